@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Declaring commands: the words of the command line, next to what they do (D1).
+
+An operation's declaration carries a `Command`; commands that are no job declare theirs in `cli/commands/`. The
+build gathers all of them into one generated table per program (`cli/tables/`), so that a command starts without
+importing any declaration. Standard library only.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+OPTION_KINDS = (
+    "flag",  # no value; stores Option.value
+    "string",
+    "int",
+    "float",
+    "size",  # MiB, with units
+    "duration",  # seconds, with units
+    "yesno",  # yes/no -> bool
+    "list",  # comma list -> list of str
+    "keyvalues",  # k=v,no_k,-k -> dict ("default" resets)
+    "ident-keyvalues",  # IDENT:k=v,... -> {ident: dict}; repeatable
+    "disks",  # --disk N:k=v,... repeatable -> list of dicts by index
+    "disk-mods",  # --disk N:action,k=v -> mods list
+    "nics",  # --net N:k=v,... repeatable -> list of dicts by index
+    "nic-mods",
+    "json",
+)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: `flags` as typed, `field` the opcode parameter (or handler keyword) it sets."""
+
+    flags: tuple[str, ...]
+    field: str
+    kind: str = "string"
+    help: str = ""
+    value: Any = True
+    """What a ``flag`` stores."""
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    metavar: str = ""
+    repeatable: bool = False
+    """May be given several times; values are collected into a list."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """Positional words: from *minimum* to *maximum* of them (None: no end)."""
+
+    field: str
+    metavar: str
+    minimum: int = 1
+    maximum: int | None = 1
+
+
+@dataclass(frozen=True)
+class Command:
+    """One subcommand. Without a *handler*, it submits its operation as a job and waits.
+
+    *handler* is ``module:function`` below `ganeti.cli.commands`; it is called with the parsed values.
+    """
+
+    line: str
+    """Program and subcommand, such as ``gnt-instance failover``."""
+    summary: str
+    arguments: tuple[Argument, ...] = ()
+    options: tuple[Option, ...] = ()
+    aliases: tuple[str, ...] = ()
+    handler: str = ""
+    confirm: str = ""
+    """Question asked unless ``--force`` is given; fields in braces are filled in."""
+    is_job: bool = True
+    """Takes --submit, --print-jobid, --dry-run, --priority."""
+    op_id: str = ""
+    """Filled in by the operation's declaration."""
+    needs_root: bool = False
+    needs_master: bool = True

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Where everything lies on a node: 3.1's default paths, below an optional root (protocols, section 1).
+
+`GANETI_ROOTDIR` puts one node of a virtual cluster below a prefix; who reads the environment passes it here.
+Standard library only: the command line imports this.
+"""
+
+from dataclasses import dataclass
+
+NODED_PORT = 1811
+OS_SEARCH_PATH = ("/srv/ganeti/os", "/usr/local/lib/ganeti/os", "/usr/lib/ganeti/os", "/usr/share/ganeti/os")
+IALLOCATOR_SEARCH_PATH = ("/usr/local/lib/ganeti/iallocators", "/usr/lib/ganeti/iallocators")
+EXTSTORAGE_SEARCH_PATH = (
+    "/srv/ganeti/extstorage",
+    "/usr/local/lib/ganeti/extstorage",
+    "/usr/lib/ganeti/extstorage",
+    "/usr/share/ganeti/extstorage",
+)
+
+
+@dataclass(frozen=True)
+class Paths:
+    """All paths of one node; *root* is empty on a real node."""
+
+    root: str = ""
+
+    def under(self, path: str) -> str:
+        """Give an absolute path below the root; a path already below it is left alone."""
+        if not self.root or path == self.root or path.startswith(self.root + "/"):
+            return path
+        return self.root + path
+
+    @property
+    def data_dir(self) -> str:
+        return self.under("/var/lib/ganeti")
+
+    @property
+    def run_dir(self) -> str:
+        return self.under("/run/ganeti")
+
+    @property
+    def socket_dir(self) -> str:
+        return f"{self.run_dir}/socket"
+
+    @property
+    def log_dir(self) -> str:
+        return self.under("/var/log/ganeti")
+
+    @property
+    def lock_dir(self) -> str:
+        return self.under("/run/lock")
+
+    @property
+    def sysconf_dir(self) -> str:
+        return self.under("/etc/ganeti")
+
+    @property
+    def config_file(self) -> str:
+        return f"{self.data_dir}/config.data"
+
+    @property
+    def config_database(self) -> str:
+        """The authoritative store of WConfD (D6); `config.data` is published from it."""
+        return f"{self.data_dir}/config.sqlite"
+
+    @property
+    def queue_dir(self) -> str:
+        return f"{self.data_dir}/queue"
+
+    @property
+    def livelock_dir(self) -> str:
+        return f"{self.run_dir}/livelocks"
+
+    @property
+    def luxi_socket(self) -> str:
+        return f"{self.socket_dir}/ganeti-query"
+
+    @property
+    def master_socket(self) -> str:
+        """The old name of the LUXI socket; both answer."""
+        return f"{self.socket_dir}/ganeti-master"
+
+    @property
+    def wconfd_socket(self) -> str:
+        return f"{self.socket_dir}/ganeti-wconfd"
+
+    @property
+    def server_cert(self) -> str:
+        """This node's key and certificate, and the cluster's authority, as one PEM file."""
+        return f"{self.data_dir}/server.pem"
+
+    @property
+    def client_cert(self) -> str:
+        return f"{self.data_dir}/client.pem"
+
+    @property
+    def authority_cert(self) -> str:
+        """The cluster's certificate authority (public part)."""
+        return f"{self.data_dir}/ca.pem"
+
+    @property
+    def authority_key(self) -> str:
+        """The authority's key: master candidates only, mode 0400."""
+        return f"{self.data_dir}/ca.key"
+
+    @property
+    def hmac_key(self) -> str:
+        return f"{self.data_dir}/hmac.key"
+
+    @property
+    def cluster_domain_secret(self) -> str:
+        return f"{self.data_dir}/cluster-domain-secret"
+
+    @property
+    def known_hosts(self) -> str:
+        return f"{self.data_dir}/known_hosts"
+
+    @property
+    def epoch_file(self) -> str:
+        """The highest epoch and the superseded attempts this node has seen (D5)."""
+        return f"{self.data_dir}/noded-epoch.json"
+
+    @property
+    def file_storage_paths_file(self) -> str:
+        return f"{self.sysconf_dir}/file-storage-paths"
+
+    @property
+    def hooks_dir(self) -> str:
+        return f"{self.sysconf_dir}/hooks"
+
+    @property
+    def os_log_dir(self) -> str:
+        return f"{self.log_dir}/os"
+
+    @property
+    def watcher_pause_file(self) -> str:
+        return f"{self.data_dir}/watcher.pause"
+
+    def ssconf_file(self, key: str) -> str:
+        return f"{self.data_dir}/ssconf_{key}"
+
+    def pid_file(self, daemon: str) -> str:
+        return f"{self.run_dir}/{daemon}.pid"

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a disk template or a hypervisor can do, asked by those who must not know its name.
+
+Each driver states its traits in its own file; the daemons gather them into one `Catalogue` that is handed to
+operations and queries. Nothing outside the drivers compares names.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
+from ganeti.model.parameters import Parameter
+
+
+@dataclass(frozen=True)
+class TemplateTraits:
+    """Capabilities of a disk template (opcodes, section 8)."""
+
+    name: str
+    storage_type: str
+    has_disks: bool = True
+    node_count: int = 1
+    """Nodes that hold a copy: 2 where primary and secondary mirror each other."""
+    shared: bool = False
+    """Every node of the group reaches the same data ("externally mirrored")."""
+    growable: bool = True
+    convertible: bool = True
+    checks_free_space: bool = False
+    directory_based: bool = False
+    """Disks are files in a directory per instance, below a directory of the cluster."""
+    directory_setting: str = ""
+    """Attribute of the cluster that names that directory."""
+    formats: tuple[str, ...] = ()
+    """Values of the disk parameter ``format`` that are accepted; the first is the default."""
+    parameters: tuple[Parameter, ...] = ()
+    logical_id_driver: str = ""
+    """First element of the logical id, where the template has one (file driver name)."""
+
+    @property
+    def mirrored(self) -> bool:
+        """Whether an instance survives the loss of its primary node, and can be migrated."""
+        return self.shared or self.node_count > 1
+
+
+@dataclass(frozen=True)
+class HypervisorTraits:
+    """Capabilities of a hypervisor (opcodes, section 4)."""
+
+    name: str
+    parameters: tuple[Parameter, ...] = ()
+    can_migrate: bool = False
+    can_hotplug: bool = False
+    can_balloon: bool = False
+    needs_network_port: bool = False
+    """Whether an instance gets a TCP port of the cluster (display)."""
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """All drivers' traits by name."""
+
+    templates: dict[str, TemplateTraits] = field(default_factory=dict)
+    hypervisors: dict[str, HypervisorTraits] = field(default_factory=dict)
+
+    def template(self, name: str) -> TemplateTraits:
+        """Give a template's traits; raises `PrerequisiteError` listing the known ones."""
+        if name not in self.templates:
+            known = ", ".join(sorted(self.templates))
+            raise PrerequisiteError(f"Unknown disk template '{name}': there are {known}", WRONG_INPUT)
+        return self.templates[name]
+
+    def hypervisor(self, name: str) -> HypervisorTraits:
+        """Give a hypervisor's traits; raises `PrerequisiteError` listing the known ones."""
+        if name not in self.hypervisors:
+            known = ", ".join(sorted(self.hypervisors))
+            raise PrerequisiteError(f"Unknown hypervisor '{name}': there are {known}", WRONG_INPUT)
+        return self.hypervisors[name]
+
+    def hv_defaults(self, name: str) -> dict[str, Any]:
+        return {parameter.name: parameter.default for parameter in self.hypervisor(name).parameters}

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Reading the configuration: one set of questions, whatever holds the objects.
+
+`ConfigView` is what queries, operations and changes read from. A holder (memory, a database transaction,
+a draft on top of another view) gives four primitives; everything else is derived here.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, TypeVar, cast
+
+from ganeti.base.errors import NOT_UNIQUE, UNKNOWN_ENTITY, PrerequisiteError
+from ganeti.model.objects import (
+    CLUSTER_KEY,
+    KINDS,
+    Cluster,
+    ConfigObject,
+    Disk,
+    FilterRule,
+    Instance,
+    Network,
+    Node,
+    NodeGroup,
+)
+
+Named = TypeVar("Named", Node, NodeGroup, Instance, Network)
+
+NO_DISKS = "diskless"
+"""Template of an instance without disks: the one template that is told by the absence of something."""
+
+_NOUN = {"nodes": "Node", "nodegroups": "Group", "instances": "Instance", "networks": "Network"}
+
+
+class ConfigView(ABC):
+    """A consistent state of the configuration at one position of the change stream."""
+
+    position: tuple[int, int]
+    """(epoch, serial) of the last commit this view holds."""
+
+    @abstractmethod
+    def get(self, kind: str, uuid: str) -> ConfigObject | None:
+        """Give the object of *kind* with this uuid, or None."""
+
+    @abstractmethod
+    def uuids(self, kind: str) -> Iterator[str]:
+        """Give the uuids of all objects of *kind*, in a stable order."""
+
+    @abstractmethod
+    def uuid_by_name(self, kind: str, name: str) -> str | None:
+        """Give the uuid of the object of *kind* with exactly this name, or None."""
+
+    @abstractmethod
+    def names(self, kind: str) -> Iterator[str]:
+        """Give the names of all objects of *kind*."""
+
+    def all(self, kind: str) -> list[Any]:
+        return [self.get(kind, uuid) for uuid in self.uuids(kind)]
+
+    @property
+    def cluster(self) -> Cluster:
+        return cast(Cluster, self.get("cluster", CLUSTER_KEY))
+
+    def nodes(self) -> list[Node]:
+        return self.all("nodes")
+
+    def groups(self) -> list[NodeGroup]:
+        return self.all("nodegroups")
+
+    def instances(self) -> list[Instance]:
+        return self.all("instances")
+
+    def disks(self) -> list[Disk]:
+        return self.all("disks")
+
+    def networks(self) -> list[Network]:
+        return self.all("networks")
+
+    def filters(self) -> list[FilterRule]:
+        return self.all("filters")
+
+    def node(self, uuid: str) -> Node:
+        return cast(Node, self._must("nodes", uuid))
+
+    def group(self, uuid: str) -> NodeGroup:
+        return cast(NodeGroup, self._must("nodegroups", uuid))
+
+    def instance(self, uuid: str) -> Instance:
+        return cast(Instance, self._must("instances", uuid))
+
+    def disk(self, uuid: str) -> Disk:
+        return cast(Disk, self._must("disks", uuid))
+
+    def network(self, uuid: str) -> Network:
+        return cast(Network, self._must("networks", uuid))
+
+    def find_node(self, name: str) -> Node:
+        """Find by uuid, full name, or a prefix of the name that ends before a dot; raises `PrerequisiteError`."""
+        return cast(Node, self.find("nodes", name))
+
+    def find_group(self, name: str) -> NodeGroup:
+        return cast(NodeGroup, self.find("nodegroups", name))
+
+    def find_instance(self, name: str) -> Instance:
+        return cast(Instance, self.find("instances", name))
+
+    def find_network(self, name: str) -> Network:
+        return cast(Network, self.find("networks", name))
+
+    def find(self, kind: str, name: str) -> ConfigObject:
+        """Find one object of *kind* by what a person typed; an unknown name says which names there are."""
+        uuid = self.uuid_by_name(kind, name)
+        found = self.get(kind, uuid if uuid is not None else name)
+        if found is not None:
+            return found
+        if kind in ("nodes", "instances"):
+            matches = sorted(full for full in self.names(kind) if full.startswith(name + "."))
+            if len(matches) > 1:
+                raise PrerequisiteError(
+                    f"{_NOUN[kind]} name '{name}' is ambiguous: it may be {', '.join(matches[:5])}", NOT_UNIQUE
+                )
+            if matches:
+                return cast(ConfigObject, self.get(kind, cast(str, self.uuid_by_name(kind, matches[0]))))
+        raise PrerequisiteError(f"{_NOUN[kind]} '{name}' not known{self._suggest(kind, name)}", UNKNOWN_ENTITY)
+
+    def primary_instances(self, node_uuid: str) -> list[Instance]:
+        return [instance for instance in self.instances() if instance.primary_node == node_uuid]
+
+    def secondary_instances(self, node_uuid: str) -> list[Instance]:
+        return [instance for instance in self.instances() if node_uuid in self.secondary_nodes(instance)]
+
+    def instance_disks(self, instance: Instance) -> list[Disk]:
+        return [self.disk(uuid) for uuid in instance.disks]
+
+    def disk_template(self, instance: Instance) -> str:
+        """The template of an instance, told from its disks as 3.1 does: ``mixed`` when they differ."""
+        templates = {disk.dev_type for disk in self.instance_disks(instance)}
+        if not templates:
+            return NO_DISKS
+        return templates.pop() if len(templates) == 1 else "mixed"
+
+    def instance_nodes(self, instance: Instance) -> list[str]:
+        """Uuids of the nodes an instance uses, primary first."""
+        others: dict[str, None] = {}
+        for disk in self.instance_disks(instance):
+            for uuid in disk.nodes:
+                if uuid != instance.primary_node:
+                    others[uuid] = None
+        return [instance.primary_node, *others]
+
+    def secondary_nodes(self, instance: Instance) -> list[str]:
+        return self.instance_nodes(instance)[1:]
+
+    def group_nodes(self, group_uuid: str) -> list[Node]:
+        return [node for node in self.nodes() if node.group == group_uuid]
+
+    def _must(self, kind: str, uuid: str) -> ConfigObject:
+        found = self.get(kind, uuid)
+        if found is None:
+            noun = _NOUN.get(kind, KINDS[kind].__name__)
+            raise PrerequisiteError(f"{noun} with UUID {uuid} not known", UNKNOWN_ENTITY)
+        return found
+
+    def _suggest(self, kind: str, name: str) -> str:
+        names = sorted(self.names(kind))
+        near = [other for other in names if other.lower().startswith(name[:3].lower())][:5] or names[:5]
+        return f": there are {', '.join(near)}{' and more' if len(names) > len(near) else ''}" if near else ""

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Declaring node calls: the declaration is the handler's signature (D1, D8).
+
+    @node_call(timeout_s=URGENT_S)
+    async def node_info(node: NodeState, *, storage: list[StorageUnit], hypervisors: list[HypervisorQuery]) -> NodeInfo:
+
+The arguments after *node* are keyword-only and typed; the daemon decodes a request strictly against them.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_type_hints
+
+import msgspec
+
+from ganeti.base.errors import ParameterError
+
+URGENT_S = 60.0
+FAST_S = 300.0
+NORMAL_S = 900.0
+SLOW_S = 3600.0
+DAY_S = 86400.0
+
+Handler = Callable[..., Awaitable[Any]]
+HandlerT = TypeVar("HandlerT", bound=Handler)
+
+
+@dataclass(frozen=True)
+class NodeCall:
+    """One declared call."""
+
+    name: str
+    handler: Handler
+    timeout_s: float
+    changes: bool
+    """Whether it changes the node: then it is refused from a superseded epoch or attempt, and answered by number."""
+    arguments: type[msgspec.Struct]
+
+    def decode(self, data: Any) -> dict[str, Any]:
+        """Check the arguments of a request; raises `ParameterError` saying what is wrong."""
+        try:
+            struct = msgspec.convert(data, self.arguments)
+        except msgspec.ValidationError as err:
+            raise ParameterError(f"Node call {self.name}: {err}") from err
+        return {field: getattr(struct, field) for field in struct.__struct_fields__}
+
+
+REGISTRY: dict[str, NodeCall] = {}
+
+
+def node_call(*, timeout_s: float = NORMAL_S, changes: bool = True) -> Callable[[HandlerT], HandlerT]:
+    """Register *handler* under its own name."""
+
+    def register(handler: HandlerT) -> HandlerT:
+        name = handler.__name__
+        hints = get_type_hints(handler)
+        fields: list[Any] = []
+        for parameter in list(inspect.signature(handler).parameters.values())[1:]:
+            if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+                raise TypeError(f"node call {name}: argument {parameter.name} must be keyword-only")
+            if parameter.default is inspect.Parameter.empty:
+                fields.append((parameter.name, hints[parameter.name]))
+            else:
+                fields.append((parameter.name, hints[parameter.name], parameter.default))
+        arguments = msgspec.defstruct(f"{name}_arguments", fields, kw_only=True, forbid_unknown_fields=True)
+        REGISTRY[name] = NodeCall(name, handler, timeout_s, changes, arguments)
+        return handler
+
+    return register

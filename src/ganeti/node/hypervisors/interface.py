@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The interface of a hypervisor on its node, and the registry of all of them.
+
+One hypervisor is one file or folder beside this module; it registers by subclassing. The contract suite
+(`tests/contract/test_hypervisor.py`) runs over the registry.
+
+Migration, as the job drives it (names of node calls in `node/actions/instances.py`):
+
+    source  migration_info                      what the target must copy (runtime record)
+    target  accept(spec, disks, info, …)        start an incoming guest; gives the address, port and one-time key
+    source  migrate(name, target, …)            begin; returns at once
+    source  migration_status(name)              poll: active, pre-switchover, device, completed, failed, cancelled
+    source  continue_switchover(name)           at pre-switchover, once disks are handed over
+    target  finalize_target(name, success)      running for good, or killed and cleaned up
+    source  finalize_source(name, success)      the old process and its files go, or the guest runs on here
+    source  cancel_migration(name)              back to running here; harmless when nothing is going on
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from ganeti.model.node_requests import AttachedDisk, InstanceSpec
+from ganeti.model.traits import HypervisorTraits
+from ganeti.ports.node_world import NodeWorld
+
+
+class RunningInstance(msgspec.Struct, frozen=True, kw_only=True):
+    """One guest found on this node."""
+
+    name: str
+    memory_mib: int
+    vcpus: int
+    state: str
+    """``running``, ``paused``, ``shutdown`` (ended by itself, process still there), ``incoming``, ``postmigrate``."""
+    cpu_time_s: float = 0.0
+
+
+class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True):
+    """Keys of protocols, section 6, "hv info"."""
+
+    memory_total: int
+    memory_free: int
+    memory_dom0: int
+    memory_hv: int = 0
+    cpu_total: int
+    cpu_nodes: int = 1
+    cpu_sockets: int = 1
+    cpu_dom0: int = 1
+    hv_version: list[int] | str | None = None
+
+
+class MigrationTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """Where and how a source reaches an incoming guest; the key travels over mutual TLS only."""
+
+    address: str
+    port: int
+    key: str = ""
+    """One-time pre-shared key, hexadecimal; never logged."""
+    data: dict[str, Any] = {}
+
+
+class MigrationStatus(msgspec.Struct, frozen=True, kw_only=True):
+    status: str
+    """``none``, ``active``, ``pre-switchover``, ``device``, ``completed``, ``failed``, ``cancelled``."""
+    transferred_ram: int = 0
+    total_ram: int = 0
+    downtime_ms: int | None = None
+    error: str = ""
+
+
+class Console(msgspec.Struct, frozen=True, kw_only=True):
+    """Console object (protocols, section 20)."""
+
+    instance: str
+    kind: str
+    message: str | None = None
+    host: str | None = None
+    port: int | None = None
+    user: str | None = None
+    command: list[str] | None = None
+    display: str | None = None
+
+
+class Hypervisor(ABC):
+    """All methods may be repeated: starting what runs, stopping what does not, cleaning up twice do no harm."""
+
+    traits: ClassVar[HypervisorTraits]
+    registry: ClassVar[dict[str, type["Hypervisor"]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "traits" in cls.__dict__:
+            Hypervisor.registry[cls.traits.name] = cls
+
+    def __init__(self, world: NodeWorld) -> None:
+        self.world = world
+
+    @abstractmethod
+    async def start(self, spec: InstanceSpec, disks: Sequence[AttachedDisk], *, paused: bool = False) -> None:
+        """Start a guest; on failure nothing of it is left. Raises `HypervisorError`."""
+
+    @abstractmethod
+    async def stop(self, name: str, *, timeout_s: float, force: bool = False) -> None:
+        """Ask the guest to power off, wait up to *timeout_s*, then end it; 0 or *force* ends it at once.
+
+        Afterwards no process, tap, socket or file of the guest is left.
+        """
+
+    @abstractmethod
+    async def reboot(self, spec: InstanceSpec, disks: Sequence[AttachedDisk], *, hard: bool) -> None: ...
+
+    @abstractmethod
+    async def list_instances(self) -> list[RunningInstance]:
+        """All guests of this hypervisor on this node, also those it does not know from the configuration."""
+
+    async def info(self, name: str) -> RunningInstance | None:
+        for running in await self.list_instances():
+            if running.name == name:
+                return running
+        return None
+
+    @abstractmethod
+    async def capacity(self) -> NodeCapacity: ...
+
+    @abstractmethod
+    async def verify(self, hvparams: dict[str, Any]) -> list[str]:
+        """Sentences saying why this node could not run guests now; empty when it could."""
+
+    @abstractmethod
+    async def check_parameters(self, hvparams: dict[str, Any]) -> None:
+        """Check filled parameters against this node (files there, values it knows); raises `HypervisorError`."""
+
+    @abstractmethod
+    def console(self, spec: InstanceSpec) -> Console: ...
+
+    async def migration_info(self, name: str) -> dict[str, Any]:
+        raise self._cannot("migrate")
+
+    async def accept(
+        self,
+        spec: InstanceSpec,
+        disks: Sequence[AttachedDisk],
+        info: dict[str, Any],
+        address: str,
+    ) -> MigrationTarget:
+        """Start the incoming side, listening on *address* (this node's address for migration)."""
+        raise self._cannot("migrate")
+
+    async def migrate(self, name: str, target: MigrationTarget, *, live: bool) -> None:
+        raise self._cannot("migrate")
+
+    async def migration_status(self, name: str) -> MigrationStatus:
+        raise self._cannot("migrate")
+
+    async def continue_switchover(self, name: str) -> None:
+        raise self._cannot("migrate")
+
+    async def cancel_migration(self, name: str) -> MigrationStatus:
+        """Return to running here; gives the status found, ``completed`` when it is too late to return."""
+        raise self._cannot("migrate")
+
+    async def finalize_target(self, name: str, *, success: bool) -> None:
+        raise self._cannot("migrate")
+
+    async def finalize_source(self, name: str, *, success: bool) -> None:
+        raise self._cannot("migrate")
+
+    async def balloon(self, name: str, memory_mib: int) -> None:
+        raise self._cannot("change the memory of a running instance")
+
+    def _cannot(self, what: str) -> Exception:
+        from ganeti.base.errors import HypervisorError
+
+        return HypervisorError(f"The hypervisor {self.traits.name} cannot {what}")

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The interface of a disk template on its node, and the registry of all of them.
+
+One template is one file or folder beside this module; it registers by subclassing. The contract suite
+(`tests/contract/test_storage.py`) runs over the registry.
+
+At most one copy of an instance may write its disks: `activate` takes the image lock (or what the template has
+instead) for this node, `deactivate` gives it back.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from ganeti.model.node_requests import AttachedDisk, DiskSpec
+from ganeti.model.traits import TemplateTraits
+from ganeti.ports.node_world import NodeWorld
+
+
+class DiskStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Protocols, "BlockDevStatus"."""
+
+    dev_path: str
+    major: int | None = None
+    minor: int | None = None
+    sync_percent: float | None = None
+    estimated_time_s: int | None = None
+    is_degraded: bool = False
+    ldisk_status: int = 1
+    size_mib: int | None = None
+
+
+class StorageSpace(msgspec.Struct, frozen=True, kw_only=True):
+    type: str
+    name: str
+    storage_size: int | None
+    storage_free: int | None
+
+
+class DiskTemplate(ABC):
+    """All methods may be repeated: creating what is there with the same size, removing what is gone do no harm."""
+
+    traits: ClassVar[TemplateTraits]
+    registry: ClassVar[dict[str, type["DiskTemplate"]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "traits" in cls.__dict__:
+            DiskTemplate.registry[cls.traits.name] = cls
+
+    def __init__(self, world: NodeWorld) -> None:
+        self.world = world
+
+    @abstractmethod
+    async def create(self, disk: DiskSpec) -> None:
+        """Make the disk on this node, whole or not at all; raises `BlockDeviceError`, `FileStoragePathError`."""
+
+    @abstractmethod
+    async def remove(self, disk: DiskSpec) -> None: ...
+
+    @abstractmethod
+    async def activate(self, disk: DiskSpec, owner: str, *, for_migration: bool = False) -> AttachedDisk:
+        """Make the disk usable here by instance *owner*; with *for_migration* beside the node it still runs on."""
+
+    @abstractmethod
+    async def deactivate(self, disk: DiskSpec) -> None: ...
+
+    @abstractmethod
+    async def find(self, disk: DiskSpec) -> DiskStatus | None:
+        """What is there now, or None."""
+
+    @abstractmethod
+    async def grow(self, disk: DiskSpec, amount_mib: int) -> None: ...
+
+    @abstractmethod
+    async def space(self, setting: str) -> StorageSpace:
+        """Size and free space of what *setting* names (the cluster's directory, volume group, pool)."""
+
+    @abstractmethod
+    async def verify(self, setting: str) -> list[str]:
+        """Sentences saying why this node could not use the template now."""
+
+    @abstractmethod
+    async def list_owned(self, setting: str) -> Sequence[str]:
+        """Names or paths of all disks of this template here, for finding what nobody knows (orphans)."""

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What an operation may ask of the world while it gathers facts and acts (D3)."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ganeti.model.traits import Catalogue
+from ganeti.ports.config import Change, ConfigPort
+from ganeti.ports.nodes import NodesPort
+
+
+class ClockPort(Protocol):
+    def now_s(self) -> float:
+        """Seconds since the epoch."""
+        ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class EntropyPort(Protocol):
+    def uuid(self) -> str: ...
+
+    def token(self, size_bytes: int) -> bytes:
+        """Random bytes fit for secrets and addresses."""
+        ...
+
+
+class NamesPort(Protocol):
+    async def resolve(self, name: str, family: int = 2) -> tuple[str, str]:
+        """Give (full name, address); raises `ResolverError`. *family* is 2 for IPv4, 10 for IPv6."""
+        ...
+
+
+class JobLogPort(Protocol):
+    """Lines a waiting command shows as they come; each is one sentence."""
+
+    def info(self, text: str) -> None: ...
+
+    def warning(self, text: str) -> None: ...
+
+    def progress(self, text: str, done: float, total: float) -> None:
+        """Say how far a step of known length is."""
+        ...
+
+
+@dataclass(frozen=True)
+class UndoNodeCall:
+    """Undo by a node call, for example removing a disk. Repeating it must do no harm.
+
+    Where the node's answer is a dict with ``"settled": true``, the step turned out to be complete: *settled_change*
+    is committed and the records before this one stay as they are (a guest that has arrived is not sent back).
+    """
+
+    sentence: str
+    node_uuid: str
+    call: str
+    arguments: dict[str, Any]
+    settled_change: Change | None = None
+
+
+@dataclass(frozen=True)
+class UndoChange:
+    """Undo by a change of the configuration. Applying it twice, or to what never came to be, must do no harm."""
+
+    sentence: str
+    change: Change
+
+
+class UndoPort(Protocol):
+    async def push(self, record: UndoNodeCall | UndoChange) -> None:
+        """Put a record on disk *before* the step it undoes; records are unwound last first."""
+        ...
+
+
+class LocksPort(Protocol):
+    async def release(self, locks: list[str]) -> None:
+        """Give up locks before the end of the operation."""
+        ...
+
+    async def downgrade(self, level: str) -> None:
+        """Turn exclusive locks of a level into shared ones."""
+        ...
+
+
+class AllocatorPort(Protocol):
+    async def allocate(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
+        """Run the allocator *name* on a whole iallocator input; gives its checked response.
+
+        Raises `PrerequisiteError` (insufficient resources) with the allocator's words.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class JobIdentity:
+    job_id: int
+    attempt: int
+    opcode_index: int
+    priority: int
+
+
+class OperationContext(Protocol):
+    """Handed to `gather` and `execute`."""
+
+    @property
+    def config(self) -> ConfigPort: ...
+
+    @property
+    def nodes(self) -> NodesPort: ...
+
+    @property
+    def locks(self) -> LocksPort: ...
+
+    @property
+    def clock(self) -> ClockPort: ...
+
+    @property
+    def entropy(self) -> EntropyPort: ...
+
+    @property
+    def names(self) -> NamesPort: ...
+
+    @property
+    def log(self) -> JobLogPort: ...
+
+    @property
+    def undo(self) -> UndoPort: ...
+
+    @property
+    def allocator(self) -> AllocatorPort: ...
+
+    @property
+    def catalogue(self) -> Catalogue: ...
+
+    @property
+    def job(self) -> JobIdentity: ...

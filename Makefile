@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Every target sets up what it needs; the second time that takes a moment only. See README.md.
+PYTHON := .venv/bin/python
+PYTEST := $(PYTHON) -m pytest
+FAST   := tests/unit tests/property tests/contract tests/golden tests/tidy
+SLOW   := tests/system tests/real
+KEEP   ?=
+export KEEP
+
+.PHONY: install demo test check campaign bench format fast slow
+.NOTPARALLEL:
+
+install:
+	@setup/install
+
+# Three nodes, real guests: placed, moved, rescued. KEEP=1 leaves them running.
+demo: install
+	@setup/demo
+
+# Format, types, tidy and unit tests: under a minute.
+check: install
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	$(PYTEST) -n 2 $(FAST)
+
+# The gate: everything, real QEMU guests included.
+test: check slow
+
+slow: install
+	$(PYTEST) --durations=15 $(SLOW)
+
+# Long seeds and kills: GANETI_CAMPAIGN is read by the tests that can go on for longer.
+campaign: install
+	GANETI_CAMPAIGN=1 $(PYTEST) tests/property tests/system tests/real
+
+# Every figure the project claims; each file in bench/ also runs alone.
+bench: install
+	@for figure in bench/[a-z]*.py; do $(PYTHON) $$figure || exit 1; done
+
+format: install
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .

@@ -13,7 +13,7 @@ The operation object is frozen. The engine holds the locks of `locks` while it g
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import msgspec
 
@@ -138,7 +138,7 @@ def decode(data: Any) -> Operation[Any]:
         raise OpCodeUnknown(f"Opcode {op_id} is not known here")
     given = {key: value for key, value in data.items() if key != "OP_ID" and not _absent(cls, key, value)}
     try:
-        return msgspec.convert(given, cls)
+        return cast("Operation[Any]", msgspec.convert(given, cls))
     except msgspec.ValidationError as err:
         raise PrerequisiteError(f"{op_id}: {_explain(str(err))}", WRONG_INPUT) from err
 

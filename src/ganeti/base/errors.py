@@ -8,7 +8,8 @@
     │   │   ├── NodeUnreachableError                         no answer from the node
     │   │   └── NodeTimeoutError                             no answer in time
     │   └── DeviceCreationError     DeviceCreationError      a disk could not be made
-    ├── LockError                   LockError                lock order violated, or lock not held
+    ├── LockError                   LockError                a lock request that makes no sense, or lock not held
+    │   └── LockOrderError          GenericError             locks asked for against their order
     ├── ConfigurationError          ConfigurationError       the configuration cannot be read or written
     │   └── ConfigVerifyError       ConfigVerifyError        a change would break an invariant
     ├── ReservationError            ReservationError         a name, address or port is already promised
@@ -123,6 +124,12 @@ class DeviceCreationError(ExecutionError):
 
 class LockError(GanetiError):
     wire_name = "LockError"
+
+
+class LockOrderError(LockError):
+    """A lock was asked for that precedes one already held; 3.1 reports this without a class of its own."""
+
+    wire_name = "GenericError"
 
 
 class ConfigurationError(GanetiError):

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Pending lock requests in the order in which they are served, indexed by the locks they want (S1.91-S1.95).
+
+The order is (priority, rank, arrival), lower first. The rank is the arrival, except that a request for shared locks
+only takes the rank of the shared requests of its priority that already wait for those locks: it joins their group and
+so skips ahead of exclusive requests that came between (S1.93).
+"""
+
+import heapq
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ganeti.master.locks.owners import Owner
+from ganeti.model.locks import EXCLUSIVE, RELEASE, SHARED, set_lock_of
+
+Key = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """One waiting request; *request* is in lock order, *wants* is it without its releases."""
+
+    owner: Owner
+    priority: int
+    rank: int
+    arrival: int
+    request: Mapping[str, str]
+    wants: Mapping[str, str] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        wants = {lock: state for lock, state in self.request.items() if state != RELEASE}
+        object.__setattr__(self, "wants", wants)
+
+    @property
+    def key(self) -> Key:
+        return self.priority, self.rank, self.arrival
+
+
+@dataclass(slots=True)
+class Queue:
+    """Those who wait for one lock, or for any member of one set; *holding* are those who hold locks meanwhile."""
+
+    shared: list[Key] = field(default_factory=list)
+    exclusive: list[Key] = field(default_factory=list)
+    holding: dict[Key, None] = field(default_factory=dict)
+
+    def side(self, state: str) -> list[Key]:
+        return self.exclusive if state == EXCLUSIVE else self.shared
+
+    def heads(self, against: str) -> Iterator[list[Key]]:
+        """The lists that conflict with a claim of state *against*."""
+        yield self.exclusive
+        if against == EXCLUSIVE:
+            yield self.shared
+
+
+class Waiters:
+    """All pending requests, at most one an owner."""
+
+    def __init__(self) -> None:
+        self.by_owner: dict[Owner, Pending] = {}
+        self._by_key: dict[Key, Pending] = {}
+        self._by_lock: dict[str, Queue] = {}
+        self._by_set: dict[str, Queue] = {}
+        self._wanted_members: dict[str, dict[str, None]] = {}
+
+    def in_order(self) -> list[Pending]:
+        return sorted(self.by_owner.values(), key=lambda pending: pending.key)
+
+    def queued_for(self, lock: str) -> list[Pending]:
+        """Those who want exactly this lock, in serving order."""
+        queue = self._by_lock.get(lock, Queue())
+        return [self._by_key[key] for key in heapq.merge(queue.shared, queue.exclusive)]
+
+    def rank_for(self, priority: int, arrival: int, wants: Mapping[str, str]) -> int:
+        """The rank of a new request: that of the youngest group it joins, if there is one at every lock it wants."""
+        ranks = []
+        for lock, state in wants.items():
+            shared = self._by_lock[lock].shared if lock in self._by_lock else []
+            place = bisect_left(shared, (priority, -1, -1))
+            if state != SHARED or place == len(shared) or shared[place][0] != priority:
+                return arrival
+            ranks.append(shared[place][1])
+        return min(arrival, max(ranks, default=arrival))
+
+    def add(self, pending: Pending, *, holds_locks: bool) -> None:
+        self.by_owner[pending.owner] = pending
+        self._by_key[pending.key] = pending
+        for lock in pending.wants:
+            if (set_lock := set_lock_of(lock)) is not None:
+                self._wanted_members.setdefault(set_lock, {})[lock] = None
+        for queue, state in self._places(pending):
+            insort(queue.side(state), pending.key)
+            if holds_locks:
+                queue.holding[pending.key] = None
+
+    def remove(self, owner: Owner) -> Pending:
+        pending = self.by_owner.pop(owner)
+        del self._by_key[pending.key]
+        for queue, state in self._places(pending):
+            side = queue.side(state)
+            del side[bisect_left(side, pending.key)]
+            queue.holding.pop(pending.key, None)
+        for lock in pending.wants:
+            self._forget_if_empty(lock)
+        return pending
+
+    def ahead(self, key: Key, wants: Mapping[str, str]) -> Iterator[tuple[str, Pending]]:
+        """For each wanted lock the first requests before *key* that conflict with it."""
+        for lock, state in wants.items():
+            for queue in self._related(lock):
+                for side in queue.heads(state):
+                    if side and side[0] < key:
+                        yield lock, self._by_key[side[0]]
+
+    def wanted_by_others(self, held: Mapping[str, str], own: Key) -> bool:
+        """True if a request other than *own* conflicts with one of the locks in *held*."""
+        return any(
+            len(side) > 1 or (side and side[0] != own)
+            for lock, state in held.items()
+            for queue in self._related(lock)
+            for side in queue.heads(state)
+        )
+
+    def concerned(self, lock: str) -> Iterator[tuple[str, Iterator[Pending]]]:
+        """Per lock the requests that a change at *lock* may let pass: itself, its set, its members.
+
+        Behind the first exclusive request only those who hold locks can pass, see `LockTable`.
+        """
+        set_lock = set_lock_of(lock)
+        related = [lock, *self._wanted_members.get(lock, ())] if set_lock is None else [lock, set_lock]
+        for name in related:
+            if name in self._by_lock:
+                yield name, self._may_pass(self._by_lock[name])
+
+    def _may_pass(self, queue: Queue) -> Iterator[Pending]:
+        end = len(queue.shared)
+        if queue.exclusive:
+            end = bisect_left(queue.shared, queue.exclusive[0])
+        front = queue.shared[:end] or queue.exclusive[:1]
+        return (self._by_key[key] for key in [*front, *queue.holding])
+
+    def _places(self, pending: Pending) -> Iterator[tuple[Queue, str]]:
+        sets: dict[tuple[str, str], None] = {}
+        for lock, state in pending.wants.items():
+            yield self._by_lock.setdefault(lock, Queue()), state
+            if (set_lock := set_lock_of(lock)) is not None:
+                sets[set_lock, state] = None
+        for set_lock, state in sets:
+            yield self._by_set.setdefault(set_lock, Queue()), state
+
+    def _related(self, lock: str) -> Iterator[Queue]:
+        if lock in self._by_lock:
+            yield self._by_lock[lock]
+        set_lock = set_lock_of(lock)
+        if set_lock is None:
+            if lock in self._by_set:
+                yield self._by_set[lock]
+        elif set_lock in self._by_lock:
+            yield self._by_lock[set_lock]
+
+    def _forget_if_empty(self, lock: str) -> None:
+        queue = self._by_lock[lock]
+        if queue.shared or queue.exclusive:
+            return
+        del self._by_lock[lock]
+        if (set_lock := set_lock_of(lock)) is not None:
+            members = self._wanted_members[set_lock]
+            del members[lock]
+            if not members:
+                del self._wanted_members[set_lock], self._by_set[set_lock]

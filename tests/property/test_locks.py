@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The laws of the lock table, and its behaviour against a slow model that is obvious.
+
+A history is a list of steps; each is carried out on the table and on the model, all answers are compared, and the
+table's invariants are checked after every step. At the end those who do not wait leave, until nobody is left.
+"""
+
+import itertools
+import os
+import random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ganeti.base.errors import LockError
+from ganeti.master.locks.owners import Owner
+from ganeti.master.locks.snapshot import from_plain, to_plain
+from ganeti.master.locks.table import LockTable
+from ganeti.model.locks import EXCLUSIVE, LEVELS, RELEASE, SHARED, Level, lock_level, lock_order
+
+LOCKS = ["cluster/BGL", "instance/[lockset]", "instance/a", "instance/b", "node/[lockset]", "node/x", "cluster/config"]
+OWNERS = [Owner(job, f"/run/job-{job}", job) for job in range(1, 6)]
+HEIR = Owner(99, "/run/job-99")
+HISTORIES = 1_000 if os.environ.get("GANETI_TEST_PROFILE") == "quick" else 10_000
+CHUNKS = 10
+LAW = settings(max_examples=100, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def related(one, other):
+    """Same lock, or one is the set lock of the other; from the spelling alone."""
+    if one == other:
+        return True
+    if "cluster/config" in (one, other) or one.split("/")[0] != other.split("/")[0]:
+        return False
+    return "[lockset]" in one or "[lockset]" in other
+
+
+RELATED = {pair: related(*pair) for pair in itertools.product(LOCKS, LOCKS)}
+
+
+def conflict(claims, others):
+    return any(
+        RELATED[lock, other] and (state == EXCLUSIVE or other_state == EXCLUSIVE)
+        for lock, state in claims.items()
+        for other, other_state in others.items()
+    )
+
+
+def wants_of(request):
+    return {lock: state for lock, state in request.items() if state != RELEASE}
+
+
+class Model:
+    """The lock table without any index: everything is looked at again after every step."""
+
+    def __init__(self):
+        self.held = {}
+        self.waiting = []  # [priority, rank, arrival, owner, request]
+        self.arrivals = 0
+
+    def mine(self, owner):
+        return self.held.get(owner, {})
+
+    def holders_against(self, owner, wants):
+        return {other for other, held in self.held.items() if other != owner and conflict(wants, held)}
+
+    def ahead_of(self, key, owner, wants):
+        others = [entry for entry in self.waiting if entry[3] != owner]
+        if any(conflict(wants_of(entry[4]), self.mine(owner)) for entry in others):
+            return set()  # others wait for its owner: it does not queue
+        return {entry[3] for entry in others if tuple(entry[:3]) < key and conflict(wants, wants_of(entry[4]))}
+
+    def kept_back(self, entry):
+        wants = wants_of(entry[4])
+        return self.holders_against(entry[3], wants) or self.ahead_of(tuple(entry[:3]), entry[3], wants)
+
+    def asks_more(self, owner, lock, state):
+        return state != RELEASE and self.mine(owner).get(lock) not in (state, EXCLUSIVE)
+
+    def in_order(self, owner, request):
+        for lock, state in request.items():
+            if self.asks_more(owner, lock, state):
+                for held, held_state in self.mine(owner).items():
+                    if held != lock and lock_order(held) > lock_order(lock):
+                        return False
+                    whole = "[lockset]" in held and held != lock and RELATED[held, lock]
+                    if whole and held_state == SHARED and state == EXCLUSIVE:
+                        return False
+        return True
+
+    def apply(self, owner, request):
+        held = {**self.mine(owner), **request}
+        held = {lock: state for lock, state in held.items() if state != RELEASE}
+        self.held.pop(owner, None)
+        if held:
+            self.held[owner] = held
+
+    def serve(self):
+        granted = []
+        while True:
+            ready = [entry for entry in sorted(self.waiting, key=lambda e: e[:3]) if not self.kept_back(entry)]
+            if not ready:
+                return granted
+            self.waiting.remove(ready[0])
+            self.apply(ready[0][3], ready[0][4])
+            granted.append(ready[0][3])
+
+    def find(self, owner):
+        return next((entry for entry in self.waiting if entry[3] == owner), None)
+
+    def rank(self, priority, arrival, wants):
+        groups = []
+        for lock, state in wants.items():
+            group = [e[1] for e in self.waiting if e[0] == priority and e[4].get(lock) == SHARED]
+            if state == EXCLUSIVE or not group:
+                return arrival
+            groups.append(min(group))
+        return min([arrival, max(groups, default=arrival)])
+
+    def update(self, owner, request, key=None):
+        """Blockers, or None if the call is refused."""
+        more = any(self.asks_more(owner, lock, state) for lock, state in request.items())
+        if more and (self.find(owner) or not self.in_order(owner, request)):
+            return None
+        blockers = self.holders_against(owner, wants_of(request))
+        if not blockers and key and more:
+            blockers = self.ahead_of(key, owner, wants_of(request))
+        if not blockers:
+            self.apply(owner, request)
+        return blockers
+
+    def update_waiting(self, owner, priority, request):
+        entry = self.find(owner)
+        if entry and (entry[0], entry[4]) == (priority, request):
+            return self.kept_back(entry)
+        arrival = self.arrivals + 1
+        key = (priority, self.rank(priority, arrival, wants_of(request)), arrival)
+        blockers = self.update(owner, request, key)
+        if not blockers:
+            return blockers
+        if self.reaches(owner, self.holders_against(owner, wants_of(request))):
+            return None
+        self.arrivals = arrival
+        self.waiting.append([*key, owner, request])
+        return blockers
+
+    def reaches(self, owner, others):
+        seen = set()
+        while others:
+            other = others.pop()
+            entry = self.find(other)
+            if other == owner:
+                return True
+            if entry and other not in seen:
+                others |= self.holders_against(other, wants_of(entry[4]))
+            seen.add(other)
+        return False
+
+    def forget(self, owner):
+        self.waiting = [entry for entry in self.waiting if entry[3] != owner]
+
+
+def compare_asking(table, model, kind, owner, priority, request):
+    if kind == "update":
+        expected = model.update(owner, request)
+        call = lambda: table.update(owner, request)  # noqa: E731
+    elif kind == "update_yielding":
+        expected = model.update(owner, request, (priority, 10**9, 10**9))
+        call = lambda: table.update(owner, request, priority)  # noqa: E731
+    else:
+        expected = model.update_waiting(owner, priority, request)
+        call = lambda: table.update_waiting(owner, priority, request)  # noqa: E731
+    if expected is None:
+        with pytest.raises(LockError):
+            call()
+        return
+    change = call()
+    granted = model.serve()
+    if owner in granted:
+        expected = set()
+    elif expected and (entry := model.find(owner)):
+        expected = model.kept_back(entry)
+    assert set(change.blockers) <= expected
+    assert bool(change.blockers) == bool(expected)
+    assert [pending.owner for pending in change.granted] == [other for other in granted if other != owner]
+
+
+def compare_giving(table, model, kind, owner, priority, request):
+    held, level = model.mine(owner), lock_level(next(iter(request)))
+    if kind == "free":
+        change = table.free(owner)
+        model.forget(owner)
+        model.held.pop(owner, None)
+    elif kind == "cancel":
+        change = table.cancel(owner)
+        model.forget(owner)
+    elif kind == "intersect":
+        change = table.intersect(owner, request)
+        model.apply(owner, {lock: RELEASE for lock in held if lock not in request})
+    elif kind == "free_level":
+        change = table.free_level(owner, level)
+        model.apply(owner, {lock: RELEASE for lock in held if lock_level(lock) is level})
+    else:
+        change = table.downgrade_level(owner, level)
+        model.apply(owner, {lock: SHARED for lock in held if lock_level(lock) is level})
+    assert [pending.owner for pending in change.granted] == model.serve()
+
+
+def compare_rest(table, model, kind, owner, priority, request):
+    if kind == "opportunistic":
+        request, at_least = wants_of(request), priority % 3
+        got = {
+            lock: state
+            for lock, state in request.items()
+            if model.asks_more(owner, lock, state)
+            and not model.find(owner)
+            and model.in_order(owner, {lock: state})
+            and not model.holders_against(owner, {lock: state})
+        }
+        got = got if len(got) >= at_least else {}
+        model.apply(owner, got)
+        assert set(table.opportunistic_union(owner, request, at_least).acquired) == set(got)
+    elif kind == "priority":
+        entry = model.find(owner)
+        if entry is None:
+            with pytest.raises(LockError):
+                table.change_priority(owner, priority)
+            return
+        change = table.change_priority(owner, priority)
+        model.forget(owner)
+        entry[:2] = [priority, model.rank(priority, entry[2], wants_of(entry[4]))]
+        model.waiting.append(entry)
+        granted = model.serve()
+        assert [pending.owner for pending in change.granted] == [other for other in granted if other != owner]
+        assert bool(change.blockers) == (owner not in granted)
+    elif HEIR not in model.held:
+        change = table.hand_over(owner, HEIR)
+        model.forget(owner)
+        if owner in model.held:
+            model.held[HEIR] = model.held.pop(owner)
+        assert [pending.owner for pending in change.granted] == model.serve()
+    else:
+        assert table.free(HEIR).blockers == ()
+        model.held.pop(HEIR)
+        model.serve()
+
+
+STEPS = {
+    **dict.fromkeys(["update", "update_yielding", "wait", "wait ", "wait  ", "wait   "], compare_asking),
+    **dict.fromkeys(["free", "cancel", "intersect", "free_level", "downgrade"], compare_giving),
+    **dict.fromkeys(["opportunistic", "priority", "hand_over"], compare_rest),
+}
+KINDS = list(STEPS)
+STATES = [SHARED, EXCLUSIVE, SHARED, EXCLUSIVE, RELEASE]
+
+
+def run(history):
+    table, model = LockTable(), Model()
+    for kind, owner, priority, request in history:
+        request = {lock: request[lock] for lock in sorted(request, key=lock_order)}
+        STEPS[kind](table, model, kind, owner, priority, request)
+        table.check()
+        assert {other: table.held(other) for other in table.owners() if table.held(other)} == model.held
+        assert [pending.owner for pending in table.waiting()] == [
+            e[3] for e in sorted(model.waiting, key=lambda e: e[:3])
+        ]
+    return table
+
+
+def drain(table):
+    """Let all who do not wait leave, again and again; a table in which somebody is stuck never empties."""
+    while owners := table.owners():
+        free = [owner for owner in owners if not table.has_pending(owner)]
+        assert free, f"all wait for each other: {table.waiting()}"
+        table.free(*free)
+        table.check()
+
+
+def random_step(rng):
+    request = {rng.choice(LOCKS): rng.choice(STATES) for _ in range(rng.choice([1, 1, 2, 3]))}
+    return rng.choice(KINDS), rng.choice(OWNERS), rng.choice([-10, 0, 0, 10]), request
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_table_behaves_as_the_model_in_random_histories(chunk):
+    for seed in range(chunk, HISTORIES, CHUNKS):
+        rng = random.Random(seed)
+        history = [random_step(rng) for _ in range(rng.randint(4, 16))]
+        try:
+            drain(run(history))
+        except BaseException as err:
+            err.add_note(f"seed {seed}: " + "\n".join(map(str, history)))
+            raise
+
+
+requests = st.dictionaries(st.sampled_from(LOCKS), st.sampled_from(STATES), min_size=1, max_size=3)
+steps = st.tuples(st.sampled_from(KINDS), st.sampled_from(OWNERS), st.sampled_from([-10, 0, 10]), requests)
+histories = st.lists(steps, max_size=14)
+
+
+@LAW
+@given(histories)
+def test_no_waiter_lost_or_stuck(history):
+    """Everyone who waits is served once the others leave, and stays known until then."""
+    drain(run(history))
+
+
+@LAW
+@given(histories)
+def test_locks_disjoint(history):
+    """No two owners hold the same lock, or a set lock and its member, if one of them does so exclusively."""
+    table = run(history)
+    for one, other in itertools.combinations(table.owners(), 2):
+        assert not conflict(table.held(one), table.held(other))
+
+
+@LAW
+@given(histories, st.sampled_from(OWNERS), requests)
+def test_update_atomic(history, owner, request):
+    """An update holds in full, or it changed nothing at all."""
+    table = run(history)
+    before = to_plain(table)
+    try:
+        done = not table.update(owner, request).blockers
+    except LockError:
+        done = False
+    if not done:
+        assert to_plain(table) == before
+        return
+    held = table.held(owner)
+    assert all(held.get(lock, RELEASE) == state for lock, state in request.items())
+
+
+@LAW
+@given(histories, st.sampled_from(OWNERS), requests)
+def test_block_sufficient(history, owner, request):
+    """When all blockers an update names are gone, the update is granted."""
+    table = run(history)
+    table.cancel(owner)
+    for waiting in table.waiting():
+        table.cancel(waiting.owner)
+    try:
+        blockers = table.update(owner, request).blockers
+    except LockError:
+        return
+    if blockers:
+        table.free(*blockers)
+        assert not table.update(owner, request).blockers
+
+
+@LAW
+@given(histories, st.sampled_from(OWNERS), requests)
+def test_block_necessary(history, owner, request):
+    """While one of the blockers an update names stays as it is, the update is not granted."""
+    table = run(history)
+    table.cancel(owner)
+    for waiting in table.waiting():
+        table.cancel(waiting.owner)
+    try:
+        blockers = table.update(owner, request).blockers
+    except LockError:
+        return
+    for left in blockers:
+        copy = from_plain(to_plain(table))
+        copy.free(*(other for other in blockers if other != left))
+        assert copy.update(owner, request).blockers == (left,)
+
+
+@LAW
+@given(histories)
+def test_a_saved_table_is_the_same_table(history):
+    table = run(history)
+    again = from_plain(to_plain(table))
+    assert to_plain(again) == to_plain(table)
+    served = lambda t: [p.owner for p in t.free(*(o for o in t.owners() if not t.has_pending(o))).granted]  # noqa: E731
+    assert served(again) == served(table)
+
+
+def test_levels_used_here_exist():
+    assert {lock_level(lock) for lock in LOCKS} <= set(LEVELS.values()) == set(Level)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The heartbeat guest: Debian's cloud kernel and an initial RAM disk of busybox that boots in two seconds under emulation.
+"""The heartbeat guest: Debian's cloud kernel and a busybox RAM disk that boot in two seconds under emulation.
 
 What it does is written at the top of ``guest_init.sh``. The two files are made once and kept in a cache; nothing of the
 kernel package is installed on the machine.

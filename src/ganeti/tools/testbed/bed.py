@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Putting up a whole testbed and taking it down again without a trace."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from ganeti.base.errors import PrerequisiteError
+from ganeti.tools.testbed import guest, layout, machine, network, node_files
+from ganeti.tools.testbed.layout import Layout
+
+NEEDED = {
+    "ip": "iproute2",
+    "nsenter": "util-linux",
+    "unshare": "util-linux",
+    "ssh-keygen": "openssh-client",
+    "/usr/sbin/sshd": "openssh-server",
+}
+
+
+def up(
+    directory: Path,
+    node_count: int,
+    hypervisor: str,
+    watcher_interval_s: int = 15,
+    say: Callable[[str], None] = lambda line: None,
+) -> Layout:
+    """Put up a testbed of running nodes without a cluster; whatever fails, nothing is left behind.
+
+    Raises `PrerequisiteError` when the place, the machine or the rights do not allow it.
+    """
+    directory = layout.check_new(directory, node_count)
+    _check_machine()
+    bed = Layout(directory, guest.tree(), hypervisor, node_count, watcher_interval_s)
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        _check_overlay(directory)
+        bed.save()
+        bed.shared.mkdir()
+        _put_guest(bed)
+        say(f"network: a hub and {node_count} pairs of cables")
+        network.lay_hub(bed)
+        node_files.make_keys(bed)
+        for node in bed.nodes:
+            node_files.write(bed, node)
+            machine.start(bed, node)
+            say(f"{node.name} is on, {node.address}")
+    except BaseException:
+        down(bed)
+        raise
+    return bed
+
+
+def down(bed: Layout) -> None:
+    """End every node and remove everything the testbed has made, half made ones included."""
+    for node in bed.nodes:
+        with contextlib.suppress(PrerequisiteError):
+            machine.kill(bed, node)
+        machine.freezer(bed, node).remove()
+    network.remove_hub(bed)
+    shutil.rmtree(bed.directory)
+
+
+def _put_guest(bed: Layout) -> None:
+    image = guest.ensure() if bed.hypervisor == "kvm" else guest.find()
+    if image is not None:
+        bed.boot.mkdir()
+        shutil.copy(image.kernel, bed.boot / "vmlinuz")
+        shutil.copy(image.initrd, bed.boot / "initrd")
+
+
+def _check_machine() -> None:
+    if os.geteuid():
+        raise PrerequisiteError("nodes in namespaces need root; without it use --unprivileged --hypervisor fake")
+    for program, package in NEEDED.items():
+        if shutil.which(program) is None:
+            raise PrerequisiteError(f"{program} is missing; install the package {package}, or run make install")
+
+
+def _check_overlay(directory: Path) -> None:
+    """Refuse a place where a node's files could not lie over the host's (tmpfs, or itself an overlay)."""
+    try:
+        os.setxattr(directory, "trusted.overlay.testbed", b"y")
+        os.removexattr(directory, "trusted.overlay.testbed")
+    except OSError as error:
+        raise PrerequisiteError(
+            f"{directory} lies on a file system that cannot hold overlays ({error.strerror}); choose one on a disk"
+        ) from None

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Making a cluster of a testbed's nodes, by the commands an administrator would type."""
+
+from collections.abc import Callable
+
+from ganeti.base.errors import CommandError
+from ganeti.tools.testbed import guest, layout, machine, node_files
+from ganeti.tools.testbed.layout import Layout
+
+DISK_TEMPLATES = "diskless,file,sharedfile"
+SMALL_GUESTS = (
+    "min:cpu-count=1,disk-count=0,disk-size=1,memory-size=1,nic-count=0,spindle-use=1"
+    "/max:cpu-count=8,disk-count=16,disk-size=1048576,memory-size=32768,nic-count=8,spindle-use=12"
+)
+
+
+def create(bed: Layout, say: Callable[[str], None] = lambda line: None) -> None:
+    """Initialise the cluster on the first node and add all others; raises `CommandError` with what a command said."""
+    first, *others = bed.nodes
+    say(f"gnt-cluster init {layout.CLUSTER_NAME} on {first.name}")
+    _command(bed, *init_command(bed))
+    for node in others:
+        say(f"gnt-node add {node.name}")
+        _command(bed, "gnt-node", "add", "--no-ssh-key-check", node.name)
+
+
+def init_command(bed: Layout) -> list[str]:
+    """Give the words of ``gnt-cluster init`` for this testbed."""
+    words = [
+        *("gnt-cluster", "init", "--no-etc-hosts"),
+        *("--master-netdev", "eth0", "--master-netmask", "24"),
+        *("--enabled-hypervisors", bed.hypervisor, "--enabled-disk-templates", DISK_TEMPLATES),
+        *("--file-storage-dir", node_files.FILE_STORAGE),
+        *("--shared-file-storage-dir", node_files.SHARED_FILE_STORAGE),
+        *("-N", f"mode=bridged,link={layout.GUEST_BRIDGE}"),
+        *("--ipolicy-bounds-specs", SMALL_GUESTS),
+    ]
+    if bed.hypervisor == "kvm":
+        words += ["-H", "kvm:" + ",".join(f"{key}={value}" for key, value in kvm_parameters().items())]
+    return [*words, layout.CLUSTER_NAME]
+
+
+def kvm_parameters() -> dict[str, str]:
+    """Give the hypervisor parameters that boot the heartbeat guest, under emulation where there is no hardware."""
+    return {
+        "kernel_path": f"{node_files.GUEST_BOOT}/vmlinuz",
+        "initrd_path": f"{node_files.GUEST_BOOT}/initrd",
+        "kernel_args": guest.KERNEL_ARGS,
+        "serial_console": "true",
+        "allow_emulation": "true",
+    }
+
+
+def _command(bed: Layout, *words: str) -> None:
+    done = machine.run(bed, "node1", *words)
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip() or f"status {done.returncode}"
+        raise CommandError(f"{' '.join(words[:2])} failed in the testbed: {said}")

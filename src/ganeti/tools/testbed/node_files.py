@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a node finds in its files that the host does not have: names, keys, directories, our commands.
+
+All of it is written into the upper layer of the node's overlay, so the host's own files are never opened for writing.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from ganeti.base.errors import CommandError
+from ganeti.tools.testbed import layout
+from ganeti.tools.testbed.layout import Layout, Node
+
+KEY_TYPES = {"ed25519": (), "ecdsa": (), "rsa": ("-b", "2048")}
+FILE_STORAGE = "/srv/ganeti/file-storage"
+SHARED_FILE_STORAGE = "/srv/ganeti/shared-file-storage"
+GUEST_BOOT = "/boot/ganeti-heartbeat"
+OWN_DIRECTORIES = (
+    "/etc/ganeti",
+    "/etc/ssh",
+    "/root/.ssh",
+    "/srv/ganeti",
+    "/usr/lib/ganeti",
+    "/var/lib/ganeti",
+    "/var/log/ganeti",
+)
+TOOLS = ("daemon-util", "prepare-node-join", "node-daemon-setup", "node-cleanup")
+SSHD_CONFIG = """\
+HostKey /etc/ssh/ssh_host_rsa_key
+HostKey /etc/ssh/ssh_host_ecdsa_key
+HostKey /etc/ssh/ssh_host_ed25519_key
+PermitRootLogin prohibit-password
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+UsePAM no
+UseDNS no
+PidFile /run/sshd.pid
+AcceptEnv LANG LC_*
+Subsystem sftp /usr/lib/openssh/sftp-server
+"""
+
+
+def make_keys(bed: Layout) -> None:
+    """Make the administrator's key and every node's host keys, all at once: RSA ones take a while."""
+    place = bed.directory / "ssh"
+    place.mkdir(mode=0o700)
+    wanted = [("administrator", "ed25519", place / "administrator")]
+    for node in bed.nodes:
+        wanted += [(f"root@{node.name}", kind, place / f"{node.name}_{kind}") for kind in KEY_TYPES]
+    running = [
+        subprocess.Popen(
+            ("ssh-keygen", "-q", "-t", kind, *KEY_TYPES[kind], "-N", "", "-C", comment, "-f", str(path)),
+            stdin=subprocess.DEVNULL,
+        )
+        for comment, kind, path in wanted
+    ]
+    if any([process.wait() for process in running]):
+        raise CommandError("ssh-keygen failed; is the package openssh-client whole?")
+
+
+def write(bed: Layout, node: Node) -> None:
+    """Fill the upper layer of a node that has never been started."""
+    for directory in (node.upper, node.place / "work", node.place / "root", node.disks):
+        directory.mkdir(parents=True)
+    for path in OWN_DIRECTORIES:
+        _own_directory(node, path)
+    _write_names(bed, node)
+    _write_ssh(bed, node)
+    _write_ganeti(bed, node)
+
+
+def _inside(node: Node, path: str) -> Path:
+    """Give the place of *path* in the upper layer, its parents made with the modes they have below."""
+    place = node.upper / path.lstrip("/")
+    for parent in reversed(place.relative_to(node.upper).parents[:-1]):
+        made = node.upper / parent
+        if not made.exists():
+            made.mkdir()
+            lower = Path("/") / parent
+            if lower.exists():
+                shutil.copystat(lower, made)
+    return place
+
+
+def _own_directory(node: Node, path: str) -> None:
+    """Make a directory that hides whatever the host has there."""
+    place = _inside(node, path)
+    place.mkdir(mode=0o755)
+    os.setxattr(place, "trusted.overlay.opaque", b"y")
+
+
+def _put(node: Node, path: str, content: str | bytes, mode: int = 0o644) -> None:
+    place = _inside(node, path)
+    place.write_bytes(content.encode() if isinstance(content, str) else content)
+    place.chmod(mode)
+
+
+def _link(node: Node, path: str, target: Path | str) -> None:
+    _inside(node, path).symlink_to(target)
+
+
+def _write_names(bed: Layout, node: Node) -> None:
+    lines = ["127.0.0.1 localhost", f"{layout.CLUSTER_ADDRESS} {layout.CLUSTER_NAME}"]
+    lines += [f"{other.address} {other.name}" for other in bed.nodes]
+    lines += [f"10.78.0.{n} inst{n}" for n in range(1, layout.GUEST_NAMES + 1)]
+    _put(node, "/etc/hosts", "\n".join(lines) + "\n")
+    _put(node, "/etc/hostname", f"{node.name}\n")
+
+
+def _write_ssh(bed: Layout, node: Node) -> None:
+    keys = bed.directory / "ssh"
+    for kind in KEY_TYPES:
+        private = keys / f"{node.name}_{kind}"
+        _put(node, f"/etc/ssh/ssh_host_{kind}_key", private.read_bytes(), 0o600)
+        _put(node, f"/etc/ssh/ssh_host_{kind}_key.pub", private.with_suffix(".pub").read_bytes())
+    _put(node, "/etc/ssh/sshd_config", SSHD_CONFIG)
+    (node.upper / "root/.ssh").chmod(0o700)
+    _put(node, "/root/.ssh/authorized_keys", (keys / "administrator.pub").read_bytes(), 0o600)
+    known = [
+        f"{other.name},{other.address} {keys.joinpath(f'{other.name}_{kind}.pub').read_text().rpartition(' ')[0]}\n"
+        for other in bed.nodes
+        for kind in KEY_TYPES
+    ]
+    _put(node, "/root/.ssh/known_hosts", "".join(known), 0o600)
+    if node.index == 1:  # where the administrator sits; the cluster's own keys are the cluster's affair
+        _put(node, "/root/.ssh/id_ed25519", (keys / "administrator").read_bytes(), 0o600)
+        _put(node, "/root/.ssh/id_ed25519.pub", (keys / "administrator.pub").read_bytes())
+
+
+def _write_ganeti(bed: Layout, node: Node) -> None:
+    _put(node, "/etc/ganeti/file-storage-paths", f"{FILE_STORAGE}\n{SHARED_FILE_STORAGE}\n")
+    _link(node, "/srv/ganeti/os", bed.checkout / "os")
+    for directory in ("iallocators", "tools"):
+        _inside(node, f"/usr/lib/ganeti/{directory}").mkdir()
+    _link(node, "/usr/lib/ganeti/iallocators/hail", bed.commands / "hail")
+    for tool in TOOLS:
+        _link(node, f"/usr/lib/ganeti/{tool}", bed.commands / tool)
+        if tool != "daemon-util":
+            _link(node, f"/usr/lib/ganeti/tools/{tool}", bed.commands / tool)
+    _put(node, "/root/.bash_profile", f'PATH={bed.commands}:$PATH\nPS1="\\u@\\h:\\w# "\n')
+    _put(node, "/root/.bashrc", f'PATH={bed.commands}:$PATH\nPS1="\\u@\\h:\\w# "\n')

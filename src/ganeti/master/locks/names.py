@@ -2,7 +2,7 @@
 """Locks as they are read from a request and as they are shown to people (spec: protocols 3 and 3.1)."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from heapq import nlargest
 from typing import Any
 
@@ -37,12 +37,12 @@ def read_level(word: str) -> Level:
     return level
 
 
-def read_request(elements: Iterable[Sequence[Any]], *, release: bool = True) -> dict[str, str]:
+def read_request(elements: Iterable[Any], *, release: bool = True) -> dict[str, str]:
     """Read ``[[lock, "shared" | "exclusive" | "release"]]`` into a mapping in lock order."""
     states = (SHARED, EXCLUSIVE, RELEASE) if release else (SHARED, EXCLUSIVE)
     request: dict[str, str] = {}
     for element in elements:
-        if isinstance(element, str) or len(element) != 2 or not all(isinstance(part, str) for part in element):
+        if not (isinstance(element, list | tuple) and [type(part) for part in element] == [str, str]):
             raise LockError(f"{element!r} is not a lock request: write [lock, {' or '.join(states)}]")
         lock, state = element
         if state not in states:

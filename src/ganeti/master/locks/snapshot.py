@@ -29,12 +29,12 @@ def from_plain(data: Any) -> LockTable:
     """Read what `to_plain` gave; raises `LockError` if it is no lock table, or one that breaks an invariant."""
     try:
         if data["version"] != VERSION:
-            raise LockError(f"The saved locks have version {data['version']}; this program reads version {VERSION}")
+            raise LockError(f"version {data['version']} instead of {VERSION}")
         held = {Owner.from_wire(owner): read_request(locks.items(), release=False) for owner, locks in data["held"]}
         waiting = [
             Pending(Owner.from_wire(owner), int(priority), int(rank), int(arrival), read_request(request))
             for priority, rank, arrival, owner, request in data["waiting"]
         ]
         return LockTable.restored(held, waiting, int(data["arrivals"]))
-    except (KeyError, TypeError, ValueError, AttributeError, AssertionError) as err:
+    except (LockError, KeyError, TypeError, ValueError, AttributeError, AssertionError) as err:
         raise LockError(f"The saved locks cannot be read ({err}): remove the file once no job runs") from err

@@ -19,8 +19,8 @@ A call is all or nothing. `update` and the opportunistic calls look at holders o
 also respects those who wait.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from heapq import heappop, heappush
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from ganeti.base.errors import LockError
@@ -46,6 +46,17 @@ class Change(NamedTuple):
     granted: tuple[Pending, ...] = ()
     weakened: tuple[str, ...] = ()
     acquired: tuple[str, ...] = ()
+
+
+class Turn(NamedTuple):
+    """The next request to look at in the queue of *lock*, and those after it."""
+
+    key: Key
+    lock: str
+    others: Iterator[Key]
+
+    def __lt__(self, other: tuple[object, ...]) -> bool:
+        return self[:2] < other[:2]
 
 
 class LockTable(LockState):
@@ -211,33 +222,30 @@ class LockTable(LockState):
         """Grant what has become possible by weaker locks, by withdrawn requests at *also_at*, or for *also*."""
         granted: list[Pending] = []
         all_weakened = dict.fromkeys(weakened)
-        locks = [lock for lock in all_weakened if self._holdings.sharers(lock) < 2]
-        locks += also_at
-        candidates = {pending.key: pending for pending in also}
-        for lock in locks:
-            candidates |= self._candidates(lock)
-        turns = sorted(candidates)
+        turns = [Turn(pending.key, "", iter(())) for pending in also]
+        heapify(turns)
+        for lock in [*(lock for lock in all_weakened if self._holdings.sharers(lock) < 2), *also_at]:
+            self._add_turns(turns, lock)
         while turns:
-            pending = candidates.pop(heappop(turns))
-            if not self.may_go(pending):
+            key, lock, others = heappop(turns)
+            if lock and self._holdings.held_exclusively(lock):
+                continue  # nobody in this queue can pass
+            if (following := next(others, None)) is not None:
+                heappush(turns, Turn(following, lock, others))
+            pending = self._waiters.at(key)
+            if pending is None or not self.may_go(pending):
                 continue
             self._waiters.remove(pending.owner)
             granted.append(pending)
-            for lock in self._apply(pending.owner, pending.request):
-                all_weakened[lock] = None
-                for key, other in self._candidates(lock).items():
-                    if key not in candidates:
-                        candidates[key] = other
-                        heappush(turns, key)
+            for weaker in self._apply(pending.owner, pending.request):
+                all_weakened[weaker] = None
+                self._add_turns(turns, weaker)
         return Change(granted=tuple(granted), weakened=tuple(all_weakened))
 
-    def _candidates(self, lock: str) -> dict[Key, Pending]:
-        return {
-            pending.key: pending
-            for name, queue in self._waiters.concerned(lock)
-            if not self._holdings.held_exclusively(name)
-            for pending in queue
-        }
+    def _add_turns(self, turns: list[Turn], lock: str) -> None:
+        for name, keys in self._waiters.concerned(lock):
+            others = iter(keys)
+            heappush(turns, Turn(next(others), name, others))
 
     def _seen_by(self, owner: Owner, change: Change) -> Change:
         """For the owner of a request just queued or moved: whether it is granted, or who is in the way."""

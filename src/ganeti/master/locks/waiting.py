@@ -7,7 +7,7 @@ so skips ahead of exclusive requests that came between (S1.93).
 """
 
 import heapq
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -43,7 +43,7 @@ class Queue:
 
     shared: list[Key] = field(default_factory=list)
     exclusive: list[Key] = field(default_factory=list)
-    holding: dict[Key, None] = field(default_factory=dict)
+    holding: list[Key] = field(default_factory=list)
 
     def side(self, state: str) -> list[Key]:
         return self.exclusive if state == EXCLUSIVE else self.shared
@@ -93,15 +93,14 @@ class Waiters:
         for queue, state in self._places(pending):
             insort(queue.side(state), pending.key)
             if holds_locks:
-                queue.holding[pending.key] = None
+                _insert_once(queue.holding, pending.key)
 
     def remove(self, owner: Owner) -> Pending:
         pending = self.by_owner.pop(owner)
         del self._by_key[pending.key]
         for queue, state in self._places(pending):
-            side = queue.side(state)
-            del side[bisect_left(side, pending.key)]
-            queue.holding.pop(pending.key, None)
+            _remove(queue.side(state), pending.key)
+            _remove(queue.holding, pending.key)
         for lock in pending.wants:
             self._forget_if_empty(lock)
         return pending
@@ -123,8 +122,11 @@ class Waiters:
             for side in queue.heads(state)
         )
 
-    def concerned(self, lock: str) -> Iterator[tuple[str, Iterator[Pending]]]:
-        """Per lock the requests that a change at *lock* may let pass: itself, its set, its members.
+    def at(self, key: Key) -> Pending | None:
+        return self._by_key.get(key)
+
+    def concerned(self, lock: str) -> Iterator[tuple[str, list[Key]]]:
+        """Per lock, in serving order, the requests that a change at *lock* may let pass: itself, its set, its members.
 
         Behind the first exclusive request only those who hold locks can pass, see `LockTable`.
         """
@@ -132,14 +134,7 @@ class Waiters:
         related = [lock, *self._wanted_members.get(lock, ())] if set_lock is None else [lock, set_lock]
         for name in related:
             if name in self._by_lock:
-                yield name, self._may_pass(self._by_lock[name])
-
-    def _may_pass(self, queue: Queue) -> Iterator[Pending]:
-        end = len(queue.shared)
-        if queue.exclusive:
-            end = bisect_left(queue.shared, queue.exclusive[0])
-        front = queue.shared[:end] or queue.exclusive[:1]
-        return (self._by_key[key] for key in [*front, *queue.holding])
+                yield name, _may_pass(self._by_lock[name])
 
     def _places(self, pending: Pending) -> Iterator[tuple[Queue, str]]:
         sets: dict[tuple[str, str], None] = {}
@@ -170,3 +165,21 @@ class Waiters:
             del members[lock]
             if not members:
                 del self._wanted_members[set_lock], self._by_set[set_lock]
+
+
+def _insert_once(keys: list[Key], key: Key) -> None:
+    place = bisect_left(keys, key)
+    if keys[place : place + 1] != [key]:
+        keys.insert(place, key)
+
+
+def _remove(keys: list[Key], key: Key) -> None:
+    place = bisect_left(keys, key)
+    if keys[place : place + 1] == [key]:
+        del keys[place]
+
+
+def _may_pass(queue: Queue) -> list[Key]:
+    end = bisect_left(queue.shared, queue.exclusive[0]) if queue.exclusive else len(queue.shared)
+    front = queue.shared[:end] or queue.exclusive[:1]
+    return front + queue.holding[bisect_right(queue.holding, front[-1]) :]

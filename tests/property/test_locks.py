@@ -22,7 +22,7 @@ from ganeti.model.locks import EXCLUSIVE, LEVELS, RELEASE, SHARED, Level, lock_l
 LOCKS = ["cluster/BGL", "instance/[lockset]", "instance/a", "instance/b", "node/[lockset]", "node/x", "cluster/config"]
 OWNERS = [Owner(job, f"/run/job-{job}", job) for job in range(1, 6)]
 HEIR = Owner(99, "/run/job-99")
-HISTORIES = 1_000 if os.environ.get("GANETI_TEST_PROFILE") == "quick" else 10_000
+HISTORIES = 200_000 if os.environ.get("GANETI_CAMPAIGN") else 10_000
 CHUNKS = 10
 LAW = settings(max_examples=100, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -11,6 +11,7 @@ from ganeti.base.errors import PrerequisiteError
 from ganeti.tools.testbed import guest, layout, machine, network, node_files
 from ganeti.tools.testbed.layout import Layout
 
+GUEST_IMAGE: dict[str, Callable[[], guest.GuestImage | None]] = {"kvm": guest.ensure, "fake": guest.find}
 NEEDED = {
     "ip": "iproute2",
     "nsenter": "util-linux",
@@ -64,7 +65,8 @@ def down(bed: Layout) -> None:
 
 
 def _put_guest(bed: Layout) -> None:
-    image = guest.ensure() if bed.hypervisor == "kvm" else guest.find()
+    """Real guests need the image; for others it is put there if it happens to exist."""
+    image = GUEST_IMAGE[bed.hypervisor]()
     if image is not None:
         bed.boot.mkdir()
         shutil.copy(image.kernel, bed.boot / "vmlinuz")

@@ -13,6 +13,17 @@ SMALL_GUESTS = (
     "/max:cpu-count=8,disk-count=16,disk-size=1048576,memory-size=32768,nic-count=8,spindle-use=12"
 )
 
+# What boots the heartbeat guest, under emulation where there is no hardware for it.
+HYPERVISOR_PARAMETERS = {
+    "kvm": {
+        "kernel_path": f"{node_files.GUEST_BOOT}/vmlinuz",
+        "initrd_path": f"{node_files.GUEST_BOOT}/initrd",
+        "kernel_args": guest.KERNEL_ARGS,
+        "serial_console": "true",
+        "allow_emulation": "true",
+    }
+}
+
 
 def create(bed: Layout, say: Callable[[str], None] = lambda line: None) -> None:
     """Initialise the cluster on the first node and add all others; raises `CommandError` with what a command said."""
@@ -35,20 +46,10 @@ def init_command(bed: Layout) -> list[str]:
         *("-N", f"mode=bridged,link={layout.GUEST_BRIDGE}"),
         *("--ipolicy-bounds-specs", SMALL_GUESTS),
     ]
-    if bed.hypervisor == "kvm":
-        words += ["-H", "kvm:" + ",".join(f"{key}={value}" for key, value in kvm_parameters().items())]
+    parameters = HYPERVISOR_PARAMETERS.get(bed.hypervisor, {})
+    if parameters:
+        words += ["-H", f"{bed.hypervisor}:" + ",".join(f"{key}={value}" for key, value in parameters.items())]
     return [*words, layout.CLUSTER_NAME]
-
-
-def kvm_parameters() -> dict[str, str]:
-    """Give the hypervisor parameters that boot the heartbeat guest, under emulation where there is no hardware."""
-    return {
-        "kernel_path": f"{node_files.GUEST_BOOT}/vmlinuz",
-        "initrd_path": f"{node_files.GUEST_BOOT}/initrd",
-        "kernel_args": guest.KERNEL_ARGS,
-        "serial_console": "true",
-        "allow_emulation": "true",
-    }
 
 
 def _command(bed: Layout, *words: str) -> None:

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is generated is fresh: the commands' tables follow from the declarations."""
+
+import subprocess
+import sys
+
+from parsed_tree import TREE
+
+ASK = """
+from ganeti.cli import generate
+stale = generate.stale()
+print("\\n".join(map(str, stale)) if not isinstance(stale, bool) else "tables" if stale else "")
+"""
+
+
+def test_tables_of_commands_are_fresh():
+    done = subprocess.run(
+        [sys.executable, "-c", ASK], cwd=TREE / "src", capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert not done.stdout.strip(), f"run python -m ganeti.cli.generate; stale: {done.stdout}"

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Imports point one way (CONTRIBUTING.md), and commands start without any library but the standard one."""
+
+import subprocess
+import sys
+
+from parsed_tree import PACKAGE, TREE, told
+
+CORE = {"base", "model", "ports"}
+DECIDING = CORE | {"wire", "placement", "master"}
+MAY_IMPORT = {
+    "base": set(),
+    "model": {"base"},
+    "ports": {"base", "model"},
+    "wire": CORE,
+    "placement": CORE,
+    "master": CORE | {"wire", "placement"},
+    "node": CORE | {"wire", "placement"},
+    "bootstrap": DECIDING | {"node"},
+    "runtime": DECIDING | {"node", "bootstrap"},
+    "daemons": DECIDING | {"node", "bootstrap", "runtime"},
+    "rapi": DECIDING | {"node", "bootstrap", "runtime"},
+    "tools": DECIDING | {"node", "bootstrap", "runtime"},
+    "web": DECIDING | {"node", "bootstrap", "runtime", "daemons", "rapi", "tools"},
+    "simulation": DECIDING | {"node", "bootstrap", "runtime"},
+    "cli": {"base", "wire"},
+}
+
+
+def test_imports_point_one_way(modules, exemptions):
+    faults = {}
+    for module in modules:
+        for line, name in module.imports():
+            parts = name.split(".")
+            if parts[0] != "ganeti" or len(parts) < 2 or not module.layer or not (PACKAGE / parts[1]).is_dir():
+                continue
+            target = parts[1]
+            if target != module.layer and target not in MAY_IMPORT[module.layer]:
+                faults[module.place, target] = f"{module.place}:{line} {module.layer} may not import {target} ({name})"
+    left = exemptions.sift("layer", faults)
+    assert not left, told(left)
+
+
+def test_every_package_has_its_place_in_the_order(modules):
+    unknown = {module.layer for module in modules} - MAY_IMPORT.keys() - {""}
+    assert not unknown, f"say in CONTRIBUTING.md and here what {', '.join(sorted(unknown))} may import"
+
+
+def test_commands_import_the_standard_library_only(modules):
+    built_by = "ganeti.cli.generate"  # makes the tables when the product is built; no command imports it
+    names = [module.name for module in modules if module.layer == "cli" and module.name != built_by]
+    names = [name for name in names if ".cli.commands" not in name]  # declarations, read by the generator
+    program = f"import sys; sys.path.insert(0, {str(TREE / 'src')!r})\n" + "".join(f"import {name}\n" for name in names)
+    done = subprocess.run([sys.executable, "-ISc", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -21,8 +21,8 @@ class NodeAnswer:
 
 
 class NodesPort(Protocol):
-    async def call(self, node_uuid: str, call: str, /, *, timeout_s: float | None = None, **arguments: Any) -> Any:
-        """Call one node and give the plain answer.
+    async def call(self, node_uuid: str, call: str, /, *, deadline_s: float | None = None, **arguments: Any) -> Any:
+        """Call one node and give the plain answer, within *deadline_s* (default: the call's declared time).
 
         Raises `NodeUnreachableError`, `NodeTimeoutError` (both: it may have happened), or the error the node
         gave, whose message names the node. Offline nodes are never called: `NodeUnreachableError` at once.
@@ -31,7 +31,7 @@ class NodesPort(Protocol):
         ...
 
     async def call_many(
-        self, node_uuids: Iterable[str], call: str, /, *, timeout_s: float | None = None, **arguments: Any
+        self, node_uuids: Iterable[str], call: str, /, *, deadline_s: float | None = None, **arguments: Any
     ) -> list[NodeAnswer]:
         """Call several nodes at once; answers in the order asked, errors as values."""
         ...

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The standard hook environment of an instance (protocols, section 10)."""
+
+from collections.abc import Mapping, Sequence
+
+from ganeti.master.operation import Hooks
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.objects import Instance
+from ganeti.model.view import ConfigView
+
+
+def instance_environment(spec: InstanceSpec, instance: Instance, template: str) -> dict[str, str]:
+    """Variables without the ``GANETI_`` prefix, which the engine adds."""
+    env = {
+        "INSTANCE_NAME": spec.name,
+        "INSTANCE_PRIMARY": spec.primary_node,
+        "INSTANCE_SECONDARIES": " ".join(spec.secondary_nodes),
+        "INSTANCE_OS_TYPE": spec.os,
+        "INSTANCE_DISK_TEMPLATE": template,
+        "INSTANCE_MEMORY": str(spec.beparams["maxmem"]),
+        "INSTANCE_MINMEM": str(spec.beparams["minmem"]),
+        "INSTANCE_MAXMEM": str(spec.beparams["maxmem"]),
+        "INSTANCE_VCPUS": str(spec.beparams["vcpus"]),
+        "INSTANCE_STATUS": instance.admin_state,
+        "INSTANCE_HYPERVISOR": spec.hypervisor,
+        "INSTANCE_TAGS": " ".join(spec.tags),
+        "INSTANCE_DISK_COUNT": str(len(spec.disks)),
+        "INSTANCE_NIC_COUNT": str(len(spec.nics)),
+    }
+    for disk in spec.disks:
+        prefix = f"INSTANCE_DISK{disk.index}"
+        env[f"{prefix}_SIZE"] = str(disk.size_mib)
+        env[f"{prefix}_MODE"] = disk.mode
+        env[f"{prefix}_UUID"] = disk.uuid
+        env[f"{prefix}_DEV_TYPE"] = disk.template
+        if disk.name:
+            env[f"{prefix}_NAME"] = disk.name
+        if len(disk.logical_id) == 2:
+            env[f"{prefix}_DRIVER"], env[f"{prefix}_ID"] = (str(part) for part in disk.logical_id)
+    for nic in spec.nics:
+        prefix = f"INSTANCE_NIC{nic.index}"
+        values = {
+            "IP": nic.ip or "",
+            "MAC": nic.mac,
+            "MODE": nic.mode,
+            "LINK": nic.link,
+            "VLAN": nic.vlan,
+            "UUID": nic.uuid,
+        }
+        if nic.mode == "bridged":
+            values["BRIDGE"] = nic.link
+        if nic.name:
+            values["NAME"] = nic.name
+        env.update({f"{prefix}_{key}": value for key, value in values.items()})
+    env.update({f"INSTANCE_BE_{key}": str(value) for key, value in spec.beparams.items()})
+    env.update({f"INSTANCE_HV_{key}": str(value) for key, value in spec.hvparams.items()})
+    return env
+
+
+def instance_hooks(
+    view: ConfigView,
+    path: str,
+    spec: InstanceSpec,
+    instance: Instance,
+    pre_nodes: Sequence[str],
+    post_nodes: Sequence[str],
+    env: Mapping[str, str],
+) -> Hooks:
+    """Hooks of an instance operation; *env* holds what the operation adds."""
+    templates = {disk.template for disk in spec.disks}
+    template = templates.pop() if len(templates) == 1 else view.disk_template(instance)
+    return Hooks(
+        path=path,
+        object_type="INSTANCE",
+        target=spec.name,
+        env=instance_environment(spec, instance, template) | dict(env),
+        pre_nodes=pre_nodes,
+        post_nodes=post_nodes,
+    )

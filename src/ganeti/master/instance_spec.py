@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""From the configuration to what a node is told: instances with every parameter filled."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from ganeti.model import inheritance
+from ganeti.model.ipolicy import InstanceSize
+from ganeti.model.node_requests import DiskSpec, InstanceSpec, NicSpec
+from ganeti.model.objects import Disk, Instance, Nic
+from ganeti.model.traits import Catalogue
+from ganeti.model.view import ConfigView
+
+
+def disk_spec(view: ConfigView, catalogue: Catalogue, instance: Instance, disk: Disk, index: int) -> DiskSpec:
+    group = view.group(view.node(instance.primary_node).group)
+    parameters = catalogue.template(disk.dev_type).parameters
+    filled = inheritance.disk_params(view.cluster, group, disk.dev_type, parameters)
+    return DiskSpec(
+        uuid=disk.uuid,
+        template=disk.dev_type,
+        logical_id=disk.logical_id,
+        size_mib=disk.size,
+        index=index,
+        mode=disk.mode,
+        name=disk.name,
+        params=filled | (disk.params or {}),
+    )
+
+
+def _nic_spec(view: ConfigView, instance: Instance, nic: Nic, index: int) -> NicSpec:
+    group = view.group(view.node(instance.primary_node).group)
+    filled = inheritance.nic_params(view.cluster, nic, group)
+    network: dict[str, Any] | None = None
+    if nic.network is not None:
+        network = view.network(nic.network).to_plain()
+    return NicSpec(
+        index=index,
+        uuid=nic.uuid,
+        mac=nic.mac,
+        mode=filled["mode"],
+        link=filled["link"],
+        vlan=filled["vlan"],
+        ip=nic.ip,
+        name=nic.name,
+        network=network,
+    )
+
+
+def instance_spec(
+    view: ConfigView,
+    catalogue: Catalogue,
+    instance: Instance,
+    *,
+    disks: list[Disk] | None = None,
+    hvparams: dict[str, Any] | None = None,
+    beparams: dict[str, Any] | None = None,
+) -> InstanceSpec:
+    """Fill everything about *instance*; *disks* for one that is not stored yet, overrides for one start only."""
+    cluster = view.cluster
+    own_disks = view.instance_disks(instance) if disks is None else disks
+    primary = view.node(instance.primary_node)
+    others = [uuid for disk in own_disks for uuid in disk.nodes if uuid != instance.primary_node]
+    parameters = catalogue.hypervisor(instance.hypervisor).parameters
+    return InstanceSpec(
+        name=instance.name,
+        uuid=instance.uuid,
+        hypervisor=instance.hypervisor,
+        os=instance.os,
+        primary_node=primary.name,
+        primary_node_uuid=primary.uuid,
+        secondary_nodes=[view.node(uuid).name for uuid in dict.fromkeys(others)],
+        hvparams=inheritance.instance_hv(cluster, instance, parameters) | (hvparams or {}),
+        beparams=inheritance.instance_be(cluster, instance) | (beparams or {}),
+        osparams=inheritance.os_params(cluster, instance),
+        osparams_private=dict(instance.osparams_private),
+        disks=[disk_spec(view, catalogue, instance, disk, index) for index, disk in enumerate(own_disks)],
+        nics=[_nic_spec(view, instance, nic, index) for index, nic in enumerate(instance.nics)],
+        tags=list(instance.tags),
+        network_port=instance.network_port,
+        ctime=instance.ctime,
+        mtime=instance.mtime,
+    )
+
+
+def instance_size(view: ConfigView, instance: Instance, disks: list[Disk], template: str) -> InstanceSize:
+    """What the instance policy looks at."""
+    backend = inheritance.instance_be(view.cluster, instance)
+    return InstanceSize(
+        memory_mib=backend["maxmem"],
+        vcpus=backend["vcpus"],
+        disk_sizes_mib=[disk.size for disk in disks],
+        nic_count=len(instance.nics),
+        spindle_use=backend["spindle_use"],
+        disk_template=template,
+    )
+
+
+def bare(spec: InstanceSpec) -> InstanceSpec:
+    """The spec without OS parameters: what is written into undo records holds no secret."""
+    return replace(spec, osparams={}, osparams_private={})

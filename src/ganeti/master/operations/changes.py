@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Changes of the configuration that more than one operation makes.
+
+What only one operation needs stands in that operation's file.
+"""
+
+from typing import cast
+
+from msgspec.structs import replace
+
+from ganeti.base.errors import ALREADY_EXISTS, PrerequisiteError, ReservationError
+from ganeti.model.configuration import Draft
+from ganeti.model.objects import Disk, Instance
+from ganeti.ports.config import Change
+
+FIRST_PORT, LAST_PORT = 11000, 14999
+"""TCP and UDP ports given to instances (opcodes, section 7)."""
+
+
+class AddInstance(Change, frozen=True, kw_only=True):
+    """Enter a new instance with its disks; with *wants_port*, it gets a network port of the cluster."""
+
+    instance: Instance
+    disks: list[Disk]
+    wants_port: bool = False
+
+    def apply(self, draft: Draft) -> Instance:
+        if draft.uuid_by_name("instances", self.instance.name) is not None:
+            raise PrerequisiteError(
+                f"Instance '{self.instance.name}' is already in the cluster: choose another name", ALREADY_EXISTS
+            )
+        taken = {nic.mac.lower() for other in draft.instances() for nic in other.nics}
+        for nic in self.instance.nics:
+            if nic.mac.lower() in taken:
+                raise ReservationError(f"MAC address {nic.mac} is already in use")
+            taken.add(nic.mac.lower())
+        instance = self.instance
+        if self.wants_port:
+            instance = replace(instance, network_port=_take_port(draft))
+        for disk in self.disks:
+            draft.put("disks", disk)
+        draft.put("instances", instance)
+        return cast(Instance, draft.get("instances", instance.uuid))
+
+
+class FinishInstance(Change, frozen=True, kw_only=True):
+    """A created instance is complete: from now on it is an instance like any other."""
+
+    instance_uuid: str
+    admin_state: str
+
+    def apply(self, draft: Draft) -> None:
+        instance = draft.instance(self.instance_uuid)
+        draft.put(
+            "instances",
+            replace(instance, forthcoming=None, admin_state=self.admin_state, disks_active=self.admin_state == "up"),
+        )
+        for disk in draft.instance_disks(instance):
+            if disk.forthcoming:
+                draft.put("disks", replace(disk, forthcoming=None))
+
+
+class RemoveInstance(Change, frozen=True, kw_only=True):
+    """Take an instance and its disks out of the configuration; an unknown one is no error (it serves as undo)."""
+
+    instance_uuid: str
+
+    def apply(self, draft: Draft) -> None:
+        instance = cast("Instance | None", draft.get("instances", self.instance_uuid))
+        if instance is None:
+            return
+        for uuid in instance.disks:
+            draft.remove("disks", uuid)
+        draft.remove("instances", self.instance_uuid)
+        if instance.network_port is not None:
+            cluster = draft.cluster
+            pool = sorted({*cluster.tcpudp_port_pool, instance.network_port})
+            draft.put("cluster", replace(cluster, tcpudp_port_pool=pool))
+
+
+class SetInstanceState(Change, frozen=True, kw_only=True):
+    """Say what state an instance should be in; fields left out stay."""
+
+    instance_uuid: str
+    admin_state: str | None = None
+    admin_state_source: str | None = None
+    disks_active: bool | None = None
+
+    def apply(self, draft: Draft) -> None:
+        instance = draft.instance(self.instance_uuid)
+        changed = replace(
+            instance,
+            admin_state=self.admin_state or instance.admin_state,
+            admin_state_source=self.admin_state_source or instance.admin_state_source,
+            disks_active=instance.disks_active if self.disks_active is None else self.disks_active,
+        )
+        if changed != instance:
+            draft.put("instances", changed)
+
+
+class SetPrimaryNode(Change, frozen=True, kw_only=True):
+    """An instance lives on another node from now on; its disks name the node too."""
+
+    instance_uuid: str
+    node_uuid: str
+
+    def apply(self, draft: Draft) -> None:
+        instance = draft.instance(self.instance_uuid)
+        draft.node(self.node_uuid)
+        if instance.primary_node == self.node_uuid:
+            return
+        for disk in draft.instance_disks(instance):
+            if disk.nodes == [instance.primary_node]:
+                draft.put("disks", replace(disk, nodes=[self.node_uuid]))
+        draft.put("instances", replace(instance, primary_node=self.node_uuid))
+
+
+def _take_port(draft: Draft) -> int:
+    """Take a returned port if there is one, else the next that was never given."""
+    cluster = draft.cluster
+    if cluster.tcpudp_port_pool:
+        port = min(cluster.tcpudp_port_pool)
+        rest = [other for other in cluster.tcpudp_port_pool if other != port]
+        draft.put("cluster", replace(cluster, tcpudp_port_pool=rest))
+        return port
+    port = max(cluster.highest_used_port + 1, FIRST_PORT)
+    if port > LAST_PORT:
+        raise ReservationError(f"All network ports from {FIRST_PORT} to {LAST_PORT} are in use")
+    draft.put("cluster", replace(cluster, highest_used_port=port))
+    return port

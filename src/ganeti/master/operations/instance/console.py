@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_INSTANCE_CONSOLE: how to reach the console of a running instance."""
+
+from typing import Any
+
+from ganeti.base.errors import WRONG_STATE, PrerequisiteError
+from ganeti.master.instance_spec import instance_spec
+from ganeti.master.operation import Operation, operation
+from ganeti.master.operations.instance.existing import instance_and_nodes, require_online
+from ganeti.model.locks import LockPlan
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+
+
+@operation("OP_INSTANCE_CONSOLE", summary_field="instance_name")
+class InstanceConsole(Operation[dict[str, Any]], frozen=True, kw_only=True):
+    """Give the console object of an instance (protocols, section 20)."""
+
+    instance_name: str
+    instance_uuid: str | None = None
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        return instance_and_nodes(view, self.instance_uuid or self.instance_name, shared=True)
+
+    def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> InstanceSpec:
+        instance = view.find_instance(self.instance_uuid or self.instance_name)
+        require_online(view, instance.primary_node, f"fail {instance.name} over to another node")
+        return instance_spec(view, ctx.catalogue, instance)
+
+    async def execute(self, checked: InstanceSpec, ctx: OperationContext) -> dict[str, Any]:
+        running = await ctx.nodes.call(checked.primary_node_uuid, "instance_info", instance=checked)
+        if running is None:
+            raise PrerequisiteError(
+                f"Instance {checked.name} is not running: start it with gnt-instance startup {checked.name}",
+                WRONG_STATE,
+            )
+        console: dict[str, Any] = await ctx.nodes.call(
+            checked.primary_node_uuid, "instance_console_info", instance=checked
+        )
+        return console

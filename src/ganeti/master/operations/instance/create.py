@@ -1,0 +1,404 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_INSTANCE_CREATE: make an instance, from its name to a running guest.
+
+The instance enters the configuration first, as forthcoming: from that commit on, its memory and disks are counted
+by every other placement, and the node locks go. Everything after it has its undo on disk; one last commit makes
+the instance real and settles them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from ganeti.base.errors import (
+    ALREADY_EXISTS,
+    WRONG_INPUT,
+    WRONG_STATE,
+    ParameterError,
+    PrerequisiteError,
+)
+from ganeti.master import allocation
+from ganeti.master.instance_hooks import instance_hooks
+from ganeti.master.instance_spec import bare, instance_size, instance_spec
+from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operations.changes import AddInstance, FinishInstance, RemoveInstance
+from ganeti.master.operations.instance import creation_input as creation
+from ganeti.master.operations.lock_plans import plan
+from ganeti.model import inheritance
+from ganeti.model.ipolicy import violations
+from ganeti.model.locks import ALL_NODE_RES, ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.objects import Disk, Instance, Nic
+from ganeti.model.parameters import accept_all, backend_input
+from ganeti.model.traits import HypervisorTraits, TemplateTraits
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext, UndoChange, UndoNodeCall
+
+OS_INSTALL_TIMEOUT_S = 24 * 3600.0
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The request, read and typed, before it has a node."""
+
+    name: str
+    template: TemplateTraits
+    hypervisor: HypervisorTraits
+    disks: list[Disk]
+    nics: list[Nic]
+    beparams: dict[str, Any]
+    hvparams: dict[str, Any]
+    tags: list[str]
+
+
+@dataclass(frozen=True)
+class Facts:
+    wanted: Wanted
+    node_uuids: list[str]
+    chosen_by: str
+    """Name of the allocator, empty where the user named the node."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    instance: Instance
+    disks: list[Disk]
+    template: TemplateTraits
+    wants_port: bool
+    chosen_by: str
+    node_uuids: list[str]
+    node_names: list[str]
+    view_spec: InstanceSpec
+
+
+@operation("OP_INSTANCE_CREATE", summary_field="instance_name", hooks="instance-add")
+class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
+    """Create an instance on the nodes named, or on those the allocator chooses."""
+
+    instance_name: str
+    disks: list[dict[str, Any]]
+    mode: str
+    nics: list[dict[str, Any]]
+    beparams: dict[str, Any] = {}
+    hvparams: dict[str, Any] = {}
+    osparams: dict[str, Any] = {}
+    osparams_private: dict[str, Any] | None = None
+    osparams_secret: dict[str, Any] | None = None
+    disk_template: str | None = None
+    hypervisor: str | None = None
+    os_type: str | None = None
+    iallocator: str | None = None
+    pnode: str | None = None
+    pnode_uuid: str | None = None
+    snode: str | None = None
+    snode_uuid: str | None = None
+    group_name: str | None = None
+    file_driver: str | None = None
+    file_storage_dir: str | None = None
+    start: bool = True
+    no_install: bool | None = None
+    force_variant: bool = False
+    wait_for_sync: bool = True
+    name_check: bool = False
+    ip_check: bool = False
+    conflicts_check: bool = True
+    ignore_ipolicy: bool = False
+    identify_defaults: bool = False
+    opportunistic_locking: bool = False
+    tags: list[str] = []
+    forthcoming: bool = False
+    commit: bool = False
+    instance_communication: bool = False
+    source_handshake: list[Any] | None = None
+    source_instance_name: str | None = None
+    source_shutdown_timeout: int = 120
+    source_x509_ca: str | None = None
+    src_node: str | None = None
+    src_node_uuid: str | None = None
+    src_path: str | None = None
+    compress: str = "none"
+    helper_startup_timeout: int | None = None
+    helper_shutdown_timeout: int | None = None
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        own = instance_lock(creation.check_name(self.instance_name))
+        if self._primary_name() is None:
+            return plan(shared=[ALL_NODES], exclusive=[own, ALL_NODE_RES])
+        uuids = [node.uuid for node in self._named_nodes(view)]
+        return plan(
+            shared=[node_lock(uuid) for uuid in uuids],
+            exclusive=[own, *(node_res_lock(uuid) for uuid in uuids)],
+        )
+
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
+        wanted = self._read(view, ctx)
+        if self._primary_name() is not None:
+            return Facts(wanted, [node.uuid for node in self._named_nodes(view)], "")
+        allocator = self.iallocator if self.iallocator not in (None, "", ".") else view.cluster.default_iallocator
+        if not allocator:
+            raise PrerequisiteError(
+                "No node was named and the cluster has no default allocator: add -n NODE or -I ALLOCATOR", WRONG_INPUT
+            )
+        request = allocation.allocate_request(
+            view, self._sketch(wanted), wanted.disks, wanted.template, self.group_name
+        )
+        names = await allocation.place(ctx, allocator, request)
+        uuids = [ctx.config.view().find_node(name).uuid for name in names]
+        return Facts(wanted, uuids, allocator)
+
+    def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Checked:
+        wanted = facts.wanted
+        self._check_nodes(view, facts)
+        directory = creation.instance_directory(view, wanted.template, self.file_storage_dir)
+        disks = creation.place_disks(wanted.disks, wanted.template, facts.node_uuids, directory, wanted.name)
+        instance = replace(
+            self._sketch(wanted),
+            uuid=ctx.entropy.uuid(),
+            primary_node=facts.node_uuids[0],
+            disks=[disk.uuid for disk in disks],
+        )
+        group = view.group(view.node(instance.primary_node).group)
+        if not self.ignore_ipolicy:
+            policy = inheritance.group_ipolicy(view.cluster, group)
+            found = violations(policy, instance_size(view, instance, disks, wanted.template.name))
+            if found:
+                raise PrerequisiteError(
+                    f"Instance {wanted.name} violates the policy of node group {group.name}: {'; '.join(found)}. "
+                    "Change the sizes, or add --ignore-ipolicy",
+                    WRONG_INPUT,
+                )
+        return Checked(
+            instance=instance,
+            disks=disks,
+            template=wanted.template,
+            wants_port=wanted.hypervisor.needs_network_port,
+            chosen_by=facts.chosen_by,
+            node_uuids=facts.node_uuids,
+            node_names=[view.node(uuid).name for uuid in facts.node_uuids],
+            view_spec=instance_spec(view, ctx.catalogue, instance, disks=disks),
+        )
+
+    def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
+        nodes = list(dict.fromkeys([view.cluster.master_node, *checked.node_uuids]))
+        return instance_hooks(
+            view, self.hooks_path, checked.view_spec, checked.instance, nodes, nodes, {"ADD_MODE": self.mode}
+        )
+
+    async def execute(self, checked: Checked, ctx: OperationContext) -> list[str]:
+        if checked.chosen_by:
+            ctx.log.info(f"Selected nodes for the instance: {', '.join(checked.node_names)}")
+        await self._check_on_node(checked, ctx)
+        await self._reserve(checked, ctx)
+        if self.forthcoming:
+            await ctx.config.commit(KeepForthcoming(instance_uuid=checked.instance.uuid), settles=True)
+            return checked.node_names
+        view = ctx.config.view()
+        spec = instance_spec(view, ctx.catalogue, view.instance(checked.instance.uuid))
+        await self._create_disks(spec, ctx)
+        await self._install(spec, ctx)
+        if self.start:
+            await self._start(spec, ctx)
+        await ctx.config.commit(
+            FinishInstance(instance_uuid=checked.instance.uuid, admin_state="up" if self.start else "down"),
+            settles=True,
+        )
+        return checked.node_names
+
+    def _read(self, view: ConfigView, ctx: OperationContext) -> Wanted:
+        name = creation.check_name(self.instance_name)
+        if view.uuid_by_name("instances", name) is not None:
+            raise PrerequisiteError(f"Instance '{name}' is already in the cluster: choose another name", ALREADY_EXISTS)
+        if self.mode != "create" or self.commit:
+            raise PrerequisiteError(
+                f"Creation mode '{'commit' if self.commit else self.mode}' is not available: use mode create",
+                WRONG_INPUT,
+            )
+        cluster = view.cluster
+        template = self._template(view, ctx)
+        hypervisor = ctx.catalogue.hypervisor(self.hypervisor or cluster.enabled_hypervisors[0])
+        if hypervisor.name not in cluster.enabled_hypervisors:
+            enabled = ", ".join(cluster.enabled_hypervisors)
+            raise PrerequisiteError(
+                f"Hypervisor {hypervisor.name} is not enabled in the cluster: {enabled} are", WRONG_INPUT
+            )
+        if not self.os_type and not self.no_install:
+            raise PrerequisiteError("The OS is missing: add -o OS, or --no-install for none", WRONG_INPUT)
+        try:
+            backend = backend_input({key: value for key, value in self.beparams.items() if value != "default"})
+            hvparams = accept_all(hypervisor.parameters, self.hvparams, "hypervisor", for_instance=True)
+        except ParameterError as err:
+            raise creation.wrong_input(err) from err
+        filled = inheritance.cluster_be(cluster) | backend
+        if filled["minmem"] > filled["maxmem"]:
+            raise PrerequisiteError(
+                f"Minimum memory ({filled['minmem']} MiB) is above the maximum ({filled['maxmem']} MiB)", WRONG_INPUT
+            )
+        return Wanted(
+            name=name,
+            template=template,
+            hypervisor=hypervisor,
+            disks=creation.read_disks(self.disks, template, ctx.entropy),
+            nics=creation.read_nics(self.nics, view, ctx.entropy),
+            beparams=backend,
+            hvparams={key: value for key, value in hvparams.items() if value != "default"},
+            tags=creation.check_tags(self.tags),
+        )
+
+    def _template(self, view: ConfigView, ctx: OperationContext) -> TemplateTraits:
+        enabled = view.cluster.enabled_disk_templates
+        template = ctx.catalogue.template(self.disk_template or enabled[0])
+        if template.name not in enabled:
+            raise PrerequisiteError(
+                f"Disk template '{template.name}' is not enabled in cluster. "
+                f"Enabled disk templates are: {','.join(enabled)}",
+                WRONG_INPUT,
+            )
+        return template
+
+    def _sketch(self, wanted: Wanted) -> Instance:
+        return Instance(
+            uuid="",
+            name=wanted.name,
+            os=self.os_type or "",
+            hypervisor=wanted.hypervisor.name,
+            hvparams=wanted.hvparams,
+            beparams=wanted.beparams,
+            osparams=self.osparams,
+            osparams_private=self.osparams_private or {},
+            nics=wanted.nics,
+            tags=wanted.tags,
+            forthcoming=True,
+        )
+
+    def _primary_name(self) -> str | None:
+        if (self.pnode or self.pnode_uuid) and self.iallocator:
+            raise PrerequisiteError("Give either a node or an allocator, not both", WRONG_INPUT)
+        return self.pnode_uuid or self.pnode
+
+    def _named_nodes(self, view: ConfigView) -> list[Any]:
+        names = [self._primary_name(), self.snode_uuid or self.snode]
+        return [view.find_node(name) for name in names if name]
+
+    def _check_nodes(self, view: ConfigView, facts: Facts) -> None:
+        template = facts.wanted.template
+        if len(facts.node_uuids) != template.node_count:
+            words = "a secondary node too: write -n PRIMARY:SECONDARY" if template.node_count == 2 else "one node only"
+            raise PrerequisiteError(f"Disk template {template.name} takes {words}", WRONG_INPUT)
+        nodes = [view.node(uuid) for uuid in facts.node_uuids]
+        for node in nodes:
+            for bad, word in (
+                (node.offline, "offline"),
+                (node.drained, "drained"),
+                (not node.vm_capable, "not vm_capable"),
+            ):
+                if bad:
+                    raise PrerequisiteError(f"Node {node.name} is {word}: choose another node", WRONG_STATE)
+        if len({node.group for node in nodes}) > 1:
+            raise PrerequisiteError("Primary and secondary node must be in the same node group", WRONG_INPUT)
+
+    async def _check_on_node(self, checked: Checked, ctx: OperationContext) -> None:
+        """What only the node can say: its files, its OS definitions, its free memory and space."""
+        node_uuid = checked.instance.primary_node
+        spec = checked.view_spec
+        await allocation.check_capacity(ctx, node_uuid, spec, checked.template, ignore_memory=not self.start)
+        try:
+            await ctx.nodes.call(
+                node_uuid, "hypervisor_validate_params", hypervisor=spec.hypervisor, hvparams=spec.hvparams
+            )
+            if self.os_type and not self.no_install:
+                await ctx.nodes.call(
+                    node_uuid,
+                    "os_validate",
+                    name=self.os_type,
+                    params=self._all_osparams(spec),
+                    force_variant=self.force_variant,
+                )
+        except PrerequisiteError:
+            raise
+        except ParameterError as err:
+            raise creation.wrong_input(err) from err
+
+    def _all_osparams(self, spec: InstanceSpec) -> dict[str, Any]:
+        return spec.osparams | spec.osparams_private | (self.osparams_secret or {})
+
+    async def _reserve(self, checked: Checked, ctx: OperationContext) -> None:
+        uuid = checked.instance.uuid
+        await ctx.undo.push(
+            UndoChange(
+                f"take instance {checked.instance.name} out of the configuration", RemoveInstance(instance_uuid=uuid)
+            )
+        )
+        await ctx.config.commit(
+            AddInstance(instance=checked.instance, disks=checked.disks, wants_port=checked.wants_port)
+        )
+        if self._primary_name() is None:
+            await ctx.locks.release([ALL_NODE_RES])
+        else:
+            await ctx.locks.release([node_res_lock(node) for node in checked.node_uuids])
+
+    async def _create_disks(self, spec: InstanceSpec, ctx: OperationContext) -> None:
+        if not spec.disks:
+            return
+        ctx.log.info("* creating instance disks...")
+        for disk in spec.disks:
+            await ctx.undo.push(
+                UndoNodeCall(
+                    f"remove disk {disk.index} of {spec.name} from {spec.primary_node}",
+                    spec.primary_node_uuid,
+                    "blockdev_remove",
+                    {"disk": disk},
+                )
+            )
+            await ctx.nodes.call(spec.primary_node_uuid, "blockdev_create", disk=disk)
+
+    async def _install(self, spec: InstanceSpec, ctx: OperationContext) -> None:
+        if self.no_install or not self.os_type:
+            return
+        node_uuid = spec.primary_node_uuid
+        await ctx.undo.push(
+            UndoNodeCall(
+                f"close the disks of {spec.name}", node_uuid, "instance_disks_shutdown", {"instance": bare(spec)}
+            )
+        )
+        await ctx.nodes.call(node_uuid, "instance_disks_assemble", instance=spec, for_migration=False)
+        ctx.log.info("* running the instance OS create scripts...")
+        installed = replace(spec, osparams=spec.osparams | (self.osparams_secret or {}))
+        await ctx.nodes.call(
+            node_uuid,
+            "instance_os_add",
+            deadline_s=OS_INSTALL_TIMEOUT_S,
+            instance=installed,
+            reinstall=False,
+            debug=self.debug_level or 0,
+        )
+        if not self.start:
+            await ctx.nodes.call(node_uuid, "instance_disks_shutdown", instance=spec)
+
+    async def _start(self, spec: InstanceSpec, ctx: OperationContext) -> None:
+        ctx.log.info("* starting instance...")
+        node_uuid = spec.primary_node_uuid
+        await ctx.undo.push(
+            UndoNodeCall(
+                f"close the disks of {spec.name}", node_uuid, "instance_disks_shutdown", {"instance": bare(spec)}
+            )
+        )
+        await ctx.undo.push(
+            UndoNodeCall(
+                f"stop {spec.name} on {spec.primary_node}",
+                node_uuid,
+                "instance_shutdown",
+                {"instance": bare(spec), "timeout_s": 0},
+            )
+        )
+        await ctx.nodes.call(node_uuid, "instance_disks_assemble", instance=spec, for_migration=False)
+        await ctx.nodes.call(node_uuid, "instance_start", instance=spec, paused=False)
+
+
+class KeepForthcoming(FinishInstance, frozen=True, kw_only=True):
+    """A reservation is kept as it is; the commit only settles the undo records."""
+
+    admin_state: str = "down"
+
+    def apply(self, draft: Any) -> None:
+        draft.instance(self.instance_uuid)

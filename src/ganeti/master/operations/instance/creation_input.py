@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Reading what a user asked for when creating an instance: name, disks, NICs, parameters."""
+
+import ipaddress
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ganeti.base.errors import WRONG_INPUT, ParameterError, PrerequisiteError, TypeEnforcementError, UnitParseError
+from ganeti.base.units import parse_size_mib
+from ganeti.model import inheritance
+from ganeti.model.objects import Disk, Nic
+from ganeti.model.parameters import NIC_PARAMETERS, accept_all
+from ganeti.model.traits import TemplateTraits
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import EntropyPort
+
+MAX_DISKS = 16
+MAX_NICS = 8
+_NAME = re.compile(r"^(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,62})?(\.[a-z0-9]([a-z0-9-]{0,62})?)*$")
+_MAC = re.compile(r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$")
+_TAG = re.compile(r"^[\w.+*/:@-]{1,128}$", re.ASCII)
+_DISK_KEYS = frozenset({"size", "mode", "name", "spindles", "access", "format", "dev_type"})
+_NIC_KEYS = frozenset({"mac", "ip", "mode", "link", "bridge", "vlan", "network", "name"})
+_AUTO = ("auto", "generate")
+
+
+def check_name(name: str) -> str:
+    """Give the name in lower case; raises `PrerequisiteError` for what cannot be a host name."""
+    lowered = name.lower()
+    if not _NAME.match(lowered):
+        raise PrerequisiteError(
+            f"'{name}' is not a valid instance name: use letters, digits, dots and hyphens, as for a host name",
+            WRONG_INPUT,
+        )
+    return lowered
+
+
+def check_tags(tags: Sequence[str]) -> list[str]:
+    for tag in tags:
+        if not _TAG.match(tag):
+            raise PrerequisiteError(
+                f"'{tag}' is not a valid tag: use 1 to 128 letters, digits and the characters . + * / : @ _ -",
+                WRONG_INPUT,
+            )
+    return sorted(set(tags))
+
+
+def read_disks(asked: Sequence[Mapping[str, Any]], traits: TemplateTraits, entropy: EntropyPort) -> list[Disk]:
+    """Make disks without places yet; raises `PrerequisiteError` naming the disk and what is wrong."""
+    if asked and not traits.has_disks:
+        raise PrerequisiteError(f"Disk template {traits.name} has no disks: leave --disk out", WRONG_INPUT)
+    if not asked and traits.has_disks:
+        raise PrerequisiteError(
+            f"Disk template {traits.name} needs at least one disk: add --disk 0:size=SIZE", WRONG_INPUT
+        )
+    if len(asked) > MAX_DISKS:
+        raise PrerequisiteError(f"{len(asked)} disks are too many: an instance has at most {MAX_DISKS}", WRONG_INPUT)
+    return [_read_disk(index, values, traits, entropy) for index, values in enumerate(asked)]
+
+
+def _read_disk(index: int, values: Mapping[str, Any], traits: TemplateTraits, entropy: EntropyPort) -> Disk:
+    unknown = set(values) - _DISK_KEYS
+    if unknown:
+        raise PrerequisiteError(
+            f"Disk {index}: unknown parameter '{sorted(unknown)[0]}': there are {', '.join(sorted(_DISK_KEYS))}",
+            WRONG_INPUT,
+        )
+    if "size" not in values:
+        raise PrerequisiteError(f"Disk {index}: the size is missing: write --disk {index}:size=SIZE", WRONG_INPUT)
+    try:
+        size_mib = parse_size_mib(values["size"])
+    except UnitParseError as err:
+        raise PrerequisiteError(f"Disk {index}: {err}", WRONG_INPUT) from err
+    if size_mib <= 0:
+        raise PrerequisiteError(f"Disk {index}: the size must be more than zero", WRONG_INPUT)
+    mode = values.get("mode", "rw")
+    if mode not in ("ro", "rw"):
+        raise PrerequisiteError(f"Disk {index}: access mode '{mode}' is unknown: use ro or rw", WRONG_INPUT)
+    params: dict[str, Any] = {}
+    if "format" in values:
+        if values["format"] not in traits.formats:
+            allowed = ", ".join(traits.formats) or "none for this template"
+            raise PrerequisiteError(f"Disk {index}: format '{values['format']}' is unknown: {allowed}", WRONG_INPUT)
+        params["format"] = values["format"]
+    return Disk(
+        uuid=entropy.uuid(),
+        dev_type=traits.name,
+        size=size_mib,
+        mode=mode,
+        name=values.get("name"),
+        iv_name=f"disk/{index}",
+        params=params or None,
+        forthcoming=True,
+    )
+
+
+def place_disks(
+    disks: Sequence[Disk], traits: TemplateTraits, node_uuids: list[str], directory: str, instance_name: str
+) -> list[Disk]:
+    """Give each disk its nodes and its logical id below the instance's directory."""
+    from msgspec.structs import replace
+
+    placed = []
+    for index, disk in enumerate(disks):
+        path = f"{directory}/{instance_name}/{disk.uuid}.{traits.name}.disk{index}"
+        placed.append(replace(disk, nodes=list(node_uuids), logical_id=[traits.logical_id_driver, path]))
+    return placed
+
+
+def read_nics(asked: Sequence[Mapping[str, Any]], view: ConfigView, entropy: EntropyPort) -> list[Nic]:
+    """Make NICs; a MAC left out or ``auto`` is generated, free of those in use."""
+    if len(asked) > MAX_NICS:
+        raise PrerequisiteError(f"{len(asked)} NICs are too many: an instance has at most {MAX_NICS}", WRONG_INPUT)
+    taken = {nic.mac.lower() for instance in view.instances() for nic in instance.nics}
+    nics = []
+    for index, values in enumerate(asked):
+        nic = _read_nic(index, values, view, entropy, taken)
+        taken.add(nic.mac)
+        nics.append(nic)
+    return nics
+
+
+def _read_nic(index: int, values: Mapping[str, Any], view: ConfigView, entropy: EntropyPort, taken: set[str]) -> Nic:
+    unknown = set(values) - _NIC_KEYS
+    if unknown:
+        raise PrerequisiteError(
+            f"NIC {index}: unknown parameter '{sorted(unknown)[0]}': there are {', '.join(sorted(_NIC_KEYS))}",
+            WRONG_INPUT,
+        )
+    given = {key: value for key, value in values.items() if value not in (None, "", "default")}
+    if given.get("network", "none") != "none":
+        raise PrerequisiteError(
+            f"NIC {index}: network '{given['network']}' is not connected to the node group", WRONG_INPUT
+        )
+    if "bridge" in given:
+        given.setdefault("link", given.pop("bridge"))
+    own: dict[str, Any] = {key: given[key] for key in ("mode", "link", "vlan") if key in given}
+    try:
+        nicparams = accept_all(NIC_PARAMETERS, own, "NIC")
+    except TypeEnforcementError as err:
+        raise PrerequisiteError(f"NIC {index}: {err}", WRONG_INPUT) from err
+    filled = inheritance.cluster_nic(view.cluster) | nicparams
+    ip = _nic_address(index, given.get("ip"), filled["mode"])
+    mac = str(given.get("mac", "auto")).lower()
+    if mac in _AUTO:
+        mac = generate_mac(view.cluster.mac_prefix, entropy, taken)
+    elif not _MAC.match(mac):
+        raise PrerequisiteError(
+            f"NIC {index}: '{mac}' is not a MAC address: write aa:bb:cc:dd:ee:ff or auto", WRONG_INPUT
+        )
+    elif mac in taken:
+        raise PrerequisiteError(f"NIC {index}: MAC address {mac} is already in use", "resource_not_unique")
+    return Nic(uuid=entropy.uuid(), mac=mac, ip=ip, nicparams=nicparams, name=given.get("name"))
+
+
+def _nic_address(index: int, text: Any, mode: str) -> str | None:
+    if text in (None, "none"):
+        if mode == "routed":
+            raise PrerequisiteError(f"NIC {index}: a routed NIC needs an address: add ip=ADDRESS", WRONG_INPUT)
+        return None
+    try:
+        return str(ipaddress.ip_address(str(text)))
+    except ValueError as err:
+        raise PrerequisiteError(f"NIC {index}: '{text}' is not an IP address", WRONG_INPUT) from err
+
+
+def generate_mac(prefix: str, entropy: EntropyPort, taken: set[str]) -> str:
+    for _ in range(1000):
+        mac = f"{prefix}:" + ":".join(f"{byte:02x}" for byte in entropy.token(3))
+        if mac not in taken:
+            return mac
+    raise PrerequisiteError(
+        f"No free MAC address was found below {prefix}: use another prefix", "insufficient_resources"
+    )
+
+
+def instance_directory(view: ConfigView, traits: TemplateTraits, asked: str | None) -> str:
+    """The directory that holds the instance directories; *asked* is a relative part below the cluster's."""
+    base: str = getattr(view.cluster, traits.directory_setting) if traits.directory_setting else ""
+    if asked is None:
+        return base
+    if asked.startswith("/") or ".." in asked.split("/"):
+        raise PrerequisiteError(
+            f"File storage directory '{asked}' must be relative to the cluster's ({base}) and stay below it",
+            WRONG_INPUT,
+        )
+    return f"{base}/{asked}"
+
+
+def wrong_input(err: ParameterError) -> PrerequisiteError:
+    return PrerequisiteError(str(err), WRONG_INPUT)

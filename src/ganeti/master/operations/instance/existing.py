@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What operations on an existing instance have in common: its locks, its reachability."""
+
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, NodeUnreachableError, ParameterError, PrerequisiteError
+from ganeti.master.operations.lock_plans import plan
+from ganeti.model.locks import LockPlan, instance_lock, node_lock, node_res_lock
+from ganeti.model.objects import Instance
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+
+
+def instance_and_nodes(view: ConfigView, name: str, *more_nodes: str, shared: bool = False) -> LockPlan:
+    """The instance exclusively, its nodes (and more) shared and their resources exclusively."""
+    instance = view.find_instance(name)
+    nodes = dict.fromkeys([*view.instance_nodes(instance), *more_nodes])
+    if shared:
+        return plan(shared=[instance_lock(instance.name), *(node_lock(uuid) for uuid in nodes)])
+    return plan(
+        shared=[node_lock(uuid) for uuid in nodes],
+        exclusive=[instance_lock(instance.name), *(node_res_lock(uuid) for uuid in nodes)],
+    )
+
+
+def wrong_input(err: ParameterError) -> PrerequisiteError:
+    return PrerequisiteError(str(err), WRONG_INPUT)
+
+
+def require_complete(instance: Instance, deed: str) -> None:
+    if instance.forthcoming:
+        raise PrerequisiteError(f"Instance {instance.name} is only reserved so far: it cannot be {deed}", WRONG_STATE)
+
+
+def require_online(view: ConfigView, node_uuid: str, why: str) -> None:
+    node = view.node(node_uuid)
+    if node.offline:
+        raise PrerequisiteError(f"Node {node.name} is marked offline: {why}", WRONG_STATE)
+
+
+async def reachable(ctx: OperationContext, node_uuid: str, timeout_s: float = 10.0) -> bool:
+    """Whether the node's daemon answers now."""
+    try:
+        await ctx.nodes.call(node_uuid, "version", deadline_s=timeout_s)
+    except NodeUnreachableError:
+        return False
+    except Exception as err:
+        ctx.log.warning(f"Node {ctx.config.view().node(node_uuid).name} does not answer as it should: {err}")
+        return False
+    return True

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_INSTANCE_FAILOVER: move an instance by stopping it here and starting it there.
+
+At most one copy of a guest may write its disks. If the old primary answers, it stops the guest and gives the image
+lock back. If not, the lock may be taken from it only when an administrator has said that the node is down (marked
+offline), or says here that the risk is understood (--ignore-consistency).
+"""
+
+from dataclasses import dataclass
+
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.master import allocation
+from ganeti.master.instance_hooks import instance_hooks
+from ganeti.master.instance_spec import bare, instance_spec
+from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operations.changes import SetPrimaryNode
+from ganeti.master.operations.instance.existing import reachable
+from ganeti.master.operations.instance.move_target import (
+    MoveRequest,
+    check_target,
+    choose_target,
+    move_locks,
+    require_movable,
+)
+from ganeti.master.operations.instance.shutdown import stop_on_primary
+from ganeti.master.operations.instance.startup import start_on_primary
+from ganeti.model.locks import LockPlan
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.objects import Instance
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext, UndoChange, UndoNodeCall
+
+
+@dataclass(frozen=True)
+class Facts:
+    target_uuid: str
+    source_answers: bool
+
+
+@dataclass(frozen=True)
+class Move:
+    instance: Instance
+    spec: InstanceSpec
+    """As on the old primary node."""
+    target_uuid: str
+    target_name: str
+    source_gone: bool
+
+
+@operation("OP_INSTANCE_FAILOVER", summary_field="instance_name", hooks="instance-failover")
+class FailoverInstance(Operation[None], frozen=True, kw_only=True):
+    """Fail an instance over to another node."""
+
+    instance_name: str
+    instance_uuid: str | None = None
+    shutdown_timeout: int = 120
+    ignore_consistency: bool = False
+    target_node: str | None = None
+    target_node_uuid: str | None = None
+    ignore_ipolicy: bool = False
+    cleanup: bool = False
+    iallocator: str | None = None
+
+    def _request(self) -> MoveRequest:
+        return MoveRequest(
+            self.instance_uuid or self.instance_name,
+            self.target_node_uuid or self.target_node,
+            self.iallocator,
+            self.ignore_ipolicy,
+        )
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        return move_locks(view, self._request())
+
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
+        if self.shutdown_timeout < 0:
+            raise PrerequisiteError(f"Timeout {self.shutdown_timeout} is negative: use 0 to stop at once", WRONG_INPUT)
+        instance = view.find_instance(self._request().instance)
+        require_movable(view, ctx.catalogue, instance, "failed over")
+        source = view.node(instance.primary_node)
+        answers = not source.offline and await reachable(ctx, source.uuid)
+        if not answers and not source.offline and not self.ignore_consistency:
+            raise PrerequisiteError(
+                f"Node {source.name} does not answer, so {instance.name} may still be running there and writing its "
+                "disks. "
+                f"Switch the node off and mark it with gnt-node modify --offline yes {source.name}, "
+                "or add --ignore-consistency if you are sure",
+                WRONG_STATE,
+            )
+        return Facts(await choose_target(ctx, self._request()), answers)
+
+    def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Move:
+        instance = view.find_instance(self._request().instance)
+        check_target(view, instance, facts.target_uuid, ignore_ipolicy=self.ignore_ipolicy)
+        spec = instance_spec(view, ctx.catalogue, instance)
+        target = view.node(facts.target_uuid)
+        return Move(instance, spec, target.uuid, target.name, not facts.source_answers)
+
+    def hooks(self, view: ConfigView, checked: Move) -> Hooks:
+        env = {
+            "IGNORE_CONSISTENCY": str(self.ignore_consistency),
+            "SHUTDOWN_TIMEOUT": str(self.shutdown_timeout),
+            "FAILOVER_CLEANUP": str(self.cleanup),
+            "OLD_PRIMARY": checked.spec.primary_node,
+            "NEW_PRIMARY": checked.target_name,
+            "OLD_SECONDARY": "",
+            "NEW_SECONDARY": "",
+        }
+        before = list(dict.fromkeys([view.cluster.master_node, checked.target_uuid]))
+        after = before if checked.source_gone else [*before, checked.instance.primary_node]
+        return instance_hooks(view, self.hooks_path, checked.spec, checked.instance, before, after, env)
+
+    async def execute(self, checked: Move, ctx: OperationContext) -> None:
+        if checked.source_gone:
+            ctx.log.warning(
+                f"Node {checked.spec.primary_node} is gone: its lock on {checked.spec.name} is taken from it"
+            )
+        await move_stopped(ctx, checked, shutdown_timeout_s=float(self.shutdown_timeout), steal=checked.source_gone)
+
+
+async def move_stopped(ctx: OperationContext, move: Move, *, shutdown_timeout_s: float, steal: bool) -> None:
+    """Stop on the old primary (unless it is gone), make the target primary, start there if it should run."""
+    spec = move.spec
+    should_run = move.instance.admin_state == "up"
+    template = ctx.catalogue.template(ctx.config.view().disk_template(move.instance))
+    await allocation.check_capacity(ctx, move.target_uuid, spec, template, ignore_memory=not should_run)
+    if not move.source_gone:
+        if should_run:
+            await _undo_by_starting(ctx, spec)
+        ctx.log.info(f"* shutting down instance on source node {spec.primary_node}")
+        await stop_on_primary(ctx, spec, timeout_s=shutdown_timeout_s)
+        await ctx.undo.push(
+            UndoChange(
+                f"make {spec.primary_node} the primary node of {spec.name} again",
+                SetPrimaryNode(instance_uuid=spec.uuid, node_uuid=spec.primary_node_uuid),
+            )
+        )
+    arrive = SetPrimaryNode(instance_uuid=spec.uuid, node_uuid=move.target_uuid)
+    await ctx.config.commit(arrive, settles=move.source_gone)
+    view = ctx.config.view()
+    moved = instance_spec(view, ctx.catalogue, view.instance(spec.uuid))
+    if steal:
+        await ctx.nodes.call(
+            move.target_uuid, "instance_disks_steal", instance=moved, reason=f"failover from {spec.primary_node}"
+        )
+    if should_run:
+        ctx.log.info(f"* starting the instance on the target node {move.target_name}")
+        await start_on_primary(ctx, moved)
+    await ctx.config.commit(arrive, settles=True)
+
+
+async def _undo_by_starting(ctx: OperationContext, spec: InstanceSpec) -> None:
+    node = spec.primary_node_uuid
+    safe = bare(spec)
+    await ctx.undo.push(
+        UndoNodeCall(
+            f"start {spec.name} on {spec.primary_node} again",
+            node,
+            "instance_start",
+            {"instance": safe, "paused": False},
+        )
+    )
+    await ctx.undo.push(
+        UndoNodeCall(
+            f"open the disks of {spec.name} on {spec.primary_node}",
+            node,
+            "instance_disks_assemble",
+            {"instance": safe, "for_migration": False},
+        )
+    )

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_INSTANCE_MIGRATE: move a running instance to another node without stopping it.
+
+The guest is paused before the switch (pause-before-switchover) and resumed on the target. The point of no return is
+the source's word that the switch is complete; before it every way back ends with the guest running on the source,
+after it the configuration follows the guest. A successor of a dead job asks the source which side of that point it is
+on (`migration_resolve`).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ExecutionError, NodeCallError, PrerequisiteError
+from ganeti.master import allocation
+from ganeti.master.instance_hooks import instance_hooks
+from ganeti.master.instance_spec import bare, instance_spec
+from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operations.changes import SetPrimaryNode
+from ganeti.master.operations.instance import failover
+from ganeti.master.operations.instance.existing import require_online
+from ganeti.master.operations.instance.move_target import (
+    MoveRequest,
+    check_target,
+    choose_target,
+    move_locks,
+    require_movable,
+)
+from ganeti.model import inheritance
+from ganeti.model.locks import ALL_NODE_RES, LockPlan
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.objects import Instance
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext, UndoNodeCall
+
+POLL_S = 0.1
+STALL_S = 120.0
+"""A migration that moves no byte for this long is given up."""
+MODES = ("live", "non-live")
+
+
+@dataclass(frozen=True)
+class Facts:
+    target_uuid: str
+    running: dict[str, Any] | None
+    """The guest as its primary node knows it."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    instance: Instance
+    spec: InstanceSpec
+    target_uuid: str
+    target_name: str
+    target_address: str
+    live: bool
+    by_failover: bool
+    chosen: bool
+
+
+@operation("OP_INSTANCE_MIGRATE", summary_field="instance_name", hooks="instance-migrate")
+class MigrateInstance(Operation[None], frozen=True, kw_only=True):
+    """Migrate an instance to another node."""
+
+    instance_name: str
+    instance_uuid: str | None = None
+    mode: str | None = None
+    live: bool | None = None
+    target_node: str | None = None
+    target_node_uuid: str | None = None
+    allow_runtime_changes: bool = True
+    ignore_ipolicy: bool = False
+    cleanup: bool = False
+    iallocator: str | None = None
+    allow_failover: bool = False
+    ignore_hvversions: bool = False
+
+    def _request(self) -> MoveRequest:
+        return MoveRequest(
+            self.instance_uuid or self.instance_name,
+            self.target_node_uuid or self.target_node,
+            self.iallocator,
+            self.ignore_ipolicy,
+        )
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        return move_locks(view, self._request())
+
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
+        self._check_input(view, ctx)
+        instance = view.find_instance(self._request().instance)
+        spec = instance_spec(view, ctx.catalogue, instance)
+        running = await ctx.nodes.call(instance.primary_node, "instance_info", instance=spec)
+        if self.cleanup:
+            return Facts(instance.primary_node, running)
+        return Facts(await choose_target(ctx, self._request()), running)
+
+    def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Checked:
+        instance = view.find_instance(self._request().instance)
+        if not self.cleanup:
+            check_target(view, instance, facts.target_uuid, ignore_ipolicy=self.ignore_ipolicy)
+        target = view.node(facts.target_uuid)
+        spec = instance_spec(view, ctx.catalogue, instance)
+        down = facts.running is None and instance.admin_state != "up"
+        if facts.running is None and not down and not self.cleanup and not self.allow_failover:
+            raise PrerequisiteError(
+                f"Instance {instance.name} is not running on {spec.primary_node}: start it first, or fail it over",
+                WRONG_STATE,
+            )
+        backend = inheritance.instance_be(view.cluster, instance)
+        return Checked(
+            instance=instance,
+            spec=spec,
+            target_uuid=target.uuid,
+            target_name=target.name,
+            target_address=target.secondary_ip,
+            live=self._is_live(spec),
+            by_failover=facts.running is None or backend["always_failover"],
+            chosen=not view.secondary_nodes(instance) and self._request().target_node is None,
+        )
+
+    def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
+        env = {
+            "MIGRATE_LIVE": str(checked.live),
+            "MIGRATE_CLEANUP": str(self.cleanup),
+            "ALLOW_RUNTIME_CHANGES": str(self.allow_runtime_changes),
+            "OLD_PRIMARY": checked.spec.primary_node,
+            "NEW_PRIMARY": checked.target_name,
+            "OLD_SECONDARY": "",
+            "NEW_SECONDARY": "",
+        }
+        nodes = list(dict.fromkeys([view.cluster.master_node, checked.instance.primary_node, checked.target_uuid]))
+        return instance_hooks(view, self.hooks_path, checked.spec, checked.instance, nodes, nodes, env)
+
+    async def execute(self, checked: Checked, ctx: OperationContext) -> None:
+        if self.cleanup:
+            await self._clean_up(checked, ctx)
+            return
+        if checked.by_failover:
+            ctx.log.info(f"* {checked.spec.name} is not running, or may not migrate: failing over instead")
+            move = failover.Move(checked.instance, checked.spec, checked.target_uuid, checked.target_name, False)
+            await failover.move_stopped(ctx, move, shutdown_timeout_s=120.0, steal=False)
+            return
+        await self._check_nodes(checked, ctx)
+        ctx.log.info(f"* preparing {checked.target_name} to accept the instance")
+        target = await self._accept(checked, ctx)
+        if checked.chosen:
+            await ctx.locks.release([ALL_NODE_RES])
+        ctx.log.info(f"* migrating instance to {checked.target_name}")
+        source = checked.instance.primary_node
+        await ctx.nodes.call(source, "instance_migrate", instance=checked.spec, target=target, live=checked.live)
+        await self._follow(checked, ctx)
+        await self._settle(checked, ctx)
+        ctx.log.info("* done")
+
+    def _check_input(self, view: ConfigView, ctx: OperationContext) -> None:
+        instance = view.find_instance(self._request().instance)
+        if self.mode is not None and self.mode not in MODES:
+            raise PrerequisiteError(f"Migration mode '{self.mode}' is unknown: use {' or '.join(MODES)}", WRONG_INPUT)
+        if self.mode is not None and self.live is not None:
+            raise PrerequisiteError("Give either the migration mode or --non-live, not both", WRONG_INPUT)
+        require_movable(view, ctx.catalogue, instance, "migrated")
+        if not ctx.catalogue.hypervisor(instance.hypervisor).can_migrate:
+            raise PrerequisiteError(
+                f"Hypervisor {instance.hypervisor} cannot migrate instances: use gnt-instance failover", WRONG_STATE
+            )
+        require_online(view, instance.primary_node, f"use gnt-instance failover {instance.name}")
+
+    def _is_live(self, spec: InstanceSpec) -> bool:
+        if self.live is not None:
+            return self.live
+        return (self.mode or spec.hvparams.get("migration_mode", "live")) == "live"
+
+    async def _check_nodes(self, checked: Checked, ctx: OperationContext) -> None:
+        template = ctx.catalogue.template(ctx.config.view().disk_template(checked.instance))
+        await allocation.check_capacity(ctx, checked.target_uuid, checked.spec, template)
+        if self.ignore_hvversions:
+            return
+        view = ctx.config.view()
+        query = allocation.capacity_query(view, ctx.catalogue, None)
+        query["hypervisors"] = {checked.spec.hypervisor: checked.spec.hvparams}
+        versions = []
+        for uuid in (checked.instance.primary_node, checked.target_uuid):
+            info = await ctx.nodes.call(uuid, "node_info", **query)
+            versions.append(info["hypervisors"][checked.spec.hypervisor].get("hv_version"))
+        if versions[0] != versions[1]:
+            raise PrerequisiteError(
+                f"Hypervisor versions differ: {versions[0]} on {checked.spec.primary_node}, {versions[1]} on "
+                f"{checked.target_name}: add --ignore-hvversions to migrate anyway",
+                WRONG_STATE,
+            )
+
+    async def _accept(self, checked: Checked, ctx: OperationContext) -> dict[str, Any]:
+        spec = checked.spec
+        info = await ctx.nodes.call(checked.instance.primary_node, "migration_info", instance=spec)
+        for sentence, call, arguments in (
+            (f"close the disks of {spec.name} on {checked.target_name}", "instance_disks_shutdown", {}),
+            (f"clean up {checked.target_name}", "instance_finalize_migration_dst", {"success": False}),
+        ):
+            await ctx.undo.push(
+                UndoNodeCall(sentence, checked.target_uuid, call, {"instance": bare(spec), **arguments})
+            )
+        await ctx.nodes.call(checked.target_uuid, "instance_disks_assemble", instance=spec, for_migration=True)
+        target: dict[str, Any] = await ctx.nodes.call(
+            checked.target_uuid, "accept_instance", instance=spec, info=info, address=checked.target_address
+        )
+        await ctx.undo.push(
+            UndoNodeCall(
+                f"let {spec.name} run on {spec.primary_node} again",
+                checked.instance.primary_node,
+                "migration_resolve",
+                {"instance": bare(spec)},
+                settled_change=SetPrimaryNode(instance_uuid=spec.uuid, node_uuid=checked.target_uuid),
+            )
+        )
+        return target
+
+    async def _follow(self, checked: Checked, ctx: OperationContext) -> None:
+        """Watch the source until it is done; raises `ExecutionError` when it fails or makes no progress."""
+        source, spec = checked.instance.primary_node, checked.spec
+        moved, moved_at_s = -1, ctx.clock.now_s()
+        while True:
+            status = await ctx.nodes.call(source, "instance_get_migration_status", instance=spec)
+            state = status["status"]
+            if state == "completed":
+                ctx.log.progress("memory", status["total_ram"], status["total_ram"])
+                return
+            if state in ("failed", "cancelled", "none"):
+                reason = status.get("error") or "the hypervisor gave no reason"
+                raise ExecutionError(f"Could not migrate instance {spec.name}: {state}: {reason}")
+            if state == "pre-switchover":
+                await ctx.nodes.call(source, "migration_continue", instance=spec)
+            if status["transferred_ram"] != moved:
+                moved, moved_at_s = status["transferred_ram"], ctx.clock.now_s()
+                ctx.log.progress("memory", moved, max(status["total_ram"], moved))
+            elif ctx.clock.now_s() - moved_at_s > STALL_S:
+                raise ExecutionError(
+                    f"Could not migrate instance {spec.name}: no data moved for {STALL_S:.0f} seconds in state {state}"
+                )
+            await ctx.clock.sleep(POLL_S)
+
+    async def _settle(self, checked: Checked, ctx: OperationContext) -> None:
+        spec = checked.spec
+        await ctx.config.commit(SetPrimaryNode(instance_uuid=spec.uuid, node_uuid=checked.target_uuid), settles=True)
+        await ctx.nodes.call(checked.target_uuid, "instance_finalize_migration_dst", instance=spec, success=True)
+        try:
+            source = checked.instance.primary_node
+            await ctx.nodes.call(source, "instance_finalize_migration_src", instance=spec, success=True)
+            await ctx.nodes.call(source, "instance_disks_shutdown", instance=spec)
+        except NodeCallError as err:
+            ctx.log.warning(f"{spec.name} runs on {checked.target_name}, but its old node was not cleaned up: {err}")
+
+    async def _clean_up(self, checked: Checked, ctx: OperationContext) -> None:
+        """Find where the guest runs after an interrupted migration, and make that its primary node."""
+        spec, view = checked.spec, ctx.config.view()
+        others = [node.uuid for node in view.nodes() if node.usable_for_instances]
+        found = []
+        for answer in await ctx.nodes.call_many(others, "instance_info", deadline_s=30.0, instance=spec):
+            if answer.error is not None:
+                name = view.node(answer.node_uuid).name
+                raise ExecutionError(f"Cannot tell where {spec.name} runs: node {name} does not answer: {answer.error}")
+            if answer.value is not None and answer.value["state"] == "running":
+                found.append(answer.node_uuid)
+        if len(found) != 1:
+            where = ", ".join(view.node(uuid).name for uuid in found) or "no node"
+            raise ExecutionError(
+                f"Instance {spec.name} runs on {where}: stop it with gnt-instance shutdown and start it again"
+            )
+        for uuid in others:
+            if uuid != found[0]:
+                await ctx.nodes.call(uuid, "instance_finalize_migration_dst", instance=spec, success=False)
+        await ctx.config.commit(SetPrimaryNode(instance_uuid=spec.uuid, node_uuid=found[0]), settles=True)
+        ctx.log.info(f"* instance running on {ctx.config.view().node(found[0]).name}")

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Where an instance goes when it leaves its primary node: shared by migration and failover."""
+
+from dataclasses import dataclass
+
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.master import allocation
+from ganeti.master.instance_spec import instance_size
+from ganeti.master.operations.instance.existing import require_complete
+from ganeti.master.operations.lock_plans import plan
+from ganeti.model import inheritance
+from ganeti.model.ipolicy import violations
+from ganeti.model.locks import ALL_NODE_RES, ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
+from ganeti.model.objects import Instance
+from ganeti.model.traits import Catalogue
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+
+
+@dataclass(frozen=True)
+class MoveRequest:
+    """What the user said about the target."""
+
+    instance: str
+    target_node: str | None
+    iallocator: str | None
+    ignore_ipolicy: bool
+
+
+def move_locks(view: ConfigView, request: MoveRequest) -> LockPlan:
+    """Exact nodes where they are known, all of them where an allocator will choose."""
+    instance = view.find_instance(request.instance)
+    secondaries = view.secondary_nodes(instance)
+    if request.target_node is None and not secondaries:
+        return plan(shared=[ALL_NODES], exclusive=[instance_lock(instance.name), ALL_NODE_RES])
+    nodes = view.instance_nodes(instance)
+    if request.target_node is not None:
+        nodes = list(dict.fromkeys([*nodes, view.find_node(request.target_node).uuid]))
+    return plan(
+        shared=[node_lock(uuid) for uuid in nodes],
+        exclusive=[instance_lock(instance.name), *(node_res_lock(uuid) for uuid in nodes)],
+    )
+
+
+def require_movable(view: ConfigView, catalogue: Catalogue, instance: Instance, deed: str) -> None:
+    """Only what more than one node can reach may move (section "what must never be lost" of the design)."""
+    require_complete(instance, deed)
+    template = catalogue.template(view.disk_template(instance))
+    if template.has_disks and not template.mirrored:
+        able = ", ".join(sorted(name for name, traits in catalogue.templates.items() if traits.mirrored))
+        raise PrerequisiteError(
+            f"Instance {instance.name} cannot be {deed}: its disks ({template.name}) are on one node only. "
+            f"Templates that can: {able}",
+            WRONG_STATE,
+        )
+
+
+async def choose_target(ctx: OperationContext, request: MoveRequest) -> str:
+    """The uuid of the target node: named, the secondary, or the allocator's choice."""
+    view = ctx.config.view()
+    instance = view.find_instance(request.instance)
+    secondaries = view.secondary_nodes(instance)
+    if request.target_node is not None and request.iallocator:
+        raise PrerequisiteError("Give either a target node or an allocator, not both", WRONG_INPUT)
+    if secondaries:
+        if request.target_node is not None and view.find_node(request.target_node).uuid not in secondaries:
+            raise PrerequisiteError(
+                f"Instance {instance.name} can only move to its secondary node {view.node(secondaries[0]).name}",
+                WRONG_INPUT,
+            )
+        return secondaries[0]
+    if request.target_node is not None:
+        return view.find_node(request.target_node).uuid
+    return await allocation.relocation_target(ctx, instance.uuid, request.iallocator)
+
+
+def check_target(view: ConfigView, instance: Instance, target_uuid: str, *, ignore_ipolicy: bool) -> None:
+    """Refuse a target that may not take the instance; raises `PrerequisiteError`."""
+    target = view.node(target_uuid)
+    source = view.node(instance.primary_node)
+    if target.uuid == source.uuid:
+        raise PrerequisiteError(
+            f"Instance {instance.name} is already on node {target.name}: name another one", WRONG_STATE
+        )
+    for bad, word in (
+        (target.offline, "offline"),
+        (target.drained, "drained"),
+        (not target.vm_capable, "not vm_capable"),
+    ):
+        if bad:
+            raise PrerequisiteError(f"Target node {target.name} is {word}: choose another node", WRONG_STATE)
+    if target.group != source.group:
+        raise PrerequisiteError(
+            f"Target node {target.name} is in node group {view.group(target.group).name}, the instance in "
+            f"{view.group(source.group).name}: moving between groups is gnt-instance change-group",
+            WRONG_INPUT,
+        )
+    if not ignore_ipolicy:
+        policy = inheritance.group_ipolicy(view.cluster, view.group(target.group))
+        size = instance_size(view, instance, view.instance_disks(instance), view.disk_template(instance))
+        found = violations(policy, size)
+        if found:
+            raise PrerequisiteError(
+                f"Instance {instance.name} violates the policy of node {target.name}'s group: {'; '.join(found)}. "
+                "Add --ignore-ipolicy to move it anyway",
+                WRONG_INPUT,
+            )

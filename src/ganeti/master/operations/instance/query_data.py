@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_INSTANCE_QUERY_DATA: everything about instances, disks' state included (opcodes, "result shapes")."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from ganeti.base.errors import GanetiError
+from ganeti.base.natural import natural_key
+from ganeti.master.instance_spec import instance_spec
+from ganeti.master.operation import Operation, operation
+from ganeti.master.operations.lock_plans import plan
+from ganeti.model import inheritance
+from ganeti.model.locks import ALL_INSTANCES, LockPlan, instance_lock
+from ganeti.model.objects import Disk, Instance, Nic
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+
+ASK_TIMEOUT_S = 30.0
+
+
+@operation("OP_INSTANCE_QUERY_DATA")
+class QueryInstanceData(Operation[dict[str, Any]], frozen=True, kw_only=True):
+    """Give full data of instances; *static* asks no node."""
+
+    use_locking: bool = False
+    instances: list[str] = []
+    static: bool = False
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        if not self.use_locking:
+            return LockPlan()
+        if not self.instances:
+            return plan(shared=[ALL_INSTANCES])
+        return plan(shared=[instance_lock(view.find_instance(name).name) for name in self.instances])
+
+    def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> list[str]:
+        if self.instances:
+            return [view.find_instance(name).uuid for name in self.instances]
+        return [instance.uuid for instance in sorted(view.instances(), key=lambda one: natural_key(one.name))]
+
+    async def execute(self, checked: list[str], ctx: OperationContext) -> dict[str, Any]:
+        live: Sequence[dict[str, Any]] = [{} for _ in checked]
+        if not self.static:
+            live = await asyncio.gather(*(_ask(ctx, uuid) for uuid in checked))
+        view = ctx.config.view()
+        result: dict[str, Any] = {}
+        for uuid, state in zip(checked, live, strict=True):
+            instance = view.instance(uuid)
+            result[instance.name] = _describe(view, ctx, instance, None if self.static else state)
+        return result
+
+
+async def _ask(ctx: OperationContext, uuid: str) -> dict[str, Any]:
+    view = ctx.config.view()
+    instance = view.instance(uuid)
+    if view.node(instance.primary_node).offline:
+        return {}
+    spec = instance_spec(view, ctx.catalogue, instance)
+    node = instance.primary_node
+    try:
+        guest = await ctx.nodes.call(node, "instance_info", deadline_s=ASK_TIMEOUT_S, instance=spec)
+        disks = [
+            await ctx.nodes.call(node, "blockdev_find", deadline_s=ASK_TIMEOUT_S, disk=disk) for disk in spec.disks
+        ]
+    except GanetiError as err:
+        ctx.log.warning(f"No live data of {instance.name}: {err}")
+        return {}
+    return {"guest": guest, "disks": disks}
+
+
+def _describe(
+    view: ConfigView, ctx: OperationContext, instance: Instance, state: dict[str, Any] | None
+) -> dict[str, Any]:
+    cluster = view.cluster
+    group = view.group(view.node(instance.primary_node).group)
+    secondaries = [view.node(uuid) for uuid in view.secondary_nodes(instance)]
+    parameters = ctx.catalogue.hypervisor(instance.hypervisor).parameters
+    guest = (state or {}).get("guest")
+    statuses = (state or {}).get("disks") or [None] * len(instance.disks)
+    return {
+        "name": instance.name,
+        "uuid": instance.uuid,
+        "config_state": instance.admin_state,
+        "run_state": None if state is None else ("up" if guest is not None else "down"),
+        "pnode": view.node(instance.primary_node).name,
+        "pnode_group_uuid": group.uuid,
+        "pnode_group_name": group.name,
+        "snodes": [[node.name] for node in secondaries],
+        "snodes_group_uuids": [node.group for node in secondaries],
+        "snodes_group_names": [view.group(node.group).name for node in secondaries],
+        "os": instance.os,
+        "nics": [_describe_nic(view, nic) for nic in instance.nics],
+        "disk_template": view.disk_template(instance),
+        "disks": [
+            _describe_disk(disk, status) for disk, status in zip(view.instance_disks(instance), statuses, strict=True)
+        ],
+        "hypervisor": instance.hypervisor,
+        "network_port": instance.network_port,
+        "hv_instance": instance.hvparams,
+        "hv_actual": inheritance.instance_hv(cluster, instance, parameters),
+        "be_instance": instance.beparams,
+        "be_actual": inheritance.instance_be(cluster, instance),
+        "os_instance": instance.osparams,
+        "os_actual": inheritance.os_params(cluster, instance),
+        "serial_no": instance.serial_no,
+        "mtime": instance.mtime,
+        "ctime": instance.ctime,
+    }
+
+
+def _describe_nic(view: ConfigView, nic: Nic) -> list[Any]:
+    filled = inheritance.nic_params(view.cluster, nic)
+    network = view.network(nic.network) if nic.network else None
+    info = network.to_plain() if network else None
+    return [
+        nic.name,
+        nic.uuid,
+        nic.ip,
+        nic.mac,
+        filled["mode"],
+        filled["link"],
+        filled["vlan"],
+        network.name if network else None,
+        info,
+    ]
+
+
+def _describe_disk(disk: Disk, status: dict[str, Any] | None) -> dict[str, Any]:
+    primary = None
+    if status is not None:
+        primary = [
+            status["dev_path"],
+            status["major"],
+            status["minor"],
+            status["sync_percent"],
+            status["estimated_time_s"],
+            status["is_degraded"],
+            status["ldisk_status"],
+        ]
+    return {
+        "iv_name": disk.iv_name,
+        "dev_type": disk.dev_type,
+        "logical_id": disk.logical_id,
+        "drbd_info": None,
+        "pstatus": primary,
+        "sstatus": None,
+        "children": [],
+        "mode": disk.mode,
+        "size": disk.size,
+        "spindles": disk.spindles,
+        "name": disk.name,
+        "uuid": disk.uuid,
+    }

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_INSTANCE_REBOOT: restart an instance, from inside (soft, hard) or from scratch (full)."""
+
+from dataclasses import dataclass
+
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.master.instance_hooks import instance_hooks
+from ganeti.master.instance_spec import instance_spec
+from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operations.changes import SetInstanceState
+from ganeti.master.operations.instance.existing import instance_and_nodes, require_complete, require_online
+from ganeti.master.operations.instance.shutdown import stop_on_primary
+from ganeti.master.operations.instance.startup import start_on_primary
+from ganeti.model.locks import LockPlan
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.objects import Instance
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+
+REBOOT_TYPES = ("soft", "hard", "full")
+
+
+@dataclass(frozen=True)
+class Checked:
+    instance: Instance
+    spec: InstanceSpec
+
+
+@operation("OP_INSTANCE_REBOOT", summary_field="instance_name", hooks="instance-reboot")
+class RebootInstance(Operation[None], frozen=True, kw_only=True):
+    """Reboot an instance; one that is not running is started."""
+
+    instance_name: str
+    reboot_type: str
+    instance_uuid: str | None = None
+    shutdown_timeout: int = 120
+    ignore_secondaries: bool = False
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        return instance_and_nodes(view, self.instance_uuid or self.instance_name)
+
+    def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> Checked:
+        if self.reboot_type not in REBOOT_TYPES:
+            raise PrerequisiteError(
+                f"Reboot type '{self.reboot_type}' is unknown: use {', '.join(REBOOT_TYPES)}", WRONG_INPUT
+            )
+        instance = view.find_instance(self.instance_uuid or self.instance_name)
+        require_complete(instance, "rebooted")
+        if instance.admin_state == "offline":
+            raise PrerequisiteError(f"Instance {instance.name} is marked offline: it cannot be rebooted", WRONG_STATE)
+        require_online(view, instance.primary_node, f"fail {instance.name} over to another node")
+        return Checked(instance, instance_spec(view, ctx.catalogue, instance))
+
+    def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
+        nodes = list(dict.fromkeys([view.cluster.master_node, *view.instance_nodes(checked.instance)]))
+        env = {
+            "IGNORE_SECONDARIES": str(self.ignore_secondaries),
+            "REBOOT_TYPE": self.reboot_type,
+            "SHUTDOWN_TIMEOUT": str(self.shutdown_timeout),
+        }
+        return instance_hooks(view, self.hooks_path, checked.spec, checked.instance, nodes, nodes, env)
+
+    async def execute(self, checked: Checked, ctx: OperationContext) -> None:
+        spec = checked.spec
+        running = await ctx.nodes.call(spec.primary_node_uuid, "instance_info", instance=spec)
+        if running is not None and running["state"] == "running" and self.reboot_type != "full":
+            await ctx.nodes.call(
+                spec.primary_node_uuid, "instance_reboot", instance=spec, hard=self.reboot_type == "hard"
+            )
+        else:
+            if running is not None:
+                await stop_on_primary(ctx, spec, timeout_s=float(self.shutdown_timeout))
+            await start_on_primary(ctx, spec)
+        await ctx.config.commit(
+            SetInstanceState(instance_uuid=spec.uuid, admin_state="up", admin_state_source="admin", disks_active=True),
+            settles=True,
+        )

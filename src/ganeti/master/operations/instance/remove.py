@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_INSTANCE_REMOVE: stop an instance, remove its disks, forget it.
+
+There is no way back once the first disk goes. From that commit on, a dead job's successor completes the removal:
+its undo record removes what is left and, when the node says that nothing is, takes the instance out of the
+configuration. As long as a node cannot say so, the instance stays, down, and verify names it.
+"""
+
+from dataclasses import dataclass
+
+from ganeti.base.errors import WRONG_STATE, GanetiError, NodeUnreachableError, PrerequisiteError
+from ganeti.master.instance_hooks import instance_hooks
+from ganeti.master.instance_spec import bare, instance_spec
+from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operations.changes import RemoveInstance, SetInstanceState
+from ganeti.master.operations.instance.existing import instance_and_nodes
+from ganeti.master.operations.instance.shutdown import stop_on_primary
+from ganeti.model.locks import LockPlan
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.objects import Instance
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext, UndoNodeCall
+
+
+@dataclass(frozen=True)
+class Checked:
+    instance: Instance
+    spec: InstanceSpec
+    primary_offline: bool
+
+
+@operation("OP_INSTANCE_REMOVE", summary_field="instance_name", hooks="instance-remove")
+class RemoveInstanceOperation(Operation[None], frozen=True, kw_only=True):
+    """Remove an instance and everything on its disks."""
+
+    instance_name: str
+    instance_uuid: str | None = None
+    shutdown_timeout: int = 120
+    ignore_failures: bool = False
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        return instance_and_nodes(view, self.instance_uuid or self.instance_name)
+
+    def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> Checked:
+        instance = view.find_instance(self.instance_uuid or self.instance_name)
+        primary = view.node(instance.primary_node)
+        if primary.offline and not self.ignore_failures:
+            raise PrerequisiteError(
+                f"Primary node {primary.name} of {instance.name} is offline, so its disks cannot be removed: "
+                "fail the instance over first, or add --ignore-failures to forget it",
+                WRONG_STATE,
+            )
+        return Checked(instance, instance_spec(view, ctx.catalogue, instance), primary.offline)
+
+    def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
+        master = [view.cluster.master_node]
+        nodes = list(dict.fromkeys([*master, *view.instance_nodes(checked.instance)]))
+        env = {"SHUTDOWN_TIMEOUT": str(self.shutdown_timeout)}
+        return instance_hooks(view, self.hooks_path, checked.spec, checked.instance, master, nodes, env)
+
+    async def execute(self, checked: Checked, ctx: OperationContext) -> None:
+        spec = checked.spec
+        if not checked.primary_offline:
+            await self._stop(spec, ctx)
+        await ctx.config.commit(
+            SetInstanceState(instance_uuid=spec.uuid, admin_state="down", disks_active=False), settles=True
+        )
+        remove = RemoveInstance(instance_uuid=spec.uuid)
+        if not checked.primary_offline:
+            await ctx.undo.push(
+                UndoNodeCall(
+                    f"complete the removal of {spec.name}",
+                    spec.primary_node_uuid,
+                    "instance_disks_remove",
+                    {"instance": bare(spec)},
+                    settled_change=remove,
+                )
+            )
+            ctx.log.info("* removing instance disks...")
+            try:
+                await ctx.nodes.call(spec.primary_node_uuid, "instance_disks_remove", instance=spec)
+            except GanetiError as err:
+                if not self.ignore_failures:
+                    raise
+                ctx.log.warning(f"Disks of {spec.name} are left on {spec.primary_node}: {err}")
+        await ctx.config.commit(remove, settles=True)
+
+    async def _stop(self, spec: InstanceSpec, ctx: OperationContext) -> None:
+        try:
+            await stop_on_primary(ctx, spec, timeout_s=float(self.shutdown_timeout))
+        except NodeUnreachableError as err:
+            if not self.ignore_failures:
+                raise
+            ctx.log.warning(f"{spec.name} could not be stopped: {err}")

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_INSTANCE_SHUTDOWN: stop an instance and say that it should be down."""
+
+from dataclasses import dataclass
+
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.master.instance_hooks import instance_hooks
+from ganeti.master.instance_spec import instance_spec
+from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operations.changes import SetInstanceState
+from ganeti.master.operations.instance.existing import instance_and_nodes, require_complete
+from ganeti.model.locks import LockPlan
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.objects import Instance
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext, UndoChange
+
+MARGIN_S = 60.0
+"""What the node gets beyond the guest's own time to power off."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    instance: Instance
+    spec: InstanceSpec
+    only_mark: bool
+
+
+@operation("OP_INSTANCE_SHUTDOWN", summary_field="instance_name", hooks="instance-stop")
+class ShutdownInstance(Operation[None], frozen=True, kw_only=True):
+    """Shut an instance down: ask the guest, wait, end it."""
+
+    instance_name: str
+    instance_uuid: str | None = None
+    force: bool = False
+    ignore_offline_nodes: bool = False
+    timeout: int = 120
+    no_remember: bool = False
+    admin_state_source: str | None = None
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        return instance_and_nodes(view, self.instance_uuid or self.instance_name)
+
+    def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> Checked:
+        if self.timeout < 0:
+            raise PrerequisiteError(f"Timeout {self.timeout} is negative: use 0 to stop at once", WRONG_INPUT)
+        instance = view.find_instance(self.instance_uuid or self.instance_name)
+        require_complete(instance, "shut down")
+        if instance.admin_state == "offline" and not self.force:
+            raise PrerequisiteError(
+                f"Instance {instance.name} is marked offline: add --force to stop it anyway", WRONG_STATE
+            )
+        primary = view.node(instance.primary_node)
+        if primary.offline and not self.ignore_offline_nodes:
+            raise PrerequisiteError(
+                f"Primary node {primary.name} of {instance.name} is offline: "
+                "add --ignore-offline to only mark the instance as down",
+                WRONG_STATE,
+            )
+        return Checked(instance, instance_spec(view, ctx.catalogue, instance), primary.offline)
+
+    def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
+        nodes = list(dict.fromkeys([view.cluster.master_node, *view.instance_nodes(checked.instance)]))
+        return instance_hooks(
+            view, self.hooks_path, checked.spec, checked.instance, nodes, nodes, {"TIMEOUT": str(self.timeout)}
+        )
+
+    async def execute(self, checked: Checked, ctx: OperationContext) -> None:
+        instance, spec = checked.instance, checked.spec
+        if not self.no_remember and instance.admin_state != "offline":
+            await ctx.undo.push(
+                UndoChange(
+                    f"mark {spec.name} as {instance.admin_state} again",
+                    SetInstanceState(
+                        instance_uuid=spec.uuid,
+                        admin_state=instance.admin_state,
+                        admin_state_source=instance.admin_state_source,
+                        disks_active=instance.disks_active,
+                    ),
+                )
+            )
+            await ctx.config.commit(
+                SetInstanceState(
+                    instance_uuid=spec.uuid,
+                    admin_state="down",
+                    admin_state_source=self.admin_state_source or "admin",
+                )
+            )
+        if checked.only_mark:
+            ctx.log.warning(f"Primary node {spec.primary_node} is offline: {spec.name} is only marked as down")
+            return
+        await stop_on_primary(ctx, spec, timeout_s=float(self.timeout))
+        await ctx.config.commit(SetInstanceState(instance_uuid=spec.uuid, disks_active=False), settles=True)
+
+
+async def stop_on_primary(ctx: OperationContext, spec: InstanceSpec, *, timeout_s: float) -> None:
+    """End the guest and close its disks on the primary node."""
+    node_uuid = spec.primary_node_uuid
+    await ctx.nodes.call(
+        node_uuid, "instance_shutdown", deadline_s=timeout_s + MARGIN_S, instance=spec, timeout_s=timeout_s
+    )
+    await ctx.nodes.call(node_uuid, "instance_disks_shutdown", instance=spec)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_INSTANCE_STARTUP: start an instance on its primary node."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ganeti.base.errors import WRONG_STATE, ParameterError, PrerequisiteError
+from ganeti.master import allocation
+from ganeti.master.instance_hooks import instance_hooks
+from ganeti.master.instance_spec import bare, instance_spec
+from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operations.changes import SetInstanceState
+from ganeti.master.operations.instance.existing import instance_and_nodes, wrong_input
+from ganeti.model.locks import LockPlan
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.objects import Instance
+from ganeti.model.parameters import accept_all, backend_input
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext, UndoNodeCall
+
+
+@dataclass(frozen=True)
+class Checked:
+    instance: Instance
+    spec: InstanceSpec
+    only_mark: bool
+
+
+@operation("OP_INSTANCE_STARTUP", summary_field="instance_name", hooks="instance-start")
+class StartInstance(Operation[None], frozen=True, kw_only=True):
+    """Start an instance; parameters given here hold for this start only."""
+
+    instance_name: str
+    instance_uuid: str | None = None
+    force: bool = False
+    ignore_offline_nodes: bool = False
+    hvparams: dict[str, Any] = {}
+    beparams: dict[str, Any] = {}
+    no_remember: bool = False
+    startup_paused: bool = False
+    shutdown_timeout: int = 120
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        return instance_and_nodes(view, self.instance_uuid or self.instance_name)
+
+    def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> Checked:
+        instance = view.find_instance(self.instance_uuid or self.instance_name)
+        if instance.forthcoming:
+            raise PrerequisiteError(
+                f"Instance {instance.name} is only reserved so far: it cannot be started", WRONG_STATE
+            )
+        if instance.admin_state == "offline":
+            raise PrerequisiteError(
+                f"Instance {instance.name} is marked offline: bring it back with gnt-instance modify --online",
+                WRONG_STATE,
+            )
+        primary = view.node(instance.primary_node)
+        if primary.offline and not self.ignore_offline_nodes:
+            raise PrerequisiteError(
+                f"Primary node {primary.name} of {instance.name} is offline: "
+                "fail the instance over, or add --ignore-offline to only mark it",
+                WRONG_STATE,
+            )
+        traits = ctx.catalogue.hypervisor(instance.hypervisor)
+        try:
+            hvparams = accept_all(traits.parameters, self.hvparams, "hypervisor", for_instance=True)
+            beparams = backend_input(self.beparams)
+        except ParameterError as err:
+            raise wrong_input(err) from err
+        spec = instance_spec(view, ctx.catalogue, instance, hvparams=hvparams, beparams=beparams)
+        return Checked(instance, spec, primary.offline)
+
+    def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
+        nodes = list(dict.fromkeys([view.cluster.master_node, *view.instance_nodes(checked.instance)]))
+        return instance_hooks(
+            view, self.hooks_path, checked.spec, checked.instance, nodes, nodes, {"FORCE": str(self.force)}
+        )
+
+    async def execute(self, checked: Checked, ctx: OperationContext) -> None:
+        spec = checked.spec
+        mark = SetInstanceState(
+            instance_uuid=spec.uuid, admin_state="up", admin_state_source="admin", disks_active=True
+        )
+        if checked.only_mark:
+            ctx.log.warning(f"Primary node {spec.primary_node} is offline: {spec.name} is only marked to be started")
+            await ctx.config.commit(mark, settles=True)
+            return
+        await start_on_primary(ctx, spec, paused=self.startup_paused)
+        if not self.no_remember:
+            await ctx.config.commit(mark, settles=True)
+
+
+async def start_on_primary(ctx: OperationContext, spec: InstanceSpec, *, paused: bool = False) -> None:
+    """Assemble the disks and start the guest, unless it runs already; the undo stops it and closes the disks."""
+    node_uuid = spec.primary_node_uuid
+    running = await ctx.nodes.call(node_uuid, "instance_info", instance=spec)
+    if running is not None and running["state"] == "running":
+        ctx.log.info(f"{spec.name} is already running on {spec.primary_node}")
+        return
+    if running is not None:
+        await ctx.nodes.call(node_uuid, "instance_shutdown", instance=spec, timeout_s=0)
+    template = ctx.catalogue.template(spec.disks[0].template if spec.disks else _no_disks(ctx))
+    await allocation.check_capacity(ctx, node_uuid, spec, template)
+    await ctx.undo.push(
+        UndoNodeCall(f"close the disks of {spec.name}", node_uuid, "instance_disks_shutdown", {"instance": bare(spec)})
+    )
+    await ctx.undo.push(
+        UndoNodeCall(
+            f"stop {spec.name} on {spec.primary_node}",
+            node_uuid,
+            "instance_shutdown",
+            {"instance": bare(spec), "timeout_s": 0},
+        )
+    )
+    await ctx.nodes.call(node_uuid, "instance_disks_assemble", instance=spec, for_migration=False)
+    await ctx.nodes.call(node_uuid, "instance_start", instance=spec, paused=paused)
+
+
+def _no_disks(ctx: OperationContext) -> str:
+    return next(name for name, traits in ctx.catalogue.templates.items() if not traits.has_disks)

@@ -134,7 +134,7 @@ class Cluster(Stored, frozen=True, kw_only=True):
     install_image: str = ""
     instance_communication_network: str = ""
     zeroing_image: str = ""
-    compression_tools: list[str] = ["gzip", "gzip-fast", "gzip-slow"]
+    compression_tools: list[str] = msgspec.field(default_factory=lambda: ["gzip", "gzip-fast", "gzip-slow"])
     enabled_user_shutdown: bool = False
     data_collectors: dict[str, Plain] = {}
     ssh_key_type: str = "rsa"

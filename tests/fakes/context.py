@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""An operation's context in memory: what was committed, called, logged and pushed can be read afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from ganeti.base.errors import GanetiError, NodeUnreachableError
+from ganeti.master.operation import Operation
+from ganeti.model.configuration import Configuration, Draft
+from ganeti.model.traits import Catalogue
+from ganeti.ports.config import Change
+from ganeti.ports.context import JobIdentity, UndoChange, UndoNodeCall
+from ganeti.ports.nodes import NodeAnswer
+
+Handler = Callable[..., Any]
+
+
+class FakeConfig:
+    def __init__(self, config: Configuration, story: list[str]) -> None:
+        self.config = config
+        self.story = story
+        self.settled: list[bool] = []
+
+    def view(self) -> Configuration:
+        return self.config
+
+    async def commit(self, change: Change, *, settles: bool = False) -> Any:
+        # The round trip through JSON is what happens on the way to WConfD.
+        change = msgspec.json.decode(msgspec.json.encode(change), type=type(change))
+        draft = Draft(self.config, 1000.0)
+        answer = change.apply(draft)
+        for (kind, uuid), obj in draft.touched.items():
+            if obj is None:
+                self.config.remove(kind, uuid)
+            else:
+                self.config.put(kind, uuid, obj)
+        self.story.append(f"commit {type(change).__name__}{' settles' if settles else ''}")
+        self.settled.append(settles)
+        return answer
+
+
+class FakeNodes:
+    """Answers calls from handlers by name; an exception instance as handler is raised."""
+
+    def __init__(self, config: Configuration, story: list[str]) -> None:
+        self.config = config
+        self.story = story
+        self.handlers: dict[str, Handler | BaseException] = {}
+        self.dead: set[str] = set()
+
+    async def call(self, node_uuid: str, call: str, /, *, deadline_s: float | None = None, **arguments: Any) -> Any:
+        name = self.config.node(node_uuid).name
+        self.story.append(f"{name} {call}")
+        if name in self.dead:
+            raise NodeUnreachableError(f"Node {name} does not answer")
+        handler = self.handlers.get(call)
+        if isinstance(handler, BaseException):
+            raise handler
+        return handler(name, **arguments) if handler is not None else None
+
+    async def call_many(
+        self, node_uuids: Iterable[str], call: str, /, *, deadline_s: float | None = None, **arguments: Any
+    ) -> list[NodeAnswer]:
+        answers = []
+        for uuid in node_uuids:
+            try:
+                answers.append(NodeAnswer(uuid, await self.call(uuid, call, **arguments)))
+            except GanetiError as err:
+                answers.append(NodeAnswer(uuid, error=err))
+        return answers
+
+
+class FakeContext:
+    """Everything an operation asks for; `story` tells what happened, in order."""
+
+    def __init__(self, config: Configuration, catalogue: Catalogue) -> None:
+        self.story: list[str] = []
+        self.config = FakeConfig(config, self.story)
+        self.nodes = FakeNodes(config, self.story)
+        self.catalogue = catalogue
+        self.job = JobIdentity(job_id=1, attempt=0, opcode_index=0, priority=0)
+        self.lines: list[str] = []
+        self.records: list[UndoNodeCall | UndoChange] = []
+        self.time_s = 1000.0
+        self.count = 0
+        self.allocations: list[dict[str, Any]] = []
+        self.allocation: dict[str, Any] = {"success": True, "info": "", "result": ["node2"]}
+        self.log = self.locks = self.undo = self.clock = self.entropy = self.names = self.allocator = self
+
+    def info(self, text: str) -> None:
+        self.lines.append(text)
+
+    warning = info
+
+    def progress(self, text: str, done: float, total: float) -> None: ...
+
+    async def release(self, locks: list[str]) -> None:
+        self.story.append(f"release {' '.join(locks)}")
+
+    async def downgrade(self, level: str) -> None:
+        self.story.append(f"downgrade {level}")
+
+    async def push(self, record: UndoNodeCall | UndoChange) -> None:
+        self.story.append(f"undo: {record.sentence}")
+        self.records.append(record)
+
+    def now_s(self) -> float:
+        return self.time_s
+
+    async def sleep(self, seconds: float) -> None:
+        self.time_s += seconds
+
+    def uuid(self) -> str:
+        self.count += 1
+        return f"00000000-0000-4000-8000-{self.count:012d}"
+
+    def token(self, size_bytes: int) -> bytes:
+        self.count += 1
+        return self.count.to_bytes(size_bytes, "big")
+
+    async def resolve(self, name: str, family: int = 2) -> tuple[str, str]:
+        return name, "10.77.0.9"
+
+    async def allocate(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
+        self.allocations.append(request)
+        return self.allocation
+
+
+def run(operation: Operation[Any], ctx: FakeContext) -> Any:
+    """Take an operation through its phases, as the engine does."""
+
+    async def phases() -> Any:
+        view = ctx.config.view()
+        operation.locks(view)
+        facts = await operation.gather(ctx, view)  # type: ignore[arg-type]
+        checked = operation.check(view, facts, ctx)  # type: ignore[arg-type]
+        operation.hooks(view, checked)
+        return await operation.execute(checked, ctx)  # type: ignore[arg-type]
+
+    return asyncio.run(phases())

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Creating instances: what is refused, in which order things happen, what an undo would take back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.fakes.context import FakeContext, run
+from tests.fakes.sample_cluster import add_instance, catalogue, configuration
+
+from ganeti.base.errors import HypervisorError, PrerequisiteError
+from ganeti.master.operation import REGISTRY, decode
+from ganeti.master.operations.instance.create import CreateInstance
+from ganeti.ports.context import UndoChange, UndoNodeCall
+
+
+def node_info(name: str, **_: Any) -> dict[str, Any]:
+    memory = {"memory_total": 8192, "memory_free": 4096, "memory_dom0": 512, "cpu_total": 4, "cpu_dom0": 1}
+    return {"storage": [{"storage_size": 9000, "storage_free": 5000}], "hypervisors": {"pretend": memory}}
+
+
+@pytest.fixture
+def ctx() -> FakeContext:
+    context = FakeContext(configuration(), catalogue())
+    context.nodes.handlers["node_info"] = node_info
+    context.nodes.handlers["all_instances_info"] = lambda name, **_: []
+    return context
+
+
+def wanted(**changes: Any) -> CreateInstance:
+    fields: dict[str, Any] = {
+        "instance_name": "web1",
+        "disks": [{"size": "64m"}],
+        "nics": [{}],
+        "mode": "create",
+        "os_type": "noop+default",
+        "disk_template": "common",
+    }
+    return CreateInstance(**(fields | changes))
+
+
+def test_the_order_of_steps(ctx: FakeContext) -> None:
+    assert run(wanted(), ctx) == ["node2"]
+    steps = [line for line in ctx.story if not line.endswith(("node_info", "all_instances_info"))]
+    assert steps == [
+        "node2 hypervisor_validate_params",
+        "node2 os_validate",
+        "undo: take instance web1 out of the configuration",
+        "commit AddInstance",
+        "release node-res/[lockset]",
+        "undo: remove disk 0 of web1 from node2",
+        "node2 blockdev_create",
+        "undo: close the disks of web1",
+        "node2 instance_disks_assemble",
+        "node2 instance_os_add",
+        "undo: close the disks of web1",
+        "undo: stop web1 on node2",
+        "node2 instance_disks_assemble",
+        "node2 instance_start",
+        "commit FinishInstance settles",
+    ]
+    instance = ctx.config.view().find_instance("web1")
+    assert (instance.admin_state, instance.forthcoming, instance.network_port) == ("up", None, 11000)
+    disk = ctx.config.view().instance_disks(instance)[0]
+    assert disk.logical_id == ["loop", f"/srv/ganeti/shared-file-storage/web1/{disk.uuid}.common.disk0"]
+    assert ctx.lines[0] == "Selected nodes for the instance: node2"
+
+
+def test_undo_records_take_everything_back(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["instance_start"] = HypervisorError("no such emulator")
+    with pytest.raises(HypervisorError):
+        run(wanted(), ctx)
+    kinds = [
+        record.call if isinstance(record, UndoNodeCall) else type(record.change).__name__ for record in ctx.records
+    ]
+    assert kinds == [
+        "RemoveInstance",
+        "blockdev_remove",
+        "instance_disks_shutdown",
+        "instance_disks_shutdown",
+        "instance_shutdown",
+    ]
+    removal = ctx.records[0]
+    assert isinstance(removal, UndoChange)
+    import asyncio
+
+    asyncio.run(ctx.config.commit(removal.change))
+    asyncio.run(ctx.config.commit(removal.change))
+    view = ctx.config.view()
+    assert not view.instances() and not view.disks()
+    assert view.cluster.tcpudp_port_pool == [11000]
+
+
+def test_an_instance_being_created_counts_for_the_next_placement(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["instance_start"] = HypervisorError("stop here")
+    with pytest.raises(HypervisorError):
+        run(wanted(beparams={"memory": "1g"}), ctx)
+    run(wanted(instance_name="web2", start=False), ctx)
+    node = ctx.allocations[-1]["nodes"]["node2"]
+    assert node["free_memory"] == 4096 - 1024
+    assert ctx.allocations[-1]["instances"]["web1"]["memory"] == 1024
+
+
+def test_a_node_that_does_not_answer_takes_no_instance(ctx: FakeContext) -> None:
+    ctx.nodes.dead.add("node3")
+    run(wanted(), ctx)
+    assert ctx.allocations[0]["nodes"]["node3"]["offline"] is True
+    assert any("node3 is left out of the placement" in line for line in ctx.lines)
+
+
+def test_secrets_stay_out_of_undo_records(ctx: FakeContext) -> None:
+    run(wanted(osparams_private={"password": "hush"}, osparams_secret={"key": "hush"}), ctx)
+    assert "hush" not in repr(ctx.records)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"instance_name": "We b"}, "not a valid instance name"),
+        ({"instance_name": "old"}, "already in the cluster"),
+        ({"disk_template": "plain"}, "Unknown disk template 'plain'"),
+        ({"disks": []}, "needs at least one disk"),
+        ({"disks": [{"size": "12x"}]}, "Disk 0: '12x' is not a size"),
+        ({"disks": [{"size": 0}]}, "must be more than zero"),
+        ({"disks": [{"mode": "rw"}]}, "the size is missing"),
+        ({"disks": [{"size": 64, "colour": "red"}]}, "unknown parameter 'colour'"),
+        ({"disks": [{"size": 64, "mode": "w"}]}, "use ro or rw"),
+        ({"disks": [{"size": 64, "format": "vmdk"}]}, "format 'vmdk' is unknown"),
+        ({"disks": [{"size": 64}] * 17}, "17 disks are too many"),
+        ({"disk_template": "none"}, "has no disks"),
+        ({"nics": [{"mac": "zz"}]}, "'zz' is not a MAC address"),
+        ({"nics": [{"ip": "1.2.3"}]}, "'1.2.3' is not an IP address"),
+        ({"nics": [{"mode": "routed"}]}, "a routed NIC needs an address"),
+        ({"nics": [{"mode": "carrier-pigeon"}]}, "must be one of bridged, routed, openvswitch"),
+        ({"nics": [{}] * 9}, "9 NICs are too many"),
+        ({"beparams": {"vcpus": 0}}, "the least is 1"),
+        ({"beparams": {"memory": "lots"}}, "it must be a size"),
+        ({"beparams": {"minmem": 512}}, "Minimum memory (512 MiB) is above the maximum (128 MiB)"),
+        ({"beparams": {"colour": 1}}, "Unknown backend parameter 'colour'"),
+        ({"beparams": {"memory": "5g"}}, "violates the policy of node group default: memory is 5120"),
+        ({"hvparams": {"port": 81}}, "can only be set for the whole cluster"),
+        ({"hvparams": {"speed": 1}}, "Unknown hypervisor parameter 'speed'"),
+        ({"hypervisor": "xen"}, "Unknown hypervisor 'xen'"),
+        ({"os_type": None}, "The OS is missing"),
+        ({"tags": ["a b"]}, "'a b' is not a valid tag"),
+        ({"pnode": "node9"}, "Node 'node9' not known: there are node1, node2, node3"),
+        ({"pnode": "node1", "iallocator": "hail"}, "either a node or an allocator"),
+        ({"pnode": "node1", "snode": "node2"}, "takes one node only"),
+        ({"file_storage_dir": "../x"}, "must be relative"),
+        ({"mode": "import"}, "Creation mode 'import' is not available"),
+        ({"group_name": "blue"}, "Group 'blue' not known: there are default"),
+    ],
+)
+def test_refusals_change_nothing(ctx: FakeContext, changes: dict[str, Any], words: str) -> None:
+    config = ctx.config.view()
+    add_instance(config, "old")
+    before = config.to_plain()
+    with pytest.raises(PrerequisiteError) as caught:
+        run(wanted(**changes), ctx)
+    assert words in str(caught.value)
+    assert config.to_plain() == before
+    assert not ctx.records
+
+
+def test_full_nodes_are_refused_with_numbers(ctx: FakeContext) -> None:
+    with pytest.raises(PrerequisiteError, match=r"needed 4096 MiB, available 100 MiB"):
+        ctx.nodes.handlers["node_info"] = lambda name: {}
+        ctx.nodes.handlers["node_info"] = lambda name, **_: {
+            "storage": [{"storage_size": 9, "storage_free": 9}],
+            "hypervisors": {"pretend": node_info("x")["hypervisors"]["pretend"] | {"memory_free": 100}},
+        }
+        run(wanted(beparams={"memory": "4g"}, pnode="node1"), ctx)
+    assert not ctx.records
+
+
+def test_drained_and_offline_nodes_are_refused(ctx: FakeContext) -> None:
+    from msgspec.structs import replace
+
+    config = ctx.config.view()
+    config.put("nodes", "uuid-node3", replace(config.node("uuid-node3"), drained=True))
+    with pytest.raises(PrerequisiteError, match="node3 is drained"):
+        run(wanted(pnode="node3"), ctx)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"success": False, "info": "No room", "result": []},
+        {"success": True, "info": "", "result": ["node1", "node2"]},
+        {"success": True, "info": "", "result": "node1"},
+        {"success": True, "info": "", "result": ["mars"]},
+    ],
+)
+def test_an_allocators_mistakes_are_told(ctx: FakeContext, answer: dict[str, Any]) -> None:
+    ctx.allocation = answer
+    with pytest.raises(PrerequisiteError, match="Can't compute nodes using iallocator 'hail': "):
+        run(wanted(), ctx)
+
+
+def test_decoding_is_strict() -> None:
+    from ganeti.master import operations
+
+    operations.load()
+    assert "OP_INSTANCE_CREATE" in REGISTRY
+    with pytest.raises(PrerequisiteError, match="unknown field `colour`"):
+        decode({"OP_ID": "OP_INSTANCE_REMOVE", "instance_name": "a", "colour": 1})
+    with pytest.raises(PrerequisiteError, match="instance_name"):
+        decode({"OP_ID": "OP_INSTANCE_REMOVE"})
+    read = decode({"OP_ID": "OP_INSTANCE_REMOVE", "instance_name": "a", "shutdown_timeout": None})
+    assert read.shutdown_timeout == 120  # type: ignore[attr-defined]

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Migration, failover, removal, start and stop: order of steps, points of no return, refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.fakes.context import FakeContext, run
+from tests.fakes.sample_cluster import add_instance, catalogue, configuration
+
+from ganeti.base.errors import ExecutionError, HypervisorError, NodeUnreachableError, PrerequisiteError
+from ganeti.master.operations.instance.failover import FailoverInstance
+from ganeti.master.operations.instance.migrate import MigrateInstance
+from ganeti.master.operations.instance.reboot import RebootInstance
+from ganeti.master.operations.instance.remove import RemoveInstanceOperation
+from ganeti.master.operations.instance.shutdown import ShutdownInstance
+from ganeti.master.operations.instance.startup import StartInstance
+from ganeti.ports.context import UndoNodeCall
+
+RUNNING = {"name": "web1", "memory_mib": 128, "vcpus": 1, "state": "running", "cpu_time_s": 1.0}
+QUIET = ("node_info", "all_instances_info", "instance_get_migration_status", "version")
+
+
+def node_info(name: str, **_: Any) -> dict[str, Any]:
+    memory = {
+        "memory_total": 8192,
+        "memory_free": 4096,
+        "memory_dom0": 512,
+        "cpu_total": 4,
+        "cpu_dom0": 1,
+        "hv_version": [7, 2, 22],
+    }
+    return {"storage": [], "hypervisors": {"pretend": memory}}
+
+
+@pytest.fixture
+def ctx() -> FakeContext:
+    context = FakeContext(configuration(), catalogue())
+    add_instance(context.config.view(), "web1")
+    statuses = iter(["active", "active", "pre-switchover", "device", "completed"])
+    moved = iter(range(1, 100))
+
+    def status(name: str, **_: Any) -> dict[str, Any]:
+        return {"status": next(statuses), "transferred_ram": next(moved), "total_ram": 9, "error": ""}
+
+    context.nodes.handlers.update(
+        node_info=node_info,
+        all_instances_info=lambda name, **_: [],
+        instance_info=lambda name, **_: RUNNING if name == "node1" else None,
+        instance_get_migration_status=status,
+        accept_instance=lambda name, **_: {"address": "10.77.0.2", "port": 8102, "key": "00", "data": {}},
+    )
+    return context
+
+
+def steps(ctx: FakeContext) -> list[str]:
+    return [line for line in ctx.story if not line.endswith(QUIET)]
+
+
+def primary(ctx: FakeContext) -> str:
+    view = ctx.config.view()
+    instance = view.find_instance("web1")
+    assert all(disk.nodes == [instance.primary_node] for disk in view.instance_disks(instance))
+    return view.node(instance.primary_node).name
+
+
+def test_migration_step_by_step(ctx: FakeContext) -> None:
+    run(MigrateInstance(instance_name="web1"), ctx)
+    assert steps(ctx) == [
+        "node1 instance_info",
+        "node1 migration_info",
+        "undo: close the disks of web1 on node2",
+        "undo: clean up node2",
+        "node2 instance_disks_assemble",
+        "node2 accept_instance",
+        "undo: let web1 run on node1 again",
+        "release node-res/[lockset]",
+        "node1 instance_migrate",
+        "node1 migration_continue",
+        "commit SetPrimaryNode settles",
+        "node2 instance_finalize_migration_dst",
+        "node1 instance_finalize_migration_src",
+        "node1 instance_disks_shutdown",
+    ]
+    assert primary(ctx) == "node2"
+
+
+def test_a_failed_migration_leaves_the_guest_where_it_was(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["instance_get_migration_status"] = lambda name, **_: {
+        "status": "failed",
+        "transferred_ram": 1,
+        "total_ram": 9,
+        "error": "connection refused",
+    }
+    with pytest.raises(ExecutionError, match="Could not migrate instance web1: failed: connection refused"):
+        run(MigrateInstance(instance_name="web1"), ctx)
+    assert primary(ctx) == "node1"
+    last = ctx.records[-1]
+    assert isinstance(last, UndoNodeCall)
+    assert (last.node_uuid, last.call) == ("uuid-node1", "migration_resolve")
+    assert last.settled_change is not None
+
+
+def test_a_migration_without_progress_is_given_up(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["instance_get_migration_status"] = lambda name, **_: {
+        "status": "active",
+        "transferred_ram": 5,
+        "total_ram": 9,
+        "error": "",
+    }
+    with pytest.raises(ExecutionError, match="no data moved for 120 seconds"):
+        run(MigrateInstance(instance_name="web1", target_node="node3"), ctx)
+
+
+def test_different_hypervisor_versions_need_a_word(ctx: FakeContext) -> None:
+    def info(name: str, **arguments: Any) -> dict[str, Any]:
+        answer = node_info(name)
+        answer["hypervisors"]["pretend"]["hv_version"] = [7, 2, 22] if name == "node1" else [9, 0, 0]
+        return answer
+
+    ctx.nodes.handlers["node_info"] = info
+    with pytest.raises(PrerequisiteError, match="Hypervisor versions differ"):
+        run(MigrateInstance(instance_name="web1"), ctx)
+    run(MigrateInstance(instance_name="web1", ignore_hvversions=True), ctx)
+    assert primary(ctx) == "node2"
+
+
+def test_migrating_a_stopped_instance_moves_it_stopped(ctx: FakeContext) -> None:
+    config = ctx.config.view()
+    config.put("instances", "uuid-web1", replace(config.find_instance("web1"), admin_state="down"))
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: None
+    run(MigrateInstance(instance_name="web1", target_node="node3"), ctx)
+    assert primary(ctx) == "node3"
+    assert "node3 instance_start" not in ctx.story
+
+
+def test_failover_of_a_living_node(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: None
+    run(FailoverInstance(instance_name="web1"), ctx)
+    assert steps(ctx) == [
+        "undo: start web1 on node1 again",
+        "undo: open the disks of web1 on node1",
+        "node1 instance_shutdown",
+        "node1 instance_disks_shutdown",
+        "undo: make node1 the primary node of web1 again",
+        "commit SetPrimaryNode",
+        "node2 instance_info",
+        "undo: close the disks of web1",
+        "undo: stop web1 on node2",
+        "node2 instance_disks_assemble",
+        "node2 instance_start",
+        "commit SetPrimaryNode settles",
+    ]
+    assert primary(ctx) == "node2"
+
+
+def test_failover_of_a_node_marked_offline_takes_its_lock(ctx: FakeContext) -> None:
+    config = ctx.config.view()
+    config.put("nodes", "uuid-node1", replace(config.node("uuid-node1"), offline=True, master_candidate=False))
+    ctx.nodes.dead.add("node1")
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: None
+    run(FailoverInstance(instance_name="web1"), ctx)
+    assert steps(ctx)[:3] == ["commit SetPrimaryNode settles", "node2 instance_disks_steal", "node2 instance_info"]
+    assert not any(line.startswith("node1") for line in ctx.story)
+    assert primary(ctx) == "node2"
+
+
+def test_failover_of_a_silent_node_needs_the_risk_accepted(ctx: FakeContext) -> None:
+    ctx.nodes.dead.add("node1")
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: None
+    with pytest.raises(PrerequisiteError, match="may still be running there and writing its disks"):
+        run(FailoverInstance(instance_name="web1"), ctx)
+    assert primary(ctx) == "node1"
+    run(FailoverInstance(instance_name="web1", ignore_consistency=True), ctx)
+    assert primary(ctx) == "node2"
+
+
+def test_a_failed_start_on_the_target_can_be_taken_back(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: None
+    ctx.nodes.handlers["instance_start"] = HypervisorError("no such emulator")
+    with pytest.raises(HypervisorError):
+        run(FailoverInstance(instance_name="web1"), ctx)
+    assert [record.sentence for record in ctx.records] == [
+        "start web1 on node1 again",
+        "open the disks of web1 on node1",
+        "make node1 the primary node of web1 again",
+        "close the disks of web1",
+        "stop web1 on node2",
+    ]
+
+
+@pytest.mark.parametrize("operation", [MigrateInstance, FailoverInstance])
+def test_disks_on_one_node_do_not_move(ctx: FakeContext, operation: Any) -> None:
+    add_instance(ctx.config.view(), "stuck", template="local")
+    with pytest.raises(PrerequisiteError, match=r"its disks \(local\) are on one node only.*common"):
+        run(operation(instance_name="stuck", target_node="node2"), ctx)
+
+
+@pytest.mark.parametrize("operation", [MigrateInstance, FailoverInstance])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"instance_name": "nosuch"}, "Instance 'nosuch' not known"),
+        ({"target_node": "nosuch"}, "Node 'nosuch' not known"),
+        ({"target_node": "node1"}, "already on node node1"),
+        ({"target_node": "node2", "iallocator": "hail"}, "not both"),
+    ],
+)
+def test_wrong_targets(ctx: FakeContext, operation: Any, arguments: dict[str, Any], words: str) -> None:
+    before = ctx.config.view().to_plain()
+    with pytest.raises(PrerequisiteError, match=words):
+        run(operation(**({"instance_name": "web1"} | arguments)), ctx)
+    assert ctx.config.view().to_plain() == before
+
+
+def test_removal_completes_after_the_point_of_no_return(ctx: FakeContext) -> None:
+    run(RemoveInstanceOperation(instance_name="web1"), ctx)
+    assert steps(ctx) == [
+        "node1 instance_shutdown",
+        "node1 instance_disks_shutdown",
+        "commit SetInstanceState settles",
+        "undo: complete the removal of web1",
+        "node1 instance_disks_remove",
+        "commit RemoveInstance settles",
+    ]
+    view = ctx.config.view()
+    assert not view.instances() and not view.disks()
+
+
+def test_a_removal_that_cannot_reach_the_disks_keeps_the_instance(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["instance_disks_remove"] = NodeUnreachableError("Node node1 does not answer")
+    with pytest.raises(NodeUnreachableError):
+        run(RemoveInstanceOperation(instance_name="web1"), ctx)
+    assert ctx.config.view().find_instance("web1").admin_state == "down"
+    run(RemoveInstanceOperation(instance_name="web1", ignore_failures=True), ctx)
+    assert not ctx.config.view().instances()
+
+
+def test_start_marks_up_only_what_runs(ctx: FakeContext) -> None:
+    config = ctx.config.view()
+    config.put("instances", "uuid-web1", replace(config.find_instance("web1"), admin_state="down"))
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: None
+    ctx.nodes.handlers["instance_start"] = HypervisorError("no such emulator")
+    with pytest.raises(HypervisorError):
+        run(StartInstance(instance_name="web1"), ctx)
+    assert config.find_instance("web1").admin_state == "down"
+    ctx.nodes.handlers["instance_start"] = lambda name, **_: None
+    run(StartInstance(instance_name="web1"), ctx)
+    assert config.find_instance("web1").admin_state == "up"
+
+
+def test_stopping_marks_down_first_and_can_be_taken_back(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["instance_shutdown"] = NodeUnreachableError("Node node1 does not answer")
+    with pytest.raises(NodeUnreachableError):
+        run(ShutdownInstance(instance_name="web1"), ctx)
+    assert steps(ctx)[:2] == ["undo: mark web1 as up again", "commit SetInstanceState"]
+
+
+def test_reboot_kinds(ctx: FakeContext) -> None:
+    run(RebootInstance(instance_name="web1", reboot_type="hard"), ctx)
+    assert "node1 instance_reboot" in ctx.story
+    ctx.story.clear()
+    run(RebootInstance(instance_name="web1", reboot_type="full"), ctx)
+    assert "node1 instance_shutdown" in ctx.story
+    with pytest.raises(PrerequisiteError, match="use soft, hard, full"):
+        run(RebootInstance(instance_name="web1", reboot_type="warm"), ctx)

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`daemon-util`: starts, stops and checks the daemons of this node, by systemd where it runs (protocols, section 1).
+
+A daemon lives as long as it holds the lock on its pid file: that, and not a process id, is what `check` asks. Imports
+little: cron runs this every few minutes.
+"""
+
+import fcntl
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from ganeti.base.errors import EXIT_NOT_MASTER
+from ganeti.base.paths import Paths
+
+NODE_DAEMONS = ("ganeti-noded",)
+MASTER_DAEMONS = ("ganeti-wconfd", "ganeti-luxid", "ganeti-rapi")
+"""In the order of their start; stopped the other way round."""
+
+SYSTEM_COMMANDS = ("/usr/local/sbin", "/usr/sbin")
+SYSTEMD_RUNS = "/run/systemd/system"
+DEFAULTS_FILE = "/etc/default/ganeti"
+STOP_WITHIN_S = 30
+
+USAGE = """\
+Usage: daemon-util ACTION [ARGUMENTS]
+  start NAME [-- ARGUMENTS]            start a daemon
+  stop NAME                            stop a daemon
+  check NAME                           exit 0 if the daemon runs
+  check-and-start NAME [-- ARGUMENTS]  start the daemon unless it runs
+  start-master, stop-master            the daemons of the master
+  start-all, stop-all                  all daemons of this node
+  rotate-logs NAME, rotate-all-logs    have log files opened again
+  check-config                         exit 0 if this node is part of a cluster
+  check-exitcode STATUS                exit 0 if a daemon's exit status is no failure
+  is-daemon-name NAME                  exit 0 if there is such a daemon
+  list-start-daemons, list-stop-daemons
+"""
+
+
+class Refused(Exception):
+    """What was asked cannot be done; the text says why."""
+
+
+class Node:
+    """The daemons of one node."""
+
+    def __init__(self, commands: str, environment: Mapping[str, str] = os.environ) -> None:
+        self.paths = Paths(environment.get("GANETI_ROOTDIR", "").rstrip("/"))
+        self._environment = environment
+        self._commands = commands
+        self._systemd = not self.paths.root and os.path.isdir(SYSTEMD_RUNS)
+
+    def command(self, daemon: str) -> str | None:
+        """Give the program of a daemon: beside this one, or where programs of the system lie."""
+        for directory in (self._commands, *SYSTEM_COMMANDS):
+            path = f"{directory}/{daemon}"
+            if os.access(path, os.X_OK):
+                return path
+        return None
+
+    def daemons(self) -> list[str]:
+        """Those installed here, in the order of their start."""
+        return [name for name in (*NODE_DAEMONS, *MASTER_DAEMONS) if self.command(name)]
+
+    def known(self, name: str) -> str:
+        """Give the full name of an installed daemon; raises `Refused` listing those there are."""
+        full = name if name.startswith("ganeti-") else f"ganeti-{name}"
+        if full not in (*NODE_DAEMONS, *MASTER_DAEMONS):
+            raise Refused(f"There is no daemon '{name}': there are {', '.join(self.daemons())}")
+        if self.command(full) is None:
+            raise Refused(f"The program {full} is not installed: it belongs beside daemon-util or in /usr/sbin")
+        return full
+
+    def is_running(self, daemon: str) -> bool:
+        return self.process_id(daemon) is not None
+
+    def process_id(self, daemon: str) -> int | None:
+        """Give the process id of a living daemon: one that holds the lock on its pid file."""
+        try:
+            descriptor = os.open(self.paths.pid_file(daemon), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = os.read(descriptor, 32).strip()
+            return int(text) if text.isdigit() else None
+        finally:
+            os.close(descriptor)
+        return None
+
+    def start(self, daemon: str, arguments: Sequence[str] = ()) -> int:
+        """Start a daemon unless it runs; returns when it serves, with the daemon's own exit status if it refuses."""
+        if self.is_running(daemon):
+            return 0
+        arguments = [*self._default_arguments(daemon), *arguments]
+        if self._systemd:
+            return self._start_unit(daemon, arguments)
+        self._remove_stale_pid_file(daemon)
+        program = self.command(daemon)
+        if program is None:
+            raise Refused(f"The program {daemon} is not installed")
+        words = ["start-stop-daemon", "--start", "--quiet", "--oknodo"]
+        words += ["--pidfile", self.paths.pid_file(daemon), "--startas", program, "--", *arguments]
+        return self._run(words)
+
+    def stop(self, daemon: str) -> int:
+        """Stop a daemon and wait until it has ended."""
+        if self._systemd:
+            return self._run(["systemctl", "stop", f"{daemon}.service"])
+        if not self.is_running(daemon):
+            return 0
+        words = ["start-stop-daemon", "--stop", "--quiet", "--oknodo", "--retry", str(STOP_WITHIN_S)]
+        return self._run([*words, "--pidfile", self.paths.pid_file(daemon)])
+
+    def rotate_logs(self, daemon: str) -> int:
+        pid = self.process_id(daemon)
+        if pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGHUP)
+        return 0
+
+    def missing_files(self) -> list[str]:
+        """Files without which no daemon of a cluster's node can work."""
+        wanted = (self.paths.server_cert, self.paths.ssconf_file("cluster_name"))
+        return [path for path in wanted if not os.path.exists(path)]
+
+    def is_master(self) -> bool:
+        """True if this node's own files say it is the master; the daemons then look closer themselves."""
+        try:
+            with open(self.paths.ssconf_file("master_node"), encoding="utf-8") as file:
+                master = file.read().strip()
+        except OSError:
+            return False
+        name = self._environment.get("GANETI_HOSTNAME") or os.uname().nodename
+        return master == name or ("." not in name and master.startswith(f"{name}."))
+
+    def _start_unit(self, daemon: str, arguments: Sequence[str]) -> int:
+        variable = f"{daemon.removeprefix('ganeti-').upper()}_ARGS"
+        if arguments:
+            self._run(["systemctl", "set-environment", f"{variable}={' '.join(arguments)}"])
+        try:
+            return self._run(["systemctl", "start", f"{daemon}.service"])
+        finally:
+            if arguments:
+                self._run(["systemctl", "unset-environment", variable])
+
+    def _default_arguments(self, daemon: str) -> list[str]:
+        """Arguments an administrator wants always, from ``NODED_ARGS="…"`` in /etc/default/ganeti."""
+        variable = f"{daemon.removeprefix('ganeti-').upper()}_ARGS"
+        try:
+            with open(self.paths.under(DEFAULTS_FILE), encoding="utf-8") as file:
+                lines = file.read().splitlines()
+        except FileNotFoundError:
+            return []
+        for line in lines:
+            name, equals, value = line.strip().removeprefix("export ").partition("=")
+            if equals and name == variable:
+                words = shlex.split(value, comments=True)
+                return words[0].split() if words else []
+        return []
+
+    def _remove_stale_pid_file(self, daemon: str) -> None:
+        """A dead daemon's process id may be another process's by now: nobody shall take that one for the daemon."""
+        path = self.paths.pid_file(daemon)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+        except BlockingIOError:
+            return
+        finally:
+            os.close(descriptor)
+
+    def _run(self, words: Sequence[str]) -> int:
+        try:
+            return subprocess.run(words, stdin=subprocess.DEVNULL, check=False).returncode
+        except FileNotFoundError as err:
+            raise Refused(f"{words[0]} is missing: install the package that brings it") from err
+
+
+def start_daemons(node: Node, names: Sequence[str]) -> int:
+    """Start several in order; a refusal because this node is not the master is no failure."""
+    worst = 0
+    for name in names:
+        if node.command(name) is None or (name in MASTER_DAEMONS and not node.is_master()):
+            continue
+        status = node.start(name)
+        if not is_good(status):
+            print(f"daemon-util: {name} did not start (exit status {status})", file=sys.stderr)
+            worst = 1
+    return worst
+
+
+def stop_daemons(node: Node, names: Sequence[str]) -> int:
+    worst = 0
+    for name in reversed(names):
+        if node.command(name) is not None and node.stop(name):
+            print(f"daemon-util: {name} did not stop", file=sys.stderr)
+            worst = 1
+    return worst
+
+
+def is_good(status: int) -> bool:
+    return status in (0, EXIT_NOT_MASTER)
+
+
+def _start(node: Node, words: Sequence[str]) -> int:
+    return node.start(node.known(_name(words)), _arguments(words))
+
+
+def _stop(node: Node, words: Sequence[str]) -> int:
+    return node.stop(node.known(_name(words)))
+
+
+def _check(node: Node, words: Sequence[str]) -> int:
+    return 0 if node.is_running(node.known(_name(words))) else 1
+
+
+def _start_all(node: Node, words: Sequence[str]) -> int:
+    if _check_config(node, words):
+        return 1
+    return start_daemons(node, node.daemons())
+
+
+def _rotate_all(node: Node, words: Sequence[str]) -> int:
+    return max([node.rotate_logs(name) for name in node.daemons()], default=0)
+
+
+def _check_config(node: Node, words: Sequence[str]) -> int:
+    missing = node.missing_files()
+    for path in missing:
+        print(f"daemon-util: {path} is missing: this node is not part of a cluster", file=sys.stderr)
+    return 1 if missing else 0
+
+
+def _check_exit_status(node: Node, words: Sequence[str]) -> int:
+    if len(words) != 1 or not words[0].isdigit():
+        raise Refused("check-exitcode needs one exit status, such as 0")
+    if int(words[0]) == EXIT_NOT_MASTER:
+        print("not master")
+    return 0 if is_good(int(words[0])) else 1
+
+
+def _is_daemon_name(node: Node, words: Sequence[str]) -> int:
+    return 0 if _name(words) in node.daemons() else 1
+
+
+def _print_names(names: Sequence[str]) -> int:
+    for name in names:
+        print(name)
+    return 0
+
+
+def _name(words: Sequence[str]) -> str:
+    if not words or words[0] == "--":
+        raise Refused("Name the daemon, such as ganeti-noded")
+    return words[0]
+
+
+def _arguments(words: Sequence[str]) -> list[str]:
+    rest = list(words[1:])
+    if rest and rest[0] == "--":
+        rest = rest[1:]
+    return rest
+
+
+ACTIONS: dict[str, Callable[[Node, Sequence[str]], int]] = {
+    "start": _start,
+    "stop": _stop,
+    "check": _check,
+    "check-and-start": _start,
+    "start-master": lambda node, words: start_daemons(node, MASTER_DAEMONS),
+    "stop-master": lambda node, words: stop_daemons(node, MASTER_DAEMONS),
+    "start-all": _start_all,
+    "stop-all": lambda node, words: stop_daemons(node, node.daemons()),
+    "rotate-logs": lambda node, words: node.rotate_logs(node.known(_name(words))),
+    "rotate-all-logs": _rotate_all,
+    "check-config": _check_config,
+    "check-exitcode": _check_exit_status,
+    "is-daemon-name": _is_daemon_name,
+    "list-start-daemons": lambda node, words: _print_names(node.daemons()),
+    "list-stop-daemons": lambda node, words: _print_names(node.daemons()[::-1]),
+}
+
+
+def run(words: Sequence[str], node: Node) -> int:
+    """Do one action; gives the exit status."""
+    if not words or words[0] in ("-h", "--help"):
+        print(USAGE, end="")
+        return 0 if words else 1
+    action = ACTIONS.get(words[0].replace("_", "-"))
+    if action is None:
+        print(f"daemon-util: there is no action '{words[0]}': see daemon-util --help", file=sys.stderr)
+        return 1
+    try:
+        return action(node, words[1:])
+    except (Refused, OSError) as err:
+        print(f"daemon-util: {err}", file=sys.stderr)
+        return 1
+
+
+def main() -> int:
+    return run(sys.argv[1:], Node(os.path.dirname(os.path.realpath(sys.argv[0]))))

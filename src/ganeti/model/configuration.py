@@ -53,17 +53,19 @@ class Configuration(ConfigView):
 
     def put(self, kind: str, uuid: str, obj: ConfigObject) -> None:
         """Store or replace one object and keep the name index."""
-        old = self._objects[kind].get(uuid)
-        if old is not None and (old_name := name_of(old)) is not None:
-            self._names[kind].pop(old_name, None)
+        self._forget_name(kind, uuid, self._objects[kind].get(uuid))
         self._objects[kind][uuid] = obj
         if (name := name_of(obj)) is not None:
             self._names[kind][name] = uuid
 
     def remove(self, kind: str, uuid: str) -> None:
-        old = self._objects[kind].pop(uuid, None)
-        if old is not None and (old_name := name_of(old)) is not None:
-            self._names[kind].pop(old_name, None)
+        self._forget_name(kind, uuid, self._objects[kind].pop(uuid, None))
+
+    def _forget_name(self, kind: str, uuid: str, old: ConfigObject | None) -> None:
+        """While names are exchanged, another object may have the name already."""
+        names = self._names[kind]
+        if old is not None and (name := name_of(old)) is not None and names.get(name) == uuid:
+            del names[name]
 
     def get(self, kind: str, uuid: str) -> ConfigObject | None:
         return self._objects[kind].get(uuid)

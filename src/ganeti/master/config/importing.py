@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a start makes of the store and of the `config.data` it finds (D6).
+
+The store knows the hashes of what it published. A file with another hash was restored, edited, or written by Ganeti
+3.1: it is what the administrator wants, so it is verified and imported as one commit, or the start is refused with
+the reason. Because an import remembers the file's hash in the same commit, it happens once.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+import msgspec
+
+from ganeti.base.errors import ConfigurationError, ConfigVerifyError
+from ganeti.master.config.head import Head
+from ganeti.master.config.invariants import hard_problems
+from ganeti.master.config.records import Commit, Position, make_put
+from ganeti.master.config.store import Loaded
+from ganeti.model.configuration import Configuration
+from ganeti.model.objects import CONFIG_VERSION, KINDS
+
+FIRST_EPOCH = 1
+
+
+class Start(Enum):
+    NO_CLUSTER = "there is neither a store nor a config.data"
+    STORED = "the store holds what config.data says, or something newer"
+    IMPORT = "config.data is not ours"
+
+
+@dataclass(frozen=True)
+class Import:
+    """A foreign configuration, verified, and the commit that takes it over."""
+
+    config: Configuration
+    commit: Commit
+
+
+def decide(stored: Loaded | None, file_hash: str | None) -> Start:
+    """*file_hash* is None if there is no `config.data`."""
+    if stored is None:
+        return Start.NO_CLUSTER if file_hash is None else Start.IMPORT
+    if file_hash is None or file_hash in stored.published:
+        return Start.STORED
+    return Start.IMPORT
+
+
+def read_foreign(data: bytes, file_hash: str, stored: Position | None, now_s: float) -> Import:
+    """Read and verify a `config.data`. Raises `ConfigurationError` or `ConfigVerifyError` with all problems."""
+    try:
+        plain = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as err:
+        raise ConfigurationError(f"config.data is not JSON: {err}") from err
+    if not isinstance(plain, dict):
+        raise ConfigurationError("config.data must be a JSON object")
+    _check_version(plain.get("version"))
+    config = Configuration.from_plain(plain)
+    head = Head(config)
+    problems = hard_problems(config, head.indexes)
+    if problems:
+        raise ConfigVerifyError(f"config.data is not consistent: {'; '.join(problems)}", problems)
+    config.position = _next_position(config, stored)
+    return Import(config, import_commit(config, now_s, file_hash))
+
+
+def import_commit(config: Configuration, now_s: float, file_hash: str = "") -> Commit:
+    """Give the commit that replaces everything by *config*, at its position."""
+    puts = tuple(
+        make_put(kind, uuid, obj)
+        for kind in KINDS
+        for uuid in config.uuids(kind)
+        if (obj := config.get(kind, uuid)) is not None
+    )
+    return Commit(config.position, now_s, puts, whole=True, header=config.header, imported_hash=file_hash)
+
+
+def _next_position(config: Configuration, stored: Position | None) -> Position:
+    written = config.header.get("serial_no", 0)
+    serial = written if isinstance(written, int) else 0
+    if stored is None:
+        return FIRST_EPOCH, max(serial, 0) + 1
+    return stored[0], max(serial, stored[1]) + 1
+
+
+def _check_version(version: object) -> None:
+    if version == CONFIG_VERSION:
+        return
+    if isinstance(version, int) and not isinstance(version, bool):
+        shown = f"version {version // 1000000}.{version // 10000 % 100}"
+    else:
+        shown = "no version"
+    wanted = f"{CONFIG_VERSION // 1000000}.{CONFIG_VERSION // 10000 % 100}"
+    raise ConfigurationError(f"config.data has {shown}, this program reads {wanted}: convert it with cfgupgrade first")

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The configuration in SQLite: one row per object, one transaction and one fsync per batch of commits (D6).
+
+Tables: `objects` (kind, uuid, name, JSON fragment as in `config.data`), `commits` (the change stream), `steps` (answers
+to job steps), `meta`. Row order of `objects` is the order of first insertion, in every reader. Only WConfD writes;
+`config_view` reads beside it (WAL).
+"""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from ganeti.base.errors import ConfigurationError
+from ganeti.master.config.records import Commit, StepAnswer
+from ganeti.master.config.store import Loaded
+from ganeti.master.config.stream import COMMITS_KEPT, event_of
+from ganeti.model.configuration import Configuration
+from ganeti.model.objects import KINDS, ConfigObject
+
+SCHEMA_VERSION = 1
+_SCHEMA = """
+CREATE TABLE objects (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, uuid TEXT NOT NULL, name TEXT,
+                      primary_node TEXT, data BLOB NOT NULL);
+CREATE UNIQUE INDEX object_key ON objects (kind, uuid);
+CREATE INDEX object_name ON objects (kind, name) WHERE name IS NOT NULL;
+CREATE INDEX object_primary_node ON objects (primary_node) WHERE primary_node IS NOT NULL;
+CREATE TABLE commits (epoch INTEGER NOT NULL, serial INTEGER NOT NULL, event BLOB NOT NULL,
+                      PRIMARY KEY (epoch, serial)) WITHOUT ROWID;
+CREATE TABLE steps (job INTEGER NOT NULL, attempt INTEGER NOT NULL, step INTEGER NOT NULL, settles INTEGER NOT NULL,
+                    lock_file TEXT NOT NULL, answer BLOB NOT NULL, PRIMARY KEY (job, attempt, step)) WITHOUT ROWID;
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+_PUT = (
+    "INSERT INTO objects (kind, uuid, name, primary_node, data) VALUES (?, ?, ?, ?, ?) ON CONFLICT (kind, uuid)"
+    " DO UPDATE SET name = excluded.name, primary_node = excluded.primary_node, data = excluded.data"
+)
+_SET_META = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+_CHECKPOINT_AFTER_COMMITS = 256
+_CHECKPOINT_PAGES_AT_MOST = 20000
+
+
+@contextmanager
+def _explained(what: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as err:
+        raise ConfigurationError(f"The configuration database {path} cannot be {what}: {err}") from err
+
+
+class SqliteStore:
+    """The one writer. All calls come from one thread at a time."""
+
+    def __init__(self, path: str) -> None:
+        """Open or create; raises `ConfigurationError`."""
+        self._path = path
+        self._uncheckpointed = 0
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640))
+        except OSError as err:
+            raise ConfigurationError(f"The configuration database {path} cannot be opened: {err.strerror}") from err
+        with _explained("opened", path):
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES_AT_MOST}")
+            self._create_or_check()
+
+    def on_statement(self, hear: Callable[[str], Any] | None) -> None:
+        """Have every statement told, for tests that count transactions."""
+        self._db.set_trace_callback(hear)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def load(self) -> Loaded | None:
+        with _explained("read", self._path):
+            meta = dict(self._db.execute("SELECT key, value FROM meta"))
+            if "serial" not in meta:
+                return None
+            rows = self._db.execute("SELECT kind, uuid, data FROM objects ORDER BY id").fetchall()
+            steps = self._db.execute("SELECT job, attempt, step, settles, lock_file, answer FROM steps").fetchall()
+            events = self._db.execute("SELECT epoch, serial, event FROM commits ORDER BY epoch, serial").fetchall()
+        config = Configuration()
+        config.header = msgspec.json.decode(meta["header"])
+        config.position = (int(meta["epoch"]), int(meta["serial"]))
+        fragments = {}
+        for kind, uuid, data in rows:
+            config.put(kind, uuid, read_object(kind, uuid, data))
+            fragments[kind, uuid] = data
+        return Loaded(
+            config,
+            fragments,
+            mtime_s=float(meta["mtime"]),
+            steps=[
+                StepAnswer(job, attempt, step, bool(settles), *rest) for job, attempt, step, settles, *rest in steps
+            ],
+            stream_start=tuple(msgspec.json.decode(meta["stream_start"])),
+            events=[((epoch, serial), event) for epoch, serial, event in events],
+            published=tuple(msgspec.json.decode(meta.get("published", "[]"))),
+        )
+
+    def commit(self, commits: Sequence[Commit]) -> None:
+        with _explained("written", self._path), self._transaction():
+            for commit in commits:
+                self._write(commit)
+        self._checkpoint_at_times(len(commits))
+
+    def remember_published(self, hashes: Sequence[str]) -> None:
+        with _explained("written", self._path), self._transaction():
+            self._db.execute(_SET_META, ("published", msgspec.json.encode(list(hashes)).decode()))
+
+    def forget_steps(self, answers: Sequence[StepAnswer]) -> None:
+        with _explained("written", self._path), self._transaction():
+            keys = [(answer.job, answer.attempt, answer.step) for answer in answers]
+            self._db.executemany("DELETE FROM steps WHERE job = ? AND attempt = ? AND step = ?", keys)
+
+    def _create_or_check(self) -> None:
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0:
+            self._db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+        elif version != SCHEMA_VERSION:
+            raise ConfigurationError(
+                f"The configuration database {self._path} has layout {version}, this program knows {SCHEMA_VERSION}: "
+                "move it away to start from config.data"
+            )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    def _write(self, commit: Commit) -> None:
+        db = self._db
+        if commit.whole:
+            db.execute("DELETE FROM objects")
+            db.execute("DELETE FROM commits")
+            db.execute(_SET_META, ("stream_start", msgspec.json.encode(commit.position).decode()))
+            db.execute(_SET_META, ("header", msgspec.json.encode(commit.header).decode()))
+            db.execute(_SET_META, ("published", msgspec.json.encode([commit.imported_hash]).decode()))
+        db.executemany(_PUT, [(put.kind, put.uuid, put.name, put.primary_node, put.data) for put in commit.puts])
+        db.executemany("DELETE FROM objects WHERE kind = ? AND uuid = ?", commit.removes)
+        if commit.step is not None:
+            step = commit.step
+            row = (step.job, step.attempt, step.step, step.settles, step.lock_file, step.answer)
+            db.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?)", row)
+        if commit.changes_objects:
+            self._advance(commit)
+
+    def _advance(self, commit: Commit) -> None:
+        epoch, serial = commit.position
+        self._db.executemany(
+            _SET_META, [("epoch", str(epoch)), ("serial", str(serial)), ("mtime", repr(commit.time_s))]
+        )
+        if commit.whole:
+            return
+        self._db.execute("INSERT INTO commits VALUES (?, ?, ?)", (epoch, serial, event_of(commit)))
+        oldest = serial - COMMITS_KEPT
+        if self._db.execute("DELETE FROM commits WHERE epoch = ? AND serial <= ?", (epoch, oldest)).rowcount:
+            self._db.execute(_SET_META, ("stream_start", msgspec.json.encode((epoch, oldest)).decode()))
+
+    def _checkpoint_at_times(self, commits: int) -> None:
+        """Move the log into the database now and then; a reader in the way only delays it."""
+        self._uncheckpointed += commits
+        if self._uncheckpointed >= _CHECKPOINT_AFTER_COMMITS:
+            self._uncheckpointed = 0
+            self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+
+def read_object(kind: str, uuid: str, data: bytes) -> ConfigObject:
+    try:
+        return KINDS[kind].from_plain(msgspec.json.decode(data))
+    except (KeyError, AttributeError, msgspec.DecodeError, ConfigurationError) as err:
+        raise ConfigurationError(f"The stored object {kind}/{uuid} cannot be read: {err}") from err

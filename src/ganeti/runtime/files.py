@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Files that are either the old or the new, never half."""
+
+import os
+import tempfile
+
+
+def write_atomically(
+    path: str,
+    data: bytes,
+    *,
+    mode: int = 0o640,
+    owner: tuple[int, int] | None = None,
+    durable: bool = True,
+) -> None:
+    """Replace *path* by *data*: written beside it, synced, renamed, directory synced.
+
+    *owner* is (user id, group id), -1 for "as it is". Without *durable* nothing is synced: the file survives the
+    death of this process, not that of the machine. Raises `OSError`; the old file is then untouched.
+    """
+    directory, name = os.path.split(path)
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".new", dir=directory)
+    try:
+        try:
+            _write_all(descriptor, data)
+            os.fchmod(descriptor, mode)
+            if owner is not None:
+                os.fchown(descriptor, *owner)
+            if durable:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rename(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    if durable:
+        sync_directory(directory)
+
+
+def sync_directory(directory: str) -> None:
+    """Make names created, renamed or removed in *directory* durable."""
+    descriptor = os.open(directory or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_if_there(path: str) -> bytes | None:
+    """Give the content, or None if there is no such file."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except FileNotFoundError:
+        return None
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

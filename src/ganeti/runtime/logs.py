@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A daemon's log: one line a sentence, into its file, again into a new file after the file was moved away."""
+
+import logging
+import logging.handlers
+import os
+import sys
+import time
+from typing import TextIO
+
+_BASES = {
+    "ganeti-noded": "node-daemon",
+    "ganeti-wconfd": "wconf-daemon",
+    "ganeti-luxid": "luxi-daemon",
+    "ganeti-confd": "conf-daemon",
+    "ganeti-mond": "monitoring-daemon",
+    "ganeti-maintd": "maintenance-daemon",
+    "ganeti-rapi": "rapi-daemon",
+    "ganeti-watcher": "watcher",
+}
+
+
+class SentenceFormatter(logging.Formatter):
+    """``2024-05-01 12:00:00,123: ganeti-wconfd pid=17 INFO …``; line breaks in a message become spaces."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = " ".join(record.getMessage().split("\n"))
+        moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
+        head = f"{moment},{int(record.msecs):03d}: {self._name} pid={record.process}"
+        line = f"{head} {record.levelname} {text}"
+        if record.exc_info and record.exc_info[0] is not None:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+class ReopeningHandler(logging.StreamHandler[TextIO]):
+    """Appends to a file of mode 0600; `reopen` follows a rotation."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(self._open())
+
+    def _open(self) -> TextIO:
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
+
+    def reopen(self) -> None:
+        old = self.setStream(self._open())
+        if old is not None:
+            old.close()
+
+    def close(self) -> None:
+        self.stream.close()
+        super().close()
+
+
+def log_path(log_dir: str, daemon: str) -> str:
+    return f"{log_dir}/{_BASES.get(daemon, daemon)}.log"
+
+
+def set_up_logs(
+    daemon: str, log_dir: str, *, debug: bool = False, foreground: bool = False, syslog: bool = False
+) -> None:
+    """Send this process's log to its file; also to standard error in the foreground, to syslog if asked."""
+    root = logging.getLogger()
+    for old in list(root.handlers):
+        root.removeHandler(old)
+        old.close()
+    handlers: list[logging.Handler] = [ReopeningHandler(log_path(log_dir, daemon))]
+    if foreground:
+        handlers.append(logging.StreamHandler(sys.stderr))
+    for handler in handlers:
+        handler.setFormatter(SentenceFormatter(daemon))
+    if syslog:
+        system = logging.handlers.SysLogHandler("/dev/log", logging.handlers.SysLogHandler.LOG_DAEMON)
+        system.setFormatter(logging.Formatter(f"{daemon}[%(process)d]: %(levelname)s %(message)s"))
+        handlers.append(system)
+    for handler in handlers:
+        root.addHandler(handler)
+    root.setLevel(logging.DEBUG if debug else logging.INFO)
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def reopen_logs() -> None:
+    """Follow a rotation: open the files by their names again."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, ReopeningHandler):
+            handler.reopen()

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The framing of all Unix sockets, blocking: JSON documents, each ended by the byte 0x03 (protocols, section 2).
+
+Standard library only, and little of it: commands and job processes import this and must start in milliseconds.
+JSON escapes control characters, so the byte cannot occur inside a document.
+"""
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ganeti.base.errors import TransportError
+
+END = b"\x03"
+MESSAGE_LIMIT_BYTES = 64 * 1024 * 1024
+_CHUNK_BYTES = 256 * 1024
+_PATH_LIMIT_BYTES = 107
+
+
+@contextmanager
+def reachable_path(path: str) -> Iterator[str]:
+    """Give a name for a socket's path that fits into a socket address, however deep its directory lies."""
+    if len(os.fsencode(path)) <= _PATH_LIMIT_BYTES:
+        yield path
+        return
+    directory, name = os.path.split(path)
+    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{name}"
+    finally:
+        os.close(descriptor)
+
+
+def connect(path: str, timeout_s: float = 10.0) -> "SyncConnection":
+    """Connect to a daemon's Unix socket; raises `TransportError` saying who does not answer."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.settimeout(timeout_s)
+    try:
+        with reachable_path(path) as name:
+            sock.connect(name)
+    except OSError as err:
+        sock.close()
+        raise TransportError(f"Cannot connect to {path}: {err.strerror or err}; is the daemon running?") from err
+    return SyncConnection(sock)
+
+
+class SyncConnection:
+    """A connected socket that sends and receives whole documents."""
+
+    def __init__(self, sock: socket.socket, limit_bytes: int = MESSAGE_LIMIT_BYTES) -> None:
+        self._socket = sock
+        self._limit_bytes = limit_bytes
+        self._buffer = bytearray()
+
+    def __enter__(self) -> "SyncConnection":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def set_timeout(self, timeout_s: float | None) -> None:
+        self._socket.settimeout(timeout_s)
+
+    def send(self, message: Any) -> None:
+        """Send one document; raises `TransportError`."""
+        data = json.dumps(message, separators=(",", ":")).encode() + END
+        if len(data) > self._limit_bytes:
+            raise TransportError(f"A message of {len(data)} bytes is too long: the most is {self._limit_bytes}")
+        try:
+            self._socket.sendall(data)
+        except OSError as err:
+            raise TransportError(f"The connection broke while sending: {err.strerror or err}") from err
+
+    def receive(self) -> Any:
+        """Wait for one document; raises `TransportError` on the end of the stream, a timeout or nonsense."""
+        searched = 0
+        while (end := self._buffer.find(END, searched)) < 0:
+            searched = len(self._buffer)
+            if searched > self._limit_bytes:
+                raise TransportError(f"The other side sent more than {self._limit_bytes} bytes without an end")
+            self._buffer += self._read()
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        try:
+            return json.loads(line)
+        except ValueError as err:
+            raise TransportError(f"The other side sent something that is not JSON: {err}") from err
+
+    def _read(self) -> bytes:
+        try:
+            chunk = self._socket.recv(_CHUNK_BYTES)
+        except TimeoutError as err:
+            raise TransportError("The other side did not answer in time") from err
+        except OSError as err:
+            raise TransportError(f"The connection broke: {err.strerror or err}") from err
+        if not chunk:
+            raise TransportError("The other side closed the connection")
+        return chunk
+
+    def close(self) -> None:
+        self._socket.close()

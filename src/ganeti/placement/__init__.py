@@ -1,1 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
+"""Where instances go: scores, checks, allocation and evacuation as pure functions over a picture of the cluster.
+
+Nothing here reads a clock, a file or a random number; the same input gives the same answer, byte for byte.
+Modules that only describe things (``cluster``, ``policy``, ``request``, ``templates``, ``failure``) import no NumPy, so
+that a process which merely asks stays small; the arrays are loaded by the first question.
+"""

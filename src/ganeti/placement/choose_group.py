@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Which group a new instance goes to, and the sentences about it (S1.19-S1.26; spec: htools, 8)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ganeti.placement import dedicated
+from ganeti.placement.allocate import Solution, place_pair, place_single
+from ganeti.placement.cluster import AllocPolicy, Group, Instance
+from ganeti.placement.redundancy import capacity_check
+from ganeti.placement.request import Allocate, NoFit, Options, Placement
+from ganeti.placement.state import Bools, ClusterState, Ints
+
+_RANK = {AllocPolicy.PREFERRED: 0, AllocPolicy.LAST_RESORT: 1}
+
+
+@dataclass(frozen=True)
+class GroupResult:
+    """What one group offered: a solution, or the reason why it was not even tried."""
+
+    group: int
+    solution: Solution | None
+    error: str = ""
+
+
+class NotPossible(Exception):
+    """A reason why no candidate could be formed."""
+
+
+def allocate_somewhere(state: ClusterState, request: Allocate, options: Options) -> Placement | NoFit:
+    """Answer an allocation: in the named group, or in the best of all groups."""
+    if request.group:
+        number = find_group(state, request.group)
+        if number is None:
+            return NoFit(f"Wrong number of elems found with name {request.group}")
+        return _allocate_in(state, request, options, number)
+    allocable = [n for n, group in enumerate(state.groups) if group.alloc_policy in _RANK]
+    search = Search(request, options, state.everyone(), dedicated.applies(state, allocable))
+    results = [try_group(state, search, number) for number in range(len(state.groups))]
+    texts = [describe(state, request.instance, result) for result in results]
+    chosen = best_group(state, results)
+    if chosen is None:
+        return NoFit(", ".join(texts))
+    name = state.groups[chosen.group].name
+    return _placement(state, chosen, ", ".join([f"Selected group: {name}", *texts]))
+
+
+def _allocate_in(state: ClusterState, request: Allocate, options: Options, number: int) -> Placement | NoFit:
+    search = Search(request, options, state.group_members(number), dedicated.applies(state, [number]))
+    result = try_group(state, search, number)
+    if result.solution is None:
+        text = result.error
+        if not connected(state.groups[number], request.instance):
+            text = f"The {describe(state, request.instance, result)}"
+        return NoFit(text)
+    text = describe(state, request.instance, result)
+    return _placement(state, result, text) if result.solution.nodes else NoFit(text)
+
+
+def _placement(state: ClusterState, result: GroupResult, info: str) -> Placement:
+    assert result.solution is not None
+    names = tuple(state.nodes[node].name for node in result.solution.nodes)
+    return Placement(names, info, state.groups[result.group].name)
+
+
+def find_group(state: ClusterState, name: str) -> int | None:
+    """Number of the group with this name or UUID."""
+    for number, group in enumerate(state.groups):
+        if name in (group.name, group.uuid):
+            return number
+    return None
+
+
+def connected(group: Group, instance: Instance) -> bool:
+    return set(instance.networks) <= set(group.networks)
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is looked for, and how: *members* are the nodes whose score decides, *by_loss* means dedicated nodes."""
+
+    request: Allocate
+    options: Options
+    members: Ints
+    by_loss: bool = False
+
+
+def try_group(state: ClusterState, search: Search, group: int) -> GroupResult:
+    """Look for nodes in one group."""
+    if not connected(state.groups[group], search.request.instance):
+        return GroupResult(group, None)
+    allowed = (state.group_of == group) & _permitted(state, search)
+    try:
+        solution = _place(state, search, allowed)
+    except NotPossible as reason:
+        return GroupResult(group, None, str(reason))
+    return GroupResult(group, solution)
+
+
+def _permitted(state: ClusterState, search: Search) -> Bools:
+    names = search.request.restrict_to if search.options.restrict_to is None else search.options.restrict_to
+    if names is None:
+        return np.ones(len(state.nodes), dtype=np.bool_)
+    wanted = set(names)
+    return np.array([node.name in wanted for node in state.nodes], dtype=np.bool_)
+
+
+def _place(state: ClusterState, search: Search, allowed: Bools) -> Solution:
+    request, options, members = search.request, search.options, search.members
+    count = int((allowed & state.online).sum())
+    if request.required_nodes not in (1, 2):
+        raise NotPossible("Unsupported number of nodes, only one or two  supported")
+    if count < request.required_nodes:
+        raise NotPossible("No online nodes" if request.required_nodes == 1 else "Not enough online nodes")
+    if search.by_loss:
+        return dedicated.place_dedicated(state, request.instance, request.required_nodes, allowed, options)
+    place = place_single if request.required_nodes == 1 else place_pair
+    return place(state, request.instance, allowed, members, options, capacity_check(options, members))
+
+
+def describe(state: ClusterState, instance: Instance, result: GroupResult) -> str:
+    """The words of 3.1 about one group."""
+    group = state.groups[result.group]
+    if not connected(group, instance):
+        return f"group {group.name} is not connected to a network required by instance {instance.name}"
+    if result.solution is None:
+        return f"Group {group.name}: error {result.error}"
+    return f"Group {group.name} ({group.alloc_policy.value}): {result.solution.describe(state)}"
+
+
+def best_group(state: ClusterState, results: list[GroupResult]) -> GroupResult | None:
+    """Preferred groups before last resorts, then the lower score; of equals the later. Unallocable ones never."""
+    best: tuple[tuple[int, tuple[float, ...]], GroupResult] | None = None
+    for result in results:
+        rank = _RANK.get(state.groups[result.group].alloc_policy)
+        if rank is None or result.solution is None or not result.solution.nodes:
+            continue
+        key = (rank, result.solution.key)
+        if best is None or key <= best[0]:
+            best = (key, result)
+    return best[1] if best else None

@@ -1,0 +1,462 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the values of a node, the checks and the score mean, in plain Python (spec: htools, 2 to 4).
+
+Everything is computed from the lists of instances, without shortcuts. ``state`` fills its arrays from here node by
+node; ``trial`` and ``score`` are the fast forms for many candidates at once, and are tested against this module.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ganeti.placement.cluster import Instance, Node
+from ganeti.placement.failure import FailMode, Refusal
+from ganeti.placement.tags import TagRules
+from ganeti.placement.templates import traits_of
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """One node with what is on it.
+
+    *extra_memory_mib* (x_mem) is fixed when the cluster is read; *free_disk_mib*, *free_spindles* and
+    *forthcoming_free_memory_mib* change with each move. *secondaries* pairs an instance with the number of its primary.
+    *primary_location_tags* holds, for each primary, the location tags of its secondary node.
+    """
+
+    node: Node
+    vcpu_ratio: float
+    spindle_ratio: float
+    low_disk_mib: int
+    extra_memory_mib: int
+    free_disk_mib: int
+    free_spindles: int
+    forthcoming_free_memory_mib: int
+    primaries: Sequence[Instance]
+    secondaries: Sequence[tuple[Instance, int]]
+    primary_location_tags: Sequence[frozenset[str]]
+    rules: TagRules
+
+    # memory
+
+    @property
+    def used_memory_mib(self) -> int:
+        return sum(instance.memory_mib for instance in self.primaries if instance.uses_memory)
+
+    @property
+    def recorded_free_mib(self) -> int:
+        return math.trunc(self.node.total_memory_mib) - self.node.node_memory_mib - self.used_memory_mib
+
+    @cached_property
+    def free_memory_mib(self) -> int:
+        """u_mem: what may still be given away."""
+        return self.recorded_free_mib - max(0, self.extra_memory_mib)
+
+    @cached_property
+    def peers(self) -> dict[int, int]:
+        """Per primary node the memory this node must find if that node fails."""
+        needed: dict[int, int] = {}
+        for instance, primary in self.secondaries:
+            if instance.reserved_memory_mib:
+                needed[primary] = needed.get(primary, 0) + instance.reserved_memory_mib
+        return needed
+
+    @cached_property
+    def reserved_memory_mib(self) -> int:
+        return max(self.peers.values(), default=0)
+
+    @property
+    def available_memory_mib(self) -> int:
+        return max(0, self.free_memory_mib - self.reserved_memory_mib)
+
+    @property
+    def fails_n1(self) -> bool:
+        return self.free_memory_mib <= self.reserved_memory_mib
+
+    # disk
+
+    @property
+    def forthcoming_free_disk_mib(self) -> int:
+        return self.free_disk_mib - sum(i.disk_mib for i in self._local() if i.forthcoming)
+
+    @property
+    def forthcoming_free_spindles(self) -> int:
+        return self.free_spindles - sum(i.total_spindles or 0 for i in self._local() if i.forthcoming)
+
+    def _local(self) -> list[Instance]:
+        everyone = [*self.primaries, *(instance for instance, _ in self.secondaries)]
+        return [instance for instance in everyone if uses_node_disk(instance)]
+
+    # processors and spindles
+
+    def used_cpus(self, *, forthcoming: bool = False) -> int:
+        return self.node.node_cpus + sum(i.counted_vcpus for i in self.primaries if forthcoming or not i.forthcoming)
+
+    def instance_spindles(self, *, forthcoming: bool = False) -> int:
+        if self.node.exclusive_storage:
+            return 0
+        return sum(i.spindle_use for i in self._local() if forthcoming or not i.forthcoming)
+
+    @property
+    def high_spindles(self) -> float:
+        return self.spindle_ratio * self.node.spindles
+
+    # tags
+
+    @cached_property
+    def exclusion_counts(self) -> Counter[str]:
+        return Counter(tag for instance in self.primaries for tag in self.rules.exclusion_of(instance.tags))
+
+    @property
+    def tag_conflicts(self) -> int:
+        return sum(self.exclusion_counts.values()) - len(self.exclusion_counts)
+
+    @property
+    def location_score(self) -> int:
+        own = self.rules.location_of(self.node.tags)
+        shared = sum(len(own & other) for other in self.primary_location_tags)
+        lacking = sum(len(self.rules.desired_of(i.tags) - frozenset(self.node.tags)) for i in self.primaries)
+        return shared + lacking
+
+    @cached_property
+    def location_counts(self) -> Counter[tuple[str, str]]:
+        """How often a location tag of this node meets an exclusion tag of a real primary."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for place in self.rules.location_of(self.node.tags):
+            for instance in self.primaries:
+                if not instance.forthcoming:
+                    counts.update((place, tag) for tag in self.rules.exclusion_of(instance.tags))
+        return counts
+
+    def load(self) -> tuple[float, float, float, float]:
+        cpu, memory, disk, net = 0.0, 0.0, 0.0, 0.0
+        for instance in self.primaries:
+            cpu, memory, net = cpu + instance.load[0], memory + instance.load[1], net + instance.load[3]
+            disk += instance.load[2]
+        for instance, _ in self.secondaries:
+            disk += instance.load[2]
+        return cpu, memory, disk, net
+
+
+def uses_node_disk(instance: Instance) -> bool:
+    """Whether the disks of *instance* are cut from the node's own storage."""
+    traits = traits_of(instance.template)
+    return traits is not None and traits.uses_node_disk
+
+
+def ratio(part: float, whole: float) -> float:
+    """A quotient as floating point defines it: nothing of nothing is not a number."""
+    if whole:
+        return part / whole
+    return math.nan if part == 0 else math.copysign(math.inf, part)
+
+
+def free_ratio(free: float, total: float) -> float:
+    """Free share of something a node may have none of."""
+    return ratio(free, total) if total else 1.0
+
+
+METRICS = (
+    "free_memory",
+    "free_disk",
+    "n1",
+    "reserved_memory",
+    "instances",
+    "primaries",
+    "cpus",
+    "load_cpu",
+    "load_memory",
+    "load_disk",
+    "load_net",
+    "conflicts",
+    "spindles",
+    "free_memory_forthcoming",
+    "free_disk_forthcoming",
+    "cpus_forthcoming",
+    "spindles_forthcoming",
+    "location",
+)
+"""What a node contributes to the score, in the order of the rows of the arrays."""
+
+
+def metrics_of(view: NodeView) -> tuple[float, ...]:
+    """Give the values named by `METRICS` for one node."""
+    node = view.node
+    count = len(view.primaries) + len(view.secondaries)
+    if node.exclusive_storage:
+        disk = free_ratio(view.free_spindles, node.spindles)
+        disk_forthcoming = free_ratio(view.forthcoming_free_spindles, node.spindles)
+    else:
+        disk = free_ratio(view.free_disk_mib, node.total_disk_mib)
+        disk_forthcoming = free_ratio(view.forthcoming_free_disk_mib, node.total_disk_mib)
+    return (
+        ratio(view.free_memory_mib, node.total_memory_mib),
+        disk,
+        float(count if view.fails_n1 else 0),
+        ratio(view.reserved_memory_mib, node.total_memory_mib),
+        float(count),
+        float(len(view.primaries)),
+        ratio(ratio(view.used_cpus(), node.total_cpus), node.cpu_speed),
+        *view.load(),
+        float(view.tag_conflicts),
+        ratio(view.instance_spindles(), view.high_spindles),
+        ratio(view.forthcoming_free_memory_mib, node.total_memory_mib),
+        disk_forthcoming,
+        ratio(ratio(view.used_cpus(forthcoming=True), node.total_cpus), node.cpu_speed),
+        ratio(view.instance_spindles(forthcoming=True), view.high_spindles),
+        float(view.location_score),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One addend of the score: *kind* over *metric*, times *weight*."""
+
+    name: str
+    weight: float
+    kind: str
+    metric: str
+
+
+DEVIATION, SUM_ONLINE, SUM_OFFLINE, LOCATION_EXCLUSION = "deviation", "sum", "sum-offline", "location-exclusion"
+
+COMPONENTS = (
+    Component("free_mem_cv", 0.5, DEVIATION, "free_memory"),
+    Component("free_disk_cv", 0.5, DEVIATION, "free_disk"),
+    Component("n1_cnt", 1, SUM_ONLINE, "n1"),
+    Component("reserved_mem_cv", 1, DEVIATION, "reserved_memory"),
+    Component("offline_all_cnt", 4, SUM_OFFLINE, "instances"),
+    Component("offline_pri_cnt", 16, SUM_OFFLINE, "primaries"),
+    Component("vcpu_ratio_cv", 0.5, DEVIATION, "cpus"),
+    Component("cpu_load_cv", 1, DEVIATION, "load_cpu"),
+    Component("mem_load_cv", 1, DEVIATION, "load_memory"),
+    Component("disk_load_cv", 1, DEVIATION, "load_disk"),
+    Component("net_load_cv", 1, DEVIATION, "load_net"),
+    Component("pri_tags_score", 2, SUM_ONLINE, "conflicts"),
+    Component("spindles_cv", 0.5, DEVIATION, "spindles"),
+    Component("free_mem_cv_forth", 0.5, DEVIATION, "free_memory_forthcoming"),
+    Component("free_disk_cv_forth", 0.5, DEVIATION, "free_disk_forthcoming"),
+    Component("vcpu_ratio_cv_forth", 0.5, DEVIATION, "cpus_forthcoming"),
+    Component("spindles_cv_forth", 0.5, DEVIATION, "spindles_forthcoming"),
+    Component("location_score", 1, SUM_ONLINE, "location"),
+    Component("location_exclusion_score", 1, LOCATION_EXCLUSION, ""),
+    Component("reserved_mem_rtotal", 0.25, SUM_ONLINE, "reserved_memory"),
+)
+"""In the order in which they are added: floating point ties fall by it."""
+
+
+def deviation(values: Sequence[float]) -> float:
+    """Population standard deviation in two passes, added in order."""
+    total = 0.0
+    for value in values:
+        total += value
+    mean = total / len(values)
+    squares = 0.0
+    for value in values:
+        squares += (value - mean) * (value - mean)
+    return math.sqrt(squares / len(values)) if squares >= 0 else math.nan
+
+
+def location_exclusion(views: Iterable[NodeView]) -> int:
+    """How many instances share a location with another of the same exclusion tag."""
+    merged: Counter[tuple[str, str]] = Counter()
+    for view in views:
+        merged.update(view.location_counts)
+    return sum(merged.values()) - len(merged)
+
+
+def score_components(views: Sequence[NodeView]) -> dict[str, float]:
+    """Give each component of the score, unweighted."""
+    online = [metrics_of(view) for view in views if not view.node.unavailable]
+    offline = [metrics_of(view) for view in views if view.node.unavailable]
+    result = {}
+    for component in COMPONENTS:
+        if component.kind == LOCATION_EXCLUSION:
+            result[component.name] = float(location_exclusion(v for v in views if not v.node.unavailable))
+            continue
+        row = METRICS.index(component.metric)
+        values = [metrics[row] for metrics in (offline if component.kind == SUM_OFFLINE else online)]
+        if component.kind == DEVIATION:
+            result[component.name] = deviation(values) if values else 0.0
+        else:
+            result[component.name] = _sum(values)
+    return result
+
+
+def _sum(values: Iterable[float]) -> float:
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
+def score(views: Sequence[NodeView]) -> float:
+    """The cluster score of *views*: lower is better; 0 without an online node."""
+    if all(view.node.unavailable for view in views):
+        return 0.0
+    values = score_components(views)
+    return _sum(component.weight * values[component.name] for component in COMPONENTS)
+
+
+# checks
+
+
+def refuse_primary(view: NodeView, instance: Instance, *, forced: bool = False) -> Refusal | None:
+    """Why *view* cannot become the primary of *instance*, or None; *forced* skips the soft limits."""
+    if not instance.forthcoming:
+        refusal = _refuse_primary_now(view, instance, forced)
+        if refusal is not None:
+            return refusal
+        if forced:
+            return None
+    return _refuse_primary_forthcoming(view, instance)
+
+
+def _refuse_primary_now(view: NodeView, instance: Instance, forced: bool) -> Refusal | None:
+    memory = instance.memory_mib if instance.uses_memory else 0
+    left = view.free_memory_mib - memory
+    if left <= 0:
+        return Refusal(FailMode.FailMem, f"needs {memory} MiB of memory and 1 more, {view.free_memory_mib} free")
+    refusal = _refuse_disk(view, instance, forced)
+    if refusal is not None or forced:
+        return refusal
+    if left <= view.reserved_memory_mib and not view.fails_n1:
+        return Refusal(
+            FailMode.FailMem,
+            f"needs {memory} MiB of memory, {view.available_memory_mib} free beside the {view.reserved_memory_mib} "
+            "kept for the failure of another node",
+        )
+    cpus = view.used_cpus() + instance.counted_vcpus
+    if ratio(cpus, view.node.total_cpus) > view.vcpu_ratio:
+        return Refusal(
+            FailMode.FailCPU,
+            f"needs {instance.counted_vcpus} vcpus, {view.used_cpus()} of {_cpu_limit(view)} allowed are in use",
+        )
+    shared = sorted(tag for tag in view.rules.exclusion_of(instance.tags) if view.exclusion_counts[tag])
+    if shared:
+        return Refusal(FailMode.FailTags, f"has an instance with the same exclusion tag {shared[0]}")
+    return None
+
+
+def _cpu_limit(view: NodeView) -> str:
+    return f"{view.vcpu_ratio * view.node.total_cpus:g}"
+
+
+def _refuse_disk(view: NodeView, instance: Instance, forced: bool, *, hard_disk: bool = True) -> Refusal | None:
+    if not uses_node_disk(instance):
+        return None
+    left = view.free_disk_mib - instance.disk_mib
+    if left <= 0 and hard_disk:
+        return Refusal(
+            FailMode.FailDisk, f"needs {instance.disk_mib} MiB of disk and 1 more, {view.free_disk_mib} free"
+        )
+    if not forced and left < view.low_disk_mib:
+        return Refusal(
+            FailMode.FailDisk,
+            f"needs {instance.disk_mib} MiB of disk beside a floor of {view.low_disk_mib}, {view.free_disk_mib} free",
+        )
+    if view.node.exclusive_storage:
+        refusal = _refuse_spindles(instance, view.free_spindles, "free")
+        if refusal is not None:
+            return refusal
+    if not forced and _spindles_after(view, instance, False) > view.high_spindles:
+        return Refusal(
+            FailMode.FailDisk,
+            f"needs {instance.spindle_use} spindle uses, "
+            f"{view.instance_spindles()} of {view.high_spindles:g} are taken",
+        )
+    return None
+
+
+def _refuse_spindles(instance: Instance, free: int, words: str) -> Refusal | None:
+    needed = instance.total_spindles
+    if needed is None:
+        return Refusal(
+            FailMode.FailSpindles, "has exclusive storage, and the instance's disks do not name their spindles"
+        )
+    if needed > free:
+        return Refusal(FailMode.FailSpindles, f"needs {needed} spindles, {free} {words}")
+    return None
+
+
+def _spindles_after(view: NodeView, instance: Instance, forthcoming: bool) -> int:
+    added = 0 if view.node.exclusive_storage else instance.spindle_use
+    return view.instance_spindles(forthcoming=forthcoming) + added
+
+
+def _refuse_forthcoming_disk(view: NodeView, instance: Instance) -> Refusal | None:
+    if not uses_node_disk(instance):
+        return None
+    left = view.forthcoming_free_disk_mib - instance.disk_mib
+    if left <= 0 or left < view.low_disk_mib:
+        return Refusal(
+            FailMode.FailDisk,
+            f"needs {instance.disk_mib} MiB of disk, {view.forthcoming_free_disk_mib} free after what is promised",
+        )
+    if view.node.exclusive_storage:
+        refusal = _refuse_spindles(instance, view.forthcoming_free_spindles, "free after what is promised")
+        if refusal is not None:
+            return refusal
+    if _spindles_after(view, instance, True) > view.high_spindles:
+        return Refusal(
+            FailMode.FailDisk,
+            f"needs {instance.spindle_use} spindle uses, {view.instance_spindles(forthcoming=True)} of "
+            f"{view.high_spindles:g} are taken or promised",
+        )
+    return None
+
+
+def _refuse_primary_forthcoming(view: NodeView, instance: Instance) -> Refusal | None:
+    free = view.forthcoming_free_memory_mib
+    if free - instance.memory_mib <= 0:
+        return Refusal(
+            FailMode.FailMem, f"needs {instance.memory_mib} MiB of memory, {free} free after what is promised"
+        )
+    refusal = _refuse_forthcoming_disk(view, instance)
+    if refusal is not None:
+        return refusal
+    cpus = view.used_cpus(forthcoming=True)
+    if ratio(cpus + instance.counted_vcpus, view.node.total_cpus) > view.vcpu_ratio:
+        return Refusal(
+            FailMode.FailCPU,
+            f"needs {instance.counted_vcpus} vcpus, {cpus} of {_cpu_limit(view)} allowed are in use or promised",
+        )
+    return None
+
+
+def refuse_secondary(
+    view: NodeView, instance: Instance, primary: int, *, forced: bool = False, ignore_disk: bool = False
+) -> Refusal | None:
+    """Why *view* cannot become the secondary of *instance* whose primary is node number *primary*, or None.
+
+    *ignore_disk* waives the free-disk limit for an instance whose old primary is offline.
+    """
+    traits = traits_of(instance.template)
+    if traits is None or not traits.has_secondary:
+        return Refusal(FailMode.FailDisk, f"disk template {instance.template} has no secondary node")
+    if not instance.forthcoming:
+        refusal = _refuse_disk(view, instance, forced, hard_disk=not ignore_disk)
+        if refusal is not None or forced:
+            return refusal
+        refusal = _refuse_reserve(view, instance, primary)
+        if refusal is not None:
+            return refusal
+    needed, free = instance.reserved_memory_mib, view.forthcoming_free_memory_mib
+    if needed >= free:
+        return Refusal(FailMode.FailMem, f"needs {needed} MiB of memory in reserve, {free} free after what is promised")
+    return _refuse_forthcoming_disk(view, instance)
+
+
+def _refuse_reserve(view: NodeView, instance: Instance, primary: int) -> Refusal | None:
+    needed = instance.reserved_memory_mib
+    if needed >= view.free_memory_mib:
+        return Refusal(FailMode.FailMem, f"needs {needed} MiB of memory in reserve, {view.free_memory_mib} free")
+    reserved = max(view.reserved_memory_mib, view.peers.get(primary, 0) + needed)
+    if view.free_memory_mib <= reserved and not view.fails_n1:
+        return Refusal(
+            FailMode.FailMem,
+            f"needs {reserved} MiB of memory in reserve for the failure of the primary, {view.free_memory_mib} free",
+        )
+    return None

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""From the iallocator's dictionaries (version 2) to a `Cluster` and a request (spec: protocols, 7; S5.8-S5.36).
+
+Tolerant where old inputs are short (S5.43), strict where an answer would be a guess: a missing size, a wrong type or an
+unknown name is a `RequestError` with the words of 3.1.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ganeti.placement.cluster import AllocPolicy, Cluster, Disk, Group, Instance, Node, Status
+from ganeti.placement.policy import BUILT_IN_POLICY, Policy, Spec
+from ganeti.placement.request import (
+    Allocate,
+    AllocateSecondary,
+    ChangeGroup,
+    EvacuationMode,
+    MultiAllocate,
+    NodeEvacuate,
+    Relocate,
+    Request,
+    RequestError,
+)
+from ganeti.placement.templates import traits_of
+
+DEFAULT_GROUP = "default"
+STATIC_NODE_MEMORY_MIB = 4096
+_NODE_MEMORY_NOT_REPORTED = frozenset({"kvm"})
+_STATUS = {"up": Status.RUNNING, "down": Status.ADMIN_DOWN, "offline": Status.ADMIN_OFFLINE}
+_TYPE_WORDS = {int: "Int", float: "Double", str: "String", bool: "Bool", list: "List", dict: "JSObject"}
+_MISSING = object()
+
+
+class Fields:
+    """A JSON object with its name for messages; values come out with their type checked."""
+
+    def __init__(self, what: str, data: Any) -> None:
+        self.what = what
+        if not isinstance(data, Mapping):
+            raise RequestError(f"{what}: Unable to read JSObject")
+        self.data: Mapping[str, Any] = data
+
+    def get(self, key: str, kind: type, default: Any = _MISSING) -> Any:
+        """Value of *key* as *kind*; raises `RequestError` when it is missing without a default, or of another type."""
+        value = self.data.get(key, _MISSING)
+        if value is _MISSING or (value is None and default is not _MISSING):
+            if default is not _MISSING:
+                return default
+            keys = json.dumps(list(self.data), ensure_ascii=False, separators=(",", ":"))
+            raise RequestError(f"{self.what}: key '{key}' not found, object contains only {keys}")
+        return self._typed(key, value, kind)
+
+    def _typed(self, key: str, value: Any, kind: type) -> Any:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if kind is float and number:
+            return float(value)
+        if kind is int and number and value == int(value):
+            return int(value)
+        if kind is not int and isinstance(value, kind):
+            return value
+        raise RequestError(f"{self.what}: key '{key}': Unable to read {_TYPE_WORDS[kind]}")
+
+    def strings(self, key: str, default: Any = _MISSING) -> tuple[str, ...]:
+        values = self.get(key, list, default)
+        if not all(isinstance(value, str) for value in values):
+            raise RequestError(f"{self.what}: key '{key}': Unable to read String")
+        return tuple(values)
+
+    def sub(self, key: str) -> "Fields":
+        return Fields(self.what, self.get(key, dict))
+
+
+def read_cluster(message: Mapping[str, Any], *, static_node_memory_mib: int = STATIC_NODE_MEMORY_MIB) -> Cluster:
+    """Read everything but the request. *static_node_memory_mib* above 0 stands in where what nodes report is no use."""
+    top = Fields("invalid iallocator message", message)
+    groups = [_read_group(uuid, data) for uuid, data in top.get("nodegroups", dict, {}).items()]
+    node_data = top.get("nodes", dict)
+    if not groups:
+        groups = [Group(uuid=DEFAULT_GROUP, name=DEFAULT_GROUP)]
+    hypervisors = top.strings("enabled_hypervisors", [])
+    fixed = static_node_memory_mib if hypervisors[:1] and hypervisors[0] in _NODE_MEMORY_NOT_REPORTED else 0
+    nodes = [_read_node(name, data, groups, max(0, fixed)) for name, data in node_data.items()]
+    names = {node.name for node in nodes}
+    instances = [_read_placed(name, data, names) for name, data in top.get("instances", dict, {}).items()]
+    return Cluster(nodes=nodes, instances=instances, groups=groups, tags=top.strings("cluster_tags", []))
+
+
+def _read_group(uuid: str, data: Any) -> Group:
+    fields = Fields(f"invalid data for group '{uuid}'", data)
+    text = fields.get("alloc_policy", str, AllocPolicy.PREFERRED.value)
+    if text not in list(AllocPolicy):
+        raise RequestError(f"{fields.what}: key 'alloc_policy': Invalid string value for type AllocPolicy: \"{text}\"")
+    policy = _read_policy(fields.sub("ipolicy")) if fields.data.get("ipolicy") is not None else BUILT_IN_POLICY
+    return Group(
+        uuid=uuid,
+        name=fields.get("name", str),
+        alloc_policy=AllocPolicy(text),
+        policy=policy,
+        networks=fields.strings("networks", []),
+        tags=fields.strings("tags", []),
+    )
+
+
+def _read_policy(fields: Fields) -> Policy:
+    standard = fields.data.get("std")
+    ranges = []
+    for pair in fields.get("minmax", list, []):
+        both = Fields(fields.what, pair)
+        ranges.append((_read_spec(both.sub("min")), _read_spec(both.sub("max"))))
+    return Policy(
+        standard=_read_spec(fields.sub("std")) if standard is not None else BUILT_IN_POLICY.standard,
+        ranges=tuple(ranges) or BUILT_IN_POLICY.ranges,
+        templates=fields.strings("disk-templates", list(BUILT_IN_POLICY.templates)),
+        vcpu_ratio=fields.get("vcpu-ratio", float, BUILT_IN_POLICY.vcpu_ratio),
+        spindle_ratio=fields.get("spindle-ratio", float, BUILT_IN_POLICY.spindle_ratio),
+    )
+
+
+def _read_spec(fields: Fields) -> Spec:
+    return Spec(
+        memory_mib=fields.get("memory-size", int),
+        cpus=fields.get("cpu-count", int),
+        disk_mib=fields.get("disk-size", int),
+        disks=fields.get("disk-count", int),
+        nics=fields.get("nic-count", int),
+        spindle_use=fields.get("spindle-use", int),
+    )
+
+
+def _read_node(name: str, data: Any, groups: list[Group], fixed_memory_mib: int) -> Node:
+    fields = Fields(f"invalid data for node '{name}'", data)
+    group = fields.get("group", str, groups[0].uuid if len(groups) == 1 else _MISSING)
+    if group not in {known.uuid for known in groups}:
+        raise RequestError(f"Unknown group '{group}' for node {name}")
+    unavailable = ""
+    if fields.get("offline", bool, False):
+        unavailable = "offline"
+    elif fields.get("drained", bool, False):
+        unavailable = "drained"
+    elif not fields.get("vm_capable", bool, True):
+        unavailable = "not vm_capable"
+    node = Node(name=name, group=group, unavailable=unavailable, tags=fields.strings("tags", []))
+    return _with_resources(node, fields, fixed_memory_mib)
+
+
+def _with_resources(node: Node, fields: Fields, fixed_memory_mib: int) -> Node:
+    """Add the runtime keys; S5.30 lets them be absent for a node that takes nothing."""
+    absent = 0 if node.unavailable else _MISSING
+    params = Fields(fields.what, fields.data.get("ndparams") or {})
+    exclusive = params.get("exclusive_storage", bool, False)
+    dead = node.unavailable in ("offline", "not vm_capable")
+
+    def number(key: str, kind: type = int, default: Any = absent) -> Any:
+        return kind(0) if dead else fields.get(key, kind, default)
+
+    spindles = params.get("spindle_count", int, 1)
+    return replace(
+        node,
+        total_memory_mib=number("total_memory", float),
+        node_memory_mib=fixed_memory_mib or number("reserved_memory", int, 0),
+        free_memory_mib=number("free_memory"),
+        total_disk_mib=number("total_disk", float),
+        free_disk_mib=number("free_disk"),
+        total_cpus=number("total_cpus", float),
+        node_cpus=number("reserved_cpus", int, 1),
+        spindles=number("total_spindles", int, 0) if exclusive else spindles,
+        free_spindles=number("free_spindles", int, 0),
+        exclusive_storage=exclusive,
+    )
+
+
+def _read_placed(name: str, data: Any, nodes: set[str]) -> Instance:
+    fields = Fields(f"invalid data for instance '{name}'", data)
+    places = fields.strings("nodes")
+    if not places:
+        raise RequestError(f"empty node list for instance {name}")
+    for place in places[:2]:
+        if place not in nodes:
+            raise RequestError(f"Unknown node '{place}' for instance {name}")
+    instance = _read_instance(name, fields)
+    secondary = places[1] if len(places) > 1 else ""
+    return replace(instance, primary=places[0], secondary=secondary, status=_read_status(fields))
+
+
+def _read_status(fields: Fields) -> Status:
+    state = fields.data.get("admin_state")
+    if isinstance(state, str):
+        return _STATUS.get(state, Status.RUNNING)
+    for key in ("admin_up", "should_run"):
+        if key in fields.data:
+            return Status.RUNNING if fields.data[key] else Status.ADMIN_DOWN
+    return Status.RUNNING
+
+
+def _read_instance(name: str, fields: Fields) -> Instance:
+    template = fields.get("disk_template", str)
+    traits = traits_of(template)
+    if traits is None:
+        raise RequestError(
+            f"{fields.what}: key 'disk_template': Invalid string value for type DiskTemplate: \"{template}\""
+        )
+    disks = tuple(_read_disk(Fields(fields.what, disk)) for disk in fields.get("disks", list, []))
+    return Instance(
+        name=name,
+        memory_mib=fields.get("memory", int),
+        disk_mib=fields.get("disk_space_total", int, sum(disk.size_mib for disk in disks)),
+        vcpus=fields.get("vcpus", int),
+        template=traits.name,
+        disks=disks,
+        spindle_use=fields.get("spindle_use", int, 1),
+        tags=fields.strings("tags", []),
+        networks=tuple(_networks(fields)),
+    )
+
+
+def _read_disk(fields: Fields) -> Disk:
+    return Disk(size_mib=fields.get("size", int), spindles=fields.get("spindles", int, None))
+
+
+def _networks(fields: Fields) -> Iterable[str]:
+    for nic in fields.get("nics", list, []):
+        network = Fields(fields.what, nic).get("network", str, "")
+        if network:
+            yield network
+
+
+def read_request(data: Any) -> Request:
+    """Read the ``request`` dictionary of protocol version 2."""
+    fields = Fields("invalid request dict", data)
+    kind = fields.get("type", str)
+    reader = _READERS.get(kind)
+    if reader is None:
+        raise RequestError(f"Invalid request type '{kind}'")
+    return reader(fields)
+
+
+def _read_allocate(fields: Fields) -> Allocate:
+    name = fields.get("name", str)
+    restrict = fields.strings("restrict-to-nodes") if fields.data.get("restrict-to-nodes") is not None else None
+    instance = _read_instance(name, Fields(f"invalid data for instance '{name}'", fields.data))
+    return Allocate(
+        instance=instance,
+        required_nodes=fields.get("required_nodes", int),
+        group=fields.get("group_name", str, ""),
+        restrict_to=restrict,
+    )
+
+
+def _read_relocate(fields: Fields) -> Relocate:
+    return Relocate(
+        name=fields.get("name", str),
+        relocate_from=fields.strings("relocate_from"),
+        required_nodes=fields.get("required_nodes", int, 1),
+    )
+
+
+def _read_evacuate(fields: Fields) -> NodeEvacuate:
+    mode = fields.get("evac_mode", str)
+    if mode not in list(EvacuationMode):
+        raise RequestError(f"{fields.what}: key 'evac_mode': Invalid string value for type EvacMode: \"{mode}\"")
+    return NodeEvacuate(instances=fields.strings("instances"), mode=EvacuationMode(mode))
+
+
+def _read_multi(fields: Fields) -> MultiAllocate:
+    requests = [_read_allocate(Fields(fields.what, item)) for item in fields.get("instances", list)]
+    return MultiAllocate(requests=tuple(requests), group=fields.get("group_name", str, ""))
+
+
+_READERS: Mapping[str, Callable[[Fields], Request]] = {
+    "allocate": _read_allocate,
+    "allocate-secondary": lambda fields: AllocateSecondary(name=fields.get("name", str)),
+    "relocate": _read_relocate,
+    "multi-allocate": _read_multi,
+    "node-evacuate": _read_evacuate,
+    "change-group": lambda fields: ChangeGroup(
+        instances=fields.strings("instances"), target_groups=fields.strings("target_groups", [])
+    ),
+}

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A new node for one instance: relocate, and the secondary of one that has none (spec: htools, 10; S5.35, X10)."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from ganeti.placement.allocate import place_secondary
+from ganeti.placement.moves import Hop, any_targets, online_targets, secondary_targets
+from ganeti.placement.redundancy import capacity_check
+from ganeti.placement.request import AllocateSecondary, NoFit, Options, Placement, Relocate, RequestError
+from ganeti.placement.state import NOWHERE, ClusterState
+from ganeti.placement.templates import PAIRED, traits_of
+
+
+def instance_named(state: ClusterState, name: str) -> int:
+    """Number of the instance *name*; raises `RequestError` with the words of 3.1."""
+    number = state.instance_number(name)
+    if number is None:
+        raise RequestError(f"Unknown instance '{name}'")
+    return number
+
+
+def node_named(state: ClusterState, name: str) -> int:
+    if name not in state.node_number:
+        raise RequestError(f"Wrong number of elems found with name {name}")
+    return state.node_number[name]
+
+
+def relocate(state: ClusterState, request: Relocate, options: Options) -> Placement | NoFit:
+    """Find the one node that replaces the secondary, or on shared storage the primary."""
+    number = instance_named(state, request.name)
+    leaving = [node_named(state, name) for name in request.relocate_from]
+    if request.required_nodes != 1:
+        return NoFit(f"Exchange {request.required_nodes} nodes mode is not implemented")
+    traits = traits_of(state.instances[number].template)
+    if traits is None or not (traits.movable or traits.evacuable):
+        return NoFit("Can't relocate non-mirrored instances")
+    role, holder = "secondary", state.secondary_of[number]
+    if not traits.has_secondary:
+        role, holder = "primary", state.primary_of[number]
+    if leaving != [holder]:
+        shown = ",".join(str(node) for node in leaving)
+        return NoFit(f"Unsupported request: excluded nodes not equal to instance's {role}({holder} versus [{shown}])")
+    group = int(state.group_of[state.primary_of[number]])
+    targets = [node for node in online_targets(state, group) if node not in leaving]
+    make = secondary_targets if traits.has_secondary else any_targets
+    hop: Hop = make(state, number, targets, forced=options.ignore_soft_errors)
+    best = hop.best(state.group_members(group))
+    if best is None:
+        return NoFit(hop.describe_failures())
+    return Placement((state.nodes[best[1]].name,), "success", state.groups[group].name)
+
+
+def allocate_secondary(state: ClusterState, request: AllocateSecondary, options: Options) -> Placement | NoFit:
+    """Find the best secondary, in the group of the primary, for an instance that has none."""
+    number = instance_named(state, request.name)
+    if state.secondary_of[number] != NOWHERE:
+        return NoFit("Instance already has a secondary")
+    primary = state.primary_of[number]
+    group = int(state.group_of[primary])
+    partners = np.array([n for n in online_targets(state, group) if n != primary], dtype=np.int64)
+    solution = place_secondary(
+        state.moved(number, NOWHERE),
+        replace(state.instances[number], template=PAIRED),
+        primary,
+        partners,
+        options,
+        capacity_check(options, state.everyone()),
+    )
+    if not solution.nodes:
+        return NoFit(solution.describe(state))
+    return Placement((state.nodes[solution.nodes[1]].name,), solution.describe(state), state.groups[group].name)

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What may be asked of placement, and the answers: the door for job processes (spec: protocols, 7.2; htools, 10).
+
+`place` is the call of a job that wants nodes. Answers given but not yet visible in the node reports are passed as
+*reservations*: they take memory, disk and processors as if their instances were there.
+"""
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ganeti.base.errors import ParameterError
+from ganeti.placement.cluster import Cluster, Instance
+from ganeti.placement.failure import FailMode
+
+
+class RequestError(ParameterError):
+    """The request makes no sense: an unknown name, type or number. The message is a sentence for the user."""
+
+
+class EvacuationMode(enum.StrEnum):
+    PRIMARY_ONLY = "primary-only"
+    SECONDARY_ONLY = "secondary-only"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Allocate:
+    """Nodes for a new instance. *group* is a group name or UUID; empty lets placement choose."""
+
+    instance: Instance
+    required_nodes: int = 1
+    group: str = ""
+    restrict_to: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Relocate:
+    """One other node for an instance: a new secondary, or a new primary on shared storage (X10)."""
+
+    name: str
+    relocate_from: tuple[str, ...]
+    required_nodes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateSecondary:
+    """A secondary for an instance that has none, in the group of its primary."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class MultiAllocate:
+    """Several new instances, each placed on the result of the former; *group* holds for all of them."""
+
+    requests: tuple[Allocate, ...]
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEvacuate:
+    instances: tuple[str, ...]
+    mode: EvacuationMode
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeGroup:
+    """Move instances to other groups; *target_groups* empty allows every group but theirs."""
+
+    instances: tuple[str, ...]
+    target_groups: tuple[str, ...] = ()
+
+
+Request = Allocate | Relocate | AllocateSecondary | MultiAllocate | NodeEvacuate | ChangeGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Switches of the allocator (spec: command line, 4)."""
+
+    ignore_soft_errors: bool = False
+    capacity_checks: bool = True
+    restrict_to: tuple[str, ...] | None = None
+    ignore_load: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRefusal:
+    """Why one node was not chosen; *sentence* names the numbers. *mode* is None for a node that would have fitted."""
+
+    node: str
+    mode: FailMode | None
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.node}: {self.sentence}"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Nodes were found: primary first for a new instance, the one new node for a relocation."""
+
+    nodes: tuple[str, ...]
+    info: str
+    group: str = ""
+    refusals: tuple[NodeRefusal, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class NoFit:
+    """Nothing fits. *info* is the allocator's own sentence, *refusals* says it node by node."""
+
+    info: str
+    refusals: tuple[NodeRefusal, ...] = field(default=())
+
+    def explanation(self, limit: int = 8) -> str:
+        """The reasons as lines for the error of a failed creation; at most *limit* nodes are shown."""
+        lines = [str(refusal) for refusal in self.refusals[:limit]]
+        if len(self.refusals) > limit:
+            lines.append(f"and {len(self.refusals) - limit} more nodes")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class MultiPlacement:
+    """Outcome of several allocations: who got which nodes, and who none and why."""
+
+    placed: tuple[tuple[str, tuple[str, ...]], ...]
+    failed: tuple[tuple[str, str], ...]
+    info: str
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Outcome of an evacuation. Moved: instance, group name, its nodes. Jobs: opcodes as dictionaries, per instance."""
+
+    moved: tuple[tuple[str, str, tuple[str, ...]], ...]
+    failed: tuple[tuple[str, str], ...]
+    jobs: tuple[tuple[dict[str, Any], ...], ...]
+    info: str
+
+
+Answer = Placement | NoFit | MultiPlacement | Moves
+
+
+def with_reservations(cluster: Cluster, reservations: Sequence[Instance]) -> Cluster:
+    """Count *reservations* (instances with nodes, promised but not in the node reports) in *cluster*.
+
+    One whose name the cluster already has is counted as the promise says, once.
+    """
+    if not reservations:
+        return cluster
+    promised = {instance.name for instance in reservations}
+    kept = [instance for instance in cluster.instances if instance.name not in promised]
+    return replace(cluster, instances=kept, promised=[*cluster.promised, *reservations])
+
+
+def place(
+    cluster: Cluster, request: Request, *, reservations: Sequence[Instance] = (), options: Options | None = None
+) -> Answer:
+    """Answer *request*; raises `RequestError` for unknown names. Loads NumPy when first called."""
+    from ganeti.placement.dispatch import answer_request  # the arrays are not for everyone who imports this module
+
+    return answer_request(with_reservations(cluster, reservations), request, options or Options())

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What placement must know of a disk template, as traits (spec: htools, 2, 4, 9).
+
+The only place here that names a template: allocator messages may name any of them, whatever drivers are installed.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateTraits:
+    """How instances of a template occupy nodes.
+
+    *uses_node_disk*: its disks count against the node's free disk. *has_secondary*: it lives on two nodes.
+    *movable*: balancing and relocation may move it. *evacuable*: when its node dies it can be started on any other
+    node of the group from the same disks.
+    """
+
+    name: str
+    uses_node_disk: bool = False
+    has_secondary: bool = False
+    movable: bool = False
+    evacuable: bool = False
+    has_disks: bool = True
+
+
+_ALL = (
+    TemplateTraits("diskless", evacuable=True, has_disks=False),
+    TemplateTraits("file"),
+    TemplateTraits("sharedfile", movable=True, evacuable=True),
+    TemplateTraits("plain", uses_node_disk=True),
+    TemplateTraits("blockdev", movable=True),
+    TemplateTraits("drbd", uses_node_disk=True, has_secondary=True, movable=True),
+    TemplateTraits("rbd", movable=True, evacuable=True),
+    TemplateTraits("ext", movable=True, evacuable=True),
+    TemplateTraits("gluster", movable=True, evacuable=True),
+)
+TEMPLATES = {traits.name: traits for traits in _ALL}
+"""By name, in the order of the built-in policy."""
+
+PAIRED = next(traits.name for traits in _ALL if traits.has_secondary)
+"""The template an instance has that is given a secondary node."""
+
+UNSHARED = next(traits.name for traits in _ALL if traits.uses_node_disk and not traits.has_secondary)
+"""The template of one copy on the node's own disk."""
+
+_OLD_NAMES = {"drbd8": "drbd"}
+
+
+def traits_of(name: str) -> TemplateTraits | None:
+    """Give the traits of template *name* (old spellings accepted), or None for an unknown one."""
+    return TEMPLATES.get(_OLD_NAMES.get(name, name))

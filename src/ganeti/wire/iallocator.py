@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The iallocator protocol: what an allocator program reads and writes (spec: protocols, 7; S5.8-S5.43, X9).
+
+Written is version 2 of 3.1. Read are also the spellings of older versions, which are turned into those of version 2
+here, so that nobody else has to know them: ``should_run`` and ``admin_up`` for ``admin_state``, disk mode ``w`` for
+``rw``, a NIC's ``bridge`` for its link, ``requested_nodes``, ``nodes`` in place of ``result`` and of ``evac_nodes``.
+
+Standard library only.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ganeti.base.errors import ParameterError
+
+VERSION = 2
+_KNOWN_VERSIONS = (1, 2)
+
+
+class AllocatorMessageError(ParameterError):
+    """A message that breaks the protocol; the sentence says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An allocator's answer; *result* has the shape of the request's type and is empty unless *success*."""
+
+    success: bool
+    info: str
+    result: Any
+
+
+def encode_message(message: Mapping[str, Any]) -> bytes:
+    """Bytes of the input file of an allocator."""
+    return json.dumps(message, ensure_ascii=True, separators=(",", ":")).encode()
+
+
+def decode_message(data: bytes) -> dict[str, Any]:
+    """Read an input file of any version and give it in the spellings of version 2; raises `AllocatorMessageError`."""
+    try:
+        message = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise AllocatorMessageError(f"Parsing input IAllocator message: {error}") from error
+    if not isinstance(message, dict):
+        raise AllocatorMessageError("Parsing input IAllocator message: the message is not a JSON object")
+    return modern(message)
+
+
+def modern(message: Mapping[str, Any]) -> dict[str, Any]:
+    """*message* in the spellings of version 2; raises `AllocatorMessageError` for a version nobody knows."""
+    version = message.get("version", VERSION)
+    if version not in _KNOWN_VERSIONS:
+        raise AllocatorMessageError(f"The message has version {version!r}, understood are 1 and 2")
+    new = dict(message) | {"version": VERSION}
+    instances = message.get("instances")
+    if isinstance(instances, dict):
+        new["instances"] = {name: _modern_instance(data) for name, data in instances.items()}
+    request = message.get("request")
+    if isinstance(request, dict):
+        new["request"] = _modern_request(request)
+    return new
+
+
+def _modern_instance(data: Any) -> Any:
+    if not isinstance(data, dict):
+        return data
+    new = dict(data)
+    for old in ("admin_up", "should_run"):
+        if old in new:
+            runs = new.pop(old)
+            new.setdefault("admin_state", "up" if runs else "down")
+    for key, renew in (("disks", _modern_disk), ("nics", _modern_nic)):
+        if isinstance(new.get(key), list):
+            new[key] = [renew(item) for item in new[key]]
+    return new
+
+
+def _modern_disk(disk: Any) -> Any:
+    return disk | {"mode": "rw"} if isinstance(disk, dict) and disk.get("mode") == "w" else disk
+
+
+def _modern_nic(nic: Any) -> Any:
+    if isinstance(nic, dict) and "bridge" in nic and "link" not in nic:
+        return nic | {"mode": "bridged", "link": nic["bridge"]}
+    return nic
+
+
+def _modern_request(request: dict[str, Any]) -> Any:
+    new = _modern_instance(request)
+    if "requested_nodes" in new:
+        new.setdefault("required_nodes", new.pop("requested_nodes"))
+    if new.get("type") == "multi-evacuate" and "nodes" in new:
+        new.setdefault("evac_nodes", new.pop("nodes"))
+    if isinstance(new.get("instances"), list):
+        new["instances"] = [_modern_request(item) if isinstance(item, dict) else item for item in new["instances"]]
+    return new
+
+
+def encode_response(response: Response) -> bytes:
+    """One line, keys in the order of 3.1."""
+    data = {"success": response.success, "info": response.info, "result": response.result}
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def decode_response(data: bytes) -> Response:
+    """Read what an allocator wrote (S5.37, S5.40); raises `AllocatorMessageError` with a sentence for its author."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise AllocatorMessageError(f"Can't parse iallocator results: {error}") from error
+    if not isinstance(found, dict):
+        raise AllocatorMessageError("Can't parse iallocator results: not a dict")
+    if "nodes" in found and "result" not in found:
+        found["result"] = found["nodes"]
+    for key in ("success", "info", "result"):
+        if key not in found:
+            raise AllocatorMessageError(f"Can't parse iallocator results: missing key '{key}'")
+    if not isinstance(found["success"], bool):
+        raise AllocatorMessageError("Can't parse iallocator results: 'success' is neither true nor false")
+    return Response(found["success"], str(found["info"]), found["result"])
+
+
+def selected_nodes(response: Response, required: int, known: Sequence[str]) -> list[str]:
+    """Names chosen by an allocate or relocate answer (S5.38); raises `AllocatorMessageError` for unusable ones."""
+    names = response.result
+    if isinstance(names, str) and required == 1:
+        names = [names]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise AllocatorMessageError("Can't parse iallocator results: 'result' key is not a list of node names")
+    if len(names) != required:
+        raise AllocatorMessageError(
+            f"the allocator returned an invalid number of nodes ({len(names)}), required {required}"
+        )
+    for name in names:
+        if name not in known:
+            raise AllocatorMessageError(f"the allocator returned node {name}, which the cluster does not have")
+    if len(set(names)) != len(names):
+        raise AllocatorMessageError(f"the allocator returned node {names[0]} twice")
+    return list(names)

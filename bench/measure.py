@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the benchmarks share: CPU and memory of processes, repeated runs, a report line, the peer if it is there.
+
+Absolute times on a shared machine are noise: quote the ratio to the peer measured in the same run, CPU seconds, growth.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+TREE = Path(__file__).resolve().parent.parent
+BIN = TREE / ".venv/bin"
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+PEER_NAMESPACE = os.environ.get("PEER_NETNS", "gntpeer")
+PEER_ROOT = Path(os.environ.get("PEER_ROOT", "/var/tmp/peer-vcluster"))
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One command: wall seconds, and CPU seconds of itself and its children."""
+
+    wall_s: float
+    cpu_s: float
+
+
+def run(*command: str, env: dict[str, str] | None = None) -> Cost:
+    """Run a command to a successful end."""
+    before = os.times()
+    started_s = time.monotonic()
+    done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    wall_s = time.monotonic() - started_s
+    after = os.times()
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)} ended with {done.returncode}: {done.stdout}{done.stderr}")
+    cpu_s = after.children_user + after.children_system - before.children_user - before.children_system
+    return Cost(wall_s, cpu_s)
+
+
+def median(costs: list[Cost]) -> Cost:
+    return Cost(
+        statistics.median(cost.wall_s for cost in costs), statistics.median(cost.cpu_s for cost in costs)
+    )
+
+
+def repeat(times: int, work: Callable[[int], Cost]) -> Cost:
+    return median([work(index) for index in range(times)])
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds a process and its ended children have used."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(int(fields[index]) for index in (11, 12, 13, 14)) / TICKS_PER_S
+
+
+def pss_mib(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def processes(node_init_pid: int) -> dict[int, str]:
+    """All processes in the pid namespace of a testbed node: pid -> command line."""
+    wanted = os.stat(f"/proc/{node_init_pid}/ns/pid").st_ino
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            if os.stat(entry / "ns/pid").st_ino == wanted:
+                found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return found
+
+
+def report(figure: str, value: float, unit: str, *, peer: float | None = None, bar: str = "") -> None:
+    """One line for people; with ``--json``, one object for programs."""
+    if "--json" in sys.argv:
+        print(json.dumps({"figure": figure, "value": value, "unit": unit, "peer": peer, "bar": bar}))
+        return
+    line = f"{figure:<52} {value:>10.3f} {unit}"
+    if peer is not None:
+        line += f"   peer {peer:.3f} {unit}, ratio {peer / value if value else float('inf'):.1f}"
+    if bar:
+        line += f"   (bar: {bar})"
+    print(line, flush=True)
+
+
+@contextlib.contextmanager
+def testbed(hypervisor: str, nodes: int = 3) -> Iterator[object]:
+    """A cluster of its own for one benchmark."""
+    from ganeti.tools.testbed import bed, cluster
+
+    directory = Path(tempfile.mkdtemp(prefix="bench-", dir="/var/tmp"))
+    directory.rmdir()
+    layout = bed.up(directory, nodes, hypervisor)
+    try:
+        cluster.create(layout)
+        yield layout
+    finally:
+        bed.down(layout)
+
+
+def peer_command(*command: str) -> list[str] | None:
+    """The same command on the peer's master, where a peer cluster is up (see the peer's own scripts)."""
+    if not Path(f"/run/netns/{PEER_NAMESPACE}").exists() or shutil.which(command[0], path="/usr/sbin:/usr/bin") is None:
+        return None
+    return [
+        "ip",
+        "netns",
+        "exec",
+        PEER_NAMESPACE,
+        "env",
+        "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+        "GANETI_HOSTNAME=node1",
+        f"GANETI_ROOTDIR={PEER_ROOT}/node1",
+        *command,
+    ]
+
+
+def peer(times: int, *command: str) -> Cost | None:
+    words = peer_command(*command)
+    return repeat(times, lambda _: run(*words)) if words is not None else None

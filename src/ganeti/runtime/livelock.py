@@ -8,11 +8,13 @@ share the lock; a path is used once, since a file removed and made again would b
 
 import fcntl
 import os
+import re
 import weakref
 from contextlib import suppress
 
 from ganeti.base.errors import LockError
 
+_JOB_LOCK = re.compile(r"/job_[0-9]+_([0-9]+)$")
 _held: "weakref.WeakSet[LiveLock]" = weakref.WeakSet()
 
 
@@ -81,6 +83,12 @@ def is_alive(path: str) -> bool:
 def job_lock_path(livelock_dir: str, job_id: int, attempt: int) -> str:
     """The lock file of one attempt of a job: ``job_NNNNNN_A``."""
     return f"{livelock_dir}/job_{job_id:06d}_{attempt}"
+
+
+def attempt_of(lock_file: str) -> int | None:
+    """The attempt a job's lock file belongs to; None for the lock files of daemons."""
+    found = _JOB_LOCK.search(lock_file)
+    return int(found.group(1)) if found else None
 
 
 def _close_in_child() -> None:

@@ -8,7 +8,7 @@ is one the store knows, and a file with another hash was not written here.
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from ganeti.base.errors import ConfigurationError
@@ -37,6 +37,7 @@ class Published:
     position: Position
     config_data: bytes
     ssconf: dict[str, str]
+    source: SsconfSource
 
 
 class Publisher:
@@ -49,7 +50,7 @@ class Publisher:
         store: StoreThread,
         file_hash: str | None,
         on_published: Callable[[Published], None] = lambda _: None,
-        wait_distributed: "Callable[[], asyncio.Future[None]] | None" = None,
+        wait_distributed: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._paths = paths
         self._form = form
@@ -61,6 +62,7 @@ class Publisher:
         self._position: Position = (0, 0)
         self._ssconf_position: Position = (0, 0)
         self._ssconf: dict[str, str] = {}
+        self._source: SsconfSource | None = None
         self._wake = asyncio.Event()
         self._waiters: list[tuple[Position, asyncio.Future[None]]] = []
         self._stopped = False
@@ -127,13 +129,15 @@ class Publisher:
             await asyncio.to_thread(write_atomically, self._paths.config_file, data, mode=CONFIG_MODE)
             self._hashes = (digest,)
         if source is not None:
-            await asyncio.to_thread(self._write_ssconf, source)
+            self._ssconf = await asyncio.to_thread(self._write_ssconf, source)
+            self._source = source
         self._position = position
         self._ssconf_position = ssconf_position
         self._release(None)
-        self._on_published(Published(position, data, self._ssconf))
+        if self._source is not None:
+            self._on_published(Published(position, data, self._ssconf, self._source))
 
-    def _write_ssconf(self, source: SsconfSource) -> None:
+    def _write_ssconf(self, source: SsconfSource) -> dict[str, str]:
         """Only what differs is written: most commits change no ssconf file."""
         files = ssconf_files(source)
         for key, text in files.items():
@@ -144,7 +148,7 @@ class Publisher:
                 _log.warning("%s has %d bytes; readers of Ganeti 3.1 take %d", path, len(data), SIZE_LIMIT_BYTES)
             if read_if_there(path) != data:
                 write_atomically(path, data, mode=SSCONF_MODE)
-        self._ssconf = files
+        return files
 
     def _release(self, error: ConfigurationError | None) -> None:
         """Wake those whose position is reached; with an error, all, and with it."""

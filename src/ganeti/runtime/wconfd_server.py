@@ -21,7 +21,7 @@ from ganeti.master.locks.names import read_level, read_request
 from ganeti.master.locks.owners import Owner
 from ganeti.ports.config import Change
 from ganeti.runtime.config_view import ConfigReader
-from ganeti.runtime.livelock import is_alive
+from ganeti.runtime.livelock import attempt_of, is_alive
 from ganeti.runtime.publisher import Publisher
 from ganeti.runtime.wconfd_commits import Committer, JobStep
 from ganeti.runtime.wconfd_locks import LockService
@@ -58,7 +58,7 @@ class Server:
         self._subscribers: dict[Connection, None] = {}
         self._calls: dict[str, Callable[..., Awaitable[Any]]] = {
             **config_calls(parts),
-            **lock_calls(parts.locks, parts.clean_up),
+            **lock_calls(parts),
         }
 
     def tell(self, event: bytes | None) -> None:
@@ -191,7 +191,8 @@ def config_calls(parts: Parts) -> dict[str, Callable[..., Awaitable[Any]]]:
     }
 
 
-def lock_calls(locks: LockService, clean_up: Callable[[], Awaitable[None]]) -> dict[str, Callable[..., Awaitable[Any]]]:
+def lock_calls(parts: Parts) -> dict[str, Callable[..., Awaitable[Any]]]:
+    locks = parts.locks
     table = locks.table
 
     async def list_locks(client: Any) -> Any:
@@ -227,7 +228,10 @@ def lock_calls(locks: LockService, clean_up: Callable[[], Awaitable[None]]) -> d
         return VOID
 
     async def hand_over_locks(old: Any, new: Any) -> Any:
-        await locks.hand_over(Owner.from_wire(old), Owner.from_wire(new))
+        successor = Owner.from_wire(new)
+        await locks.hand_over(Owner.from_wire(old), successor)
+        if isinstance(successor.name, int) and (attempt := attempt_of(successor.lock_file)) is not None:
+            parts.committer.steps.supersede(successor.name, attempt)
         return VOID
 
     async def free_locks(client: Any) -> Any:
@@ -258,7 +262,7 @@ def lock_calls(locks: LockService, clean_up: Callable[[], Awaitable[None]]) -> d
         return table.has_pending(Owner.from_wire(client))
 
     async def cleanup_locks() -> Any:
-        await clean_up()
+        await parts.clean_up()
         return VOID
 
     return {

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the master published goes to the others: ssconf to all online nodes, `config.data` to candidates (S2.11).
+
+Best effort, beside the commits: each node is served by a task of its own, which sends the newest state, skips what lies
+between, and tries again with growing pauses while the node does not answer. Offline nodes are left alone until
+they are online again.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from ganeti.base.errors import GanetiError
+from ganeti.base.paths import Paths
+from ganeti.master.config.records import Position
+from ganeti.model.objects import Node
+from ganeti.ports.nodes import NodesPort
+from ganeti.runtime.event_loop import Background
+from ganeti.runtime.publisher import CONFIG_MODE, Published
+from ganeti.wire.ssconf import SIZE_LIMIT_BYTES
+
+_log = logging.getLogger(__name__)
+RETRY_FIRST_S = 2.0
+RETRY_LONGEST_S = 60.0
+_NOTHING: Position = (0, 0)
+
+
+@dataclass(eq=False)
+class _Receiver:
+    """What one node has got so far."""
+
+    node: Node
+    ssconf: dict[str, str] | None = None
+    config: Position = _NOTHING
+    failures: int = 0
+    task: "asyncio.Task[None] | None" = None
+
+
+class Distributor:
+    """Sends to all nodes but the master."""
+
+    def __init__(self, nodes: NodesPort, paths: Paths) -> None:
+        self._nodes = nodes
+        self._config_file = paths.config_file
+        self._receivers: dict[str, _Receiver] = {}
+        self._newest: Published | None = None
+        self._background = Background()
+        self._moved = asyncio.Condition()
+
+    def publish(self, published: Published) -> None:
+        """Send this state to whom it concerns; returns at once."""
+        self._newest = published
+        source = published.source
+        online = {
+            node.uuid: node for node in source.nodes if not node.offline and node.uuid != source.cluster.master_node
+        }
+        for uuid in [uuid for uuid in self._receivers if uuid not in online]:
+            receiver = self._receivers.pop(uuid)
+            if receiver.task is not None:
+                receiver.task.cancel()
+            self._background.start(self._tell_moved(), "telling of a node that is gone")
+        for uuid, node in online.items():
+            receiver = self._receivers.setdefault(uuid, _Receiver(node))
+            receiver.node = node
+            if receiver.task is None and self._owed(receiver):
+                receiver.task = self._background.start(self._serve(receiver), f"distribution to {node.name}")
+
+    async def flush(self) -> None:
+        """Return when every node has the newest state, or has failed to take it."""
+        async with self._moved:
+            await self._moved.wait_for(
+                lambda: all(receiver.failures or not self._owed(receiver) for receiver in self._receivers.values())
+            )
+
+    async def close(self) -> None:
+        await self._background.cancel()
+
+    def _owed(self, receiver: _Receiver) -> bool:
+        newest = self._newest
+        if newest is None:
+            return False
+        return receiver.ssconf != newest.ssconf or (
+            receiver.node.master_candidate and receiver.config < newest.position
+        )
+
+    async def _serve(self, receiver: _Receiver) -> None:
+        try:
+            while (newest := self._newest) is not None and self._owed(receiver):
+                try:
+                    await self._send(receiver, newest)
+                except GanetiError as err:
+                    await self._after_failure(receiver, err)
+                    continue
+                if receiver.failures:
+                    _log.info("Node %s has the configuration again", receiver.node.name)
+                receiver.failures = 0
+                await self._tell_moved()
+        finally:
+            receiver.task = None
+
+    async def _send(self, receiver: _Receiver, newest: Published) -> None:
+        """The configuration first: a candidate that knows of a change in ssconf shall have the change."""
+        uuid = receiver.node.uuid
+        if receiver.node.master_candidate and receiver.config < newest.position:
+            content = await asyncio.to_thread(newest.config_data.decode)
+            await self._nodes.call(uuid, "upload_file", path=self._config_file, content=content, mode=CONFIG_MODE)
+            receiver.config = newest.position
+        if receiver.ssconf != newest.ssconf:
+            values = {key: text for key, text in newest.ssconf.items() if len(text.encode()) <= SIZE_LIMIT_BYTES}
+            await self._nodes.call(uuid, "write_ssconf_files", values=values)
+            receiver.ssconf = newest.ssconf
+
+    async def _after_failure(self, receiver: _Receiver, error: GanetiError) -> None:
+        receiver.failures += 1
+        pause_s = min(RETRY_FIRST_S * 2 ** (receiver.failures - 1), RETRY_LONGEST_S)
+        if receiver.failures == 1:
+            _log.warning("Node %s did not take the configuration, trying again: %s", receiver.node.name, error)
+        await self._tell_moved()
+        await asyncio.sleep(pause_s)
+
+    async def _tell_moved(self) -> None:
+        async with self._moved:
+            self._moved.notify_all()

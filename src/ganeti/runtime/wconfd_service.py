@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""WConfD's parts, put together on one event loop."""
+
+import gc
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+from ganeti.base.paths import Paths
+from ganeti.master.config.head import Head
+from ganeti.master.config.publication import PublishedForm
+from ganeti.master.config.records import Commit, StepAnswer
+from ganeti.master.config.steps import Steps
+from ganeti.master.config.stream import ChangeStream
+from ganeti.ports.nodes import NodesPort
+from ganeti.runtime.distribution import Distributor
+from ganeti.runtime.event_loop import Background
+from ganeti.runtime.livelock import is_alive
+from ganeti.runtime.publisher import Published, Publisher
+from ganeti.runtime.unix_socket import serve
+from ganeti.runtime.wconfd_commits import Committer, StoreThread
+from ganeti.runtime.wconfd_locks import LockService, load_table, remove_stale_lock_files, undo_records_in
+from ganeti.runtime.wconfd_server import Parts, Server
+from ganeti.runtime.wconfd_start import Opened
+
+
+class Service:
+    """Commits, locks, publication and distribution; `start` serves the socket, `stop` ends everything in order."""
+
+    def __init__(
+        self, paths: Paths, opened: Opened, nodes: NodesPort | None, now_s: Callable[[], float] = time.time
+    ) -> None:
+        """*nodes* is None where there is nobody to distribute to. Raises `LockError` for an unreadable `locks.data`."""
+        loaded = opened.loaded
+        self._paths = paths
+        self._has_undo = undo_records_in(paths.queue_dir)
+        self._background = Background()
+        self._ending = AsyncExitStack()
+        self._distributor = None if nodes is None else Distributor(nodes, paths)
+        self.store = StoreThread(opened.store)
+        self.form = PublishedForm(loaded.config, loaded.fragments, loaded.mtime_s)
+        stream = ChangeStream(loaded.config.position)
+        stream.restore(loaded.stream_start, loaded.events)
+        locks_file = f"{paths.data_dir}/locks.data"
+        self.locks = LockService(load_table(locks_file), locks_file, self._has_undo)
+        self.publisher = Publisher(
+            paths, self.form, self.store, opened.file_hash, self._published, self._flush_distribution
+        )
+        self.committer = Committer(
+            Head(loaded.config), self.form, stream, Steps(loaded.steps), self.store, now_s, self._committed
+        )
+        self.server = Server(Parts(self.committer, self.locks, self.publisher, paths.config_database, self.clean_up))
+
+    async def start(self) -> None:
+        """Free what died while this daemon was away, then serve."""
+        _freeze_memory()
+        self._ending.callback(self.store.close)
+        if self._distributor is not None:
+            self._ending.push_async_callback(self._distributor.close)
+        self._ending.push_async_callback(self._background.cancel)
+        await self.locks.free_the_dead()
+        self._background.start(self.committer.run(), "commits")
+        self._background.start(self.publisher.run(), "publication")
+        self._background.start(self.locks.watch_owners(self.clean_up), "watching lock owners")
+        socket = await serve(self._paths.wconfd_socket, self.server.serve)
+        self._ending.push_async_callback(socket.close)
+        self.publisher.notify()
+
+    async def stop(self) -> None:
+        await self._ending.aclose()
+
+    async def clean_up(self) -> None:
+        """Free what dead owners hold, and forget what finished jobs left."""
+        await self.locks.free_the_dead()
+        await self.committer.forget_steps(self._is_finished)
+        in_use = {owner.lock_file for owner in self.locks.table.owners()}
+        remove_stale_lock_files(self._paths.livelock_dir, in_use)
+
+    def _is_finished(self, newest: StepAnswer) -> bool:
+        return not is_alive(newest.lock_file) and not self._has_undo(newest.job)
+
+    def _committed(self, commit: Commit, event: bytes | None) -> None:
+        self.server.tell(event)
+        self.publisher.notify()
+
+    def _published(self, published: Published) -> None:
+        if self._distributor is not None:
+            self._distributor.publish(published)
+
+    async def _flush_distribution(self) -> None:
+        if self._distributor is not None:
+            await self._distributor.flush()
+
+
+def _freeze_memory() -> None:
+    """The configuration lives as long as this process: the collector need not visit it."""
+    gc.collect()
+    gc.freeze()

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What WConfD does before it serves: find or import the configuration, and make sure that this node is the master."""
+
+import asyncio
+import gc
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from ganeti.base.errors import EXIT_NO_CLUSTER, EXIT_NOT_MASTER, GanetiError
+from ganeti.base.paths import Paths
+from ganeti.master.config.importing import Import, Start, decide, read_foreign
+from ganeti.master.config.invariants import verify_all
+from ganeti.master.config.store import Loaded
+from ganeti.master.config.vote import Verdict, count_votes, explain
+from ganeti.model.configuration import Configuration
+from ganeti.model.objects import Node
+from ganeti.ports.nodes import NodesPort
+from ganeti.runtime.config_store import SqliteStore
+from ganeti.runtime.daemonize import DaemonRefused
+from ganeti.runtime.environment import Environment
+from ganeti.runtime.files import read_if_there
+from ganeti.runtime.publisher import hash_of
+
+_log = logging.getLogger(__name__)
+VOTING_ROUNDS = 6
+VOTING_PAUSE_S = 10.0
+_NO_CLUSTER = "this machine is in no cluster: create one with gnt-cluster init"
+
+
+@dataclass
+class Opened:
+    """The configuration as the start found it; `imported` is not in the store yet."""
+
+    store: SqliteStore
+    loaded: Loaded
+    file_hash: str | None
+    imported: Import | None
+
+    def accept(self) -> None:
+        """This node is the master: take over what is imported."""
+        if self.imported is None:
+            return
+        self.store.commit([self.imported.commit])
+        _log.info("config.data was not written by this daemon: it is imported as %d.%d", *self.loaded.config.position)
+
+
+def make_directories(paths: Paths) -> None:
+    """The directories WConfD writes to, with the modes of 3.1."""
+    for directory, mode in ((paths.data_dir, 0o755), (paths.socket_dir, 0o770), (paths.livelock_dir, 0o750)):
+        if not os.path.isdir(directory):
+            os.makedirs(directory, exist_ok=True)
+            os.chmod(directory, mode)
+
+
+def open_configuration(paths: Paths) -> Opened:
+    """Load the store, or read and verify a foreign `config.data`; changes nothing in either.
+
+    Raises `DaemonRefused` where there is no cluster, `ConfigurationError` or `ConfigVerifyError` with the reason.
+    """
+    data = read_if_there(paths.config_file)
+    if data is None and not os.path.exists(paths.config_database):
+        raise DaemonRefused(_NO_CLUSTER, EXIT_NO_CLUSTER)
+    gc.disable()  # decoding makes a great many objects and no garbage
+    try:
+        store = SqliteStore(paths.config_database)
+        try:
+            return _open(store, data)
+        except BaseException:
+            store.close()
+            raise
+    finally:
+        gc.enable()
+
+
+def _open(store: SqliteStore, data: bytes | None) -> Opened:
+    stored = store.load()
+    file_hash = None if data is None else hash_of(data)
+    imported = None
+    loaded = stored
+    if data is not None and file_hash is not None and decide(stored, file_hash) is Start.IMPORT:
+        imported = read_foreign(data, file_hash, stored.config.position if stored else None, time.time())
+        loaded = _after_import(imported, stored)
+    if loaded is None:
+        raise DaemonRefused(_NO_CLUSTER, EXIT_NO_CLUSTER)
+    for problem in verify_all(loaded.config):
+        _log.warning("%s", problem)
+    return Opened(store, loaded, file_hash, imported)
+
+
+def _after_import(imported: Import, stored: Loaded | None) -> Loaded:
+    commit = imported.commit
+    return Loaded(
+        imported.config,
+        {(put.kind, put.uuid): put.data for put in commit.puts},
+        mtime_s=commit.time_s,
+        steps=stored.steps if stored else [],
+        stream_start=commit.position,
+    )
+
+
+def check_master(environment: Environment, config: Configuration) -> None:
+    """Raise `DaemonRefused` unless the configuration names this node."""
+    master = config.node(config.cluster.master_node).name
+    if not environment.is_named(master):
+        raise DaemonRefused(f"this node, {environment.hostname}, is not the master: that is {master}", EXIT_NOT_MASTER)
+
+
+async def win_vote(
+    config: Configuration,
+    nodes: NodesPort,
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """Ask the other candidates who is master; raises `DaemonRefused` unless a majority names this node."""
+    me = config.node(config.cluster.master_node)
+    others = [node for node in config.nodes() if node.master_candidate and not node.offline and node.uuid != me.uuid]
+    votes: dict[str, str | None] = {}
+    for round_number in range(VOTING_ROUNDS):
+        if round_number:
+            await pause(VOTING_PAUSE_S)
+        votes = await _gather_votes(nodes, others)
+        verdict = count_votes(votes, me.name)
+        if verdict is Verdict.ELECTED:
+            return
+        if verdict is Verdict.REJECTED:
+            raise DaemonRefused(
+                f"this node is not the master to the others: {explain(votes, me.name)}", EXIT_NOT_MASTER
+            )
+        _log.warning("No majority of the master candidates has answered: %s", explain(votes, me.name))
+    raise DaemonRefused(
+        f"no majority of the master candidates has answered ({explain(votes, me.name)}): if this node is the master "
+        "beyond doubt, start with --no-voting --yes-do-it"
+    )
+
+
+async def _gather_votes(nodes: NodesPort, others: list[Node]) -> dict[str, str | None]:
+    answers = await asyncio.gather(
+        *(nodes.call(node.uuid, "master_node_name") for node in others), return_exceptions=True
+    )
+    votes: dict[str, str | None] = {}
+    for node, answer in zip(others, answers, strict=True):
+        if isinstance(answer, BaseException) and not isinstance(answer, GanetiError):
+            raise answer
+        votes[node.name] = answer if isinstance(answer, str) else None
+    return votes

@@ -25,6 +25,10 @@ OPTION_KINDS = (
     "nics",  # --net N:k=v,... repeatable -> list of dicts by index
     "nic-mods",
     "json",
+    "count",  # no value; how often it was given
+    "ranges",  # 1000,2000-2010 -> list of (low, high)
+    "bounds",  # min:k=v/max:k=v//... -> list of {"min": dict, "max": dict}
+    "disk-state",  # TEMPLATE/NAME:k=v,... -> {template: {name: dict}}; repeatable
 )
 
 
@@ -77,3 +81,5 @@ class Command:
     """Filled in by the operation's declaration."""
     needs_root: bool = False
     needs_master: bool = True
+    environment: bool = False
+    """Takes default options from ``PROGRAM_COMMAND`` of the environment, such as ``GNT_INSTANCE_LIST``."""

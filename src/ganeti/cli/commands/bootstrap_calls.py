@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The few calls into the bootstrap: what must act where no cluster runs yet, or none any more.
+
+Imported only when one of them is needed; everything else on the command line talks to the master daemon.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def make_cluster(options: dict[str, Any]) -> None:
+    """Make the cluster on this machine and start its daemons; *options* by the fields of `CLUSTER_INIT`."""
+    from ganeti.bootstrap.init import init_cluster
+
+    init_cluster(options)
+
+
+def join(options: dict[str, Any]) -> None:
+    """Give a machine the cluster's keys over ssh and start its node daemon."""
+    from ganeti.bootstrap.join import join_node
+
+    join_node(options)
+
+
+def leave_cluster(master_uuid: str) -> None:
+    """Stop this machine's daemons and remove the cluster's data, after the cluster has agreed to its end."""
+    from ganeti.bootstrap.destroy import destroy_cluster
+
+    destroy_cluster(master_uuid)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The commands of gnt-debug."""
+
+from ganeti.base.command import Argument, Command
+from ganeti.cli.commands.options import DRY_RUN, LIST_OPTIONS, PRIORITY, flag, option
+
+DEBUG_DELAY = Command(
+    "gnt-debug delay",
+    "run a job that only waits",
+    arguments=(Argument("duration", "seconds"),),
+    handler="debug_jobs:delay",
+    op_id="OP_TEST_DELAY",
+    options=(
+        flag("--no-master", field="on_master", value=False, help="do not wait on the master"),
+        option("-n", "--node", field="on_nodes", repeatable=True, metavar="NODE", help="wait on this node, too"),
+        option("-r", "--repeat", field="repeat", kind="int", help="how often"),
+        flag("-i", "--interruptible", field="interruptible", help="may be ended through a socket"),
+        flag("-l", "--no-locks", field="no_locks", help="take no locks"),
+    ),
+)
+
+DEBUG_SUBMIT_JOB = Command(
+    "gnt-debug submit-job",
+    "submit lists of opcodes from JSON files",
+    arguments=(Argument("files", "op-list-file", 1, None),),
+    handler="debug_jobs:submit_job",
+    is_job=False,
+    options=(
+        flag("-v", "--verbose", field="verbose", help="say more"),
+        option("--op-repeat", field="op_repeat", kind="int", default=1, help="how often the list stands in a job"),
+        option("--job-repeat", field="job_repeat", kind="int", default=1, help="how many jobs of each file"),
+        flag("--timing-stats", field="timing_stats", help="show how long submission and jobs took"),
+        flag("--each", field="each", help="submit every job by itself"),
+        DRY_RUN,
+        PRIORITY,
+    ),
+)
+
+DEBUG_LOCKS = Command(
+    "gnt-debug locks",
+    "show the locks",
+    handler="listing:locks",
+    is_job=False,
+    options=(*LIST_OPTIONS, option("--interval", field="interval", kind="float", help="show them again and again")),
+)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gnt-debug delay and submit-job."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+from ganeti.cli import jobs
+from ganeti.cli.failures import Failure, UsageError
+from ganeti.cli.invocation import out
+from ganeti.cli.values import read_float
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ganeti.cli.invocation import Invocation
+
+
+def delay(call: Invocation) -> int:
+    duration = read_float("seconds", call.values["duration"])
+    if duration < 0:
+        raise UsageError(f"gnt-debug delay: {call.values['duration']} is less than nothing: give the seconds to wait")
+    if call.get("repeat", 0) < 0:
+        raise UsageError("-r: the number of repetitions must not be negative")
+    parameters = {
+        "duration": duration,
+        "on_master": call.get("on_master", True),
+        "on_nodes": call.get("on_nodes", []),
+        "repeat": call.get("repeat", 0),
+        "interruptible": bool(call.get("interruptible")),
+        "no_locks": bool(call.get("no_locks")),
+    }
+    return jobs.run(call, {"OP_ID": "OP_TEST_DELAY", **parameters})
+
+
+def submit_job(call: Invocation) -> int:
+    """Submit the files' lists of opcodes and wait for all jobs."""
+    op_repeat, job_repeat = call.get("op_repeat"), call.get("job_repeat")
+    if op_repeat < 1 or job_repeat < 1:
+        raise UsageError("--op-repeat and --job-repeat must be at least 1")
+    started = time.monotonic()
+    batches = [jobs.Batch(call)]
+    count = 0
+    for path in call.values["files"]:
+        opcodes = read_opcodes(path) * op_repeat
+        for _ in range(job_repeat):
+            if call.get("each") and count:
+                batches.append(jobs.Batch(call))
+            batches[-1].add(f"{path}/{count}" if call.get("verbose") else "", opcodes)
+            count += 1
+    loaded = time.monotonic()
+    statuses = [batch.finish() for batch in batches]
+    if call.get("timing_stats"):
+        out(f"C:op     {len(call.values['files']) * op_repeat * job_repeat:4d}")
+        out(f"C:job    {count:4d}")
+        out(f"L:load   {loaded - started:8.3f} s")
+        out(f"L:run    {time.monotonic() - loaded:8.3f} s")
+    return max(statuses)
+
+
+def read_opcodes(path: str) -> list[dict[str, Any]]:
+    """Read a JSON list of opcodes (``-``: standard input); raises `Failure` saying what is wrong with the file."""
+    try:
+        if path == "-":
+            data = json.load(sys.stdin)
+        else:
+            with open(path, encoding="utf-8") as file:
+                data = json.load(file)
+    except OSError as error:
+        raise Failure(f"Cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise Failure(f"{path} is not JSON: {error}") from None
+    if not isinstance(data, list) or not data:
+        raise Failure(f"{path} must hold a JSON list of at least one opcode")
+    for opcode in data:
+        if not isinstance(opcode, dict) or not isinstance(opcode.get("OP_ID"), str):
+            raise Failure(f"{path}: every opcode must be an object with the key 'OP_ID'")
+    return data

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gnt-instance add: from options to the parameters of OP_INSTANCE_CREATE."""
+
+from __future__ import annotations
+
+from ganeti.cli import jobs
+from ganeti.cli.failures import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ganeti.cli.invocation import Invocation
+
+DEFAULT_ALLOCATOR = "."
+"""Stands for the cluster's default allocator."""
+_TRANSLATED = ("node", "hypervisor", "disks", "os_size", "nics", "no_nics", "no_ip_check", "no_name_check")
+
+
+def add(call: Invocation) -> int:
+    return jobs.run(call, opcode(call))
+
+
+def opcode(call: Invocation) -> dict[str, Any]:
+    """Give the opcode; what was not given and has a default on the master is left out."""
+    parameters = call.parameters(*_TRANSLATED)
+    return {
+        "OP_ID": "OP_INSTANCE_CREATE",
+        "mode": "create",
+        **parameters,
+        **_placement(call),
+        **_hypervisor(call),
+        "disks": _disks(call),
+        "nics": _nics(call),
+    }
+
+
+def _placement(call: Invocation) -> dict[str, Any]:
+    """A node, an allocator, or neither: then the cluster's default allocator."""
+    node, allocator = call.get("node"), call.get("iallocator")
+    if node is not None and allocator is not None:
+        raise UsageError("-n and -I exclude each other: name a node or an allocator")
+    if node is None:
+        return {"iallocator": allocator or DEFAULT_ALLOCATOR}
+    if call.get("group_name"):
+        raise UsageError("-g and -n exclude each other: a group is for an allocator to choose in")
+    primary, colon, secondary = node.partition(":")
+    if not primary or (colon and not secondary):
+        raise UsageError(f"-n: '{node}' lacks a node: write NODE or NODE:SECONDARY")
+    return {"pnode": primary, "snode": secondary} if colon else {"pnode": primary}
+
+
+def _hypervisor(call: Invocation) -> dict[str, Any]:
+    given = call.get("hypervisor") or {}
+    if len(given) > 1:
+        raise UsageError(f"-H: an instance has one hypervisor, not {len(given)}: {', '.join(given)}")
+    return {key: value for name, values in given.items() for key, value in (("hypervisor", name), ("hvparams", values))}
+
+
+def _disks(call: Invocation) -> list[dict[str, Any]]:
+    if call.get("os_size") is None:
+        disks: list[dict[str, Any]] = call.get("disks") or []
+        return disks
+    if call.get("disks"):
+        raise UsageError("-s and --disk exclude each other: -s SIZE means --disk 0:size=SIZE")
+    return [{"size": call.get("os_size")}]
+
+
+def _nics(call: Invocation) -> list[dict[str, Any]]:
+    """No NIC, those given, or one with all defaults."""
+    if call.get("no_nics"):
+        if call.get("nics"):
+            raise UsageError("--no-nics and --net exclude each other")
+        return []
+    nics: list[dict[str, Any]] = call.get("nics") or [{}]
+    return nics

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gnt-instance startup, shutdown and reboot, on one instance or on many."""
+
+from __future__ import annotations
+
+from ganeti.cli import confirm, jobs
+from ganeti.cli.failures import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from ganeti.cli.invocation import Invocation
+
+_SELECTION = ("selector", "names", "force_multiple")
+_LISTS = {
+    "node": ("pinst_list", "sinst_list"),
+    "primary": ("pinst_list",),
+    "secondary": ("sinst_list",),
+    "node-tags": ("pinst_list", "sinst_list"),
+    "pri-node-tags": ("pinst_list",),
+    "sec-node-tags": ("sinst_list",),
+}
+
+
+def startup(call: Invocation) -> int:
+    return _each(call, "startup", "OP_INSTANCE_STARTUP")
+
+
+def shutdown(call: Invocation) -> int:
+    return _each(call, "shutdown", "OP_INSTANCE_SHUTDOWN")
+
+
+def reboot(call: Invocation) -> int:
+    return _each(call, "reboot", "OP_INSTANCE_REBOOT")
+
+
+def _each(call: Invocation, verb: str, op_id: str) -> int:
+    names = selected(call)
+    several = len(names) > 1
+    if several and not call.get("force_multiple"):
+        confirm.require(
+            confirm.listing("instances", names, verb), "give --force-multiple to go on without the question."
+        )
+    parameters = call.parameters(*_SELECTION)
+    batch = jobs.Batch(call)
+    for name in names:
+        batch.add(name, [{"OP_ID": op_id, "instance_name": name, **parameters}])
+    return batch.finish(quiet_submission=not several)
+
+
+def selected(call: Invocation) -> list[str]:
+    """Give the instances the words stand for; raises `UsageError` if there is none."""
+    selector = call.get("selector") or "instance"
+    words = call.get("names", [])
+    if selector == "all":
+        if words:
+            raise UsageError("--all takes no names: give either --all or names")
+        names = _names(call.client.call("Query", "instance", ["name"], None))
+    elif not words:
+        what = {"instance": "an instance", "node": "a node", "primary": "a node", "secondary": "a node"}
+        raise UsageError(f"{call.command.line} needs the name of {what.get(selector, 'a tag')}, or --all", 1)
+    elif selector == "instance":
+        return list(dict.fromkeys(words))
+    elif selector == "tags":
+        names = _names(call.client.call("Query", "instance", ["name"], _any_tag(words)))
+    else:
+        names = _on_nodes(call, selector, words)
+    if not names:
+        raise UsageError("No instance matches, nothing was done", 1)
+    return names
+
+
+def _on_nodes(call: Invocation, selector: str, words: list[str]) -> list[str]:
+    if selector.endswith("tags"):
+        condition = _any_tag(words)
+    else:
+        condition = ["|", *(["==", "name", word] for word in words)]
+    answer = call.client.call("Query", "node", list(_LISTS[selector]), condition)
+    return list(dict.fromkeys(name for row in answer["data"] for _, names in row for name in names or []))
+
+
+def _any_tag(tags: Iterable[str]) -> list[Any]:
+    return ["|", *(["=[]", "tags", tag] for tag in tags)]
+
+
+def _names(answer: dict[str, Any]) -> list[str]:
+    return [row[0][1] for row in answer["data"]]

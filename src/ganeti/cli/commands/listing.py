@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The list and list-fields commands: one query, one table (command line, section 5)."""
+
+from __future__ import annotations
+
+import time
+
+from ganeti.cli.failures import EXIT_UNKNOWN_FIELD, Failure
+from ganeti.cli.infotext import timestamp
+from ganeti.cli.invocation import err, out
+from ganeti.cli.tabular import print_table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ganeti.cli.invocation import Invocation
+
+    Show = Callable[[Any], str]
+
+KINDS = {
+    "text": "Text",
+    "bool": "Boolean",
+    "number": "Number",
+    "float": "Floating-point number",
+    "unit": "Storage size",
+    "timestamp": "Timestamp",
+    "other": "Custom",
+    "unknown": "Unknown",
+}
+_TO_THE_RIGHT = ("number", "float", "unit")
+_NOT_KNOWN = {1: ("??", "(unknown)"), 2: ("?", "(nodata)"), 3: ("-", "(unavail)"), 4: ("*", "(offline)")}
+_JOINED = [
+    "disk.sizes",
+    "inst_list",
+    "nic.bridges",
+    "nic.ips",
+    "nic.links",
+    "nic.macs",
+    "nic.modes",
+    "nic.networks",
+    "node_list",
+    "pinst_list",
+    "sinst_list",
+    "snodes",
+    "snodes.group",
+    "snodes.group.uuid",
+    "tags",
+]
+_GLOB = frozenset("*?")
+_FILTER_SIGNS = frozenset("()/<=>~!\"'\\ \t\n")
+JOB_STATES = {
+    "pending": ("queued", "waiting", "canceling"),
+    "queued": ("queued",),
+    "waiting": ("waiting",),
+    "running": ("running",),
+    "error": ("error",),
+    "finished": ("canceled", "success", "error"),
+}
+
+
+class Resource:
+    """One kind of object that can be listed."""
+
+    def __init__(self, what: str, name_field: str, fields: str, shows: dict[str, Show] | None = None) -> None:
+        self.what = what
+        self.name_field = name_field
+        self.fields = fields.split()
+        self.shows: dict[str, Show] = dict.fromkeys(_JOINED, _join) | (shows or {})
+
+
+def _join(value: Any) -> str:
+    return ",".join(str(part) for part in value) if isinstance(value, list) else str(value)
+
+
+def _times(value: Any) -> str:
+    if isinstance(value, list) and value and not isinstance(value[0], int):
+        return ",".join(timestamp(part) for part in value)
+    return timestamp(value) if value else "-"
+
+
+def _names_or_dash(value: Any) -> str:
+    return _join(value) if value else "-"
+
+
+def _pending(value: Any) -> str:
+    """Show ``[[mode, [job, …]], …]`` as ``mode:job,job``."""
+    return " ".join(f"{mode}:{_join(owners)}" for mode, owners in value) if value else "-"
+
+
+NODE = Resource("node", "name", "name dtotal dfree mtotal mnode mfree pinst_cnt sinst_cnt")
+INSTANCE = Resource("instance", "name", "name hypervisor os pnode status oper_ram")
+JOB = Resource(
+    "job",
+    "id",
+    "id status summary",
+    dict.fromkeys(("summary", "opstatus", "oppriority"), _join)
+    | dict.fromkeys(("opstart", "opexec", "opend", "received_ts", "start_ts", "end_ts"), _times),
+)
+LOCK = Resource(
+    "lock",
+    "name",
+    "name mode owner pending",
+    {"mode": lambda value: str(value or "-"), "owner": _names_or_dash, "pending": _pending},
+)
+
+
+def nodes(call: Invocation) -> int:
+    extra = [["==", "group", call.get("group")]] if call.get("group") else []
+    return show_list(call, NODE, extra)
+
+
+def node_fields(call: Invocation) -> int:
+    return show_fields(call, NODE)
+
+
+def instances(call: Invocation) -> int:
+    return show_list(call, INSTANCE, [])
+
+
+def instance_fields(call: Invocation) -> int:
+    return show_fields(call, INSTANCE)
+
+
+def jobs(call: Invocation) -> int:
+    selector = call.get("selector")
+    extra: list[Any] = []
+    if selector == "archived":
+        extra = [["?", "archived"]]
+    elif selector:
+        extra = [["|", *(["==", "status", state] for state in JOB_STATES[selector])]]
+    return show_list(call, JOB, extra)
+
+
+def job_fields(call: Invocation) -> int:
+    return show_fields(call, JOB)
+
+
+def locks(call: Invocation) -> int:
+    """Show the locks once, or every ``--interval`` seconds until interrupted."""
+    interval = call.get("interval")
+    if interval is not None and interval <= 0:
+        raise Failure("--interval must be more than 0 seconds")
+    status = show_list(call, LOCK, [])
+    while interval is not None:
+        time.sleep(interval)
+        out()
+        status = show_list(call, LOCK, [])
+    return status
+
+
+def show_list(call: Invocation, resource: Resource, extra: list[Any]) -> int:
+    """Query the fields asked for and print them; *extra* are conditions beside the names given."""
+    fields = chosen_fields(resource, call.get("output"))
+    conditions = [*filter(None, [filter_of(resource, call.get("names", []), bool(call.get("force_filter")))]), *extra]
+    condition = conditions[0] if len(conditions) == 1 else (["&", *conditions] if conditions else None)
+    answer = call.client.call("Query", resource.what, fields, condition)
+    return print_answer(call, resource, answer)
+
+
+def chosen_fields(resource: Resource, output: str | None) -> list[str]:
+    if output is None:
+        return resource.fields
+    if output.startswith("+"):
+        return resource.fields + _words(output[1:])
+    fields = _words(output)
+    if not fields:
+        raise Failure("-o needs at least one field: see the list-fields command for those there are")
+    return fields
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def filter_of(resource: Resource, names: list[str], forced: bool) -> list[Any] | None:
+    """Make a query filter from the arguments: a filter expression, or names with ``*`` and ``?``."""
+    if not names:
+        return None
+    if forced or any(_FILTER_SIGNS.intersection(name) for name in names):
+        if len(names) != 1:
+            raise Failure("Give the filter expression as one argument: put it into quotes")
+        from ganeti.cli.filtertext import parse_filter
+
+        return parse_filter(names[0])
+    return ["|", *(_name_condition(resource, name) for name in names)]
+
+
+def _name_condition(resource: Resource, name: str) -> list[Any]:
+    if resource.name_field == "id":
+        return ["==", "id", job_id(name)]
+    if _GLOB.intersection(name):
+        pattern = "".join({"*": ".*", "?": "."}.get(letter, _quoted(letter)) for letter in name)
+        return ["=~", resource.name_field, f"^{pattern}$"]
+    return ["==", resource.name_field, name]
+
+
+def _quoted(letter: str) -> str:
+    return letter if letter.isalnum() or letter in "-_" else f"\\{letter}"
+
+
+def job_id(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise Failure(f"'{text}' is not a job id: it must be a number, as 'gnt-job list' shows")
+    return int(text)
+
+
+def print_answer(call: Invocation, resource: Resource, answer: dict[str, Any]) -> int:
+    definitions = answer["fields"]
+    separator = call.get("separator")
+    units = call.get("units") or ("h" if separator is None else "m")
+    shows = [_show_for(resource, definition, units) for definition in definitions]
+    verbose = 1 if call.get("verbose") else 0
+    rows = [
+        [
+            show(value) if status == 0 else _NOT_KNOWN.get(status, _NOT_KNOWN[1])[verbose]
+            for show, (status, value) in zip(shows, row, strict=True)
+        ]
+        for row in answer["data"]
+    ]
+    print_table(
+        [definition["title"] for definition in definitions],
+        [definition["kind"] in _TO_THE_RIGHT for definition in definitions],
+        rows,
+        headers=not call.get("no_headers"),
+        separator=separator,
+    )
+    return _report_unknown(call, definitions)
+
+
+def _report_unknown(call: Invocation, definitions: list[dict[str, Any]]) -> int:
+    unknown = [definition["name"] for definition in definitions if definition["kind"] == "unknown"]
+    if not unknown:
+        return 0
+    err(
+        f"Unknown field{'s' if len(unknown) > 1 else ''}: {', '.join(unknown)}; "
+        f"see '{call.command.program} list-fields' for those there are"
+    )
+    return EXIT_UNKNOWN_FIELD
+
+
+def _show_for(resource: Resource, definition: dict[str, Any], units: str) -> Show:
+    kind = definition["kind"]
+    if definition["name"] in resource.shows:
+        return resource.shows[definition["name"]]
+    if kind == "bool":
+        return lambda value: "Y" if value else "N"
+    if kind == "timestamp":
+        return timestamp
+    if kind == "unit":
+        return lambda value: size(value, units)
+    return str
+
+
+def size(value: Any, unit: str) -> str:
+    """Show MiB: ``h`` with the largest suffix that fits, the others as bare numbers (as `base.units` does)."""
+    if not isinstance(value, int | float):
+        return str(value)
+    if unit == "m" or (unit == "h" and value < 1024):
+        return f"{round(value)}" + ("M" if unit == "h" else "")
+    if unit == "g" or (unit == "h" and value < 1024**2):
+        return f"{value / 1024:.1f}" + ("G" if unit == "h" else "")
+    return f"{value / 1024**2:.1f}" + ("T" if unit == "h" else "")
+
+
+def show_fields(call: Invocation, resource: Resource) -> int:
+    """Print the fields that can be listed, all or those named."""
+    definitions = call.client.call("QueryFields", resource.what, call.get("names", []))["fields"]
+    print_table(
+        ["Name", "Type", "Title", "Description"],
+        [False] * 4,
+        [
+            [field["name"], KINDS.get(field["kind"], field["kind"]), field["title"], field["doc"]]
+            for field in definitions
+        ],
+        headers=not call.get("no_headers"),
+        separator=call.get("separator"),
+    )
+    return _report_unknown(call, definitions)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gnt-node modify, migrate and failover."""
+
+from __future__ import annotations
+
+from ganeti.cli import confirm, jobs
+from ganeti.cli.commands.instance_move import migration_parameters
+from ganeti.cli.failures import Failure
+from ganeti.cli.infotext import scalar
+from ganeti.cli.invocation import err, out
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ganeti.cli.invocation import Invocation
+
+
+def modify(call: Invocation) -> int:
+    parameters = call.parameters()
+    if not set(parameters) - {"node_name", "force", "auto_promote"}:
+        raise Failure("Please give at least one of the parameters to change: see 'gnt-node modify --help'")
+    result = jobs.submit_or_wait(call, {"OP_ID": "OP_NODE_SET_PARAMS", **parameters})
+    if result is jobs.SUBMITTED or not result:
+        return 0
+    out(f"Modified node {parameters['node_name']}")
+    for name, value in result:
+        out(f" - {name:<5} -> {scalar(value)}")
+    return 0
+
+
+def _primaries(call: Invocation) -> tuple[str, list[str]]:
+    """Give the node's full name and its primary instances."""
+    condition = ["|", ["==", "name", call.values["node_name"]]]
+    row = call.client.call("Query", "node", ["name", "pinst_list"], condition)["data"][0]
+    return row[0][1], row[1][1]
+
+
+def migrate(call: Invocation) -> int:
+    parameters = migration_parameters(call)
+    node, names = _primaries(call)
+    if not names:
+        out(f"No primary instances on node {node}, exiting.")
+        return 0
+    if not call.get("assume_yes"):
+        confirm.require(f"Migrate instance(s) {_listed(names)}?", "give -f to go on without the question.")
+    opcode = {"OP_ID": "OP_NODE_MIGRATE", **parameters, "node_name": node}
+    result = jobs.submit_or_wait(call, opcode)
+    if result is jobs.SUBMITTED:
+        return 0
+    status = jobs.follow_result(call, result)
+    if status:
+        err("There were errors during the node migration.")
+    else:
+        out("All instances migrated successfully.")
+    return status
+
+
+def failover(call: Invocation) -> int:
+    """One job for each primary instance, all submitted together."""
+    node, names = _primaries(call)
+    if not names:
+        err(f"No primary instances on node {node}, exiting.")
+        return 0
+    if not call.get("assume_yes"):
+        confirm.require(f"Fail over instance(s) {_listed(names)}?", "give -f to go on without the question.")
+    batch = jobs.Batch(call)
+    for name in names:
+        opcode = {
+            "OP_ID": "OP_INSTANCE_FAILOVER",
+            "instance_name": name,
+            "ignore_consistency": bool(call.get("ignore_consistency")),
+            "iallocator": call.get("iallocator"),
+        }
+        batch.add(name, [opcode])
+    batch.finish()
+    failed = sum(1 for ok, _ in batch.results if not ok)
+    if failed:
+        err(f"There were errors during the failover:\n{failed} error(s) out of {len(names)} instance(s).")
+        return 1
+    out("All instance(s) failed over successfully.")
+    return 0
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gnt-node add: make the machine a node over ssh, then let the cluster take it in (protocols, section 25)."""
+
+from __future__ import annotations
+
+from ganeti.cli import jobs
+from ganeti.cli.commands.bootstrap_calls import join
+from ganeti.cli.failures import Failure
+from ganeti.cli.infotext import scalar
+from ganeti.cli.invocation import err
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ganeti.cli.invocation import Invocation
+
+
+def add(call: Invocation) -> int:
+    name = call.values["node_name"]
+    readd = bool(call.get("readd"))
+    cluster_name = _check_membership(call, name, readd)
+    if readd and (call.get("ndparams") or call.get("group")):
+        err("Group and node parameters stay as they are when a node is added again: use 'gnt-node modify'")
+    join_options = {
+        "node_name": name,
+        "cluster_name": cluster_name,
+        "readd": readd,
+        "force_join": bool(call.get("force_join")),
+        "node_setup": not call.get("no_node_setup"),
+        "ssh_key_check": not call.get("no_ssh_key_check"),
+        "ssh_port": int((call.get("ndparams") or {}).get("ssh_port", 22)),
+        "verbose": bool(call.get("verbose")),
+        "debug": bool(call.get("debug")),
+    }
+    join(join_options)
+    return jobs.run(call, opcode(call))
+
+
+def opcode(call: Invocation) -> dict[str, Any]:
+    return {
+        "OP_ID": "OP_NODE_ADD",
+        "readd": bool(call.get("readd")),
+        "node_setup": not call.get("no_node_setup"),
+        **call.parameters("readd", "no_ssh_key_check", "force_join", "no_node_setup", "verbose"),
+    }
+
+
+def _check_membership(call: Invocation, name: str, readd: bool) -> str:
+    """Refuse early what the operation would refuse after the machine has been changed; gives the cluster's name."""
+    answer = call.client.call("Query", "node", ["name"], None)
+    names = [scalar(row[0][1]) for row in answer["data"]]
+    member = any(known == name or known.startswith(name + ".") for known in names)
+    if member and not readd:
+        raise Failure(f"Node {name} already in the cluster - please retry with '--readd'")
+    if readd and not member:
+        raise Failure(f"Node {name} not in the cluster - please retry without '--readd'")
+    cluster_name: str = call.client.call("QueryConfigValues", ["cluster_name"])[0]
+    return cluster_name

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a command sees of its machine: the root directory, the socket, what ssconf says.
+
+Paths are those of `ganeti.base.paths`, written out here because importing that module costs more than a whole
+command; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import os
+
+
+def root() -> str:
+    """The prefix of a node of a virtual cluster; empty on a real machine."""
+    return os.environ.get("GANETI_ROOTDIR", "").rstrip("/")
+
+
+def socket_path() -> str:
+    """Where the master daemon listens; ``FORCE_LUXI_SOCKET`` is a path or the name ``master`` or ``query``."""
+    forced = os.environ.get("FORCE_LUXI_SOCKET", "")
+    if forced and forced not in ("master", "query"):
+        return forced
+    return f"{root()}/run/ganeti/socket/ganeti-{forced or 'query'}"
+
+
+def ssconf(key: str) -> str | None:
+    """Read one ssconf file; None where there is no cluster."""
+    try:
+        with open(f"{root()}/var/lib/ganeti/ssconf_{key}", encoding="utf-8") as file:
+            return file.read().strip()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return None
+
+
+def host_name() -> str:
+    """This node's name, as far as the machine knows it; may be short."""
+    return os.environ.get("GANETI_HOSTNAME") or os.uname().nodename
+
+
+def is_this_host(name: str) -> bool:
+    """True if *name* is this machine's name; one of the two may lack the domain."""
+    own = host_name()
+    return own == name or name.startswith(own + ".") or own.startswith(name + ".")

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""One command being run: its words, its values, its connection. Handlers get exactly this."""
+
+from __future__ import annotations
+
+import sys
+
+from ganeti.cli.table import COMMON_FIELDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ganeti.cli.luxi import Client
+    from ganeti.cli.table import CommandRow
+
+
+class Invocation:
+    """What a handler is called with."""
+
+    def __init__(self, command: CommandRow, values: dict[str, Any]) -> None:
+        self.command = command
+        self.values = values
+        self._client: Client | None = None
+
+    @property
+    def client(self) -> Client:
+        """The connection to the master daemon, opened on use."""
+        if self._client is None:
+            from ganeti.cli.luxi import Client
+
+            self._client = Client()
+        return self._client
+
+    def get(self, field: str, default: Any = None) -> Any:
+        return self.values.get(field, default)
+
+    def parameters(self, *left_out: str) -> dict[str, Any]:
+        """The values given for opcode parameters, without those that only say how to submit."""
+        return {
+            field: value
+            for field, value in self.values.items()
+            if field not in COMMON_FIELDS and field not in left_out and value is not None
+        }
+
+
+def out(text: str = "") -> None:
+    """A line on standard output, there at once: who waits for a job reads along."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def err(text: str) -> None:
+    """A line on standard error, after what was printed before it."""
+    sys.stdout.flush()
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Submitting opcodes and waiting for them, with the words of 3.1."""
+
+from __future__ import annotations
+
+import time
+
+from ganeti.cli.failures import Failure, ServerError, from_wire
+from ganeti.cli.invocation import err, out
+from ganeti.cli.luxi import Client, Disconnected
+from ganeti.cli.progress import LogPrinter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from ganeti.cli.invocation import Invocation
+
+    Opcode = dict[str, Any]
+
+PRIORITIES = {"low": 10, "normal": 0, "high": -10}
+FINAL = ("success", "error", "canceled")
+_FIRST_WAIT_S = 5
+_WAIT_S = 60
+_RECONNECT_S = 60
+_STANDING = {
+    "queued": "Job {} is waiting in queue",
+    "waiting": "Job {} is trying to acquire all necessary locks",
+}
+
+
+class _Submitted:
+    """Stands for the result of a job nobody waits for."""
+
+
+SUBMITTED = _Submitted()
+
+
+def prepare(call: Invocation, opcode: Opcode) -> Opcode:
+    """Add to an opcode what every command sends: its reason trail, priority, and what was asked of all jobs."""
+    full = {key: value for key, value in opcode.items() if value is not None}
+    full["reason"] = reason_trail(call)
+    if call.get("dry_run"):
+        full["dry_run"] = True
+    if call.get("priority") is not None:
+        full["priority"] = PRIORITIES[call.get("priority")]
+    if call.get("debug"):
+        full["debug_level"] = call.get("debug")
+    return full
+
+
+def reason_trail(call: Invocation) -> list[list[Any]]:
+    """Who asked and why, as entries of source, text and time in nanoseconds."""
+    now_ns = time.time_ns()
+    trail: list[list[Any]] = []
+    if call.get("reason"):
+        trail.append(["gnt:user", call.get("reason"), now_ns])
+    trail.append([f"gnt:client:{call.command.program}", call.command.name, now_ns])
+    return trail
+
+
+def submit_or_wait(call: Invocation, opcode: Opcode) -> Any:
+    """Submit one job of one opcode; give its result, or `SUBMITTED` with ``--submit``."""
+    job_id = call.client.call("SubmitJob", [prepare(call, opcode)])
+    if call.get("print_jobid"):
+        out(str(job_id))
+    if call.get("submit"):
+        if not call.get("print_jobid"):
+            out(f"JobID: {job_id}")
+        return SUBMITTED
+    return wait(call.client, job_id)[0]
+
+
+def run(call: Invocation, opcode: Opcode) -> int:
+    """Submit one opcode, wait, and wait for the jobs it made; gives the exit status."""
+    result = submit_or_wait(call, opcode)
+    return 0 if result is SUBMITTED else follow_result(call, result)
+
+
+def ask(call: Invocation, opcode: Opcode) -> Any:
+    """Run an opcode that only reads, without the options of jobs; its log is not shown."""
+    return wait(call.client, call.client.call("SubmitJob", [prepare(call, opcode)]), silent=True)[0]
+
+
+def follow_result(call: Invocation, result: Any) -> int:
+    """Wait for the jobs that an opcode's result names (`{"jobs": [[ok, id], …]}`); other results need nothing."""
+    if not isinstance(result, dict) or not isinstance(result.get("jobs"), list):
+        return 0
+    batch = Batch(call)
+    for ok, job in result["jobs"]:
+        batch.adopt(bool(ok), job)
+    return batch.finish()
+
+
+def wait(client: Client, job_id: Any, *, silent: bool = False) -> list[Any]:
+    """Wait for the end of a job, showing its log unless *silent*; give its opcodes' results or raise what failed."""
+    printer = None if silent else LogPrinter()
+    try:
+        _follow(client, job_id, printer)
+    except KeyboardInterrupt:
+        raise Failure(
+            f"Interrupted; job {job_id} goes on: follow it with 'gnt-job watch {job_id}', "
+            f"end it with 'gnt-job cancel {job_id}'"
+        ) from None
+    finally:
+        if printer is not None:
+            printer.finish()
+    rows = client.call("QueryJobs", [job_id], ["status", "opstatus", "opresult"])
+    return results_of(job_id, rows[0] if rows else None)
+
+
+def _follow(client: Client, job_id: Any, printer: LogPrinter | None) -> None:
+    """Read changes until the job has ended; a restart of the master daemon in between does no harm."""
+    seen: Any = None
+    serial: int | None = None
+    timeout_s, told = _FIRST_WAIT_S, ""
+    while True:
+        answer = _patient_call(client, job_id, seen, serial, timeout_s)
+        values, entries = answer if isinstance(answer, list) else (seen, [])
+        for entry in entries or []:
+            serial = max(serial or 0, entry[0])
+            if printer is not None:
+                printer.show(entry)
+        status = values[0] if values else None
+        if status in FINAL or status is None:
+            return
+        if values == seen and not entries:
+            if printer is not None and status in _STANDING and told != status:
+                err(_STANDING[status].format(job_id))
+                told = status
+            timeout_s = _WAIT_S
+        seen = values
+
+
+def _patient_call(client: Client, job_id: Any, seen: Any, serial: int | None, timeout_s: int) -> Any:
+    give_up = 0.0
+    while True:
+        try:
+            return client.call("WaitForJobChange", job_id, ["status"], seen, serial, timeout_s)
+        except Disconnected:
+            now = time.monotonic()
+            give_up = give_up or now + _RECONNECT_S
+            if now > give_up:
+                raise
+            time.sleep(0.2)
+
+
+def results_of(job_id: Any, row: Any) -> list[Any]:
+    """Give the results of a finished job, or raise why it failed."""
+    if not row or row[0] is None:
+        raise ServerError("JobLost", [f"Job with id {job_id} lost"])
+    status, op_statuses, op_results = row
+    if status == "success":
+        return list(op_results)
+    if status in ("canceled", "canceling"):
+        raise ServerError("JobCanceled", [f"Job {job_id} was canceled"])
+    done = False
+    for index, (op_status, result) in enumerate(zip(op_statuses, op_results, strict=False)):
+        if op_status == "success":
+            done = True
+        elif op_status == "error":
+            if done:
+                raise ServerError("OpExecError", [f"partial failure (opcode {index}): {_brief(result)}"])
+            raise from_wire(result)
+    raise ServerError("OpExecError", [f"Job {job_id} ended with status {status}: see 'gnt-job info {job_id}'"])
+
+
+def _brief(result: Any) -> str:
+    error = from_wire(result)
+    return ", ".join(str(detail) for detail in error.details)
+
+
+class Batch:
+    """Several jobs submitted together and waited for in order (the executor of 3.1)."""
+
+    def __init__(self, call: Invocation) -> None:
+        self._call = call
+        self._pending: list[tuple[str, Sequence[Opcode]]] = []
+        self._jobs: list[tuple[bool, Any, str]] = []
+        self.results: list[tuple[bool, Any]] = []
+        """(success, first result or error text) in the order of the jobs, after `finish`."""
+
+    def add(self, name: str, opcodes: Iterable[Opcode]) -> None:
+        """Put a job into the batch; *name* says what it is for."""
+        self._pending.append((name, [prepare(self._call, opcode) for opcode in opcodes]))
+
+    def adopt(self, ok: bool, job: Any, name: str = "") -> None:
+        """Take in a job that something else has submitted, or failed to."""
+        self._jobs.append((ok, job, name))
+
+    def finish(self, *, quiet_submission: bool = False) -> int:
+        """Submit what is pending and wait for all, or, with ``--submit``, name the ids; gives the exit status."""
+        self._submit_pending()
+        if self._call.get("submit"):
+            return self._name_all()
+        submitted = [str(job) for ok, job, _ in self._jobs if ok]
+        if submitted and not quiet_submission:
+            out(f"Submitted jobs {', '.join(submitted)}")
+        for ok, job, name in self._jobs:
+            self.results.append(self._finish_one(ok, job, name))
+        return 0 if all(ok and result is not False for ok, result in self.results) else 1
+
+    def _submit_pending(self) -> None:
+        if not self._pending:
+            return
+        answers = self._call.client.call("SubmitManyJobs", [opcodes for _, opcodes in self._pending])
+        for (name, _), (ok, job) in zip(self._pending, answers, strict=True):
+            self._jobs.append((bool(ok), job, name))
+            if ok and self._call.get("print_jobid"):
+                out(str(job))
+        self._pending = []
+
+    def _name_all(self) -> int:
+        for ok, job, name in self._jobs:
+            if not ok:
+                err(f"Failure for {name}: {job}")
+            elif not self._call.get("print_jobid"):
+                out(f"{job}: {name}" if name else f"JobID: {job}")
+        return 0 if all(ok for ok, _, _ in self._jobs) else 1
+
+    def _finish_one(self, ok: bool, job: Any, name: str) -> tuple[bool, Any]:
+        for_name = f" for {name}" if name else ""
+        if not ok:
+            err(f"Failed to submit job{for_name}: {job}")
+            return False, job
+        out(f"Waiting for job {job}{for_name} ...")
+        try:
+            return True, wait(self._call.client, job)[0]
+        except ServerError as error:
+            err(f"Job {job}{for_name} has failed: {error.text}")
+            return False, error.text

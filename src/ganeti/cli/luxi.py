@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The blocking client of the master daemon, and why there may be none to talk to (protocols, section 2)."""
+
+from __future__ import annotations
+
+from ganeti.base.errors import TransportError
+from ganeti.cli import environment
+from ganeti.cli.failures import EXIT_NO_CLUSTER, EXIT_NOT_MASTER, Failure, from_wire
+from ganeti.wire.framing_sync import SyncConnection, connect
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_CONNECT_TIMEOUT_S = 30
+_ANSWER_TIMEOUT_S = 180
+
+
+class Disconnected(Failure):
+    """The master daemon went away, or is down for now; it may come back."""
+
+
+class Client:
+    """One connection, opened at the first call; requests are answered in order."""
+
+    def __init__(self, path: str | None = None) -> None:
+        self._path = path or environment.socket_path()
+        self._connection: SyncConnection | None = None
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Ask the master daemon; raises `ServerError` for its errors, `Failure` when it does not answer."""
+        connection = self._connection or self._connect()
+        try:
+            connection.send({"method": method, "args": list(arguments)})
+            answer = connection.receive()
+        except TransportError as err:
+            self.close()
+            raise Disconnected(f"Lost the master daemon: {err}; see 'daemon-util check ganeti-luxid'") from None
+        if not isinstance(answer, dict) or "success" not in answer:
+            raise Failure("The master daemon gave an answer without 'success': do both come from the same release?")
+        if not answer["success"]:
+            raise from_wire(answer.get("result"))
+        return answer.get("result")
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _connect(self) -> SyncConnection:
+        try:
+            connection = connect(self._path, _CONNECT_TIMEOUT_S)
+        except TransportError as err:
+            raise why_unreachable(err.__cause__, self._path) from None
+        connection.set_timeout(_ANSWER_TIMEOUT_S)
+        self._connection = connection
+        return connection
+
+
+def why_unreachable(err: BaseException | None, path: str) -> Failure:
+    """Say why nobody listens: no cluster, another master, no rights, or a daemon that is down."""
+    if isinstance(err, PermissionError):
+        return Failure(f"You may not talk to the master daemon at {path}: run this as root")
+    check_is_master()
+    if isinstance(err, TimeoutError):
+        return Disconnected(f"The master daemon took no connection within {_CONNECT_TIMEOUT_S} s: is it overloaded?")
+    return Disconnected("The master daemon is not running: start it with 'daemon-util start ganeti-luxid'")
+
+
+def check_is_master() -> None:
+    """Raise the `Failure` of a machine without a cluster, or of a node that is not the master."""
+    master = environment.ssconf("master_node")
+    if master is None:
+        raise Failure(
+            "There is no cluster on this machine: make one with 'gnt-cluster init', or run this on the master of yours",
+            EXIT_NO_CLUSTER,
+        )
+    if not environment.is_this_host(master):
+        raise Failure(
+            f"This is not the master node, please connect to node '{master}' and rerun the command", EXIT_NOT_MASTER
+        )

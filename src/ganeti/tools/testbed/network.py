@@ -56,8 +56,8 @@ def plug_in(bed: Layout, node: Node, pid: int) -> None:
     lan, guest = _cables(node)
     _batch(
         in_hub(bed),
-        f"link add {lan} type veth peer name eth0 netns {pid}",
-        f"link add {guest} type veth peer name eth1 netns {pid}",
+        f"link add {lan} type veth peer name eth0 address {_hardware_address(node, 0)} netns {pid}",
+        f"link add {guest} type veth peer name eth1 address {_hardware_address(node, 1)} netns {pid}",
         f"link set {lan} master {LAN} up",
         f"link set {guest} master {GUEST} up",
     )
@@ -91,6 +91,11 @@ def partitioned(bed: Layout) -> set[str]:
 
 def _cables(node: Node) -> tuple[str, str]:
     return f"lan{node.index}", f"gst{node.index}"
+
+
+def _hardware_address(node: Node, card: int) -> str:
+    """Give the same address at every power-on: the neighbours remember it, as those of a real machine do."""
+    return f"02:67:6e:74:{card:02x}:{node.index:02x}"
 
 
 def _links(bed: Layout) -> dict[str, list[str]]:

@@ -160,5 +160,9 @@ class Freezer:
 
 
 def enter(pid: int) -> Sequence[str]:
-    """Give the words before a command that is to run inside the node whose first process is *pid*."""
-    return ("nsenter", "--target", str(pid), "--mount", "--uts", "--net", "--pid", "--")
+    """Give the words before a command that is to run inside the node whose first process is *pid*.
+
+    nsenter waits outside for its child inside; who ends it means the child.
+    """
+    inside = ("setpriv", "--pdeathsig", "KILL", "--")
+    return ("nsenter", "--target", str(pid), "--mount", "--uts", "--net", "--pid", "--", *inside)

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What `gnt-cluster init` is given, checked and completed: pure, one refusal a sentence (protocols, section 25)."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ganeti.base.errors import WRONG_INPUT, ParameterError, PrerequisiteError
+from ganeti.base.units import parse_size_mib
+from ganeti.model import ipolicy
+from ganeti.model.parameters import (
+    DEFAULT_MARK,
+    NIC_PARAMETERS,
+    NODE_PARAMETERS,
+    Parameter,
+    accept_all,
+    backend_input,
+    defaults,
+)
+from ganeti.model.traits import Catalogue
+
+DEFAULT_HYPERVISOR = "kvm"
+DEFAULT_TEMPLATES = ("drbd", "plain", "file", "sharedfile", "diskless")
+"""Those of them that exist here."""
+
+DEFAULT_NETDEV = "xen-br0"
+DEFAULT_DIRECTORIES = {
+    "file_storage_dir": "/srv/ganeti/file-storage",
+    "shared_file_storage_dir": "/srv/ganeti/shared-file-storage",
+    "gluster_storage_dir": "/var/run/ganeti/gluster",
+}
+KEY_BITS = {"rsa": 2048, "ecdsa": 256, "ed25519": 256}
+COLLECTORS = ("cpu-avg-load", "diskstats", "drbd", "inst-status-xen", "lv", "xen-cpu-avg-load")
+COLLECTOR_INTERVAL_US = 5_000_000
+
+_MAC_PREFIX = re.compile(r"[0-9a-f]{2}:[0-9a-f]{2}:[0-9a-f]{2}", re.IGNORECASE)
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_SPEC_OPTIONS = {
+    "specs_mem_size": "memory-size",
+    "specs_cpu_count": "cpu-count",
+    "specs_disk_count": "disk-count",
+    "specs_disk_size": "disk-size",
+    "specs_nic_count": "nic-count",
+}
+_SIZES = ("memory-size", "disk-size")
+
+
+def enabled_hypervisors(given: Sequence[str] | None, catalogue: Catalogue) -> list[str]:
+    """At least one, all known, none twice; raises `PrerequisiteError`."""
+    if given is not None and not given:
+        raise PrerequisiteError("At least one hypervisor must be enabled: use --enabled-hypervisors", WRONG_INPUT)
+    return _known_names(given or [DEFAULT_HYPERVISOR], "hypervisor", sorted(catalogue.hypervisors))
+
+
+def enabled_templates(given: Sequence[str] | None, catalogue: Catalogue) -> list[str]:
+    if given is not None and not given:
+        raise PrerequisiteError("At least one disk template must be enabled: use --enabled-disk-templates", WRONG_INPUT)
+    chosen = given or [name for name in DEFAULT_TEMPLATES if name in catalogue.templates]
+    return _known_names(chosen, "disk template", sorted(catalogue.templates))
+
+
+def _known_names(names: Sequence[str], what: str, known: Sequence[str]) -> list[str]:
+    for name in names:
+        if name not in known:
+            raise PrerequisiteError(f"Unknown {what} '{name}': there are {', '.join(known)}", WRONG_INPUT)
+        if list(names).count(name) > 1:
+            raise PrerequisiteError(f"The {what} '{name}' is given twice", WRONG_INPUT)
+    return list(names)
+
+
+def ip_version(given: int | None) -> int:
+    if given not in (None, 4, 6):
+        raise PrerequisiteError(f"The primary IP version cannot be {given}: it is 4 or 6", WRONG_INPUT)
+    return given or 4
+
+
+def netmask(given: int | None, version: int) -> int:
+    longest = {4: 32, 6: 128}[version]
+    if given is not None and not 0 < given <= longest:
+        raise PrerequisiteError(
+            f"The master netmask {given} is not a prefix length: it is from 1 to {longest}", WRONG_INPUT
+        )
+    return given or longest
+
+
+def mac_prefix(given: str | None) -> str:
+    prefix = given or "aa:00:00"
+    if not _MAC_PREFIX.fullmatch(prefix):
+        raise PrerequisiteError(
+            f"The MAC prefix '{prefix}' is not one: write three bytes in hexadecimal, such as aa:00:00", WRONG_INPUT
+        )
+    if int(prefix[:2], 16) & 1:
+        raise PrerequisiteError(
+            f"The MAC prefix '{prefix}' is one of group addresses: its first byte must be even", WRONG_INPUT
+        )
+    return prefix.lower()
+
+
+def storage_directory(setting: str, given: str | None) -> str:
+    path = given or DEFAULT_DIRECTORIES.get(setting, "")
+    if not path.startswith("/"):
+        raise PrerequisiteError(f"'{path}' for {setting} is not an absolute path", WRONG_INPUT)
+    return path.rstrip("/") or "/"
+
+
+def ssh_key(given_type: str | None, given_bits: int | None) -> tuple[str, int]:
+    """Kind and length of the key that root of each node gets."""
+    kind = given_type or "rsa"
+    if kind not in KEY_BITS:
+        known = ", ".join(KEY_BITS)
+        because = " because current OpenSSH does not take it" if kind == "dsa" else ""
+        raise PrerequisiteError(f"The ssh key type '{kind}' cannot be used{because}: use one of {known}", WRONG_INPUT)
+    bits = given_bits or KEY_BITS[kind]
+    if kind == "rsa" and not 1024 <= bits <= 16384:
+        raise PrerequisiteError(f"An rsa key cannot have {bits} bits: use 2048 or more", WRONG_INPUT)
+    if kind == "ecdsa" and bits not in (256, 384, 521):
+        raise PrerequisiteError(f"An ecdsa key cannot have {bits} bits: use 256, 384 or 521", WRONG_INPUT)
+    return kind, bits
+
+
+def parameters(options: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
+    """The dictionaries of parameters, filled; raises `PrerequisiteError` naming the parameter at fault."""
+    try:
+        beparams = backend_input(_given(options.get("beparams")))
+        filled = {
+            "hvparams": _per_driver(
+                options.get("hvparams"), {name: traits.parameters for name, traits in catalogue.hypervisors.items()}
+            ),
+            "diskparams": _per_driver(
+                options.get("diskparams"), {name: traits.parameters for name, traits in catalogue.templates.items()}
+            ),
+            "beparams": {"default": _default_backend() | beparams},
+            "nicparams": {"default": _fill(NIC_PARAMETERS, options.get("nicparams"), "NIC")},
+            "ndparams": _fill(NODE_PARAMETERS, options.get("ndparams"), "node"),
+        }
+    except ParameterError as err:
+        raise PrerequisiteError(err.message, WRONG_INPUT) from err
+    backend, nic = filled["beparams"]["default"], filled["nicparams"]["default"]
+    if backend["minmem"] > backend["maxmem"]:
+        raise PrerequisiteError(
+            f"The backend parameter minmem ({backend['minmem']}) is above maxmem ({backend['maxmem']})", WRONG_INPUT
+        )
+    if not nic["link"]:
+        raise PrerequisiteError("The NIC parameter link must not be empty: name a bridge or a table", WRONG_INPUT)
+    return filled
+
+
+def _default_backend() -> dict[str, Any]:
+    from ganeti.model.parameters import BACKEND_PARAMETERS
+
+    return defaults(BACKEND_PARAMETERS)
+
+
+def _given(values: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {key: value for key, value in (values or {}).items() if value != DEFAULT_MARK}
+
+
+def _fill(known: tuple[Parameter, ...], values: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
+    return defaults(known) | accept_all(known, _given(values), what)
+
+
+def _per_driver(
+    given: Mapping[str, Mapping[str, Any]] | None, known: Mapping[str, tuple[Parameter, ...]]
+) -> dict[str, dict[str, Any]]:
+    for name in given or {}:
+        if name not in known:
+            raise PrerequisiteError(f"Parameters for '{name}': there are {', '.join(sorted(known))}", WRONG_INPUT)
+    return {name: _fill(known[name], (given or {}).get(name), name) for name in sorted(known)}
+
+
+def policy(options: Mapping[str, Any], templates: Sequence[str]) -> dict[str, Any]:
+    """The instance policy of the cluster; raises `PrerequisiteError`."""
+    specs = {key: options[name] for name, key in _SPEC_OPTIONS.items() if options.get(name)}
+    if specs and (options.get("ipolicy_bounds") or options.get("ipolicy_std")):
+        raise PrerequisiteError("--specs-… and --ipolicy-…-specs exclude each other: use the latter", WRONG_INPUT)
+    result = ipolicy.full_policy(templates)
+    if options.get("ipolicy_bounds"):
+        result["minmax"] = [
+            {
+                "min": ipolicy.DEFAULT_MINIMUM | _spec(pair.get("min"), "minimum"),
+                "max": ipolicy.DEFAULT_MAXIMUM | _spec(pair.get("max"), "maximum"),
+            }
+            for pair in options["ipolicy_bounds"]
+        ]
+    result["std"] |= _spec(options.get("ipolicy_std"), "standard")
+    for key, values in specs.items():
+        for bound, target in (("min", result["minmax"][0]["min"]), ("max", result["minmax"][0]["max"])):
+            target.update(_spec({key: values[bound]} if bound in values else {}, bound))
+        result["std"].update(_spec({key: values["std"]} if "std" in values else {}, "std"))
+        if unknown := set(values) - {"min", "max", "std"}:
+            raise PrerequisiteError(f"'{sorted(unknown)[0]}' is not one of min, max, std", WRONG_INPUT)
+    if options.get("ipolicy_disk_templates") is not None:
+        result["disk-templates"] = _known_names(options["ipolicy_disk_templates"], "enabled disk template", templates)
+    for option, key in (("ipolicy_vcpu_ratio", "vcpu-ratio"), ("ipolicy_spindle_ratio", "spindle-ratio")):
+        if options.get(option) is not None:
+            result[key] = float(options[option])
+    try:
+        ipolicy.check_policy(result)
+    except ParameterError as err:
+        raise PrerequisiteError(err.message, WRONG_INPUT) from err
+    return result
+
+
+def _spec(values: Mapping[str, Any] | None, what: str) -> dict[str, int]:
+    result = {}
+    for key, value in (values or {}).items():
+        if key not in ipolicy.SPEC_KEYS:
+            known = ", ".join(ipolicy.SPEC_KEYS)
+            raise PrerequisiteError(f"Instance policy, {what}: unknown key '{key}': there are {known}", WRONG_INPUT)
+        try:
+            result[key] = parse_size_mib(value) if key in _SIZES else int(str(value))
+        except (ParameterError, ValueError) as err:
+            raise PrerequisiteError(f"Instance policy, {what}: {key} cannot be '{value}'", WRONG_INPUT) from err
+    return result
+
+
+def plain_values(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of the cluster that are taken as they come, once checked."""
+    pool = options.get("candidate_pool_size")
+    if pool is not None and pool < 1:
+        raise PrerequisiteError(f"The candidate pool size cannot be {pool}: the least is 1", WRONG_INPUT)
+    tools = options.get("compression_tools")
+    for tool in tools or ():
+        if not _PLAIN_NAME.fullmatch(tool):
+            raise PrerequisiteError(f"'{tool}' cannot be a compression tool: give the plain name", WRONG_INPUT)
+    values: dict[str, Any] = {
+        "candidate_pool_size": pool,
+        "compression_tools": tools,
+        "maintain_node_health": options.get("maintain_node_health"),
+        "uid_pool": options.get("uid_pool"),
+        "prealloc_wipe_disks": options.get("prealloc_wipe_disks"),
+        "use_external_mip_script": options.get("use_external_mip_script"),
+        "install_image": options.get("install_image"),
+        "zeroing_image": options.get("zeroing_image"),
+        "enabled_user_shutdown": options.get("enabled_user_shutdown"),
+        "default_iallocator_params": options.get("default_iallocator_params"),
+        "hv_state_static": options.get("hv_state"),
+        "disk_state_static": options.get("disk_state"),
+    }
+    return {key: value for key, value in values.items() if value is not None}

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Removing from a machine what made it a node of a cluster."""
+
+import os
+import shutil
+
+from ganeti.base.paths import Paths
+
+DIRECTORIES = ("queue", "rapi", "migrated")
+"""Those below the data directory that belong to a cluster; others may be the administrator's."""
+
+
+def forget_cluster(paths: Paths) -> list[str]:
+    """Empty the data directory and the state of daemons; gives the names removed."""
+    removed = []
+    for name in _names(paths.data_dir):
+        path = f"{paths.data_dir}/{name}"
+        if os.path.isdir(path) and not os.path.islink(path):
+            if name not in DIRECTORIES:
+                continue
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+        removed.append(name)
+    for directory in (paths.livelock_dir, paths.socket_dir, f"{paths.run_dir}/luxidmessages"):
+        for name in _names(directory):
+            path = f"{directory}/{name}"
+            if not os.path.isdir(path):
+                os.unlink(path)
+    for name in ("node-answers.jsonl", "instance-status"):
+        if os.path.exists(f"{paths.run_dir}/{name}"):
+            os.unlink(f"{paths.run_dir}/{name}")
+    return removed
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))
+    except FileNotFoundError:
+        return []

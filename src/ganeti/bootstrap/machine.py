@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The machine a cluster is made on or a node joins from: names, addresses, programs."""
+
+import ipaddress
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from ganeti.base.errors import RESOLVER_ERROR, CommandError, PrerequisiteError
+from ganeti.base.paths import Paths
+
+FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
+_SYSTEM_COMMANDS = ("/usr/local/sbin", "/usr/sbin", "/usr/lib/ganeti")
+
+
+class Machine:
+    """This machine as set-up work sees it; *root* and *hostname* make it one node of a virtual cluster."""
+
+    def __init__(self, root: str = "", hostname: str = "", say: Callable[[str], None] = lambda line: None) -> None:
+        self.paths = Paths(root)
+        self.hostname = hostname or socket.gethostname()
+        self.say = say
+        """Called with a sentence before each step that takes a while."""
+
+    @classmethod
+    def here(cls) -> "Machine":
+        root = os.environ.get("GANETI_ROOTDIR", "").rstrip("/")
+        return cls(root, os.environ.get("GANETI_HOSTNAME", ""), lambda line: print(line, file=sys.stderr))
+
+    def resolve(self, name: str, version: int) -> tuple[str, str]:
+        """Give (full name, address) of *name*; raises `PrerequisiteError`."""
+        try:
+            found = socket.getaddrinfo(name, None, FAMILIES[version], socket.SOCK_STREAM, flags=socket.AI_CANONNAME)
+        except (socket.gaierror, UnicodeError) as err:
+            reason = getattr(err, "strerror", None) or str(err)
+            raise PrerequisiteError(
+                f"The name '{name}' has no IPv{version} address ({reason}): enter it into the DNS or /etc/hosts",
+                RESOLVER_ERROR,
+            ) from err
+        return found[0][3] or name, str(found[0][4][0])
+
+    def owns(self, address: str) -> bool:
+        """True if *address* is one of this machine."""
+        family = FAMILIES[ipaddress.ip_address(address).version]
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            try:
+                probe.bind((address, 0))
+            except OSError:
+                return False
+        return True
+
+    def answers(self, address: str, port: int, timeout_s: float) -> bool:
+        """True if something at *address* takes, or refuses, a connection: then the address is in use."""
+        try:
+            with socket.create_connection((address, port), timeout_s):
+                return True
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+
+    def has_device(self, name: str) -> bool:
+        return bool(name) and "/" not in name and os.path.exists(f"/sys/class/net/{name}")
+
+    def program(self, name: str) -> str:
+        """Give the path of one of our own programs: beside the running one, on PATH, or where they are installed."""
+        beside = os.path.join(os.path.dirname(os.path.realpath(sys.argv[0])), name)
+        if os.access(beside, os.X_OK):
+            return beside
+        found = shutil.which(name) or shutil.which(name, path=":".join(_SYSTEM_COMMANDS))
+        if found is None:
+            raise CommandError(f"The program {name} was not found: is the installation complete?")
+        return found
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str | None = None,
+        timeout_s: float = 120.0,
+        check: bool = True,
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run a program without a shell; with *check*, a failure raises `CommandError` with its last words."""
+        try:
+            done = subprocess.run(
+                argv,
+                input=stdin,
+                stdin=subprocess.DEVNULL if stdin is None else None,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=timeout_s,
+                check=False,
+            )
+        except FileNotFoundError as err:
+            raise CommandError(f"The program {argv[0]} was not found: install the package that brings it") from err
+        except subprocess.TimeoutExpired as err:
+            raise CommandError(f"{argv[0]} did not end within {timeout_s:g} seconds") from err
+        if check and done.returncode:
+            raise CommandError(f"{os.path.basename(argv[0])} failed: {last_words(done)}")
+        return done
+
+    def daemon_util(self, *words: str, timeout_s: float = 120.0) -> None:
+        self.run([self.program("daemon-util"), *words], timeout_s=timeout_s)
+
+
+def last_words(done: "subprocess.CompletedProcess[str]") -> str:
+    """The end of what a program said, for a sentence about its failure."""
+    lines = [line for line in (done.stderr.strip() or done.stdout.strip()).splitlines() if line.strip()]
+    return " / ".join(lines[-3:]) or f"exit status {done.returncode}"
+
+
+class FileSet:
+    """Files and directories made so far, which `take_back` removes or puts back as they were."""
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+
+    def put(self, path: str, data: str | bytes, mode: int) -> None:
+        """Write *path* as a whole: beside it, synced, renamed."""
+        old = Path(path).read_bytes() if os.path.exists(path) else None
+        old_mode = os.stat(path).st_mode & 0o7777 if old is not None else 0
+        self.directory(os.path.dirname(path), 0o755)
+        write(path, data.encode() if isinstance(data, str) else data, mode)
+        if old is None:
+            self.will_remove(path)
+        else:
+            content = old
+            self._undo.append(lambda: write(path, content, old_mode))
+
+    def will_remove(self, path: str) -> None:
+        """Say that *path*, made by somebody else on our behalf, is to go when all is taken back."""
+        self._undo.append(lambda: _remove(path))
+
+    def directory(self, path: str, mode: int) -> None:
+        """Make a directory unless it is there; its mode is set either way where it is ours."""
+        missing = []
+        while path and not os.path.isdir(path):
+            missing.append(path)
+            path = os.path.dirname(path)
+        for place in reversed(missing):
+            os.mkdir(place)
+            os.chmod(place, mode if place == missing[0] else 0o755)
+            self._undo.append(lambda place=place: _remove_directory(place))  # type: ignore[misc]
+
+    def take_back(self) -> None:
+        while self._undo:
+            self._undo.pop()()
+
+
+def write(path: str, data: bytes, mode: int) -> None:
+    """Replace *path* in one step that survives a power loss."""
+    fresh = f"{path}.new.{os.getpid()}"
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        os.replace(fresh, path)
+    except BaseException:
+        _remove(fresh)
+        raise
+
+
+def _remove(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _remove_directory(path: str) -> None:
+    with suppress(OSError):  # others may have put something in by now
+        os.rmdir(path)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The few node calls of set-up work, which has no event loop and no cluster yet: one blocking request each."""
+
+import http.client
+import json
+import ssl
+import time
+from typing import Any
+
+from ganeti.base.errors import NodeUnreachableError, from_wire
+from ganeti.base.paths import NODED_PORT, Paths
+
+_ATTEMPT_S = 5.0
+
+
+def call_node(paths: Paths, address: str, call: str, arguments: dict[str, Any], timeout_s: float = 60.0) -> Any:
+    """Call the node daemon at *address* with this node's certificate, outside of any job.
+
+    Raises `NodeUnreachableError`, or the error the node gave.
+    """
+    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=paths.authority_cert)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_cert_chain(paths.client_cert)
+    body = json.dumps({"epoch": _epoch(paths), "job": 0, "attempt": 0, "step": 0, "arguments": arguments})
+    connection = http.client.HTTPSConnection(address, NODED_PORT, timeout=timeout_s, context=context)
+    try:
+        connection.request("POST", f"/{call}", body.encode(), {"Content-Type": "application/json"})
+        answer = json.loads(connection.getresponse().read())
+    except (OSError, http.client.HTTPException, ValueError) as err:
+        raise NodeUnreachableError(f"The node daemon at {address} does not answer: {err}") from err
+    finally:
+        connection.close()
+    if not isinstance(answer, list) or len(answer) != 2:
+        raise NodeUnreachableError(f"The node daemon at {address} gave an answer that is none: is it another release?")
+    if not answer[0]:
+        raise from_wire(answer[1])
+    return answer[1]
+
+
+def wait_for_node_daemon(paths: Paths, address: str, timeout_s: float) -> None:
+    """Wait until the node daemon answers `version`; raises `NodeUnreachableError` when it does not in time."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            call_node(paths, address, "version", {}, _ATTEMPT_S)
+            return
+        except NodeUnreachableError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
+
+
+def _epoch(paths: Paths) -> int:
+    """The highest epoch this node has seen: a call that changes something must not come from a lower one."""
+    try:
+        with open(paths.epoch_file, encoding="utf-8") as file:
+            return int(json.load(file).get("epoch", 0))
+    except (OSError, ValueError):
+        return 0

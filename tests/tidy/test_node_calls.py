@@ -5,7 +5,7 @@ import ast
 
 from parsed_tree import told
 
-OF_THE_PORT = {"timeout_s"}
+OF_THE_PORT = {"deadline_s"}
 
 
 def handlers(modules) -> dict[str, ast.AsyncFunctionDef]:

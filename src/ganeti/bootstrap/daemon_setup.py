@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Making a machine's node daemon one of a cluster: certificates, ssconf, keys, start (S3.4 to S3.6)."""
+
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, GanetiError, PrerequisiteError
+from ganeti.bootstrap import join_input
+from ganeti.bootstrap.join_input import CLUSTER_FILES, DaemonSetup, NodePem
+from ganeti.bootstrap.machine import FileSet, Machine
+
+NODE_DAEMON = "ganeti-noded"
+
+
+def set_up(data: bytes, machine: Machine, *, dry_run: bool = False) -> None:
+    """Do what *data* asks; raises `PrerequisiteError` before anything is written, other errors after taking it back."""
+    request = join_input.decode(data, DaemonSetup)
+    pem = check(request, machine)
+    if dry_run:
+        machine.say("All is well; nothing was changed because of --dry-run")
+        return
+    files = FileSet()
+    try:
+        write(request, pem, machine, files)
+        if request.start_node_daemon:
+            machine.daemon_util("stop", NODE_DAEMON)
+            machine.daemon_util("start", NODE_DAEMON)
+            machine.say("the node daemon runs")
+    except (GanetiError, OSError) as err:
+        files.take_back()
+        raise err if isinstance(err, GanetiError) else GanetiError(f"The node could not be set up: {err}") from err
+
+
+def check(request: DaemonSetup, machine: Machine) -> NodePem | None:
+    """Check all values; gives the parts of the certificate."""
+    join_input.check_cluster_name(request.cluster_name, machine.paths)
+    if request.node_name is not None and not _is_named(machine.hostname, request.node_name):
+        raise PrerequisiteError(
+            f"This machine calls itself '{machine.hostname}', and the cluster would call it '{request.node_name}': set "
+            "its host name to that",
+            WRONG_STATE,
+        )
+    join_input.check_ssconf(request.ssconf, request.cluster_name)
+    join_input.check_cluster_files(request.cluster_files)
+    if request.hmac_key is not None and not request.hmac_key.strip():
+        raise PrerequisiteError("hmac_key must not be empty", WRONG_INPUT)
+    if request.node_daemon_certificate is None:
+        return None
+    pem = join_input.split_node_pem(request.node_daemon_certificate, request.node_name)
+    join_input.check_same_authority(pem.authority, machine.paths)
+    _check_same_node(pem, machine)
+    return pem
+
+
+def _is_named(hostname: str, node_name: str) -> bool:
+    return node_name == hostname or ("." not in hostname and node_name.startswith(f"{hostname}."))
+
+
+def _check_same_node(pem: NodePem, machine: Machine) -> None:
+    """A certificate that is there already may be renewed, not turned into another node's."""
+    try:
+        with open(machine.paths.server_cert, encoding="utf-8") as file:
+            mine = join_input.certificates_in(file.read())
+    except FileNotFoundError:
+        return
+    old = join_input.names_of(mine[0])[:1] if mine else []
+    new = join_input.names_of(join_input.certificates_in(pem.certificate)[0])[:1]
+    if old and old != new:
+        raise PrerequisiteError(
+            f"This machine has the certificate of the node '{old[0]}': run node-cleanup here first", WRONG_STATE
+        )
+
+
+def write(request: DaemonSetup, pem: NodePem | None, machine: Machine, files: FileSet) -> None:
+    paths = machine.paths
+    for path, mode in (
+        (paths.data_dir, 0o755),
+        (paths.queue_dir, 0o750),
+        (paths.run_dir, 0o775),
+        (paths.socket_dir, 0o770),
+        (paths.log_dir, 0o770),
+        (paths.os_log_dir, 0o750),
+        (paths.lock_dir, 0o755),
+    ):
+        files.directory(path, mode)
+    if pem is not None:
+        files.put(paths.authority_cert, pem.authority, 0o444)
+        files.put(paths.server_cert, pem.text, 0o440)
+        files.put(paths.client_cert, pem.text, 0o440)
+    if request.hmac_key is not None:
+        files.put(paths.hmac_key, request.hmac_key, 0o440)
+    for name, text in request.cluster_files.items():
+        files.put(f"{paths.data_dir}/{name}", text, CLUSTER_FILES[name])
+    for key, text in request.ssconf.items():
+        files.put(paths.ssconf_file(key), text if text.endswith("\n") or not text else f"{text}\n", 0o444)
+    machine.say(f"{len(request.ssconf)} ssconf values and the keys of '{request.cluster_name}' are written")

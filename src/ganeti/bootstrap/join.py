@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The master's part of making a machine a node, before OP_NODE_ADD takes it in (S3; protocols, section 25)."""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.base.paths import Paths
+from ganeti.base.version import PROTOCOL
+from ganeti.bootstrap import certificates, ssh_keys
+from ganeti.bootstrap.machine import Machine
+from ganeti.bootstrap.node_call import call_node, wait_for_node_daemon
+from ganeti.bootstrap.remote import Remote
+from ganeti.wire.ssconf import FILE_PREFIX
+
+DAEMON_WITHIN_S = 30.0
+_FAMILY_VERSIONS = {"2": 4, "10": 6}
+
+
+def join_node(options: Mapping[str, Any]) -> None:
+    """Set up ssh, certificates and node daemon on the machine ``options["node_name"]``; then OP_NODE_ADD may run.
+
+    Further keys: readd, force_join, node_setup, ssh_key_check, ssh_port, verbose, debug. Raises `PrerequisiteError`
+    or `CommandError` with one sentence; the helpers on the node have then changed nothing there.
+    """
+    machine = Machine.here()
+    cluster = _Cluster(machine.paths)
+    name, address = machine.resolve(str(options["node_name"]), cluster.ip_version)
+    if machine.owns(address):
+        raise PrerequisiteError(f"'{name}' is this machine, the master: it is in the cluster already", WRONG_INPUT)
+    remote = Remote(
+        machine,
+        name,
+        cluster.name,
+        int(options.get("ssh_port") or 22),
+        check_host_key=options.get("ssh_key_check") is not False,
+    )
+    words = [flag for flag, key in (("-d", "debug"), ("-v", "verbose")) if options.get(key)]
+    request = prepare_request(cluster, force=bool(options.get("force_join")), setup=bool(options.get("node_setup", 1)))
+    remote.run("prepare-node-join", json.dumps(request), *words)
+    remote.run("node-daemon-setup", json.dumps(setup_request(cluster, name, address)), *words)
+    wait_for_node_daemon(machine.paths, address, DAEMON_WITHIN_S)
+    found = call_node(machine.paths, address, "version", {})
+    if found != PROTOCOL:
+        raise PrerequisiteError(
+            f"{name} speaks version {found} between nodes, this cluster {PROTOCOL}: install the same release",
+            WRONG_STATE,
+        )
+
+
+class _Cluster:
+    """What the files of the master say of the cluster."""
+
+    def __init__(self, paths: Paths) -> None:
+        self.paths = paths
+        self.ssconf = _read_ssconf(paths)
+        self.name = self.ssconf.get("cluster_name", "").strip()
+        self.ip_version = _FAMILY_VERSIONS.get(self.ssconf.get("primary_ip_family", "2").strip(), 4)
+        try:
+            with open(paths.config_file, encoding="utf-8") as file:
+                self.settings: dict[str, Any] = json.load(file)["cluster"]
+        except (OSError, ValueError, KeyError) as err:
+            raise PrerequisiteError(
+                f"{paths.config_file} cannot be read: nodes are added on the master of a cluster", WRONG_STATE
+            ) from err
+
+
+def prepare_request(cluster: _Cluster, *, force: bool, setup: bool) -> dict[str, Any]:
+    """Input of `prepare-node-join`; keys only where the cluster looks after ssh."""
+    request: dict[str, Any] = {"cluster_name": cluster.name}
+    if not force:
+        request["node_daemon_certificate"] = _text(cluster.paths.authority_cert)
+    if setup and cluster.settings.get("modify_ssh_setup"):
+        request["ssh_host_key"] = [list(triple) for triple in ssh_keys.host_key_triples(cluster.paths)]
+        request["authorized_keys"] = ssh_keys.public_keys_of_nodes(cluster.paths)
+        request["ssh_key_type"] = cluster.settings.get("ssh_key_type", "rsa")
+        request["ssh_key_bits"] = cluster.settings.get("ssh_key_bits", 2048)
+    return request
+
+
+def setup_request(cluster: _Cluster, name: str, address: str) -> dict[str, Any]:
+    """Input of `node-daemon-setup`, with a fresh certificate of the node's own."""
+    paths = cluster.paths
+    authority = certificates.Authority(_text(paths.authority_key), _text(paths.authority_cert))
+    return {
+        "cluster_name": cluster.name,
+        "node_name": name,
+        "node_daemon_certificate": certificates.issue_node_certificate(authority, name, cluster.name, [address]),
+        "ssconf": cluster.ssconf,
+        "hmac_key": _text(paths.hmac_key),
+        "cluster_files": {
+            "known_hosts": _text(paths.known_hosts),
+            "cluster-domain-secret": _text(paths.cluster_domain_secret),
+            "ca.key": authority.key,
+        },
+        "start_node_daemon": True,
+    }
+
+
+def _read_ssconf(paths: Paths) -> dict[str, str]:
+    names = sorted(name for name in os.listdir(paths.data_dir) if name.startswith(FILE_PREFIX) and "." not in name)
+    return {name.removeprefix(FILE_PREFIX): _text(f"{paths.data_dir}/{name}") for name in names}
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError as err:
+        raise PrerequisiteError(f"{path} is missing: this is not the master of a cluster", WRONG_STATE) from err

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Getting a machine ready to join: the host keys of its sshd, root's keys, who may come in as root (S3.1, S3.2)."""
+
+import os
+import signal
+
+from ganeti.base.errors import CommandError, GanetiError
+from ganeti.base.paths import Paths
+from ganeti.bootstrap import join_input, ssh_keys
+from ganeti.bootstrap.join_input import KeyTriple, PrepareJoin
+from ganeti.bootstrap.machine import FileSet, Machine
+
+
+def prepare(data: bytes, machine: Machine, *, dry_run: bool = False) -> None:
+    """Do what *data* asks; raises `PrerequisiteError` before anything is written, other errors after taking it back."""
+    request = join_input.decode(data, PrepareJoin)
+    check(request, machine.paths)
+    if dry_run:
+        machine.say("All is well; nothing was changed because of --dry-run")
+        return
+    files = FileSet()
+    try:
+        apply(request, machine, files)
+    except (GanetiError, OSError) as err:
+        files.take_back()
+        raise err if isinstance(err, GanetiError) else GanetiError(f"The ssh keys could not be written: {err}") from err
+
+
+def check(request: PrepareJoin, paths: Paths) -> None:
+    join_input.check_cluster_name(request.cluster_name, paths)
+    if request.node_daemon_certificate is not None:
+        join_input.certificates_in(request.node_daemon_certificate)
+        join_input.check_same_authority(request.node_daemon_certificate, paths)
+    join_input.check_keys(request)
+
+
+def apply(request: PrepareJoin, machine: Machine, files: FileSet) -> None:
+    paths = machine.paths
+    given = {kind for kind, _, _ in request.ssh_root_key}
+    for triple in request.ssh_root_key:
+        if _install_key(triple, ssh_keys.root_key_path(paths, triple[0]), files, 0o700):
+            machine.say(f"root's {triple[0]} key is set")
+    if request.ssh_key_type is not None and request.ssh_key_type not in given:
+        ssh_keys.ensure_root_key(machine, files, request.ssh_key_type, request.ssh_key_bits or 0)
+    authorized = [key for keys in request.authorized_keys.values() for key in keys]
+    if authorized and ssh_keys.authorize(paths, files, authorized):
+        machine.say("the cluster's keys are authorized for root")
+    changed = [
+        triple[0]
+        for triple in request.ssh_host_key
+        if _install_key(triple, ssh_keys.host_key_path(paths, triple[0]), files, 0o755)
+    ]
+    if changed:
+        machine.say(f"host keys replaced: {', '.join(changed)}")
+        reload_sshd(machine)
+
+
+def _install_key(triple: KeyTriple, path: str, files: FileSet, directory_mode: int) -> bool:
+    """Write both parts of a key unless they are there; True if that changed the key."""
+    _, private, public = triple
+    private, public = private.rstrip("\n") + "\n", public.strip() + "\n"
+    if _read(path) == private and ssh_keys.same_key(_read(f"{path}.pub") or "-", public):
+        return False
+    files.directory(os.path.dirname(path), directory_mode)
+    files.put(path, private, 0o600)
+    files.put(f"{path}.pub", public, 0o644)
+    return True
+
+
+def reload_sshd(machine: Machine) -> None:
+    """Have sshd read its host keys again; connections that are open stay."""
+    if not machine.paths.root and os.path.isdir("/run/systemd/system"):
+        machine.run(["systemctl", "reload-or-restart", "ssh.service"])
+        return
+    pid_file = machine.paths.under("/run/sshd.pid")
+    text = _read(pid_file).strip()
+    if not text.isdigit():
+        machine.say(f"sshd was not told of its new keys: {pid_file} names no process")
+        return
+    try:
+        os.kill(int(text), signal.SIGHUP)
+    except OSError as err:
+        raise CommandError(f"sshd could not be told of its new keys: {err.strerror}") from err
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""

@@ -36,6 +36,8 @@ class NodeCall:
     changes: bool
     """Whether it changes the node: then it is refused from a superseded epoch or attempt, and answered by number."""
     arguments: type[msgspec.Struct]
+    takes_slot: bool = True
+    """Whether it waits while the node carries out as many calls as it may (those that end others do not)."""
 
     def decode(self, data: Any) -> dict[str, Any]:
         """Check the arguments of a request; raises `ParameterError` saying what is wrong."""
@@ -49,7 +51,9 @@ class NodeCall:
 REGISTRY: dict[str, NodeCall] = {}
 
 
-def node_call(*, timeout_s: float = NORMAL_S, changes: bool = True) -> Callable[[HandlerT], HandlerT]:
+def node_call(
+    *, timeout_s: float = NORMAL_S, changes: bool = True, takes_slot: bool = True
+) -> Callable[[HandlerT], HandlerT]:
     """Register *handler* under its own name."""
 
     def register(handler: HandlerT) -> HandlerT:
@@ -64,7 +68,7 @@ def node_call(*, timeout_s: float = NORMAL_S, changes: bool = True) -> Callable[
             else:
                 fields.append((parameter.name, hints[parameter.name], parameter.default))
         arguments = msgspec.defstruct(f"{name}_arguments", fields, kw_only=True, forbid_unknown_fields=True)
-        REGISTRY[name] = NodeCall(name, handler, timeout_s, changes, arguments)
+        REGISTRY[name] = NodeCall(name, handler, timeout_s, changes, arguments, takes_slot)
         return handler
 
     return register

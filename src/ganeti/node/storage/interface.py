@@ -67,6 +67,15 @@ class DiskTemplate(ABC):
     @abstractmethod
     async def deactivate(self, disk: DiskSpec) -> None: ...
 
+    async def settle_migration(self, disk: DiskSpec, owner: str, *, arrived: bool) -> None:
+        """On the target, end the time of two users: this node alone, or no longer this one. Templates that let only
+        one node at a time write take part."""
+        del disk, owner, arrived
+
+    async def steal(self, disk: DiskSpec, owner: str, reason: str) -> None:
+        """Take the right to write from a node that is dead; the caller has made sure that it is."""
+        del disk, owner, reason
+
     @abstractmethod
     async def find(self, disk: DiskSpec) -> DiskStatus | None:
         """What is there now, or None."""

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""ganeti-noded: carries out node calls on this node. Guests, and files of the cluster, outlive it."""
+
+import argparse
+import asyncio
+import ctypes
+import gc
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+import ganeti.node.actions
+from ganeti.base.errors import GanetiError, ParameterError, PrerequisiteError
+from ganeti.base.paths import Paths
+from ganeti.base.registry import import_all
+from ganeti.daemons.noded_options import NAME, check, make_parser
+from ganeti.node.state import NodeState
+from ganeti.runtime.daemonize import Daemon, parse_options, run_daemon
+from ganeti.runtime.environment import Environment
+from ganeti.runtime.http_server import HttpReply, HttpRequest, HttpServer
+from ganeti.runtime.node_access import CandidateCertificates, own_name
+from ganeti.runtime.node_calls import NodeCalls
+from ganeti.runtime.node_world import RealNodeWorld, end_orphans
+from ganeti.runtime.tls import ServerFiles, reload_certificate, server_context
+
+STOP_GRACE_S = 1.0
+_ANSWER_S = 0.2
+_MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
+_log = logging.getLogger(NAME)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse_options(NAME, sys.argv[1:] if arguments is None else arguments, make_parser())
+    try:
+        options.address = check(options)
+    except ParameterError as err:
+        print(f"{NAME}: {err}", file=sys.stderr)
+        return 1
+
+    def before_loop(environment: Environment) -> None:
+        if not options.no_mlock:
+            lock_memory()
+        prepare_event_loop()
+
+    return run_daemon(NAME, options, serve, before_loop)
+
+
+async def serve(daemon: Daemon) -> None:
+    import_all(ganeti.node.actions)
+    node = NodeDaemon(daemon.environment.paths, daemon.options, daemon.stopping)
+    await node.start()
+    daemon.on_hangup = node.reload
+    gc.collect()
+    gc.freeze()
+    daemon.ready()
+    await daemon.stopping.wait()
+    await node.close()
+
+
+class NodeDaemon:
+    """The parts, put together."""
+
+    def __init__(self, paths: Paths, options: argparse.Namespace, stopping: asyncio.Event) -> None:
+        self._stopping = stopping
+        self._candidates = CandidateCertificates(paths)
+        self._files = ServerFiles.of(paths, key=options.ssl_key, certificate=options.ssl_cert)
+        self._tls = None if options.no_ssl else server_context(self._files)
+        orphans = end_orphans(paths)
+        if orphans:
+            _log.warning("%d process groups that a killed daemon had left behind were ended", orphans)
+        self._calls = NodeCalls(paths, max_running=options.max_clients)
+        self._state = NodeState(RealNodeWorld(paths, own_name(paths)), self._calls, self)
+        self._server = HttpServer(self._handle, address=options.address, port=options.port, tls=self._tls)
+
+    async def start(self) -> None:
+        """Listen; raises `TransportError`."""
+        await self._server.start()
+        _log.info("node daemon of %s listens on port %d", self._state.world.node_name, self._server.port)
+
+    async def close(self) -> None:
+        """Calls still running are ended; whoever made them repeats them to the next daemon."""
+        await self._calls.close(STOP_GRACE_S)
+        await self._server.close()
+        _log.info("node daemon stops; instances go on running")
+
+    def reload(self) -> None:
+        """Use a renewed certificate."""
+        if self._tls is not None:
+            try:
+                reload_certificate(self._tls, self._files)
+            except GanetiError as err:
+                _log.error("the certificate in use stays: %s", err)
+
+    def stop_after_answer(self) -> None:
+        asyncio.get_running_loop().call_later(_ANSWER_S, self._stopping.set)
+
+    async def _handle(self, request: HttpRequest) -> HttpReply:
+        name = request.path.strip("/")
+        if self._tls is not None and not self._candidates.accepts(request.certificate):
+            _log.warning("call %s from %s refused: its certificate is not a master candidate's", name, request.peer)
+            return _refusal(403, "Node calls are for master candidates: this certificate is not in their list")
+        if request.method != "POST":
+            return _refusal(405, "Node calls are POST requests")
+        try:
+            return HttpReply(200, await self._calls.serve(self._state, name, request.body))
+        except Exception:
+            _log.exception("call %s could not be answered", name)
+            return _refusal(500, f"Call {name} could not be answered: the node daemon's log says why")
+
+
+def _refusal(status: int, sentence: str) -> HttpReply:
+    return HttpReply(status, msgspec.json.encode([False, PrerequisiteError(sentence).to_wire()]))
+
+
+def prepare_event_loop() -> None:
+    """Wait for programs by their descriptor; before Python 3.12 the default is a thread for each."""
+    if sys.version_info < (3, 12):
+        asyncio.set_child_watcher(asyncio.PidfdChildWatcher())
+
+
+def lock_memory() -> None:
+    """Keep what is used in memory: a node that swaps must still answer. Pages never touched stay out."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mlockall(_MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT) != 0:
+        _log.warning("memory cannot be locked: %s", os.strerror(ctypes.get_errno()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Allocators that are programs (protocols, section 7): found by name, given a file, answering on standard output."""
+
+import os
+import tempfile
+from typing import Any
+
+import msgspec
+
+from ganeti.base.errors import CommandError, ExecutionError
+from ganeti.base.paths import IALLOCATOR_SEARCH_PATH
+from ganeti.node.actions.registry import NORMAL_S, node_call
+from ganeti.node.state import NodeState
+
+
+@node_call(timeout_s=NORMAL_S, changes=False)
+async def iallocator_runner(
+    node: NodeState, *, name: str, idata: dict[str, Any] | str, default_iallocator_params: dict[str, Any] | None = None
+) -> str:
+    """Give what the allocator prints. Raises `ExecutionError` when it is not there or fails, with all it said."""
+    program = _find(node, name)
+    text = idata if isinstance(idata, str) else msgspec.json.encode(idata).decode()
+    options = [_option(key, value) for key, value in (default_iallocator_params or {}).items()]
+    with tempfile.NamedTemporaryFile("w", prefix="ganeti-iallocator-", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        try:
+            done = await node.world.run([program, file.name, *options], timeout_s=NORMAL_S, check=False)
+        except CommandError as err:
+            raise ExecutionError(f"iallocator '{name}' failed: {err}") from err
+    if done.status != 0:
+        raise ExecutionError(
+            f"iallocator '{name}' failed: it ended with status {done.status}, output: {done.output or '(none)'}"
+        )
+    return done.stdout
+
+
+def _find(node: NodeState, name: str) -> str:
+    if "/" not in name and name not in ("", ".", ".."):
+        for directory in IALLOCATOR_SEARCH_PATH:
+            path = f"{node.paths.under(directory)}/{name}"
+            if os.path.isfile(path) and os.access(path, os.X_OK):
+                return path
+    raise ExecutionError(
+        f"iallocator '{name}' not found in the search path: there is no program of that name in "
+        f"{', '.join(IALLOCATOR_SEARCH_PATH)}"
+    )
+
+
+def _option(key: str, value: Any) -> str:
+    return f"--{key}" if value in (None, "") else f"--{key}={value}"

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Node calls about single disks, and the directories of disks that are files."""
+
+import errno
+import os
+
+from ganeti.base.errors import BlockDeviceError
+from ganeti.model.node_requests import AttachedDisk, DiskSpec
+from ganeti.node.actions.registry import FAST_S, SLOW_S, node_call
+from ganeti.node.state import NodeState
+from ganeti.node.storage.allowed_paths import AllowedPaths
+from ganeti.node.storage.interface import DiskStatus
+
+
+@node_call(timeout_s=SLOW_S)
+async def blockdev_create(node: NodeState, *, disk: DiskSpec) -> None:
+    """Make a disk, whole or not at all."""
+    await node.template_of(disk).create(disk)
+    node.world.log(f"disk {_name(disk)} of {disk.size_mib} MiB made")
+
+
+@node_call()
+async def blockdev_remove(node: NodeState, *, disk: DiskSpec) -> None:
+    await node.template_of(disk).remove(disk)
+    node.world.log(f"disk {_name(disk)} removed")
+
+
+@node_call()
+async def blockdev_assemble(
+    node: NodeState, *, disk: DiskSpec, owner: str, for_migration: bool = False
+) -> AttachedDisk:
+    """Make a disk usable here by the instance *owner*."""
+    return await node.template_of(disk).activate(disk, owner, for_migration=for_migration)
+
+
+@node_call()
+async def blockdev_shutdown(node: NodeState, *, disk: DiskSpec) -> None:
+    await node.template_of(disk).deactivate(disk)
+
+
+@node_call(changes=False)
+async def blockdev_find(node: NodeState, *, disk: DiskSpec) -> DiskStatus | None:
+    """What is there; null when nothing is."""
+    return await node.template_of(disk).find(disk)
+
+
+@node_call(timeout_s=SLOW_S)
+async def blockdev_grow(node: NodeState, *, disk: DiskSpec, amount_mib: int) -> None:
+    """Grow a disk to the size in *disk* plus *amount_mib*."""
+    await node.template_of(disk).grow(disk, amount_mib)
+    node.world.log(f"disk {_name(disk)} grown by {amount_mib} MiB to {disk.size_mib + amount_mib} MiB")
+
+
+@node_call(changes=False)
+async def blockdev_getdimensions(node: NodeState, *, disks: list[DiskSpec]) -> list[tuple[int, int | None] | None]:
+    """Size in MiB and spindles of each disk; null for one that is not there."""
+    found = [await node.template_of(disk).find(disk) for disk in disks]
+    return [None if status is None or status.size_mib is None else (status.size_mib, None) for status in found]
+
+
+@node_call()
+async def blockdev_steal(node: NodeState, *, disk: DiskSpec, owner: str, reason: str) -> None:
+    """Take a disk from a dead node; the caller answers for nothing writing there any more."""
+    await node.template_of(disk).steal(disk, owner, reason)
+
+
+@node_call(timeout_s=FAST_S)
+async def file_storage_dir_create(node: NodeState, *, file_storage_dir: str) -> None:
+    """Make a directory of disks below an allowed one."""
+    place = AllowedPaths(node.paths).check(file_storage_dir, directory=True)
+    try:
+        os.makedirs(place, mode=0o750, exist_ok=True)
+    except OSError as err:
+        raise BlockDeviceError(f"Directory {file_storage_dir} cannot be made: {err.strerror}") from err
+
+
+@node_call(timeout_s=FAST_S)
+async def file_storage_dir_remove(node: NodeState, *, file_storage_dir: str) -> None:
+    """Remove an empty directory of disks; one that is gone, or allowed by the administrator by name, is left alone."""
+    allowed = AllowedPaths(node.paths)
+    place = allowed.check(file_storage_dir, directory=True)
+    if allowed.is_listed(file_storage_dir):
+        return
+    try:
+        os.rmdir(place)
+    except FileNotFoundError:
+        return
+    except OSError as err:
+        if err.errno == errno.ENOTEMPTY:
+            raise BlockDeviceError(f"Directory {file_storage_dir} cannot be removed: there are files in it") from err
+        raise BlockDeviceError(f"Directory {file_storage_dir} cannot be removed: {err.strerror}") from err
+
+
+def _name(disk: DiskSpec) -> str:
+    return str(disk.logical_id[-1]) if disk.logical_id else disk.uuid

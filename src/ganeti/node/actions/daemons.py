@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Node calls about the daemons of this node, the watcher's pause, and leaving the cluster."""
+
+import contextlib
+import os
+import shutil
+import sys
+
+from ganeti.base.errors import ParameterError
+from ganeti.node.actions.files import read_text, replace_file
+from ganeti.node.actions.registry import URGENT_S, node_call
+from ganeti.node.state import NodeState
+
+STARTABLE = ("ganeti-confd", "ganeti-mond", "ganeti-metad", "ganeti-kvmd", "ganeti-maintd")
+"""What other nodes' jobs may start or stop here; noded is running, and master daemons are the master's."""
+
+
+def daemon_util(node: NodeState) -> str:
+    """Where `daemon-util` is: beside this interpreter, or where packages put it."""
+    beside = os.path.join(os.path.dirname(sys.executable), "daemon-util")
+    return beside if os.path.exists(beside) else "/usr/lib/ganeti/daemon-util"
+
+
+@node_call(timeout_s=URGENT_S)
+async def node_ensure_daemon(node: NodeState, *, daemon: str, run: bool) -> None:
+    """Start a daemon of this node that is not running, or stop one."""
+    if daemon not in STARTABLE:
+        raise ParameterError(f"Daemon '{daemon}' cannot be started by a call: these can: {', '.join(STARTABLE)}")
+    await node.world.run([daemon_util(node), "start" if run else "stop", daemon], timeout_s=URGENT_S)
+    node.world.log(f"{daemon} {'started' if run else 'stopped'}")
+
+
+@node_call(timeout_s=URGENT_S, changes=False)
+async def get_watcher_pause(node: NodeState) -> float | None:
+    """Until when (seconds since the epoch) the watcher pauses; null when it does not."""
+    text = read_text(node.paths.watcher_pause_file)
+    try:
+        until = float(text) if text else None
+    except ValueError:
+        return None
+    return until if until is not None and until > node.world.now_s() else None
+
+
+@node_call(timeout_s=URGENT_S)
+async def set_watcher_pause(node: NodeState, *, until: float | None) -> None:
+    """Pause the watcher until a time, or with null let it go on."""
+    if until is None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(node.paths.watcher_pause_file)
+        node.world.log("watcher goes on")
+        return
+    replace_file(node.paths.watcher_pause_file, f"{int(until)}\n".encode(), 0o644)
+    node.world.log(f"watcher pauses until {int(until)}")
+
+
+@node_call(timeout_s=URGENT_S)
+async def node_leave_cluster(node: NodeState) -> None:
+    """Forget the cluster: its configuration, queue, keys and certificates go, then this daemon ends."""
+    data_dir = node.paths.data_dir
+    for name in _names(data_dir):
+        path = f"{data_dir}/{name}"
+        if os.path.isdir(path) and not os.path.islink(path):
+            if name in ("queue", "migrated", "rapi"):
+                shutil.rmtree(path, ignore_errors=True)
+        else:
+            os.unlink(path)
+    node.world.log("this node has left the cluster; the node daemon ends")
+    node.daemon.stop_after_answer()
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Files that the master distributes: a list of known ones, and ssconf."""
+
+import fcntl
+import os
+import re
+
+from ganeti.base.errors import ParameterError
+from ganeti.base.paths import Paths
+from ganeti.node.actions.registry import NORMAL_S, node_call
+from ganeti.node.state import NodeState
+
+SSCONF_MODE = 0o444
+SSCONF_LIMIT_BYTES = 128 * 1024
+_SSCONF_KEY = re.compile(r"^[a-z0-9][a-z0-9_-]{0,63}$")
+
+
+def uploadable(paths: Paths) -> dict[str, int]:
+    """The files that may be written by a call, with the widest mode each may have."""
+    return {
+        paths.config_file: 0o640,
+        paths.authority_cert: 0o444,
+        paths.authority_key: 0o400,
+        paths.hmac_key: 0o440,
+        paths.cluster_domain_secret: 0o640,
+        paths.known_hosts: 0o644,
+        f"{paths.data_dir}/rapi.pem": 0o440,
+        f"{paths.data_dir}/spice.pem": 0o440,
+        f"{paths.data_dir}/spice-ca.pem": 0o440,
+        f"{paths.data_dir}/rapi/users": 0o640,
+        f"{paths.sysconf_dir}/vnc-cluster-password": 0o600,
+        paths.under("/etc/hosts"): 0o644,
+    }
+
+
+@node_call(timeout_s=NORMAL_S)
+async def upload_file(node: NodeState, *, path: str, content: str, mode: int) -> None:
+    """Replace one of the known files in one step; raises `ParameterError` for any other path or a wider mode."""
+    place = node.paths.under(path)
+    widest = uploadable(node.paths).get(place)
+    if widest is None:
+        raise ParameterError(f"File {path} is not one that may be distributed")
+    if mode & ~widest:
+        raise ParameterError(f"File {path} cannot get mode {mode:04o}: the widest is {widest:04o}")
+    os.makedirs(os.path.dirname(place), mode=0o750, exist_ok=True)
+    replace_file(place, content.encode(), mode)
+    node.world.log(f"file {path} replaced ({len(content)} characters)")
+
+
+@node_call(timeout_s=NORMAL_S)
+async def write_ssconf_files(node: NodeState, *, values: dict[str, str]) -> None:
+    """Write `ssconf_KEY` files; unchanged ones are left alone. Another cluster's values are refused."""
+    for key, value in values.items():
+        if not _SSCONF_KEY.match(key):
+            raise ParameterError(f"'{key}' is not a name of an ssconf value")
+        if len(value.encode()) > SSCONF_LIMIT_BYTES:
+            raise ParameterError(f"The ssconf value {key} is longer than {SSCONF_LIMIT_BYTES} bytes")
+    with ssconf_lock(node.paths):
+        _check_cluster(node, values)
+        changed = []
+        for key in sorted(values):
+            text = values[key] if values[key].endswith("\n") or not values[key] else values[key] + "\n"
+            path = node.paths.ssconf_file(key)
+            if read_text(path) != text:
+                replace_file(path, text.encode(), SSCONF_MODE)
+                changed.append(key)
+    if changed:
+        node.world.log(f"ssconf values replaced: {', '.join(changed)}")
+
+
+def _check_cluster(node: NodeState, values: dict[str, str]) -> None:
+    mine = (read_text(node.paths.ssconf_file("cluster_name")) or "").strip()
+    theirs = values.get("cluster_name", mine).strip()
+    if mine and theirs != mine:
+        raise ParameterError(
+            f"This node belongs to cluster {mine}, and the values are of cluster {theirs}: remove it there first"
+        )
+
+
+class ssconf_lock:
+    """Keep other writers of ssconf on this node away (``lock/ganeti-ssconf.lock``)."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._path = f"{paths.lock_dir}/ganeti-ssconf.lock"
+
+    def __enter__(self) -> None:
+        os.makedirs(os.path.dirname(self._path), exist_ok=True)
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+
+def read_text(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def replace_file(path: str, content: bytes, mode: int) -> None:
+    """Write a file beside and rename it over *path*: readers see the old one or the new one."""
+    fresh = f"{path}.new"
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(content)
+        os.fchmod(descriptor, mode)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.replace(fresh, path)
+    directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Node calls that run instances: start, stop, look, install."""
+
+from typing import Any
+
+import msgspec
+
+from ganeti.model.node_requests import AttachedDisk, InstanceSpec
+from ganeti.node.actions.migration import forget_migrated
+from ganeti.node.actions.registry import DAY_S, NORMAL_S, SLOW_S, URGENT_S, node_call
+from ganeti.node.hypervisors.interface import Console, RunningInstance
+from ganeti.node.os import runner
+from ganeti.node.state import NodeState
+
+FORCE_AFTER_S = 30.0
+
+
+class FoundInstance(msgspec.Struct, frozen=True, kw_only=True):
+    """A guest found on this node; the fields are those of `RunningInstance`."""
+
+    name: str
+    hypervisor: str
+    memory_mib: int
+    vcpus: int
+    state: str
+    cpu_time_s: float
+
+
+class Removed(msgspec.Struct, frozen=True, kw_only=True):
+    """Nothing is left: a successor that completes a removal may forget the instance."""
+
+    settled: bool = True
+
+
+def _found(hypervisor: str, running: RunningInstance) -> FoundInstance:
+    return FoundInstance(
+        name=running.name,
+        hypervisor=hypervisor,
+        memory_mib=running.memory_mib,
+        vcpus=running.vcpus,
+        state=running.state,
+        cpu_time_s=running.cpu_time_s,
+    )
+
+
+async def attach_disks(node: NodeState, instance: InstanceSpec, *, for_migration: bool = False) -> list[AttachedDisk]:
+    """Make all disks of *instance* usable here; those that are already stay so."""
+    return [
+        await node.template_of(disk).activate(disk, instance.name, for_migration=for_migration)
+        for disk in instance.disks
+    ]
+
+
+async def detach_disks(node: NodeState, instance: InstanceSpec) -> None:
+    for disk in reversed(instance.disks):
+        await node.template_of(disk).deactivate(disk)
+
+
+@node_call(timeout_s=URGENT_S, changes=False)
+async def instance_list(node: NodeState, *, hypervisors: dict[str, dict[str, Any]]) -> list[str]:
+    """Names of all guests of these hypervisors (name to filled parameters)."""
+    return [found.name for found in await find_instances(node, list(hypervisors))]
+
+
+@node_call(timeout_s=URGENT_S, changes=False)
+async def all_instances_info(node: NodeState, *, hypervisors: dict[str, dict[str, Any]]) -> list[FoundInstance]:
+    return await find_instances(node, list(hypervisors))
+
+
+async def find_instances(node: NodeState, hypervisors: list[str]) -> list[FoundInstance]:
+    return [_found(name, running) for name in hypervisors for running in await node.hypervisor(name).list_instances()]
+
+
+@node_call(timeout_s=URGENT_S, changes=False)
+async def instance_info(node: NodeState, *, instance: InstanceSpec) -> FoundInstance | None:
+    """What is known of one guest; null when it is not here."""
+    running = await node.hypervisor_of(instance).info(instance.name)
+    return None if running is None else _found(instance.hypervisor, running)
+
+
+@node_call()
+async def instance_disks_assemble(
+    node: NodeState, *, instance: InstanceSpec, for_migration: bool = False
+) -> list[AttachedDisk]:
+    """Make all disks of an instance usable here, in one call."""
+    return await attach_disks(node, instance, for_migration=for_migration)
+
+
+@node_call()
+async def instance_disks_shutdown(node: NodeState, *, instance: InstanceSpec) -> None:
+    await detach_disks(node, instance)
+
+
+@node_call(timeout_s=SLOW_S)
+async def instance_disks_remove(node: NodeState, *, instance: InstanceSpec) -> Removed:
+    """Close and remove all disks of an instance; those that are gone are no error."""
+    for disk in reversed(instance.disks):
+        await node.template_of(disk).deactivate(disk)
+        await node.template_of(disk).remove(disk)
+    node.world.log(f"all disks of instance {instance.name} removed")
+    return Removed()
+
+
+@node_call()
+async def instance_disks_steal(node: NodeState, *, instance: InstanceSpec, reason: str) -> None:
+    """Take the disks from a dead node; the caller answers for nothing writing there any more."""
+    for disk in instance.disks:
+        await node.template_of(disk).steal(disk, instance.name, reason)
+
+
+@node_call()
+async def instance_start(node: NodeState, *, instance: InstanceSpec, paused: bool = False) -> None:
+    """Start a guest on its disks (which are assembled if they were not)."""
+    disks = await attach_disks(node, instance)
+    forget_migrated(node, instance.name)
+    await node.hypervisor_of(instance).start(instance, disks, paused=paused)
+    node.world.log(f"instance {instance.name} started{' paused' if paused else ''}")
+
+
+@node_call(timeout_s=SLOW_S)
+async def instance_shutdown(node: NodeState, *, instance: InstanceSpec, timeout_s: float) -> None:
+    """Power a guest off, or end it after *timeout_s*; nothing of it but its disks is left."""
+    hypervisor = node.hypervisor_of(instance)
+    found = await hypervisor.info(instance.name)
+    await hypervisor.stop(instance.name, timeout_s=timeout_s)
+    if found is not None:
+        node.world.log(f"instance {instance.name} stopped, it was {found.state}")
+
+
+@node_call(timeout_s=SLOW_S)
+async def instance_reboot(
+    node: NodeState, *, instance: InstanceSpec, hard: bool = False, shutdown_timeout_s: float = FORCE_AFTER_S
+) -> None:
+    """Reboot in place, or with *hard* by stopping and starting."""
+    hypervisor = node.hypervisor_of(instance)
+    if hard:
+        await hypervisor.stop(instance.name, timeout_s=shutdown_timeout_s)
+    await hypervisor.reboot(instance, await attach_disks(node, instance), hard=hard)
+    node.world.log(f"instance {instance.name} rebooted{' by stopping and starting it' if hard else ''}")
+
+
+@node_call()
+async def instance_balloon_memory(node: NodeState, *, instance: InstanceSpec, memory_mib: int) -> None:
+    await node.hypervisor_of(instance).balloon(instance.name, memory_mib)
+    node.world.log(f"instance {instance.name} given {memory_mib} MiB of memory")
+
+
+@node_call(timeout_s=URGENT_S, changes=False)
+async def instance_console_info(node: NodeState, *, instance: InstanceSpec) -> Console:
+    return node.hypervisor_of(instance).console(instance)
+
+
+@node_call(timeout_s=NORMAL_S, changes=False)
+async def hypervisor_validate_params(node: NodeState, *, hypervisor: str, hvparams: dict[str, Any]) -> None:
+    """Check filled parameters against this node; raises `HypervisorError` saying what is missing."""
+    await node.hypervisor(hypervisor).check_parameters(hvparams)
+
+
+@node_call(timeout_s=DAY_S)
+async def instance_os_add(
+    node: NodeState,
+    *,
+    instance: InstanceSpec,
+    reinstall: bool = False,
+    debug: int = 0,
+    timeout_s: float = DAY_S,
+) -> None:
+    """Run the create script of the instance's OS on its disks (which are assembled if they were not)."""
+    disks = await attach_disks(node, instance)
+    await runner.create(node.world, instance, disks, reinstall=reinstall, debug=debug, timeout_s=timeout_s)
+    node.world.log(f"instance {instance.name} {'re' if reinstall else ''}installed with OS {instance.os}")
+
+
+@node_call(timeout_s=SLOW_S)
+async def instance_run_rename(node: NodeState, *, instance: InstanceSpec, old_name: str, debug: int = 0) -> None:
+    """Tell the OS that the instance, which was *old_name*, has the name it has now."""
+    disks = await attach_disks(node, instance)
+    await runner.rename(node.world, instance, disks, old_name=old_name, debug=debug, timeout_s=SLOW_S)
+    node.world.log(f"instance {old_name} renamed to {instance.name} by OS {instance.os}")

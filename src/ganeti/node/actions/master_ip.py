@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The cluster's own address, which is where the master is."""
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+import struct
+
+import msgspec
+
+from ganeti.base.errors import ExecutionError, ParameterError
+from ganeti.base.paths import NODED_PORT
+from ganeti.node.actions.node import owns_address
+from ganeti.node.actions.registry import FAST_S, node_call
+from ganeti.node.state import NodeState
+
+SCRIPT = "scripts/master-ip-setup"
+_PROBE_S = 1.0
+_ANNOUNCEMENTS = 2
+_ETHERTYPE_ARP = 0x0806
+
+
+class MasterAddress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    ip: str
+    netdev: str
+    netmask: int
+    """Length of the prefix."""
+    ip_family: int = 2
+    """2 for IPv4, 10 for IPv6."""
+
+
+@node_call(timeout_s=FAST_S)
+async def node_activate_master_ip(
+    node: NodeState, *, master: MasterAddress, use_external_mip_script: bool = False
+) -> None:
+    """Take the cluster's address; harmless when this node has it. Refused while another machine answers there."""
+    if use_external_mip_script:
+        await _external(node, master, "start")
+    elif owns_address(master.ip):
+        return
+    elif await _answers(master.ip):
+        raise ExecutionError(f"The master IP {master.ip} cannot be taken: another machine answers there")
+    elif not node.paths.root:
+        await asyncio.to_thread(_change, master, "add")
+    node.world.log(f"master IP {master.ip} is on {master.netdev} now")
+
+
+@node_call(timeout_s=FAST_S)
+async def node_deactivate_master_ip(
+    node: NodeState, *, master: MasterAddress, use_external_mip_script: bool = False
+) -> None:
+    """Give the cluster's address up; harmless when this node does not have it."""
+    if use_external_mip_script:
+        await _external(node, master, "stop")
+    elif node.paths.root or not owns_address(master.ip):
+        return
+    else:
+        await asyncio.to_thread(_change, master, "del")
+    node.world.log(f"master IP {master.ip} is off {master.netdev} now")
+
+
+async def _external(node: NodeState, master: MasterAddress, word: str) -> None:
+    env = {
+        "MASTER_IP": master.ip,
+        "MASTER_NETDEV": master.netdev,
+        "MASTER_NETMASK": str(master.netmask),
+        "CLUSTER_IP_VERSION": "4" if master.ip_family == socket.AF_INET else "6",
+    }
+    await node.world.run([f"{node.paths.sysconf_dir}/{SCRIPT}", word], env=env)
+
+
+async def _answers(ip: str) -> bool:
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(_PROBE_S):
+            _, writer = await asyncio.open_connection(ip, NODED_PORT)
+        writer.close()
+        return True
+    return False
+
+
+def _change(master: MasterAddress, action: str) -> None:
+    from pyroute2 import IPRoute
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    address = ipaddress.ip_address(master.ip)
+    if not 0 < master.netmask <= address.max_prefixlen:
+        raise ParameterError(f"Prefix length {master.netmask} is not between 1 and {address.max_prefixlen}")
+    with IPRoute() as route:
+        indexes = route.link_lookup(ifname=master.netdev)
+        if not indexes:
+            raise ExecutionError(f"The master IP {master.ip} needs the interface {master.netdev}, which is not there")
+        try:
+            route.addr(action, index=indexes[0], address=master.ip, prefixlen=master.netmask)
+        except NetlinkError as err:
+            raise ExecutionError(f"The master IP {master.ip} cannot be changed on {master.netdev}: {err}") from err
+    if action == "add" and address.version == 4:
+        _announce(master.netdev, address.packed)
+
+
+def _announce(interface: str, address: bytes) -> None:
+    """Tell the neighbours (gratuitous ARP), who may still think of the former master."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
+        raw.bind((interface, _ETHERTYPE_ARP))
+        mac = raw.getsockname()[4]
+        if len(mac) != 6:
+            return
+        broadcast = b"\xff" * 6
+        head = broadcast + mac + struct.pack("!H", _ETHERTYPE_ARP)
+        body = struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1) + mac + address + broadcast + address
+        for _ in range(_ANNOUNCEMENTS):
+            raw.send(head + body)

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Node calls of a live migration, in the order of `hypervisors/interface.py`.
+
+Who may write the disks moves with the guest: the target is a second user of the image locks from `accept_instance` to
+`instance_finalize_migration_dst`; the source gives its right back when it is told that the guest has arrived.
+
+A source that has let a guest go for good remembers that (``migrated/NAME``) until the guest comes here again: whoever
+clears up after a dead job must not take the guest's absence for its death.
+"""
+
+import contextlib
+import os
+from typing import Any
+
+import msgspec
+
+from ganeti.base.errors import BlockDeviceError, HypervisorError
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.node.actions.registry import NORMAL_S, SLOW_S, URGENT_S, node_call
+from ganeti.node.hypervisors.interface import MigrationStatus, MigrationTarget
+from ganeti.node.state import NodeState
+
+
+class Resolution(msgspec.Struct, frozen=True, kw_only=True):
+    """How a migration nobody looks after any more has ended."""
+
+    settled: bool
+    """True: the guest lives on at the target. False: it is back, or stays, here."""
+    status: str
+
+
+@node_call(changes=False)
+async def instance_migratable(node: NodeState, *, instance: InstanceSpec) -> None:
+    """Raises `HypervisorError` when the guest cannot be migrated away from here."""
+    running = await node.hypervisor_of(instance).info(instance.name)
+    if running is None:
+        raise HypervisorError(f"Instance {instance.name} is not running here: fail it over instead")
+    if running.state not in ("running", "paused"):
+        raise HypervisorError(f"Instance {instance.name} is {running.state}: only a running one can be migrated")
+
+
+@node_call(changes=False)
+async def migration_info(node: NodeState, *, instance: InstanceSpec) -> dict[str, Any]:
+    """What the target must copy from how the guest runs here."""
+    return await node.hypervisor_of(instance).migration_info(instance.name)
+
+
+@node_call()
+async def accept_instance(
+    node: NodeState, *, instance: InstanceSpec, info: dict[str, Any], address: str
+) -> MigrationTarget:
+    """Start the incoming side, listening on *address*; on failure nothing of it is left."""
+    hypervisor = node.hypervisor_of(instance)
+    try:
+        disks = [
+            await node.template_of(disk).activate(disk, instance.name, for_migration=True) for disk in instance.disks
+        ]
+        forget_migrated(node, instance.name)
+        target = await hypervisor.accept(instance, disks, info, address)
+    except BaseException:
+        with contextlib.suppress(HypervisorError):
+            await hypervisor.finalize_target(instance.name, success=False)
+        with contextlib.suppress(BlockDeviceError):
+            await _settle_disks(node, instance, arrived=False)
+        raise
+    node.world.log(f"instance {instance.name} awaited from {instance.primary_node}")
+    return target
+
+
+@node_call()
+async def instance_migrate(node: NodeState, *, instance: InstanceSpec, target: MigrationTarget, live: bool) -> None:
+    """Begin to send a guest; `instance_get_migration_status` tells how it goes."""
+    await node.hypervisor_of(instance).migrate(instance.name, target, live=live)
+    node.world.log(f"instance {instance.name} being migrated to {target.address}")
+
+
+@node_call(timeout_s=URGENT_S, changes=False)
+async def instance_get_migration_status(node: NodeState, *, instance: InstanceSpec) -> MigrationStatus:
+    return await node.hypervisor_of(instance).migration_status(instance.name)
+
+
+@node_call(timeout_s=NORMAL_S)
+async def migration_continue(node: NodeState, *, instance: InstanceSpec) -> None:
+    """Switch over: the guest stops here and goes on at the target."""
+    await node.hypervisor_of(instance).continue_switchover(instance.name)
+
+
+@node_call()
+async def migration_cancel(node: NodeState, *, instance: InstanceSpec) -> MigrationStatus:
+    """Return to running here; ``completed`` when it is too late for that."""
+    status = await node.hypervisor_of(instance).cancel_migration(instance.name)
+    node.world.log(f"migration of instance {instance.name} cancelled, it was {status.status}")
+    return status
+
+
+@node_call()
+async def instance_finalize_migration_dst(node: NodeState, *, instance: InstanceSpec, success: bool) -> None:
+    """On the target: the guest stays for good, or is ended and cleaned up."""
+    await node.hypervisor_of(instance).finalize_target(instance.name, success=success)
+    await _settle_disks(node, instance, arrived=success)
+    node.world.log(f"instance {instance.name} {'arrived' if success else 'did not arrive, its remains are gone'}")
+
+
+@node_call(timeout_s=SLOW_S)
+async def instance_finalize_migration_src(node: NodeState, *, instance: InstanceSpec, success: bool) -> None:
+    """On the source: what is left of the guest goes, or it runs on here."""
+    if success:
+        await _let_go(node, instance)
+    else:
+        await node.hypervisor_of(instance).finalize_source(instance.name, success=False)
+    node.world.log(f"instance {instance.name} {'has left' if success else 'runs on, its migration failed'}")
+
+
+@node_call(timeout_s=SLOW_S)
+async def migration_resolve(node: NodeState, *, instance: InstanceSpec) -> Resolution:
+    """On the source, after a job's death: either the guest is at the target, or it runs here again."""
+    if os.path.exists(_marker(node, instance.name)):
+        await _let_go(node, instance)
+        return Resolution(settled=True, status="completed")
+    hypervisor = node.hypervisor_of(instance)
+    status = await hypervisor.cancel_migration(instance.name)
+    settled = status.status == "completed"
+    if settled:
+        await _let_go(node, instance)
+    else:
+        await hypervisor.finalize_source(instance.name, success=False)
+    where = "had reached the target" if settled else "stays here"
+    node.world.log(f"migration of instance {instance.name} resolved: it was {status.status}, the guest {where}")
+    return Resolution(settled=settled, status=status.status)
+
+
+def forget_migrated(node: NodeState, name: str) -> None:
+    """The guest comes here again."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_marker(node, name))
+
+
+async def _let_go(node: NodeState, instance: InstanceSpec) -> None:
+    marker = _marker(node, instance.name)
+    os.makedirs(os.path.dirname(marker), mode=0o750, exist_ok=True)
+    with open(marker, "w", encoding="utf-8") as file:
+        os.fsync(file.fileno())
+    await node.hypervisor_of(instance).finalize_source(instance.name, success=True)
+    for disk in instance.disks:
+        await node.template_of(disk).deactivate(disk)
+
+
+async def _settle_disks(node: NodeState, instance: InstanceSpec, *, arrived: bool) -> None:
+    for disk in instance.disks:
+        await node.template_of(disk).settle_migration(disk, instance.name, arrived=arrived)
+
+
+def _marker(node: NodeState, name: str) -> str:
+    return f"{node.paths.data_dir}/migrated/{name}"

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What `gnt-cluster verify` asks each node, in one call: only the checks named are made.
+
+Keys are 3.1's (protocols, section 6); an answer has the keys of its request. Empty lists and dicts mean all is well
+wherever problems are listed.
+"""
+
+import asyncio
+import hashlib
+import os
+import stat
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from ganeti.base.errors import BlockDeviceError, GanetiError, HypervisorError
+from ganeti.base.paths import NODED_PORT
+from ganeti.model.objects import CONFIG_VERSION
+from ganeti.node.actions.instances import find_instances
+from ganeti.node.actions.node import StorageUnit, missing_bridges, owns_address
+from ganeti.node.actions.registry import NORMAL_S, node_call
+from ganeti.node.os import definition
+from ganeti.node.state import NodeState
+from ganeti.node.storage.allowed_paths import AllowedPaths
+
+RELEASE = "3.1"
+CONNECT_S = 5.0
+_AT_ONCE = 32
+
+
+class HypervisorCheck(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Parameters to check, and where they come from, for the answer."""
+
+    source: str
+    hypervisor: str
+    hvparams: dict[str, Any]
+
+
+class NodeAddress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: str
+    primary_ip: str
+    secondary_ip: str = ""
+    port: int = NODED_PORT
+
+
+class NodeChecks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """What to check; unset keys are not."""
+
+    bridges: list[str] | None = None
+    """Answer: those that are missing."""
+    client_cert: bool | None = None
+    """Answer: SHA-256 digest of this node's client certificate, or null."""
+    filelist: list[str] | None = None
+    """Answer: path to SHA-256 of its content, null for a missing file."""
+    allowed_file_storage_paths: bool | None = None
+    """Answer: sentences about lines of `file-storage-paths` that must not be there."""
+    storage: list[StorageUnit] | None = None
+    """Answer: sentences by ``template setting``."""
+    disks: list[StorageUnit] | None = None
+    """Answer: by ``template setting``, all disks found there, for finding those that nobody knows."""
+    hypervisor: dict[str, dict[str, Any]] | None = None
+    """Answer: sentences by hypervisor (given: name to filled parameters)."""
+    hvparms: list[HypervisorCheck] | None = None
+    """Answer: [source, hypervisor, sentence] of the sets that are wrong."""
+    instancelist: list[str] | None = None
+    """Hypervisors; answer: names of their guests."""
+    instances: list[str] | None = None
+    """Hypervisors; answer: their guests as `all_instances_info` gives them."""
+    hvinfo: list[str] | None = None
+    """Hypervisors; answer: capacity by hypervisor."""
+    master_ip: NodeAddress | None = None
+    """Answer: whether this node reaches it."""
+    nodelist: list[NodeAddress] | None = None
+    """Answer: sentence by node whose daemon does not answer at its primary address."""
+    node_net_test: list[NodeAddress] | None = None
+    """Answer: sentence by node that one of both addresses does not reach."""
+    oob_paths: list[str] | None = None
+    """Answer: sentences."""
+    oslist: bool | None = None
+    """Answer: that of `os_diagnose`."""
+    time: bool | None = None
+    """Answer: [seconds, microseconds]."""
+    user_scripts: list[str] | None = None
+    """Answer: those missing or not executable."""
+    version: bool | None = None
+    """Answer: [protocol, release]."""
+
+
+@node_call(timeout_s=NORMAL_S, changes=False)
+async def node_verify(node: NodeState, *, checks: NodeChecks) -> dict[str, Any]:
+    """Make the checks; one that fails in itself is answered by ``{"error": sentence}``."""
+    answer: dict[str, Any] = {}
+    for field, key in zip(checks.__struct_fields__, checks.__struct_encode_fields__, strict=True):
+        value = getattr(checks, field)
+        if value is not None:
+            try:
+                answer[key] = await _CHECKS[field](node, value)
+            except (GanetiError, OSError) as err:
+                answer[key] = {"error": str(err)}
+    return answer
+
+
+async def _bridges(node: NodeState, value: list[str]) -> Any:
+    return missing_bridges(value)
+
+
+async def _client_cert(node: NodeState, value: bool) -> Any:
+    import ssl
+
+    try:
+        with open(node.paths.client_cert, encoding="ascii") as file:
+            text = file.read()
+    except FileNotFoundError:
+        return None
+    start, end = text.find("-----BEGIN CERTIFICATE-----"), text.find("-----END CERTIFICATE-----")
+    if start < 0 or end < start:
+        return None
+    der = ssl.PEM_cert_to_DER_cert(text[start:end] + "-----END CERTIFICATE-----\n")
+    return hashlib.sha256(der).hexdigest()
+
+
+async def _filelist(node: NodeState, value: list[str]) -> Any:
+    return {path: await asyncio.to_thread(_checksum, node.paths.under(path)) for path in value}
+
+
+def _checksum(path: str) -> str | None:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+async def _allowed_paths(node: NodeState, value: bool) -> Any:
+    return AllowedPaths(node.paths).problems()
+
+
+async def _storage(node: NodeState, value: list[StorageUnit]) -> Any:
+    found = {}
+    for unit in value:
+        try:
+            found[f"{unit.template} {unit.setting}"] = await node.template(unit.template).verify(unit.setting)
+        except BlockDeviceError as err:
+            found[f"{unit.template} {unit.setting}"] = [str(err)]
+    return found
+
+
+async def _disks(node: NodeState, value: list[StorageUnit]) -> Any:
+    return {
+        f"{unit.template} {unit.setting}": list(await node.template(unit.template).list_owned(unit.setting))
+        for unit in value
+    }
+
+
+async def _hypervisor(node: NodeState, value: dict[str, dict[str, Any]]) -> Any:
+    found = {}
+    for name, hvparams in value.items():
+        try:
+            found[name] = await node.hypervisor(name).verify(hvparams)
+        except HypervisorError as err:
+            found[name] = [str(err)]
+    return found
+
+
+async def _hvparms(node: NodeState, value: list[HypervisorCheck]) -> Any:
+    wrong = []
+    for check in value:
+        try:
+            await node.hypervisor(check.hypervisor).check_parameters(check.hvparams)
+        except GanetiError as err:
+            wrong.append([check.source, check.hypervisor, str(err)])
+    return wrong
+
+
+async def _instancelist(node: NodeState, value: list[str]) -> Any:
+    return [found.name for found in await find_instances(node, value)]
+
+
+async def _instances(node: NodeState, value: list[str]) -> Any:
+    return await find_instances(node, value)
+
+
+async def _hvinfo(node: NodeState, value: list[str]) -> Any:
+    return {name: await node.hypervisor(name).capacity() for name in value}
+
+
+async def _master_ip(node: NodeState, value: NodeAddress) -> Any:
+    return owns_address(value.primary_ip) or await _reach(value.primary_ip, value.port) is None
+
+
+async def _nodelist(node: NodeState, value: list[NodeAddress]) -> Any:
+    return await _unreached(value, lambda address: [address.primary_ip])
+
+
+async def _node_net_test(node: NodeState, value: list[NodeAddress]) -> Any:
+    return await _unreached(
+        value, lambda address: list(dict.fromkeys(filter(None, (address.primary_ip, address.secondary_ip))))
+    )
+
+
+async def _unreached(nodes: list[NodeAddress], addresses: Callable[[NodeAddress], list[str]]) -> dict[str, str]:
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def check(address: NodeAddress) -> str:
+        async with limit:
+            reasons = [await _reach(ip, address.port) for ip in addresses(address)]
+        return "; ".join(reason for reason in reasons if reason is not None)
+
+    found = await asyncio.gather(*(check(address) for address in nodes))
+    return {address.name: reason for address, reason in zip(nodes, found, strict=True) if reason}
+
+
+async def _reach(ip: str, port: int) -> str | None:
+    """Say why the node daemon at *ip* cannot be reached, or None."""
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            _, writer = await asyncio.open_connection(ip, port)
+    except TimeoutError:
+        return f"{ip} port {port} did not answer in {CONNECT_S:g} seconds"
+    except OSError as err:
+        return f"{ip} port {port} cannot be reached: {os.strerror(err.errno) if err.errno else err}"
+    writer.close()
+    return None
+
+
+async def _oob_paths(node: NodeState, value: list[str]) -> Any:
+    return [reason for path in value if (reason := _program_problem(node.paths.under(path))) is not None]
+
+
+async def _user_scripts(node: NodeState, value: list[str]) -> Any:
+    return [path for path in value if _program_problem(node.paths.under(path)) is not None]
+
+
+def _program_problem(path: str) -> str | None:
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as err:
+        return f"{path}: {err.strerror}"
+    if not stat.S_ISREG(mode) or not os.access(path, os.X_OK):
+        return f"{path} is not a program"
+    return None
+
+
+async def _oslist(node: NodeState, value: bool) -> Any:
+    return definition.find_all(node.paths)
+
+
+async def _time(node: NodeState, value: bool) -> Any:
+    now = node.world.now_s()
+    return [int(now), int(now % 1 * 1_000_000)]
+
+
+async def _version(node: NodeState, value: bool) -> Any:
+    return [CONFIG_VERSION, RELEASE]
+
+
+_CHECKS: dict[str, Callable[[NodeState, Any], Awaitable[Any]]] = {
+    "bridges": _bridges,
+    "client_cert": _client_cert,
+    "filelist": _filelist,
+    "allowed_file_storage_paths": _allowed_paths,
+    "storage": _storage,
+    "disks": _disks,
+    "hypervisor": _hypervisor,
+    "hvparms": _hvparms,
+    "instancelist": _instancelist,
+    "instances": _instances,
+    "hvinfo": _hvinfo,
+    "master_ip": _master_ip,
+    "nodelist": _nodelist,
+    "node_net_test": _node_net_test,
+    "oob_paths": _oob_paths,
+    "oslist": _oslist,
+    "time": _time,
+    "user_scripts": _user_scripts,
+    "version": _version,
+}

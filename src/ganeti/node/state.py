@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the node calls of one node share: the machine it runs on, its drivers, and the calls going on."""
+
+from typing import Protocol
+
+import ganeti.node.hypervisors
+import ganeti.node.storage
+from ganeti.base.errors import BlockDeviceError, HypervisorError
+from ganeti.base.paths import Paths
+from ganeti.base.registry import import_all
+from ganeti.model.node_requests import DiskSpec, InstanceSpec
+from ganeti.node.hypervisors.interface import Hypervisor
+from ganeti.node.storage.interface import DiskTemplate
+from ganeti.ports.node_world import NodeWorld
+
+
+class CallsPort(Protocol):
+    """The calls this node is carrying out."""
+
+    async def abort(self, job: int, attempt: int) -> int:
+        """Refuse attempts up to *attempt* of *job* from now on, end what they are doing here, and wait for that.
+
+        Gives how many calls were ended.
+        """
+        ...
+
+
+class DaemonPort(Protocol):
+    """What a call may ask of the daemon that serves it."""
+
+    def stop_after_answer(self) -> None:
+        """End the daemon once the call being carried out has been answered."""
+        ...
+
+
+class NodeState:
+    """One object for the life of the node daemon; drivers are made when first asked for."""
+
+    def __init__(self, world: NodeWorld, calls: CallsPort, daemon: DaemonPort) -> None:
+        self.world = world
+        self.calls = calls
+        self.daemon = daemon
+        self._hypervisors: dict[str, Hypervisor] = {}
+        self._templates: dict[str, DiskTemplate] = {}
+
+    @property
+    def paths(self) -> Paths:
+        return self.world.paths
+
+    def hypervisor(self, name: str) -> Hypervisor:
+        """Give the driver *name*; raises `HypervisorError` listing those there are."""
+        if name not in self._hypervisors:
+            import_all(ganeti.node.hypervisors)
+            driver = Hypervisor.registry.get(name)
+            if driver is None:
+                known = ", ".join(sorted(Hypervisor.registry))
+                raise HypervisorError(f"Unknown hypervisor '{name}': this node knows {known}")
+            self._hypervisors[name] = driver(self.world)
+        return self._hypervisors[name]
+
+    def hypervisor_of(self, instance: InstanceSpec) -> Hypervisor:
+        return self.hypervisor(instance.hypervisor)
+
+    def template(self, name: str) -> DiskTemplate:
+        """Give the driver of a disk template; raises `BlockDeviceError` listing those there are."""
+        if name not in self._templates:
+            import_all(ganeti.node.storage)
+            driver = DiskTemplate.registry.get(name)
+            if driver is None:
+                known = ", ".join(sorted(DiskTemplate.registry))
+                raise BlockDeviceError(f"Unknown disk template '{name}': this node knows {known}")
+            self._templates[name] = driver(self.world)
+        return self._templates[name]
+
+    def template_of(self, disk: DiskSpec) -> DiskTemplate:
+        return self.template(disk.template)
+
+    def templates(self) -> list[DiskTemplate]:
+        import_all(ganeti.node.storage)
+        return [self.template(name) for name in sorted(DiskTemplate.registry)]

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Disks that are files, raw or qcow2: shared by the templates `file` and `sharedfile`.
+
+The logical id is ``[driver, path]``; the path is ``DIRECTORY/INSTANCE/UUID.file.diskN``. What must hold: a name ending
+in ``.diskN`` is a whole disk, because it is made as ``….new`` and renamed; the directory of an instance is there
+exactly as long as one of its disks is.
+"""
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Sequence
+from typing import ParamSpec
+
+from ganeti.base.errors import BlockDeviceError, CommandError
+from ganeti.model.node_requests import AttachedDisk, DiskSpec
+from ganeti.model.parameters import Parameter
+from ganeti.node.boot import boot_identity
+from ganeti.node.storage import image_io
+from ganeti.node.storage.allowed_paths import AllowedPaths
+from ganeti.node.storage.image_io import MIB, QCOW2, RAW, in_thread
+from ganeti.node.storage.image_lock import ImageLock
+from ganeti.node.storage.interface import DiskStatus, DiskTemplate, StorageSpace
+from ganeti.ports.node_world import NodeWorld
+
+P = ParamSpec("P")
+
+SPARSE_RESERVE_MIB = 16
+"""A sparse disk takes no space when it is made, but on a full file system its first write would fail."""
+
+FORMATS = (RAW, QCOW2)
+DRIVERS = ("loop", "blktap", "blktap2")
+"""Drivers that 3.1 knows; all mean the same here: the hypervisor opens the file."""
+
+PARAMETERS = (
+    Parameter("format", "string", RAW, "format of the image files", choices=FORMATS),
+    Parameter(
+        "allocation",
+        "string",
+        "sparse",
+        "whether a disk takes its space when it is made or as it is written",
+        choices=("sparse", "full"),
+    ),
+)
+_TOOL_TIMEOUT_S = 3600.0
+
+
+class ImageFileTemplate(DiskTemplate):
+    """A template whose disks are image files; `traits` says the rest."""
+
+    def __init__(self, world: NodeWorld) -> None:
+        super().__init__(world)
+        self.allowed = AllowedPaths(world.paths)
+
+    async def create(self, disk: DiskSpec) -> None:
+        path = self._place(disk)
+        image_format = self._format(disk)
+        if await in_thread(self._exists, path, disk):
+            return
+        await in_thread(self._prepare, path, disk)
+        fresh = f"{path}.new"
+        try:
+            if image_format == RAW:
+                await in_thread(image_io.write_raw, fresh, disk.size_mib * MIB, full=_is_full(disk))
+            else:
+                await self._write_qcow2(fresh, disk)
+            await in_thread(image_io.publish, fresh, path)
+        except BaseException as err:
+            await in_thread(self._withdraw, path)
+            if isinstance(err, OSError):
+                raise image_io.failed("made", path, err) from err
+            raise
+
+    async def remove(self, disk: DiskSpec) -> None:
+        path = self._place(disk)
+        if (foreign := self._foreign(path)) is not None:
+            raise BlockDeviceError(
+                f"Disk {path} cannot be removed: node {foreign} holds its image lock; stop the instance there, or take "
+                "the lock from a dead node by failing the instance over"
+            )
+        try:
+            await in_thread(self._remove, path, disk)
+        except OSError as err:
+            raise image_io.failed("removed", path, err) from err
+
+    async def activate(self, disk: DiskSpec, owner: str, *, for_migration: bool = False) -> AttachedDisk:
+        path = self._place(disk)
+        if await self._size(path, disk) is None:
+            raise BlockDeviceError(f"Disk {path} is missing: {image_io.why_missing(path)}")
+        if self.traits.shared:
+            lock = self._lock(path)
+            await self._on_lock(lock.take_incoming if for_migration else lock.take, owner)
+        return AttachedDisk(spec=disk, path=path, image_format=self._format(disk))
+
+    async def deactivate(self, disk: DiskSpec) -> None:
+        if self.traits.shared:
+            path = self._place(disk)
+            await self._on_lock(self._lock(path).release)
+
+    async def settle_migration(self, disk: DiskSpec, owner: str, *, arrived: bool) -> None:
+        if self.traits.shared:
+            path = self._place(disk)
+            lock = self._lock(path)
+            await self._on_lock(lambda: lock.settle(owner, arrived=arrived))
+
+    async def steal(self, disk: DiskSpec, owner: str, reason: str) -> None:
+        if self.traits.shared:
+            path = self._place(disk)
+            await self._on_lock(self._lock(path).steal, owner, reason)
+
+    async def find(self, disk: DiskSpec) -> DiskStatus | None:
+        path = self._place(disk)
+        size = await self._size(path, disk)
+        return None if size is None else DiskStatus(dev_path=path, size_mib=size // MIB)
+
+    async def grow(self, disk: DiskSpec, amount_mib: int) -> None:
+        """Grow to the size in *disk* plus *amount_mib*: a repeated call finds that done."""
+        if amount_mib < 0:
+            raise BlockDeviceError(f"Disk {disk.logical_id} cannot grow by {amount_mib} MiB: give a positive size")
+        path = self._place(disk)
+        wanted_mib = disk.size_mib + amount_mib
+        size = await self._size(path, disk)
+        if size is None:
+            raise BlockDeviceError(f"Disk {path} is missing: {image_io.why_missing(path)}")
+        if size >= wanted_mib * MIB:
+            return
+        try:
+            await in_thread(self._check_space, path, wanted_mib, wanted_mib - size // MIB, disk)
+            if self._format(disk) == QCOW2:
+                await self._qemu_img(["resize", "-q", "-f", QCOW2, path, f"{wanted_mib}M"], f"Disk {path} cannot grow")
+            else:
+                await in_thread(image_io.extend, path, wanted_mib * MIB, full=_is_full(disk))
+        except OSError as err:
+            raise image_io.failed("grown", path, err) from err
+
+    async def space(self, setting: str) -> StorageSpace:
+        try:
+            size, free = await in_thread(image_io.space_mib, self.world.paths.under(setting))
+        except OSError:
+            return StorageSpace(type=self.traits.storage_type, name=setting, storage_size=None, storage_free=None)
+        return StorageSpace(type=self.traits.storage_type, name=setting, storage_size=size, storage_free=free)
+
+    async def verify(self, setting: str) -> list[str]:
+        try:
+            directory = self.allowed.check(setting, directory=True)
+        except BlockDeviceError as err:
+            return [str(err)]
+        return await in_thread(image_io.directory_problems, directory, self.world.node_name, links=self.traits.shared)
+
+    async def list_owned(self, setting: str) -> Sequence[str]:
+        return await in_thread(self._list_owned, setting)
+
+    async def _size(self, path: str, disk: DiskSpec) -> int | None:
+        try:
+            return await in_thread(image_io.inspect, path, self._format(disk))
+        except OSError as err:
+            raise image_io.failed("opened", path, err) from err
+
+    def _place(self, disk: DiskSpec) -> str:
+        if len(disk.logical_id) != 2 or disk.logical_id[0] not in DRIVERS or not isinstance(disk.logical_id[1], str):
+            raise BlockDeviceError(f"Logical id {disk.logical_id} names no file: it must be [driver, path]")
+        return self.allowed.check(disk.logical_id[1])
+
+    def _format(self, disk: DiskSpec) -> str:
+        image_format = disk.params.get("format", RAW)
+        if image_format not in FORMATS:
+            raise BlockDeviceError(f"Disk format '{image_format}' is not known: it must be raw or qcow2")
+        return str(image_format)
+
+    def _lock(self, path: str) -> ImageLock:
+        return ImageLock(path, node=self.world.node_name, boot=boot_identity(), log=self.world.log)
+
+    async def _on_lock(self, act: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            await in_thread(act, *args, **kwargs)
+        except FileNotFoundError:
+            # The directory is gone, and with it image and lock.
+            return
+        except OSError as err:
+            raise BlockDeviceError(f"The image lock in {err.filename} cannot be changed: {err.strerror}") from err
+
+    def _foreign(self, path: str) -> str | None:
+        if not self.traits.shared:
+            return None
+        holder = self._lock(path).foreign()
+        return None if holder is None else holder.node
+
+    def _exists(self, path: str, disk: DiskSpec) -> bool:
+        size = image_io.inspect(path, self._format(disk))
+        if size is not None and size != disk.size_mib * MIB:
+            raise BlockDeviceError(
+                f"Disk {path} of {disk.size_mib} MiB cannot be made: there is one of {size // MIB} MiB already; "
+                "remove it first"
+            )
+        return size is not None
+
+    def _prepare(self, path: str, disk: DiskSpec) -> None:
+        directory = os.path.dirname(path)
+        try:
+            os.makedirs(directory, mode=0o750, exist_ok=True)
+        except OSError as err:
+            raise image_io.failed("made", path, err) from err
+        try:
+            self._check_space(path, disk.size_mib, disk.size_mib, disk)
+        except BlockDeviceError:
+            self._remove_directory(path)
+            raise
+
+    def _check_space(self, path: str, size_mib: int, more_mib: int, disk: DiskSpec) -> None:
+        _, free = image_io.space_mib(os.path.dirname(path))
+        needed = more_mib if _is_full(disk) else min(more_mib, SPARSE_RESERVE_MIB)
+        if free < needed:
+            raise BlockDeviceError(
+                f"Disk {path} of {size_mib} MiB cannot be made: {needed} MiB are needed and {free} MiB are free there"
+            )
+
+    async def _write_qcow2(self, fresh: str, disk: DiskSpec) -> None:
+        await in_thread(image_io.unlink, fresh)
+        preallocation = "falloc" if _is_full(disk) else "off"
+        options = ["-o", f"preallocation={preallocation},lazy_refcounts=off"]
+        await self._qemu_img(
+            ["create", "-q", "-f", QCOW2, *options, fresh, f"{disk.size_mib}M"],
+            f"Disk {fresh.removesuffix('.new')} of {disk.size_mib} MiB cannot be made",
+        )
+        await in_thread(os.chmod, fresh, 0o640)
+
+    async def _qemu_img(self, arguments: list[str], sentence: str) -> str:
+        try:
+            done = await self.world.run(["qemu-img", *arguments], timeout_s=_TOOL_TIMEOUT_S)
+        except CommandError as err:
+            raise BlockDeviceError(f"{sentence}: {err}") from err
+        return done.stdout
+
+    def _remove(self, path: str, disk: DiskSpec) -> None:
+        for name in (path, f"{path}.new"):
+            image_io.unlink(name)
+        if self.traits.shared:
+            self._lock(path).discard()
+        self._remove_directory(path)
+
+    def _withdraw(self, path: str) -> None:
+        with contextlib.suppress(OSError):
+            image_io.unlink(f"{path}.new")
+            self._remove_directory(path)
+
+    def _remove_directory(self, path: str) -> None:
+        directory = os.path.dirname(path)
+        if self.allowed.is_listed(directory):
+            return
+        try:
+            os.rmdir(directory)
+        except OSError as err:
+            if err.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+                raise
+
+    def _list_owned(self, setting: str) -> list[str]:
+        top = self.world.paths.under(setting)
+        found: list[str] = []
+        for directory in image_io.names(top):
+            for name in image_io.names(os.path.join(top, directory)):
+                if ".lock" not in name:
+                    found.append(f"{setting}/{directory}/{name}")
+        return sorted(found)
+
+
+def _is_full(disk: DiskSpec) -> bool:
+    return bool(disk.params.get("allocation") == "full")

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Image files at the level of the file system: making, looking at, growing, and the sentences for what fails."""
+
+import asyncio
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from ganeti.base.errors import BlockDeviceError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+MIB = 1024 * 1024
+RAW = "raw"
+QCOW2 = "qcow2"
+QCOW2_MAGIC = b"QFI\xfb"
+
+
+async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run what blocks on a disk beside the event loop; a cancelled caller still waits for its end.
+
+    Without that, a superseded call would go on writing after it was said to have ended.
+    """
+    work = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait([work])
+        raise
+
+
+def inspect(path: str, image_format: str) -> int | None:
+    """Give the virtual size in bytes of an image, None when there is none.
+
+    The format is what the configuration says: what a raw image holds is the guest's to write, a header too.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        status = os.fstat(descriptor)
+        head = os.pread(descriptor, 32, 0) if stat.S_ISREG(status.st_mode) else b""
+    finally:
+        os.close(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise BlockDeviceError(f"Disk {path} is no file: something else has taken its name")
+    if image_format == RAW:
+        return status.st_size
+    if not head.startswith(QCOW2_MAGIC) or len(head) < 32:
+        raise BlockDeviceError(f"Disk {path} should be of format {image_format}, but the file is not")
+    return int.from_bytes(head[24:32], "big")
+
+
+def publish(fresh: str, path: str) -> None:
+    """Give a whole image its name, durably, its new directory too."""
+    descriptor = os.open(fresh, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.rename(fresh, path)
+    sync(os.path.dirname(path))
+    sync(os.path.dirname(os.path.dirname(path)))
+
+
+def extend(path: str, size: int, *, full: bool) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        if full:
+            os.posix_fallocate(descriptor, 0, size)
+        os.ftruncate(descriptor, size)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync(directory: str) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def unlink(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def space_mib(directory: str) -> tuple[int, int]:
+    """Size and free space of the file system."""
+    found = os.statvfs(directory)
+    return found.f_blocks * found.f_frsize // MIB, found.f_bavail * found.f_frsize // MIB
+
+
+def _nearest(directory: str) -> str:
+    while not os.path.isdir(directory):
+        directory = os.path.dirname(directory)
+    return directory
+
+
+def names(directory: str) -> list[str]:
+    """What is in *directory*, without hidden names; empty when it is not there."""
+    try:
+        with os.scandir(directory) as entries:
+            return [entry.name for entry in entries if not entry.name.startswith(".")]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def write_raw(fresh: str, size: int, *, full: bool) -> None:
+    """Make a raw image of *size* bytes, sparse or *full*y allocated."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(fresh, flags, 0o640)
+    try:
+        if full and size:
+            os.posix_fallocate(descriptor, 0, size)
+        os.ftruncate(descriptor, size)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def why_missing(path: str) -> str:
+    """A guess at why the image *path* is not there."""
+    directory = os.path.dirname(os.path.dirname(path))
+    if not os.path.isdir(directory):
+        return f"{directory} is not there (is it mounted?)"
+    return "it was removed, or never made on this node"
+
+
+def failed(verb: str, path: str, err: OSError) -> BlockDeviceError:
+    """Put a system error into a sentence; a full file system is told with what is free."""
+    sentence = f"Disk {path} cannot be {verb}: {err.strerror or err}"
+    if err.errno in (errno.ENOSPC, errno.EDQUOT):
+        with contextlib.suppress(OSError):
+            sentence += f"; {space_mib(_nearest(os.path.dirname(path)))[1]} MiB are free there"
+    return BlockDeviceError(sentence)
+
+
+def directory_problems(directory: str, node: str, *, links: bool) -> list[str]:
+    """Sentences saying why disks cannot be made in *directory*; with *links*, hard links are tried too."""
+    if not os.path.isdir(directory):
+        return [f"{directory} is not a directory: make it, or mount it"]
+    probe = os.path.join(directory, f".probe-{node}")
+    try:
+        with open(probe, "wb") as file:
+            file.write(b"probe")
+            os.fsync(file.fileno())
+        if links:
+            unlink(f"{probe}.link")
+            os.link(probe, f"{probe}.link")
+    except OSError as err:
+        return [f"{directory} cannot be used for disks: {err.strerror}"]
+    finally:
+        for name in (probe, f"{probe}.link"):
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+    return []

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Who this node is, and whose calls it takes: both told by ssconf."""
+
+import logging
+import os
+import socket
+
+from ganeti.base.paths import Paths
+from ganeti.runtime.tls import certificate_digest, same_digest
+
+_log = logging.getLogger(__name__)
+
+
+class CandidateCertificates:
+    """The digests in `ssconf_master_candidates_certs`, read again when the file changes.
+
+    A node that is being joined has no such file: then any certificate of the cluster's authority will do, which TLS
+    has checked before.
+    """
+
+    def __init__(self, paths: Paths) -> None:
+        self._path = paths.ssconf_file("master_candidates_certs")
+        self._seen: tuple[int, int, int] | None = None
+        self._digests: list[str] = []
+
+    def accepts(self, certificate: bytes | None) -> bool:
+        if certificate is None:
+            return False
+        self._refresh()
+        if not self._digests:
+            return True
+        mine = certificate_digest(certificate)
+        return any(same_digest(mine, digest) for digest in self._digests)
+
+    def _refresh(self) -> None:
+        try:
+            status = os.stat(self._path)
+        except FileNotFoundError:
+            self._seen, self._digests = None, []
+            return
+        stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if stamp == self._seen:
+            return
+        with open(self._path, encoding="ascii", errors="replace") as file:
+            lines = [line.strip() for line in file]
+        self._digests = [line.partition("=")[2] for line in lines if "=" in line]
+        self._seen = stamp
+
+
+def own_name(paths: Paths) -> str:
+    """The name under which the cluster knows this machine.
+
+    `GANETI_HOSTNAME` wins (virtual clusters); the short name of the machine is completed from the cluster's list of
+    nodes, else by the resolver.
+    """
+    given = os.environ.get("GANETI_HOSTNAME")
+    if given:
+        return given
+    name = socket.gethostname()
+    try:
+        with open(paths.ssconf_file("node_list"), encoding="utf-8") as file:
+            nodes = [line.strip() for line in file]
+    except FileNotFoundError:
+        nodes = []
+    if name in nodes:
+        return name
+    longer = [node for node in nodes if node.startswith(f"{name}.")]
+    if len(longer) == 1:
+        return longer[0]
+    if "." in name:
+        return name
+    try:
+        canonical = socket.getaddrinfo(name, None, flags=socket.AI_CANONNAME)[0][3]
+    except OSError:
+        return name
+    return canonical if canonical.startswith(f"{name}.") else name

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Carrying out node calls: strict at the door, once for each number, ended when superseded (D5).
+
+`noded-epoch.json` holds what must survive a power loss. Answers are kept in ``run/ganeti/node-answers.jsonl``: what
+they speak of (guests, opened disks) ends with the machine, so they need no sync, and a file of an earlier power-on
+counts for nothing. A call that was running when the daemon was killed has a line without an answer; it may run again.
+"""
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import logging
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ganeti.base.errors import GanetiError, NodeCallError, NodeTimeoutError, ParameterError
+from ganeti.base.paths import Paths
+from ganeti.node.actions.registry import REGISTRY, NodeCall
+from ganeti.node.boot import boot_identity
+from ganeti.node.ledger import KEPT_ANSWERS, Answer, CallLedger, Fences, Number
+from ganeti.node.state import NodeState
+
+DEFAULT_MAX_RUNNING = 100
+_log = logging.getLogger(__name__)
+
+
+class Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of a request."""
+
+    epoch: int
+    job: int
+    attempt: int
+    step: int
+    arguments: dict[str, Any]
+    timeout_s: float | None = None
+    """How long the caller waits, where that is longer than the call's declared time."""
+
+
+class _Line(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of the answers file: a call began, or was answered."""
+
+    number: Number
+    call: str
+    digest: str = ""
+    body: str | None = None
+
+
+@dataclass
+class _Running:
+    number: Number
+    call: str
+    digest: str
+    task: "asyncio.Task[bytes]"
+
+
+class NodeCalls:
+    """All calls of one node daemon."""
+
+    def __init__(self, paths: Paths, *, max_running: int = DEFAULT_MAX_RUNNING) -> None:
+        self._paths = paths
+        self._ledger = CallLedger(_read_fences(paths))
+        self._running: list[_Running] = []
+        self._slots = asyncio.Semaphore(max_running)
+        self._answers_path = f"{paths.run_dir}/node-answers.jsonl"
+        self._lines = 0
+        self._restore_answers()
+        self._answers_file = self._rewrite_answers()
+
+    async def serve(self, state: NodeState, name: str, body: bytes) -> bytes:
+        """Give the answer's body for a request's; never raises for what the request asks."""
+        try:
+            call = REGISTRY.get(name)
+            if call is None:
+                raise ParameterError(f"Node call '{name}' is not known here")
+            try:
+                envelope = msgspec.json.decode(body, type=Envelope)
+            except msgspec.MsgspecError as err:
+                raise ParameterError(f"Node call {name}: the request cannot be read: {err}") from err
+            arguments = call.decode(envelope.arguments)
+            return await self._serve(state, call, envelope, arguments)
+        except GanetiError as err:
+            return _failure(err)
+
+    async def abort(self, job: int, attempt: int) -> int:
+        """See `CallsPort.abort`."""
+        if self._ledger.supersede(job, attempt):
+            _write_fences(self._paths, self._ledger.fences)
+        current = asyncio.current_task()
+        ended = [
+            running
+            for running in self._running
+            if running.number[0] == job and running.number[1] <= attempt and running.task is not current
+        ]
+        for running in ended:
+            _log.info("call %s of job %d attempt %d ended: superseded", running.call, job, running.number[1])
+            running.task.cancel()
+        if ended:
+            await asyncio.wait([running.task for running in ended])
+        return len(ended)
+
+    async def close(self, grace_s: float) -> None:
+        """Let calls end for *grace_s*, then end them; they count as interrupted and may be repeated."""
+        tasks = [running.task for running in self._running]
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace_s)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        os.close(self._answers_file)
+
+    async def _serve(self, state: NodeState, call: NodeCall, envelope: Envelope, arguments: dict[str, Any]) -> bytes:
+        number = (envelope.job, envelope.attempt, envelope.step)
+        digest = ""
+        if call.changes:
+            if self._ledger.admit(envelope.epoch, number):
+                _write_fences(self._paths, self._ledger.fences)
+            if envelope.job:
+                digest = hashlib.sha256(msgspec.json.encode(envelope.arguments, order="sorted")).hexdigest()
+                if (known := self._ledger.answered(number, call.name, digest)) is not None:
+                    return known
+                if (same := self._find_running(number, call.name, digest)) is not None:
+                    return await self._outcome(same)
+        work = self._carry_out(state, call, envelope, arguments, number, digest)
+        running = _Running(number, call.name, digest, asyncio.create_task(work, name=call.name))
+        self._running.append(running)
+        running.task.add_done_callback(lambda _: self._running.remove(running))
+        return await self._outcome(running)
+
+    async def _outcome(self, running: _Running) -> bytes:
+        """Wait for a call without ending it when its caller goes away."""
+        await asyncio.wait([running.task])
+        if running.task.cancelled():
+            raise NodeCallError(
+                f"Call {running.call} was ended: its attempt was superseded, or the node daemon stopped"
+            )
+        return running.task.result()
+
+    def _find_running(self, number: Number, call: str, digest: str) -> _Running | None:
+        for running in self._running:
+            if running.number == number and running.digest:
+                if (running.call, running.digest) != (call, digest):
+                    raise ParameterError(
+                        f"Step {number[2]} of job {number[0]} is the call {running.call}, still running"
+                    )
+                return running
+        return None
+
+    async def _carry_out(
+        self,
+        state: NodeState,
+        call: NodeCall,
+        envelope: Envelope,
+        arguments: dict[str, Any],
+        number: Number,
+        digest: str,
+    ) -> bytes:
+        """Run the handler. The task has no caller: every outcome but being ended is an answer."""
+        async with contextlib.AsyncExitStack() as stack:
+            if call.changes and call.takes_slot:
+                await stack.enter_async_context(self._slots)
+            if digest:
+                self._append(_Line(number, call.name))
+            body = await _answer(state, call, arguments, max(call.timeout_s, envelope.timeout_s or 0.0))
+            if digest:
+                self._ledger.keep(number, Answer(call.name, digest, body))
+                self._append(_Line(number, call.name, digest, base64.b64encode(body).decode()))
+            return body
+
+    def _append(self, line: _Line) -> None:
+        os.write(self._answers_file, msgspec.json.encode(line) + b"\n")
+        self._lines += 1
+        if self._lines > 8 * KEPT_ANSWERS:
+            os.close(self._answers_file)
+            self._answers_file = self._rewrite_answers()
+
+    def _restore_answers(self) -> None:
+        try:
+            with open(self._answers_path, "rb") as file:
+                boot, *lines = file.read().split(b"\n")
+        except (FileNotFoundError, ValueError):
+            return
+        if boot.decode("ascii", "replace") != boot_identity():
+            return
+        interrupted: dict[Number, str] = {}
+        for raw in lines:
+            try:
+                line = msgspec.json.decode(raw, type=_Line)
+            except msgspec.MsgspecError:
+                continue  # the daemon was killed while it wrote this line
+            if line.body is None:
+                interrupted[line.number] = line.call
+            else:
+                interrupted.pop(line.number, None)
+                self._ledger.keep(line.number, Answer(line.call, line.digest, base64.b64decode(line.body)))
+        for number, name in interrupted.items():
+            _log.warning("call %s of job %d step %d was interrupted when the daemon ended", name, number[0], number[2])
+
+    def _rewrite_answers(self) -> int:
+        fresh = f"{self._answers_path}.new"
+        os.makedirs(os.path.dirname(fresh), mode=0o775, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+        descriptor = os.open(fresh, flags, 0o600)
+        lines = [boot_identity().encode()]
+        for running in self._running:
+            if running.digest:
+                lines.append(msgspec.json.encode(_Line(running.number, running.call)))
+        for number, answer in self._ledger.answers.items():
+            text = base64.b64encode(answer.body).decode()
+            lines.append(msgspec.json.encode(_Line(number, answer.call, answer.digest, text)))
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(b"\n".join(lines) + b"\n")
+        os.replace(fresh, self._answers_path)
+        self._lines = len(lines)
+        return descriptor
+
+
+async def _answer(state: NodeState, call: NodeCall, arguments: dict[str, Any], limit_s: float) -> bytes:
+    try:
+        async with asyncio.timeout(limit_s):
+            value = await call.handler(state, **arguments)
+        return msgspec.json.encode([True, value])
+    except TimeoutError:
+        return _failure(NodeTimeoutError(f"Call {call.name} did not end within {limit_s:g} seconds and was stopped"))
+    except GanetiError as err:
+        return _failure(err)
+    except Exception as err:
+        _log.exception("call %s failed in a way nobody thought of", call.name)
+        return _failure(GanetiError(f"Call {call.name} failed: {type(err).__name__}: {err}"))
+
+
+def _failure(err: GanetiError) -> bytes:
+    return msgspec.json.encode([False, err.to_wire()])
+
+
+class _FencesFile(msgspec.Struct, frozen=True):
+    epoch: int
+    attempts: dict[int, int] = {}
+
+
+def _read_fences(paths: Paths) -> Fences | None:
+    """Raises `NodeCallError` for a file that cannot be read: without it, a former master could not be told."""
+    try:
+        with open(paths.epoch_file, "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return None
+    try:
+        found = msgspec.json.decode(data, type=_FencesFile)
+    except msgspec.MsgspecError as err:
+        raise NodeCallError(
+            f"{paths.epoch_file} cannot be read ({err}): remove it if this node has one master"
+        ) from err
+    return Fences(found.epoch, found.attempts)
+
+
+def _write_fences(paths: Paths, fences: Fences) -> None:
+    fresh = f"{paths.epoch_file}.new"
+    os.makedirs(os.path.dirname(fresh), mode=0o755, exist_ok=True)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
+    try:
+        os.write(descriptor, msgspec.json.encode(_FencesFile(fences.epoch, fences.attempts)))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.replace(fresh, paths.epoch_file)
+    directory = os.open(os.path.dirname(fresh), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

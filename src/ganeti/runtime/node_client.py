@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Calling node daemons from jobs and from the daemons of the master (`NodesPort`).
+
+A job's call has a number, so it may be sent again: when a node daemon restarts under a call, the next one gets the same
+call and either carries it out or repeats the answer. A call that takes long is watched: if the node does not even
+answer `version` any more, it hangs or has lost its power, and the call ends without waiting out its time.
+"""
+
+import asyncio
+import errno
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import aiohttp
+import msgspec
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+import ganeti.node.actions
+from ganeti.base.errors import (
+    GanetiError,
+    NodeCallError,
+    NodeTimeoutError,
+    NodeUnreachableError,
+    from_wire,
+)
+from ganeti.base.paths import NODED_PORT, Paths
+from ganeti.base.registry import import_all
+from ganeti.model.objects import Node
+from ganeti.model.view import ConfigView
+from ganeti.node.actions.registry import NORMAL_S, REGISTRY
+from ganeti.ports.nodes import NodeAnswer
+from ganeti.runtime.tls import client_context
+
+CONNECT_S = 5.0
+RESTART_PATIENCE_S = 8.0
+"""How long a refused or broken connection is taken for a restart of the node daemon."""
+REPEAT_EVERY_S = 0.3
+WATCH_AFTER_S = 10.0
+PROBE_S = 10.0
+PROBE_EVERY_S = 5.0
+PROBES = 3
+_KEPT_ALIVE_S = 60.0
+_CONNECTIONS = 200
+_ANSWER_SLACK_S = 5.0
+"""The node ends a call in time itself, and then says so."""
+
+import_all(ganeti.node.actions)
+
+
+class NodeClient:
+    """Calls of one job attempt, or of a daemon (job 0, whose calls are only read, or fit for repeating)."""
+
+    def __init__(
+        self,
+        paths: Paths,
+        view: Callable[[], ConfigView],
+        job: int = 0,
+        attempt: int = 0,
+        next_step: Callable[[], int] = lambda: 0,
+        *,
+        port: int = NODED_PORT,
+        use_tls: bool = True,
+    ) -> None:
+        self._paths = paths
+        self._view = view
+        self._job = job
+        self._attempt = attempt
+        self._next_step = next_step
+        self._port = port
+        self._use_tls = use_tls
+        self._session: aiohttp.ClientSession | None = None
+
+    async def call(self, node_uuid: str, call: str, /, *, deadline_s: float | None = None, **arguments: Any) -> Any:
+        """See `NodesPort.call`."""
+        view = self._view()
+        node = view.node(node_uuid)
+        if node.offline:
+            raise NodeUnreachableError(f"Node {node.name} is marked offline, it is not called")
+        declared = REGISTRY.get(call)
+        limit_s = deadline_s if deadline_s is not None else declared.timeout_s if declared is not None else NORMAL_S
+        body = msgspec.json.encode(
+            {
+                "epoch": view.position[0],
+                "job": self._job,
+                "attempt": self._attempt,
+                "step": self._next_step(),
+                "arguments": arguments,
+                "timeout_s": deadline_s,
+            }
+        )
+        return await self._repeat(node, call, body, limit_s + _ANSWER_SLACK_S)
+
+    async def call_many(
+        self, node_uuids: Iterable[str], call: str, /, *, deadline_s: float | None = None, **arguments: Any
+    ) -> list[NodeAnswer]:
+        """See `NodesPort.call_many`."""
+
+        async def one(node_uuid: str) -> NodeAnswer:
+            try:
+                return NodeAnswer(node_uuid, await self.call(node_uuid, call, deadline_s=deadline_s, **arguments))
+            except GanetiError as err:
+                return NodeAnswer(node_uuid, error=err)
+
+        return await asyncio.gather(*(one(uuid) for uuid in node_uuids))
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _repeat(self, node: Node, call: str, body: bytes, limit_s: float) -> Any:
+        """Send until there is an answer, or the node is not merely restarting."""
+        deadline = time.monotonic() + limit_s
+        broken_since: float | None = None
+        while True:
+            begun = time.monotonic()
+            try:
+                return await self._watched(node, call, body, deadline - begun)
+            except _BrokenError as err:
+                now = time.monotonic()
+                if broken_since is None or now - begun > RESTART_PATIENCE_S:
+                    broken_since = now
+                patient = self._job != 0 and err.may_restart and now - broken_since < RESTART_PATIENCE_S
+                if not patient or now + REPEAT_EVERY_S > deadline:
+                    raise NodeUnreachableError(f"Node {node.name} cannot be reached: {err.reason}") from err
+            await asyncio.sleep(REPEAT_EVERY_S)
+
+    async def _watched(self, node: Node, call: str, body: bytes, limit_s: float) -> Any:
+        exchange = asyncio.ensure_future(self._exchange(node, call, body, limit_s))
+        try:
+            done, _ = await asyncio.wait([exchange], timeout=WATCH_AFTER_S)
+            missed = 0
+            while not done:
+                missed = 0 if await self._lives(node) else missed + 1
+                if missed == PROBES:
+                    raise NodeTimeoutError(
+                        f"Node {node.name} does not answer any more, since the call {call} began: it hangs or has lost "
+                        "its power or network"
+                    )
+                done, _ = await asyncio.wait([exchange], timeout=PROBE_EVERY_S)
+            return exchange.result()
+        finally:
+            if not exchange.done():
+                exchange.cancel()
+                await asyncio.gather(exchange, return_exceptions=True)
+
+    async def _lives(self, node: Node) -> bool:
+        body = msgspec.json.encode({"epoch": 0, "job": 0, "attempt": 0, "step": 0, "arguments": {}})
+        try:
+            await self._exchange(node, "version", body, PROBE_S, connect_s=PROBE_S)
+        except (_BrokenError, NodeTimeoutError):
+            return False
+        except NodeCallError:
+            return True
+        return True
+
+    async def _exchange(
+        self, node: Node, call: str, body: bytes, limit_s: float, *, connect_s: float = CONNECT_S
+    ) -> Any:
+        url = URL.build(scheme="https" if self._use_tls else "http", host=node.name, port=self._port, path=f"/{call}")
+        timeout = aiohttp.ClientTimeout(total=max(limit_s, 0.001), connect=connect_s)
+        try:
+            async with self._open_session().post(url, data=body, timeout=timeout) as response:
+                status, answer = response.status, await response.read()
+        except aiohttp.ConnectionTimeoutError:
+            raise _BrokenError(f"no connection to {node.primary_ip} within {connect_s:g} seconds") from None
+        except TimeoutError:
+            raise NodeTimeoutError(
+                f"Node {node.name} did not answer the call {call} within {limit_s:.0f} seconds"
+            ) from None
+        except aiohttp.ClientError as err:
+            raise _explain(node, err) from err
+        return _read_answer(node, call, status, answer)
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                ssl=client_context(self._paths) if self._use_tls else False,
+                resolver=_ViewResolver(self._view),
+                use_dns_cache=False,
+                keepalive_timeout=_KEPT_ALIVE_S,
+                limit=_CONNECTIONS,
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), headers={"Content-Type": "application/json"}
+            )
+        return self._session
+
+
+class _BrokenError(Exception):
+    """A connection that did not come about, or broke."""
+
+    def __init__(self, reason: str, *, may_restart: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.may_restart = may_restart
+
+
+class _ViewResolver(AbstractResolver):
+    """Addresses as the configuration has them: the name in the URL is for the certificate."""
+
+    def __init__(self, view: Callable[[], ConfigView]) -> None:
+        self._view = view
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        address = self._view().find_node(host).primary_ip
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+        ]
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def _explain(node: Node, err: aiohttp.ClientError) -> _BrokenError:
+    where = f"{node.primary_ip} port {NODED_PORT}"
+    if isinstance(err, aiohttp.ClientConnectorCertificateError):
+        return _BrokenError(f"{where} shows a certificate that is not this node's: {err.certificate_error}")
+    if isinstance(err, aiohttp.ClientConnectorSSLError):
+        return _BrokenError(f"{where} refuses the TLS connection: {err.os_error}")
+    if isinstance(err, aiohttp.ClientOSError):
+        reason = os.strerror(err.errno) if err.errno else str(err)
+        may_restart = err.errno in (errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE)
+        daemon = ", is its node daemon running?" if err.errno == errno.ECONNREFUSED else ""
+        return _BrokenError(f"{where}: {reason}{daemon}", may_restart=may_restart)
+    return _BrokenError(f"{where}: the connection broke", may_restart=True)
+
+
+def _read_answer(node: Node, call: str, status: int, body: bytes) -> Any:
+    try:
+        succeeded, value = msgspec.json.decode(body, type=tuple[bool, Any])
+    except msgspec.MsgspecError as err:
+        raise NodeCallError(
+            f"Node {node.name} gave an answer to {call} that cannot be read (HTTP status {status})"
+        ) from err
+    if succeeded:
+        return value
+    failure = from_wire(value)
+    sentence = f"Node {node.name}: {failure.message}"
+    if status != 200:
+        raise NodeCallError(sentence)
+    failure.message = sentence
+    failure.args = (sentence, *failure.args[1:])
+    raise failure

@@ -5,12 +5,13 @@ import hashlib
 import os
 import select
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from ganeti.base.errors import PrerequisiteError
-from ganeti.tools.testbed import bed, command, layout, machine, network, processes
+from ganeti.tools.testbed import bed, command, layout, machine, network, processes, watching
 
 pytestmark = [
     pytest.mark.daemons,
@@ -215,3 +216,19 @@ def test_a_failed_start_leaves_nothing(tmp_path, monkeypatch):
         bed.up(tmp_path / "bed", 1, "fake")
     assert not (tmp_path / "bed").exists()
     assert traces(tmp_path / "bed") == []
+
+
+def test_the_observer_sees_beats_and_replies_at_the_hub(testbed):
+    address = "10.78.0.1"
+    said(testbed, "node1", "ip", "address", "add", f"{address}/24", "dev", layout.GUEST_BRIDGE)
+    with watching.watching(testbed, [address]) as watch:
+        began = time.monotonic()
+        talk = machine.popen(testbed, "node1", "busybox", "nc", *watching.ACK.split(":"), stdin=subprocess.PIPE)
+        talk.stdin.write("inst1 1\ninst1 2\ninst1 4\n")
+        talk.stdin.flush()
+        assert watch.wait_for_beat("inst1", began, 20)[1] == 1
+        processes.wait_for(lambda: watch.last_beat("inst1") == 4, 20, "the last beat")
+        assert watch.lost_beats("inst1", began) == 1
+        processes.wait_for(lambda: watch.longest_gap_s(address, began, began + 5) < 5, 20, "a reply")
+        talk.kill()
+        talk.communicate()

@@ -20,7 +20,7 @@ HYPERVISOR_PARAMETERS = {
         "initrd_path": f"{node_files.GUEST_BOOT}/initrd",
         "kernel_args": guest.KERNEL_ARGS,
         "serial_console": "true",
-        "allow_emulation": "true",
+        "kvm_flag": "disabled",  # as it is called: hardware may be absent
     }
 }
 

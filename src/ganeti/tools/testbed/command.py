@@ -35,7 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _up(options: argparse.Namespace) -> int:
     made = bed.up(options.directory, options.nodes, options.hypervisor, options.watcher_interval, say=_say)
     if not options.no_cluster:
-        cluster.create(made, say=_say)
+        try:
+            cluster.create(made, say=_say)
+        except GanetiError:
+            _say(f"the nodes are left for a look; end them with gnt-testbed down {made.directory}")
+            raise
     _say(f"up; a shell on the first node: gnt-testbed shell {made.directory}")
     return 0
 

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The story of ``make demo``: guests are placed, one moves live, a node loses power, its guests come back.
+
+Everything is done by the commands an administrator would type, on real daemons and real QEMU guests; what is claimed is
+measured from the guest LAN. ``KEEP=1`` in the environment leaves the cluster running.
+"""
+
+import contextlib
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from ganeti.base.errors import CommandError, GanetiError
+from ganeti.tools.testbed import bed as beds
+from ganeti.tools.testbed import cluster, machine, processes, watching
+from ganeti.tools.testbed.layout import Layout, Node
+from ganeti.tools.testbed.watching import Watch
+
+GUESTS = ("inst1", "inst2", "inst3")
+ADDRESSES = {name: f"10.78.0.{number}" for number, name in enumerate(GUESTS, 1)}
+BEATS_PER_S = 2
+BOOTS_WITHIN_S = 60.0
+PLACE = Path("/var/tmp")  # noqa: S108 (a disk file system on every Debian; mkdtemp makes the name)
+
+
+class Story:
+    """The cluster under demonstration, and how its events are told."""
+
+    def __init__(self, bed: Layout, watch: Watch) -> None:
+        self.bed = bed
+        self.watch = watch
+        self._master = bed.nodes[0].name
+
+    def command(self, *words: str, show: bool = True) -> str:
+        """Run a command on the master as an administrator would, showing it and what it says."""
+        if show:
+            print(f"\n  {self._master}# {' '.join(words)}", flush=True)
+        done = machine.run(self.bed, self._master, *words)
+        said = (done.stdout + done.stderr).rstrip()
+        if show and said:
+            print("".join(f"  {line}\n" for line in said.splitlines()), end="", flush=True)
+        if done.returncode:
+            raise CommandError(f"{' '.join(words[:2])} failed (status {done.returncode}): {said}")
+        return done.stdout
+
+    def instances(self) -> dict[str, str]:
+        """Give the primary node of every instance."""
+        listed = self.command("gnt-instance", "list", "--no-headers", "--separator=|", "-o", "name,pnode", show=False)
+        return dict(line.split("|") for line in listed.splitlines())
+
+    def wait_for_guests(self, since_s: float, names: tuple[str, ...] = GUESTS) -> None:
+        for name in names:
+            self.watch.wait_for_beat(name, since_s, BOOTS_WITHIN_S)
+
+
+def chapter(title: str) -> None:
+    print(f"\n== {title}", flush=True)
+
+
+def tell(sentence: str) -> None:
+    print(f"  {sentence}", flush=True)
+
+
+def create_guests(story: Story) -> None:
+    chapter("Virtual machines, placed without naming a node")
+    began = time.monotonic()
+    for name in GUESTS:
+        story.command(
+            *("gnt-instance", "add", "-t", "sharedfile", "-o", "heartbeat+default", "--disk", "0:size=64m"),
+            *("-B", "memory=128,vcpus=1", "-O", f"rate={BEATS_PER_S},ack={watching.ACK}", "--net", "0:", name),
+        )
+    story.wait_for_guests(began)
+    story.command("gnt-instance", "list")
+    tell(f"all {len(GUESTS)} guests write their heartbeat, {time.monotonic() - began:.0f} s after the first command")
+
+
+def migrate(story: Story) -> None:
+    chapter("A live migration, under ping and heartbeat")
+    name = GUESTS[0]
+    origin = story.instances()[name]
+    began = time.monotonic()
+    story.command("gnt-instance", "migrate", "-f", name)
+    ended = time.monotonic()
+    story.watch.wait_for_beat(name, ended, BOOTS_WITHIN_S)
+    now_on = story.instances()[name]
+    if now_on == origin:
+        raise CommandError(f"{name} is still on {origin}")
+    gap_ms = story.watch.longest_gap_s(ADDRESSES[name], began, ended) * 1000
+    lost = story.watch.lost_beats(name, began)
+    tell(f"{name} went from {origin} to {now_on} in {ended - began:.1f} s; longest ping gap {gap_ms:.0f} ms")
+    tell(f"lost beats: {lost}")
+    if lost:
+        raise CommandError(f"{name} lost {lost} beats in the migration")
+
+
+def choose_victim(story: Story) -> Node:
+    """Give a node that is not the master and runs guests, moving one there if need be."""
+    candidates = {node.name for node in story.bed.nodes[1:]}
+    placed = story.instances()
+    homes = [node for node in placed.values() if node in candidates]
+    if homes:
+        return story.bed.node(max(sorted(set(homes)), key=homes.count))
+    name, target = GUESTS[-1], sorted(candidates)[0]
+    story.command("gnt-instance", "migrate", "-f", "-n", target, name)
+    return story.bed.node(target)
+
+
+def pull_the_plug(story: Story) -> Node:
+    victim = choose_victim(story)
+    chapter(f"The plug of {victim.name} is pulled")
+    lost = tuple(name for name, home in sorted(story.instances().items()) if home == victim.name)
+    pulled = time.monotonic()
+    machine.kill(story.bed, victim)
+    tell(f"{victim.name} is dark, and with it {', '.join(lost)}")
+    story.command("gnt-node", "modify", "--offline", "yes", "--force", victim.name)
+    acknowledged = {name: story.watch.last_beat(name) for name in lost}
+    held = {name: watching.held_beat(story.bed, name) for name in lost}
+    commanded = time.monotonic()
+    for name in lost:
+        story.command("gnt-instance", "failover", "-f", "--ignore-consistency", name)
+    for name in lost:
+        back, first = story.watch.wait_for_beat(name, commanded, BOOTS_WITHIN_S)
+        tell(
+            f"{name} beats again on {story.instances()[name]}, {back - pulled:.1f} s after the plug was pulled: "
+            f"last acknowledged {acknowledged[name]}, on the disk {held[name]}, goes on with {first}"
+        )
+        if not acknowledged[name] <= held[name] < first:
+            raise CommandError(f"{name}'s disk holds {held[name]}, but {acknowledged[name]} was acknowledged")
+    return victim
+
+
+def bring_back(story: Story, victim: Node) -> None:
+    chapter(f"{victim.name} gets power again")
+    machine.start(story.bed, victim)
+    processes.wait_for(
+        lambda: not machine.run(story.bed, victim.name, "daemon-util", "check", "ganeti-noded").returncode,
+        30,
+        f"the start of the daemons on {victim.name}",
+    )
+    story.command("gnt-node", "modify", "--offline", "no", victim.name)
+    left = machine.run(story.bed, victim.name, "pgrep", "-f", "qemu-system").stdout.split()
+    tell(f"guests running on {victim.name}: {len(left)}")
+    if left:
+        raise CommandError(f"{victim.name} came back with {len(left)} guests that live elsewhere")
+
+
+def conclude(story: Story) -> None:
+    chapter("All is well")
+    story.command("gnt-cluster", "verify")
+    story.command("gnt-node", "list")
+    story.command("gnt-instance", "list")
+
+
+@contextlib.contextmanager
+def stage(keep: bool) -> Iterator[Layout]:
+    """Put up three nodes; take them down at the end unless they are to be kept."""
+    directory = Path(tempfile.mkdtemp(prefix="ganeti-demo-", dir=PLACE))
+    made = None
+    try:
+        made = beds.up(directory, 3, "kvm", say=tell)
+        yield made
+    except BaseException:
+        if made is not None and keep:
+            tell(f"kept for a look: .venv/bin/gnt-testbed shell {directory}")
+            made = None
+        raise
+    finally:
+        if made is not None and not keep:
+            beds.down(made)
+        elif directory.exists() and not any(directory.iterdir()):
+            directory.rmdir()
+
+
+def main() -> int:
+    began = time.monotonic()
+    keep = os.environ.get("KEEP", "") not in {"", "0"}
+    try:
+        chapter("Three nodes with their own sshd, daemons and bridges, on this machine")
+        with stage(keep) as bed:
+            cluster.create(bed, say=tell)
+            with watching.watching(bed, list(ADDRESSES.values())) as watch:
+                story = Story(bed, watch)
+                story.command("gnt-node", "list")
+                create_guests(story)
+                migrate(story)
+                bring_back(story, pull_the_plug(story))
+                conclude(story)
+            print(f"\nThe story took {time.monotonic() - began:.0f} s.")
+            if keep:
+                print(f"A shell on the master: .venv/bin/gnt-testbed shell {bed.directory}")
+                print(f"The end of it: .venv/bin/gnt-testbed down {bed.directory}")
+    except GanetiError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return error.exit_status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

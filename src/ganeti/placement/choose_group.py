@@ -8,9 +8,10 @@ import numpy as np
 from ganeti.placement import dedicated
 from ganeti.placement.allocate import Solution, place_pair, place_single
 from ganeti.placement.cluster import AllocPolicy, Group, Instance
+from ganeti.placement.explain import explain_allocation
 from ganeti.placement.redundancy import capacity_check
 from ganeti.placement.request import Allocate, NoFit, Options, Placement
-from ganeti.placement.state import Bools, ClusterState, Ints
+from ganeti.placement.state import NOWHERE, Bools, ClusterState, Ints
 
 _RANK = {AllocPolicy.PREFERRED: 0, AllocPolicy.LAST_RESORT: 1}
 
@@ -41,9 +42,9 @@ def allocate_somewhere(state: ClusterState, request: Allocate, options: Options)
     texts = [describe(state, request.instance, result) for result in results]
     chosen = best_group(state, results)
     if chosen is None:
-        return NoFit(", ".join(texts))
+        return NoFit(", ".join(texts), explain_allocation(state, request, options, NOWHERE, ()))
     name = state.groups[chosen.group].name
-    return _placement(state, chosen, ", ".join([f"Selected group: {name}", *texts]))
+    return _placement(state, request, options, chosen, ", ".join([f"Selected group: {name}", *texts]))
 
 
 def _allocate_in(state: ClusterState, request: Allocate, options: Options, number: int) -> Placement | NoFit:
@@ -53,15 +54,18 @@ def _allocate_in(state: ClusterState, request: Allocate, options: Options, numbe
         text = result.error
         if not connected(state.groups[number], request.instance):
             text = f"The {describe(state, request.instance, result)}"
-        return NoFit(text)
+        return NoFit(text, explain_allocation(state, request, options, number, ()), hopeless=True)
     text = describe(state, request.instance, result)
-    return _placement(state, result, text) if result.solution.nodes else NoFit(text)
+    if not result.solution.nodes:
+        return NoFit(text, explain_allocation(state, request, options, number, ()))
+    return _placement(state, request, options, result, text)
 
 
-def _placement(state: ClusterState, result: GroupResult, info: str) -> Placement:
+def _placement(state: ClusterState, request: Allocate, options: Options, result: GroupResult, info: str) -> Placement:
     assert result.solution is not None
-    names = tuple(state.nodes[node].name for node in result.solution.nodes)
-    return Placement(names, info, state.groups[result.group].name)
+    nodes = result.solution.nodes
+    refusals = explain_allocation(state, request, options, result.group, nodes)
+    return Placement(tuple(state.name_of(node) for node in nodes), info, state.groups[result.group].name, refusals)
 
 
 def find_group(state: ClusterState, name: str) -> int | None:

@@ -318,7 +318,7 @@ def _refuse_primary_now(view: NodeView, instance: Instance, forced: bool) -> Ref
     memory = instance.memory_mib if instance.uses_memory else 0
     left = view.free_memory_mib - memory
     if left <= 0:
-        return Refusal(FailMode.FailMem, f"needs {memory} MiB of memory and 1 more, {view.free_memory_mib} free")
+        return Refusal(FailMode.FailMem, _needs(memory, "of memory", view.free_memory_mib))
     refusal = _refuse_disk(view, instance, forced)
     if refusal is not None or forced:
         return refusal
@@ -340,6 +340,11 @@ def _refuse_primary_now(view: NodeView, instance: Instance, forced: bool) -> Ref
     return None
 
 
+def _needs(needed_mib: int, what: str, free_mib: int) -> str:
+    rest = ", and some must stay free" if needed_mib == free_mib else ""
+    return f"needs {needed_mib} MiB {what}, {free_mib} free{rest}"
+
+
 def _cpu_limit(view: NodeView) -> str:
     return f"{view.vcpu_ratio * view.node.total_cpus:g}"
 
@@ -349,9 +354,7 @@ def _refuse_disk(view: NodeView, instance: Instance, forced: bool, *, hard_disk:
         return None
     left = view.free_disk_mib - instance.disk_mib
     if left <= 0 and hard_disk:
-        return Refusal(
-            FailMode.FailDisk, f"needs {instance.disk_mib} MiB of disk and 1 more, {view.free_disk_mib} free"
-        )
+        return Refusal(FailMode.FailDisk, _needs(instance.disk_mib, "of disk", view.free_disk_mib))
     if not forced and left < view.low_disk_mib:
         return Refusal(
             FailMode.FailDisk,

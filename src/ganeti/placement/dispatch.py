@@ -4,11 +4,13 @@
 from ganeti.placement.choose_group import allocate_somewhere
 from ganeti.placement.cluster import Cluster
 from ganeti.placement.evacuate import node_evacuate
+from ganeti.placement.many import multi_allocate
 from ganeti.placement.relocate import allocate_secondary, relocate
 from ganeti.placement.request import (
     Allocate,
     AllocateSecondary,
     Answer,
+    MultiAllocate,
     NodeEvacuate,
     Options,
     Relocate,
@@ -29,4 +31,6 @@ def answer_request(cluster: Cluster, request: Request, options: Options) -> Answ
         return allocate_secondary(state, request, options)
     if isinstance(request, NodeEvacuate):
         return node_evacuate(state, request, options)
+    if isinstance(request, MultiAllocate):
+        return multi_allocate(state, request, options)
     raise RequestError(f"Requests of kind {type(request).__name__} are not answered")

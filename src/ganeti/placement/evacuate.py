@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ganeti.placement import jobs
+from ganeti.placement.failure import FailMode
 from ganeti.placement.jobs import Opcode
 from ganeti.placement.moves import Hop, any_targets, failover, online_targets, secondary_targets
 from ganeti.placement.request import EvacuationMode, Moves, NodeEvacuate, Options, RequestError
@@ -128,27 +129,61 @@ def _new_secondary(state: ClusterState, number: int, targets: list[int], members
 
 def _both_replaced(state: ClusterState, number: int, targets: list[int], members: Ints, forced: bool) -> Moved:
     """``[f if the primary is offline,] r:t1, f, r:t2`` with the best ordered pair of targets."""
-    instance = state.instances[number]
-    steps: list[Opcode] = []
-    if not state.online[state.primary_of[number]]:
-        first = _failed_over(state, number, forced)
-        state, steps = first.state, list(first.opcodes)
-    best: tuple[float, int, int, Hop] | None = None
-    to_first = secondary_targets(state, number, targets, forced=forced)
-    for one in to_first.targets.tolist():
-        turned = failover(to_first.state_on(one), number, forced=forced)
+    return _BothReplaced(state, number, targets, members, forced).moved()
+
+
+class _BothReplaced:
+    """Tries every ordered pair of targets; of equal scores the later pair wins, of failures the last one speaks."""
+
+    def __init__(self, state: ClusterState, number: int, targets: list[int], members: Ints, forced: bool) -> None:
+        self._state = state
+        self._number = number
+        self._targets = targets
+        self._members = members
+        self._forced = forced
+        self._failure = "no nodes available"
+        self._best: tuple[float, int, int, Hop] | None = None
+
+    def moved(self) -> Moved:
+        state, number, instance = self._state, self._number, self._state.instances[self._number]
+        steps: list[Opcode] = []
+        start: ClusterState | FailMode = state
+        if not state.online[state.primary_of[number]]:
+            start = failover(state, number, forced=self._forced)
+            steps.append(jobs.move(instance))
+        if isinstance(start, ClusterState):
+            self._search(start)
+        elif len(self._targets) > 1:
+            self._fail("Failing over to the secondary", start)
+        if self._best is None:
+            raise Stuck(f"Can't find any good nodes for relocation: {self._failure}")
+        _, one, two, hop = self._best
+        steps.append(jobs.replace_secondary(instance, state.nodes[one].name))
+        steps.append(jobs.move(instance))
+        steps.append(jobs.replace_secondary(instance, state.nodes[two].name))
+        return Moved(hop.state_on(two), tuple(steps))
+
+    def _search(self, start: ClusterState) -> None:
+        to_first = secondary_targets(start, self._number, self._targets, forced=self._forced)
+        for one, failure in to_first.failures.items():
+            others = [target for target in self._targets if target != one]
+            if others and failure:
+                self._fail("Changing secondary to new primary", FailMode(failure))
+            elif others:
+                self._turn(to_first.state_on(one), one, others)
+
+    def _turn(self, state: ClusterState, one: int, others: list[int]) -> None:
+        turned = failover(state, self._number, forced=self._forced)
         if not isinstance(turned, ClusterState):
-            continue
-        to_second = secondary_targets(turned, number, [t for t in targets if t != one], forced=forced)
-        found = to_second.best(members)
-        if found is not None and (best is None or found[0] <= best[0]):
-            best = (found[0], one, found[1], to_second)
-    if best is None:
-        raise Stuck("Can't find any good nodes for relocation: no nodes available")
-    _, one, two, hop = best
-    steps += [
-        jobs.replace_secondary(instance, state.nodes[one].name),
-        jobs.move(instance),
-        jobs.replace_secondary(instance, state.nodes[two].name),
-    ]
-    return Moved(hop.state_on(two), tuple(steps))
+            self._fail("Failing over to new primary", turned)
+            return
+        hop = secondary_targets(turned, self._number, others, forced=self._forced)
+        found = hop.best(self._members)
+        last = list(hop.failures.values())[-1]
+        if last:
+            self._fail("Changing secondary to final secondary", FailMode(last))
+        if found is not None and (self._best is None or found[0] <= self._best[0]):
+            self._best = (found[0], one, found[1], hop)
+
+    def _fail(self, step: str, mode: FailMode) -> None:
+        self._failure = f"Allocation failed: {step}: {mode.name}"

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from ganeti.placement.allocate import place_secondary
+from ganeti.placement.explain import explain_targets
 from ganeti.placement.moves import Hop, any_targets, online_targets, secondary_targets
 from ganeti.placement.redundancy import capacity_check
 from ganeti.placement.request import AllocateSecondary, NoFit, Options, Placement, Relocate, RequestError
@@ -48,8 +49,9 @@ def relocate(state: ClusterState, request: Relocate, options: Options) -> Placem
     hop: Hop = make(state, number, targets, forced=options.ignore_soft_errors)
     best = hop.best(state.group_members(group))
     if best is None:
-        return NoFit(hop.describe_failures())
-    return Placement((state.nodes[best[1]].name,), "success", state.groups[group].name)
+        return NoFit(hop.describe_failures(), explain_targets(state, number, hop.failures, None, role))
+    refusals = explain_targets(state, number, hop.failures, best[1], role)
+    return Placement((state.name_of(best[1]),), "success", state.groups[group].name, refusals)
 
 
 def allocate_secondary(state: ClusterState, request: AllocateSecondary, options: Options) -> Placement | NoFit:

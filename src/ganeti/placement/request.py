@@ -110,10 +110,14 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class NoFit:
-    """Nothing fits. *info* is the allocator's own sentence, *refusals* says it node by node."""
+    """Nothing fits. *info* is the allocator's own sentence, *refusals* says it node by node.
+
+    *hopeless*: not even a candidate could be formed, whatever the instance.
+    """
 
     info: str
     refusals: tuple[NodeRefusal, ...] = field(default=())
+    hopeless: bool = False
 
     def explanation(self, limit: int = 8) -> str:
         """The reasons as lines for the error of a failed creation; at most *limit* nodes are shown."""

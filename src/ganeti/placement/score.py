@@ -79,16 +79,25 @@ def _score_slice(
         for change, place in zip(changes, places, strict=True):
             values[place[part], order] = change.metrics[row, part]
         chosen = values[~online] if component.kind == SUM_OFFLINE else values[online]
-        total += component.weight * (_deviation(chosen) if component.kind == DEVIATION else chosen.sum(axis=0))
+        total += component.weight * (_deviation(chosen) if component.kind == DEVIATION else _sum(chosen))
     return total
+
+
+def _sum(values: Floats) -> Floats:
+    """Sum of each column, row after row. A single column would be added pairwise, so it is accumulated."""
+    if values.shape[1] > 1 or not len(values):
+        total: Floats = values.sum(axis=0)
+        return total
+    last: Floats = np.cumsum(values, axis=0)[-1]
+    return last
 
 
 def _deviation(values: Floats) -> Floats:
     count = values.shape[0]
-    mean = values.sum(axis=0) / count
+    mean = _sum(values) / count
     values -= mean
     values *= values
-    result: Floats = np.sqrt(values.sum(axis=0) / count)
+    result: Floats = np.sqrt(_sum(values) / count)
     return result
 
 
@@ -120,7 +129,8 @@ def location_exclusion_after(state: ClusterState, instance: Instance, members: I
     if instance.forthcoming:
         return np.full(len(nodes), present)
     added = [
-        sum(1 for place in rules.location_of(state.nodes[node].tags) for tag in tags if merged[place, tag])
+        state.online[node]
+        and sum(1 for place in rules.location_of(state.nodes[node].tags) for tag in tags if merged[place, tag])
         for node in nodes.tolist()
     ]
     result: Floats = present + np.array(added, dtype=np.float64)

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Several new instances in one request, each placed on the result of the former (spec: htools, 10)."""
+
+from dataclasses import replace
+
+from ganeti.placement.choose_group import allocate_somewhere
+from ganeti.placement.request import MultiAllocate, MultiPlacement, NoFit, Options, Placement
+from ganeti.placement.state import NOWHERE, ClusterState
+
+
+def multi_allocate(state: ClusterState, request: MultiAllocate, options: Options) -> MultiPlacement | NoFit:
+    """Place all; one that fits nowhere is listed, but without a named group it fails the request, as in 3.1."""
+    placed: list[tuple[str, tuple[str, ...]]] = []
+    failed: list[tuple[str, str]] = []
+    for one in request.requests:
+        found = allocate_somewhere(state, replace(one, group=request.group), options)
+        if isinstance(found, Placement):
+            nodes = [state.node_number[name] for name in found.nodes]
+            state = state.with_instance(one.instance, nodes[0], nodes[1] if len(nodes) > 1 else NOWHERE)
+            placed.append((one.instance.name, found.nodes))
+        elif request.group and not found.hopeless:
+            failed.append((one.instance.name, found.info))
+        else:
+            return found
+    info = f"{len(failed)} instances failed to allocate and {len(placed)} were allocated successfully"
+    return MultiPlacement(tuple(placed), tuple(failed), info)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The files that are the guests of ``fake``."""
+
+import contextlib
+import os
+
+import msgspec
+
+from ganeti.base.errors import HypervisorError
+
+UNDER_WAY = ("active", "pre-switchover")
+
+
+class Migration(msgspec.Struct, frozen=True, kw_only=True):
+    status: str
+    began_s: float
+    live: bool
+    was_running: bool
+
+
+class Guest(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    uuid: str
+    memory_mib: int
+    maximum_mib: int
+    vcpus: int
+    state: str
+    boot: str
+    started_s: float
+    disk_paths: list[str] = []
+    migration: Migration | None = None
+    resumes: bool = True
+    """For an incoming guest: whether it ran on the source."""
+
+    @property
+    def moving(self) -> bool:
+        return self.migration is not None and self.migration.status in UNDER_WAY
+
+
+class Guests:
+    """All guests below one directory; those of another boot do not exist."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+
+    def all(self) -> list[Guest]:
+        try:
+            names = sorted(name for name in os.listdir(self.directory) if not name.startswith("."))
+        except FileNotFoundError:
+            return []
+        found = (self.read(name) for name in names)
+        return [guest for guest in found if guest is not None]
+
+    def required(self, name: str) -> Guest:
+        guest = self.read(name)
+        if guest is None:
+            raise HypervisorError(f"The instance {name} does not run on this node")
+        return guest
+
+    def read(self, name: str) -> Guest | None:
+        try:
+            with open(self._path(name), "rb") as source:
+                guest = msgspec.json.decode(source.read(), type=Guest)
+        except FileNotFoundError:
+            return None
+        except msgspec.DecodeError as err:
+            raise HypervisorError(f"The file {self._path(name)} cannot be read: {err}") from err
+        return guest if guest.boot == boot_identity() else None
+
+    def write(self, guest: Guest) -> None:
+        path = self._path(guest.name)
+        fresh = f"{self.directory}/.{guest.name}.new"
+        try:
+            os.makedirs(self.directory, exist_ok=True)
+            with open(fresh, "wb") as target:
+                target.write(msgspec.json.encode(guest))
+            os.replace(fresh, path)
+        except OSError as err:
+            with contextlib.suppress(OSError):
+                os.unlink(fresh)
+            raise HypervisorError(f"Cannot write {path}: {err.strerror}") from err
+
+    def remove(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path(name))
+
+    def _path(self, name: str) -> str:
+        if not name or "/" in name or name.startswith("."):
+            raise HypervisorError(f"'{name}' cannot be the name of an instance: it must be a host name")
+        return f"{self.directory}/{name}"
+
+
+def boot_identity() -> str:
+    """What changes when this node is switched off and on: a test cluster's node has a first process of its own."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as source:
+        boot_id = source.read().strip()
+    with open("/proc/1/stat", encoding="utf-8", errors="replace") as source:
+        return f"{boot_id}:{source.read().rpartition(')')[2].split()[19]}"

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The QEMU process of a guest: found by its pid file, believed only if its command line names that very file.
+
+A process id alone proves nothing after a crash; every signal goes through a descriptor opened before the check.
+"""
+
+import asyncio
+import contextlib
+import os
+import select
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ganeti.base.errors import HypervisorError
+from ganeti.node.hypervisors.kvm.places import Places
+
+PIDFILE_OPTION = "-pidfile"
+_KILL_WAIT_S = 30.0
+
+
+@dataclass(frozen=True)
+class GuestProcess:
+    """A living QEMU; *name* is its guest."""
+
+    name: str
+    pid: int
+    pid_file: str
+
+    def alive(self) -> bool:
+        return is_guest(self.pid, self.pid_file)
+
+    async def wait_end(self, timeout_s: float) -> bool:
+        """Wait until the process has ended; gives whether it has."""
+        with _opened(self.pid) as descriptor:
+            if descriptor is None or not self.alive():
+                return True
+            return await _readable(descriptor, timeout_s)
+
+    async def kill(self) -> None:
+        """End the process at once; raises `HypervisorError` if the kernel cannot end it."""
+        with _opened(self.pid) as descriptor:
+            if descriptor is None or not self.alive():
+                return
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            if not await _readable(descriptor, _KILL_WAIT_S):
+                raise HypervisorError(
+                    f"Process {self.pid} of instance {self.name} does not end even when killed: its storage may hang"
+                )
+
+
+def find(places: Places, name: str) -> GuestProcess | None:
+    """Give the running QEMU of a guest, or None."""
+    pid_file = places.pid(name)
+    try:
+        with open(pid_file, encoding="ascii") as source:
+            pid = int(source.read(32).strip() or "0")
+    except (OSError, ValueError):
+        return None
+    return GuestProcess(name, pid, pid_file) if pid > 0 and is_guest(pid, pid_file) else None
+
+
+def find_all(places: Places) -> list[GuestProcess]:
+    try:
+        names = sorted(os.listdir(places.pid_dir))
+    except FileNotFoundError:
+        return []
+    found = (find(places, name) for name in names)
+    return [process for process in found if process is not None]
+
+
+def is_guest(pid: int, pid_file: str) -> bool:
+    """Whether *pid* lives and was started with this pid file."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as source:
+            words = source.read().split(b"\0")
+    except OSError:
+        return False
+    wanted = os.fsencode(pid_file)
+    named = any(words[i] == PIDFILE_OPTION.encode() and words[i + 1] == wanted for i in range(len(words) - 1))
+    return named and _state(pid) not in ("Z", "X", "")
+
+
+def cpu_time_s(pid: int) -> float:
+    fields = _stat(pid)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if len(fields) > 12 else 0.0
+
+
+def resident_mib(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as source:
+            return int(source.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // (1024 * 1024)
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def owner(pid: int) -> tuple[int, int]:
+    """Effective user and group of a process."""
+    status = os.stat(f"/proc/{pid}")
+    return status.st_uid, status.st_gid
+
+
+def _state(pid: int) -> str:
+    fields = _stat(pid)
+    return fields[0] if fields else ""
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat after the command, which may hold blanks and parentheses."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as source:
+            return source.read().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+@contextlib.contextmanager
+def _opened(pid: int) -> Iterator[int | None]:
+    try:
+        descriptor: int | None = os.pidfd_open(pid)
+    except ProcessLookupError:
+        descriptor = None
+    try:
+        yield descriptor
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+async def _readable(descriptor: int, timeout_s: float) -> bool:
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    loop.add_reader(descriptor, ended.set)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await ended.wait()
+    except TimeoutError:
+        return bool(select.select([descriptor], [], [], 0)[0])
+    finally:
+        loop.remove_reader(descriptor)
+    return True

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The runtime record: everything a guest was started with, enough to make the very same machine on a migration target.
+
+It holds no secret: private OS parameters are left out, passwords stay in their files.
+"""
+
+import os
+from typing import Any, TypeVar
+
+import msgspec
+
+from ganeti.base.errors import HypervisorError
+from ganeti.model.node_requests import InstanceSpec, NicSpec
+from ganeti.node.hypervisors.kvm.places import Places
+
+FORMAT = 1
+T = TypeVar("T")
+
+
+class RuntimeRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What is fixed as long as the guest runs, here or wherever it moves."""
+
+    format: int = FORMAT
+    name: str
+    uuid: str
+    hvparams: dict[str, Any]
+    vcpus: int
+    memory_mib: int
+    """What the guest has been given: smaller than the RAM size after ballooning."""
+    ram_kib: int
+    """The size really used (`emulation`: not always what was asked for)."""
+    machine: str
+    """With its version: `pc-q35-7.2`, never `q35`."""
+    accelerator: str
+    """``kvm`` or ``tcg``."""
+    qemu_version: list[int]
+    has_rng: bool
+    nics: list[NicSpec]
+    disk_count: int
+    network_port: int | None = None
+    tags: list[str] = []
+    started: bool = False
+    """Whether the start came to its end; a process with a record that says no is half-made."""
+    was_running: bool = True
+    """Only in what a migration carries: whether the guest ran when the migration was prepared."""
+    live_obstacle: str = ""
+    """Why this guest must not be migrated live."""
+
+
+class MigrationNote(msgspec.Struct, frozen=True, kw_only=True):
+    """What a source keeps while it migrates, so that whoever comes after a restart can end it."""
+
+    was_running: bool
+    live: bool
+
+
+def nics_of(spec: InstanceSpec) -> list[NicSpec]:
+    return sorted(spec.nics, key=lambda nic: nic.index)
+
+
+def write(places: Places, record: RuntimeRecord) -> None:
+    _write(places.record(record.name), msgspec.json.encode(record))
+
+
+def read(places: Places, name: str) -> RuntimeRecord | None:
+    """Give a guest's record, or None; raises `HypervisorError` if there is one that cannot be read."""
+    return _read(places.record(name), RuntimeRecord)
+
+
+def write_note(places: Places, name: str, note: MigrationNote) -> None:
+    _write(places.migration(name), msgspec.json.encode(note))
+
+
+def read_note(places: Places, name: str) -> MigrationNote | None:
+    return _read(places.migration(name), MigrationNote)
+
+
+def remove_note(places: Places, name: str) -> None:
+    if os.path.exists(places.migration(name)):
+        os.unlink(places.migration(name))
+
+
+def from_wire(data: dict[str, Any]) -> RuntimeRecord:
+    """Read the record a migration source sent; raises `HypervisorError`."""
+    try:
+        record = msgspec.convert(data, RuntimeRecord)
+    except msgspec.ValidationError as err:
+        raise HypervisorError(f"The migration source sent a runtime record that cannot be read: {err}") from err
+    if record.format != FORMAT:
+        raise HypervisorError(
+            f"The migration source sent a runtime record of format {record.format}, this node reads {FORMAT}: "
+            "bring both nodes to the same release"
+        )
+    return record
+
+
+def _write(path: str, data: bytes) -> None:
+    fresh = f"{os.path.dirname(path)}/.{os.path.basename(path)}.new"
+    try:
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as target:
+            target.write(data)
+        os.replace(fresh, path)
+    except OSError as err:
+        raise HypervisorError(f"Cannot write {path}: {err.strerror}") from err
+
+
+def _read(path: str, kind: type[T]) -> T | None:
+    try:
+        with open(path, "rb") as source:
+            return msgspec.json.decode(source.read(), type=kind)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as err:
+        raise HypervisorError(f"The file {path} cannot be read: {err}") from err

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A node for tests of hypervisors: real processes below a directory of its own.
+
+As a program (``python hypervisor_world.py ROOT DRIVER``) it is a node's daemon: one JSON request a line, one answer a
+line. Real tests start it inside a network namespace, end it with SIGKILL and start another: guests must not care.
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ganeti.base.errors import CommandError, GanetiError
+from ganeti.base.paths import Paths
+from ganeti.base.registry import import_all
+from ganeti.model.node_requests import AttachedDisk, DiskSpec, InstanceSpec, NicSpec
+from ganeti.node import hypervisors
+from ganeti.node.hypervisors.interface import Hypervisor, MigrationTarget
+from ganeti.ports.node_world import Completed
+
+import_all(hypervisors)
+
+_POSITIONAL = ("spec", "name", "disks", "info", "target", "address", "memory_mib", "hvparams")
+
+
+class NodeOnDisk:
+    """A `NodeWorld` below *root*."""
+
+    def __init__(self, root: Path, name: str = "node1.example.com") -> None:
+        self._paths = Paths(str(root))
+        self._name = name
+        self.sentences: list[str] = []
+        self.started: list[int] = []
+
+    @property
+    def paths(self) -> Paths:
+        return self._paths
+
+    @property
+    def node_name(self) -> str:
+        return self._name
+
+    def now_s(self) -> float:
+        return time.time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float = 60.0,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | None = None,
+        cwd: str | None = None,
+        log_path: str | None = None,
+        check: bool = True,
+    ) -> Completed:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.PIPE if stdin is not None else asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=dict(env) if env is not None else None,
+            cwd=cwd,
+        )
+        try:
+            async with asyncio.timeout(timeout_s):
+                out, err = await process.communicate(stdin)
+        except TimeoutError as error:
+            process.kill()
+            await process.wait()
+            raise CommandError(f"{argv[0]} did not end within {timeout_s:g} s") from error
+        done = Completed(tuple(argv), process.returncode or 0, out.decode(), err.decode())
+        if check and done.status:
+            raise CommandError(f"{argv[0]} ended with status {done.status}: {done.output}")
+        return done
+
+    async def spawn(self, argv: Sequence[str], *, pass_fds: Sequence[int] = (), log_path: str = "/dev/null") -> int:
+        with open(log_path, "ab") as log:
+            process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=tuple(pass_fds), start_new_session=True
+            )
+        process.returncode = 0  # nobody waits for it: it outlives this program
+        self.started.append(process.pid)
+        return process.pid
+
+    def log(self, sentence: str) -> None:
+        self.sentences.append(sentence)
+
+
+def driver(name: str, world: NodeOnDisk) -> Hypervisor:
+    return Hypervisor.registry[name](world)
+
+
+def instance(hypervisor: str, name: str = "web1.example.com", **changes: Any) -> InstanceSpec:
+    """An instance of this hypervisor without disks or NICs, that boots nothing."""
+    hvparams = {parameter.name: parameter.default for parameter in Hypervisor.registry[hypervisor].traits.parameters}
+    quiet = {"kernel_path": "", "kvm_flag": "disabled"}
+    hvparams |= {key: value for key, value in quiet.items() if key in hvparams}
+    hvparams |= changes.pop("hvparams", {})
+    beparams = {"maxmem": 32, "minmem": 32, "vcpus": 1} | changes.pop("beparams", {})
+    fields: dict[str, Any] = {
+        "name": name,
+        "uuid": "6d1c1a2e-2a6e-4a3f-9b60-3a3a4e2b7c11",
+        "hypervisor": hypervisor,
+        "os": "noop",
+        "primary_node": "node1.example.com",
+        "primary_node_uuid": "0f0b7f0e-54d1-44a8-9c35-6d4a5f7d8e01",
+        "hvparams": hvparams,
+        "beparams": beparams,
+        "network_port": 11000,
+    }
+    return InstanceSpec(**(fields | changes))
+
+
+def disk(path: Path, index: int = 0, image_format: str = "raw") -> AttachedDisk:
+    spec = DiskSpec(
+        uuid=f"5c0f0a52-8f1c-4a79-8f5f-0000000000{index:02}",
+        template="sharedfile",
+        logical_id=["loop", str(path)],
+        size_mib=16,
+        index=index,
+    )
+    return AttachedDisk(spec=spec, path=str(path), image_format=image_format)
+
+
+def nic(index: int = 0, **changes: Any) -> NicSpec:
+    fields: dict[str, Any] = {
+        "index": index,
+        "uuid": f"0a2f5d10-6d7e-4c7d-8f5f-0000000000{index:02}",
+        "mac": f"aa:00:00:00:00:{index + 1:02x}",
+        "mode": "bridged",
+        "link": "gnt-br0",
+    }
+    return NicSpec(**(fields | changes))
+
+
+async def _answer(hypervisor: Hypervisor, request: dict[str, Any]) -> Any:
+    arguments = dict(request["arguments"])
+    shapes: dict[str, Any] = {"spec": InstanceSpec, "disks": list[AttachedDisk], "target": MigrationTarget}
+    for key, shape in shapes.items():
+        if key in arguments:
+            arguments[key] = msgspec.convert(arguments[key], shape)
+    method = getattr(hypervisor, request["method"])
+    positional = [arguments.pop(key) for key in _POSITIONAL if key in arguments]
+    return msgspec.to_builtins(await method(*positional, **arguments))
+
+
+async def serve(root: Path, name: str) -> None:
+    world = NodeOnDisk(root)
+    hypervisor = driver(name, world)
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=1 << 24)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while line := await reader.readline():
+        try:
+            answer = {"value": await _answer(hypervisor, json.loads(line))}
+        except GanetiError as err:
+            answer = {"error": err.to_wire()}
+        answer["log"] = world.sentences[:]
+        world.sentences.clear()
+        os.write(1, json.dumps(answer).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Path(sys.argv[1]), sys.argv[2]))

@@ -95,9 +95,15 @@ async def migration_cancel(node: NodeState, *, instance: InstanceSpec) -> Migrat
 
 @node_call()
 async def instance_finalize_migration_dst(node: NodeState, *, instance: InstanceSpec, success: bool) -> None:
-    """On the target: the guest stays for good, or is ended and cleaned up."""
-    await node.hypervisor_of(instance).finalize_target(instance.name, success=success)
+    """On the target: the guest stays for good, or is ended and cleaned up.
+
+    Without *success*, any node that does not run the guest may be told: what it held of the disks is free then.
+    """
+    hypervisor = node.hypervisor_of(instance)
+    await hypervisor.finalize_target(instance.name, success=success)
     await _settle_disks(node, instance, arrived=success)
+    if not success and await hypervisor.info(instance.name) is None:
+        await _release_disks(node, instance)
     node.world.log(f"instance {instance.name} {'arrived' if success else 'did not arrive, its remains are gone'}")
 
 
@@ -141,6 +147,10 @@ async def _let_go(node: NodeState, instance: InstanceSpec) -> None:
     with open(marker, "w", encoding="utf-8") as file:
         os.fsync(file.fileno())
     await node.hypervisor_of(instance).finalize_source(instance.name, success=True)
+    await _release_disks(node, instance)
+
+
+async def _release_disks(node: NodeState, instance: InstanceSpec) -> None:
     for disk in instance.disks:
         await node.template_of(disk).deactivate(disk)
 

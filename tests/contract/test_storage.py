@@ -1,0 +1,502 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What every disk template must do, whatever it is made of; it runs over the registry.
+
+A template joins by a `Harness` in `HARNESSES`: how its disks are named on a machine of the test's own.
+"""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ganeti.node.storage
+from ganeti.base.errors import BlockDeviceError, FileStoragePathError
+from ganeti.base.paths import Paths
+from ganeti.base.registry import import_all
+from ganeti.model.node_requests import DiskSpec
+from ganeti.node.storage.interface import DiskTemplate
+from ganeti.runtime.node_world import RealNodeWorld
+
+import_all(ganeti.node.storage)
+SETTING = "/srv/disks"
+TEMPLATES = sorted(DiskTemplate.registry)
+WITH_DISKS = [name for name in TEMPLATES if DiskTemplate.registry[name].traits.has_disks]
+IN_DIRECTORIES = [name for name in WITH_DISKS if DiskTemplate.registry[name].traits.directory_based]
+SHARED = [name for name in WITH_DISKS if DiskTemplate.registry[name].traits.shared]
+VARIANTS = [
+    (name, image_format)
+    for name in WITH_DISKS
+    for image_format in (DiskTemplate.registry[name].traits.formats or ("",))
+]
+
+
+class Harness:
+    """One or more nodes that see the same directory."""
+
+    def __init__(self, root: Path, template: str) -> None:
+        self.paths = Paths(str(root))
+        self.template = template
+        self.logged: list[str] = []
+        self.top = Path(self.paths.under(SETTING))
+        self.top.mkdir(parents=True)
+        Path(self.paths.sysconf_dir).mkdir(parents=True)
+        Path(self.paths.file_storage_paths_file).write_text(f"# where disks lie\n\n{SETTING}\n")
+
+    def driver(self, node: str = "node1") -> DiskTemplate:
+        world = RealNodeWorld(self.paths, node)
+        world.log = self.logged.append  # type: ignore[method-assign]
+        return DiskTemplate.registry[self.template](world)
+
+    def disk(self, index: int = 0, size_mib: int = 4, **params: Any) -> DiskSpec:
+        return DiskSpec(
+            uuid=f"uuid-{index}",
+            template=self.template,
+            logical_id=self.logical_id(index),
+            size_mib=size_mib,
+            index=index,
+            params={key: value for key, value in params.items() if value},
+        )
+
+    def logical_id(self, index: int) -> list[Any]:
+        driver = DiskTemplate.registry[self.template].traits.logical_id_driver
+        return [driver, f"{SETTING}/web1/uuid-{index}.file.disk{index}"]
+
+    def left(self) -> list[str]:
+        return sorted(str(path.relative_to(self.top)) for path in self.top.rglob("*"))
+
+
+HARNESSES: dict[str, type[Harness]] = dict.fromkeys(("diskless", "file", "sharedfile"), Harness)
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+@pytest.fixture
+def place(tmp_path: Path, request: pytest.FixtureRequest) -> Harness:
+    template = request.param
+    assert template in HARNESSES, f"the template {template} needs a harness here"
+    return HARNESSES[template](tmp_path, template)
+
+
+def over(templates: list[str]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("place", templates, indirect=True)
+
+
+over_variants = pytest.mark.parametrize(
+    ("place", "image_format"), VARIANTS, indirect=["place"], ids=["-".join(filter(None, pair)) for pair in VARIANTS]
+)
+
+
+def needs(image_format: str) -> None:
+    if image_format == "qcow2" and shutil.which("qemu-img") is None:
+        pytest.skip("qemu-img makes qcow2 images")
+
+
+@over(TEMPLATES)
+def test_traits_are_told_without_contradiction(place: Harness) -> None:
+    traits = place.driver().traits
+    assert traits.name == place.template
+    assert traits.formats == () or "format" in {parameter.name for parameter in traits.parameters}
+    assert bool(traits.directory_setting) == traits.directory_based
+    assert traits.has_disks or not traits.growable
+
+
+@over([name for name in TEMPLATES if name not in WITH_DISKS])
+def test_a_template_without_disks_has_nothing_and_makes_nothing(place: Harness) -> None:
+    driver = place.driver()
+    with pytest.raises(BlockDeviceError, match="no disks"):
+        run(driver.create(place.disk()))
+    run(driver.remove(place.disk()))
+    run(driver.deactivate(place.disk()))
+    assert run(driver.find(place.disk())) is None
+    assert run(driver.list_owned(SETTING)) == []
+    assert run(driver.verify(SETTING)) == []
+
+
+@over_variants
+def test_a_disk_lives_from_creation_to_removal(place: Harness, image_format: str) -> None:
+    needs(image_format)
+    driver, disk = place.driver(), place.disk(format=image_format)
+
+    async def life() -> None:
+        assert await driver.find(disk) is None
+        await driver.create(disk)
+        found = await driver.find(disk)
+        assert found is not None
+        assert found.size_mib == 4
+        attached = await driver.activate(disk, "web1")
+        assert attached.path or attached.blockdev
+        assert attached.image_format == (image_format or "raw")
+        await driver.deactivate(disk)
+        await driver.remove(disk)
+        assert await driver.find(disk) is None
+
+    run(life())
+    assert place.left() == []
+
+
+@over_variants
+def test_everything_may_be_repeated(place: Harness, image_format: str) -> None:
+    needs(image_format)
+    driver, disk = place.driver(), place.disk(format=image_format)
+
+    async def twice(act: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        await act()
+        await act()
+
+    async def life() -> None:
+        await twice(lambda: driver.create(disk))
+        await twice(lambda: driver.activate(disk, "web1"))
+        await twice(lambda: driver.deactivate(disk))
+        await twice(lambda: driver.grow(disk, 2))
+        found = await driver.find(disk)
+        assert found is not None
+        assert found.size_mib == 6
+        await twice(lambda: driver.remove(disk))
+
+    run(life())
+    assert place.left() == []
+
+
+@over_variants
+def test_a_new_disk_is_empty_and_what_is_written_stays(place: Harness, image_format: str) -> None:
+    needs(image_format)
+    driver, disk = place.driver(), place.disk(format=image_format)
+    run(driver.create(disk))
+    attached = run(driver.activate(disk, "web1"))
+    if attached.image_format != "raw":
+        checked = subprocess.run(["qemu-img", "check", "-f", image_format, attached.path], capture_output=True)
+        assert checked.returncode == 0, checked.stdout
+        return
+    with open(attached.path, "r+b") as device:
+        assert device.read(4096) == bytes(4096)
+        device.seek(0)
+        device.write(b"QFI\xfb written by the guest")
+    run(driver.deactivate(disk))
+    again = run(driver.activate(disk, "web1"))
+    assert again.image_format == "raw", "what a guest writes into a raw disk does not change how it is read"
+    assert Path(again.path).read_bytes().startswith(b"QFI\xfb written")
+
+
+@over(WITH_DISKS)
+def test_a_disk_of_another_size_is_not_taken_for_the_one_wanted(place: Harness) -> None:
+    driver = place.driver()
+    run(driver.create(place.disk(size_mib=4)))
+    with pytest.raises(BlockDeviceError, match=r"of 8 MiB cannot be made: there is one of 4 MiB"):
+        run(driver.create(place.disk(size_mib=8)))
+    found = run(driver.find(place.disk()))
+    assert found.size_mib == 4
+
+
+@over(WITH_DISKS)
+def test_a_missing_disk_cannot_be_opened_or_grown(place: Harness) -> None:
+    driver = place.driver()
+    for act in (driver.activate(place.disk(), "web1"), driver.grow(place.disk(), 1)):
+        with pytest.raises(BlockDeviceError, match="missing"):
+            run(act)
+
+
+@over(WITH_DISKS)
+def test_all_disks_are_listed_for_finding_orphans(place: Harness) -> None:
+    driver = place.driver()
+    disks = [place.disk(index) for index in range(2)]
+
+    async def make() -> None:
+        for disk in disks:
+            await driver.create(disk)
+            await driver.activate(disk, "web1")
+
+    run(make())
+    assert list(run(driver.list_owned(SETTING))) == [disk.logical_id[-1] for disk in disks]
+
+
+@over(WITH_DISKS)
+def test_space_is_told_and_unknown_where_the_setting_leads_nowhere(place: Harness) -> None:
+    space = run(place.driver().space(SETTING))
+    assert space.storage_size >= space.storage_free > 0
+    nowhere = run(place.driver().space("/srv/nowhere"))
+    assert (nowhere.storage_size, nowhere.storage_free) == (None, None)
+
+
+@over(WITH_DISKS)
+def test_verify_says_what_is_wrong_with_the_setting(place: Harness) -> None:
+    driver = place.driver()
+    assert run(driver.verify(SETTING)) == []
+    assert place.left() == []
+    place.top.rmdir()
+    assert "is not a directory: make it, or mount it" in run(driver.verify(SETTING))[0]
+    assert "is not below" in run(driver.verify("/srv/elsewhere"))[0]
+
+
+@over(IN_DIRECTORIES)
+def test_the_directory_of_an_instance_goes_with_its_last_disk(place: Harness) -> None:
+    driver = place.driver()
+    for index in range(2):
+        run(driver.create(place.disk(index)))
+    run(driver.remove(place.disk(0)))
+    assert place.left() == ["web1", "web1/uuid-1.file.disk1"]
+    run(driver.remove(place.disk(1)))
+    assert place.left() == []
+
+
+@over(IN_DIRECTORIES)
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("/srv/other/web1/d", "is not below /srv/disks"),
+        ("/srv/disks/../../etc/shadow", "without '.', '..'"),
+        ("srv/disks/web1/d", "absolute"),
+        ("/etc/web1/d", "/etc belongs to the system"),
+        ("/srv/disks-of-others/web1/d", "is not below"),
+    ],
+)
+def test_paths_outside_the_allowed_directories_are_refused(place: Harness, path: str, sentence: str) -> None:
+    disk = DiskSpec(uuid="u", template=place.template, logical_id=["loop", path], size_mib=1, index=0)
+    for act in ("create", "remove", "find"):
+        with pytest.raises(FileStoragePathError, match=sentence):
+            run(getattr(place.driver(), act)(disk))
+
+
+@over(IN_DIRECTORIES)
+def test_symbolic_links_do_not_lead_out(place: Harness, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (place.top / "web1").symlink_to(secret)
+    with pytest.raises(FileStoragePathError, match="a symbolic link leads it out"):
+        run(place.driver().create(place.disk()))
+    (place.top / "web1").unlink()
+    (place.top / "web1").mkdir()
+    (secret / "file").write_text("x")
+    (place.top / "web1/uuid-0.file.disk0").symlink_to(secret / "file")
+    for act in (place.driver().activate(place.disk(), "web1"), place.driver().remove(place.disk())):
+        with pytest.raises(FileStoragePathError, match="it is a symbolic link"):
+            run(act)
+    assert (secret / "file").read_text() == "x"
+
+
+@over(IN_DIRECTORIES)
+def test_a_node_that_allows_nothing_says_how_to_allow(place: Harness) -> None:
+    Path(place.paths.file_storage_paths_file).unlink()
+    with pytest.raises(FileStoragePathError, match=r"list one a line in .*file-storage-paths"):
+        run(place.driver().create(place.disk()))
+
+
+@contextlib.contextmanager
+def small_file_system(directory: Path) -> Iterator[None]:
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(directory)], capture_output=True, text=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"a file system of a few MiB cannot be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(directory)], check=True)
+
+
+@over_variants
+@pytest.mark.parametrize("allocation", ["sparse", "full"])
+def test_a_full_file_system_is_told_and_nothing_is_left(place: Harness, image_format: str, allocation: str) -> None:
+    needs(image_format)
+    if place.template not in IN_DIRECTORIES:
+        pytest.skip("not on a file system")
+    with small_file_system(place.top):
+        disk = place.disk(size_mib=64, format=image_format, allocation=allocation)
+        with pytest.raises(BlockDeviceError, match=r"uuid-0.file.disk0 of 64 MiB cannot be made: .* are free there"):
+            run(place.driver().create(disk))
+        assert place.left() == []
+
+
+@over(IN_DIRECTORIES)
+def test_space_that_runs_out_while_a_disk_is_made_leaves_nothing(
+    place: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = place.driver()
+    monkeypatch.setattr(driver, "_check_space", lambda *_: None)
+    with small_file_system(place.top):
+        with pytest.raises(BlockDeviceError, match="No space left on device; 4 MiB are free there"):
+            run(driver.create(place.disk(size_mib=64, allocation="full")))
+        assert place.left() == []
+
+
+STEPS = ("open", "makedirs", "ftruncate", "fsync", "rename", "replace", "link", "unlink", "rmdir", "write")
+
+
+def dies_at(step: int, act: Callable[[], Coroutine[Any, Any, Any]]) -> bool:
+    """Run *act* in a child that is killed before its *step*-th change of the file system; False when it got through."""
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1] != 0
+    count = 0
+
+    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal count
+            count += 1
+            if count == step:
+                os._exit(9)
+            return real(*args, **kwargs)
+
+        return call
+
+    for name in STEPS:
+        setattr(os, name, counted(getattr(os, name)))
+    try:
+        asyncio.run(act())
+    except BaseException:
+        os._exit(1)
+    os._exit(0)
+
+
+@over(IN_DIRECTORIES)
+def test_killed_at_any_step_of_creation_it_can_be_repeated_or_undone(place: Harness) -> None:
+    driver, disk = place.driver(), place.disk()
+    step = 1
+    while dies_at(step, lambda: driver.create(disk)):
+        found = run(driver.find(disk))
+        assert found is None or found.size_mib == disk.size_mib, f"half a disk after step {step}"
+        if step % 2:
+            run(driver.create(disk))
+            assert run(driver.find(disk)).size_mib == disk.size_mib
+        run(driver.remove(disk))
+        assert place.left() == [], f"after step {step}"
+        step += 1
+    assert step > 5
+
+
+@over(IN_DIRECTORIES)
+def test_killed_at_any_step_of_removal_it_can_be_repeated(place: Harness) -> None:
+    driver, disk = place.driver(), place.disk()
+    for step in range(1, 20):
+        run(driver.create(disk))
+        run(driver.activate(disk, "web1"))
+        ended = not dies_at(step, lambda: driver.remove(disk))
+        run(driver.remove(disk))
+        assert place.left() == [], f"after step {step}"
+        if ended:
+            break
+    assert step > 2
+
+
+@over(SHARED)
+def test_killed_at_any_step_of_opening_it_can_be_repeated(place: Harness) -> None:
+    driver, disk = place.driver(), place.disk()
+    run(driver.create(disk))
+    step = 1
+    while dies_at(step, lambda: driver.activate(disk, "web1")):
+        run(driver.activate(disk, "web1"))
+        with pytest.raises(BlockDeviceError, match="node1"):
+            run(place.driver("node2").activate(disk, "web1"))
+        run(driver.deactivate(disk))
+        assert place.left() == ["web1", "web1/uuid-0.file.disk0"], f"after step {step}"
+        step += 1
+    assert step > 3
+
+
+@over(SHARED)
+def test_at_most_one_node_can_write(place: Harness) -> None:
+    one, two, disk = place.driver("node1"), place.driver("node2"), place.disk()
+    run(one.create(disk))
+    run(one.activate(disk, "web1"))
+    with pytest.raises(BlockDeviceError, match="in use on node node1 by instance web1"):
+        run(two.activate(disk, "web1"))
+    with pytest.raises(BlockDeviceError, match="node node1 holds its image lock"):
+        run(two.remove(disk))
+    run(two.deactivate(disk))
+    with pytest.raises(BlockDeviceError):
+        run(two.activate(disk, "web1"))
+    run(one.deactivate(disk))
+    run(two.activate(disk, "web1"))
+
+
+@over(SHARED)
+@pytest.mark.parametrize("arrived", [True, False])
+def test_a_migration_hands_the_right_to_write_over_or_leaves_it(place: Harness, arrived: bool) -> None:
+    source, target, third = place.driver("node1"), place.driver("node2"), place.driver("node3")
+    disk = place.disk()
+    run(source.create(disk))
+    run(source.activate(disk, "web1"))
+    run(target.activate(disk, "web1", for_migration=True))
+    for for_migration in (False, True):
+        with pytest.raises(BlockDeviceError):
+            run(third.activate(disk, "web1", for_migration=for_migration))
+    run(target.settle_migration(disk, "web1", arrived=arrived))
+    run(target.settle_migration(disk, "web1", arrived=arrived))
+    owner, other = (target, source) if arrived else (source, target)
+    run(other.deactivate(disk))
+    run(owner.activate(disk, "web1"))
+    with pytest.raises(BlockDeviceError):
+        run(other.activate(disk, "web1"))
+    run(owner.deactivate(disk))
+    run(other.activate(disk, "web1"))
+
+
+@over(SHARED)
+def test_a_target_that_nobody_told_takes_over_once_the_source_let_go(place: Harness) -> None:
+    source, target, third = place.driver("node1"), place.driver("node2"), place.driver("node3")
+    disk = place.disk()
+    run(source.create(disk))
+    run(source.activate(disk, "web1"))
+    run(target.activate(disk, "web1", for_migration=True))
+    with pytest.raises(BlockDeviceError, match="its migration to this node is not finished"):
+        run(target.activate(disk, "web1"))
+    run(source.deactivate(disk))
+    with pytest.raises(BlockDeviceError, match="is being moved to node node2"):
+        run(third.activate(disk, "web1"))
+    run(target.activate(disk, "web1"))
+    with pytest.raises(BlockDeviceError, match="in use on node node2"):
+        run(source.activate(disk, "web1"))
+
+
+@over(SHARED)
+def test_a_dead_nodes_right_is_taken_with_a_reason_that_is_logged(place: Harness) -> None:
+    dead, heir, disk = place.driver("node1"), place.driver("node2"), place.disk()
+    run(dead.create(disk))
+    run(dead.activate(disk, "web1"))
+    run(heir.steal(disk, "web1", "failover from node1"))
+    run(heir.activate(disk, "web1"))
+    assert "taken from node1 for web1: failover from node1" in place.logged[-1]
+    with pytest.raises(BlockDeviceError, match="in use on node node2"):
+        run(dead.activate(disk, "web1"))
+    run(dead.deactivate(disk))
+    run(heir.activate(disk, "web1"))
+
+
+@over(SHARED)
+def test_many_nodes_at_once_leave_one_winner(place: Harness) -> None:
+    disk = place.disk()
+    run(place.driver().create(disk))
+
+    async def race() -> list[bool]:
+        async def one(node: str) -> bool:
+            try:
+                await place.driver(node).activate(disk, "web1")
+            except BlockDeviceError:
+                return False
+            return True
+
+        return await asyncio.gather(*(one(f"node{number}") for number in range(12)))
+
+    for _ in range(5):
+        winners = run(race())
+        assert winners.count(True) == 1
+        run(place.driver(f"node{winners.index(True)}").deactivate(disk))
+
+
+@over(SHARED)
+def test_a_node_that_restarted_takes_its_own_lock_again(place: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = place.disk()
+    run(place.driver().create(disk))
+    run(place.driver().activate(disk, "web1"))
+    monkeypatch.setattr("ganeti.node.storage.image_files.boot_identity", lambda: "a later boot")
+    run(place.driver().activate(disk, "web1"))
+    assert "taken again for web1" in place.logged[-1]
+    with pytest.raises(BlockDeviceError, match="by instance web1"):
+        run(place.driver().activate(disk, "web2"))

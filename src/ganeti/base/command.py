@@ -57,6 +57,8 @@ class Argument:
     metavar: str
     minimum: int = 1
     maximum: int | None = 1
+    kind: str = "string"
+    """One of `OPTION_KINDS` that takes a value."""
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,11 @@ _PREFIXES = {
     "GenericError": "Failure: ",
     "HypervisorError": "Failure: hypervisor: ",
     "BlockDeviceError": "Failure: block device: ",
+    "FileStoragePathError": "Failure: ",
+    "ReservationError": "Failure: ",
+    "ConfigVerifyError": "Corrupt configuration: ",
+    "JobFileCorrupted": "Failure: damaged job file: ",
+    "CommandError": "Failure: ",
 }
 _FIXED = {
     "JobQueueDrainError": "Failure: the job queue is marked for drain and doesn't accept new requests",

@@ -7,7 +7,7 @@ a command.
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import astuple
 from pathlib import Path
 
@@ -26,16 +26,28 @@ COMMANDS = (
 
 
 def declared() -> list[Command]:
-    """Gather all commands; raises `ValueError` for one that is declared twice or wrongly."""
-    found = [*_of_modules(), *_of_operations()]
-    lines: set[str] = set()
-    for command in found:
+    """Gather all commands; raises `ValueError` for one that is declared wrongly, or twice in one place.
+
+    A declaration here takes the place of an operation's: it has a handler that knows more than to submit.
+    """
+    by_line = _by_line(_of_operations()) | _by_line(_of_modules())
+    names: set[str] = set()
+    for command in by_line.values():
         for name in (command.line, *(f"{_program(command)} {alias}" for alias in command.aliases)):
-            if name in lines:
+            if name in names:
                 raise ValueError(f"command '{name}' is declared twice")
-            lines.add(name)
+            names.add(name)
         _check(command)
-    return sorted(found, key=lambda command: command.line)
+    return [by_line[line] for line in sorted(by_line)]
+
+
+def _by_line(commands: Iterable[Command]) -> dict[str, Command]:
+    found: dict[str, Command] = {}
+    for command in commands:
+        if command.line in found:
+            raise ValueError(f"command '{command.line}' is declared twice")
+        found[command.line] = command
+    return found
 
 
 def _of_modules() -> Iterator[Command]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def run(program: str) -> int:
     """Run the command line of *program* with the words of `sys.argv`; gives the exit status."""
     words = sys.argv[1:]
+    _open_closed_streams()
     if words[:1] == ["--version"]:
         return _version(program)
     try:
@@ -42,6 +43,15 @@ def _version(program: str) -> int:
     except BrokenPipeError:
         _silence_output()
     return 0
+
+
+def _open_closed_streams() -> None:
+    """Whoever closed standard output or error wants silence, not a crash."""
+    if sys.stdout is None or sys.stderr is None:
+        import os
+
+        sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def _silence_output() -> None:

@@ -30,9 +30,6 @@ def parse(command: CommandRow, words: list[str]) -> dict[str, Any]:
     return values
 
 
-Given = "dict[int, tuple[OptionRow, str, list[str | None]]]"
-
-
 def _read_options(
     command: CommandRow, words: list[str]
 ) -> tuple[dict[int, tuple[OptionRow, str, list[str | None]]], list[str]]:
@@ -145,7 +142,8 @@ def _read_arguments(command: CommandRow, words: list[str], values: dict[str, Any
     position = 0
     for argument in command.arguments:
         room = spare if argument.maximum is None else min(spare, argument.maximum - argument.minimum)
-        taken = words[position : position + argument.minimum + room]
+        reader = READERS[argument.kind]
+        taken = [reader(argument.metavar, word) for word in words[position : position + argument.minimum + room]]
         spare -= room
         position += len(taken)
         if argument.maximum != 1:

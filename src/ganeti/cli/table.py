@@ -32,13 +32,14 @@ class OptionRow:
 class ArgumentRow:
     """Positional words of a command."""
 
-    __slots__ = ("field", "maximum", "metavar", "minimum")
+    __slots__ = ("field", "kind", "maximum", "metavar", "minimum")
 
     def __init__(self, row: tuple[Any, ...]) -> None:
         self.field: str = row[0]
         self.metavar: str = row[1]
         self.minimum: int = row[2]
         self.maximum: int | None = row[3]
+        self.kind: str = row[4]
 
 
 class CommandRow:

@@ -4,7 +4,8 @@
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2] / "unit" / "cli")]
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "cli"))
 
 from fake_master import clean_environment, gnt, master
 

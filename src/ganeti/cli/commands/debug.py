@@ -7,7 +7,7 @@ from ganeti.cli.commands.options import DRY_RUN, LIST_OPTIONS, PRIORITY, flag, o
 DEBUG_DELAY = Command(
     "gnt-debug delay",
     "run a job that only waits",
-    arguments=(Argument("duration", "seconds"),),
+    arguments=(Argument("duration", "seconds", kind="float"),),
     handler="debug_jobs:delay",
     op_id="OP_TEST_DELAY",
     options=(

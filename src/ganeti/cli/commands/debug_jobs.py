@@ -10,7 +10,6 @@ import time
 from ganeti.cli import jobs
 from ganeti.cli.failures import Failure, UsageError
 from ganeti.cli.invocation import out
-from ganeti.cli.values import read_float
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def delay(call: Invocation) -> int:
-    duration = read_float("seconds", call.values["duration"])
+    duration = call.values["duration"]
     if duration < 0:
-        raise UsageError(f"gnt-debug delay: {call.values['duration']} is less than nothing: give the seconds to wait")
+        raise UsageError(f"gnt-debug delay: {duration:g} is less than nothing: give the seconds to wait")
     if call.get("repeat", 0) < 0:
         raise UsageError("-r: the number of repetitions must not be negative")
     parameters = {

@@ -8,12 +8,16 @@ from ganeti.cli.commands.bootstrap_calls import join
 from ganeti.cli.failures import Failure
 from ganeti.cli.infotext import scalar
 from ganeti.cli.invocation import err
+from ganeti.cli.values import RESET, read_int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from ganeti.cli.invocation import Invocation
+
+
+SSH_PORT = 22
 
 
 def add(call: Invocation) -> int:
@@ -29,7 +33,7 @@ def add(call: Invocation) -> int:
         "force_join": bool(call.get("force_join")),
         "node_setup": not call.get("no_node_setup"),
         "ssh_key_check": not call.get("no_ssh_key_check"),
-        "ssh_port": int((call.get("ndparams") or {}).get("ssh_port", 22)),
+        "ssh_port": _ssh_port(call),
         "verbose": bool(call.get("verbose")),
         "debug": bool(call.get("debug")),
     }
@@ -44,6 +48,11 @@ def opcode(call: Invocation) -> dict[str, Any]:
         "node_setup": not call.get("no_node_setup"),
         **call.parameters("readd", "no_ssh_key_check", "force_join", "no_node_setup", "verbose"),
     }
+
+
+def _ssh_port(call: Invocation) -> int:
+    given = (call.get("ndparams") or {}).get("ssh_port", RESET)
+    return SSH_PORT if given == RESET else read_int("--node-parameters: ssh_port", str(given))
 
 
 def _check_membership(call: Invocation, name: str, readd: bool) -> str:

@@ -21,7 +21,7 @@ COMMANDS = (
      ('show',), 'cluster_info:info', '', False, '', False, True, False),
     ('init', 'create the cluster on this node',
      (
-      ('cluster_name', 'cluster-name', 1, 1),
+      ('cluster_name', 'cluster-name', 1, 1, 'string'),
      ),
      (
       (('-B', '--backend-parameters'), 'beparams', 'keyvalues', 'backend parameters', True, None, (), '', False),

@@ -5,7 +5,7 @@
 COMMANDS = (
     ('delay', 'run a job that only waits',
      (
-      ('duration', 'seconds', 1, 1),
+      ('duration', 'seconds', 1, 1, 'float'),
      ),
      (
       (('--no-master',), 'on_master', 'flag', 'do not wait on the master', False, None, (), '', False),
@@ -27,7 +27,7 @@ COMMANDS = (
      (), 'listing:locks', '', False, '', False, True, False),
     ('submit-job', 'submit lists of opcodes from JSON files',
      (
-      ('files', 'op-list-file', 1, None),
+      ('files', 'op-list-file', 1, None, 'string'),
      ),
      (
       (('-v', '--verbose'), 'verbose', 'flag', 'say more', True, None, (), '', False),

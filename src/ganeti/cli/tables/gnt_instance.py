@@ -5,7 +5,7 @@
 COMMANDS = (
     ('add', 'create an instance',
      (
-      ('instance_name', 'instance-name', 1, 1),
+      ('instance_name', 'instance-name', 1, 1, 'string'),
      ),
      (
       (('-t', '--disk-template'), 'disk_template', 'string', 'how its disks are made', True, None, (), 'TEMPLATE', False),
@@ -45,7 +45,7 @@ COMMANDS = (
      (), 'instance_add:add', '', True, 'OP_INSTANCE_CREATE', False, True, False),
     ('console', 'connect to the console',
      (
-      ('instance_name', 'instance-name', 1, 1),
+      ('instance_name', 'instance-name', 1, 1, 'string'),
      ),
      (
       (('--show-cmd',), 'show_command', 'flag', 'print the command instead of running it', True, None, (), '', False),
@@ -54,7 +54,7 @@ COMMANDS = (
      (), 'instance_console:console', '', False, 'OP_INSTANCE_CONSOLE', True, True, False),
     ('failover', 'stop an instance and start it on another node',
      (
-      ('instance_name', 'instance-name', 1, 1),
+      ('instance_name', 'instance-name', 1, 1, 'string'),
      ),
      (
       (('-f', '--force'), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
@@ -68,7 +68,7 @@ COMMANDS = (
      (), 'instance_move:failover', '', True, 'OP_INSTANCE_FAILOVER', False, True, False),
     ('info', 'show details of instances',
      (
-      ('names', 'instance-name', 0, None),
+      ('names', 'instance-name', 0, None, 'string'),
      ),
      (
       (('-s', '--static'), 'static', 'flag', 'only what the configuration knows; asks no node', True, None, (), '', False),
@@ -79,7 +79,7 @@ COMMANDS = (
      ('show',), 'instance_info:info', '', False, 'OP_INSTANCE_QUERY_DATA', False, True, False),
     ('list', 'list instances',
      (
-      ('names', 'instance-name', 0, None),
+      ('names', 'instance-name', 0, None, 'string'),
      ),
      (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
@@ -92,7 +92,7 @@ COMMANDS = (
      (), 'listing:instances', '', False, '', False, True, True),
     ('list-fields', "list the fields of 'list'",
      (
-      ('names', 'field', 0, None),
+      ('names', 'field', 0, None, 'string'),
      ),
      (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
@@ -101,7 +101,7 @@ COMMANDS = (
      (), 'listing:instance_fields', '', False, '', False, True, False),
     ('migrate', 'migrate an instance to another node while it runs',
      (
-      ('instance_name', 'instance-name', 1, 1),
+      ('instance_name', 'instance-name', 1, 1, 'string'),
      ),
      (
       (('-f', '--force'), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
@@ -118,7 +118,7 @@ COMMANDS = (
      (), 'instance_move:migrate', '', True, 'OP_INSTANCE_MIGRATE', False, True, False),
     ('reboot', 'reboot instances',
      (
-      ('names', 'name', 0, None),
+      ('names', 'name', 0, None, 'string'),
      ),
      (
       (('-t', '--type'), 'reboot_type', 'string', 'how', True, 'hard', ('soft', 'hard', 'full'), '', False),
@@ -138,7 +138,7 @@ COMMANDS = (
      (), 'instance_power:reboot', '', True, 'OP_INSTANCE_REBOOT', False, True, False),
     ('remove', 'delete an instance and its disks',
      (
-      ('instance_name', 'instance-name', 1, 1),
+      ('instance_name', 'instance-name', 1, 1, 'string'),
      ),
      (
       (('-f', '--force'), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
@@ -148,7 +148,7 @@ COMMANDS = (
      (), 'instance_move:remove', '', True, 'OP_INSTANCE_REMOVE', False, True, False),
     ('shutdown', 'stop instances',
      (
-      ('names', 'name', 0, None),
+      ('names', 'name', 0, None, 'string'),
      ),
      (
       (('-f', '--force'), 'force', 'flag', 'stop an instance that is marked offline, too', True, None, (), '', False),
@@ -169,7 +169,7 @@ COMMANDS = (
      ('stop',), 'instance_power:shutdown', '', True, 'OP_INSTANCE_SHUTDOWN', False, True, False),
     ('startup', 'start instances',
      (
-      ('names', 'name', 0, None),
+      ('names', 'name', 0, None, 'string'),
      ),
      (
       (('-f', '--force'), 'force', 'flag', 'start although a disk is degraded', True, None, (), '', False),

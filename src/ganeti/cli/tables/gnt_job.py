@@ -5,13 +5,13 @@
 COMMANDS = (
     ('archive', 'archive jobs that have ended',
      (
-      ('jobs', 'job-id', 1, None),
+      ('jobs', 'job-id', 1, None, 'string'),
      ),
      (),
      (), 'job_control:archive', '', False, '', False, True, False),
     ('cancel', 'cancel jobs',
      (
-      ('jobs', 'job-id', 0, None),
+      ('jobs', 'job-id', 0, None, 'string'),
      ),
      (
       (('-f', '--force'), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
@@ -24,13 +24,13 @@ COMMANDS = (
      (), 'job_control:cancel', '', False, '', False, True, False),
     ('info', 'show details of jobs',
      (
-      ('jobs', 'job-id', 1, None),
+      ('jobs', 'job-id', 1, None, 'string'),
      ),
      (),
      ('show',), 'job_info:info', '', False, '', False, True, False),
     ('list', 'list jobs',
      (
-      ('names', 'job-id', 0, None),
+      ('names', 'job-id', 0, None, 'string'),
      ),
      (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
@@ -49,7 +49,7 @@ COMMANDS = (
      (), 'listing:jobs', '', False, '', False, True, False),
     ('list-fields', "list the fields of 'list'",
      (
-      ('names', 'field', 0, None),
+      ('names', 'field', 0, None, 'string'),
      ),
      (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
@@ -58,13 +58,13 @@ COMMANDS = (
      (), 'listing:job_fields', '', False, '', False, True, False),
     ('wait', 'wait until a job has ended',
      (
-      ('job', 'job-id', 1, 1),
+      ('job', 'job-id', 1, 1, 'string'),
      ),
      (),
      (), 'job_control:wait', '', False, '', False, True, False),
     ('watch', 'follow what a job says',
      (
-      ('job', 'job-id', 1, 1),
+      ('job', 'job-id', 1, 1, 'string'),
      ),
      (),
      (), 'job_control:watch', '', False, '', False, True, False),

@@ -5,7 +5,7 @@
 COMMANDS = (
     ('add', 'add a node, or add it again',
      (
-      ('node_name', 'node-name', 1, 1),
+      ('node_name', 'node-name', 1, 1, 'string'),
      ),
      (
       (('-s', '--secondary-ip'), 'secondary_ip', 'string', 'address for replication', True, None, (), 'ADDRESS', False),
@@ -25,7 +25,7 @@ COMMANDS = (
      (), 'node_setup:add', '', False, 'OP_NODE_ADD', True, True, False),
     ('failover', 'fail over all primary instances of a node',
      (
-      ('node_name', 'node-name', 1, 1),
+      ('node_name', 'node-name', 1, 1, 'string'),
      ),
      (
       (('-f', '--force'), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
@@ -36,7 +36,7 @@ COMMANDS = (
      (), 'node_jobs:failover', '', False, 'OP_INSTANCE_FAILOVER', False, True, False),
     ('info', 'show details of nodes',
      (
-      ('names', 'node-name', 0, None),
+      ('names', 'node-name', 0, None, 'string'),
      ),
      (
       (('-g', '--node-group'), 'group', 'string', 'nodes of this group only', True, None, (), '', False),
@@ -44,7 +44,7 @@ COMMANDS = (
      ('show',), 'node_info:info', '', False, '', False, True, False),
     ('list', 'list nodes',
      (
-      ('names', 'node-name', 0, None),
+      ('names', 'node-name', 0, None, 'string'),
      ),
      (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
@@ -58,7 +58,7 @@ COMMANDS = (
      (), 'listing:nodes', '', False, '', False, True, True),
     ('list-fields', "list the fields of 'list'",
      (
-      ('names', 'field', 0, None),
+      ('names', 'field', 0, None, 'string'),
      ),
      (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
@@ -67,7 +67,7 @@ COMMANDS = (
      (), 'listing:node_fields', '', False, '', False, True, False),
     ('migrate', 'migrate all primary instances of a node',
      (
-      ('node_name', 'node-name', 1, 1),
+      ('node_name', 'node-name', 1, 1, 'string'),
      ),
      (
       (('-f', '--force'), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
@@ -84,7 +84,7 @@ COMMANDS = (
      (), 'node_jobs:migrate', '', False, 'OP_NODE_MIGRATE', False, True, False),
     ('modify', 'change flags and parameters of a node',
      (
-      ('node_name', 'node-name', 1, 1),
+      ('node_name', 'node-name', 1, 1, 'string'),
      ),
      (
       (('-f', '--force'), 'force', 'flag', 'do not ask, and go on where that is possible', True, None, (), '', False),
@@ -103,7 +103,7 @@ COMMANDS = (
      (), 'node_jobs:modify', '', True, 'OP_NODE_SET_PARAMS', False, True, False),
     ('remove', 'remove a node from the cluster',
      (
-      ('node_name', 'node-name', 1, 1),
+      ('node_name', 'node-name', 1, 1, 'string'),
      ),
      (
       (('--dry-run',), 'dry_run', 'flag', 'check only, change nothing', True, None, (), '', False),

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: BSD-2-Clause
+import signal
+import threading
+import time
+
+import pytest
+from fake_master import Failed, Hangup, Turns
+
+from ganeti.cli import jobs
+from ganeti.cli.progress import log_lines
+
+WHEN = 1795187548
+
+
+@pytest.fixture(autouse=True)
+def utc(monkeypatch):
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+
+def test_log_lines_come_once_and_in_order(gnt, master):
+    def change(job, fields, seen, serial, timeout):
+        if seen is None:
+            return [["running"], [[1, [WHEN, 0], "message", "* one"]]]
+        if serial == 1:
+            texts = [2, [WHEN + 1, 5], "message-list", ["a\nb", "c"]]
+            return [["running"], [texts, [3, [WHEN, 0], "delay-test", "x\x1b[2J"]]]
+        return [["success"], []]
+
+    master.job()
+    master.answers["WaitForJobChange"] = change
+    ran = gnt("gnt-debug delay 1")
+    assert ran.out.splitlines() == [
+        "Fri Nov 20 15:12:28 2026 * one",
+        "Fri Nov 20 15:12:29 2026 a\\nb",
+        "Fri Nov 20 15:12:29 2026 c",
+        "Fri Nov 20 15:12:28 2026 x\\x1b[2J",
+    ]
+    assert [call[3] for call in master.calls("WaitForJobChange")] == [None, 1, 3]
+    assert ran.status == 0
+
+
+def test_progress_is_silent_where_nobody_watches(gnt, master):
+    master.job(log=([1, [WHEN, 0], "progress", ["memory", 50, 100]],))
+    assert gnt("gnt-debug delay 1").out == ""
+
+
+def test_messages_keep_their_lines_but_steer_no_terminal():
+    assert log_lines([1, [WHEN, 0], "message", "a\nb\x07"]) == ["Fri Nov 20 15:12:28 2026 a\nb\\x07"]
+
+
+def test_submit_says_the_id_and_does_not_wait(gnt, master):
+    master.answers["SubmitJob"] = 77
+    assert gnt("gnt-debug delay --submit 1").out == "JobID: 77\n"
+    assert gnt("gnt-debug delay --submit --print-jobid 1").out == "77\n"
+    assert not master.calls("WaitForJobChange")
+
+
+def test_print_jobid_is_the_first_line_of_a_job_waited_for(gnt, master):
+    master.job(log=([1, [WHEN, 0], "message", "x"],))
+    assert gnt("gnt-debug delay --print-jobid 1").out.splitlines()[0] == "14"
+
+
+def test_what_every_job_carries(gnt, master):
+    master.job()
+    gnt("gnt-debug delay --dry-run --priority high -d --reason", "because of rain", "1")
+    [[opcode]] = master.calls("SubmitJob")[0]
+    assert (opcode["dry_run"], opcode["priority"], opcode["debug_level"]) == (True, -10, 1)
+    (user, text, first), (client, command, second) = opcode["reason"]
+    assert (user, text, client, command) == ("gnt:user", "because of rain", "gnt:client:gnt-debug", "delay")
+    assert abs(first / 1e9 - time.time()) < 60
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (
+            ["OpPrereqError", ["No such node", "unknown_entity"]],
+            "Failure: prerequisites not met for this operation:\n"
+            "error type: unknown_entity, error details:\nNo such node\n",
+        ),
+        (["OpPrereqError", ["One only"]], "Failure: prerequisites not met for this operation:\nOne only\n"),
+        (["OpExecError", ["Disk full"]], "Failure: command execution error:\nDisk full\n"),
+        (
+            ["HooksAbort", [[["node1", "10check", "no"], ["node2", "10check", ""]]]],
+            "Failure: hooks execution failed:\n  node: node1, script: 10check, output: no\n"
+            "  node: node2, script: 10check, output: (no output)\n",
+        ),
+        (["NewerError", ["what", 3]], "Failure: NewerError: what, 3\n"),
+        ("odd", "Failure: odd\n"),
+    ],
+)
+def test_failures_read_as_in_3_1(gnt, master, error, text):
+    master.job(error, status="error")
+    ran = gnt("gnt-debug delay 1")
+    assert (ran.status, ran.err) == (1, text)
+
+
+def test_a_later_opcode_that_fails_says_so(gnt, master):
+    with pytest.raises(jobs.ServerError) as caught:
+        jobs.results_of(3, ["error", ["success", "error"], [None, ["OpExecError", ["no luck"]]]])
+    assert caught.value.text == "Failure: command execution error:\npartial failure (opcode 1): no luck"
+
+
+def test_a_cancelled_job_fails(gnt, master):
+    master.job(None, status="canceled")
+    ran = gnt("gnt-debug delay 1")
+    assert (ran.status, ran.err) == (1, "Failure: the job was canceled: Job 14 was canceled\n")
+
+
+def test_a_lost_job_fails(gnt, master):
+    master.job()
+    master.answers["QueryJobs"] = [[None, None, None]]
+    assert "Job with id 14 lost" in gnt("gnt-debug delay 1").err
+
+
+def test_a_refused_submission(gnt, master):
+    master.answers["SubmitJob"] = Failed("JobQueueDrainError", "whatever")
+    assert "marked for drain" in gnt("gnt-debug delay 1").err
+
+
+def test_waiting_survives_a_restart_of_the_master_daemon(gnt, master):
+    master.job()
+    master.answers["WaitForJobChange"] = Turns([["running"], []], Hangup(), [["success"], []])
+    assert gnt("gnt-debug delay 1").status == 0
+    assert len(master.calls("WaitForJobChange")) == 3
+
+
+def test_standing_jobs_are_explained_once(gnt, master):
+    master.job()
+    master.answers["WaitForJobChange"] = Turns(
+        [["queued"], []], [["queued"], []], [["queued"], []], [["waiting"], []], [["waiting"], []], [["success"], []]
+    )
+    ran = gnt("gnt-debug delay 1")
+    assert ran.err.splitlines() == [
+        "Job 14 is waiting in queue",
+        "Job 14 is trying to acquire all necessary locks",
+    ]
+    timeouts = [call[4] for call in master.calls("WaitForJobChange")]
+    assert timeouts[0] < 10
+    assert max(timeouts) <= 89
+
+
+def test_an_interrupt_says_that_the_job_goes_on(gnt, master):
+    waiting = threading.Event()
+
+    def change(*_):
+        waiting.set()
+        time.sleep(5)
+
+    def interrupt():
+        waiting.wait(5)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    master.job()
+    master.answers["WaitForJobChange"] = change
+    threading.Thread(target=interrupt).start()
+    ran = gnt("gnt-debug delay 1")
+    assert ran.status == 1
+    assert ran.err == (
+        "Interrupted; job 14 goes on: follow it with 'gnt-job watch 14', end it with 'gnt-job cancel 14'\n"
+    )
+
+
+def test_many_jobs_are_submitted_together_and_waited_for(gnt, master):
+    master.answers["SubmitManyJobs"] = [[True, 3], [False, "queue full"], [True, 4]]
+    master.answers["WaitForJobChange"] = [["success"], []]
+    master.answers["QueryJobs"] = lambda ids, _: [
+        ["success", ["success"], [None]] if ids == [3] else ["error", ["error"], [["OpExecError", ["boom"]]]]
+    ]
+    ran = gnt("gnt-instance startup --force-multiple a b c")
+    assert ran.status == 1
+    assert ran.out.splitlines() == [
+        "Submitted jobs 3, 4",
+        "Waiting for job 3 for a ...",
+        "Waiting for job 4 for c ...",
+    ]
+    assert ran.err.splitlines() == [
+        "Failed to submit job for b: queue full",
+        "Job 4 for c has failed: Failure: command execution error:",
+        "boom",
+    ]
+
+
+def test_many_jobs_submitted_only(gnt, master):
+    master.answers["SubmitManyJobs"] = [[True, 3], [True, 4]]
+    assert gnt("gnt-instance startup --force-multiple --submit a b").out == "3: a\n4: b\n"
+    assert gnt("gnt-instance startup --force-multiple --submit --print-jobid a b").out == "3\n4\n"

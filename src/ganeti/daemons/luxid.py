@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""ganeti-luxid: the job queue and all queries, on the master (S2.4, S2.5)."""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+
+from ganeti.base.errors import EXIT_NO_CLUSTER, EXIT_NOT_MASTER, GanetiError
+from ganeti.base.paths import Paths
+from ganeti.daemons.catalogue import build_catalogue
+from ganeti.master import operations
+from ganeti.master.locks.owners import Owner
+from ganeti.master.queue.events import Limits
+from ganeti.master.queue.machine import QueueMachine
+from ganeti.runtime.config_follower import ConfigFollower
+from ganeti.runtime.daemonize import Daemon, DaemonRefused, daemon_parser, parse_options, run_daemon
+from ganeti.runtime.environment import Environment
+from ganeti.runtime.event_loop import Background
+from ganeti.runtime.files import read_if_there
+from ganeti.runtime.livelock import LiveLock, job_lock_path
+from ganeti.runtime.luxi_query_calls import QueryCalls
+from ganeti.runtime.luxi_queue_calls import QueueCalls
+from ganeti.runtime.luxi_server import LuxiServer
+from ganeti.runtime.node_client import NodeClient
+from ganeti.runtime.placement_worker import PlacementWorker
+from ganeti.runtime.query_sources import QuerySources
+from ganeti.runtime.queue_driver import QueueDriver
+from ganeti.runtime.spawner_client import SpawnerClient
+from ganeti.runtime.wconfd_client import WConfdClient
+
+NAME = "ganeti-luxid"
+_CONFIGURATION_S = 60.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse_options(NAME, sys.argv[1:] if arguments is None else arguments, make_parser())
+    if options.no_voting and not options.yes_do_it:
+        print(f"{NAME}: --no-voting skips the question who is master: confirm with --yes-do-it", file=sys.stderr)
+        return 1
+    spawner = SpawnerClient(debug=options.debug)
+
+    def before_loop(environment: Environment) -> None:
+        check_node(environment)
+        spawner.launch()
+
+    async def serve_queue(daemon: Daemon) -> None:
+        await serve(daemon, spawner)
+
+    return run_daemon(NAME, options, serve_queue, before_loop)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = daemon_parser(NAME)
+    parser.add_argument("--no-voting", action="store_true", help="do not ask the nodes who is master")
+    parser.add_argument("--yes-do-it", action="store_true", help="confirm --no-voting")
+    return parser
+
+
+async def serve(daemon: Daemon, spawner: SpawnerClient) -> None:
+    environment = daemon.environment
+    paths = environment.paths
+    operations.load()
+    background = Background()
+    wconfd = WConfdClient(paths.wconfd_socket)
+    follower = ConfigFollower(wconfd)
+    background.start(follower.run(), "following the configuration")
+    if not await follower.filled(_CONFIGURATION_S):
+        raise DaemonRefused("ganeti-wconfd gives no configuration: is it running?")
+    lock = LiveLock(own_lock_path(paths))
+    machine = QueueMachine(lock.path, limits(follower))
+    owners = OwnerRelease(paths, wconfd, background)
+    queue = QueueDriver(paths, machine, spawner, follower.reached, owners.release)
+    follower.changed = lambda: queue.set_limits(limits(follower))
+    placement = PlacementWorker()
+    nodes = NodeClient(paths, lambda: follower.configuration)
+    sources = QuerySources(follower, queue, wconfd, build_catalogue(), nodes)
+    server = LuxiServer(QueueCalls(paths, queue).table() | QueryCalls(paths, sources, placement).table())
+    queue.start()
+    for path in (paths.luxi_socket, paths.master_socket):
+        await server.listen(path)
+    daemon.ready()
+    await daemon.stopping.wait()
+    await server.close()
+    await queue.stop()
+    placement.close()
+    await nodes.close()
+    await background.cancel()
+    await wconfd.close()
+    lock.remove()
+
+
+def check_node(environment: Environment) -> None:
+    """Refuse to run where there is no cluster, or on a node that is not its master (exit statuses of 3.1)."""
+    paths = environment.paths
+    if not os.path.exists(paths.config_file) and not os.path.exists(paths.config_database):
+        raise DaemonRefused("this machine is in no cluster: create one with gnt-cluster init", EXIT_NO_CLUSTER)
+    master = read_if_there(paths.ssconf_file("master_node"))
+    if master is not None and not environment.is_named(master.decode().strip()):
+        raise DaemonRefused(
+            f"this node, {environment.hostname}, is not the master: that is {master.decode().strip()}", EXIT_NOT_MASTER
+        )
+    for directory, mode in ((paths.socket_dir, 0o770), (paths.livelock_dir, 0o750)):
+        if not os.path.isdir(directory):
+            os.makedirs(directory, exist_ok=True)
+            os.chmod(directory, mode)
+
+
+def own_lock_path(paths: Paths) -> str:
+    """A path no LuxiD had before (S2.34): lock files are never used twice."""
+    return f"{paths.livelock_dir}/luxi-daemon_{os.getpid()}_{time.time_ns()}"
+
+
+def limits(follower: ConfigFollower) -> Limits:
+    return Limits(running=follower.configuration.cluster.max_running_jobs)
+
+
+class OwnerRelease:
+    """Frees the locks of jobs whose process died: WConfD would find out as well, only later."""
+
+    def __init__(self, paths: Paths, wconfd: WConfdClient, background: Background) -> None:
+        self._paths = paths
+        self._wconfd = wconfd
+        self._background = background
+
+    def release(self, job_id: int, attempts: int) -> None:
+        self._background.start(self._release(job_id, attempts), f"freeing the locks of job {job_id}")
+
+    async def _release(self, job_id: int, attempts: int) -> None:
+        for attempt in range(1, attempts + 1):
+            path = job_lock_path(self._paths.livelock_dir, job_id, attempt)
+            try:
+                await self._wconfd.free_locks(Owner(job_id, path))
+            except GanetiError as err:
+                raise GanetiError(f"locks of job {job_id} could not be freed now: {err}") from err
+
+
+if __name__ == "__main__":
+    sys.exit(main())

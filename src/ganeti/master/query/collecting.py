@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Asking the nodes for live fields: all nodes concerned at once, and none for long."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ganeti.base.errors import GanetiError
+from ganeti.master.instance_spec import instance_spec
+from ganeti.master.query.fields import QueryWorld
+from ganeti.master.query.instance_rows import InstanceRow, LiveInstance
+from ganeti.master.query.nodes import NodeRow
+from ganeti.master.query.running import Collect
+from ganeti.model import inheritance
+from ganeti.model.objects import Cluster
+from ganeti.ports.nodes import NodesPort
+
+NODE_ANSWER_S = 8.0
+"""A node that has not answered by then is shown as having no data."""
+
+
+def collector(what: str, world: QueryWorld, nodes: NodesPort) -> Collect:
+    """What fills the live part of the rows of a resource; nothing where there is none."""
+
+    async def collect(rows: Sequence[Any], fields: frozenset[str]) -> None:
+        if what == "node":
+            await _ask_nodes(rows, world, nodes)
+        elif what == "instance":
+            await _ask_about_instances(rows, world, nodes)
+            if "console" in fields:
+                await _ask_consoles(rows, world, nodes)
+
+    return collect
+
+
+def hypervisor_queries(cluster: Cluster, world: QueryWorld) -> dict[str, dict[str, Any]]:
+    """Name and filled cluster parameters of each enabled hypervisor that is installed."""
+    known = world.catalogue.hypervisors
+    return {
+        name: inheritance.cluster_hv(cluster, name, "", known[name].parameters)
+        for name in cluster.enabled_hypervisors
+        if name in known
+    }
+
+
+def storage_units(cluster: Cluster, world: QueryWorld) -> list[dict[str, str]]:
+    """The first enabled template that lies somewhere the cluster has a setting for."""
+    for name in cluster.enabled_disk_templates:
+        traits = world.catalogue.templates.get(name)
+        if traits is not None and traits.directory_setting and (setting := getattr(cluster, traits.directory_setting)):
+            return [{"template": name, "setting": setting}]
+    return []
+
+
+async def _ask_nodes(rows: Sequence[NodeRow], world: QueryWorld, nodes: NodesPort) -> None:
+    cluster = world.view.cluster
+    asked = [row for row in rows if not row.node.offline]
+    answers = await nodes.call_many(
+        [row.node.uuid for row in asked],
+        "node_info",
+        timeout_s=NODE_ANSWER_S,
+        storage=storage_units(cluster, world),
+        hypervisors=hypervisor_queries(cluster, world),
+    )
+    for row, answer in zip(asked, answers, strict=True):
+        row.live = answer.value if answer.error is None else None
+
+
+async def _ask_about_instances(rows: Sequence[InstanceRow], world: QueryWorld, nodes: NodesPort) -> None:
+    """Every node is asked: a guest may run where it should not."""
+    online = [node.uuid for node in world.view.nodes() if not node.offline and node.vm_capable] if rows else []
+    queries = hypervisor_queries(world.view.cluster, world)
+    answers = await nodes.call_many(online, "all_instances_info", timeout_s=NODE_ANSWER_S, hypervisors=queries)
+    answered = {answer.node_uuid for answer in answers if answer.error is None}
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for answer in answers:
+        for info in (answer.value or []) if answer.error is None else []:
+            found.setdefault(info["name"], {})[answer.node_uuid] = info
+    for row in rows:
+        places = found.get(row.instance.name, {})
+        primary = row.instance.primary_node
+        where = primary if primary in places else next(iter(places), None)
+        info = places[where] if where is not None else None
+        row.live = LiveInstance(primary in answered, where, info)
+
+
+async def _ask_consoles(rows: Sequence[InstanceRow], world: QueryWorld, nodes: NodesPort) -> None:
+    for row in rows:
+        if row.running is not True:
+            continue
+        spec = instance_spec(world.view, world.catalogue, row.instance)
+        try:
+            row.console = await nodes.call(
+                row.instance.primary_node, "instance_console_info", timeout_s=NODE_ANSWER_S, instance=spec
+            )
+        except GanetiError:
+            row.console = None

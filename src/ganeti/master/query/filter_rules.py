@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Fields of job filter rules (rapi, section 4)."""
+
+from dataclasses import dataclass
+
+from ganeti.master.query.fields import OTHER, Field, Resource, table
+from ganeti.model.objects import FilterRule
+
+
+@dataclass(frozen=True)
+class FilterRow:
+    rule: FilterRule
+
+
+FILTERS = Resource(
+    "filter",
+    "uuid",
+    table(
+        [
+            Field(
+                "watermark", "Watermark", OTHER, "Highest job ID when the rule was added", lambda r: r.rule.watermark
+            ),
+            Field("priority", "Priority", OTHER, "Rule priority", lambda r: r.rule.priority),
+            Field("predicates", "Predicates", OTHER, "Rule predicates", lambda r: r.rule.predicates),
+            Field("action", "Action", OTHER, "Rule action", lambda r: r.rule.action),
+            Field("reason_trail", "ReasonTrail", OTHER, "Rule reason trail", lambda r: r.rule.reason_trail),
+            Field("uuid", "UUID", OTHER, "Rule UUID", lambda r: r.rule.uuid),
+        ]
+    ),
+    "Filter",
+)

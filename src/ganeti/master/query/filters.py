@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The filter language: JSON lists turned into predicates over rows (protocols 2.1).
+
+Answers are three-valued: a comparison with a value that is not there is neither true nor false, and a row about which
+nothing can be said passes.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ganeti.base.errors import ParameterError, QueryFilterParseError
+from ganeti.master.query.fields import NUMBER, TIMESTAMP, UNIT, Field, Missing
+
+Truth = bool | None
+Predicate = Callable[[Any], Truth]
+
+_MAX_DEPTH = 100
+
+
+def compile_filter(qfilter: Any, fields: Mapping[str, Field]) -> tuple[Predicate, frozenset[str]]:
+    """Give a predicate and the names of the fields it looks at; raises `ParameterError`, `QueryFilterParseError`."""
+    used: set[str] = set()
+    predicate = _compile(qfilter, fields, used, 0)
+    return predicate, frozenset(used)
+
+
+def passes(predicate: Predicate, row: Any) -> bool:
+    return predicate(row) is not False
+
+
+def asked_names(qfilter: Any, key: str) -> list[Any] | None:
+    """The names, in order, if the filter is nothing but names of rows; else None."""
+    match qfilter:
+        case ["|", *parts]:
+            found = [asked_names(part, key) for part in parts]
+            if not parts or any(names is None for names in found):
+                return None
+            return [name for names in found if names is not None for name in names]
+        case ["==" | "=", str() as field, str() | int() as value] if field == key and not isinstance(value, bool):
+            return [value]
+    return None
+
+
+def _compile(qfilter: Any, fields: Mapping[str, Field], used: set[str], depth: int) -> Predicate:
+    if depth > _MAX_DEPTH:
+        raise QueryFilterParseError(f"The filter is nested more than {_MAX_DEPTH} levels deep")
+    if qfilter is None:
+        return lambda row: True
+    match qfilter:
+        case ["&", *parts]:
+            return _all([_compile(part, fields, used, depth + 1) for part in parts])
+        case ["|", *parts]:
+            return _any([_compile(part, fields, used, depth + 1) for part in parts])
+        case ["!", part]:
+            inner = _compile(part, fields, used, depth + 1)
+            return lambda row: None if (truth := inner(row)) is None else not truth
+        case ["?", str() as name]:
+            return _test(_field(name, fields, used), bool)
+        case [str() as operator, str() as name, value] if operator in _COMPARISONS:
+            return _COMPARISONS[operator](_field(name, fields, used), value)
+    raise QueryFilterParseError(f"'{_short(qfilter)}' is not a filter: write [operator, field, value] or [&, filter…]")
+
+
+def _field(name: str, fields: Mapping[str, Field], used: set[str]) -> Field:
+    found = fields.get(name)
+    if found is None:
+        raise ParameterError(f"The filter asks for the field '{name}', which does not exist")
+    used.add(name)
+    return found
+
+
+def _all(parts: list[Predicate]) -> Predicate:
+    def predicate(row: Any) -> Truth:
+        result: Truth = True
+        for part in parts:
+            truth = part(row)
+            if truth is False:
+                return False
+            if truth is None:
+                result = None
+        return result
+
+    return predicate
+
+
+def _any(parts: list[Predicate]) -> Predicate:
+    def predicate(row: Any) -> Truth:
+        result: Truth = False
+        for part in parts:
+            truth = part(row)
+            if truth is True:
+                return True
+            if truth is None:
+                result = None
+        return result
+
+    return predicate
+
+
+def _test(field: Field, test: Callable[[Any], bool]) -> Predicate:
+    def predicate(row: Any) -> Truth:
+        value = field.get(row)
+        return None if isinstance(value, Missing) else test(value)
+
+    return predicate
+
+
+def _equal(field: Field, wanted: Any) -> Predicate:
+    if field.host_name and isinstance(wanted, str):
+        return _test(field, lambda value: value == wanted or str(value).startswith(wanted + "."))
+    return _test(field, lambda value: _same(field, value, wanted))
+
+
+def _different(field: Field, wanted: Any) -> Predicate:
+    equal = _equal(field, wanted)
+    return lambda row: None if (truth := equal(row)) is None else not truth
+
+
+def _same(field: Field, value: Any, wanted: Any) -> bool:
+    have = _comparable(field, value)
+    want = _comparable(field, wanted)
+    if have is None or want is None:
+        return have is want
+    _check_types(field, have, want)
+    return bool(have == want)
+
+
+def _ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Field, Any], Predicate]:
+    def make(field: Field, wanted: Any) -> Predicate:
+        def test(value: Any) -> bool:
+            have, want = _comparable(field, value), _comparable(field, wanted)
+            _check_types(field, have, want)
+            return compare(have, want)
+
+        return _test(field, test)
+
+    return make
+
+
+def _matches(field: Field, pattern: Any) -> Predicate:
+    if not isinstance(pattern, str):
+        raise ParameterError(f"The pattern for field '{field.name}' must be text, not {_short(pattern)}")
+    try:
+        compiled = re.compile(pattern)
+    except re.error as err:
+        raise ParameterError(f"'{pattern}' is not a regular expression: {err}") from err
+
+    def test(value: Any) -> bool:
+        if not isinstance(value, str):
+            raise ParameterError(f"Field '{field.name}' is not text: it cannot be matched with a pattern")
+        return compiled.search(value) is not None
+
+    return _test(field, test)
+
+
+def _contains(field: Field, wanted: Any) -> Predicate:
+    def test(value: Any) -> bool:
+        if not isinstance(value, list | tuple):
+            raise ParameterError(f"Field '{field.name}' is not a list: it cannot contain {_short(wanted)}")
+        return wanted in value
+
+    return _test(field, test)
+
+
+def _comparable(field: Field, value: Any) -> Any:
+    """Times compare by seconds, whatever their form."""
+    if field.kind == TIMESTAMP:
+        if isinstance(value, list | tuple) and value:
+            return int(value[0])
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return int(value)
+    return value
+
+
+def _check_types(field: Field, have: Any, want: Any) -> None:
+    numbers = (int, float)
+    if isinstance(have, bool) or isinstance(want, bool):
+        ok = isinstance(have, bool) and isinstance(want, bool)
+    elif isinstance(have, numbers):
+        ok = isinstance(want, numbers)
+    else:
+        ok = isinstance(want, type(have)) or isinstance(have, type(want))
+    if not ok:
+        word = "a number" if field.kind in (NUMBER, UNIT, TIMESTAMP) else type(have).__name__
+        raise ParameterError(f"Field '{field.name}' is {word}: it cannot be compared with {_short(want)}")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+_COMPARISONS: dict[str, Callable[[Field, Any], Predicate]] = {
+    "==": _equal,
+    "=": _equal,
+    "!=": _different,
+    "<": _ordering(lambda have, want: bool(have < want)),
+    "<=": _ordering(lambda have, want: bool(have <= want)),
+    ">": _ordering(lambda have, want: bool(have > want)),
+    ">=": _ordering(lambda have, want: bool(have >= want)),
+    "=~": _matches,
+    "=[]": _contains,
+}

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Fields of node groups (rapi, section 4)."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ganeti.base.natural import natural_key
+from ganeti.master.query.fields import NUMBER, OTHER, TEXT, Field, QueryWorld, Resource, stored_fields, table
+from ganeti.model import inheritance
+from ganeti.model.objects import NodeGroup
+
+
+@dataclass
+class GroupRow:
+    group: NodeGroup
+    world: QueryWorld
+
+    @cached_property
+    def node_names(self) -> list[str]:
+        return sorted((node.name for node in self.world.view.group_nodes(self.group.uuid)), key=natural_key)
+
+    @cached_property
+    def instance_names(self) -> list[str]:
+        nodes = {node.uuid for node in self.world.view.group_nodes(self.group.uuid)}
+        names = [inst.name for inst in self.world.view.instances() if inst.primary_node in nodes]
+        return sorted(names, key=natural_key)
+
+    @property
+    def disk_parameters(self) -> dict[str, Any]:
+        templates = self.world.catalogue.templates
+        return {
+            name: inheritance.disk_params(self.world.view.cluster, self.group, name, traits.parameters)
+            for name, traits in templates.items()
+        }
+
+
+GROUPS = Resource(
+    "group",
+    "name",
+    table(
+        [
+            Field("alloc_policy", "AllocPolicy", TEXT, "Allocation policy for group", lambda r: r.group.alloc_policy),
+            Field(
+                "custom_diskparams",
+                "CustomDiskParameters",
+                OTHER,
+                "Custom disk parameters",
+                lambda r: r.group.diskparams,
+            ),
+            Field(
+                "custom_ipolicy",
+                "CustomInstancePolicy",
+                OTHER,
+                "Custom instance policy limitations",
+                lambda r: r.group.ipolicy,
+            ),
+            Field("custom_ndparams", "CustomNDParams", OTHER, "Custom node parameters", lambda r: r.group.ndparams),
+            Field("diskparams", "DiskParameters", OTHER, "Disk parameters (merged)", lambda r: r.disk_parameters),
+            Field(
+                "ipolicy",
+                "InstancePolicy",
+                OTHER,
+                "Instance policy limitations (merged)",
+                lambda r: inheritance.group_ipolicy(r.world.view.cluster, r.group),
+            ),
+            Field("name", "Group", TEXT, "Group name", lambda r: r.group.name),
+            Field(
+                "ndparams",
+                "NDParams",
+                OTHER,
+                "Node parameters",
+                lambda r: inheritance.group_nd(r.world.view.cluster, r.group),
+            ),
+            Field("node_cnt", "Nodes", NUMBER, "Number of nodes", lambda r: len(r.node_names)),
+            Field("node_list", "NodeList", OTHER, "List of nodes", lambda r: r.node_names),
+            Field("pinst_cnt", "Instances", NUMBER, "Number of primary instances", lambda r: len(r.instance_names)),
+            Field("pinst_list", "InstanceList", OTHER, "List of primary instances", lambda r: r.instance_names),
+            *stored_fields(lambda r: r.group, "Group"),
+        ]
+    ),
+    "Group",
+)

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""One instance as the getters of its fields see it: stored, filled, and as its node sees it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ganeti.master.query.fields import NODATA, OFFLINE, UNAVAILABLE, Missing, QueryWorld
+from ganeti.model import inheritance
+from ganeti.model.objects import Disk, Instance, Nic, Node, NodeGroup
+
+RUNNING = "running"
+ADMIN_DOWN = "ADMIN_down"
+ADMIN_OFFLINE = "ADMIN_offline"
+USER_DOWN = "USER_down"
+ERROR_UP = "ERROR_up"
+ERROR_DOWN = "ERROR_down"
+ERROR_NODE_DOWN = "ERROR_nodedown"
+ERROR_NODE_OFFLINE = "ERROR_nodeoffline"
+ERROR_WRONG_NODE = "ERROR_wrongnode"
+
+_SHUT_DOWN_BY_GUEST = "shutdown"
+_DRBD_META_MIB = 128
+
+
+@dataclass(frozen=True)
+class LiveInstance:
+    """What the nodes said: whether the primary answered, and where the guest was found."""
+
+    primary_answered: bool
+    found_on: str | None = None
+    info: dict[str, Any] | None = None
+
+    @property
+    def shut_down(self) -> bool:
+        return self.info is not None and self.info["state"] == _SHUT_DOWN_BY_GUEST
+
+
+@dataclass
+class InstanceRow:
+    instance: Instance
+    world: QueryWorld
+    live: LiveInstance | None = None
+    console: Any = None
+
+    @property
+    def primary(self) -> Node | None:
+        found = self.world.view.get("nodes", self.instance.primary_node)
+        return found if isinstance(found, Node) else None
+
+    @property
+    def group(self) -> NodeGroup | None:
+        return self.world.view.group(self.primary.group) if self.primary is not None else None
+
+    @cached_property
+    def disks(self) -> list[Disk]:
+        return self.world.view.instance_disks(self.instance)
+
+    @cached_property
+    def secondaries(self) -> list[Node]:
+        return [self.world.view.node(uuid) for uuid in self.world.view.secondary_nodes(self.instance)]
+
+    @cached_property
+    def hvparams(self) -> dict[str, Any]:
+        traits = self.world.catalogue.hypervisors.get(self.instance.hypervisor)
+        parameters = traits.parameters if traits is not None else ()
+        filled = inheritance.instance_hv(self.world.view.cluster, self.instance, parameters)
+        hidden = {parameter.name for parameter in parameters if parameter.cluster_only}
+        return {name: value for name, value in filled.items() if name not in hidden}
+
+    @cached_property
+    def beparams(self) -> dict[str, Any]:
+        return inheritance.instance_be(self.world.view.cluster, self.instance)
+
+    @property
+    def osparams(self) -> dict[str, Any]:
+        return inheritance.os_params(self.world.view.cluster, self.instance)
+
+    def nic_parameters(self, nic: Nic) -> dict[str, Any]:
+        return inheritance.nic_params(self.world.view.cluster, nic, self.group)
+
+    def nic_values(self, name: str) -> list[Any]:
+        """One value per NIC: of the NIC itself, of its filled parameters, or derived from them."""
+        return [nic_value(self, nic, name) for nic in self.instance.nics]
+
+    @property
+    def disk_usage_mib(self) -> int:
+        """Space used on each node; mirrored disks have metadata beside their data."""
+        return sum(disk.size + (_DRBD_META_MIB if disk.children else 0) for disk in self.disks)
+
+    @property
+    def user_shutdown_allowed(self) -> bool:
+        allowed = self.world.view.cluster.enabled_user_shutdown
+        return allowed and bool(self.hvparams.get("user_shutdown", True))
+
+    # Live values
+
+    @property
+    def _primary_state(self) -> Missing | None:
+        """Why nothing can be said about the guest, or None."""
+        if self.primary is None:
+            return UNAVAILABLE
+        if self.primary.offline:
+            return OFFLINE
+        return None if self.live is not None and self.live.primary_answered else NODATA
+
+    @property
+    def status(self) -> Any:
+        """The computed status; the first rule that matches (rapi, section 4)."""
+        if self.primary is not None and self.primary.offline:
+            return ERROR_NODE_OFFLINE
+        if self.live is None or not self.live.primary_answered:
+            return ERROR_NODE_DOWN
+        if self.live.found_on is not None and self.live.found_on != self.instance.primary_node:
+            return ERROR_WRONG_NODE
+        up = self.instance.admin_state == "up"
+        if self.live.info is not None and not self.live.shut_down:
+            return RUNNING if up else ERROR_UP
+        if self.live.shut_down:
+            if not up:
+                return ADMIN_DOWN
+            return USER_DOWN if self.user_shutdown_allowed else ERROR_DOWN
+        if up:
+            return ERROR_DOWN
+        if self.instance.admin_state == "offline":
+            return ADMIN_OFFLINE
+        by_user = self.instance.admin_state_source == "user" and self.world.view.cluster.enabled_user_shutdown
+        return USER_DOWN if by_user else ADMIN_DOWN
+
+    @property
+    def running(self) -> Any:
+        missing = self._primary_state
+        if missing is not None:
+            return missing
+        return self.live is not None and self.live.info is not None and not self.live.shut_down
+
+    def live_value(self, key: str) -> Any:
+        running = self.running
+        if isinstance(running, Missing):
+            return running
+        if not running or self.live is None or self.live.info is None:
+            return UNAVAILABLE
+        return self.live.info[key]
+
+    @property
+    def console_info(self) -> Any:
+        running = self.running
+        if isinstance(running, Missing):
+            return running
+        return self.console if running and self.console is not None else UNAVAILABLE
+
+
+def nic_value(row: InstanceRow, nic: Nic, name: str) -> Any:
+    if name in ("mac", "ip", "name", "uuid", "network"):
+        return getattr(nic, name)
+    if name == "network.name":
+        return row.world.view.network(nic.network).name if nic.network is not None else None
+    filled = row.nic_parameters(nic)
+    if name == "bridge":
+        return filled["link"] if filled["mode"] == "bridged" else None
+    if name == "vlan":
+        return filled["vlan"] if filled["mode"] == "openvswitch" else None
+    return filled[name]

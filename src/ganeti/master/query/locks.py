@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Fields of locks (rapi, section 4)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ganeti.master.locks.owners import Owner
+from ganeti.master.query.fields import OTHER, Field, Resource, table
+from ganeti.model.locks import EXCLUSIVE, lock_order
+
+
+@dataclass
+class LockRow:
+    name: str
+    mode: str | None = None
+    owners: list[str] = field(default_factory=list)
+    pending: list[tuple[str, list[str]]] = field(default_factory=list)
+
+
+LOCKS = Resource(
+    "lock",
+    "name",
+    table(
+        [
+            Field("name", "Name", OTHER, "Lock name", lambda row: row.name),
+            Field("mode", "Mode", OTHER, "Mode in which the lock is held", lambda row: row.mode),
+            Field("owner", "Owner", OTHER, "Current lock owner(s)", lambda row: row.owners or None),
+            Field("pending", "Pending", OTHER, "Jobs waiting for the lock", lambda row: row.pending),
+        ]
+    ),
+    "Lock",
+)
+
+
+def lock_rows(
+    held: Sequence[tuple[str, Sequence[tuple[Owner, str]]]],
+    waiting: Sequence[tuple[int, Owner, dict[str, str]]],
+) -> list[LockRow]:
+    """One row per lock that somebody holds or waits for, in the order of the locks."""
+    rows: dict[str, LockRow] = {}
+    for name, holders in held:
+        mode = EXCLUSIVE if any(state == EXCLUSIVE for _, state in holders) else (holders[0][1] if holders else None)
+        rows[name] = LockRow(name, mode, [_owner(owner) for owner, _ in holders])
+    for _, owner, request in waiting:
+        for name, state in request.items():
+            row = rows.setdefault(name, LockRow(name))
+            row.pending.append((state, [_owner(owner)]))
+    return [rows[name] for name in sorted(rows, key=lock_order)]
+
+
+def _owner(owner: Owner) -> str:
+    return str(owner.name)

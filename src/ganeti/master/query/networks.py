@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Fields of networks (rapi, section 4)."""
+
+import ipaddress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ganeti.base.natural import natural_key
+from ganeti.master.query.fields import (
+    NUMBER,
+    OTHER,
+    TEXT,
+    Field,
+    QueryWorld,
+    Resource,
+    or_unavailable,
+    stored_fields,
+    table,
+)
+from ganeti.model.objects import Network
+
+_TAKEN = "X"
+_FREE = "."
+
+
+@dataclass
+class NetworkRow:
+    network: Network
+    world: QueryWorld
+
+    @cached_property
+    def bits(self) -> str:
+        """One character per address: what the pool has given away, or was told to keep."""
+        size = ipaddress.ip_network(self.network.network, strict=False).num_addresses
+        taken = self.network.reservations or ""
+        kept = self.network.ext_reservations or ""
+        return "".join(
+            _TAKEN if "1" in (taken[i : i + 1], kept[i : i + 1]) else _FREE
+            for i in range(max(len(taken), len(kept)) or size)
+        )
+
+    @property
+    def external(self) -> str:
+        start = ipaddress.ip_network(self.network.network, strict=False).network_address
+        kept = self.network.ext_reservations or ""
+        return ", ".join(str(start + index) for index, bit in enumerate(kept) if bit == "1")
+
+    @cached_property
+    def groups(self) -> list[tuple[str, Any, Any, Any]]:
+        found = [
+            (group.name, nic.get("mode"), nic.get("link"), nic.get("vlan"))
+            for group in self.world.view.groups()
+            if (nic := group.networks.get(self.network.uuid)) is not None
+        ]
+        return sorted(found, key=lambda item: natural_key(item[0]))
+
+    @cached_property
+    def instances(self) -> list[str]:
+        uuid = self.network.uuid
+        names = [inst.name for inst in self.world.view.instances() if any(nic.network == uuid for nic in inst.nics)]
+        return sorted(names, key=natural_key)
+
+
+NETWORKS = Resource(
+    "network",
+    "name",
+    table(
+        [
+            Field("name", "Network", TEXT, "Network name", lambda r: r.network.name),
+            Field("network", "Subnet", TEXT, "IPv4 subnet", lambda r: r.network.network),
+            Field("gateway", "Gateway", OTHER, "IPv4 gateway", lambda r: or_unavailable(r.network.gateway)),
+            Field("network6", "IPv6Subnet", OTHER, "IPv6 subnet", lambda r: or_unavailable(r.network.network6)),
+            Field("gateway6", "IPv6Gateway", OTHER, "IPv6 gateway", lambda r: or_unavailable(r.network.gateway6)),
+            Field(
+                "mac_prefix", "MacPrefix", OTHER, "MAC address prefix", lambda r: or_unavailable(r.network.mac_prefix)
+            ),
+            Field("free_count", "FreeCount", NUMBER, "Number of available addresses", lambda r: r.bits.count(_FREE)),
+            Field("map", "Map", TEXT, "Actual mapping", lambda r: r.bits),
+            Field(
+                "reserved_count",
+                "ReservedCount",
+                NUMBER,
+                "Number of reserved addresses",
+                lambda r: r.bits.count(_TAKEN),
+            ),
+            Field(
+                "group_list",
+                "GroupList",
+                OTHER,
+                "List of nodegroups (group name, NIC mode, NIC link)",
+                lambda r: [list(item) for item in r.groups],
+            ),
+            Field("group_cnt", "NodeGroups", NUMBER, "Number of nodegroups", lambda r: len(r.groups)),
+            Field("inst_list", "InstanceList", OTHER, "List of instances", lambda r: r.instances),
+            Field("inst_cnt", "Instances", NUMBER, "Number of instances", lambda r: len(r.instances)),
+            Field("external_reservations", "ExternalReservations", TEXT, "External reservations", lambda r: r.external),
+            *stored_fields(lambda r: r.network, "Network"),
+        ]
+    ),
+    "Network",
+)

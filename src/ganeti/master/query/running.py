@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Answering one query: which rows, in which order, with which values (protocols 2.1)."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, PrerequisiteError
+from ganeti.master.query.fields import Field, Missing, Resource, Status, unknown_field
+from ganeti.master.query.filters import asked_names, compile_filter, passes
+
+Collect = Callable[[Sequence[Any], frozenset[str]], Awaitable[None]]
+"""Ask the nodes what the named fields of these rows need, and put it into the rows."""
+
+
+def selected(resource: Resource, names: Sequence[str]) -> list[Field]:
+    return [resource.fields.get(name) or unknown_field(name) for name in names]
+
+
+def describe_fields(resource: Resource, names: Sequence[str] | None) -> dict[str, Any]:
+    """Answer of QueryFields: the named ones, or all in natural order."""
+    fields = selected(resource, names) if names else resource.listed()
+    return {"fields": [field.describe() for field in fields]}
+
+
+async def run_query(
+    resource: Resource, rows: Iterable[Any], names: Sequence[str], qfilter: Any, collect: Collect
+) -> tuple[list[Field], list[list[list[Any]]]]:
+    """Give the fields and, per row, [status, value] of each. *rows* come in their natural order."""
+    fields = selected(resource, names)
+    predicate, used = compile_filter(qfilter, resource.fields)
+    chosen = _choose(resource, list(rows), qfilter)
+    live_in_filter = frozenset(name for name in used if resource.fields[name].live)
+    live_asked = frozenset(field.name for field in fields if field.live)
+    if live_in_filter:
+        await collect(chosen, live_in_filter | live_asked)
+    if asked_names(qfilter, resource.key) is None:
+        chosen = [row for row in chosen if passes(predicate, row)]
+    if live_asked and not live_in_filter:
+        await collect(chosen, live_asked)
+    return fields, [[cell(field, row) for field in fields] for row in chosen]
+
+
+def cell(field: Field, row: Any) -> list[Any]:
+    value = field.get(row)
+    if isinstance(value, Missing):
+        return [int(value.status), None]
+    return [int(Status.NORMAL), value]
+
+
+def legacy_rows(resource: Resource, fields: Sequence[Field], data: Sequence[Sequence[list[Any]]]) -> list[list[Any]]:
+    """Plain values, as the calls from before the query language give them; raises `PrerequisiteError`."""
+    unknown = [field.name for field in fields if field.name not in resource.fields]
+    if unknown:
+        raise PrerequisiteError(f"Unknown output fields selected: {', '.join(unknown)}", WRONG_INPUT)
+    return [[value for _, value in row] for row in data]
+
+
+def names_filter(resource: Resource, names: Sequence[Any]) -> Any:
+    """The filter that asks for rows by name; nothing for all."""
+    return ["|", *(["==", resource.key, name] for name in names)] if names else None
+
+
+def _choose(resource: Resource, rows: list[Any], qfilter: Any) -> list[Any]:
+    """If only names are asked for, those rows in that order; an unknown name is an error."""
+    wanted = asked_names(qfilter, resource.key)
+    if wanted is None:
+        return rows
+    key = resource.fields[resource.key]
+    by_name = {key.get(row): row for row in rows}
+    chosen: dict[Any, Any] = {}
+    for name in wanted:
+        found = _find(key, by_name, name)
+        if found is None:
+            raise PrerequisiteError(f"{resource.noun} '{name}' not known", UNKNOWN_ENTITY)
+        chosen.setdefault(found, by_name[found])
+    return list(chosen.values())
+
+
+def _find(key: Field, by_name: dict[Any, Any], name: Any) -> Any:
+    if name in by_name:
+        return name
+    if isinstance(name, str) and name.isdigit() and int(name) in by_name:
+        return int(name)
+    if key.host_name and isinstance(name, str):
+        matches = [full for full in by_name if str(full).startswith(name + ".")]
+        if len(matches) == 1:
+            return matches[0]
+    return None

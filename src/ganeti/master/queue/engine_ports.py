@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the engine that runs a job asks of the world around it; sockets and files in production (D3)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from ganeti.master.queue.undo import Line, UndoLog
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import JobIdentity, JobLogPort, OperationContext, UndoPort
+from ganeti.wire.job_file import JobFile
+
+
+class UndoStore(Protocol):
+    """The job's undo log on disk."""
+
+    @property
+    def log(self) -> UndoLog: ...
+
+    def append(self, line: Line, *, durable: bool = True) -> None:
+        """Add a line; when this returns it is on disk (with *durable*)."""
+        ...
+
+    def clear(self) -> None:
+        """Drop what has become moot; records that were given up stay."""
+        ...
+
+
+class EngineWorld(Protocol):
+    @property
+    def undo(self) -> UndoStore: ...
+
+    def now_s(self) -> float: ...
+
+    def save(self, job: JobFile) -> None:
+        """Store the job file durably, now."""
+        ...
+
+    def save_soon(self, job: JobFile) -> None:
+        """Store the job file before long; several changes become one write."""
+        ...
+
+    def view(self) -> ConfigView: ...
+
+    def context(self, identity: JobIdentity, log: JobLogPort, undo: UndoPort) -> OperationContext: ...
+
+    def commits(self) -> int:
+        """How many changes this process has committed so far."""
+        ...
+
+    async def wait_locks(self, priority: int, request: Sequence[tuple[str, str]]) -> None:
+        """Return when all is held. Raises `LockError`; being cancelled withdraws the request."""
+        ...
+
+    async def free_locks(self) -> None:
+        """Give up everything held or waited for; harmless when there is nothing."""
+        ...
+
+    async def take_over(self) -> None:
+        """As a successor: get the dead attempt's locks."""
+        ...
+
+    async def abort_attempt(self, node_uuid: str) -> None:
+        """As a successor: end what earlier attempts still do on a node, and wait for that."""
+        ...
+
+    async def last_settled(self) -> tuple[int, int] | None:
+        """(attempt, step) of the job's last commit that settled."""
+        ...
+
+    async def wait_published(self) -> list[int] | None:
+        """Wait until the job's last commit can be read everywhere on the master; gives its position."""
+        ...
+
+    async def submit_jobs(self, jobs: Sequence[Sequence[Mapping[str, Any]]]) -> list[list[Any]]:
+        """Submit jobs made by this one; gives ``[[ok, id or error text], …]``."""
+        ...
+
+    def has_local_hooks(self, directory: str) -> bool: ...
+
+    def note_fault(self, error: BaseException) -> None:
+        """Keep a mistake of ours, with its traceback, where developers look."""
+        ...

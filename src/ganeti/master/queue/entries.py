@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What happens to the opcodes of a job when it is picked, cancelled, or ends without having run: edits of its file."""
+
+from typing import Any
+
+from ganeti.base.errors import ExecutionError, GanetiError, JobCanceled
+from ganeti.wire.job_file import CANCELED, ERROR, FINAL_STATUSES, JobFile, OpcodeEntry, timestamp
+
+PICKUP_SOURCE = "gnt:daemon:masterd:pickup"
+CANCELED_SENTENCE = "Job canceled by request"
+PRECEDING_SENTENCE = "Preceding opcode failed"
+SECRETS_LOST = (
+    "The secret parameters of this job are kept in memory only, and the master daemon was restarted before the job "
+    "ran: submit it again"
+)
+
+stamp = timestamp
+
+
+def reason_time_ns(now_s: float) -> int:
+    return round(now_s * 1_000_000) * 1000
+
+
+def add_pickup(job: JobFile, now_s: float) -> None:
+    """Extend the reason trail of each opcode: the queue has taken it up (protocols, section 24)."""
+    for op in job.ops:
+        op.input["reason"] = [*(op.input.get("reason") or []), [PICKUP_SOURCE, "", reason_time_ns(now_s)]]
+
+
+def opcode_reason_source(op_id: str) -> str:
+    return "gnt:opcode:" + op_id.lower().removeprefix("op_")
+
+
+def unfinished(job: JobFile) -> list[OpcodeEntry]:
+    return [op for op in job.ops if op.status not in FINAL_STATUSES]
+
+
+def close(job: JobFile, status: str, error: GanetiError, now_s: float) -> None:
+    """Give every opcode that has not ended *status* and *error*, and the job its end."""
+    now = timestamp(now_s)
+    for op in unfinished(job):
+        op.status = status
+        op.result = error.to_wire()
+        op.end_timestamp = now
+        op.progress = None
+    job.end_timestamp = now
+
+
+def cancel(job: JobFile, now_s: float) -> None:
+    close(job, CANCELED, JobCanceled(CANCELED_SENTENCE), now_s)
+
+
+def fail(job: JobFile, sentence: str, now_s: float) -> None:
+    """End the opcode under way with *sentence*, and those after it because of it."""
+    current = unfinished(job)[:1]
+    for op in current:
+        op.status = ERROR
+        op.result = ExecutionError(sentence).to_wire()
+        op.end_timestamp = timestamp(now_s)
+        op.progress = None
+    close_after_failure(job, now_s)
+
+
+def close_after_failure(job: JobFile, now_s: float) -> None:
+    """End the opcodes that come after one that has failed."""
+    close(job, ERROR, ExecutionError(PRECEDING_SENTENCE), now_s)
+
+
+def died_error(sentence: str) -> ExecutionError:
+    return ExecutionError(f"{sentence}; what it had begun was undone, as its log says")
+
+
+def set_priority(job: JobFile, priority: int) -> None:
+    for op in unfinished(job):
+        op.priority = priority
+
+
+def died_sentence(job: JobFile) -> str:
+    index = job.current_index()
+    op = job.ops[index] if job.ops else None
+    what = f" while {op.input.get('OP_ID')} was {op.status}" if op is not None else ""
+    return f"Job {job.id} died{what}"
+
+
+def plain_error(error: BaseException) -> list[Any]:
+    """The wire form of any error, for the result of an opcode."""
+    if isinstance(error, GanetiError):
+        return error.to_wire()
+    return ExecutionError(f"{type(error).__name__}: {error}").to_wire()

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Runs the opcodes of one job over ports: locks, facts, checks, hooks, act, or unwind (D3, D4, D5).
+
+    decode → locks → gather (more locks? again) → check → hooks pre → execute → hooks post → result
+                                                           └─ failed: unwind last first ─┘
+
+Order at an opcode's end, and why:
+ 1. A failed opcode is unwound before its locks are freed, so nobody meets half of it.
+ 2. Records still owed keep the locks until the result is on disk: should the process die in between, its successor
+    unwinds under the locks of the dead.
+ 3. The job's end is written only when its last commit is published, and carries that position.
+ 4. The undo log is cleared after the result is on disk; records of an ended opcode are moot whatever the log says.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ganeti.base.errors import GanetiError, JobCanceled, LockError
+from ganeti.master.operation import MoreLocks, Operation, SubmitJobs, decode
+from ganeti.master.queue import entries
+from ganeti.master.queue.engine_ports import EngineWorld
+from ganeti.master.queue.hook_runs import HookRunner
+from ganeti.master.queue.job_log import JobLog
+from ganeti.master.queue.unwinding import UndoWriter, unwind
+from ganeti.model.locks import BGL, LockPlan, lock_order
+from ganeti.ports.context import JobIdentity, OperationContext
+from ganeti.wire.job_file import (
+    CANCELED,
+    CANCELING,
+    ERROR,
+    FINAL_STATUSES,
+    RUNNING,
+    SUCCESS,
+    WAITING,
+    JobFile,
+    OpcodeEntry,
+    timestamp,
+)
+
+_MAX_ROUNDS = 20
+"""How often an operation may ask for more locks before that counts as a mistake of ours."""
+
+
+class JobRunner:
+    """One job, from its first opcode to its end, in one process."""
+
+    def __init__(self, job: JobFile, world: EngineWorld) -> None:
+        self.job = job
+        self._world = world
+        self._cancel_asked = False
+        self._lock_wait: asyncio.Future[None] | None = None
+        self._held: LockPlan | None = None
+
+    def ask_cancel(self) -> None:
+        """Stop at the next wait for locks; one under way ends now (as 3.1, a job that runs is not stopped)."""
+        self._cancel_asked = True
+        if self._lock_wait is not None:
+            entry = self.job.ops[self.job.current_index()]
+            entry.status = CANCELING
+            self._world.save_soon(self.job)
+            self._lock_wait.cancel()
+
+    async def run(self) -> None:
+        """Run all opcodes that have not ended, and write the job's end."""
+        for index, entry in enumerate(self.job.ops):
+            if entry.status in FINAL_STATUSES:
+                continue
+            last = index == len(self.job.ops) - 1
+            if not await self._run_opcode(index, entry, last):
+                return
+
+    async def unwind_for_the_dead(self, sentence: str) -> None:
+        """As the successor of a process that died: undo what it left, and end the job in error."""
+        await self._world.take_over()
+        for node_uuid in self._world.undo.log.nodes():
+            await self._world.abort_attempt(node_uuid)
+        index = self.job.current_index()
+        entry = self.job.ops[index]
+        log = JobLog(self.job, entry, self._world)
+        log.warning(f"{sentence}; undoing what it had begun")
+        await self._unwind(self._context(index, entry, log), log)
+        await self._end_in_error(entry, entries.died_error(sentence), ERROR)
+
+    async def _run_opcode(self, index: int, entry: OpcodeEntry, last: bool) -> bool:
+        """Run one opcode; False if the job has ended with it."""
+        entry.status = WAITING
+        entry.start_timestamp = timestamp(self._world.now_s())
+        log = JobLog(self.job, entry, self._world)
+        context = self._context(index, entry, log)
+        try:
+            result = await self._carry_out(index, entry, context, log)
+        except (Exception, asyncio.CancelledError) as error:
+            if not isinstance(error, GanetiError):
+                self._world.note_fault(error)
+            log.end_progress(done=False)
+            await self._unwind(context, log)
+            await self._end_in_error(entry, error, CANCELED if isinstance(error, JobCanceled) else ERROR)
+            return False
+        log.end_progress(done=True)
+        await self._end_in_success(entry, result, last)
+        return True
+
+    async def _carry_out(self, index: int, entry: OpcodeEntry, context: OperationContext, log: JobLog) -> Any:
+        operation = decode(entry.input)
+        self._refuse_if_cancelled()
+        checked = await self._prepare(operation, entry, context)
+        if operation.dry_run:
+            return None
+        hooks = HookRunner(operation, operation.hooks(self._world.view(), checked), context, log)
+        entry.status = RUNNING
+        entry.exec_timestamp = timestamp(self._world.now_s())
+        self._world.save_soon(self.job)
+        commits_before = self._world.commits()
+        await hooks.run_pre()
+        result: Any = await operation.execute(checked, context)
+        if isinstance(result, SubmitJobs):
+            result = await self._submit(result, operation, index)
+        await hooks.run_post()
+        if self._world.commits() != commits_before and self._world.has_local_hooks("config-update-post.d"):
+            await hooks.run_config_update()
+        return msgspec.to_builtins(result)
+
+    async def _prepare(self, operation: Operation[Any], entry: OpcodeEntry, context: OperationContext) -> Any:
+        """Take locks, gather facts and check, again and again until what is held covers what is wanted."""
+        wanted = _with_bgl(operation.locks(self._world.view()))
+        for _ in range(_MAX_ROUNDS):
+            await self._take(wanted, entry)
+            view = self._world.view()
+            renewed = _with_bgl(operation.locks(view))
+            if self._held is not None and not self._held.covers(renewed):
+                wanted = renewed.union(wanted)
+                continue
+            facts = await operation.gather(context, view)
+            if not isinstance(facts, MoreLocks):
+                return operation.check(self._world.view(), facts, context)
+            wanted = wanted.union(_with_bgl(facts.plan))
+        raise LockError(f"{operation.op_id} asked for more locks {_MAX_ROUNDS} times without end")
+
+    async def _take(self, wanted: LockPlan, entry: OpcodeEntry) -> None:
+        """Hold *wanted*; where the order forbids adding to what is held, all is given up and taken again."""
+        if self._held is not None:
+            if self._held.covers(wanted):
+                return
+            if not _may_follow(self._held, wanted):
+                await self._free()
+        self._refuse_if_cancelled()
+        self._world.save_soon(self.job)
+        self._lock_wait = asyncio.ensure_future(self._world.wait_locks(entry.priority, wanted.request()))
+        try:
+            await self._lock_wait
+        except asyncio.CancelledError:
+            self._refuse_if_cancelled()
+            raise
+        finally:
+            self._lock_wait = None
+        self._held = wanted
+
+    async def _free(self) -> None:
+        if self._held is not None:
+            self._held = None
+            await self._world.free_locks()
+
+    async def _unwind(self, context: OperationContext, log: JobLog) -> None:
+        ended = [index for index, entry in enumerate(self.job.ops) if entry.status in FINAL_STATUSES]
+        await unwind(self._world, context, log, ended)
+
+    async def _submit(self, result: SubmitJobs, operation: Operation[Any], index: int) -> dict[str, Any]:
+        now_ns = entries.reason_time_ns(self._world.now_s())
+        entry = [entries.opcode_reason_source(operation.op_id), f"job={self.job.id};index={index}", now_ns]
+        trail = [*operation.reason, entry]
+        jobs = [[_child(child, trail, operation.priority) for child in job] for job in result.jobs]
+        answers = await self._world.submit_jobs(jobs) if jobs else []
+        return {"jobs": answers, **result.other}
+
+    async def _end_in_success(self, entry: OpcodeEntry, result: Any, last: bool) -> None:
+        owing = self._world.undo.log.has_records()
+        if not owing:
+            await self._free()
+        if last:
+            self.job.position = await self._world.wait_published()
+        now = timestamp(self._world.now_s())
+        entry.status, entry.result, entry.end_timestamp = SUCCESS, result, now
+        if last:
+            self.job.end_timestamp = now
+        self._world.save(self.job)
+        if owing:
+            self._world.undo.clear()
+            await self._free()
+
+    async def _end_in_error(self, entry: OpcodeEntry, error: BaseException, status: str) -> None:
+        await self._world.free_locks()
+        self._held = None
+        self.job.position = await self._world.wait_published()
+        now_s = self._world.now_s()
+        entry.status, entry.result, entry.end_timestamp = status, entries.plain_error(error), timestamp(now_s)
+        if status == CANCELED:
+            entries.cancel(self.job, now_s)
+        else:
+            entries.close_after_failure(self.job, now_s)
+        self._world.save(self.job)
+        self._world.undo.clear()
+
+    def _context(self, index: int, entry: OpcodeEntry, log: JobLog) -> OperationContext:
+        identity = JobIdentity(self.job.id, self.job.attempt, index, entry.priority)
+        return self._world.context(identity, log, UndoWriter(self._world.undo, index, self.job.attempt))
+
+    def _refuse_if_cancelled(self) -> None:
+        if self._cancel_asked:
+            raise JobCanceled(entries.CANCELED_SENTENCE)
+
+
+def _with_bgl(plan: LockPlan) -> LockPlan:
+    """Every operation holds the big lock, shared unless it says otherwise (protocols, section 3.1)."""
+    return plan if BGL in plan.exclusive else plan.union(LockPlan.of(shared=[BGL]))
+
+
+def _may_follow(held: LockPlan, wanted: LockPlan) -> bool:
+    """Whether all that *wanted* adds comes after all that is held."""
+    have = {lock: state for lock, state in held.request()}
+    added = [lock for lock, state in wanted.request() if have.get(lock) != state and have.get(lock) != "exclusive"]
+    return not added or not have or lock_order(added[0]) > lock_order(list(have)[-1])
+
+
+def _child(operation: Operation[Any], trail: Sequence[Any], priority: int) -> dict[str, Any]:
+    plain = operation.to_plain()
+    plain["reason"] = [*trail, *plain.get("reason", [])]
+    plain["priority"] = plain.get("priority") or priority
+    return plain

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a submitted job must be, before it gets an id: checks at the door, and the file it begins with."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError
+from ganeti.master.operation import decode
+from ganeti.master.queue.dependencies import resolve
+from ganeti.wire.job_file import JobFile, OpcodeEntry, timestamp
+
+SUBMITTABLE_PRIORITIES = (-10, 0, 10)
+PRIORITY_RANGE = range(-20, 20)
+MAX_OPCODES = 10000
+
+StatusOf = Callable[[int], str | None]
+
+
+def read_opcodes(ops: Any, earlier: Sequence[int | None] | None, status_of: StatusOf) -> list[dict[str, Any]]:
+    """Check the opcodes of one job and give them with absolute dependencies.
+
+    *status_of* gives the status of a job, None if there is none. Raises `PrerequisiteError`, `OpCodeUnknown`, or
+    `GanetiError`.
+    """
+    if not isinstance(ops, list) or not ops:
+        raise PrerequisiteError("A job must be a list of at least one opcode", WRONG_INPUT)
+    if len(ops) > MAX_OPCODES:
+        raise PrerequisiteError(f"A job can have {MAX_OPCODES} opcodes, not {len(ops)}: submit several jobs")
+    result = []
+    for opcode in ops:
+        operation = decode(opcode)
+        if operation.priority not in SUBMITTABLE_PRIORITIES:
+            words = ", ".join(str(priority) for priority in SUBMITTABLE_PRIORITIES)
+            raise PrerequisiteError(f"Priority {operation.priority} cannot be submitted: use one of {words}")
+        plain = dict(opcode)
+        depends = resolve(plain.get("depends"), earlier)
+        for job_id, _ in depends or []:
+            if status_of(job_id) is None:
+                raise PrerequisiteError(f"Job {job_id}, on which the new one is to depend, does not exist")
+        if depends is not None:
+            plain["depends"] = depends
+        result.append(plain)
+    return result
+
+
+def new_job(job_id: int, opcodes: Sequence[dict[str, Any]], now_s: float) -> JobFile:
+    """The file of a job that has just been submitted."""
+    entries = [OpcodeEntry(input=opcode, priority=opcode.get("priority") or 0) for opcode in opcodes]
+    return JobFile(id=job_id, ops=entries, received_timestamp=timestamp(now_s))
+
+
+def check_priority(priority: Any) -> int:
+    """A priority for `ChangeJobPriority`; raises `GanetiError`."""
+    if not isinstance(priority, int) or isinstance(priority, bool) or priority not in PRIORITY_RANGE:
+        raise GanetiError(f"'{priority}' is not a priority: use a number from -20 (first) to 19 (last)")
+    return priority

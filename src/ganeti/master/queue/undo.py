@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The undo log of a job: what its lines mean, and which records are still owed (D5). Pure.
+
+One JSON object a line, each synced before the step it speaks of:
+
+    {"record": n, "opcode": i, "attempt": a, "sentence": …, "node": uuid, "call": …, "arguments": …, "settled": …}
+    {"record": n, "opcode": i, "attempt": a, "sentence": …, "change": {"name": …, "fields": {…}}}
+    {"settles": step, "attempt": a}         the commit with this step makes every line above moot, once it has happened
+    {"undone": n}                           record n has been carried out
+    {"given_up": n, "reason": …}            record n could not be carried out; it stays, and verify names it
+    {"dropped": n}                          record n is moot: a later step turned out complete
+
+A last line cut short by a crash was never synced, so its step never began: it is ignored.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ganeti.base.errors import ConfigurationError, JobFileCorrupted
+from ganeti.ports.config import Change
+from ganeti.ports.context import UndoChange, UndoNodeCall
+
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Owed:
+    """One record that has not been unwound."""
+
+    number: int
+    opcode: int
+    attempt: int
+    record: UndoNodeCall | UndoChange
+
+
+@dataclass(frozen=True)
+class GivenUp:
+    number: int
+    sentence: str
+    reason: str
+
+
+def record_line(number: int, opcode: int, attempt: int, record: UndoNodeCall | UndoChange) -> Line:
+    """The line of a new record."""
+    line: Line = {"record": number, "opcode": opcode, "attempt": attempt, "sentence": record.sentence}
+    if isinstance(record, UndoChange):
+        line["change"] = change_to_plain(record.change)
+    else:
+        line["node"], line["call"], line["arguments"] = record.node_uuid, record.call, record.arguments
+        if record.settled_change is not None:
+            line["settled"] = change_to_plain(record.settled_change)
+    return line
+
+
+def change_to_plain(change: Change) -> dict[str, Any]:
+    """The form in which a change travels: its name and its fields (architecture, "Views and changes")."""
+    return {"name": type(change).__name__, "fields": msgspec.to_builtins(change)}
+
+
+def change_from_plain(data: Any) -> Change:
+    """Read a change by name; raises `ConfigurationError` for one that is not known here or does not fit."""
+    cls = Change.registry.get(data.get("name"))
+    if cls is None:
+        raise ConfigurationError(f"No change of the configuration is named '{data.get('name')}'")
+    try:
+        return msgspec.convert(data.get("fields"), cls)
+    except msgspec.ValidationError as err:
+        raise ConfigurationError(f"Change {data.get('name')}: {err}") from err
+
+
+def encode_line(line: Line) -> bytes:
+    return msgspec.json.encode(line, enc_hook=_encode_other) + b"\n"
+
+
+def _encode_other(value: Any) -> Any:
+    raise TypeError(f"an undo record cannot hold a {type(value).__name__}")
+
+
+def decode_lines(raw: bytes) -> list[Line]:
+    """Read a log; a last line without its end is ignored, any other damage raises `JobFileCorrupted`."""
+    complete = raw[: raw.rfind(b"\n") + 1]
+    lines: list[Line] = []
+    for number, text in enumerate(complete.splitlines(), 1):
+        try:
+            line = msgspec.json.decode(text)
+        except msgspec.DecodeError as err:
+            raise JobFileCorrupted(f"Line {number} of the undo log is damaged: {err}") from err
+        if not isinstance(line, dict):
+            raise JobFileCorrupted(f"Line {number} of the undo log is damaged: it is not a JSON object")
+        lines.append(line)
+    return lines
+
+
+class UndoLog:
+    """What a log's lines add up to."""
+
+    def __init__(self, lines: Iterable[Line] = ()) -> None:
+        self._lines: list[Line] = list(lines)
+        self._closed: set[int] = set()
+        self._given_up: dict[int, str] = {}
+        for line in self._lines:
+            self._note(line)
+
+    def add(self, line: Line) -> None:
+        self._lines.append(line)
+        self._note(line)
+
+    @property
+    def next_number(self) -> int:
+        return max((line["record"] for line in self._lines if "record" in line), default=0) + 1
+
+    def has_records(self) -> bool:
+        """True if there is anything a settling commit could make moot."""
+        return any("record" in line and line["record"] not in self._closed for line in self._lines)
+
+    def owed(self, last_settled: tuple[int, int] | None, ended_opcodes: Iterable[int] = ()) -> list[Owed]:
+        """Records to be unwound, last first.
+
+        *last_settled* is (attempt, step) of the job's last commit that settled, as WConfD tells; records of
+        *ended_opcodes* are moot, whatever the log says.
+        """
+        moot_before = self._settled_at(last_settled)
+        ended = frozenset(ended_opcodes)
+        return [
+            Owed(line["record"], line["opcode"], line["attempt"], _read_record(line))
+            for index, line in reversed(list(enumerate(self._lines)))
+            if "record" in line
+            and index > moot_before
+            and line["record"] not in self._closed
+            and line["opcode"] not in ended
+        ]
+
+    def given_up(self) -> list[GivenUp]:
+        return [
+            GivenUp(line["record"], line["sentence"], self._given_up[line["record"]])
+            for line in self._lines
+            if line.get("record") in self._given_up
+        ]
+
+    def nodes(self) -> list[str]:
+        """Uuids of the nodes named in the log, each once, in order."""
+        return list(dict.fromkeys(line["node"] for line in self._lines if "node" in line))
+
+    def _settled_at(self, last_settled: tuple[int, int] | None) -> int:
+        found = -1
+        for index, line in enumerate(self._lines):
+            if "settles" in line and last_settled is not None and (line["attempt"], line["settles"]) <= last_settled:
+                found = index
+        return found
+
+    def _note(self, line: Line) -> None:
+        for key in ("undone", "dropped"):
+            if key in line:
+                self._closed.add(line[key])
+                self._given_up.pop(line[key], None)
+        if "given_up" in line:
+            self._closed.add(line["given_up"])
+            self._given_up[line["given_up"]] = line["reason"]
+
+
+def _read_record(line: Line) -> UndoNodeCall | UndoChange:
+    if "change" in line:
+        return UndoChange(line["sentence"], change_from_plain(line["change"]))
+    settled = change_from_plain(line["settled"]) if line.get("settled") else None
+    return UndoNodeCall(line["sentence"], line["node"], line["call"], line["arguments"], settled)

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Taking back what a failed or dead opcode had done, last first, one sentence a record (D5)."""
+
+from collections.abc import Sequence
+
+from ganeti.base.errors import GanetiError
+from ganeti.master.queue.engine_ports import EngineWorld, UndoStore
+from ganeti.master.queue.job_log import JobLog
+from ganeti.master.queue.undo import Owed, record_line
+from ganeti.ports.context import OperationContext, UndoChange, UndoNodeCall
+
+
+class UndoWriter:
+    """Implements `UndoPort` for one opcode."""
+
+    def __init__(self, store: UndoStore, opcode: int, attempt: int) -> None:
+        self._store = store
+        self._opcode = opcode
+        self._attempt = attempt
+
+    async def push(self, record: UndoNodeCall | UndoChange) -> None:
+        number = self._store.log.next_number
+        self._store.append(record_line(number, self._opcode, self._attempt, record))
+
+
+async def unwind(world: EngineWorld, context: OperationContext, log: JobLog, ended: Sequence[int]) -> None:
+    """Carry out all records still owed. What cannot be undone stays in the log, for verify to name."""
+    store = world.undo
+    if not store.log.has_records():
+        return
+    try:
+        owed = store.log.owed(await world.last_settled(), ended)
+    except GanetiError as err:
+        log.warning(f"could not undo anything, since the configuration daemon cannot say what was committed: {err}")
+        for each in store.log.owed(None, ended):
+            store.append({"given_up": each.number, "reason": str(err)})
+        return
+    for position, item in enumerate(owed):
+        try:
+            settled = await _carry_out(item, context)
+        except Exception as err:  # any failure: the next record must still be tried
+            if not isinstance(err, GanetiError):
+                world.note_fault(err)
+            store.append({"given_up": item.number, "reason": str(err)})
+            log.warning(f"could not undo: {item.record.sentence}: {err}")
+            continue
+        store.append({"undone": item.number}, durable=False)
+        if settled:
+            log.info(f"complete after all: {item.record.sentence}")
+            for earlier in owed[position + 1 :]:
+                store.append({"dropped": earlier.number}, durable=False)
+            return
+        log.info(f"undone: {item.record.sentence}")
+
+
+async def _carry_out(item: Owed, context: OperationContext) -> bool:
+    """Undo one step; True if it turned out to be complete, so that nothing before it may be undone."""
+    record = item.record
+    if isinstance(record, UndoChange):
+        await context.config.commit(record.change)
+        return False
+    answer = await context.nodes.call(record.node_uuid, record.call, **record.arguments)
+    if not (isinstance(answer, dict) and answer.get("settled")):
+        return False
+    if record.settled_change is not None:
+        await context.config.commit(record.settled_change)
+    return True

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Keeps LuxiD's copy of the configuration up to date from WConfD's stream, through restarts of either side."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from ganeti.base.errors import TransportError
+from ganeti.master.cache.replica import Replica
+from ganeti.model.configuration import Configuration
+from ganeti.runtime.wconfd_client import WConfdClient
+
+_log = logging.getLogger(__name__)
+
+
+class ConfigFollower:
+    """Call `run` as a task; `configuration` is never half an event."""
+
+    def __init__(self, client: WConfdClient) -> None:
+        self._client = client
+        self._replica = Replica()
+        self._moved: asyncio.Future[None] | None = None
+        self.changed: Callable[[], None] = lambda: None
+        """Called after each event."""
+
+    @property
+    def configuration(self) -> Configuration:
+        return self._replica.configuration
+
+    @property
+    def position(self) -> tuple[int, int]:
+        return self._replica.position
+
+    async def run(self) -> None:
+        """Follow for ever."""
+        while True:
+            try:
+                async for event in self._client.events(lambda: self.position):
+                    self._take(event)
+            except TransportError as err:
+                _log.warning("the configuration cannot be followed, trying again: %s", err)
+
+    async def filled(self, timeout_s: float) -> bool:
+        """Wait until there is a configuration at all."""
+        return await self.reached((0, 1), timeout_s)
+
+    async def reached(self, position: tuple[int, int], timeout_s: float) -> bool:
+        """Wait until the copy holds *position*; False if it did not in time."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self.position < position:
+                    if self._moved is None:
+                        self._moved = asyncio.get_running_loop().create_future()
+                    await asyncio.shield(self._moved)
+        except TimeoutError:
+            return False
+        return True
+
+    def _take(self, event: dict[str, Any]) -> None:
+        self._replica.apply(event)
+        moved, self._moved = self._moved, None
+        if moved is not None and not moved.done():
+            moved.set_result(None)
+        self.changed()

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The job queue on disk: `queue/job-N`, the serial number, the archive, the drain flag (protocols, sections 1 and 13).
+
+Order of steps of a submission: the files are written and synced, then renamed into place, then the directory is synced;
+only then does a client see the id. The serial file is written along; after a crash the highest number found
+anywhere counts, so an id that somebody saw is never given twice.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from ganeti.base.paths import Paths
+from ganeti.runtime.files import read_if_there, sync_directory, write_atomically
+from ganeti.wire.job_file import JobFile, decode, encode
+
+FILE_MODE = 0o640
+DIRECTORY_MODE = 0o750
+JOBS_PER_ARCHIVE_DIRECTORY = 10000
+QUEUE_VERSION = b"1\n"
+_JOB_NAME = re.compile(r"^job-([1-9][0-9]*)$")
+
+
+class JobFiles:
+    """All access to the queue directory; blocking, each call quick."""
+
+    def __init__(self, paths: Paths) -> None:
+        self.directory = paths.queue_dir
+        self.archive_directory = f"{self.directory}/archive"
+
+    def prepare(self) -> None:
+        """Make what a new cluster's queue needs, and clear away what a crash left half written."""
+        os.makedirs(self.directory, mode=DIRECTORY_MODE, exist_ok=True)
+        os.makedirs(self.archive_directory, mode=DIRECTORY_MODE, exist_ok=True)
+        if read_if_there(f"{self.directory}/version") is None:
+            write_atomically(f"{self.directory}/version", QUEUE_VERSION, mode=FILE_MODE)
+        for name in os.listdir(self.directory):
+            if name.startswith(".") and name.endswith(".new"):
+                os.unlink(f"{self.directory}/{name}")
+
+    def path(self, job_id: int) -> str:
+        return f"{self.directory}/job-{job_id}"
+
+    def archive_path(self, job_id: int) -> str:
+        return f"{self.archive_directory}/{job_id // JOBS_PER_ARCHIVE_DIRECTORY}/job-{job_id}"
+
+    def ids(self) -> list[int]:
+        """Ids of all jobs that are not archived, in order."""
+        return _ids_in(self.directory)
+
+    def archived_ids(self) -> list[int]:
+        return sorted(
+            job_id
+            for entry in os.listdir(self.archive_directory)
+            if entry.isdigit()
+            for job_id in _ids_in(f"{self.archive_directory}/{entry}")
+        )
+
+    def read(self, job_id: int) -> JobFile | None:
+        """Give a job, archived or not; None if there is none. Raises `JobFileCorrupted`."""
+        for path in (self.path(job_id), self.archive_path(job_id)):
+            raw = read_if_there(path)
+            if raw is not None:
+                return decode(raw, job_id)
+        return None
+
+    def is_archived(self, job_id: int) -> bool:
+        return not os.path.exists(self.path(job_id)) and os.path.exists(self.archive_path(job_id))
+
+    def write(self, job: JobFile, *, durable: bool) -> None:
+        write_atomically(self.path(job.id), encode(job), mode=FILE_MODE, durable=durable)
+
+    def add(self, jobs: Sequence[JobFile]) -> None:
+        """Store new jobs durably, all with the two syncs of the directory's journal shared."""
+        written: list[tuple[str, str]] = []
+        try:
+            for job in jobs:
+                temporary = f"{self.directory}/.job-{job.id}.new"
+                written.append((temporary, self.path(job.id)))
+                _write_synced(temporary, encode(job))
+            serial = max(job.id for job in jobs)
+            write_atomically(f"{self.directory}/serial", b"%d\n" % serial, mode=FILE_MODE, durable=False)
+            for temporary, final in written:
+                os.rename(temporary, final)
+        except OSError:
+            for temporary, final in written:
+                for path in (temporary, final):
+                    with suppress(OSError):
+                        os.unlink(path)
+            raise
+        sync_directory(self.directory)
+
+    def highest_id(self) -> int:
+        """The highest job id ever seen by a client, or higher."""
+        raw = read_if_there(f"{self.directory}/serial")
+        stored = int(raw) if raw is not None and raw.strip().isdigit() else 0
+        newest = max((int(name) for name in os.listdir(self.archive_directory) if name.isdigit()), default=None)
+        archived = _ids_in(f"{self.archive_directory}/{newest}") if newest is not None else []
+        return max([stored, *self.ids()[-1:], *archived[-1:]])
+
+    def archive(self, job_ids: Iterable[int]) -> int:
+        """Move ended jobs into the archive; gives how many there were."""
+        moved = 0
+        for job_id in job_ids:
+            target = self.archive_path(job_id)
+            os.makedirs(os.path.dirname(target), mode=DIRECTORY_MODE, exist_ok=True)
+            try:
+                os.rename(self.path(job_id), target)
+            except FileNotFoundError:
+                continue
+            moved += 1
+        return moved
+
+    def drained(self) -> bool:
+        return os.path.exists(f"{self.directory}/drain")
+
+    def set_drained(self, flag: bool) -> None:
+        path = f"{self.directory}/drain"
+        if flag:
+            write_atomically(path, b"", mode=FILE_MODE)
+        else:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+            sync_directory(self.directory)
+
+
+def job_id_of(file_name: str) -> int | None:
+    """The id of the job whose file has this name; None for any other file of the queue."""
+    match = _JOB_NAME.match(file_name)
+    return int(match[1]) if match else None
+
+
+def _ids_in(directory: str) -> list[int]:
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        return []
+    return sorted(job_id for name in names if (job_id := job_id_of(name)) is not None)
+
+
+def _write_synced(path: str, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The world of a job process: files, WConfD, nodes, clock, for the engine and the operations it runs (D3).
+
+Everything is made when it is first asked for: a job that touches nothing pays for nothing. A daemon that is being
+restarted is waited for; repeating a call to it is harmless, as every step has its number.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ganeti.base.errors import GanetiError, TransportError
+from ganeti.master.locks.owners import Owner
+from ganeti.model.traits import Catalogue
+from ganeti.model.view import ConfigView
+from ganeti.ports.config import Change
+from ganeti.ports.context import AllocatorPort, JobIdentity, JobLogPort, OperationContext, UndoPort
+from ganeti.ports.nodes import NodesPort
+from ganeti.runtime.config_view import ConfigReader
+from ganeti.runtime.environment import Environment
+from ganeti.runtime.job_context import Clock, Entropy, JobContext, LockCalls, Names
+from ganeti.runtime.job_files import JobFiles
+from ganeti.runtime.livelock import LiveLock, job_lock_path
+from ganeti.runtime.luxi_client import LuxiClient
+from ganeti.runtime.pause_points import reach
+from ganeti.runtime.undo_files import UndoFile
+from ganeti.runtime.wconfd_client import JobOwner, WConfdClient
+from ganeti.wire.job_file import FINAL_STATUSES, JobFile
+
+_log = logging.getLogger(__name__)
+_SAVE_PAUSE_S = 0.01
+_PUBLISH_S = 30.0
+_SUBMIT_S = 60.0
+
+_catalogue: Catalogue | None = None
+
+
+def install(catalogue: Catalogue) -> None:
+    """Give all jobs of this process and its children what the drivers can do; done once, in the spawner."""
+    global _catalogue
+    _catalogue = catalogue
+
+
+class JobWorld:
+    """Implements `EngineWorld` for one attempt of one job."""
+
+    def __init__(self, environment: Environment, job: JobFile, lock: LiveLock) -> None:
+        self._paths = environment.paths
+        self._job = job
+        self._lock = lock
+        self._files = JobFiles(environment.paths)
+        self._reader = ConfigReader(environment.paths.config_database)
+        self.wconfd = WConfdClient(environment.paths.wconfd_socket)
+        self.owner = JobOwner(job.id, lock.path, job.attempt, os.getpid())
+        self._save_timer: asyncio.TimerHandle | None = None
+        self._nodes: Any = None
+        self._allocator: AllocatorPort | None = None
+        self.undo = UndoFile(environment.paths, job.id)
+        self.config = JobConfig(self)
+        self.step = 0
+
+    def next_step(self) -> int:
+        self.step += 1
+        reach(f"job-step-{self.step}")
+        return self.step
+
+    # Time and the job file
+
+    def now_s(self) -> float:
+        return Clock().now_s()
+
+    def save(self, job: JobFile) -> None:
+        if self._save_timer is not None:
+            self._save_timer.cancel()
+            self._save_timer = None
+        final = job.status in FINAL_STATUSES
+        if final:
+            reach("job-before-end")
+        self._files.write(job, durable=True)
+        if final:
+            reach("job-after-end")
+
+    def save_soon(self, job: JobFile) -> None:
+        if self._save_timer is None:
+            self._save_timer = asyncio.get_running_loop().call_later(_SAVE_PAUSE_S, self._save_now, job)
+
+    def _save_now(self, job: JobFile) -> None:
+        self._save_timer = None
+        try:
+            self._files.write(job, durable=False)
+        except OSError as err:
+            _log.warning("job %d: its file cannot be written now: %s", job.id, err)
+
+    # Configuration
+
+    def view(self) -> ConfigView:
+        return self._reader.view()
+
+    def commits(self) -> int:
+        return self.config.commits
+
+    async def last_settled(self) -> tuple[int, int] | None:
+        if self._job.attempt == 1 and not self.config.in_doubt:
+            return self.config.last_settled
+        return await self.wconfd.last_step(self._job.id)
+
+    async def wait_published(self) -> list[int] | None:
+        """The result stands even where the configuration daemon cannot be asked (S2.62)."""
+        position = self.config.position
+        if position is None:
+            return self._job.position
+        try:
+            async with asyncio.timeout(_PUBLISH_S):
+                await self.wconfd.wait_published((position[0], position[1]))
+        except (GanetiError, TimeoutError) as err:
+            _log.warning("job %d ends although its last commit may not be published yet: %s", self._job.id, err)
+        return position
+
+    # Locks
+
+    async def wait_locks(self, priority: int, request: Sequence[tuple[str, str]]) -> None:
+        reach("job-before-locks")
+        await self.wconfd.wait_locks(self.owner.for_locks, priority, request)
+        reach("job-after-locks")
+
+    async def free_locks(self) -> None:
+        """Whoever cannot be told now will find out by our lock file."""
+        try:
+            await self.wconfd.free_locks(self.owner.for_locks)
+        except GanetiError as err:
+            _log.warning("job %d could not free its locks: %s", self._job.id, err)
+
+    async def take_over(self) -> None:
+        for attempt in range(1, self._job.attempt):
+            path = job_lock_path(self._paths.livelock_dir, self._job.id, attempt)
+            await self.wconfd.hand_over_locks(Owner(self._job.id, path), self.owner.for_locks)
+
+    async def abort_attempt(self, node_uuid: str) -> None:
+        try:
+            await self.nodes.call(node_uuid, "abort_attempt", job=self._job.id, attempt=self._job.attempt - 1)
+        except GanetiError as err:
+            _log.warning("job %d: what it still does on node %s could not be ended: %s", self._job.id, node_uuid, err)
+
+    # Other jobs, nodes, hooks
+
+    async def submit_jobs(self, jobs: Sequence[Sequence[Mapping[str, Any]]]) -> list[list[Any]]:
+        answer = await LuxiClient(self._paths).call("SubmitManyJobs", [list(job) for job in jobs], patience_s=_SUBMIT_S)
+        return [list(item) for item in answer]
+
+    def has_local_hooks(self, directory: str) -> bool:
+        try:
+            return bool(os.listdir(f"{self._paths.hooks_dir}/{directory}"))
+        except OSError:
+            return False
+
+    def note_fault(self, error: BaseException) -> None:
+        _log.error("job %d met a fault of our own", self._job.id, exc_info=error)
+
+    def context(self, identity: JobIdentity, log: JobLogPort, undo: UndoPort) -> OperationContext:
+        return JobContext(
+            self,
+            config=self.config,
+            locks=LockCalls(self.wconfd, self.owner.for_locks),
+            log=log,
+            undo=undo,
+            job=identity,
+        )
+
+    @property
+    def nodes(self) -> NodesPort:
+        if self._nodes is None:
+            from ganeti.runtime.node_client import NodeClient
+
+            self._nodes = NodeClient(self._paths, self.view, self._job.id, self._job.attempt, self.next_step)
+        nodes: NodesPort = self._nodes
+        return nodes
+
+    @property
+    def allocator(self) -> AllocatorPort:
+        if self._allocator is None:
+            from ganeti.runtime.job_allocator import Allocator
+
+            self._allocator = Allocator(self._paths, self.nodes, self.view)
+        return self._allocator
+
+    @property
+    def catalogue(self) -> Catalogue:
+        if _catalogue is None:
+            raise GanetiError("This process was started without the catalogue of drivers")
+        return _catalogue
+
+    clock = Clock()
+    entropy = Entropy()
+    names = Names()
+
+    async def close(self) -> None:
+        await self.wconfd.close()
+        self._reader.close()
+        if self._nodes is not None:
+            await self._nodes.close()
+
+
+class JobConfig:
+    """Implements `ConfigPort`; writes down what a settling commit makes moot before it is sent (D5)."""
+
+    def __init__(self, world: JobWorld) -> None:
+        self._world = world
+        self.commits = 0
+        self.position: list[int] | None = None
+        self.last_settled: tuple[int, int] | None = None
+        self.in_doubt = False
+        """A settling commit was sent and its answer never came."""
+
+    def view(self) -> ConfigView:
+        return self._world.view()
+
+    async def commit(self, change: Change, *, settles: bool = False) -> Any:
+        world = self._world
+        step = world.next_step()
+        attempt = world.owner.attempt
+        if settles and world.undo.log.has_records():
+            world.undo.append({"settles": step, "attempt": attempt})
+            reach(f"job-settling-{step}")
+        try:
+            done = await world.wconfd.commit(world.owner, step, change, settles)
+        except TransportError:
+            self.in_doubt = self.in_doubt or settles
+            raise
+        reach(f"job-committed-{step}")
+        self.commits += 1
+        self.position = list(done.position)
+        if settles:
+            self.last_settled = (attempt, step)
+        return done.result

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Reading the arguments of LUXI calls: a wrong one is an error that says what would be right."""
+
+from typing import Any
+
+from ganeti.base.errors import GanetiError, ParameterError
+
+
+def at_most(args: list[Any], least: int, most: int) -> list[Any]:
+    if not least <= len(args) <= most:
+        wanted = str(least) if least == most else f"{least} to {most}"
+        raise GanetiError(f"The call takes {wanted} arguments, not {len(args)}")
+    return args
+
+
+def integer(value: Any, what: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ParameterError(f"The {what} must be a whole number, not {value!r}")
+    return value
+
+
+def number(value: Any, what: str) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ParameterError(f"The {what} must be a number, not {value!r}")
+    return float(value)
+
+
+def boolean(value: Any, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise ParameterError(f"The {what} must be true or false, not {value!r}")
+    return value
+
+
+def strings(value: Any, what: str) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ParameterError(f"The {what} must be a list of names")
+    return value
+
+
+def job_id_argument(value: Any) -> int:
+    """A job id, as a number or as digits."""
+    if isinstance(value, str) and value.isdigit():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ParameterError(f"Invalid job ID '{value}': it must be a positive number")
+    return value

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""LUXI calls that only ask, or concern no job (protocols, section 2)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, GanetiError, PrerequisiteError
+from ganeti.base.paths import Paths
+from ganeti.master.query.cluster import ClusterRow, cluster_info, config_values
+from ganeti.master.query.fields import QueryWorld, Resource
+from ganeti.master.query.running import describe_fields, legacy_rows, names_filter, run_query, selected
+from ganeti.runtime.files import read_if_there
+from ganeti.runtime.job_allocator import PLACEMENT_CALL
+from ganeti.runtime.luxi_arguments import at_most, strings
+from ganeti.runtime.luxi_server import Handler
+from ganeti.runtime.placement_worker import PlacementWorker
+from ganeti.runtime.query_sources import QuerySources
+
+_TAGGED = {"node": "find_node", "instance": "find_instance", "nodegroup": "find_group", "network": "find_network"}
+
+
+class QueryCalls:
+    """Handlers of the argument lists of LUXI requests."""
+
+    def __init__(self, paths: Paths, sources: QuerySources, placement: PlacementWorker) -> None:
+        self._paths = paths
+        self._sources = sources
+        self._placement = placement
+
+    def table(self) -> dict[str, Handler]:
+        return {
+            "Query": self.query,
+            "QueryFields": self.query_fields,
+            "QueryNodes": self._legacy("node"),
+            "QueryGroups": self._legacy("group"),
+            "QueryNetworks": self._legacy("network"),
+            "QueryInstances": self._legacy("instance"),
+            "QueryFilters": self.query_filters,
+            "ReplaceFilter": self.filters_not_available,
+            "DeleteFilter": self.filters_not_available,
+            "QueryJobs": self.query_jobs,
+            "QueryExports": self.query_exports,
+            "QueryConfigValues": self.query_config_values,
+            "QueryClusterInfo": self.query_cluster_info,
+            "QueryTags": self.query_tags,
+            PLACEMENT_CALL: self.answer_placement,
+        }
+
+    async def query(self, args: list[Any]) -> dict[str, Any]:
+        what, names, qfilter = at_most(args, 3, 3)
+        fields, data = await self._run(self._sources.resource(what), strings(names, "fields"), qfilter)
+        return {"fields": [field.describe() for field in fields], "data": data}
+
+    async def query_fields(self, args: list[Any]) -> dict[str, Any]:
+        what, names = (*at_most(args, 1, 2), None)[:2]
+        return describe_fields(self._sources.resource(what), strings(names or [], "fields"))
+
+    async def query_jobs(self, args: list[Any]) -> list[list[Any]]:
+        """Rows of plain values; a job that does not exist has its id and nothing else."""
+        ids, names = at_most(args, 2, 2)
+        if ids is not None and not isinstance(ids, list):
+            raise PrerequisiteError("QueryJobs takes a list of job ids, or null for all", WRONG_INPUT)
+        resource = self._sources.resource("job")
+        rows = await self._sources.jobs(ids or None, missing=bool(ids))
+        fields, data = await run_query(resource, rows, strings(names, "fields"), None, _nothing_to_collect)
+        return legacy_rows(resource, fields, data)
+
+    async def query_filters(self, args: list[Any]) -> list[list[Any]]:
+        uuids, names = at_most(args, 2, 2)
+        resource = self._sources.resource("filter")
+        return await self._plain_rows(resource, names, strings(uuids or [], "uuids"))
+
+    async def filters_not_available(self, args: list[Any]) -> None:
+        raise GanetiError("Job filters are not available yet in this version")
+
+    async def query_exports(self, args: list[Any]) -> list[Any]:
+        """No node has exports: making them is not part of this version."""
+        names, lock = at_most(args, 2, 2)
+        _refuse_lock(lock)
+        for name in strings(names, "nodes"):
+            self._sources.view.find_node(name)
+        return []
+
+    async def query_config_values(self, args: list[Any]) -> list[Any]:
+        (names,) = at_most(args, 1, 1)
+        return config_values(self._cluster_row(), strings(names, "fields"))
+
+    async def query_cluster_info(self, args: list[Any]) -> dict[str, Any]:
+        at_most(args, 0, 0)
+        return cluster_info(self._sources.view, self._sources.catalogue)
+
+    async def query_tags(self, args: list[Any]) -> list[str]:
+        kind, name = (*at_most(args, 1, 2), "")[:2]
+        view = self._sources.view
+        if kind == "cluster":
+            return sorted(view.cluster.tags)
+        find = _TAGGED.get(kind) if isinstance(kind, str) else None
+        if find is None:
+            known = ", ".join(["cluster", *_TAGGED])
+            raise PrerequisiteError(f"'{kind}' is not a kind of object with tags: use {known}", WRONG_INPUT)
+        if not isinstance(name, str) or not name:
+            raise PrerequisiteError(f"Name the {kind} whose tags are wanted", UNKNOWN_ENTITY)
+        return sorted(getattr(view, find)(name).tags)
+
+    async def answer_placement(self, args: list[Any]) -> dict[str, Any]:
+        """Internal: a job asks the built-in allocator."""
+        (request,) = at_most(args, 1, 1)
+        if not isinstance(request, dict):
+            raise PrerequisiteError(f"{PLACEMENT_CALL} takes an allocator request", WRONG_INPUT)
+        return await self._placement.answer(request)
+
+    def _legacy(self, what: str) -> Handler:
+        """A call from before the query language: names, fields, lock → rows of plain values."""
+
+        async def handle(args: list[Any]) -> list[list[Any]]:
+            names, fields, lock = (*at_most(args, 2, 3), False)[:3]
+            _refuse_lock(lock)
+            return await self._plain_rows(self._sources.resource(what), fields, strings(names or [], "names"))
+
+        return handle
+
+    async def _plain_rows(self, resource: Resource, fields: Any, names: Sequence[Any]) -> list[list[Any]]:
+        asked = strings(fields, "fields")
+        legacy_rows(resource, selected(resource, asked), [])
+        found, data = await self._run(resource, asked, names_filter(resource, names))
+        return legacy_rows(resource, found, data)
+
+    async def _run(self, resource: Resource, names: Sequence[str], qfilter: Any) -> Any:
+        rows = await self._sources.rows(resource, qfilter, names)
+        return await run_query(resource, rows, names, qfilter, self._sources.collector(resource))
+
+    def _cluster_row(self) -> ClusterRow:
+        world = QueryWorld(self._sources.view, self._sources.catalogue)
+        return ClusterRow(world, self._sources.drained, watcher_pause(self._paths))
+
+
+def watcher_pause(paths: Paths) -> float | None:
+    """Until when the watcher is paused; None if it is not, or no longer."""
+    raw = read_if_there(paths.watcher_pause_file)
+    try:
+        return float(raw) if raw else None
+    except ValueError:
+        return None
+
+
+def _refuse_lock(lock: Any) -> None:
+    if lock:
+        raise PrerequisiteError("Sync queries are not allowed", WRONG_INPUT)
+
+
+async def _nothing_to_collect(rows: Sequence[Any], fields: frozenset[str]) -> None:
+    """Jobs have no live fields."""

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""LUXI calls about the job queue (protocols, section 2)."""
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from ganeti.base.errors import WRONG_INPUT, GanetiError, JobLost, JobQueueDrainError, PrerequisiteError
+from ganeti.base.paths import Paths
+from ganeti.master.query.fields import Missing
+from ganeti.master.query.jobs import JOBS, JobRow
+from ganeti.master.query.running import legacy_rows, selected
+from ganeti.master.queue.submission import check_priority, new_job, read_opcodes
+from ganeti.runtime.files import write_atomically
+from ganeti.runtime.luxi_arguments import at_most, boolean, integer, job_id_argument, number, strings
+from ganeti.runtime.luxi_server import Handler
+from ganeti.runtime.queue_driver import QueueDriver
+from ganeti.wire.job_file import JobFile, LogEntry
+from ganeti.wire.luxi import WAIT_TIMEOUT_S
+
+_YIELD_EVERY = 50
+
+
+class QueueCalls:
+    """Handlers of the argument lists of LUXI requests."""
+
+    def __init__(self, paths: Paths, queue: QueueDriver) -> None:
+        self._paths = paths
+        self._queue = queue
+
+    def table(self) -> dict[str, Handler]:
+        return {
+            "SubmitJob": self.submit_job,
+            "SubmitJobToDrainedQueue": self.submit_job_to_drained_queue,
+            "SubmitManyJobs": self.submit_many_jobs,
+            "WaitForJobChange": self.wait_for_job_change,
+            "PickupJob": self.pickup_job,
+            "ArchiveJob": self.archive_job,
+            "AutoArchiveJobs": self.auto_archive_jobs,
+            "CancelJob": self.cancel_job,
+            "ChangeJobPriority": self.change_job_priority,
+            "SetDrainFlag": self.set_drain_flag,
+            "SetWatcherPause": self.set_watcher_pause,
+        }
+
+    async def submit_job(self, args: list[Any]) -> int:
+        self._refuse_if_drained()
+        return await self.submit_job_to_drained_queue(args)
+
+    async def submit_job_to_drained_queue(self, args: list[Any]) -> int:
+        (ops,) = at_most(args, 1, 1)
+        opcodes = read_opcodes(ops, None, self._queue.status_for_dependency)
+        job = await self._queue.submit(lambda job_id: new_job(job_id, opcodes, time.time()))
+        return job.id
+
+    async def submit_many_jobs(self, args: list[Any]) -> list[list[Any]]:
+        """[ok, id or error text] of each; dependencies may be relative to the others."""
+        (jobs,) = at_most(args, 1, 1)
+        if not isinstance(jobs, list):
+            raise PrerequisiteError("SubmitManyJobs takes a list of jobs, each a list of opcodes", WRONG_INPUT)
+        self._refuse_if_drained()
+        first_id = self._queue.next_id
+        ids: list[int | None] = []
+        answers: list[list[Any]] = []
+        accepted: list[list[dict[str, Any]]] = []
+        for ops in jobs:
+            try:
+                opcodes = read_opcodes(ops, ids, self._status_or_new(first_id, len(accepted)))
+            except GanetiError as err:
+                ids.append(None)
+                answers.append([False, str(err)])
+                continue
+            job_id = first_id + len(accepted)
+            accepted.append(opcodes)
+            ids.append(job_id)
+            answers.append([True, job_id])
+        if accepted:
+            now_s = time.time()
+            await self._queue.submit_many([partial(_make_job, opcodes, now_s) for opcodes in accepted])
+        return answers
+
+    async def wait_for_job_change(self, args: list[Any]) -> list[Any]:
+        """[field values, log entries after the last one seen], as soon as anything is new, or when the time is over."""
+        job_argument, fields, previous, last_serial, timeout_s = at_most(args, 5, 5)
+        job_id = job_id_argument(job_argument)
+        names = strings(fields, "fields")
+        serial = -1 if last_serial is None else integer(last_serial, "log serial")
+        deadline_s = time.monotonic() + min(max(number(timeout_s, "timeout"), 0.0), WAIT_TIMEOUT_S)
+        while True:
+            job = self._queue.job(job_id)
+            if job is None:
+                raise JobLost(f"Job {job_id} not found")
+            values = self._values(job_id, names)
+            entries = [entry for op in job.ops for entry in op.log if entry[0] > serial]
+            ended = self._queue.machine.jobs.get(job_id) is None
+            if ended or values != previous or entries:
+                return [values, _or_none(entries)]
+            try:
+                async with asyncio.timeout(max(deadline_s - time.monotonic(), 0.0)):
+                    await self._queue.changed(job_id)
+            except TimeoutError:
+                return [values, _or_none(entries)]
+
+    async def pickup_job(self, args: list[Any]) -> None:
+        raise GanetiError("Luxi call 'PickupJob' is for internal use only")
+
+    async def archive_job(self, args: list[Any]) -> bool:
+        (job_argument,) = at_most(args, 1, 1)
+        return self._queue.archive([job_id_argument(job_argument)]) == 1
+
+    async def auto_archive_jobs(self, args: list[Any]) -> list[int]:
+        """[archived, left]: those not looked at when the time was over are left."""
+        age_s, timeout_s = (number(value, "time") for value in at_most(args, 2, 2))
+        deadline_s = time.monotonic() + timeout_s
+        before_s = time.time() - age_s
+        archived = 0
+        ids = sorted(self._queue.machine.ended)
+        for position, job_id in enumerate(ids):
+            if position % _YIELD_EVERY == 0:
+                await asyncio.sleep(0)
+                if time.monotonic() > deadline_s:
+                    return [archived, len(ids) - position]
+            ended = self._queue.machine.ended.get(job_id)
+            if ended is not None and (age_s == -1 or ended.end_s < before_s):
+                archived += self._queue.archive([job_id])
+        return [archived, 0]
+
+    async def cancel_job(self, args: list[Any]) -> list[Any]:
+        job_argument, kill = (*at_most(args, 1, 2), False)[:2]
+        ok, message = await self._queue.cancel(job_id_argument(job_argument), boolean(kill, "kill"))
+        return [ok, message]
+
+    async def change_job_priority(self, args: list[Any]) -> list[Any]:
+        job_argument, priority = at_most(args, 2, 2)
+        ok, message = self._queue.change_priority(job_id_argument(job_argument), check_priority(priority))
+        return [ok, message]
+
+    async def set_drain_flag(self, args: list[Any]) -> bool:
+        (flag,) = at_most(args, 1, 1)
+        self._queue.files.set_drained(boolean(flag, "flag"))
+        return True
+
+    async def set_watcher_pause(self, args: list[Any]) -> Any:
+        """Keep the watcher from acting until a time (seconds since the epoch), or let it act again."""
+        (until,) = at_most(args, 1, 1)
+        path = self._paths.watcher_pause_file
+        if until is None:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+            return None
+        until_s = number(until, "time")
+        if until_s < time.time():
+            raise GanetiError("Unable to set pause end time in the past")
+        write_atomically(path, b"%d\n" % int(until_s), mode=0o644)
+        return until
+
+    def _values(self, job_id: int, names: Sequence[str]) -> list[Any]:
+        row = JobRow(job_id, self._queue.job(job_id), False)
+        fields = selected(JOBS, names)
+        legacy_rows(JOBS, fields, [])
+        values = [field.get(row) for field in fields]
+        return [None if isinstance(value, Missing) else value for value in values]
+
+    def _status_or_new(self, first_id: int, accepted: int) -> Any:
+        """Statuses of jobs that exist, and of those of this batch that will."""
+
+        def status(job_id: int) -> str | None:
+            if first_id <= job_id < first_id + accepted:
+                return "queued"
+            return self._queue.status_for_dependency(job_id)
+
+        return status
+
+    def _refuse_if_drained(self) -> None:
+        if self._queue.files.drained():
+            raise JobQueueDrainError("Queue drained")
+
+
+def _or_none(entries: list[LogEntry]) -> list[LogEntry] | None:
+    return entries or None
+
+
+def _make_job(opcodes: list[dict[str, Any]], now_s: float, job_id: int) -> JobFile:
+    return new_job(job_id, opcodes, now_s)

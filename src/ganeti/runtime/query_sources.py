@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Where the rows of queries come from: our copy of the configuration, the queue, WConfD's locks, the nodes."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from ganeti.base.errors import GanetiError
+from ganeti.master.query import collecting, resources
+from ganeti.master.query.fields import QueryWorld, Resource
+from ganeti.master.query.filters import asked_names
+from ganeti.master.query.jobs import JobRow
+from ganeti.master.query.locks import LockRow
+from ganeti.master.query.running import Collect
+from ganeti.model.configuration import Configuration
+from ganeti.model.traits import Catalogue
+from ganeti.ports.nodes import NodesPort
+from ganeti.runtime.config_follower import ConfigFollower
+from ganeti.runtime.queue_driver import QueueDriver
+from ganeti.runtime.wconfd_client import WConfdClient
+
+_YIELD_EVERY = 100
+
+
+class QuerySources:
+    """Gives the rows of every resource LuxiD answers for."""
+
+    def __init__(
+        self,
+        follower: ConfigFollower,
+        queue: QueueDriver,
+        wconfd: WConfdClient,
+        catalogue: Catalogue,
+        nodes: NodesPort,
+    ) -> None:
+        self._follower = follower
+        self._queue = queue
+        self._wconfd = wconfd
+        self._catalogue = catalogue
+        self._nodes = nodes
+        self._resources = resources.build(catalogue)
+
+    @property
+    def view(self) -> Configuration:
+        return self._follower.configuration
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return self._catalogue
+
+    @property
+    def drained(self) -> bool:
+        return self._queue.files.drained()
+
+    def resource(self, what: Any) -> Resource:
+        """Give what can be queried under a name; raises `GanetiError` as 3.1 does."""
+        found = self._resources.get(what) if isinstance(what, str) else None
+        if found is None:
+            raise GanetiError(f"Query '{what}' not supported")
+        return found
+
+    async def rows(self, resource: Resource, qfilter: Any, fields: Sequence[str] = ()) -> list[Any]:
+        """All rows in natural order; jobs only as far as the filter can want them."""
+        if resource.name == "job":
+            wanted = asked_names(qfilter, "id")
+            return await self.jobs(wanted, archived="archived" in fields or _mentions(qfilter, "archived"))
+        if resource.name == "lock":
+            return await self._locks()
+        return resources.config_rows(resource.name, QueryWorld(self.view, self._catalogue))
+
+    def collector(self, resource: Resource) -> Collect:
+        """What asks the nodes for the live fields of this resource."""
+        return collecting.collector(resource.name, QueryWorld(self.view, self._catalogue), self._nodes)
+
+    async def jobs(
+        self, wanted: Sequence[Any] | None, *, archived: bool = False, missing: bool = False
+    ) -> list[JobRow]:
+        """Jobs by id, or all; with *missing*, a place is kept for those that do not exist."""
+        ids = _job_ids(wanted) if wanted is not None else self._queue.job_ids(archived=archived)
+        rows: list[JobRow] = []
+        for position, job_id in enumerate(ids):
+            if position % _YIELD_EVERY == _YIELD_EVERY - 1:
+                await asyncio.sleep(0)
+            file = self._queue.readable_job(job_id)
+            if file is not None or missing:
+                rows.append(JobRow(job_id, file, file is not None and self._queue.machine.status_of(job_id) is None))
+        return rows
+
+    async def _locks(self) -> list[LockRow]:
+        held = await self._wconfd.all_locks()
+        waiting = await self._wconfd.waiting_locks()
+        return resources.lock_rows(held, waiting)
+
+
+def _job_ids(wanted: Sequence[Any]) -> list[int]:
+    ids = [int(item) for item in wanted if isinstance(item, int) or (isinstance(item, str) and item.isdigit())]
+    return list(dict.fromkeys(ids))
+
+
+def _mentions(qfilter: Any, field: str) -> bool:
+    if isinstance(qfilter, list):
+        return any(_mentions(part, field) or part == field for part in qfilter)
+    return False

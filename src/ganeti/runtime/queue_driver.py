@@ -1,0 +1,428 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Carries out what the queue machine decides: files, processes, signals; and tells it what happens.
+
+Invariant: effects of one event are carried out in order and in one go; no await lies between a decision of the machine
+and its writes. Only the syncs of new jobs run in a thread, before the machine hears of them.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from ganeti.base.errors import GanetiError, JobFileCorrupted, JobQueueError, TransportError
+from ganeti.base.paths import Paths
+from ganeti.master.queue import events as ev
+from ganeti.master.queue.machine import Phase, QueueMachine
+from ganeti.runtime.directory_watch import DirectoryWatch
+from ganeti.runtime.event_loop import Background
+from ganeti.runtime.job_files import JobFiles, job_id_of
+from ganeti.runtime.livelock import is_alive
+from ganeti.runtime.pause_points import reach
+from ganeti.runtime.queue_scan import scan
+from ganeti.runtime.spawner_client import SpawnerClient
+from ganeti.runtime.undo_files import UndoFile
+from ganeti.wire.framing import Connection, encode
+from ganeti.wire.job_file import FINAL_STATUSES, RUNNING, JobFile, secrets_of
+
+_log = logging.getLogger(__name__)
+
+_PUBLISH_S = 10.0
+"""How long the end of a job may be held back until our view of the configuration holds its last commit."""
+_CANCEL_S = 44.0
+_TROUBLE_PAUSE_S = 5.0
+_RECENT_JOBS = 64
+_STOP_S = 5.0
+
+ViewReached = Callable[[tuple[int, int], float], Coroutine[Any, Any, bool]]
+
+
+class QueueDriver:
+    """The queue of one LuxiD."""
+
+    def __init__(
+        self,
+        paths: Paths,
+        machine: QueueMachine,
+        spawner: SpawnerClient,
+        view_reached: ViewReached,
+        release_owner: Callable[[int, int], None],
+    ) -> None:
+        self.files = JobFiles(paths)
+        self.machine = machine
+        self._paths = paths
+        self._spawner = spawner
+        self._view_reached = view_reached
+        self._release_owner = release_owner
+        self._tasks = Background()
+        self._pipes: dict[int, Connection] = {}
+        self._process_watches: dict[int, int] = {}
+        self._waiting: dict[int, asyncio.Future[None]] = {}
+        self._observing: set[int] = set()
+        self._observe_again: set[int] = set()
+        self._recent: dict[int, JobFile] = {}
+        self._next_id = 0
+        self._watch: DirectoryWatch | None = None
+        self._handshakes: set[asyncio.Task[Any]] = set()
+        self._batch: list[tuple[list[JobFile], asyncio.Future[None]]] = []
+        self._writer: asyncio.Task[Any] | None = None
+        self._known_archived: dict[int, str] = {}
+
+    # Start and stop
+
+    def start(self) -> None:
+        """Take up what is on disk and begin to start jobs."""
+        self.files.prepare()
+        self._next_id = self.files.highest_id() + 1
+        self._watch = DirectoryWatch(self.files.directory, self._file_replaced, self._look_at_all)
+        found, ended, archived = scan(self._paths, self.files)
+        for job_id, status, end_s in ended:
+            self.machine.remember(job_id, status, end_s)
+        self.machine.held_back = True
+        self._carry_out(self.machine.recover(found, time.time(), archived))
+        for job in list(self.machine.jobs.values()):
+            if job.phase is Phase.STARTED:
+                self._watch_process(job.file)
+        _log.info("the queue has %d unfinished jobs, %d ended ones", len(self.machine.jobs), len(ended))
+        self._spawner.came = self._spawner_came
+        self._spawner.went = self._spawner_went
+        self._spawner.attach()
+
+    async def stop(self) -> None:
+        """Start no more jobs, and let those being started get under way."""
+        self.machine.held_back = True
+        try:
+            async with asyncio.timeout(_STOP_S):
+                await asyncio.gather(*self._handshakes, return_exceptions=True)
+        except TimeoutError:
+            _log.warning("jobs still being started will be found dead")
+        self._spawner.close()
+        await self._tasks.cancel()
+        if self._watch is not None:
+            self._watch.close()
+        for job_id in list(self._process_watches):
+            self._drop_watch(job_id)
+
+    def _spawner_came(self) -> None:
+        self.machine.held_back = False
+        self._carry_out(self.machine.resume(time.time()))
+
+    def _spawner_went(self) -> None:
+        self.machine.held_back = True
+
+    def set_limits(self, limits: ev.Limits) -> None:
+        if limits != self.machine.limits:
+            self.machine.limits = limits
+            self._carry_out(self.machine.resume(time.time()))
+
+    # Submission
+
+    async def submit(self, make: Callable[[int], JobFile]) -> JobFile:
+        """Give a new job an id, make it durable together with others that come at the same time, and queue it."""
+        self.machine.room_for(1 + sum(len(jobs) for jobs, _ in self._batch))
+        job = make(self._next_id)
+        self._next_id += 1
+        await self._add([job])
+        return job
+
+    async def submit_many(self, makers: Sequence[Callable[[int], JobFile]]) -> list[JobFile]:
+        """As `submit`, for several jobs in one go; all or none."""
+        self.machine.room_for(len(makers) + sum(len(jobs) for jobs, _ in self._batch))
+        jobs = []
+        for make in makers:
+            jobs.append(make(self._next_id))
+            self._next_id += 1
+        await self._add(jobs)
+        return jobs
+
+    async def _add(self, jobs: list[JobFile]) -> None:
+        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._batch.append((jobs, stored))
+        if self._writer is None:
+            self._writer = self._tasks.start(self._write_batches(), "submission")
+        await asyncio.shield(stored)
+
+    async def _write_batches(self) -> None:
+        """Group commit: whatever came while the last batch was being synced goes into the next one."""
+        try:
+            while self._batch:
+                batch, self._batch = self._batch, []
+                jobs = [job for group, _ in batch for job in group]
+                try:
+                    await asyncio.to_thread(self.files.add, jobs)
+                except OSError as err:
+                    failure = JobQueueError(f"The job cannot be stored: {err.strerror or err}")
+                    for _, stored in batch:
+                        if not stored.done():
+                            stored.set_exception(failure)
+                    continue
+                reach("luxid-stored")
+                self._carry_out(self.machine.submit(jobs, time.time(), self._known_archived))
+                for _, stored in batch:
+                    if not stored.done():
+                        stored.set_result(None)
+        finally:
+            self._writer = None
+
+    def status_for_dependency(self, job_id: int) -> str | None:
+        """Status of a job something wants to depend on; archived ones count by what they ended with."""
+        status = self.machine.status_of(job_id)
+        if status is None and 0 < job_id < self._next_id:
+            file = self._read(job_id)
+            if file is not None:
+                status = self._known_archived[job_id] = file.status
+        return status
+
+    @property
+    def next_id(self) -> int:
+        return self._next_id
+
+    # Requests
+
+    def job(self, job_id: int) -> JobFile | None:
+        """The job as clients may see it; None if there is none. Raises `JobFileCorrupted`."""
+        live = self.machine.jobs.get(job_id)
+        if live is not None:
+            return live.file
+        recent = self._recent.get(job_id)
+        return recent if recent is not None else self.files.read(job_id)
+
+    def readable_job(self, job_id: int) -> JobFile | None:
+        """As `job`, but a damaged file counts as none."""
+        try:
+            return self.job(job_id)
+        except JobFileCorrupted as err:
+            _log.error("%s", err)
+            return None
+
+    def job_ids(self, *, archived: bool = False) -> list[int]:
+        """Ids of all jobs, in order."""
+        ids = {*self.machine.jobs, *self.machine.ended}
+        if archived:
+            ids.update(self.files.archived_ids())
+        return sorted(ids)
+
+    async def cancel(self, job_id: int, kill: bool) -> tuple[bool, str]:
+        effects = self.machine.handle(ev.CancelAsked(job_id, kill), time.time())
+        answer = self._carry_out(effects)
+        if answer is not None:
+            return answer
+        return await self._await_cancel(job_id)
+
+    def change_priority(self, job_id: int, priority: int) -> tuple[bool, str]:
+        answer = self._carry_out(self.machine.handle(ev.PriorityAsked(job_id, priority), time.time()))
+        return answer if answer is not None else (False, f"Job {job_id} not found in queue")
+
+    async def changed(self, job_id: int) -> None:
+        """Wait until the job has changed in a way a client may see."""
+        future = self._waiting.get(job_id)
+        if future is None:
+            future = self._waiting[job_id] = asyncio.get_running_loop().create_future()
+        await asyncio.shield(future)
+
+    def archive(self, job_ids: Sequence[int]) -> int:
+        ended = [job_id for job_id in job_ids if self.machine.archive(job_id)]
+        for job_id in ended:
+            self._recent.pop(job_id, None)
+        return self.files.archive(ended)
+
+    async def _await_cancel(self, job_id: int) -> tuple[bool, str]:
+        try:
+            async with asyncio.timeout(_CANCEL_S):
+                while (job := self.machine.jobs.get(job_id)) is not None:
+                    if job.file.status == RUNNING:
+                        return False, "Job no longer waiting, can't cancel (informed it anyway)"
+                    await self.changed(job_id)
+        except TimeoutError:
+            return False, f"Job {job_id} was told to stop but has not ended yet"
+        status = self.machine.status_of(job_id)
+        if status == "canceled":
+            return True, f"Job {job_id} canceled"
+        return False, f"Job {job_id} ended with {status} before it could be canceled"
+
+    # Effects
+
+    def _handle(self, event: ev.JobEvent) -> None:
+        self._carry_out(self.machine.handle(event, time.time()))
+
+    def _carry_out(self, effects: Sequence[ev.Effect]) -> tuple[bool, str] | None:
+        """Carry out effects in order; gives the answer for who asked, if there is one."""
+        answer: tuple[bool, str] | None = None
+        unwritten: set[int] = set()
+        for effect in effects:
+            match effect:
+                case ev.WriteJob(file, durable):
+                    if not self._write(file, durable):
+                        unwritten.add(file.id)
+                case ev.StartProcess(job_id, attempt):
+                    self._start_process(job_id, attempt, allowed=job_id not in unwritten)
+                case ev.Confirm(job_id):
+                    self._confirm(job_id, allowed=job_id not in unwritten)
+                case ev.SendSignal(_, pid, kill):
+                    _signal(pid, signal.SIGKILL if kill else signal.SIGTERM)
+                case ev.ReleaseOwner(job_id, attempts):
+                    self._release_owner(job_id, attempts)
+                case ev.Announce(job_id):
+                    _wake(self._waiting.pop(job_id, None))
+                case ev.Forget(file):
+                    self._forget(file)
+                case ev.Answer(ok, message):
+                    answer = (ok, message)
+                case ev.Log(sentence):
+                    _log.info("%s", sentence)
+        return answer
+
+    def _write(self, file: JobFile, durable: bool) -> bool:
+        try:
+            self.files.write(file, durable=durable)
+        except OSError as err:
+            _log.error("the file of job %d cannot be written: %s", file.id, err)
+            return False
+        return True
+
+    def _start_process(self, job_id: int, attempt: int, *, allowed: bool) -> None:
+        reach("luxid-announced")
+        if not allowed:
+            self.machine.held_back = True
+            loop = asyncio.get_running_loop()
+            loop.call_later(_TROUBLE_PAUSE_S, self._spawner_came)
+            loop.call_soon(self._handle, ev.SpawnerLost(job_id))
+            return
+        pipe = self._spawner.request(job_id, attempt)
+        task = self._tasks.start(self._shake_hands(job_id, pipe), f"start of job {job_id}")
+        self._handshakes.add(task)
+        task.add_done_callback(self._handshakes.discard)
+
+    async def _shake_hands(self, job_id: int, pipe: socket.socket) -> None:
+        """Steps 3 to 5 of the handshake, from this side (S2.36 to S2.40)."""
+        connection = Connection(*await asyncio.open_unix_connection(sock=pipe))
+        try:
+            greeting = await connection.receive()
+            event: ev.JobEvent = ev.Greeted(job_id, str(greeting["lock_file"]), int(greeting["pid"]))
+            reach("luxid-greeted")
+            self._pipes[job_id] = connection
+        except TransportError:
+            connection.abort()
+            if await self._spawner.alive():
+                event = ev.StartFailed(job_id, "it ended before it said that it is there")
+            else:
+                event = ev.SpawnerLost(job_id)
+        self._handle(event)
+
+    def _confirm(self, job_id: int, *, allowed: bool) -> None:
+        """Let the process run; whether it still lives, its lock file says from here on."""
+        connection = self._pipes.pop(job_id)
+        job = self.machine.jobs[job_id].file
+        reach("luxid-stored")
+        if allowed:
+            secrets = [secrets_of(entry.input) for entry in job.ops]
+            connection.send_soon(encode({"confirmed": True, "secrets": secrets}))
+            reach("luxid-confirmed")
+        self._tasks.start(connection.close(), f"pipe of job {job_id}")
+        self._watch_process(job)
+
+    # What happens to processes and files
+
+    def _watch_process(self, job: JobFile) -> None:
+        """Be told when the process ends; one that is gone already is noticed at once."""
+        try:
+            descriptor = os.pidfd_open(job.process_id or 0)
+        except OSError:  # gone (and its number may be anybody's): look when this event has been dealt with
+            asyncio.get_running_loop().call_soon(self._observe, job.id)
+            return
+        self._process_watches[job.id] = descriptor
+        asyncio.get_running_loop().add_reader(descriptor, self._process_ended, job.id)
+        if job.livelock is not None and not is_alive(job.livelock):
+            asyncio.get_running_loop().call_soon(self._process_ended, job.id)
+
+    def _process_ended(self, job_id: int) -> None:
+        self._drop_watch(job_id)
+        self._observe(job_id)
+
+    def _drop_watch(self, job_id: int) -> None:
+        descriptor = self._process_watches.pop(job_id, None)
+        if descriptor is not None:
+            asyncio.get_running_loop().remove_reader(descriptor)
+            os.close(descriptor)
+
+    def _file_replaced(self, name: str) -> None:
+        job_id = job_id_of(name)
+        if job_id is not None:
+            self._observe(job_id)
+
+    def _look_at_all(self) -> None:
+        for job_id in list(self.machine.jobs):
+            self._observe(job_id)
+
+    def _observe(self, job_id: int) -> None:
+        """Look at the file and the process of a started job; looks at one job never overlap."""
+        job = self.machine.jobs.get(job_id)
+        if job is None or job.phase is not Phase.STARTED:
+            return
+        if job_id in self._observing:
+            self._observe_again.add(job_id)
+            return
+        alive = job_id in self._process_watches or (job.file.livelock is not None and is_alive(job.file.livelock))
+        file = self._read(job_id) or job.file
+        if file.status in FINAL_STATUSES and file.position is not None:
+            self._observing.add(job_id)
+            self._tasks.start(self._hold_back(file, alive), f"end of job {job_id}")
+        else:
+            self._judge(file, alive)
+
+    async def _hold_back(self, file: JobFile, alive: bool) -> None:
+        """Announce the end only when our view holds the job's last commit (D6)."""
+        assert file.position is not None
+        try:
+            position = (file.position[0], file.position[1])
+            if not await self._view_reached(position, _PUBLISH_S):
+                _log.warning("the end of job %d is announced although its last commit is not seen yet", file.id)
+        finally:
+            self._observing.discard(file.id)
+        self._judge(file, alive)
+        if file.id in self._observe_again:
+            self._observe_again.discard(file.id)
+            self._observe(file.id)
+
+    def _judge(self, file: JobFile, alive: bool) -> None:
+        if alive or file.status in FINAL_STATUSES:
+            self._handle(ev.Changed(file.id, file))
+            return
+        self._handle(ev.Died(file.id, file, self._records_owed(file)))
+
+    def _records_owed(self, file: JobFile) -> int:
+        ended = [index for index, entry in enumerate(file.ops) if entry.status in FINAL_STATUSES]
+        try:
+            return len(UndoFile(self._paths, file.id).log.owed(None, ended))
+        except GanetiError as err:
+            _log.error("job %d died and cannot be unwound: %s", file.id, err)
+            return 0
+
+    def _forget(self, file: JobFile) -> None:
+        self._drop_watch(file.id)
+        self._recent[file.id] = file
+        while len(self._recent) > _RECENT_JOBS:
+            del self._recent[next(iter(self._recent))]
+
+    def _read(self, job_id: int) -> JobFile | None:
+        try:
+            return self.files.read(job_id)
+        except JobFileCorrupted as err:
+            _log.error("%s", err)
+            return None
+
+
+def _wake(future: "asyncio.Future[None] | None") -> None:
+    if future is not None and not future.done():
+        future.set_result(None)
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        _log.info("process %d has ended already", pid)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Reading the whole queue when LuxiD starts: quickly for jobs that have ended, fully for those that have not."""
+
+import logging
+import os
+
+import msgspec
+
+from ganeti.base.errors import GanetiError
+from ganeti.base.paths import Paths
+from ganeti.master.queue.dependencies import dependencies_of
+from ganeti.master.queue.events import Found
+from ganeti.runtime.files import read_if_there
+from ganeti.runtime.job_files import JobFiles
+from ganeti.runtime.livelock import is_alive
+from ganeti.runtime.undo_files import UndoFile
+from ganeti.wire.job_file import FINAL_STATUSES, JobFile, combined_status, decode, seconds, secrets_lost
+
+_log = logging.getLogger(__name__)
+
+
+class _Glance(msgspec.Struct):
+    """The parts of an opcode's entry that say whether it has ended."""
+
+    status: str
+
+
+class _JobGlance(msgspec.Struct):
+    ops: list[_Glance]
+    end_timestamp: list[int] | None = None
+
+
+Scan = tuple[list[Found], list[tuple[int, str, float]], dict[int, str]]
+
+
+def scan(paths: Paths, files: JobFiles) -> Scan:
+    """Give unfinished jobs, (id, status, end) of ended ones, and the statuses of archived dependencies."""
+    decoder = msgspec.json.Decoder(_JobGlance)
+    found: list[Found] = []
+    ended: list[tuple[int, str, float]] = []
+    for job_id in files.ids():
+        raw = read_if_there(files.path(job_id))
+        if raw is None:
+            continue
+        try:
+            glance = decoder.decode(raw)
+            status = combined_status(entry.status for entry in glance.ops)
+            if status in FINAL_STATUSES:
+                ended.append((job_id, status, seconds(glance.end_timestamp) or 0.0))
+            else:
+                found.append(_look(paths, decode(raw, job_id)))
+        except (msgspec.DecodeError, GanetiError) as err:
+            _set_aside(files, job_id, err)
+    return found, ended, _archived_dependencies(files, found)
+
+
+def _look(paths: Paths, file: JobFile) -> Found:
+    alive = file.livelock is not None and is_alive(file.livelock)
+    records = 0
+    if file.livelock is not None and not alive:
+        ended = [index for index, entry in enumerate(file.ops) if entry.status in FINAL_STATUSES]
+        try:
+            records = len(UndoFile(paths, file.id).log.owed(None, ended))
+        except GanetiError as err:
+            _log.error("job %d died and cannot be unwound: %s", file.id, err)
+    return Found(file, alive, records, secrets_lost(file))
+
+
+def _set_aside(files: JobFiles, job_id: int, err: Exception) -> None:
+    """A damaged file must not keep the others waiting; it stays, under another name, for a human."""
+    target = f"{files.directory}/damaged-job-{job_id}"
+    _log.error("the file of job %d is damaged and is now called %s: %s", job_id, target, err)
+    os.rename(files.path(job_id), target)
+
+
+def _archived_dependencies(files: JobFiles, found: list[Found]) -> dict[int, str]:
+    statuses: dict[int, str] = {}
+    for item in found:
+        for dependency in dependencies_of(item.file):
+            if dependency.job_id in statuses or not files.is_archived(dependency.job_id):
+                continue
+            try:
+                file = files.read(dependency.job_id)
+            except GanetiError as err:
+                _log.error("%s", err)
+                continue
+            if file is not None:
+                statuses[dependency.job_id] = file.status
+    return statuses

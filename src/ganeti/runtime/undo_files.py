@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Undo logs on disk: `queue/job-N.undo`, one line a record, synced before the step it undoes (D5)."""
+
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ganeti.base.errors import GanetiError
+from ganeti.base.paths import Paths
+from ganeti.master.queue.undo import Line, UndoLog, decode_lines, encode_line
+from ganeti.runtime.files import read_if_there, sync_directory
+
+_NAME = re.compile(r"^job-([1-9][0-9]*)\.undo$")
+
+
+class UndoFile:
+    """The undo log of one job. A job that creates nothing never makes the file."""
+
+    def __init__(self, paths: Paths, job_id: int) -> None:
+        self.path = undo_path(paths, job_id)
+        raw = read_if_there(self.path)
+        self.log = UndoLog(decode_lines(raw) if raw is not None else ())
+        self._size = raw.rfind(b"\n") + 1 if raw is not None else 0
+        self._descriptor = -1
+
+    def append(self, line: Line, *, durable: bool = True) -> None:
+        """Add one line; when this returns, it is on disk. Raises `OSError` (disk full): the step must not begin."""
+        if self._descriptor < 0:
+            self._open()
+        data = encode_line(line)
+        try:
+            if os.write(self._descriptor, data) != len(data):
+                raise OSError(28, "No space left on device", self.path)
+            if durable:
+                os.fdatasync(self._descriptor)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, self._size)
+            raise
+        self._size += len(data)
+        self.log.add(line)
+
+    def clear(self) -> None:
+        """The opcode has ended: its records go, but for those given up, which verify names."""
+        if self.log.given_up():
+            return
+        self.log = UndoLog()
+        self._size = 0
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+        with suppress(FileNotFoundError):
+            os.unlink(self.path)
+
+    def _open(self) -> None:
+        new = not os.path.exists(self.path)
+        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.ftruncate(self._descriptor, self._size)  # a line cut short by a crash must not garble the next one
+        if new:
+            sync_directory(os.path.dirname(self.path))
+
+
+@dataclass(frozen=True)
+class Outstanding:
+    """A step of a dead or failed job that could not be undone; the sentence names what was left."""
+
+    job_id: int
+    sentence: str
+    reason: str
+
+
+def undo_path(paths: Paths, job_id: int) -> str:
+    return f"{paths.queue_dir}/job-{job_id}.undo"
+
+
+def outstanding_undo(paths: Paths) -> list[Outstanding]:
+    """What `gnt-cluster verify` reports: records given up, by job; a log that cannot be read is one of them."""
+    found: list[Outstanding] = []
+    for job_id in jobs_with_undo(paths):
+        try:
+            log = UndoFile(paths, job_id).log
+        except GanetiError as err:
+            found.append(Outstanding(job_id, f"the undo log of job {job_id} cannot be read", str(err)))
+            continue
+        found += [Outstanding(job_id, item.sentence, item.reason) for item in log.given_up()]
+    return found
+
+
+def jobs_with_undo(paths: Paths) -> list[int]:
+    """Ids of jobs that have an undo log: their locks must not be freed behind their back while it holds records."""
+    try:
+        names = os.listdir(paths.queue_dir)
+    except FileNotFoundError:
+        return []
+    return sorted(int(match[1]) for name in names if (match := _NAME.match(name)))

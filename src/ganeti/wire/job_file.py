@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Job files: `queue/job-N` of 3.1, with a few keys of our own (protocols, section 13).
+
+The reader is tolerant and keeps keys it does not know; the writer writes what 3.1 writes. Keys that 3.1 does not have are
+left out until they say something:
+
+    attempt    number of the process that works on the job; 1 unless a successor had to unwind
+    position   [epoch, serial] of the job's last commit, for who announces its end
+    progress   (in an opcode's entry) [text, done, total] of the step under way
+
+Progress lives in that side field, and a finished step becomes an ordinary log message: clients of 3.1 never meet a
+log type they do not know.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from ganeti.base.errors import JobFileCorrupted
+
+QUEUED = "queued"
+WAITING = "waiting"
+CANCELING = "canceling"
+RUNNING = "running"
+CANCELED = "canceled"
+SUCCESS = "success"
+ERROR = "error"
+
+PENDING_STATUSES = frozenset({QUEUED, WAITING, CANCELING})
+FINAL_STATUSES = frozenset({CANCELED, SUCCESS, ERROR})
+ALL_STATUSES = (QUEUED, WAITING, CANCELING, RUNNING, CANCELED, SUCCESS, ERROR)
+
+MESSAGE = "message"
+
+REDACTED = "<redacted>"
+"""What a secret parameter reads on disk."""
+_SECRET_SUFFIX = "_secret"
+
+Timestamp = list[int]
+"""[seconds, microseconds]."""
+
+LogEntry = list[Any]
+"""[serial, timestamp, type, value]; serials count over the whole job."""
+
+
+class OpcodeEntry(msgspec.Struct, kw_only=True):
+    """One opcode of a job: what was asked, and how it went."""
+
+    input: dict[str, Any]
+    status: str = QUEUED
+    result: Any = None
+    log: list[LogEntry] = []
+    priority: int = 0
+    start_timestamp: Timestamp | None = None
+    exec_timestamp: Timestamp | None = None
+    end_timestamp: Timestamp | None = None
+    progress: list[Any] | None = None
+    unknown: dict[str, Any] = {}
+
+
+class JobFile(msgspec.Struct, kw_only=True):
+    id: int
+    ops: list[OpcodeEntry]
+    received_timestamp: Timestamp | None = None
+    start_timestamp: Timestamp | None = None
+    end_timestamp: Timestamp | None = None
+    livelock: str | None = None
+    process_id: int | None = None
+    attempt: int = 1
+    position: list[int] | None = None
+    unknown: dict[str, Any] = {}
+
+    @property
+    def status(self) -> str:
+        return combined_status(op.status for op in self.ops)
+
+    @property
+    def final(self) -> bool:
+        return self.status in FINAL_STATUSES
+
+    @property
+    def priority(self) -> int:
+        """Priority of the first opcode that has not ended; of the last one when all have."""
+        return self.ops[self.current_index()].priority if self.ops else 0
+
+    @property
+    def log_serial(self) -> int:
+        return max((entry[0] for op in self.ops for entry in op.log), default=0)
+
+    def current_index(self) -> int:
+        """Index of the first opcode that has not ended; of the last one when all have."""
+        for index, op in enumerate(self.ops):
+            if op.status not in FINAL_STATUSES:
+                return index
+        return max(len(self.ops) - 1, 0)
+
+
+def combined_status(statuses: Iterable[str]) -> str:
+    """The status of a job from those of its opcodes, in order.
+
+    All successful: success. The first error, canceling or canceled decides at once. Otherwise the last waiting or
+    running one; queued and successful ones leave the value as it is, which begins as queued.
+    """
+    status, all_successful = QUEUED, True
+    for op_status in statuses:
+        if op_status == SUCCESS:
+            continue
+        all_successful = False
+        if op_status in (ERROR, CANCELING, CANCELED):
+            return op_status
+        if op_status in (WAITING, RUNNING):
+            status = op_status
+    return SUCCESS if all_successful else status
+
+
+def timestamp(now_s: float) -> Timestamp:
+    microseconds = round(now_s * 1_000_000)
+    return [microseconds // 1_000_000, microseconds % 1_000_000]
+
+
+def seconds(stamp: Timestamp | None) -> float | None:
+    return None if stamp is None else stamp[0] + stamp[1] / 1_000_000
+
+
+_OPTIONAL_JOB_KEYS = ("livelock", "process_id", "position")
+
+
+def encode(job: JobFile) -> bytes:
+    """Write a job file; keys of our own only where they say something."""
+    plain: dict[str, Any] = {
+        **job.unknown,
+        "id": job.id,
+        "ops": [_plain_entry(op) for op in job.ops],
+        "received_timestamp": job.received_timestamp,
+        "start_timestamp": job.start_timestamp,
+        "end_timestamp": job.end_timestamp,
+    }
+    for key in _OPTIONAL_JOB_KEYS:
+        value = getattr(job, key)
+        if value is not None:
+            plain[key] = value
+    if job.attempt != 1:
+        plain["attempt"] = job.attempt
+    return msgspec.json.encode(plain)
+
+
+def _plain_entry(op: OpcodeEntry) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        **op.unknown,
+        "input": redact(op.input),
+        "status": op.status,
+        "result": op.result,
+        "log": op.log,
+        "priority": op.priority,
+        "start_timestamp": op.start_timestamp,
+        "exec_timestamp": op.exec_timestamp,
+        "end_timestamp": op.end_timestamp,
+    }
+    if op.progress is not None:
+        plain["progress"] = op.progress
+    return plain
+
+
+def decode(raw: bytes, job_id: int | None = None) -> JobFile:
+    """Read a job file; raises `JobFileCorrupted` saying what is wrong with it."""
+    what = f"Job file {job_id}" if job_id is not None else "The job file"
+    try:
+        plain = msgspec.json.decode(raw)
+        if not isinstance(plain, dict):
+            raise JobFileCorrupted(f"{what} is damaged: it is not a JSON object")
+        plain["ops"] = [_split(entry, OpcodeEntry) for entry in plain["ops"]]
+        job = msgspec.convert(_split(plain, JobFile), JobFile)
+    except (msgspec.DecodeError, msgspec.ValidationError, KeyError, TypeError, AttributeError) as err:
+        raise JobFileCorrupted(f"{what} is damaged: {err}") from err
+    for op in job.ops:
+        if op.status not in ALL_STATUSES:
+            raise JobFileCorrupted(f"{what} is damaged: '{op.status}' is not a status of an opcode")
+    if job_id is not None and job.id != job_id:
+        raise JobFileCorrupted(f"{what} is damaged: it says it is job {job.id}")
+    return job
+
+
+def _split(plain: dict[str, Any], cls: type[msgspec.Struct]) -> dict[str, Any]:
+    """Sort the keys a struct knows from those it keeps in `unknown`; a null means "absent"."""
+    known: dict[str, Any] = {}
+    unknown: dict[str, Any] = {}
+    fields = cls.__struct_fields__
+    for key, value in plain.items():
+        if key == "unknown" or key not in fields:
+            unknown[key] = value
+        elif value is not None or key == "result":
+            known[key] = value
+    if unknown:
+        known["unknown"] = unknown
+    return known
+
+
+def secret_keys(opcode: dict[str, Any]) -> list[str]:
+    return [key for key, value in opcode.items() if key.endswith(_SECRET_SUFFIX) and isinstance(value, dict) and value]
+
+
+def redact(opcode: dict[str, Any]) -> dict[str, Any]:
+    """Give *opcode* as it may be stored and shown: values of secret parameters never leave memory."""
+    hidden = {key: dict.fromkeys(opcode[key], REDACTED) for key in secret_keys(opcode)}
+    return {**opcode, **hidden} if hidden else opcode
+
+
+def secrets_of(opcode: dict[str, Any]) -> dict[str, Any]:
+    """The secret parameters of an opcode, to be handed over in memory."""
+    return {key: opcode[key] for key in secret_keys(opcode)}
+
+
+def secrets_lost(job: JobFile) -> bool:
+    """True if a parameter of an opcode still to be run is only known as redacted."""
+    return any(
+        REDACTED in opcode.input[key].values()
+        for opcode in job.ops
+        if opcode.status not in FINAL_STATUSES
+        for key in secret_keys(opcode.input)
+    )

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_NODE_ADD: take a machine into the cluster whose node daemon has been set up, or take a node back.
+
+The node enters the configuration first, since nodes are called by it; it is taken out again unless it answers with the
+right version. Only then does it become a master candidate, if one more is wanted.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from ganeti.base.errors import (
+    ALREADY_EXISTS,
+    UNKNOWN_ENTITY,
+    WRONG_INPUT,
+    WRONG_STATE,
+    ExecutionError,
+    NodeUnreachableError,
+    ParameterError,
+    PrerequisiteError,
+)
+from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operations.lock_plans import whole_cluster
+from ganeti.master.operations.node import addresses
+from ganeti.master.operations.node.candidates import certificate_digest, hosted_instances, wants_another
+from ganeti.master.operations.node.changes import AddNode, RemoveNode, ReplaceNode
+from ganeti.master.operations.node.parameters import node_parameters
+from ganeti.model.locks import LockPlan
+from ganeti.model.objects import CONFIG_VERSION, Node, NodeGroup
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext, UndoChange
+
+
+@dataclass(frozen=True)
+class Resolved:
+    name: str
+    primary_ip: str
+
+
+@dataclass(frozen=True)
+class Checked:
+    node: Node
+    old: Node | None
+    becomes_candidate: bool
+
+
+@operation("OP_NODE_ADD", summary_field="node_name", hooks="node-add")
+class AddNodeToCluster(Operation[None], frozen=True, kw_only=True):
+    """Add a node, or with *readd* add it again."""
+
+    node_name: str
+    hv_state: dict[str, Any] | None = None
+    disk_state: dict[str, Any] | None = None
+    primary_ip: str | None = None
+    secondary_ip: str | None = None
+    readd: bool = False
+    group: str | None = None
+    master_capable: bool | None = None
+    vm_capable: bool | None = None
+    ndparams: dict[str, Any] | None = None
+    node_setup: bool = False
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        return whole_cluster()
+
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> Resolved:
+        family = view.cluster.primary_ip_family
+        name, address = await ctx.names.resolve(self.node_name, family)
+        return Resolved(name, self.primary_ip or address)
+
+    def check(self, view: ConfigView, facts: Resolved, ctx: OperationContext) -> Checked:
+        old = self._old(view, facts.name)
+        secondary_ip = addresses.secondary_address(
+            view,
+            self.secondary_ip or (old.secondary_ip if old and self._keeps_secondary(old) else None),
+            facts.primary_ip,
+        )
+        if old is not None:
+            self._check_readd(view, old, secondary_ip)
+        addresses.check_unused(view, old.uuid if old else None, facts.primary_ip, secondary_ip)
+        addresses.check_homes(view, facts.primary_ip, secondary_ip)
+        node = self._node(view, facts, old, secondary_ip, ctx)
+        becomes_candidate = node.master_capable and wants_another(view, old.uuid if old else None)
+        return Checked(node, old, becomes_candidate)
+
+    def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
+        node = checked.node
+        others = [other.uuid for other in view.nodes() if other.uuid != node.uuid]
+        env = {
+            "NODE_NAME": node.name,
+            "NODE_PIP": node.primary_ip,
+            "NODE_SIP": node.secondary_ip,
+            "MASTER_CAPABLE": str(node.master_capable),
+            "VM_CAPABLE": str(node.vm_capable),
+        }
+        return Hooks(self.hooks_path, "NODE", node.name, env, pre_nodes=others, post_nodes=[*others, node.uuid])
+
+    async def execute(self, checked: Checked, ctx: OperationContext) -> None:
+        node = checked.node
+        await self._enter(checked, ctx)
+        await self._check_version(node, ctx)
+        digest = await certificate_digest(ctx, node.uuid) if checked.becomes_candidate else None
+        if digest is not None:
+            ctx.log.info(" - INFO: Node will be a master candidate")
+        final = replace(node, master_candidate=digest is not None)
+        await ctx.config.commit(ReplaceNode(node=final, certificate_digest=digest), settles=True)
+
+    def _old(self, view: ConfigView, name: str) -> Node | None:
+        uuid = view.uuid_by_name("nodes", name)
+        if uuid is None:
+            if self.readd:
+                raise PrerequisiteError(
+                    f"Node {name} is not in the configuration: add it without --readd", UNKNOWN_ENTITY
+                )
+            return None
+        if not self.readd:
+            raise PrerequisiteError(
+                f"Node {name} is already in the configuration: add --readd to take it back", ALREADY_EXISTS
+            )
+        return view.node(uuid)
+
+    def _keeps_secondary(self, old: Node) -> bool:
+        """A node with one address keeps having one when that changes."""
+        return old.primary_ip != old.secondary_ip
+
+    def _check_readd(self, view: ConfigView, old: Node, secondary_ip: str) -> None:
+        if old.uuid == view.cluster.master_node:
+            raise PrerequisiteError(f"Node {old.name} is the master: it cannot be added again", WRONG_STATE)
+        if self.group is not None:
+            raise PrerequisiteError("Cannot pass a node group when a node is being readded", WRONG_INPUT)
+        if self.ndparams:
+            raise PrerequisiteError(
+                "Node parameters stay as they are when a node is being readded: use gnt-node modify", WRONG_INPUT
+            )
+        if self._keeps_secondary(old) and secondary_ip != old.secondary_ip:
+            raise PrerequisiteError(
+                f"Readded node doesn't have the same IP address configuration as before: its secondary address is "
+                f"{old.secondary_ip}",
+                WRONG_INPUT,
+            )
+        hosted = hosted_instances(view, old.uuid)
+        if self.vm_capable is False and hosted:
+            raise PrerequisiteError(
+                f"Node {old.name} is to become unable to run instances, but has {hosted[0].name}", WRONG_STATE
+            )
+
+    def _node(
+        self, view: ConfigView, facts: Resolved, old: Node | None, secondary_ip: str, ctx: OperationContext
+    ) -> Node:
+        states = {"hv_state_static": self.hv_state, "disk_state_static": self.disk_state}
+        if old is not None:
+            return replace(
+                old,
+                primary_ip=facts.primary_ip,
+                secondary_ip=secondary_ip,
+                offline=False,
+                drained=False,
+                powered=True,
+                master_candidate=False,
+                master_capable=old.master_capable if self.master_capable is None else self.master_capable,
+                vm_capable=old.vm_capable if self.vm_capable is None else self.vm_capable,
+                **{key: value for key, value in states.items() if value},
+            )
+        try:
+            ndparams = node_parameters({}, self.ndparams or {})
+        except ParameterError as err:
+            raise PrerequisiteError(err.message, WRONG_INPUT) from err
+        return Node(
+            uuid=ctx.entropy.uuid(),
+            name=facts.name,
+            primary_ip=facts.primary_ip,
+            secondary_ip=secondary_ip,
+            group=self._group(view).uuid,
+            master_capable=self.master_capable is not False,
+            vm_capable=self.vm_capable is not False,
+            ndparams=ndparams,
+            hv_state_static=self.hv_state or None,
+            disk_state_static=self.disk_state or None,
+        )
+
+    def _group(self, view: ConfigView) -> NodeGroup:
+        if self.group is not None:
+            return view.find_group(self.group)
+        groups = view.groups()
+        if len(groups) > 1:
+            names = ", ".join(sorted(group.name for group in groups))
+            raise PrerequisiteError(f"More than one node group exists ({names}): name the node's with -g", WRONG_INPUT)
+        return groups[0]
+
+    async def _enter(self, checked: Checked, ctx: OperationContext) -> None:
+        node, old = checked.node, checked.old
+        if old is None:
+            await ctx.undo.push(
+                UndoChange(f"take node {node.name} out of the configuration", RemoveNode(node_uuid=node.uuid))
+            )
+            await ctx.config.commit(AddNode(node=node))
+        else:
+            digest = ctx.config.view().cluster.candidate_certs.get(old.uuid)
+            back = ReplaceNode(node=old, certificate_digest=digest)
+            await ctx.undo.push(UndoChange(f"put node {node.name} back as it was", back))
+            await ctx.config.commit(ReplaceNode(node=node))
+
+    async def _check_version(self, node: Node, ctx: OperationContext) -> None:
+        try:
+            version = await ctx.nodes.call(node.uuid, "version")
+        except NodeUnreachableError as err:
+            raise ExecutionError(
+                f"The node daemon of {node.name} does not answer at {node.primary_ip} ({err}): set it up with gnt-node "
+                "add, and see its log"
+            ) from err
+        if version != CONFIG_VERSION:
+            raise ExecutionError(
+                f"Version mismatch: the master speaks version {CONFIG_VERSION}, node {node.name} {version}: install "
+                "the same release there"
+            )

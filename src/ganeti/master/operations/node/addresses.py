@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Rules for the two addresses of a node (S1.96, S1.99)."""
+
+import ipaddress
+
+from ganeti.base.errors import NOT_UNIQUE, WRONG_INPUT, PrerequisiteError
+from ganeti.model.view import ConfigView
+
+IPV6_FAMILY = 10
+
+
+def secondary_address(view: ConfigView, given: str | None, primary_ip: str) -> str:
+    """Give the secondary address: the one given, or the primary where that is IPv4."""
+    if given is None:
+        if view.cluster.primary_ip_family == IPV6_FAMILY:
+            raise PrerequisiteError(
+                "A node of a cluster with IPv6 primary addresses needs an IPv4 secondary address: give it with -s",
+                WRONG_INPUT,
+            )
+        return primary_ip
+    try:
+        address = ipaddress.ip_address(given)
+    except ValueError:
+        address = None
+    if address is None or address.version != 4 or address.is_loopback or address.is_unspecified:
+        raise PrerequisiteError(f"Secondary IP ({given}) needs to be a valid IPv4 address", WRONG_INPUT)
+    return given
+
+
+def check_unused(view: ConfigView, own_uuid: str | None, *addresses: str) -> None:
+    """Refuse addresses that another node has."""
+    for node in view.nodes():
+        taken = {node.primary_ip, node.secondary_ip} & set(addresses)
+        if node.uuid != own_uuid and taken:
+            raise PrerequisiteError(
+                f"New node ip address(es) conflict with existing node {node.name}: {sorted(taken)[0]} is its own",
+                NOT_UNIQUE,
+            )
+
+
+def check_homes(view: ConfigView, primary_ip: str, secondary_ip: str) -> None:
+    """All nodes have one network, or all have two: as the master has."""
+    master = view.node(view.cluster.master_node)
+    master_single = master.primary_ip == master.secondary_ip
+    if master_single and primary_ip != secondary_ip:
+        raise PrerequisiteError(
+            f"The master has no secondary ip but the new node has one ({secondary_ip}): leave it out", WRONG_INPUT
+        )
+    if not master_single and primary_ip == secondary_ip:
+        raise PrerequisiteError(
+            f"The master has a secondary ip ({master.secondary_ip}) but the new node doesn't have one: give it with -s",
+            WRONG_INPUT,
+        )

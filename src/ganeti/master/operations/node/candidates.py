@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How many master candidates there should be, and making nodes candidates (S1.74, S1.75)."""
+
+from collections.abc import Iterable
+
+from ganeti.base.errors import ExecutionError
+from ganeti.master.operations.node.changes import PromoteNode
+from ganeti.model.objects import Instance, Node
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+
+
+def is_eligible(node: Node) -> bool:
+    return node.master_capable and not node.offline and not node.drained
+
+
+def hosted_instances(view: ConfigView, node_uuid: str) -> list[Instance]:
+    """Instances that a node runs or holds disks of."""
+    return [instance for instance in view.instances() if node_uuid in view.instance_nodes(instance)]
+
+
+def counts(view: ConfigView, without: Iterable[str] = (), plus: int = 0) -> tuple[int, int]:
+    """Give (candidates there are, candidates there should be), nodes of *without* left out.
+
+    *plus* is the number of further nodes that could be one.
+    """
+    left_out = set(without)
+    nodes = [node for node in view.nodes() if node.uuid not in left_out and is_eligible(node)]
+    wanted = min(len(nodes) + plus, view.cluster.candidate_pool_size)
+    return sum(node.master_candidate for node in nodes), wanted
+
+
+def wants_another(view: ConfigView, node_uuid: str | None = None) -> bool:
+    """Whether a node that becomes eligible should be a candidate at once; *node_uuid* if it is in the cluster."""
+    there, wanted = counts(view, [node_uuid] if node_uuid else [], plus=1)
+    return there < wanted
+
+
+def next_candidates(view: ConfigView, without: Iterable[str] = ()) -> list[Node]:
+    """The nodes to promote so that there are enough, nodes of *without* left out."""
+    left_out = set(without)
+    there, wanted = counts(view, left_out)
+    free = [
+        node for node in view.nodes() if node.uuid not in left_out and is_eligible(node) and not node.master_candidate
+    ]
+    return free[: max(0, wanted - there)]
+
+
+async def certificate_digest(ctx: OperationContext, node_uuid: str) -> str:
+    """Ask a node for the digest of its client certificate; raises `ExecutionError`."""
+    name = ctx.config.view().node(node_uuid).name
+    answer = await ctx.nodes.call(node_uuid, "node_verify", checks={"client-cert": True})
+    digest = answer.get("client-cert")
+    if not isinstance(digest, str):
+        raise ExecutionError(f"Node {name} has no client certificate: add it again with gnt-node add --readd {name}")
+    return digest
+
+
+async def fill_pool(ctx: OperationContext, without: Iterable[str] = ()) -> None:
+    """Promote nodes until there are as many candidates as there should be."""
+    left_out = list(without)
+    for node in next_candidates(ctx.config.view(), left_out):
+        try:
+            digest = await certificate_digest(ctx, node.uuid)
+        except ExecutionError as err:
+            ctx.log.warning(f"Node {node.name} could not be promoted to master candidate: {err}")
+            continue
+        await ctx.config.commit(PromoteNode(node_uuid=node.uuid, certificate_digest=digest))
+        ctx.log.info(f" - INFO: Promoted node {node.name} to master candidate role")

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_NODE_REMOVE: let a node without instances leave the cluster."""
+
+from ganeti.base.errors import WRONG_STATE, GanetiError, PrerequisiteError
+from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operations.lock_plans import whole_cluster
+from ganeti.master.operations.node.candidates import fill_pool, hosted_instances
+from ganeti.master.operations.node.changes import RemoveNode
+from ganeti.model.locks import LockPlan
+from ganeti.model.objects import Node
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+
+
+@operation("OP_NODE_REMOVE", summary_field="node_name", hooks="node-remove")
+class RemoveNodeFromCluster(Operation[None], frozen=True, kw_only=True):
+    """Remove a node; other nodes become candidates in its place."""
+
+    node_name: str
+    node_uuid: str | None = None
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        return whole_cluster()
+
+    def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> Node:
+        node = view.find_node(self.node_uuid or self.node_name)
+        if node.uuid == view.cluster.master_node:
+            raise PrerequisiteError(
+                f"Node {node.name} is the master node: another one must take over first (gnt-cluster master-failover)",
+                WRONG_STATE,
+            )
+        for instance in hosted_instances(view, node.uuid):
+            raise PrerequisiteError(
+                f"Instance {instance.name} still uses node {node.name}: move or remove it first", WRONG_STATE
+            )
+        return node
+
+    def hooks(self, view: ConfigView, checked: Node) -> Hooks:
+        others = [node.uuid for node in view.nodes() if node.uuid != checked.uuid]
+        env = {"NODE_NAME": checked.name}
+        return Hooks(self.hooks_path, "NODE", checked.name, env, pre_nodes=others, post_nodes=others)
+
+    async def execute(self, checked: Node, ctx: OperationContext) -> None:
+        if checked.master_candidate:
+            await fill_pool(ctx, [checked.uuid])
+        await self._leave(checked, ctx)
+        await ctx.config.commit(RemoveNode(node_uuid=checked.uuid), settles=True)
+
+    async def _leave(self, node: Node, ctx: OperationContext) -> None:
+        """Tell the node; one that cannot be told forgets the cluster by node-cleanup."""
+        if not node.offline:
+            try:
+                await ctx.nodes.call(node.uuid, "node_leave_cluster")
+                return
+            except GanetiError as err:
+                ctx.log.warning(f"Errors encountered on the remote node while leaving the cluster: {err}")
+        ctx.log.warning(f"Run node-cleanup on {node.name} before it is used again")

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_NODE_SET_PARAMS: change the flags, the secondary address and the parameters of a node."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from ganeti.base.errors import (
+    ENVIRONMENT_ERROR,
+    WRONG_INPUT,
+    WRONG_STATE,
+    ExecutionError,
+    NodeCallError,
+    ParameterError,
+    PrerequisiteError,
+)
+from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.node import addresses
+from ganeti.master.operations.node.candidates import certificate_digest, fill_pool
+from ganeti.master.operations.node.changes import ReplaceNode
+from ganeti.master.operations.node.parameters import node_parameters
+from ganeti.master.operations.node.roles import Decision, Flags, decide
+from ganeti.model import inheritance
+from ganeti.model.locks import ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
+from ganeti.model.objects import CONFIG_VERSION, Node
+from ganeti.model.traits import Catalogue
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext, UndoChange
+
+SHOWN = ("master_candidate", "drained", "offline", "master_capable", "vm_capable", "powered", "secondary_ip")
+Changes = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Checked:
+    old: Node
+    decision: Decision
+    changes: Changes
+
+
+@operation("OP_NODE_SET_PARAMS", summary_field="node_name", hooks="node-modify")
+class ModifyNode(Operation[Changes], frozen=True, kw_only=True):
+    """Change a node; gives what changed."""
+
+    node_name: str
+    node_uuid: str | None = None
+    force: bool = False
+    hv_state: dict[str, Any] | None = None
+    disk_state: dict[str, Any] | None = None
+    master_candidate: bool | None = None
+    offline: bool | None = None
+    drained: bool | None = None
+    auto_promote: bool = False
+    master_capable: bool | None = None
+    vm_capable: bool | None = None
+    secondary_ip: str | None = None
+    ndparams: dict[str, Any] | None = None
+    powered: bool | None = None
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        node = self._node(view)
+        instances = []
+        if self.secondary_ip is not None:
+            instances = [instance_lock(instance.name) for instance in _mirrored_with(view, node)]
+        nodes = [ALL_NODES] if self.auto_promote else [node_lock(node.uuid)]
+        return plan(shared=instances, exclusive=[*nodes, node_res_lock(node.uuid)])
+
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> bool | None:
+        """Give whether a new secondary address is on the node; None where nobody can be asked."""
+        node = self._node(view)
+        if self.secondary_ip is None or node.offline:
+            return None
+        addresses.secondary_address(view, self.secondary_ip, node.primary_ip)
+        answer: bool = await ctx.nodes.call(node.uuid, "node_has_ip_address", address=self.secondary_ip)
+        return answer
+
+    def check(self, view: ConfigView, facts: bool | None, ctx: OperationContext) -> Checked:
+        node = self._node(view)
+        self._check_anything_given()
+        flags = Flags(self.master_candidate, self.drained, self.offline, self.master_capable, self.vm_capable)
+        self._check_power(view, node)
+        decision = decide(view, node, flags, auto_promote=self.auto_promote)
+        changed = self._with_values(decision.node)
+        if self.secondary_ip is not None and self.secondary_ip != node.secondary_ip:
+            self._check_secondary(view, node, ctx.catalogue, on_node=facts)
+            changed = replace(changed, secondary_ip=self.secondary_ip)
+        decision = Decision(changed, decision.notes, decision.demoted, decision.comes_online)
+        return Checked(node, decision, _differences(node, changed))
+
+    def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
+        env = {
+            "OP_TARGET": checked.old.name,
+            "MASTER_CANDIDATE": str(self.master_candidate),
+            "OFFLINE": str(self.offline),
+            "DRAINED": str(self.drained),
+            "MASTER_CAPABLE": str(self.master_capable),
+            "VM_CAPABLE": str(self.vm_capable),
+        }
+        nodes = list(dict.fromkeys([view.cluster.master_node, checked.old.uuid]))
+        return Hooks(self.hooks_path, "NODE", checked.old.name, env, pre_nodes=nodes, post_nodes=nodes)
+
+    async def execute(self, checked: Checked, ctx: OperationContext) -> Changes:
+        decision = checked.decision
+        for note in decision.notes:
+            ctx.log.info(note)
+        if decision.comes_online:
+            await self._come_online(checked, ctx)
+        digest = None
+        if decision.node.master_candidate and not checked.old.master_candidate:
+            digest = await certificate_digest(ctx, checked.old.uuid)
+        if decision.demoted:
+            await fill_pool(ctx, [checked.old.uuid])
+        await ctx.config.commit(ReplaceNode(node=decision.node, certificate_digest=digest), settles=True)
+        return checked.changes
+
+    def _node(self, view: ConfigView) -> Node:
+        return view.find_node(self.node_uuid or self.node_name)
+
+    def _check_anything_given(self) -> None:
+        given = (
+            self.master_candidate,
+            self.offline,
+            self.drained,
+            self.master_capable,
+            self.vm_capable,
+            self.secondary_ip,
+            self.powered,
+        )
+        if all(value is None for value in given) and not (self.ndparams or self.hv_state or self.disk_state):
+            raise PrerequisiteError("Please pass at least one modification", WRONG_INPUT)
+
+    def _check_power(self, view: ConfigView, node: Node) -> None:
+        has_program = bool(inheritance.node_nd(view, node)["oob_program"])
+        if self.powered is not None and not has_program:
+            raise PrerequisiteError(
+                f"Node {node.name} does not support out-of-band handling, so its power state can't be changed: set the "
+                "node parameter oob_program first",
+                WRONG_STATE,
+            )
+        powered = node.powered if self.powered is None else self.powered
+        if has_program and self.offline is False and node.offline and not powered:
+            raise PrerequisiteError(
+                f"Node {node.name} needs to be turned on before its offline status can be reset", WRONG_STATE
+            )
+
+    def _with_values(self, node: Node) -> Node:
+        try:
+            ndparams = node_parameters(node.ndparams, self.ndparams or {})
+        except ParameterError as err:
+            raise PrerequisiteError(err.message, WRONG_INPUT) from err
+        return replace(
+            node,
+            ndparams=ndparams,
+            powered=node.powered if self.powered is None else self.powered,
+            hv_state_static=self.hv_state or node.hv_state_static,
+            disk_state_static=self.disk_state or node.disk_state_static,
+        )
+
+    def _check_secondary(self, view: ConfigView, node: Node, catalogue: Catalogue, *, on_node: bool | None) -> None:
+        secondary = addresses.secondary_address(view, self.secondary_ip, node.primary_ip)
+        addresses.check_unused(view, node.uuid, secondary)
+        if not (self.force and node.uuid == view.cluster.master_node):
+            addresses.check_homes(view, node.primary_ip, secondary)
+        for instance in _mirrored_with(view, node):
+            if instance.admin_state == "up":
+                raise PrerequisiteError(
+                    f"Instance {instance.name} mirrors its disks over the secondary address of {node.name}: shut it down "
+                    "first",
+                    WRONG_STATE,
+                )
+        if on_node is False:
+            raise PrerequisiteError(
+                f"Address {secondary} is not on node {node.name}: set it up there first", ENVIRONMENT_ERROR
+            )
+
+    async def _come_online(self, checked: Checked, ctx: OperationContext) -> None:
+        """An offline node is not called: it is marked online first, and offline again unless it answers."""
+        node = checked.old
+        await ctx.undo.push(UndoChange(f"mark node {node.name} offline again", ReplaceNode(node=node)))
+        await ctx.config.commit(ReplaceNode(node=replace(node, offline=False)))
+        try:
+            version = await ctx.nodes.call(node.uuid, "version")
+        except NodeCallError as err:
+            raise ExecutionError(
+                f"Node {node.name} is being de-offlined but fails the version check ({err}): start its node daemon, or "
+                "add it again with gnt-node add --readd"
+            ) from err
+        if version != CONFIG_VERSION:
+            raise ExecutionError(
+                f"Node {node.name} is being de-offlined but speaks version {version}, not {CONFIG_VERSION}: install "
+                "the same release there"
+            )
+        ctx.log.warning(
+            f"Transitioning node {node.name} from offline to online state without using re-add. Please make sure the "
+            "node is healthy!"
+        )
+
+
+def _mirrored_with(view: ConfigView, node: Node) -> list[Any]:
+    """Instances that keep copies of their disks on this and another node."""
+    return [
+        instance
+        for instance in view.instances()
+        if len(nodes := view.instance_nodes(instance)) > 1 and node.uuid in nodes
+    ]
+
+
+def _differences(old: Node, new: Node) -> Changes:
+    changes = [(name, str(getattr(new, name))) for name in SHOWN if getattr(new, name) != getattr(old, name)]
+    if new.ndparams != old.ndparams:
+        changes.append(("ndparams", str(new.ndparams)))
+    for name, label in (("hv_state_static", "hv_state"), ("disk_state_static", "disk_state")):
+        if getattr(new, name) != getattr(old, name):
+            changes.append((label, str(getattr(new, name))))
+    return changes

@@ -39,7 +39,7 @@ def init_command(bed: Layout) -> list[str]:
     """Give the words of ``gnt-cluster init`` for this testbed."""
     words = [
         *("gnt-cluster", "init", "--no-etc-hosts"),
-        *("--master-netdev", "eth0", "--master-netmask", "24"),
+        *("--master-netdev", "lo" if bed.unprivileged else "eth0", "--master-netmask", "24"),
         *("--enabled-hypervisors", bed.hypervisor, "--enabled-disk-templates", DISK_TEMPLATES),
         *("--file-storage-dir", node_files.FILE_STORAGE),
         *("--shared-file-storage-dir", node_files.SHARED_FILE_STORAGE),

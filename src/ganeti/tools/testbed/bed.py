@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ganeti.base.errors import PrerequisiteError
-from ganeti.tools.testbed import guest, layout, machine, network, node_files
+from ganeti.tools.testbed import guest, layout, loopback, machine, network, node_files
 from ganeti.tools.testbed.layout import Layout
 
 GUEST_IMAGE: dict[str, Callable[[], guest.GuestImage | None]] = {"kvm": guest.ensure, "fake": guest.find}
@@ -26,6 +26,7 @@ def up(
     node_count: int,
     hypervisor: str,
     watcher_interval_s: int = 15,
+    unprivileged: bool = False,
     say: Callable[[str], None] = lambda line: None,
 ) -> Layout:
     """Put up a testbed of running nodes without a cluster; whatever fails, nothing is left behind.
@@ -33,12 +34,15 @@ def up(
     Raises `PrerequisiteError` when the place, the machine or the rights do not allow it.
     """
     directory = layout.check_new(directory, node_count)
-    _check_machine()
-    bed = Layout(directory, guest.tree(), hypervisor, node_count, watcher_interval_s)
+    loopback.check_machine() if unprivileged else _check_machine()
+    bed = Layout(directory, guest.tree(), hypervisor, node_count, watcher_interval_s, unprivileged)
     directory.mkdir(parents=True, exist_ok=True)
     try:
-        _check_overlay(directory)
         bed.save()
+        if unprivileged:
+            loopback.up(bed, say)
+            return bed
+        _check_overlay(directory)
         bed.shared.mkdir()
         _put_guest(bed)
         say(f"network: a hub and {node_count} pairs of cables")
@@ -59,8 +63,10 @@ def down(bed: Layout) -> None:
     for node in bed.nodes:
         with contextlib.suppress(PrerequisiteError):
             machine.kill(bed, node)
-        machine.freezer(bed, node).remove()
-    network.remove_hub(bed)
+        if not bed.unprivileged:
+            machine.freezer(bed, node).remove()
+    if not bed.unprivileged:
+        network.remove_hub(bed)
     shutil.rmtree(bed.directory)
 
 

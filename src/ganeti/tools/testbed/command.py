@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ganeti.base.errors import GanetiError
+from ganeti.base.errors import GanetiError, PrerequisiteError
 from ganeti.tools.testbed import bed, cluster, layout, machine, network
 from ganeti.tools.testbed.layout import Layout, Node
 
@@ -33,7 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _up(options: argparse.Namespace) -> int:
-    made = bed.up(options.directory, options.nodes, options.hypervisor, options.watcher_interval, say=_say)
+    made = bed.up(
+        options.directory, options.nodes, options.hypervisor, options.watcher_interval, options.unprivileged, _say
+    )
     if not options.no_cluster:
         try:
             cluster.create(made, say=_say)
@@ -59,7 +61,7 @@ def _shell(options: argparse.Namespace) -> int:
 
 def _status(options: argparse.Namespace) -> int:
     found = layout.load(options.directory)
-    cut_off = network.partitioned(found)
+    cut_off = set() if found.unprivileged else network.partitioned(found)
     print(f"{found.directory}: {found.node_count} nodes, hypervisor {found.hypervisor}")
     for node in found.nodes:
         line = f"{node.name:<8} {node.address:<12} {machine.state(found, node)}"
@@ -77,13 +79,18 @@ def _on_node(act: Callable[[Layout, Node], None]) -> Callable[[argparse.Namespac
 
 
 def _partition(found: Layout, node: Node) -> None:
-    machine.running_pid(found, node)
-    network.set_lan(found, node, up=False)
+    _set_lan(found, node, up=False)
 
 
 def _heal(found: Layout, node: Node) -> None:
+    _set_lan(found, node, up=True)
+
+
+def _set_lan(found: Layout, node: Node, up: bool) -> None:
     machine.running_pid(found, node)
-    network.set_lan(found, node, up=True)
+    if found.unprivileged:
+        raise PrerequisiteError("nodes on loopback addresses have no cable; put the testbed up as root to partition it")
+    network.set_lan(found, node, up)
 
 
 def _say(line: str) -> None:

@@ -14,12 +14,16 @@ from ganeti.base.errors import PrerequisiteError
 
 RECORD = "testbed.json"
 CLUSTER_NAME = "cluster"
-CLUSTER_ADDRESS = "10.77.0.100"
+LAN_NETWORK = "10.77.0"
+CLUSTER_INDEX = 100
 HUB = "hub"
+HELPERS = "/usr/lib/ganeti"
+WITHOUT_ROOT = "fake"  # the hypervisor whose guests need no privilege
 HUB_LAN_ADDRESS = "10.77.0.254"
 HUB_GUEST_ADDRESS = "10.78.0.254"
 GUEST_BRIDGE = "gnt-br0"
 GUEST_NAMES = 200
+GUEST_NAMES_WRAPPED = 20  # libnss_wrapper takes few names
 NODES_MAX = 50
 FORBIDDEN_IN_PATH = ":,\\\"' \n"  # overlay mounts and batch files of ip take these apart
 
@@ -31,10 +35,11 @@ class Node:
     name: str
     index: int
     place: Path
+    network: str = LAN_NETWORK
 
     @property
     def address(self) -> str:
-        return f"10.77.0.{self.index}"
+        return f"{self.network}.{self.index}"
 
     @property
     def upper(self) -> Path:
@@ -74,6 +79,23 @@ class Layout:
         return "gnt-testbed-" + hashlib.sha256(str(self.directory).encode()).hexdigest()[:10]
 
     @property
+    def network(self) -> str:
+        """The first three parts of the nodes' addresses; on loopback every testbed has its own."""
+        if not self.unprivileged:
+            return LAN_NETWORK
+        digest = hashlib.sha256(str(self.directory).encode()).digest()
+        return f"127.{1 + digest[0] % 250}.{digest[1]}"
+
+    @property
+    def guest_names(self) -> int:
+        """How many names ``instN`` stand for an address."""
+        return GUEST_NAMES_WRAPPED if self.unprivileged else GUEST_NAMES
+
+    @property
+    def cluster_address(self) -> str:
+        return f"{self.network}.{CLUSTER_INDEX}"
+
+    @property
     def record(self) -> Path:
         return self.directory / RECORD
 
@@ -96,7 +118,7 @@ class Layout:
     @property
     def nodes(self) -> tuple[Node, ...]:
         places = self.directory / "nodes"
-        return tuple(Node(f"node{n}", n, places / f"node{n}") for n in range(1, self.node_count + 1))
+        return tuple(Node(f"node{n}", n, places / f"node{n}", self.network) for n in range(1, self.node_count + 1))
 
     def node(self, name: str) -> Node:
         """Raises `PrerequisiteError` when there is no such node."""

@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ganeti.base.errors import CommandError, PrerequisiteError
-from ganeti.tools.testbed import layout, network, node_files, node_init, processes
+from ganeti.tools.testbed import layout, loopback, network, node_files, node_init, processes
 from ganeti.tools.testbed.layout import Layout, Node
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x04000000, 0x20000000, 0x40000000
@@ -24,6 +25,8 @@ def state(bed: Layout, node: Node) -> str:
     pid = processes.recall(node.pid_file)
     if pid is None:
         return OFF
+    if bed.unprivileged:
+        return STOPPED if processes.is_stopped(pid) else RUNNING
     return STOPPED if freezer(bed, node).is_frozen(pid) else RUNNING
 
 
@@ -35,6 +38,9 @@ def start(bed: Layout, node: Node) -> None:
     """Switch the node on and return once its world is mounted and its services are being started."""
     if processes.recall(node.pid_file) is not None:
         raise PrerequisiteError(f"{node.name} is running already")
+    if bed.unprivileged:
+        loopback.start(bed, node)
+        return
     config = node.place / "init.json"
     config.write_text(json.dumps(_init_config(bed, node), indent=1))
     freezer(bed, node).create()
@@ -125,6 +131,9 @@ def kill(bed: Layout, node: Node) -> None:
     pid = processes.recall(node.pid_file)
     if pid is None:
         raise PrerequisiteError(f"{node.name} is off already")
+    if bed.unprivileged:
+        loopback.kill(bed, node)
+        return
     network.unplug(bed, node)
     os.kill(pid, 9)
     freezer(bed, node).thaw(None)
@@ -135,6 +144,9 @@ def kill(bed: Layout, node: Node) -> None:
 def stop(bed: Layout, node: Node) -> None:
     """Hang the node: everything in it stops, its addresses stay."""
     pid = running_pid(bed, node)
+    if bed.unprivileged:
+        loopback.signal_all(node, signal.SIGSTOP)
+        return
     freezer(bed, node).freeze(pid)
 
 
@@ -142,6 +154,9 @@ def resume(bed: Layout, node: Node) -> None:
     pid = processes.recall(node.pid_file)
     if pid is None:
         raise PrerequisiteError(f"{node.name} is off; switch it on with gnt-testbed start")
+    if bed.unprivileged:
+        loopback.signal_all(node, signal.SIGCONT)
+        return
     freezer(bed, node).thaw(pid)
 
 
@@ -161,25 +176,26 @@ def command_line(bed: Layout, name: str, command: Sequence[str]) -> list[str]:
     """Give the host's words that run *command* in the node (or, for ``hub``, on the wire between the nodes)."""
     if name == layout.HUB:
         return [*network.in_hub(bed), *command]
-    pid = running_pid(bed, bed.node(name))
-    environment = {
-        "HOME": "/root",
-        "USER": "root",
-        "LANG": "C.UTF-8",
-        "SHELL": "/bin/bash",
-        "PATH": f"{bed.commands}:{node_init.PATH_TAIL}",
-    }
+    node = bed.node(name)
+    pid = running_pid(bed, node)
+    environment = {"LANG": "C.UTF-8", "SHELL": "/bin/bash"}
     for key, value in os.environ.items():
         if key in PASSED_ON or key.startswith(PASSED_ON_PREFIXES):
             environment[key] = value
+    if bed.unprivileged:
+        environment |= loopback.environment(bed, node)
+        before: Sequence[str] = ()
+    else:
+        environment |= {"HOME": "/root", "USER": "root", "PATH": f"{bed.commands}:{node_init.PATH_TAIL}"}
+        before = processes.enter(pid)
     settings = [f"{key}={value}" for key, value in environment.items()]
-    return [*processes.enter(pid), "/usr/bin/env", "-i", "--chdir=/root", *settings, *command]
+    return [*before, "/usr/bin/env", "-i", f"--chdir={environment['HOME']}", *settings, *command]
 
 
 def become(bed: Layout, name: str, command: Sequence[str]) -> NoReturn:
     """Turn this very process into *command* inside the node: terminal, signals and exit status are its own."""
     words = command_line(bed, name, command)
-    if name != layout.HUB:
+    if name != layout.HUB and not bed.unprivileged:
         freezer(bed, bed.node(name)).join()
     sys.stdout.flush()
     os.execvp(words[0], words)  # noqa: S606
@@ -201,7 +217,7 @@ def run(
 def popen(bed: Layout, name: str, *command: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
     """Start *command* in the node, its output to be read from the answer; it hangs when the node does."""
     words = command_line(bed, name, command)
-    join = None if name == layout.HUB else freezer(bed, bed.node(name)).join
+    join = None if name == layout.HUB or bed.unprivileged else freezer(bed, bed.node(name)).join
     return subprocess.Popen(
         words, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=join
     )

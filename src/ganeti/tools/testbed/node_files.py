@@ -101,11 +101,16 @@ def _link(node: Node, path: str, target: Path | str) -> None:
     _inside(node, path).symlink_to(target)
 
 
-def _write_names(bed: Layout, node: Node) -> None:
-    lines = ["127.0.0.1 localhost", f"{layout.CLUSTER_ADDRESS} {layout.CLUSTER_NAME}"]
+def hosts(bed: Layout) -> str:
+    """Give the text of ``/etc/hosts``: the nodes, the cluster, and names for guests."""
+    lines = ["127.0.0.1 localhost", f"{bed.cluster_address} {layout.CLUSTER_NAME}"]
     lines += [f"{other.address} {other.name}" for other in bed.nodes]
-    lines += [f"10.78.0.{n} inst{n}" for n in range(1, layout.GUEST_NAMES + 1)]
-    _put(node, "/etc/hosts", "\n".join(lines) + "\n")
+    lines += [f"10.78.0.{n} inst{n}" for n in range(1, bed.guest_names + 1)]
+    return "\n".join(lines) + "\n"
+
+
+def _write_names(bed: Layout, node: Node) -> None:
+    _put(node, "/etc/hosts", hosts(bed))
     _put(node, "/etc/hostname", f"{node.name}\n")
 
 

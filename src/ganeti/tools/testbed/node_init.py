@@ -19,6 +19,7 @@ import time
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND = 1, 2, 4, 8, 32, 4096
 MS_REC, MS_PRIVATE, MNT_DETACH = 16384, 1 << 18, 2
+PR_SET_CHILD_SUBREAPER = 36
 PATH_TAIL = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MOUNT_AGAIN_WITHIN_S = 10.0
 
@@ -80,6 +81,7 @@ class Init:
     def __init__(self, config: dict[str, object]) -> None:
         self._name = str(config["name"])
         self._commands = str(config["commands"])
+        self._root = str(config.get("root", ""))
         self._interval_s = int(str(config["watcher_interval_s"]))
         self._watcher: int | None = None
         self._wakeup, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -87,7 +89,8 @@ class Init:
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def run(self) -> None:
-        self._start("/usr/sbin/sshd")
+        if not self._root:
+            self._start("/usr/sbin/sshd")
         if self._has_cluster():
             self._start(f"{self._commands}/daemon-util", "start-all")
         next_round = time.monotonic() + self._interval_s
@@ -100,7 +103,7 @@ class Init:
                     self._watcher = self._start(f"{self._commands}/ganeti-watcher")
 
     def _has_cluster(self) -> bool:
-        return os.path.exists("/var/lib/ganeti/ssconf_master_node")
+        return os.path.exists(f"{self._root}/var/lib/ganeti/ssconf_master_node")
 
     def _start(self, *command: str) -> int | None:
         try:
@@ -128,12 +131,16 @@ class Init:
 def main() -> None:
     with open(sys.argv[1]) as stream:
         config = json.load(stream)
-    build_world(config)
-    socket.sethostname(config["name"])
-    os.environ.clear()
-    os.environ.update(HOME="/root", LANG="C.UTF-8", PATH=f"{config['commands']}:{PATH_TAIL}", SHELL="/bin/bash")
-    with open("/run/testbed-ready", "w") as ready:
-        ready.write(f"{config['name']}\n")
+    if "root" in config:
+        os.environ.update(config["environment"])  # a node of directories has nothing to mount
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    else:
+        build_world(config)
+        socket.sethostname(config["name"])
+        os.environ.clear()
+        os.environ.update(HOME="/root", LANG="C.UTF-8", PATH=f"{config['commands']}:{PATH_TAIL}", SHELL="/bin/bash")
+        with open("/run/testbed-ready", "w") as ready:
+            ready.write(f"{config['name']}\n")
     Init(config).run()
 
 

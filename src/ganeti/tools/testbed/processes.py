@@ -87,6 +87,21 @@ def wait_for(condition: Callable[[], bool], within_s: float, what: str) -> None:
         time.sleep(0.01)
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a signal has stopped the process."""
+    return bool(re.search(r"^State:\s+T", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE))
+
+
+def with_setting(setting: str) -> Iterator[int]:
+    """Yield the processes that were started with ``NAME=VALUE`` in their environment, as far as we may look."""
+    wanted = setting.encode()
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError):
+                if wanted in Path(f"/proc/{entry}/environ").read_bytes().split(b"\0"):
+                    yield int(entry)
+
+
 class Freezer:
     """Stops and continues everything in a node at once: by a freezer cgroup where there is one, else by signals."""
 
@@ -138,7 +153,7 @@ class Freezer:
         if self._group is not None:
             state = self._group / "freezer.state"
             return state.exists() and state.read_text().strip() != "THAWED"
-        return bool(re.search(r"^State:\s+T", Path(f"/proc/{init_pid}/status").read_text(), re.MULTILINE))
+        return is_stopped(init_pid)
 
     def _signal_all(self, init_pid: int, number: signal.Signals, outside_only: bool = False) -> None:
         """Signal the whole PID namespace, again until nobody new appears (a process may fork meanwhile)."""

@@ -115,13 +115,16 @@ def _follow(client: Client, job_id: Any, printer: LogPrinter | None) -> None:
     seen: Any = None
     serial: int | None = None
     timeout_s, told = _FIRST_WAIT_S, ""
+    fields = ["status", "opprogress"] if printer is not None and printer.wants_progress else ["status"]
     while True:
-        answer = _patient_call(client, job_id, seen, serial, timeout_s)
+        answer = _patient_call(client, job_id, fields, seen, serial, timeout_s)
         values, entries = answer if isinstance(answer, list) else (seen, [])
         for entry in entries or []:
             serial = max(serial or 0, entry[0])
             if printer is not None:
                 printer.show(entry)
+        if printer is not None and values and len(values) > 1:
+            printer.show_progress(values[1])
         status = values[0] if values else None
         if status in FINAL or status is None:
             return
@@ -133,11 +136,12 @@ def _follow(client: Client, job_id: Any, printer: LogPrinter | None) -> None:
         seen = values
 
 
-def _patient_call(client: Client, job_id: Any, seen: Any, serial: int | None, timeout_s: int) -> Any:
+def _patient_call(client: Client, job_id: Any, fields: list[str], seen: Any, serial: int | None, timeout_s: int) -> Any:
+    """Wait for a change once; while the master daemon restarts, try again for a minute."""
     give_up = 0.0
     while True:
         try:
-            return client.call("WaitForJobChange", job_id, ["status"], seen, serial, timeout_s)
+            return client.call("WaitForJobChange", job_id, fields, seen, serial, timeout_s)
         except Disconnected:
             now = time.monotonic()
             give_up = give_up or now + _RECONNECT_S

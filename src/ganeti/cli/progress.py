@@ -15,19 +15,13 @@ _BAR = 30
 
 
 class LogPrinter:
-    """Prints log entries ``[serial, [seconds, microseconds], type, content]``.
-
-    Entries of type ``progress`` have ``[text, done, total]`` as content: a bar on a terminal, nothing elsewhere.
-    """
+    """Prints log entries ``[serial, [seconds, microseconds], type, content]``, and below them how far the job is."""
 
     def __init__(self) -> None:
-        self._terminal = sys.stdout.isatty()
+        self.wants_progress = sys.stdout.isatty()
         self._bar_width = 0
 
     def show(self, entry: list[Any]) -> None:
-        if entry[2] == "progress":
-            self._show_bar(entry[3])
-            return
         self._clear_bar()
         for line in log_lines(entry):
             sys.stdout.write(line + "\n")
@@ -37,10 +31,13 @@ class LogPrinter:
         """Leave a clean line behind."""
         self._clear_bar()
 
-    def _show_bar(self, content: Any) -> None:
-        if not self._terminal or not isinstance(content, list) or len(content) != 3:
+    def show_progress(self, opcodes: list[Any]) -> None:
+        """Draw the bar of the opcode under way, given as ``[text, done, total]``; none under way: no bar."""
+        under_way = [progress for progress in opcodes or () if progress]
+        if not under_way:
+            self._clear_bar()
             return
-        text, done, total = content
+        text, done, total = under_way[0]
         share = min(1.0, max(0.0, done / total)) if total else 1.0
         filled = round(share * _BAR)
         line = f"[{'#' * filled}{'.' * (_BAR - filled)}] {share * 100:3.0f}% {encoded(str(text))}"

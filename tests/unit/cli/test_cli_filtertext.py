@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
+"""Filter expressions as people type them."""
+
 import pytest
 
 from ganeti.cli.failures import Failure

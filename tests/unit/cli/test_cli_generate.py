@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
+"""From declarations to tables."""
+
 import pytest
 
 from ganeti.base.command import Argument, Command, Option

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
+"""Submitting and waiting: log lines, failures, restarts, interrupts, many jobs."""
+
 import signal
 import threading
 import time
@@ -40,9 +42,10 @@ def test_log_lines_come_once_and_in_order(gnt, master):
     assert ran.status == 0
 
 
-def test_progress_is_silent_where_nobody_watches(gnt, master):
-    master.job(log=([1, [WHEN, 0], "progress", ["memory", 50, 100]],))
+def test_progress_is_not_asked_for_where_nobody_watches(gnt, master):
+    master.job()
     assert gnt("gnt-debug delay 1").out == ""
+    assert master.calls("WaitForJobChange")[0][1] == ["status"]
 
 
 def test_messages_keep_their_lines_but_steer_no_terminal():

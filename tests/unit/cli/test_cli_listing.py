@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
+"""Tables of list and list-fields, and the questions they ask."""
+
 import time
 
 import pytest

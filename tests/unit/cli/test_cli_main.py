@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from fake_master import Turns
 
 from ganeti.base.paths import Paths
 from ganeti.cli import environment, failures, generate, main
@@ -237,12 +238,18 @@ def test_a_table_fits_the_terminal(master, tmp_path):
 
 
 def test_a_bar_on_a_terminal(master, tmp_path):
-    entries = [[n, [0, 0], "progress", ["memory", n * 25, 100]] for n in (1, 2)]
-    master.job(log=(*entries, [3, [0, 0], "message", "done"]))
+    master.job()
+    master.answers["WaitForJobChange"] = Turns(
+        [["running", [["memory", 25, 100]]], []],
+        [["running", [["memory", 50, 100]]], [[1, [0, 0], "message", "half"]]],
+        [["success", [None]], [[2, [0, 0], "message", "memory: done"]]],
+    )
     text, status = on_a_terminal(command("gnt-debug", "delay", "1"), tmp_path / "luxi")
     assert status == 0
     assert re.findall(r"(\d+)%", text) == ["25", "50"]
-    assert text.rstrip("\n").endswith("Thu Jan  1 00:00:00 1970 done")
+    assert master.calls("WaitForJobChange")[0][1] == ["status", "opprogress"]
+    lines = [line.rpartition("\r")[2] for line in text.strip("\n").split("\n")]
+    assert lines == ["Thu Jan  1 00:00:00 1970 half", "Thu Jan  1 00:00:00 1970 memory: done"]
 
 
 @pytest.mark.parametrize(("typed", "status", "submitted"), [(b"y\n", 0, 1), (b"\n", 1, 0), (b"?\nno\n", 1, 0)])

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
+"""From words to values."""
+
 import pytest
 
 from ganeti.cli.failures import UsageError

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
+"""Alignment of tables, nesting of info texts."""
+
 from ganeti.cli.infotext import Ordered, render
 from ganeti.cli.tabular import aligned
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
+"""Values of options, held against what the cluster reads."""
+
 import pytest
 
 from ganeti.base.errors import UnitParseError

@@ -132,7 +132,7 @@ def _check_no_cluster(machine: Machine) -> None:
 
 def _own_address(machine: Machine, version: int) -> tuple[str, str]:
     name, address = machine.resolve(machine.hostname, version)
-    if ipaddress.ip_address(address).is_loopback:
+    if ipaddress.ip_address(address).is_loopback and not machine.paths.root:
         raise PrerequisiteError(
             f"This host's name '{name}' resolves to the loopback address {address}: "
             "give it an address of the network in /etc/hosts or the DNS",
@@ -156,7 +156,7 @@ def _master_address(
         raise PrerequisiteError(
             f"The cluster name '{given}' is this host's own: a cluster needs a name and address of its own", WRONG_INPUT
         )
-    if ipaddress.ip_address(address).is_loopback:
+    if ipaddress.ip_address(address).is_loopback and not machine.paths.root:
         raise PrerequisiteError(
             f"The cluster name '{given}' resolves to the loopback address {address}: give it one of the network",
             ENVIRONMENT_ERROR,

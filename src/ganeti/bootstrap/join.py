@@ -28,7 +28,7 @@ def join_node(options: Mapping[str, Any]) -> None:
     machine = Machine.here()
     cluster = _Cluster(machine.paths)
     name, address = machine.resolve(str(options["node_name"]), cluster.ip_version)
-    if machine.owns(address):
+    if name == machine.hostname or (machine.owns(address) and not machine.paths.root):
         raise PrerequisiteError(f"'{name}' is this machine, the master: it is in the cluster already", WRONG_INPUT)
     remote = Remote(
         machine,

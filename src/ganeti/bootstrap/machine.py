@@ -60,7 +60,7 @@ class Machine:
             with socket.create_connection((address, port), timeout_s):
                 return True
         except ConnectionRefusedError:
-            return True
+            return not ipaddress.ip_address(address).is_loopback  # there every address refuses, used or not
         except OSError:
             return False
 

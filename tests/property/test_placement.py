@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ganeti.placement import definition
+from ganeti.placement import checks, definition
 from ganeti.placement.moves import any_targets, secondary_targets
 from ganeti.placement.reading import read_cluster, read_request
 from ganeti.placement.request import Allocate, NoFit, Options, Placement, Relocate, place
@@ -62,7 +62,7 @@ def test_vector_checks_of_a_primary_are_the_defined_checks(seed: int, kind: str,
     state, request = allocation(seed, kind)
     trial = try_primary(state, request.instance, forced=forced)
     for node in range(len(state.nodes)):
-        refusal = definition.refuse_primary(state.view(node), request.instance, forced=forced)
+        refusal = checks.refuse_primary(state.view(node), request.instance, forced=forced)
         assert trial.failures[node] == (refusal.mode if refusal else 0)
 
 
@@ -72,7 +72,7 @@ def test_vector_checks_of_a_secondary_are_the_defined_checks(seed: int, kind: st
     state, request = allocation(seed, kind)
     trial = try_secondary(state, request.instance, 0, forced=forced)
     for node in range(1, len(state.nodes)):
-        refusal = definition.refuse_secondary(state.view(node), request.instance, 0, forced=forced)
+        refusal = checks.refuse_secondary(state.view(node), request.instance, 0, forced=forced)
         assert trial.failures[node] == (refusal.mode if refusal else 0)
 
 

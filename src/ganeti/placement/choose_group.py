@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Which group a new instance goes to, and the sentences about it (S1.19-S1.26; spec: htools, 8)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,15 +37,19 @@ def allocate_somewhere(state: ClusterState, request: Allocate, options: Options)
         if number is None:
             return NoFit(f"Wrong number of elems found with name {request.group}")
         return _allocate_in(state, request, options, number)
-    allocable = [n for n, group in enumerate(state.groups) if group.alloc_policy in _RANK]
+    allocable = [number for number, group in enumerate(state.groups) if group.alloc_policy in _RANK]
     search = Search(request, options, state.everyone(), dedicated.applies(state, allocable))
-    results = [try_group(state, search, number) for number in range(len(state.groups))]
-    texts = [describe(state, request.instance, result) for result in results]
-    chosen = best_group(state, results)
+    chosen, texts = choose_among(state, search, range(len(state.groups)))
     if chosen is None:
         return NoFit(", ".join(texts), explain_allocation(state, request, options, NOWHERE, ()))
     name = state.groups[chosen.group].name
     return _placement(state, request, options, chosen, ", ".join([f"Selected group: {name}", *texts]))
+
+
+def choose_among(state: ClusterState, search: "Search", groups: Iterable[int]) -> tuple[GroupResult | None, list[str]]:
+    """The best of *groups*, and a text about each of them."""
+    results = [try_group(state, search, number) for number in groups]
+    return best_group(state, results), [describe(state, search.request.instance, result) for result in results]
 
 
 def _allocate_in(state: ClusterState, request: Allocate, options: Options, number: int) -> Placement | NoFit:

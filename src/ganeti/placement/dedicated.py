@@ -10,8 +10,9 @@ from functools import cache
 import numpy as np
 
 from ganeti.placement.allocate import Solution
+from ganeti.placement.checks import refuse_primary
 from ganeti.placement.cluster import Disk, Instance
-from ganeti.placement.definition import NodeView, refuse_primary
+from ganeti.placement.definition import NodeView
 from ganeti.placement.failure import FailMode
 from ganeti.placement.policy import Policy, Spec
 from ganeti.placement.request import Options

@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Each kind of request to the module that answers it (spec: htools, 10)."""
 
+from typing import assert_never
+
+from ganeti.placement.change_group import change_group
 from ganeti.placement.choose_group import allocate_somewhere
 from ganeti.placement.cluster import Cluster
-from ganeti.placement.evacuate import node_evacuate
+from ganeti.placement.evacuate import multi_evacuate, node_evacuate
 from ganeti.placement.many import multi_allocate
 from ganeti.placement.relocate import allocate_secondary, relocate
 from ganeti.placement.request import (
     Allocate,
     AllocateSecondary,
     Answer,
+    ChangeGroup,
     MultiAllocate,
+    MultiEvacuate,
     NodeEvacuate,
     Options,
     Relocate,
     Request,
-    RequestError,
 )
 from ganeti.placement.state import ClusterState
 
@@ -23,14 +27,19 @@ from ganeti.placement.state import ClusterState
 def answer_request(cluster: Cluster, request: Request, options: Options) -> Answer:
     """Answer *request* over *cluster*; raises `RequestError` for what cannot be asked."""
     state = ClusterState(cluster)
-    if isinstance(request, Allocate):
-        return allocate_somewhere(state, request, options)
-    if isinstance(request, Relocate):
-        return relocate(state, request, options)
-    if isinstance(request, AllocateSecondary):
-        return allocate_secondary(state, request, options)
-    if isinstance(request, NodeEvacuate):
-        return node_evacuate(state, request, options)
-    if isinstance(request, MultiAllocate):
-        return multi_allocate(state, request, options)
-    raise RequestError(f"Requests of kind {type(request).__name__} are not answered")
+    match request:
+        case Allocate():
+            return allocate_somewhere(state, request, options)
+        case Relocate():
+            return relocate(state, request, options)
+        case AllocateSecondary():
+            return allocate_secondary(state, request, options)
+        case MultiAllocate():
+            return multi_allocate(state, request, options)
+        case NodeEvacuate():
+            return node_evacuate(state, request, options)
+        case MultiEvacuate():
+            return multi_evacuate(state, request, options)
+        case ChangeGroup():
+            return change_group(state, request, options)
+    assert_never(request)

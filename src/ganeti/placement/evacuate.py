@@ -8,9 +8,9 @@ from ganeti.placement import jobs
 from ganeti.placement.failure import FailMode
 from ganeti.placement.jobs import Opcode
 from ganeti.placement.moves import Hop, any_targets, failover, online_targets, secondary_targets
-from ganeti.placement.request import EvacuationMode, Moves, NodeEvacuate, Options, RequestError
+from ganeti.placement.request import EvacuationMode, Moves, MultiEvacuate, NodeEvacuate, NoFit, Options, RequestError
 from ganeti.placement.state import NOWHERE, ClusterState, Ints
-from ganeti.placement.templates import traits_of
+from ganeti.placement.templates import TemplateTraits, traits_of
 
 
 class Stuck(Exception):
@@ -52,6 +52,19 @@ def node_evacuate(state: ClusterState, request: NodeEvacuate, options: Options) 
     return report.moves()
 
 
+def multi_evacuate(state: ClusterState, request: MultiEvacuate, options: Options) -> Moves | NoFit:
+    """The mode of version 1: a new secondary for every instance that has its secondary on one of the nodes (S5.36)."""
+    for name in request.nodes:
+        if name not in state.node_number:
+            raise RequestError(f"Wrong number of elems found with name {name}")
+    leaving = {state.node_number[name] for name in request.nodes}
+    names = [i.name for number, i in enumerate(state.instances) if state.secondary_of[number] in leaving]
+    moves = node_evacuate(state, NodeEvacuate(tuple(names), EvacuationMode.SECONDARY_ONLY), options)
+    if moves.failed:
+        return NoFit(", ".join(f"{name}: {reason}" for name, reason in moves.failed))
+    return moves
+
+
 def _leaving(state: ClusterState, numbers: list[int], mode: EvacuationMode) -> set[int]:
     leaving: set[int] = set()
     if mode != EvacuationMode.SECONDARY_ONLY:
@@ -86,10 +99,8 @@ def move_instance(
 ) -> Moved:
     """Move one instance to *targets*, judged by the score of *members*; raises `Stuck`."""
     template = state.instances[number].template
-    traits = traits_of(template)
+    traits = require_movable(state, number)
     forced = options.ignore_soft_errors
-    if traits is None or not (traits.movable or traits.evacuable):
-        raise Stuck(f"Instances of type {template} cannot be relocated")
     if not traits.has_secondary:
         if mode == EvacuationMode.SECONDARY_ONLY:
             raise Stuck(f"Instances with disk template '{template}' can't execute change secondary")
@@ -99,6 +110,15 @@ def move_instance(
     if mode == EvacuationMode.SECONDARY_ONLY:
         return _new_secondary(state, number, targets, members, forced)
     return _both_replaced(state, number, targets, members, forced)
+
+
+def require_movable(state: ClusterState, number: int) -> TemplateTraits:
+    """Traits of an instance's template; raises `Stuck` for one that only exists on its node."""
+    template = state.instances[number].template
+    traits = traits_of(template)
+    if traits is None or not (traits.movable or traits.evacuable):
+        raise Stuck(f"Instances of type {template} cannot be relocated")
+    return traits
 
 
 def _best(hop: Hop, members: Ints) -> int:

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator
 
-from ganeti.placement import definition
+from ganeti.placement import checks
 from ganeti.placement.cluster import AllocPolicy, Instance
 from ganeti.placement.failure import FailMode, Refusal
 from ganeti.placement.policy import refusal_by_policy
@@ -79,13 +79,13 @@ def first_refusal(state: ClusterState, instance: Instance, number: int, *, force
     node = state.nodes[number]
     policy = state.groups[int(state.group_of[number])].policy
     by_policy = refusal_by_policy(policy, instance, node.exclusive_storage)
-    return by_policy or definition.refuse_primary(state.view(number), instance, forced=forced)
+    return by_policy or checks.refuse_primary(state.view(number), instance, forced=forced)
 
 
 def _secondary_refusal(state: ClusterState, request: Allocate, number: int, chosen: tuple[int, ...]) -> Refusal | None:
     """Against the chosen primary, or against none in particular."""
     primary = chosen[0] if chosen else NOWHERE
-    return definition.refuse_secondary(state.view(number), request.instance, primary)
+    return checks.refuse_secondary(state.view(number), request.instance, primary)
 
 
 def explain_targets(
@@ -116,8 +116,8 @@ def _target_refusals(
             mode = FailMode(failures[other])
             view = bare.view(other)
             if role == "primary":
-                refusal = definition.refuse_primary(view, instance)
+                refusal = checks.refuse_primary(view, instance)
             else:
-                refusal = definition.refuse_secondary(view, instance, primary)
+                refusal = checks.refuse_secondary(view, instance, primary)
             words = refusal.sentence if refusal else "the migration tags of the nodes forbid the move"
             yield NodeRefusal(node.name, mode, words)

@@ -3,7 +3,8 @@
 
 from dataclasses import replace
 
-from ganeti.placement.choose_group import allocate_somewhere
+from ganeti.placement import dedicated
+from ganeti.placement.choose_group import allocate_somewhere, find_group
 from ganeti.placement.request import MultiAllocate, MultiPlacement, NoFit, Options, Placement
 from ganeti.placement.state import NOWHERE, ClusterState
 
@@ -19,8 +20,16 @@ def multi_allocate(state: ClusterState, request: MultiAllocate, options: Options
             state = state.with_instance(one.instance, nodes[0], nodes[1] if len(nodes) > 1 else NOWHERE)
             placed.append((one.instance.name, found.nodes))
         elif request.group and not found.hopeless:
-            failed.append((one.instance.name, found.info))
+            failed.append((one.instance.name, _reason(state, request.group, found)))
         else:
             return found
     info = f"{len(failed)} instances failed to allocate and {len(placed)} were allocated successfully"
     return MultiPlacement(tuple(placed), tuple(failed), info)
+
+
+def _reason(state: ClusterState, group_name: str, found: NoFit) -> str:
+    """3.1 leaves the group out of the sentence about dedicated nodes."""
+    group = find_group(state, group_name)
+    if group is None or not dedicated.applies(state, [group]):
+        return found.info
+    return found.info.partition("): ")[2]

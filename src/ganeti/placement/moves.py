@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from ganeti.placement import definition
+from ganeti.placement import checks, definition
 from ganeti.placement.failure import FailMode
 from ganeti.placement.score import Change, location_exclusion_after, score_changes
 from ganeti.placement.state import NOWHERE, ClusterState, Floats, Ints
@@ -33,8 +33,8 @@ def failover(state: ClusterState, number: int, *, forced: bool = False) -> Clust
         return FailMode.FailMig
     dead = not state.online[primary]
     bare, instance = state.moved(number, NOWHERE), state.instances[number]
-    refusal = definition.refuse_primary(bare.view(secondary), instance, forced=forced or dead)
-    refusal = refusal or definition.refuse_secondary(
+    refusal = checks.refuse_primary(bare.view(secondary), instance, forced=forced or dead)
+    refusal = refusal or checks.refuse_secondary(
         bare.view(primary), instance, secondary, forced=forced or dead, ignore_disk=dead
     )
     return refusal.mode if refusal else state.moved(number, secondary, primary)
@@ -58,7 +58,7 @@ def secondary_targets(state: ClusterState, number: int, targets: Iterable[int], 
     primary, secondary = state.primary_of[number], state.secondary_of[number]
     instance = state.instances[number]
     forced = forced or (secondary != NOWHERE and not state.online[secondary])
-    stays = definition.refuse_primary(state.moved(number, NOWHERE).view(primary), instance, forced=True)
+    stays = checks.refuse_primary(state.moved(number, NOWHERE).view(primary), instance, forced=True)
     kept = state.moved(number, primary)
     trial = try_secondary(kept, instance, primary, forced=forced)
     failures = {t: int(trial.failures[t]) for t in targets if t not in (primary, secondary)}

@@ -18,6 +18,7 @@ from ganeti.placement.request import (
     ChangeGroup,
     EvacuationMode,
     MultiAllocate,
+    MultiEvacuate,
     NodeEvacuate,
     Relocate,
     Request,
@@ -274,6 +275,7 @@ _READERS: Mapping[str, Callable[[Fields], Request]] = {
     "relocate": _read_relocate,
     "multi-allocate": _read_multi,
     "node-evacuate": _read_evacuate,
+    "multi-evacuate": lambda fields: MultiEvacuate(nodes=fields.strings("evac_nodes")),
     "change-group": lambda fields: ChangeGroup(
         instances=fields.strings("instances"), target_groups=fields.strings("target_groups", [])
     ),

@@ -66,6 +66,13 @@ class NodeEvacuate:
 
 
 @dataclass(frozen=True, slots=True)
+class MultiEvacuate:
+    """The mode of version 1 for whole nodes (S5.36, S5.39)."""
+
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeGroup:
     """Move instances to other groups; *target_groups* empty allows every group but theirs."""
 
@@ -73,7 +80,7 @@ class ChangeGroup:
     target_groups: tuple[str, ...] = ()
 
 
-Request = Allocate | Relocate | AllocateSecondary | MultiAllocate | NodeEvacuate | ChangeGroup
+Request = Allocate | Relocate | AllocateSecondary | MultiAllocate | NodeEvacuate | MultiEvacuate | ChangeGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +90,6 @@ class Options:
     ignore_soft_errors: bool = False
     capacity_checks: bool = True
     restrict_to: tuple[str, ...] | None = None
-    ignore_load: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from ganeti.placement.reading import STATIC_NODE_MEMORY_MIB, read_cluster, read_request
-from ganeti.placement.request import AllocateSecondary, Answer, Moves, MultiPlacement, NoFit, Options, Placement, place
+from ganeti.placement.request import (
+    AllocateSecondary,
+    Answer,
+    Moves,
+    MultiEvacuate,
+    MultiPlacement,
+    NoFit,
+    Options,
+    Placement,
+    place,
+)
 
 
 def answer(
@@ -33,6 +43,8 @@ def answer_with_reasons(
     response = response_of(found)
     if isinstance(request, AllocateSecondary) and isinstance(found, Placement):
         response["result"] = found.nodes[0]
+    if isinstance(request, MultiEvacuate) and isinstance(found, Moves):
+        response["result"] = [[name, nodes[1]] for name, _, nodes in found.moved]
     return response, reasons
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """One instance tried on every node at once: which check fails first, and the node's metrics if it were there.
 
-The meaning of each check is ``definition.refuse_primary`` and ``definition.refuse_secondary``.
+The meaning of each check is ``checks.refuse_primary`` and ``checks.refuse_secondary``.
 """
 
 from dataclasses import dataclass

@@ -26,7 +26,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("-V", "--version", action="store_true", help="show the version of the program")
     add("-v", "--verbose", action="count", default=0, help="increase the verbosity level")
-    add("--ignore-dynu", action="store_true", help="ignore any dynamic utilisation information")
+    add("--ignore-dynu", action="store_true", help="accepted; requests carry no measured load")
     add("--ignore-soft-errors", action="store_true", help="ignore any soft restrictions")
     add("--no-capacity-checks", action="store_true", help="disable capacity checks (like global N+1 redundancy)")
     add("--restrict-allocation-to", metavar="NODE,...", help="restrict allocations to the given set of nodes")
@@ -42,11 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.version:
         print(VERSION_TEXT)
         return 0
-    if len(options.files) != 1:
-        wrong = (
-            "Only one argument is accepted (the input file)" if options.files else "This program needs an input file"
-        )
-        return _fail(f"{wrong}.")
+    if not options.files:
+        return _fail("This program needs an input file.")
+    if len(options.files) > 1:
+        return _fail("Only one argument is accepted (the input file)")
     return _answer(options, options.files[0])
 
 
@@ -66,7 +65,6 @@ def _answer(options: argparse.Namespace, path: str) -> int:
         ignore_soft_errors=options.ignore_soft_errors,
         capacity_checks=not options.no_capacity_checks,
         restrict_to=tuple(restrict.split(",")) if restrict else None,
-        ignore_load=options.ignore_dynu,
     )
     try:
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()

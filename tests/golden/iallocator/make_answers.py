@@ -3,7 +3,8 @@
 
     make_answers.py HAIL > answers.jsonl
 
-HAIL is a command that behaves as hail. Only messages it answers with JSON are kept; every answer has been compared.
+HAIL is a command that behaves as hail. Only messages it answers with JSON are kept, and none whose text is a dump of
+its own records ("no groups for evacuation: allowed groups was ..."), which is said in a sentence of our own.
 """
 
 import json
@@ -15,7 +16,7 @@ from pathlib import Path
 from random_messages import KINDS, build
 
 SEEDS = (11, 12)
-REQUESTS = ("allocate", "relocate", "node-evacuate")
+REQUESTS = ("allocate", "relocate", "node-evacuate", "change-group")
 
 
 def ask(hail: str, message: dict, *options: str) -> dict | None:
@@ -34,7 +35,7 @@ def main() -> None:
                 message = build(seed, kind, request)
                 checks = seed % 2 == 0
                 found = ask(hail, message, *(() if checks else ("--no-capacity-checks",)))
-                if found is not None:
+                if found is not None and "no groups for evacuation" not in json.dumps(found):
                     name = f"{Path(kind).name}-{request}-{seed}"
                     line = {"name": name, "capacity_checks": checks, "message": message, "answer": found}
                     print(json.dumps(line, separators=(",", ":")))

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Every node that was not chosen gets a sentence with its numbers."""
+
+from dataclasses import replace
+
+import pytest
+
+from ganeti.placement.cluster import AllocPolicy, Cluster, Disk, Group, Instance, Node
+from ganeti.placement.failure import FailMode
+from ganeti.placement.request import Allocate, NoFit, Placement, Relocate, place
+
+GROUP = Group(uuid="g1", name="default")
+
+
+def node(name: str, free: int = 8192, **changes: object) -> Node:
+    base = Node(
+        name=name,
+        group="g1",
+        total_memory_mib=16384,
+        node_memory_mib=0,
+        free_memory_mib=free,
+        total_disk_mib=100000,
+        free_disk_mib=50000,
+        total_cpus=4,
+        node_cpus=1,
+    )
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def instance(name: str = "web", template: str = "sharedfile", **changes: object) -> Instance:
+    base = Instance(name=name, memory_mib=4096, disk_mib=2048, vcpus=1, template=template, disks=(Disk(2048),))
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def cluster(*nodes: Node, instances: tuple[Instance, ...] = (), groups: tuple[Group, ...] = (GROUP,)) -> Cluster:
+    return Cluster(nodes=nodes, instances=instances, groups=groups)
+
+
+def sentences(answer: object) -> dict[str, str]:
+    assert isinstance(answer, Placement | NoFit)
+    return {refusal.node: refusal.sentence for refusal in answer.refusals}
+
+
+def test_the_sentence_names_the_numbers() -> None:
+    answer = place(cluster(node("node1"), node("node2", free=1024), node("node3")), Allocate(instance()))
+    assert isinstance(answer, Placement)
+    assert sentences(answer)["node2"] == "needs 4096 MiB of memory, 1024 free"
+    assert [r.mode for r in answer.refusals if r.node == "node2"] == [FailMode.FailMem]
+
+
+def test_nodes_that_take_nothing_say_what_they_are() -> None:
+    answer = place(cluster(node("node1"), node("node2", unavailable="drained"), node("node3")), Allocate(instance()))
+    assert sentences(answer)["node2"] == "is drained"
+
+
+def test_when_nothing_fits_every_node_is_explained() -> None:
+    small = [node(f"node{number}", free=1000 + number) for number in range(3)]
+    answer = place(cluster(*small), Allocate(instance()))
+    assert isinstance(answer, NoFit)
+    assert answer.info.endswith("No valid allocation solutions, failure reasons: FailMem: 3")
+    assert answer.explanation(limit=2).splitlines() == [
+        "node0: needs 4096 MiB of memory, 1000 free",
+        "node1: needs 4096 MiB of memory, 1001 free",
+        "and 1 more nodes",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"vcpus": 30}, "the policy allows at most 8 vcpus, the instance has 30"),
+        ({"memory_mib": 64}, "the policy asks for at least 128 MiB of memory, the instance has 64"),
+        ({"disks": (Disk(512),)}, "the policy asks for at least 1024 MiB in a disk, the instance has 512"),
+    ],
+)
+def test_policy_speaks_before_the_node(changes: dict[str, object], sentence: str) -> None:
+    answer = place(cluster(node("node1"), node("node2")), Allocate(instance(**changes)))
+    assert set(sentences(answer).values()) == {sentence}
+
+
+def test_exclusion_tags() -> None:
+    other = instance("other", memory_mib=512, primary="node1", tags=("service:a",))
+    picture = replace(cluster(node("node1"), node("node2"), instances=(other,)), tags=("htools:iextags:service",))
+    answer = place(picture, Allocate(instance(tags=("service:a",))))
+    assert sentences(answer)["node1"] == "has an instance with the same exclusion tag service:a"
+
+
+def test_processors() -> None:
+    busy = instance("busy", memory_mib=512, vcpus=8, primary="node1")
+    full = instance("full", memory_mib=512, vcpus=7, primary="node1")
+    answer = place(cluster(node("node1"), node("node2"), instances=(busy, full)), Allocate(instance()))
+    assert sentences(answer)["node1"] == "needs 1 vcpus, 16 of 16 allowed are in use"
+
+
+def test_groups() -> None:
+    groups = (GROUP, replace(GROUP, uuid="g2", name="closed", alloc_policy=AllocPolicy.UNALLOCABLE))
+    nodes = (node("node1"), node("node2", group="g2"), node("node3"))
+    assert sentences(place(cluster(*nodes, groups=groups), Allocate(instance())))["node2"] == (
+        "its group closed is unallocable"
+    )
+    named = place(cluster(*nodes, groups=groups), Allocate(instance(), group="closed"))
+    assert sentences(named)["node1"] == "is in group default, asked for was closed"
+
+
+def test_a_pair_is_explained_for_both_roles() -> None:
+    nodes = (node("node1"), node("node2"), node("node3", free=2048))
+    answer = place(cluster(*nodes), Allocate(instance(template="drbd"), required_nodes=2))
+    assert sentences(answer)["node3"] == (
+        "as primary needs 4096 MiB of memory, 2048 free; as secondary needs 4096 MiB of memory in reserve, 2048 free"
+    )
+
+
+def test_relocation() -> None:
+    nodes = (node("node1", free=4096), node("node2"), node("node3", free=1024), node("node4", unavailable="offline"))
+    answer = place(cluster(*nodes, instances=(instance(primary="node1"),)), Relocate("web", ("node1",)))
+    assert isinstance(answer, Placement)
+    assert answer.nodes == ("node2",)
+    assert sentences(answer) == {
+        "node1": "is already the primary",
+        "node3": "needs 4096 MiB of memory, 1024 free",
+        "node4": "is offline",
+    }
+
+
+def test_reservations_take_their_room() -> None:
+    picture = cluster(node("node1"), node("node2", free=5000))
+    first = place(picture, Allocate(instance("one")))
+    assert isinstance(first, Placement)
+    promised = instance("one", primary=first.nodes[0])
+    second = place(picture, Allocate(instance("two", memory_mib=4500)), reservations=[promised])
+    assert isinstance(second, NoFit | Placement)
+    assert first.nodes[0] not in getattr(second, "nodes", ())

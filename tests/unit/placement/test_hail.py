@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``hail`` as a program: arguments, exit status, texts."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ganeti.tools import hail
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "iallocator" / "answers.jsonl"
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> tuple[Path, str]:
+    found = json.loads(GOLDEN.read_text().splitlines()[0])
+    path = tmp_path / "request.json"
+    path.write_text(json.dumps(found["message"]))
+    return path, json.dumps(found["answer"], separators=(",", ":")) + "\n"
+
+
+def test_answers_on_standard_output(case: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    path, expected = case
+    assert hail.main(["--no-capacity-checks", str(path)]) == 0
+    assert capsys.readouterr().out == expected
+
+
+def test_why_goes_to_standard_error(case: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    path, expected = case
+    assert hail.main(["--no-capacity-checks", "--why", str(path)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == expected
+    chosen = json.loads(expected)["result"]
+    nodes = json.loads(path.read_text())["nodes"]
+    assert [line.split(": ")[0] for line in captured.err.splitlines()] == [n for n in nodes if n not in chosen]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "text"),
+    [
+        ([], 1, "Error: This program needs an input file.\n"),
+        (["a", "b"], 1, "Error: Only one argument is accepted (the input file)\n"),
+        (["/nonexistent/request"], 1, "Error: /nonexistent/request: No such file or directory\n"),
+    ],
+)
+def test_bad_arguments(arguments: list[str], status: int, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert hail.main(arguments) == status
+    assert capsys.readouterr().err == text
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"nodes": 5}', '{"nodes": {"a": {}}, "request": {}}'])
+def test_unreadable_input_is_an_error_without_json(
+    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bad"
+    path.write_text(content)
+    assert hail.main([str(path)]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("Error: ")
+    assert captured.err.count("\n") == 1
+
+
+def test_unknown_option_is_a_command_line_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        hail.main(["--nonsense"])
+    assert left.value.code == 2
+    assert capsys.readouterr().err.startswith("Command line error: ")
+
+
+def test_asking_needs_no_arrays_until_it_asks() -> None:
+    """Job processes import the request module, and must not carry NumPy."""
+    code = "import sys, ganeti.placement.request, ganeti.tools.hail; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

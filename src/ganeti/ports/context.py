@@ -134,3 +134,7 @@ class OperationContext(Protocol):
 
     @property
     def job(self) -> JobIdentity: ...
+
+    def outstanding_undo(self) -> list[tuple[int, str, str]]:
+        """What failed or dead jobs could not take back: (job id, what should have been done, why it was not)."""
+        ...

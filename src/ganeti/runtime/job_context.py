@@ -106,3 +106,6 @@ class JobContext:
     @property
     def catalogue(self) -> Catalogue:
         return self._world.catalogue
+
+    def outstanding_undo(self) -> list[tuple[int, str, str]]:
+        return self._world.outstanding_undo()

@@ -25,7 +25,7 @@ from ganeti.runtime.job_files import JobFiles
 from ganeti.runtime.livelock import LiveLock, job_lock_path
 from ganeti.runtime.luxi_client import LuxiClient
 from ganeti.runtime.pause_points import reach
-from ganeti.runtime.undo_files import UndoFile
+from ganeti.runtime.undo_files import UndoFile, outstanding_undo
 from ganeti.runtime.wconfd_client import JobOwner, WConfdClient
 from ganeti.wire.job_file import FINAL_STATUSES, JobFile
 
@@ -154,6 +154,10 @@ class JobWorld:
             return bool(os.listdir(f"{self._paths.hooks_dir}/{directory}"))
         except OSError:
             return False
+
+    def outstanding_undo(self) -> list[tuple[int, str, str]]:
+        """What `gnt-cluster verify` names: (job id, what should have been undone, why it was not)."""
+        return [(item.job_id, item.sentence, item.reason) for item in outstanding_undo(self._paths)]
 
     def note_fault(self, error: BaseException) -> None:
         _log.error("job %d met a fault of our own", self._job.id, exc_info=error)

@@ -166,8 +166,8 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True):
         for instance in _mirrored_with(view, node):
             if instance.admin_state == "up":
                 raise PrerequisiteError(
-                    f"Instance {instance.name} mirrors its disks over the secondary address of {node.name}: shut it down "
-                    "first",
+                    f"Instance {instance.name} mirrors its disks over the secondary address of {node.name}: "
+                    "shut it down first",
                     WRONG_STATE,
                 )
         if on_node is False:

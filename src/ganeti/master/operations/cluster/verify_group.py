@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_CLUSTER_VERIFY_GROUP: ask all nodes of a group, and hold their answers against the configuration."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ganeti.base.errors import GanetiError
+from ganeti.base.natural import natural_key
+from ganeti.master.operation import Operation, operation
+from ganeti.master.operations.lock_plans import plan
+from ganeti.master.verify import asking, hook_results, instances, nodes, shared_files
+from ganeti.master.verify.findings import Finding, Report, simulated
+from ganeti.master.verify.nodes import NodeReport
+from ganeti.model.locks import LockPlan, group_lock, instance_lock, node_lock
+from ganeti.model.objects import Instance, Node, NodeGroup
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+
+SETTLE_S = 2.0
+"""Files that differ are looked at once more after this time: another job's change may be on its way to the nodes."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The group as it is in one view."""
+
+    view: ConfigView
+    group: NodeGroup
+    nodes: list[Node]
+    instances: list[Instance]
+
+    @property
+    def online(self) -> list[Node]:
+        return [node for node in self.nodes if not node.offline]
+
+
+@operation("OP_CLUSTER_VERIFY_GROUP", summary_field="group_name", hooks="cluster-verify")
+class VerifyGroup(Operation[bool], frozen=True, kw_only=True):
+    """Verify a group; gives whether it has no errors."""
+
+    group_name: str
+    debug_simulate_errors: bool = False
+    error_codes: bool = False
+    skip_checks: list[str] = []
+    ignore_errors: list[str] = []
+    verbose: bool = False
+    verify_clutter: bool = False
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        scope = self._scope(view)
+        return plan(
+            shared=[
+                group_lock(scope.group.uuid),
+                *(node_lock(node.uuid) for node in scope.nodes),
+                *(instance_lock(instance.name) for instance in scope.instances),
+            ]
+        )
+
+    def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> None:
+        view.find_group(self.group_name)
+
+    async def execute(self, checked: None, ctx: OperationContext) -> bool:
+        scope = self._scope(ctx.config.view())
+        work = _Work(ctx, scope, Report(self.error_codes, self.ignore_errors))
+        await work.run(
+            assess_parameters="hvparam_assessment" not in self.skip_checks,
+            check_memory="nplusone_mem" not in self.skip_checks,
+            env=self._hook_env(scope),
+        )
+        if self.debug_simulate_errors:
+            work.tell("* Simulated errors", simulated())
+        return work.report.good
+
+    def _scope(self, view: ConfigView) -> Scope:
+        group = view.find_group(self.group_name)
+        members = sorted(view.group_nodes(group.uuid), key=lambda node: natural_key(node.name))
+        uuids = {node.uuid for node in members}
+        found = [instance for instance in view.instances() if instance.primary_node in uuids]
+        return Scope(view, group, members, sorted(found, key=lambda instance: natural_key(instance.name)))
+
+    def _hook_env(self, scope: Scope) -> dict[str, str]:
+        view = scope.view
+        env = {
+            "HOOKS_VERSION": "2",
+            "HOOKS_PHASE": "post",
+            "HOOKS_PATH": self.hooks_path,
+            "CLUSTER": view.cluster.cluster_name,
+            "MASTER": view.node(view.cluster.master_node).name,
+            "OP_CODE": self.op_id,
+            "OP_TARGET": view.cluster.cluster_name,
+            "OBJECT_TYPE": "CLUSTER",
+            "DATA_DIR": "/var/lib/ganeti",
+            "CLUSTER_TAGS": " ".join(view.cluster.tags),
+        }
+        env |= {f"NODE_TAGS_{node.name}": " ".join(node.tags) for node in scope.nodes}
+        return {f"GANETI_{key}": value for key, value in env.items()}
+
+
+class _Work:
+    """One verification: gathers, then tells section by section."""
+
+    def __init__(self, ctx: OperationContext, scope: Scope, report: Report) -> None:
+        self.ctx = ctx
+        self.scope = scope
+        self.report = report
+
+    def tell(self, title: str, findings: Iterable[Finding]) -> None:
+        self.ctx.log.info(title)
+        for line in self.report.add(findings):
+            self.ctx.log.info(line)
+
+    async def run(self, *, assess_parameters: bool, check_memory: bool, env: dict[str, str]) -> None:
+        log, scope, catalogue = self.ctx.log, self.scope, self.ctx.catalogue
+        view = scope.view
+        count = len(scope.online)
+        log.info(f"* Verifying group '{scope.group.name}'")
+        log.info(f"* Gathering data ({count} nodes)")
+        log.info(f"* Gathering information about nodes ({count} nodes)")
+        answers = await self._ask(assess_parameters)
+        reports = {report.node.uuid: report for report in answers}
+        log.info(f"* Gathering disk information ({count} nodes)")
+        self.tell("* Verifying configuration file consistency", await self._files(answers))
+        self.tell("* Verifying node status", self._node_findings(answers))
+        self.tell("* Verifying instance status", self._instance_findings(reports))
+        self.tell("* Verifying orphan volumes", self._leftovers(reports))
+        if check_memory:
+            self.tell("* Verifying N+1 Memory redundancy", instances.memory_redundancy(view, scope.instances, reports))
+        log.info("* Other Notes")
+        for line in instances.notes(view, catalogue, scope.group, scope.instances):
+            log.info(line)
+        self.tell("* Hooks Results", await self._hooks(env))
+
+    async def _ask(self, assess_parameters: bool) -> list[NodeReport]:
+        scope = self.scope
+        checks = [
+            asking.node_checks(
+                scope.view, self.ctx.catalogue, scope.group, scope.online, index, assess_parameters=assess_parameters
+            )
+            for index in range(len(scope.online))
+        ]
+        return list(await asyncio.gather(*map(self._ask_one, scope.online, checks)))
+
+    async def _ask_one(self, node: Node, checks: dict[str, Any]) -> NodeReport:
+        asked = self.ctx.clock.now_s()
+        try:
+            answer = await self.ctx.nodes.call(node.uuid, "node_verify", checks=checks)
+        except GanetiError as err:
+            return NodeReport(node, None, str(err))
+        return NodeReport(node, answer, "", asked, self.ctx.clock.now_s())
+
+    async def _files(self, answers: list[NodeReport]) -> list[Finding]:
+        wanted = asking.files(self.scope.view)
+        found = list(shared_files.compare(answers, wanted))
+        if not found:
+            return found
+        await self.ctx.clock.sleep(SETTLE_S)
+        reachable = [report.node for report in answers if report.answer is not None]
+        again = await asyncio.gather(*(self._ask_one(node, {"filelist": wanted.of(node)}) for node in reachable))
+        return list(shared_files.compare(again, wanted))
+
+    def _node_findings(self, answers: list[NodeReport]) -> Iterable[Finding]:
+        view, catalogue = self.scope.view, self.ctx.catalogue
+        for report in answers:
+            yield from nodes.reachable(report)
+            yield from nodes.basics(report)
+            yield from nodes.client_certificate(view, report)
+            yield from nodes.network(report)
+            yield from nodes.hypervisors(report)
+            yield from nodes.storage(report, catalogue)
+            yield from nodes.programs(report)
+        yield from nodes.operating_systems(answers)
+
+    def _instance_findings(self, reports: dict[str, NodeReport]) -> Iterable[Finding]:
+        scope, view, catalogue = self.scope, self.scope.view, self.ctx.catalogue
+        yield from instances.unknown_guests(view, reports)
+        for instance in scope.instances:
+            if instance.forthcoming:
+                continue
+            yield from instances.state(view, instance, reports)
+            yield from instances.placement(view, catalogue, instance)
+            yield from instances.policy(view, scope.group, instance)
+            yield from instances.disks(view, catalogue, instance, reports)
+        yield from instances.exclusion_tags(view, scope.instances)
+
+    def _leftovers(self, reports: dict[str, NodeReport]) -> Iterable[Finding]:
+        yield from instances.orphan_disks(self.scope.view, self.ctx.catalogue, reports)
+        for job_id, sentence, reason in self.ctx.outstanding_undo():
+            yield Finding("ECLUSTERCFG", "", f"job {job_id} left something behind; still to do: {sentence} ({reason})")
+
+    async def _hooks(self, env: dict[str, str]) -> list[Finding]:
+        online = [node.uuid for node in self.scope.online]
+        answers = await self.ctx.nodes.call_many(online, "hooks_runner", path="cluster-verify", phase="post", env=env)
+        return list(hook_results.findings(self.scope.view, answers))

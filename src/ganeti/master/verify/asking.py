@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What each node of a group is asked in one call, and the files that must be the same everywhere."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ganeti.base.paths import Paths
+from ganeti.model import inheritance
+from ganeti.model.objects import Instance, Node, NodeGroup
+from ganeti.model.traits import Catalogue, TemplateTraits
+from ganeti.model.view import ConfigView
+from ganeti.wire.ssconf import KEYS
+
+NEIGHBOURS = 8
+"""In larger groups each node tries this many others, in a ring, so that the work grows with the nodes only."""
+
+Plain = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class FileSet:
+    """Files that are compared between nodes."""
+
+    everywhere: list[str]
+    on_candidates: list[str]
+    optional: list[str]
+    """On all nodes or on none."""
+
+    def of(self, node: Node) -> list[str]:
+        own = self.on_candidates if node.master_candidate else []
+        return [*self.everywhere, *own, *self.optional]
+
+
+def files(view: ConfigView) -> FileSet:
+    paths = Paths()
+    everywhere = [paths.known_hosts, paths.hmac_key, paths.cluster_domain_secret, paths.authority_cert]
+    everywhere += [paths.ssconf_file(key) for key in KEYS]
+    return FileSet(everywhere, [paths.config_file, paths.authority_key], [paths.file_storage_paths_file])
+
+
+def template_unit(view: ConfigView, traits: TemplateTraits) -> Plain | None:
+    """A disk template and what the cluster says where its disks are; None where there is nothing to look at."""
+    setting = getattr(view.cluster, traits.directory_setting, "") if traits.directory_setting else ""
+    return {"template": traits.name, "setting": setting} if setting else None
+
+
+def storage_units(view: ConfigView, catalogue: Catalogue) -> list[Plain]:
+    units = [
+        template_unit(view, catalogue.template(name))
+        for name in view.cluster.enabled_disk_templates
+        if name in catalogue.templates
+    ]
+    return [unit for unit in units if unit is not None]
+
+
+def bridges(view: ConfigView, group: NodeGroup, instances: Sequence[Instance]) -> list[str]:
+    """Links that the instances and networks of a group, and new instances, need as bridges."""
+    cluster = view.cluster
+    wanted = [inheritance.cluster_nic(cluster), *group.networks.values()]
+    wanted += [inheritance.nic_params(cluster, nic, group) for instance in instances for nic in instance.nics]
+    return sorted({str(nic["link"]) for nic in wanted if nic.get("mode") == "bridged" and nic.get("link")})
+
+
+def neighbours(nodes: Sequence[Node], index: int) -> list[Plain]:
+    """The nodes that node *index* of *nodes* tries to reach."""
+    others = [nodes[(index + step) % len(nodes)] for step in range(1, len(nodes))][:NEIGHBOURS]
+    return [
+        {"name": node.name, "primary_ip": node.primary_ip, "secondary_ip": node.secondary_ip}
+        for node in sorted(others, key=lambda node: node.name)
+    ]
+
+
+def node_checks(
+    view: ConfigView,
+    catalogue: Catalogue,
+    group: NodeGroup,
+    online: Sequence[Node],
+    index: int,
+    *,
+    assess_parameters: bool,
+) -> Plain:
+    """The checks for node *index* of *online*, the nodes of *group* that are not offline."""
+    node = online[index]
+    cluster = view.cluster
+    master = view.node(cluster.master_node)
+    checks: Plain = {
+        "client-cert": True,
+        "filelist": files(view).of(node),
+        "node-net-test": neighbours(online, index),
+        "master-ip": {"name": master.name, "primary_ip": cluster.master_ip},
+        "time": True,
+        "version": True,
+    }
+    if cluster.use_external_mip_script and node.master_candidate:
+        checks["user-scripts"] = [f"{Paths().sysconf_dir}/scripts/master-ip-setup"]
+    if node.uuid == cluster.master_node:
+        checks["oob-paths"] = _oob_programs(view)
+    if not node.vm_capable:
+        return checks
+    hypervisors = {name: _filled(view, catalogue, name) for name in cluster.enabled_hypervisors}
+    mine = [instance for instance in view.primary_instances(node.uuid) if not instance.forthcoming]
+    units = storage_units(view, catalogue)
+    checks |= {
+        "bridges": bridges(view, group, _instances_of(view, online)),
+        "allowed-file-storage-paths": bool(units) or None,
+        "storage": units,
+        "disks": units,
+        "hypervisor": hypervisors,
+        "instances": list(hypervisors),
+        "hvinfo": list(hypervisors),
+        "oslist": True,
+    }
+    if assess_parameters:
+        checks["hvparms"] = [
+            {"source": f"instance {instance.name}", "hypervisor": instance.hypervisor, "hvparams": hvparams}
+            for instance in mine
+            if (hvparams := inheritance.instance_hv(cluster, instance, _known(catalogue, instance.hypervisor)))
+        ]
+    return checks
+
+
+def _known(catalogue: Catalogue, hypervisor: str) -> tuple[Any, ...]:
+    return catalogue.hypervisor(hypervisor).parameters
+
+
+def _filled(view: ConfigView, catalogue: Catalogue, name: str) -> Plain:
+    return catalogue.hv_defaults(name) | view.cluster.hvparams.get(name, {})
+
+
+def _instances_of(view: ConfigView, nodes: Sequence[Node]) -> list[Instance]:
+    uuids = {node.uuid for node in nodes}
+    return [instance for instance in view.instances() if instance.primary_node in uuids]
+
+
+def _oob_programs(view: ConfigView) -> list[str]:
+    programs = {inheritance.node_nd(view, node)["oob_program"] for node in view.nodes()}
+    return sorted(program for program in programs if program)

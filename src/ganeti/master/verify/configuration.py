@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What verification looks for in the configuration alone."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ganeti.base.errors import ParameterError, PrerequisiteError
+from ganeti.master.config.invariants import verify_all
+from ganeti.master.verify.findings import Finding
+from ganeti.model.parameters import DEFAULT_MARK, accept_all
+from ganeti.model.traits import Catalogue
+from ganeti.model.view import ConfigView
+
+
+def consistency(view: ConfigView) -> Iterator[Finding]:
+    """Rules of the whole configuration (protocols, section 14)."""
+    for problem in verify_all(view):
+        yield Finding("ECLUSTERCFG", "", problem)
+
+
+def certificates(answer: Mapping[str, Any] | None, wanted: list[str], problem: str | None) -> Iterator[Finding]:
+    """*answer* maps path to checksum, null for a missing file, as the master's own node daemon gives it."""
+    if answer is None:
+        yield Finding("ECLUSTERCERT", "", f"the certificate files could not be looked at: {problem}")
+        return
+    for path in wanted:
+        if answer.get(path) is None:
+            yield Finding("ECLUSTERCERT", "", f"certificate file {path} is missing or cannot be read")
+
+
+def hypervisor_parameters(view: ConfigView, catalogue: Catalogue) -> Iterator[Finding]:
+    """Names and values of all hypervisor parameters: of the cluster, of OSes, of instances."""
+    cluster = view.cluster
+    sets: list[tuple[str, str, Mapping[str, Any], bool]] = [
+        ("cluster", name, cluster.hvparams.get(name, {}), False) for name in cluster.enabled_hypervisors
+    ]
+    for os_name, by_hypervisor in sorted(cluster.os_hvp.items()):
+        sets += [(f"os {os_name}", name, values, True) for name, values in sorted(by_hypervisor.items())]
+    sets += [
+        (f"instance {instance.name}", instance.hypervisor, instance.hvparams, True) for instance in view.instances()
+    ]
+    for source, name, values, for_instance in sets:
+        if not name:
+            continue
+        given = {key: value for key, value in values.items() if value != DEFAULT_MARK}
+        try:
+            accept_all(catalogue.hypervisor(name).parameters, given, "hypervisor", for_instance=for_instance)
+        except (ParameterError, PrerequisiteError) as err:
+            yield Finding("ECLUSTERCFG", "", f"hypervisor {name} parameters syntax check (source {source}): {err}")
+
+
+def dangling(view: ConfigView) -> Iterator[Finding]:
+    """Nodes of an unknown group, instances of an unknown node."""
+    for node in view.nodes():
+        if view.get("nodegroups", node.group) is None:
+            yield Finding("ECLUSTERDANGLINGNODES", node.name, "the node belongs to a group that does not exist")
+    for instance in view.instances():
+        if instance.primary_node and view.get("nodes", instance.primary_node) is None:
+            yield Finding("ECLUSTERDANGLINGINST", instance.name, "the instance has a primary node that does not exist")

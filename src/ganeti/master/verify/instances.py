@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What verification finds about instances and their disks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ganeti.master.instance_spec import instance_size
+from ganeti.master.verify.findings import WARNING, Finding
+from ganeti.master.verify.nodes import NodeReport
+from ganeti.model import inheritance, ipolicy
+from ganeti.model.objects import Instance, NodeGroup
+from ganeti.model.traits import Catalogue
+from ganeti.model.view import ConfigView
+from ganeti.placement.tags import read_rules
+
+Reports = Mapping[str, NodeReport]
+"""By the uuid of the node; offline nodes have none."""
+
+ALIVE = ("running", "paused")
+
+
+def running_on(reports: Reports) -> dict[str, dict[str, str]]:
+    """Uuid of node to name of guest to its state."""
+    return {
+        uuid: {guest["name"]: guest["state"] for guest in report.part("instances", [])}
+        for uuid, report in reports.items()
+    }
+
+
+def unknown_guests(view: ConfigView, reports: Reports) -> Iterator[Finding]:
+    """Guests that no configuration knows."""
+    known = set(view.names("instances"))
+    for uuid, guests in running_on(reports).items():
+        for name in sorted(set(guests) - known):
+            yield Finding(
+                "ENODEORPHANINSTANCE",
+                view.node(uuid).name,
+                f"instance {name} runs here, but is not in the configuration",
+            )
+
+
+def state(view: ConfigView, instance: Instance, reports: Reports) -> Iterator[Finding]:
+    """Does it run where it should, and only there?"""
+    guests = running_on(reports)
+    primary = view.node(instance.primary_node)
+    asked = instance.primary_node in reports and reports[instance.primary_node].answer is not None
+    if instance.admin_state == "up" and asked and guests[instance.primary_node].get(instance.name) not in ALIVE:
+        yield Finding("EINSTANCEDOWN", instance.name, f"instance not running on its primary node {primary.name}")
+    for uuid, found in guests.items():
+        if uuid != instance.primary_node and found.get(instance.name) in ALIVE:
+            yield Finding(
+                "EINSTANCEWRONGNODE", instance.name, f"instance should not run on node {view.node(uuid).name}"
+            )
+    if instance.admin_state != "up" and guests.get(instance.primary_node, {}).get(instance.name) in ALIVE:
+        yield Finding(
+            "EINSTANCEDOWN",
+            instance.name,
+            f"instance runs on {primary.name}, but should be {instance.admin_state}",
+            WARNING,
+        )
+
+
+def placement(view: ConfigView, catalogue: Catalogue, instance: Instance) -> Iterator[Finding]:
+    """Nodes it is on: online, of one group, fit for instances, as many as the template has."""
+    nodes = [view.node(uuid) for uuid in view.instance_nodes(instance)]
+    offline = [node.name for node in nodes if node.offline]
+    if offline and instance.admin_state == "up":
+        yield Finding("EINSTANCEBADNODE", instance.name, f"instance lives on offline node(s) {', '.join(offline)}")
+    unfit = [node.name for node in nodes if not node.vm_capable]
+    if unfit:
+        yield Finding(
+            "EINSTANCEBADNODE", instance.name, f"instance lives on node(s) not vm_capable: {', '.join(unfit)}"
+        )
+    groups = {view.group(node.group).name for node in nodes}
+    if len(groups) > 1:
+        yield Finding(
+            "EINSTANCESPLITGROUPS",
+            instance.name,
+            f"instance has primary and secondary nodes in different groups: {', '.join(sorted(groups))}",
+        )
+    if len(nodes) > 2:
+        yield Finding(
+            "EINSTANCELAYOUT",
+            instance.name,
+            "instance has multiple secondary nodes: " + ", ".join(node.name for node in nodes[1:]),
+            WARNING,
+        )
+    if instance.hypervisor not in view.cluster.enabled_hypervisors or instance.hypervisor not in catalogue.hypervisors:
+        yield Finding("EINSTANCEUNSUITABLENODE", instance.name, f"its hypervisor {instance.hypervisor} is not enabled")
+
+
+def policy(view: ConfigView, group: NodeGroup, instance: Instance) -> Iterator[Finding]:
+    disks = view.instance_disks(instance)
+    size = instance_size(view, instance, disks, view.disk_template(instance))
+    broken = ipolicy.violations(inheritance.group_ipolicy(view.cluster, group), size)
+    if broken:
+        yield Finding("EINSTANCEPOLICY", instance.name, f"the instance policy is violated: {'; '.join(broken)}")
+
+
+def disks(view: ConfigView, catalogue: Catalogue, instance: Instance, reports: Reports) -> Iterator[Finding]:
+    """Whether each disk is where it should be, for templates whose disks the nodes can list."""
+    for index, disk in enumerate(view.instance_disks(instance)):
+        traits = catalogue.templates.get(disk.dev_type)
+        if traits is None or not traits.directory_based or not disk.logical_id:
+            continue
+        for uuid in disk.nodes or [instance.primary_node]:
+            listed = listed_disks(reports.get(uuid), disk.dev_type)
+            if listed is not None and disk.logical_id[-1] not in listed:
+                yield Finding(
+                    "EINSTANCEMISSINGDISK",
+                    instance.name,
+                    f"disk/{index} {disk.logical_id[-1]} is missing on node {view.node(uuid).name}",
+                )
+
+
+def listed_disks(report: NodeReport | None, template: str) -> list[str] | None:
+    """The disks of a template that a node lists; None where it was not asked."""
+    if report is None:
+        return None
+    found: dict[str, list[str]] = report.part("disks", {})
+    for unit, paths in found.items():
+        if unit.split(" ", 1)[0] == template:
+            return paths
+    return None
+
+
+def orphan_disks(view: ConfigView, catalogue: Catalogue, reports: Reports) -> Iterator[Finding]:
+    """Disks that no configuration knows; those on storage that all nodes share are told once."""
+    known: dict[str, set[str]] = {}
+    for disk in view.disks():
+        if disk.logical_id:
+            known.setdefault(disk.dev_type, set()).add(str(disk.logical_id[-1]))
+    told: set[str] = set()
+    for uuid, report in reports.items():
+        found: dict[str, list[str]] = report.part("disks", {})
+        for unit, paths in sorted(found.items()):
+            template = unit.split(" ", 1)[0]
+            for path in paths:
+                if path in known.get(template, set()) or path in told:
+                    continue
+                if catalogue.template(template).shared:
+                    told.add(path)
+                yield Finding("ENODEORPHANLV", view.node(uuid).name, f"volume {path} is unknown")
+
+
+def exclusion_tags(view: ConfigView, instances: Sequence[Instance]) -> Iterator[Finding]:
+    """Two instances of a node must not share an exclusion tag."""
+    rules = read_rules(view.cluster.tags)
+    holders: dict[tuple[str, str], list[str]] = {}
+    for instance in instances:
+        for tag in rules.exclusion_of(instance.tags):
+            holders.setdefault((instance.primary_node, tag), []).append(instance.name)
+    for (uuid, tag), names in sorted(holders.items()):
+        if len(names) > 1:
+            yield Finding(
+                "EEXTAGS", view.node(uuid).name, f"instances {', '.join(sorted(names))} share the exclusion tag {tag}"
+            )
+
+
+def memory_redundancy(view: ConfigView, instances: Sequence[Instance], reports: Reports) -> Iterator[Finding]:
+    """Each node must have room for the instances of any one other node that would fail over to it."""
+    needed: dict[tuple[str, str], int] = {}
+    for instance in instances:
+        backend = inheritance.instance_be(view.cluster, instance)
+        if not backend["auto_balance"] or instance.admin_state != "up":
+            continue
+        for secondary in view.secondary_nodes(instance):
+            key = (secondary, instance.primary_node)
+            needed[key] = needed.get(key, 0) + backend["minmem"]
+    for (uuid, primary), memory in sorted(needed.items()):
+        report = reports.get(uuid)
+        free = _free_memory(report) if report is not None else None
+        if free is not None and free < memory:
+            yield Finding(
+                "ENODEN1",
+                view.node(uuid).name,
+                f"not enough memory to accomodate instance failovers should node {view.node(primary).name} fail "
+                f"({memory}MiB needed, {free}MiB available)",
+            )
+
+
+def _free_memory(report: NodeReport) -> int | None:
+    capacities = report.part("hvinfo", {})
+    free = [capacity["memory_free"] for capacity in capacities.values()]
+    return min(free) if free else None
+
+
+def notes(view: ConfigView, catalogue: Catalogue, group: NodeGroup, instances: Sequence[Instance]) -> Iterator[str]:
+    """What is worth knowing and wrong only perhaps."""
+    single = sum(not _mirrored(view, catalogue, instance) for instance in instances)
+    if single:
+        yield f"  - NOTICE: {single} non-redundant instance(s) found."
+    reserved = sum(bool(instance.forthcoming) for instance in instances)
+    if reserved:
+        yield f"  - NOTICE: {reserved} forthcoming instance(s) found."
+    nodes = view.group_nodes(group.uuid)
+    for word in ("offline", "drained"):
+        count = sum(bool(getattr(node, word)) for node in nodes)
+        if count:
+            yield f"  - NOTICE: {count} {word} node(s) found."
+
+
+def _mirrored(view: ConfigView, catalogue: Catalogue, instance: Instance) -> bool:
+    traits = catalogue.templates.get(view.disk_template(instance))
+    return traits is not None and traits.mirrored

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What verification finds about single nodes, from their answers to `node_verify`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ganeti.master.verify.findings import WARNING, Finding
+from ganeti.model.objects import CONFIG_VERSION, Node
+from ganeti.model.traits import Catalogue
+from ganeti.model.view import ConfigView
+
+MAX_CLOCK_SKEW_S = 150.0
+RELEASE = "3.1"
+_UNUSABLE = {
+    "file_storage_dir": ("ENODEFILESTORAGEPATHUNUSABLE", "file storage path"),
+    "shared_file_storage_dir": ("ENODESHAREDFILESTORAGEPATHUNUSABLE", "shared file storage path"),
+    "gluster_storage_dir": ("ENODEGLUSTERSTORAGEPATHUNUSABLE", "gluster storage path"),
+}
+
+
+@dataclass(frozen=True)
+class NodeReport:
+    """A node's answer, and between which times of the master it was given."""
+
+    node: Node
+    answer: Mapping[str, Any] | None
+    error: str = ""
+    asked_s: float = 0.0
+    answered_s: float = 0.0
+
+    def part(self, key: str, empty: Any) -> Any:
+        """One part of the answer; *empty* where it is missing or could not be found out."""
+        value = (self.answer or {}).get(key)
+        return empty if value is None or _failure(value) else value
+
+
+def _failure(value: Any) -> str | None:
+    """A check that failed in itself answers ``{"error": sentence}``."""
+    if isinstance(value, Mapping) and set(value) == {"error"}:
+        return str(value["error"])
+    return None
+
+
+def reachable(report: NodeReport) -> Iterator[Finding]:
+    if report.answer is None:
+        yield Finding("ENODERPC", report.node.name, f"while contacting node: {report.error}")
+        return
+    for key, value in report.answer.items():
+        if reason := _failure(value):
+            yield Finding("ENODERPC", report.node.name, f"the check '{key}' failed: {reason}")
+
+
+def basics(report: NodeReport) -> Iterator[Finding]:
+    """Version and clock."""
+    name = report.node.name
+    version = report.part("version", None)
+    if version is not None:
+        if version[0] != CONFIG_VERSION:
+            yield Finding(
+                "ENODEVERSION", name, f"incompatible protocol versions: master {CONFIG_VERSION}, node {version[0]}"
+            )
+        elif version[1] != RELEASE:
+            yield Finding(
+                "ENODEVERSION", name, f"software version mismatch: master {RELEASE}, node {version[1]}", WARNING
+            )
+    moment = report.part("time", None)
+    if moment is not None:
+        now = moment[0] + moment[1] / 1_000_000
+        skew = max(report.asked_s - now, now - report.answered_s)
+        if skew > MAX_CLOCK_SKEW_S:
+            yield Finding("ENODETIME", name, f"Node time diverges by at least {skew:.1f}s from master node time")
+
+
+def network(report: NodeReport) -> Iterator[Finding]:
+    name = report.node.name
+    for other, reason in sorted(report.part("node-net-test", {}).items()):
+        yield Finding("ENODENET", name, f"tcp communication with node '{other}': {reason}")
+    if report.part("master-ip", True) is False:
+        yield Finding("ENODENET", name, "the master node's IP is not reachable")
+    missing = report.part("bridges", [])
+    if missing:
+        yield Finding("ENODENET", name, f"missing bridges: {', '.join(missing)}")
+
+
+def hypervisors(report: NodeReport) -> Iterator[Finding]:
+    name = report.node.name
+    for hypervisor, sentences in sorted(report.part("hypervisor", {}).items()):
+        for sentence in sentences:
+            yield Finding("ENODEHV", name, f"hypervisor {hypervisor} verify failure: '{sentence}'")
+    for source, hypervisor, sentence in report.part("hvparms", []):
+        yield Finding(
+            "ENODEHV", name, f"hypervisor {hypervisor} parameter verify failure (source {source}): {sentence}"
+        )
+
+
+def storage(report: NodeReport, catalogue: Catalogue) -> Iterator[Finding]:
+    name = report.node.name
+    forbidden = report.part("allowed-file-storage-paths", [])
+    if forbidden:
+        yield Finding("ENODEFILESTORAGEPATHS", name, f"Found forbidden file storage paths: {'; '.join(forbidden)}")
+    for unit, sentences in sorted(report.part("storage", {}).items()):
+        setting = catalogue.template(unit.split(" ", 1)[0]).directory_setting
+        code, words = _UNUSABLE.get(setting, ("ENODESETUP", "storage"))
+        for sentence in sentences:
+            yield Finding(code, name, f"The configured {words} is unusable: {sentence}")
+
+
+def programs(report: NodeReport) -> Iterator[Finding]:
+    name = report.node.name
+    for sentence in report.part("oob-paths", []):
+        yield Finding("ENODEOOBPATH", name, f"out-of-band program: {sentence}")
+    missing = report.part("user-scripts", [])
+    if missing:
+        yield Finding("ENODEUSERSCRIPTS", name, f"user scripts not present or not executable: {', '.join(missing)}")
+
+
+def client_certificate(view: ConfigView, report: NodeReport) -> Iterator[Finding]:
+    """A candidate must show the certificate that the configuration knows it by."""
+    node = report.node
+    if report.answer is None:
+        return
+    digest = report.answer.get("client-cert")
+    if not isinstance(digest, str):
+        yield Finding("ECLUSTERCLIENTCERT", "", f"node {node.name} has no client certificate")
+        return
+    known = view.cluster.candidate_certs.get(node.uuid)
+    if node.master_candidate and known is None:
+        yield Finding("ECLUSTERCLIENTCERT", "", f"the certificate of the candidate {node.name} is not known")
+    elif node.master_candidate and known != digest:
+        yield Finding(
+            "ECLUSTERCLIENTCERT", "", f"the certificate of node {node.name} is not the one in the configuration"
+        )
+    elif not node.master_candidate and known is not None:
+        yield Finding(
+            "ECLUSTERCLIENTCERT", "", f"node {node.name} is no master candidate, but its certificate counts as one's"
+        )
+
+
+def operating_systems(reports: Sequence[NodeReport]) -> Iterator[Finding]:
+    """All nodes that can run instances must have the same OSes; the first of them is the reference."""
+    known = [(report.node.name, _by_name(report.part("oslist", []))) for report in reports if _has_os_list(report)]
+    if not known:
+        return
+    reference_name, reference = known[0]
+    for name, found in known:
+        for os_name, entries in found.items():
+            first = entries[0]
+            if not first["valid"]:
+                yield Finding("ENODEOS", name, f"Invalid OS {os_name} (located at {first['path']}): {first['message']}")
+            if len(entries) > 1:
+                paths = ", ".join(entry["path"] for entry in entries)
+                yield Finding(
+                    "ENODEOS", name, f"OS {os_name} has multiple entries (first one shadows the rest): {paths}", WARNING
+                )
+            if first["valid"] and name != reference_name:
+                yield from _differences(name, os_name, first, reference_name, reference.get(os_name))
+        missing = sorted(set(reference) - set(found))
+        if missing:
+            yield Finding(
+                "ENODEOS",
+                name,
+                f"OSes present on reference node {reference_name} but missing on this node: {', '.join(missing)}",
+            )
+
+
+def _has_os_list(report: NodeReport) -> bool:
+    return report.part("oslist", None) is not None
+
+
+def _by_name(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for entry in entries:
+        if entry["name"]:
+            found.setdefault(entry["name"], []).append(entry)
+    return found
+
+
+def _differences(
+    name: str,
+    os_name: str,
+    mine: Mapping[str, Any],
+    reference_name: str,
+    reference: Sequence[Mapping[str, Any]] | None,
+) -> Iterator[Finding]:
+    if reference is None:
+        yield Finding("ENODEOS", name, f"Extra OS {os_name} not present on reference node {reference_name}")
+        return
+    theirs = reference[0]
+    if not theirs["valid"]:
+        return
+    for what, key in (("API version", "api_versions"), ("variants list", "variants"), ("parameters", "parameters")):
+        one, other = sorted(mine[key]), sorted(theirs[key])
+        if one != other:
+            yield Finding(
+                "ENODEOS",
+                name,
+                f"OS {os_name} for {what} differs from reference node {reference_name}: "
+                f"{_shown(one)} vs. {_shown(other)}",
+            )
+
+
+def _shown(values: Sequence[Any]) -> str:
+    return "[" + ", ".join(str(value[0] if isinstance(value, list | tuple) else value) for value in values) + "]"

@@ -387,6 +387,28 @@ def test_the_daemon_ends_at_once_and_leaves_no_pid_file(noded: Noded) -> None:
     assert not Path(noded.paths.pid_file("ganeti-noded")).exists()
 
 
+def test_a_guest_of_the_fake_hypervisor_outlives_the_daemon(noded: Noded) -> None:
+    noded.call("blockdev_create", disk=disk())
+    spec = InstanceSpec(
+        name="web1",
+        uuid="i1",
+        hypervisor="fake",
+        os="",
+        primary_node=NODE,
+        primary_node_uuid="uuid-1",
+        hvparams={},
+        beparams={"maxmem": 128, "minmem": 128, "vcpus": 1},
+        disks=[disk()],
+    )
+    noded.call("instance_start", instance=spec)
+    noded.end()
+    noded.start()
+    (found,) = noded.call("all_instances_info", hypervisors={"fake": {}})
+    assert (found["name"], found["state"], found["memory_mib"]) == ("web1", "running", 128)
+    noded.call("instance_shutdown", instance=spec, timeout_s=0)
+    assert noded.call("instance_info", instance=spec) is None
+
+
 @pytest.mark.skipif(shutil.which("qemu-img") is None, reason="qemu-img makes qcow2 images")
 def test_a_qcow2_disk_grows_once_for_a_repeated_call(noded: Noded) -> None:
     wanted = disk(8, format="qcow2")

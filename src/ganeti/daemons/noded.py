@@ -43,7 +43,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def before_loop(environment: Environment) -> None:
         if not options.no_mlock:
             lock_memory()
-        prepare_event_loop()
 
     return run_daemon(NAME, options, serve, before_loop)
 
@@ -113,12 +112,6 @@ class NodeDaemon:
 
 def _refusal(status: int, sentence: str) -> HttpReply:
     return HttpReply(status, msgspec.json.encode([False, PrerequisiteError(sentence).to_wire()]))
-
-
-def prepare_event_loop() -> None:
-    """Wait for programs by their descriptor; before Python 3.12 the default is a thread for each."""
-    if sys.version_info < (3, 12):
-        asyncio.set_child_watcher(asyncio.PidfdChildWatcher())
 
 
 def lock_memory() -> None:

@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The real machine as the drivers and calls of a node see it: processes in groups that end with their call.
 
-Every program of a call leads its own session and process group. The group is written to ``run/ganeti/node-calls``
-before the program is waited for, so that a node daemon that starts after a `kill -9` ends what its predecessor left
-running (`end_orphans`); guests are started by `spawn` and are no part of this.
+Every program of a call leads its own session and process group. It notes itself in ``run/ganeti/node-calls`` before it
+begins, so that a node daemon that starts after a `kill -9` ends what its predecessor left running (`end_orphans`);
+guests are started by `spawn` and are no part of this.
 """
 
 import asyncio
 import contextlib
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from ganeti.base.errors import CommandError
 from ganeti.base.paths import Paths
@@ -25,7 +27,8 @@ STANDARD_PATH = "/sbin:/bin:/usr/sbin:/usr/bin"
 TERMINATION_GRACE_S = 2.0
 OUTPUT_LIMIT_BYTES = 16 * 1024 * 1024
 SHOWN_LINES = 20
-_DRAIN_S = 1.0
+_DRAIN_S = 0.2
+_POLL_S = 0.005
 _log = logging.getLogger(__name__)
 
 
@@ -35,7 +38,7 @@ class RealNodeWorld:
     def __init__(self, paths: Paths, node_name: str) -> None:
         self._paths = paths
         self._node_name = node_name
-        self._spawned: dict[int, subprocess.Popen[bytes]] = {}
+        self._spawned: dict[int, asyncio.Future[bool]] = {}
 
     @property
     def paths(self) -> Paths:
@@ -63,96 +66,79 @@ class RealNodeWorld:
         check: bool = True,
     ) -> Completed:
         """See `NodeWorld.run`."""
-        log_file = _open_log(log_path) if log_path is not None else None
+        environment = _environment(env)
+        _check_program(argv, environment)
+        records, boot = _make_records_directory(self._paths), boot_identity()
+        with contextlib.ExitStack() as ours:
+            log_file = ours.enter_context(_log_file(log_path)) if log_path is not None else None
+            given = ours.enter_context(_input_file(stdin)) if stdin is not None else subprocess.DEVNULL
+            try:
+                process = subprocess.Popen(
+                    list(argv),
+                    stdin=given,
+                    stdout=subprocess.PIPE if log_file is None else log_file,
+                    stderr=subprocess.PIPE if log_file is None else subprocess.STDOUT,
+                    env=environment,
+                    cwd=cwd,
+                    start_new_session=True,
+                    preexec_fn=lambda: _record_self(records, boot),
+                )
+            except OSError as err:
+                raise _cannot_start(argv, err.strerror or str(err)) from err
+        streams = [_Stream(stream) for stream in (process.stdout, process.stderr) if stream is not None]
         try:
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-                stdout=subprocess.PIPE if log_file is None else log_file,
-                stderr=subprocess.PIPE if log_file is None else subprocess.STDOUT,
-                env=_environment(env),
-                cwd=cwd,
-                start_new_session=True,
-            )
-        except OSError as err:
-            raise CommandError(_cannot_start(argv, err)) from err
-        finally:
-            if log_file is not None:
-                os.close(log_file)
-        record = self._record(process.pid)
-        try:
-            stdout, stderr = await self._wait(process, argv, stdin, timeout_s)
+            if not await _wait(process, timeout_s):
+                raise CommandError(f"{argv[0]} did not end within {timeout_s:g} seconds and was stopped")
+            # A background process that kept the pipe open must not hold the call up.
+            await asyncio.wait([stream.ended for stream in streams] or [_nothing()], timeout=_DRAIN_S)
         finally:
             await _end_group(process)
             with contextlib.suppress(OSError):
-                record.unlink()
-        completed = Completed(tuple(argv), process.returncode or 0, stdout, stderr)
+                (records / str(process.pid)).unlink()
+            texts = [stream.close() for stream in streams] or ["", ""]
+        completed = Completed(tuple(argv), process.returncode, *texts)
         if check and completed.status != 0:
             raise CommandError(_failure(completed, log_path))
         return completed
 
     async def spawn(self, argv: Sequence[str], *, pass_fds: Sequence[int] = (), log_path: str = "/dev/null") -> int:
         """See `NodeWorld.spawn`."""
-        log_file = _open_log(log_path)
+        environment = _environment(None)
+        _check_program(argv, environment)
         try:
-            process = subprocess.Popen(
-                list(argv),
-                stdin=subprocess.DEVNULL,
-                stdout=log_file,
-                stderr=subprocess.STDOUT,
-                env=_environment(None),
-                start_new_session=True,
-                pass_fds=tuple(pass_fds),
-            )
+            with _log_file(log_path) as log_file:
+                process = subprocess.Popen(
+                    list(argv),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log_file,
+                    stderr=subprocess.STDOUT,
+                    env=environment,
+                    start_new_session=True,
+                    pass_fds=tuple(pass_fds),
+                )
         except OSError as err:
-            raise CommandError(_cannot_start(argv, err)) from err
-        finally:
-            os.close(log_file)
-        self._reap_when_ended(process)
+            raise _cannot_start(argv, err.strerror or str(err)) from err
+        reaper = asyncio.ensure_future(_wait(process, None))
+        self._spawned[process.pid] = reaper
+        reaper.add_done_callback(lambda _: self._spawned.pop(process.pid, None))
         return process.pid
 
     def log(self, sentence: str) -> None:
         _log.info("%s", sentence)
 
-    async def _wait(
-        self, process: asyncio.subprocess.Process, argv: Sequence[str], stdin: bytes | None, timeout_s: float
-    ) -> tuple[str, str]:
-        readers = [asyncio.ensure_future(_read(stream)) for stream in (process.stdout, process.stderr)]
-        writer = asyncio.ensure_future(_write(process.stdin, stdin))
-        try:
-            async with asyncio.timeout(timeout_s):
-                await process.wait()
-            # A background process that kept the pipe open must not hold the call up.
-            await asyncio.wait(readers, timeout=_DRAIN_S)
-        except TimeoutError:
-            raise CommandError(f"{argv[0]} did not end within {timeout_s:g} seconds and was stopped") from None
-        finally:
-            for task in (*readers, writer):
-                task.cancel()
-            parts = await asyncio.gather(*readers, writer, return_exceptions=True)
-        return _text(parts[0]), _text(parts[1])
 
-    def _record(self, pid: int) -> Path:
-        """Write down a group, for whoever comes after a killed daemon."""
-        directory = _records(self._paths)
-        record = directory / str(pid)
-        with contextlib.suppress(OSError):
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            record.write_text(f"{boot_identity()} {process_start(pid) or '-'}")
-        return record
+def _make_records_directory(paths: Paths) -> Path:
+    directory = _records(paths)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return directory
 
-    def _reap_when_ended(self, process: subprocess.Popen[bytes]) -> None:
-        loop = asyncio.get_running_loop()
-        descriptor = os.pidfd_open(process.pid)
-        self._spawned[process.pid] = process
 
-        def ended() -> None:
-            loop.remove_reader(descriptor)
-            os.close(descriptor)
-            process.wait()
-            self._spawned.pop(process.pid, None)
-
-        loop.add_reader(descriptor, ended)
+def _record_self(directory: Path, boot: str) -> None:
+    """In the child, before it becomes the program: a daemon killed at any moment leaves no group it did not note."""
+    pid = os.getpid()
+    descriptor = os.open(f"{directory}/{pid}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    os.write(descriptor, f"{boot} {process_start(pid)}".encode())
+    os.close(descriptor)
 
 
 def end_orphans(paths: Paths) -> int:
@@ -182,60 +168,132 @@ def _environment(env: Mapping[str, str] | None) -> dict[str, str]:
     return {"PATH": STANDARD_PATH, "LC_ALL": "C", **kept}
 
 
-def _open_log(path: str) -> int:
-    if path != "/dev/null":
+@contextlib.contextmanager
+def _log_file(path: str) -> Iterator[int]:
+    if path != os.devnull:
         os.makedirs(os.path.dirname(path), mode=0o750, exist_ok=True)
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
-
-
-async def _read(stream: asyncio.StreamReader | None) -> bytes:
-    """Read to the end and keep what fits; a cancelled reader gives what it has."""
-    kept = bytearray()
-    if stream is None:
-        return b""
-    with contextlib.suppress(asyncio.CancelledError):
-        while data := await stream.read(65536):
-            kept += data[: OUTPUT_LIMIT_BYTES - len(kept)]
-    return bytes(kept)
-
-
-async def _write(stream: asyncio.StreamWriter | None, data: bytes | None) -> None:
-    if stream is None:
-        return
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        stream.write(data or b"")
-        await stream.drain()
-        stream.close()
-        await stream.wait_closed()
-
-
-def _text(part: object) -> str:
-    return part.decode("utf-8", "replace") if isinstance(part, bytes) else ""
-
-
-async def _end_group(process: asyncio.subprocess.Process) -> None:
-    """End what is left of a group; survives being cancelled, because nothing may go on after its call."""
-    if process.returncode is not None:
-        _signal_group(process.pid, signal.SIGKILL)
-        return
-    _signal_group(process.pid, signal.SIGTERM)
-    ending = asyncio.ensure_future(process.wait())
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
     try:
-        await asyncio.wait([ending], timeout=TERMINATION_GRACE_S)
+        yield descriptor
     finally:
-        _signal_group(process.pid, signal.SIGKILL)
-        await asyncio.shield(ending)
+        os.close(descriptor)
 
 
-def _signal_group(group: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+@contextlib.contextmanager
+def _input_file(data: bytes) -> Iterator[int]:
+    """Standard input as a file in memory: nobody need feed it while the program runs."""
+    with open(os.memfd_create("stdin"), "wb", buffering=0) as file:
+        file.write(data)
+        file.seek(0)
+        yield file.fileno()
+
+
+class _Stream:
+    """Collects what a program writes into a pipe, up to a limit."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._pipe = pipe
+        self._kept = bytearray()
+        os.set_blocking(pipe.fileno(), False)
+        asyncio.get_running_loop().add_reader(pipe.fileno(), self._read)
+
+    def close(self) -> str:
+        if not self._pipe.closed:
+            self._stop()
+        return self._kept.decode("utf-8", "replace")
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._pipe.fileno(), 65536)
+        except BlockingIOError:
+            return
+        self._kept += data[: OUTPUT_LIMIT_BYTES - len(self._kept)]
+        if not data:
+            self._stop()
+
+    def _stop(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._pipe.fileno())
+        self._pipe.close()
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+
+def _nothing() -> "asyncio.Future[None]":
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    future.set_result(None)
+    return future
+
+
+async def _wait(process: "subprocess.Popen[bytes]", timeout_s: float | None) -> bool:
+    """Wait for a process by its descriptor, without a thread; False when it takes longer."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+    descriptor = os.pidfd_open(process.pid)
+
+    def readable() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    loop.add_reader(descriptor, readable)
+    try:
+        done, _ = await asyncio.wait([ended], timeout=timeout_s)
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+    if done:
+        process.wait()
+    return bool(done)
+
+
+async def _end_group(process: "subprocess.Popen[bytes]") -> None:
+    """End what is left of a group, and wait for that; nothing may go on after its call."""
+    if process.returncode is None:
+        _signal_group(process.pid, signal.SIGTERM)
+        try:
+            await _wait(process, TERMINATION_GRACE_S)
+        finally:
+            _signal_group(process.pid, signal.SIGKILL)
+            process.wait()
+    deadline = time.monotonic() + TERMINATION_GRACE_S
+    while _signal_group(process.pid, signal.SIGKILL) and _members(process.pid):
+        if time.monotonic() > deadline:
+            _log.warning("processes %s cannot be ended: they wait for a device", _members(process.pid))
+            return
+        await asyncio.sleep(_POLL_S)
+
+
+def _members(group: int) -> list[int]:
+    """Processes of a group that have not ended; those that only wait to be asked how they did have."""
+    found = []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{entry.name}/stat", errors="replace") as file:
+                state, _, its_group = file.read().rpartition(")")[2].split()[:3]
+                if int(its_group) == group and state not in "ZX":
+                    found.append(int(entry.name))
+    return found
+
+
+def _signal_group(group: int, number: signal.Signals) -> bool:
+    """False when there is no such group any more."""
+    try:
         os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    return True
 
 
-def _cannot_start(argv: Sequence[str], err: OSError) -> str:
-    if isinstance(err, FileNotFoundError):
-        return f"{argv[0]} cannot be started: the program is not there, install it"
-    return f"{argv[0]} cannot be started: {err.strerror}"
+def _check_program(argv: Sequence[str], env: Mapping[str, str]) -> None:
+    """Raise `CommandError` for what cannot be started: a child would have noted itself before it finds out."""
+    path = argv[0]
+    if shutil.which(path, path=env["PATH"]) is None:
+        missing = "/" not in path or not os.path.exists(path)
+        raise _cannot_start(argv, "the program is not there, install it" if missing else "it is not executable")
+
+
+def _cannot_start(argv: Sequence[str], reason: str) -> CommandError:
+    return CommandError(f"{argv[0]} cannot be started: {reason}")
 
 
 def _failure(completed: Completed, log_path: str | None) -> str:

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The authority of a cluster and what it signs."""
+
+import hashlib
+import ssl
+
+import pytest
+from cryptography import x509
+
+from ganeti.base.errors import ParameterError
+from ganeti.bootstrap.certificates import (
+    VALIDITY,
+    certificate_names,
+    create_authority,
+    digest,
+    issue_node_certificate,
+)
+
+
+def test_a_node_certificate_names_node_cluster_and_addresses() -> None:
+    authority = create_authority("cluster.example.com")
+    pem = issue_node_certificate(authority, "node1.example.com", "cluster.example.com", ["192.0.2.1", "2001:db8::1"])
+    assert certificate_names(pem) == ["node1.example.com", "cluster.example.com"]
+    certificate = x509.load_pem_x509_certificate(pem.encode())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == ["192.0.2.1", "2001:db8::1"]
+    assert certificate.not_valid_after_utc - certificate.not_valid_before_utc > VALIDITY
+    certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate.encode()))
+    assert pem.count("BEGIN CERTIFICATE") == 2
+    assert pem.count("PRIVATE KEY") == 2
+
+
+def test_the_digest_is_sha256_in_lower_case_of_the_first_certificate() -> None:
+    authority = create_authority("c")
+    pem = issue_node_certificate(authority, "n", "c")
+    first = pem[pem.index("-----BEGIN CERT") : pem.index("-----END CERT")] + "-----END CERTIFICATE-----\n"
+    assert digest(pem) == hashlib.sha256(ssl.PEM_cert_to_DER_cert(first)).hexdigest()
+    assert digest(pem) != digest(authority.certificate)
+
+
+def test_each_certificate_has_its_own_key() -> None:
+    authority = create_authority("c")
+    assert digest(issue_node_certificate(authority, "n", "c")) != digest(issue_node_certificate(authority, "n", "c"))
+
+
+def test_a_name_longer_than_a_common_name_is_whole_in_the_names() -> None:
+    name = ".".join(["node1", "x" * 60, "example.com"])
+    assert certificate_names(issue_node_certificate(create_authority("c"), name, "c"))[0] == name
+
+
+def test_rubbish_is_told() -> None:
+    authority = create_authority("c")
+    with pytest.raises(ParameterError, match="authority cannot be read"):
+        issue_node_certificate(type(authority)("rubbish", authority.certificate), "n", "c")
+    with pytest.raises(ParameterError, match="certificate cannot be read"):
+        digest("rubbish")

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Hooks, allocators, files, daemons, addresses: what each does with good and with bad input."""
+
+import json
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from tests.fakes.one_node import OneNode
+
+from ganeti.base.errors import BlockDeviceError, ExecutionError, ParameterError
+from ganeti.node.actions import daemons
+
+
+def test_hooks_run_in_order_with_their_environment_alone(node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OF_THE_DAEMON", "x")
+    base = "/etc/ganeti/hooks/instance-add-pre.d"
+    node.program(f"{base}/20-second", "echo $0 failed; exit 7")
+    node.program(f"{base}/10-first", 'test -z "$OF_THE_DAEMON" && echo $GANETI_OP_CODE $PATH && pwd && cat')
+    node.program(f"{base}/30-not-executable", "exit 1", mode=0o644)
+    node.program(f"{base}/40.backup", "exit 1")
+    results = node.call("hooks_runner", path="instance-add", phase="pre", env={"GANETI_OP_CODE": "OP_X"})
+    assert results == [
+        ("instance-add-pre.d/10-first", 2, "OP_X /sbin:/bin:/usr/sbin:/usr/bin\n/"),
+        ("instance-add-pre.d/20-second", 1, f"{node.paths.under(base)}/20-second failed"),
+        ("instance-add-pre.d/30-not-executable", 0, ""),
+        ("instance-add-pre.d/40.backup", 0, ""),
+    ]
+    assert node.call("hooks_runner", path="instance-add", phase="post", env={}) == []
+    for path, phase in (("../x", "pre"), ("instance-add", "during")):
+        with pytest.raises(ParameterError):
+            node.call("hooks_runner", path=path, phase=phase, env={})
+
+
+def test_an_allocator_gets_a_file_and_its_words_come_back(node) -> None:
+    node.program("/usr/lib/ganeti/iallocators/mine", 'cat "$1"; shift; echo " $@"')
+    said = node.call(
+        "iallocator_runner", name="mine", idata={"version": 2}, default_iallocator_params={"fast": "", "seed": 3}
+    )
+    assert said == '{"version":2} --fast --seed=3\n'
+    node.program("/usr/local/lib/ganeti/iallocators/mine", "echo first directory wins")
+    assert node.call("iallocator_runner", name="mine", idata="{}") == "first directory wins\n"
+
+
+def test_an_allocators_failures_are_told_whole(node) -> None:
+    node.program("/usr/lib/ganeti/iallocators/bad", "echo cannot; echo really >&2; exit 4")
+    with pytest.raises(ExecutionError, match=r"'bad' failed: it ended with status 4, output: cannot\nreally"):
+        node.call("iallocator_runner", name="bad", idata={})
+    for name in ("none", "../bad", ""):
+        with pytest.raises(ExecutionError, match="not found in the search path"):
+            node.call("iallocator_runner", name=name, idata={})
+
+
+def test_ssconf_is_written_once_and_only_for_this_cluster(node) -> None:
+    node.call("write_ssconf_files", values={"cluster_name": "c1", "node_list": "n1\nn2"})
+    place = Path(node.paths.ssconf_file("node_list"))
+    assert place.read_text() == "n1\nn2\n"
+    assert place.stat().st_mode & 0o777 == 0o444
+    before = place.stat().st_ino
+    node.call("write_ssconf_files", values={"cluster_name": "c1", "node_list": "n1\nn2\n"})
+    assert place.stat().st_ino == before, "unchanged values are left alone"
+    assert node.logged == ["ssconf values replaced: cluster_name, node_list"]
+    for values, sentence in (
+        ({"cluster_name": "c2"}, "belongs to cluster c1"),
+        ({"../x": "y"}, "not a name of an ssconf value"),
+        ({"node_list": "x" * 200_000}, "longer than"),
+    ):
+        with pytest.raises(ParameterError, match=sentence):
+            node.call("write_ssconf_files", values=values)
+
+
+def test_files_go_to_known_places_with_narrow_modes(node) -> None:
+    node.call("upload_file", path="/var/lib/ganeti/rapi/users", content="jack secret", mode=0o640)
+    place = Path(node.paths.data_dir, "rapi/users")
+    assert (place.read_text(), place.stat().st_mode & 0o777) == ("jack secret", 0o640)
+    with pytest.raises(ParameterError, match="not one that may be distributed"):
+        node.call("upload_file", path="/var/lib/ganeti/rapi/../server.pem", content="", mode=0o400)
+    with pytest.raises(ParameterError, match="cannot get mode 0644: the widest is 0400"):
+        node.call("upload_file", path="/var/lib/ganeti/ca.key", content="", mode=0o644)
+
+
+def test_the_watchers_pause(node) -> None:
+    assert node.call("get_watcher_pause") is None
+    until = node.state.world.now_s() + 100
+    node.call("set_watcher_pause", until=until)
+    assert node.call("get_watcher_pause") == int(until)
+    node.call("set_watcher_pause", until=1.0)
+    assert node.call("get_watcher_pause") is None
+    node.call("set_watcher_pause", until=None)
+    assert not os.path.exists(node.paths.watcher_pause_file)
+
+
+def test_only_some_daemons_can_be_started_by_a_call(node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    util = node.program("/daemon-util", f'echo "$@" >>{said}')
+    monkeypatch.setattr(daemons, "daemon_util", lambda _: str(util))
+    node.call("node_ensure_daemon", daemon="ganeti-confd", run=True)
+    node.call("node_ensure_daemon", daemon="ganeti-confd", run=False)
+    assert said.read_text() == "start ganeti-confd\nstop ganeti-confd\n"
+    with pytest.raises(ParameterError, match="cannot be started by a call"):
+        node.call("node_ensure_daemon", daemon="sshd", run=True)
+
+
+def test_leaving_takes_keys_and_configuration_and_ends_the_daemon(node) -> None:
+    for name in ("server.pem", "config.data", "ssconf_node_list", "queue/job-1", "other/kept"):
+        path = Path(node.paths.data_dir, name)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x")
+    node.call("node_leave_cluster")
+    assert os.listdir(node.paths.data_dir) == ["other"]
+    assert node.stopped
+
+
+def test_addresses_and_bridges(node) -> None:
+    assert node.call("node_has_ip_address", address="127.0.0.1")
+    assert not node.call("node_has_ip_address", address="192.0.2.77")
+    with pytest.raises(ParameterError, match="not an address"):
+        node.call("node_has_ip_address", address="example")
+    assert node.call("bridges_exist", bridges=["no-such-bridge", "lo"]) == ["no-such-bridge", "lo"]
+    with pytest.raises(ParameterError):
+        node.call("bridges_exist", bridges=["../lo"])
+
+
+def test_a_node_tells_whom_it_takes_for_the_master(node) -> None:
+    with pytest.raises(ParameterError, match="knows no master"):
+        node.call("master_node_name")
+    Path(node.paths.ssconf_file("master_node")).write_text("node1.example.com\n")
+    assert node.call("master_node_name") == "node1.example.com"
+
+
+def test_aborting_reaches_the_calls(node) -> None:
+    assert node.call("abort_attempt", job=7, attempt=2) == 2
+    assert node.aborted == [(7, 2)]
+
+
+def test_the_master_ip_by_an_external_script(node, tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    node.program(
+        "/etc/ganeti/scripts/master-ip-setup",
+        f"echo $1 $MASTER_IP/$MASTER_NETMASK $MASTER_NETDEV $CLUSTER_IP_VERSION >>{said}",
+    )
+    master = {"ip": "192.0.2.1", "netdev": "eth0", "netmask": 24}
+    node.call("node_activate_master_ip", master=master, use_external_mip_script=True)
+    node.call("node_deactivate_master_ip", master=master, use_external_mip_script=True)
+    assert said.read_text() == "start 192.0.2.1/24 eth0 4\nstop 192.0.2.1/24 eth0 4\n"
+
+
+def test_directories_of_disks(node) -> None:
+    node.call("file_storage_dir_create", file_storage_dir="/srv/disks/web1")
+    node.call("file_storage_dir_create", file_storage_dir="/srv/disks/web1")
+    place = Path(node.paths.under("/srv/disks/web1"))
+    (place / "x").write_text("")
+    with pytest.raises(BlockDeviceError, match="there are files in it"):
+        node.call("file_storage_dir_remove", file_storage_dir="/srv/disks/web1")
+    (place / "x").unlink()
+    for _ in range(2):
+        node.call("file_storage_dir_remove", file_storage_dir="/srv/disks/web1")
+    node.call("file_storage_dir_remove", file_storage_dir="/srv/disks")
+    assert place.parent.exists()
+    with pytest.raises(BlockDeviceError):
+        node.call("file_storage_dir_create", file_storage_dir="/srv/elsewhere")
+
+
+def test_verify_makes_the_checks_named_and_no_other(node: OneNode) -> None:
+    node.definition()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        answer = node.call(
+            "node_verify",
+            checks={
+                "version": True,
+                "time": True,
+                "bridges": ["nope"],
+                "filelist": ["/etc/ganeti/file-storage-paths", "/etc/none"],
+                "allowed-file-storage-paths": True,
+                "storage": [{"template": "file", "setting": "/srv/disks"}, {"template": "paper", "setting": "x"}],
+                "disks": [{"template": "file", "setting": "/srv/disks"}],
+                "hypervisor": {"fake": {}, "none": {}},
+                "hvparms": [{"source": "cluster", "hypervisor": "fake", "hvparams": {"colour": 1}}],
+                "instancelist": ["fake"],
+                "nodelist": [
+                    {"name": "n1", "primary_ip": "127.0.0.1", "port": port},
+                    {"name": "n2", "primary_ip": "127.0.0.1", "port": 1},
+                ],
+                "user-scripts": ["/etc/ganeti/scripts/none"],
+                "client-cert": True,
+                "oslist": True,
+            },
+        )
+    assert answer["version"] == [3010000, "3.1"]
+    assert abs(answer["time"][0] - node.state.world.now_s()) < 5
+    assert answer["bridges"] == ["nope"]
+    assert answer["filelist"]["/etc/none"] is None
+    assert len(answer["filelist"]["/etc/ganeti/file-storage-paths"]) == 64
+    assert answer["allowed-file-storage-paths"] == []
+    assert answer["storage"]["file /srv/disks"] == []
+    assert "Unknown disk template" in answer["storage"]["paper x"][0]
+    assert answer["disks"] == {"file /srv/disks": []}
+    assert answer["hypervisor"]["fake"] == []
+    assert "Unknown hypervisor" in answer["hypervisor"]["none"][0]
+    assert answer["hvparms"][0][:2] == ["cluster", "fake"]
+    assert answer["instancelist"] == []
+    assert list(answer["nodelist"]) == ["n2"]
+    assert "Connection refused" in answer["nodelist"]["n2"]
+    assert answer["user-scripts"] == ["/etc/ganeti/scripts/none"]
+    assert answer["client-cert"] is None
+    assert [status.name for status in answer["oslist"]] == ["test"]
+    assert len(answer) == 14
+    with pytest.raises(ParameterError, match="unknown field `colour`"):
+        node.call("node_verify", checks={"colour": True})
+    assert json.loads(json.dumps(sorted(answer)))
+
+
+def test_forbidden_lines_of_the_allowed_paths_are_told(node) -> None:
+    Path(node.paths.file_storage_paths_file).write_text("/srv/disks\n/etc/disks\nrelative\n/srv//x\n/\n")
+    problems = node.call("node_verify", checks={"allowed-file-storage-paths": True})["allowed-file-storage-paths"]
+    assert [problem.split("'")[1] for problem in problems] == ["/etc/disks", "relative", "/srv//x", "/"]

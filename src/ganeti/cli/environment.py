@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 
+from ganeti.cli.failures import Failure
+
 
 def root() -> str:
     """The prefix of a node of a virtual cluster; empty on a real machine."""
@@ -25,10 +27,13 @@ def socket_path() -> str:
 
 def ssconf(key: str) -> str | None:
     """Read one ssconf file; None where there is no cluster."""
+    path = f"{root()}/var/lib/ganeti/ssconf_{key}"
     try:
-        with open(f"{root()}/var/lib/ganeti/ssconf_{key}", encoding="utf-8") as file:
+        with open(path, encoding="utf-8") as file:
             return file.read().strip()
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
+    except PermissionError:
+        raise Failure(f"You may not read {path}: run this as root") from None
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 

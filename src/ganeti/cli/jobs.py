@@ -220,7 +220,7 @@ class Batch:
             if not ok:
                 err(f"Failure for {name}: {job}")
             elif not self._call.get("print_jobid"):
-                out(f"{job}: {name}" if name else f"JobID: {job}")
+                out(f"{job}: {name}" if len(self._jobs) > 1 else f"JobID: {job}")
         return 0 if all(ok for ok, _, _ in self._jobs) else 1
 
     def _finish_one(self, ok: bool, job: Any, name: str) -> tuple[bool, Any]:

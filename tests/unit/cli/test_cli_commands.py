@@ -6,7 +6,7 @@ import os
 import pytest
 from fake_master import Failed, Turns
 
-from ganeti.cli import confirm
+from ganeti.cli import confirm, environment
 from ganeti.cli.commands import cluster_setup, node_setup
 from ganeti.cli.commands.cluster_info import romanized
 from ganeti.cli.commands.instance_console import ssh_command
@@ -80,6 +80,16 @@ def test_getmaster_reads_ssconf(gnt, tmp_path):
     ssconf(tmp_path, master_node="node1.example.com")
     ran = gnt("gnt-cluster getmaster")
     assert (ran.status, ran.out) == (0, "node1.example.com\n")
+
+
+def test_who_may_not_read_is_told_so(gnt, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError
+
+    monkeypatch.setattr(environment, "open", refuse, raising=False)
+    ran = gnt("gnt-cluster getmaster")
+    assert ran.status == 1
+    assert ran.err.endswith("ssconf_master_node: run this as root\n")
 
 
 def test_version_works_on_every_node(gnt, tmp_path, monkeypatch):

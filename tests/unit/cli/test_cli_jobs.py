@@ -146,11 +146,12 @@ def test_standing_jobs_are_explained_once(gnt, master):
 
 
 def test_an_interrupt_says_that_the_job_goes_on(gnt, master):
-    waiting = threading.Event()
+    waiting, ended = threading.Event(), threading.Event()
 
     def change(*_):
         waiting.set()
-        time.sleep(5)
+        ended.wait(5)
+        return Hangup()
 
     def interrupt():
         waiting.wait(5)
@@ -160,6 +161,7 @@ def test_an_interrupt_says_that_the_job_goes_on(gnt, master):
     master.answers["WaitForJobChange"] = change
     threading.Thread(target=interrupt).start()
     ran = gnt("gnt-debug delay 1")
+    ended.set()
     assert ran.status == 1
     assert ran.err == (
         "Interrupted; job 14 goes on: follow it with 'gnt-job watch 14', end it with 'gnt-job cancel 14'\n"
@@ -190,3 +192,5 @@ def test_many_jobs_submitted_only(gnt, master):
     master.answers["SubmitManyJobs"] = [[True, 3], [True, 4]]
     assert gnt("gnt-instance startup --force-multiple --submit a b").out == "3: a\n4: b\n"
     assert gnt("gnt-instance startup --force-multiple --submit --print-jobid a b").out == "3\n4\n"
+    master.answers["SubmitManyJobs"] = [[True, 3]]
+    assert gnt("gnt-instance startup --submit a").out == "JobID: 3\n"

@@ -4,10 +4,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from itertools import count
 
-from ganeti.base.paths import Paths
-from ganeti.model.configuration import Configuration
 from ganeti.runtime.daemonize import Daemon, daemon_parser, parse_options, run_daemon
 from ganeti.runtime.node_client import NodeClient
 from ganeti.runtime.wconfd_service import Service
@@ -40,7 +37,7 @@ async def serve(daemon: Daemon) -> None:
     make_directories(paths)
     opened = open_configuration(paths)
     config = opened.loaded.config
-    nodes = make_node_client(paths, config)
+    nodes = NodeClient(paths, lambda: config)
     try:
         if not daemon.options.force_node:
             check_master(daemon.environment, config)
@@ -54,12 +51,6 @@ async def serve(daemon: Daemon) -> None:
         await service.stop()
     finally:
         await nodes.close()
-
-
-def make_node_client(paths: Paths, config: Configuration) -> NodeClient:
-    """Calls of a daemon: job 0, numbered from 1."""
-    steps = count(1)
-    return NodeClient(paths, lambda: config, 0, 0, lambda: next(steps))
 
 
 if __name__ == "__main__":

@@ -57,10 +57,8 @@ class Connection:
         Raises `MessageTooLong`, or `TransportError` if the stream breaks off within a document.
         """
         searched = 0
-        while (end := self._buffer.find(END, searched)) < 0:
+        while (end := self._buffer.find(END, searched)) < 0 and len(self._buffer) <= self._limit_bytes:
             searched = len(self._buffer)
-            if searched > self._limit_bytes:
-                raise MessageTooLong(f"The message is longer than {self._limit_bytes} bytes, which is the most")
             try:
                 chunk = await self._reader.read(_CHUNK_BYTES)
             except OSError as err:
@@ -70,6 +68,8 @@ class Connection:
                     raise TransportError("The connection ended within a message")
                 return None
             self._buffer += chunk
+        if not 0 <= end <= self._limit_bytes:
+            raise MessageTooLong(f"The message is longer than {self._limit_bytes} bytes, which is the most")
         document = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         return document

@@ -80,11 +80,11 @@ class SyncConnection:
     def receive(self) -> Any:
         """Wait for one document; raises `TransportError` on the end of the stream, a timeout or nonsense."""
         searched = 0
-        while (end := self._buffer.find(END, searched)) < 0:
+        while (end := self._buffer.find(END, searched)) < 0 and len(self._buffer) <= self._limit_bytes:
             searched = len(self._buffer)
-            if searched > self._limit_bytes:
-                raise TransportError(f"The other side sent more than {self._limit_bytes} bytes without an end")
             self._buffer += self._read()
+        if not 0 <= end <= self._limit_bytes:
+            raise TransportError(f"The other side sent a message of more than {self._limit_bytes} bytes")
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         try:

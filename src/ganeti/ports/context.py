@@ -99,6 +99,16 @@ class JobIdentity:
     priority: int
 
 
+@dataclass(frozen=True)
+class Switches:
+    """What an administrator has switched beside the configuration."""
+
+    drained: bool = False
+    """The job queue takes no jobs."""
+    watcher_pause: float | None = None
+    """Until when (seconds since the epoch) the watcher does nothing."""
+
+
 class OperationContext(Protocol):
     """Handed to `gather` and `execute`."""
 
@@ -138,3 +148,5 @@ class OperationContext(Protocol):
     def outstanding_undo(self) -> list[tuple[int, str, str]]:
         """What failed or dead jobs could not take back: (job id, what should have been done, why it was not)."""
         ...
+
+    def switches(self) -> Switches: ...

@@ -12,7 +12,16 @@ from ganeti.base.errors import RESOLVER_ERROR, ResolverError
 from ganeti.master.locks.owners import Owner
 from ganeti.model.traits import Catalogue
 from ganeti.ports.config import ConfigPort
-from ganeti.ports.context import AllocatorPort, ClockPort, EntropyPort, JobIdentity, JobLogPort, NamesPort, UndoPort
+from ganeti.ports.context import (
+    AllocatorPort,
+    ClockPort,
+    EntropyPort,
+    JobIdentity,
+    JobLogPort,
+    NamesPort,
+    Switches,
+    UndoPort,
+)
 from ganeti.ports.nodes import NodesPort
 from ganeti.runtime.wconfd_client import WConfdClient
 
@@ -109,3 +118,6 @@ class JobContext:
 
     def outstanding_undo(self) -> list[tuple[int, str, str]]:
         return self._world.outstanding_undo()
+
+    def switches(self) -> Switches:
+        return self._world.switches()

@@ -16,7 +16,7 @@ from ganeti.master.locks.owners import Owner
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
-from ganeti.ports.context import AllocatorPort, JobIdentity, JobLogPort, OperationContext, UndoPort
+from ganeti.ports.context import AllocatorPort, JobIdentity, JobLogPort, OperationContext, Switches, UndoPort
 from ganeti.ports.nodes import NodesPort
 from ganeti.runtime.config_view import ConfigReader
 from ganeti.runtime.environment import Environment
@@ -26,6 +26,7 @@ from ganeti.runtime.livelock import LiveLock, job_lock_path
 from ganeti.runtime.luxi_client import LuxiClient
 from ganeti.runtime.pause_points import reach
 from ganeti.runtime.undo_files import UndoFile, outstanding_undo
+from ganeti.runtime.watcher_switch import watcher_pause
 from ganeti.runtime.wconfd_client import JobOwner, WConfdClient
 from ganeti.wire.job_file import FINAL_STATUSES, JobFile
 
@@ -158,6 +159,9 @@ class JobWorld:
     def outstanding_undo(self) -> list[tuple[int, str, str]]:
         """What `gnt-cluster verify` names: (job id, what should have been undone, why it was not)."""
         return [(item.job_id, item.sentence, item.reason) for item in outstanding_undo(self._paths)]
+
+    def switches(self) -> Switches:
+        return Switches(self._files.drained(), watcher_pause(self._paths))
 
     def note_fault(self, error: BaseException) -> None:
         _log.error("job %d met a fault of our own", self._job.id, exc_info=error)

@@ -9,12 +9,12 @@ from ganeti.base.paths import Paths
 from ganeti.master.query.cluster import ClusterRow, cluster_info, config_values
 from ganeti.master.query.fields import QueryWorld, Resource
 from ganeti.master.query.running import describe_fields, legacy_rows, names_filter, run_query, selected
-from ganeti.runtime.files import read_if_there
 from ganeti.runtime.job_allocator import PLACEMENT_CALL
 from ganeti.runtime.luxi_arguments import at_most, strings
 from ganeti.runtime.luxi_server import Handler
 from ganeti.runtime.placement_worker import PlacementWorker
 from ganeti.runtime.query_sources import QuerySources
+from ganeti.runtime.watcher_switch import watcher_pause
 
 _TAGGED = {"node": "find_node", "instance": "find_instance", "nodegroup": "find_group", "network": "find_network"}
 
@@ -132,15 +132,6 @@ class QueryCalls:
     def _cluster_row(self) -> ClusterRow:
         world = QueryWorld(self._sources.view, self._sources.catalogue)
         return ClusterRow(world, self._sources.drained, watcher_pause(self._paths))
-
-
-def watcher_pause(paths: Paths) -> float | None:
-    """Until when the watcher is paused; None if it is not, or no longer."""
-    raw = read_if_there(paths.watcher_pause_file)
-    try:
-        return float(raw) if raw else None
-    except ValueError:
-        return None
 
 
 def _refuse_lock(lock: Any) -> None:

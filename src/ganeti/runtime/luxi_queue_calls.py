@@ -2,10 +2,8 @@
 """LUXI calls about the job queue (protocols, section 2)."""
 
 import asyncio
-import os
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -15,10 +13,10 @@ from ganeti.master.query.fields import Missing
 from ganeti.master.query.jobs import JOBS, JobRow
 from ganeti.master.query.running import legacy_rows, selected
 from ganeti.master.queue.submission import check_priority, new_job, read_opcodes
-from ganeti.runtime.files import write_atomically
 from ganeti.runtime.luxi_arguments import at_most, boolean, integer, job_id_argument, number, strings
 from ganeti.runtime.luxi_server import Handler
 from ganeti.runtime.queue_driver import QueueDriver
+from ganeti.runtime.watcher_switch import pause_watcher
 from ganeti.wire.job_file import JobFile, LogEntry
 from ganeti.wire.luxi import WAIT_TIMEOUT_S
 
@@ -54,7 +52,7 @@ class QueueCalls:
     async def submit_job_to_drained_queue(self, args: list[Any]) -> int:
         (ops,) = at_most(args, 1, 1)
         opcodes = read_opcodes(ops, None, self._queue.status_for_dependency)
-        job = await self._queue.submit(lambda job_id: new_job(job_id, opcodes, time.time()))
+        (job,) = await self._queue.submit([partial(_make_job, opcodes, time.time())])
         return job.id
 
     async def submit_many_jobs(self, args: list[Any]) -> list[list[Any]]:
@@ -80,7 +78,7 @@ class QueueCalls:
             answers.append([True, job_id])
         if accepted:
             now_s = time.time()
-            await self._queue.submit_many([partial(_make_job, opcodes, now_s) for opcodes in accepted])
+            await self._queue.submit([partial(_make_job, opcodes, now_s) for opcodes in accepted])
         return answers
 
     async def wait_for_job_change(self, args: list[Any]) -> list[Any]:
@@ -147,15 +145,9 @@ class QueueCalls:
     async def set_watcher_pause(self, args: list[Any]) -> Any:
         """Keep the watcher from acting until a time (seconds since the epoch), or let it act again."""
         (until,) = at_most(args, 1, 1)
-        path = self._paths.watcher_pause_file
-        if until is None:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
-            return None
-        until_s = number(until, "time")
-        if until_s < time.time():
+        if until is not None and number(until, "time") < time.time():
             raise GanetiError("Unable to set pause end time in the past")
-        write_atomically(path, b"%d\n" % int(until_s), mode=0o644)
+        pause_watcher(self._paths, None if until is None else float(until))
         return until
 
     def _values(self, job_id: int, names: Sequence[str]) -> list[Any]:

@@ -14,12 +14,13 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from ganeti.base.errors import GanetiError, JobFileCorrupted, JobQueueError, TransportError
+from ganeti.base.errors import GanetiError, JobFileCorrupted, TransportError
 from ganeti.base.paths import Paths
 from ganeti.master.queue import events as ev
 from ganeti.master.queue.machine import Phase, QueueMachine
 from ganeti.runtime.directory_watch import DirectoryWatch
 from ganeti.runtime.event_loop import Background
+from ganeti.runtime.group_commit import GroupCommit
 from ganeti.runtime.job_files import JobFiles, job_id_of
 from ganeti.runtime.livelock import is_alive
 from ganeti.runtime.pause_points import reach
@@ -34,6 +35,7 @@ _log = logging.getLogger(__name__)
 _PUBLISH_S = 10.0
 """How long the end of a job may be held back until our view of the configuration holds its last commit."""
 _CANCEL_S = 44.0
+_STARTING_S = 6.3
 _TROUBLE_PAUSE_S = 5.0
 _RECENT_JOBS = 64
 _STOP_S = 5.0
@@ -68,8 +70,7 @@ class QueueDriver:
         self._next_id = 0
         self._watch: DirectoryWatch | None = None
         self._handshakes: set[asyncio.Task[Any]] = set()
-        self._batch: list[tuple[list[JobFile], asyncio.Future[None]]] = []
-        self._writer: asyncio.Task[Any] | None = None
+        self._store = GroupCommit(self.files.add, self._stored, self._tasks)
         self._known_archived: dict[int, str] = {}
 
     # Start and stop
@@ -116,57 +117,21 @@ class QueueDriver:
 
     def set_limits(self, limits: ev.Limits) -> None:
         if limits != self.machine.limits:
-            self.machine.limits = limits
-            self._carry_out(self.machine.resume(time.time()))
+            self._carry_out(self.machine.resume(time.time(), limits))
 
     # Submission
 
-    async def submit(self, make: Callable[[int], JobFile]) -> JobFile:
-        """Give a new job an id, make it durable together with others that come at the same time, and queue it."""
-        self.machine.room_for(1 + sum(len(jobs) for jobs, _ in self._batch))
-        job = make(self._next_id)
-        self._next_id += 1
-        await self._add([job])
-        return job
-
-    async def submit_many(self, makers: Sequence[Callable[[int], JobFile]]) -> list[JobFile]:
-        """As `submit`, for several jobs in one go; all or none."""
-        self.machine.room_for(len(makers) + sum(len(jobs) for jobs, _ in self._batch))
-        jobs = []
-        for make in makers:
-            jobs.append(make(self._next_id))
-            self._next_id += 1
-        await self._add(jobs)
+    async def submit(self, makers: Sequence[Callable[[int], JobFile]]) -> list[JobFile]:
+        """Give new jobs their ids, make all of them durable, or none, and queue them. Raises `JobQueueError`."""
+        self.machine.room_for(len(makers) + self._store.pending)
+        jobs = [make(job_id) for job_id, make in enumerate(makers, self._next_id)]
+        self._next_id += len(jobs)
+        await self._store.add(jobs)
         return jobs
 
-    async def _add(self, jobs: list[JobFile]) -> None:
-        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._batch.append((jobs, stored))
-        if self._writer is None:
-            self._writer = self._tasks.start(self._write_batches(), "submission")
-        await asyncio.shield(stored)
-
-    async def _write_batches(self) -> None:
-        """Group commit: whatever came while the last batch was being synced goes into the next one."""
-        try:
-            while self._batch:
-                batch, self._batch = self._batch, []
-                jobs = [job for group, _ in batch for job in group]
-                try:
-                    await asyncio.to_thread(self.files.add, jobs)
-                except OSError as err:
-                    failure = JobQueueError(f"The job cannot be stored: {err.strerror or err}")
-                    for _, stored in batch:
-                        if not stored.done():
-                            stored.set_exception(failure)
-                    continue
-                reach("luxid-stored")
-                self._carry_out(self.machine.submit(jobs, time.time(), self._known_archived))
-                for _, stored in batch:
-                    if not stored.done():
-                        stored.set_result(None)
-        finally:
-            self._writer = None
+    def _stored(self, jobs: Sequence[JobFile]) -> None:
+        reach("luxid-submitted")
+        self._carry_out(self.machine.submit(jobs, time.time(), self._known_archived))
 
     def status_for_dependency(self, job_id: int) -> str | None:
         """Status of a job something wants to depend on; archived ones count by what they ended with."""
@@ -207,8 +172,8 @@ class QueueDriver:
         return sorted(ids)
 
     async def cancel(self, job_id: int, kill: bool) -> tuple[bool, str]:
-        effects = self.machine.handle(ev.CancelAsked(job_id, kill), time.time())
-        answer = self._carry_out(effects)
+        await self._while_starting(job_id)
+        answer = self._carry_out(self.machine.handle(ev.CancelAsked(job_id, kill), time.time()))
         if answer is not None:
             return answer
         return await self._await_cancel(job_id)
@@ -229,6 +194,15 @@ class QueueDriver:
         for job_id in ended:
             self._recent.pop(job_id, None)
         return self.files.archive(ended)
+
+    async def _while_starting(self, job_id: int) -> None:
+        """Wait, not for long, until a job that is being started has a process that can be told something."""
+        try:
+            async with asyncio.timeout(_STARTING_S):
+                while (job := self.machine.jobs.get(job_id)) is not None and job.phase is Phase.ANNOUNCED:
+                    await self.changed(job_id)
+        except TimeoutError:
+            return
 
     async def _await_cancel(self, job_id: int) -> tuple[bool, str]:
         try:

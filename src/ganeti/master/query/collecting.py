@@ -57,7 +57,7 @@ async def _ask_nodes(rows: Sequence[NodeRow], world: QueryWorld, nodes: NodesPor
     answers = await nodes.call_many(
         [row.node.uuid for row in asked],
         "node_info",
-        timeout_s=NODE_ANSWER_S,
+        deadline_s=NODE_ANSWER_S,
         storage=storage_units(cluster, world),
         hypervisors=hypervisor_queries(cluster, world),
     )
@@ -69,7 +69,7 @@ async def _ask_about_instances(rows: Sequence[InstanceRow], world: QueryWorld, n
     """Every node is asked: a guest may run where it should not."""
     online = [node.uuid for node in world.view.nodes() if not node.offline and node.vm_capable] if rows else []
     queries = hypervisor_queries(world.view.cluster, world)
-    answers = await nodes.call_many(online, "all_instances_info", timeout_s=NODE_ANSWER_S, hypervisors=queries)
+    answers = await nodes.call_many(online, "all_instances_info", deadline_s=NODE_ANSWER_S, hypervisors=queries)
     answered = {answer.node_uuid for answer in answers if answer.error is None}
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for answer in answers:
@@ -90,7 +90,7 @@ async def _ask_consoles(rows: Sequence[InstanceRow], world: QueryWorld, nodes: N
         spec = instance_spec(world.view, world.catalogue, row.instance)
         try:
             row.console = await nodes.call(
-                row.instance.primary_node, "instance_console_info", timeout_s=NODE_ANSWER_S, instance=spec
+                row.instance.primary_node, "instance_console_info", deadline_s=NODE_ANSWER_S, instance=spec
             )
         except GanetiError:
             row.console = None

@@ -10,8 +10,8 @@ from enum import IntEnum
 from typing import Any, Final
 
 from ganeti.base.natural import natural_key
-from ganeti.model.configuration import Configuration
 from ganeti.model.traits import Catalogue
+from ganeti.model.view import ConfigView
 
 TEXT: Final = "text"
 BOOL: Final = "bool"
@@ -86,7 +86,7 @@ class Resource:
 class QueryWorld:
     """What getters may look at besides their row."""
 
-    view: Configuration
+    view: ConfigView
     catalogue: Catalogue
     extra: dict[str, Any] = field(default_factory=dict)
 

@@ -104,6 +104,11 @@ def _config_fields() -> list[Field]:
             "Node group UUIDs of secondary nodes",
             lambda row: [node.group for node in row.secondaries],
         ),
+    ]
+
+
+def _parameter_fields() -> list[Field]:
+    return [
         Field("hvparams", "HypervisorParameters", OTHER, "Hypervisor parameters (merged)", lambda row: row.hvparams),
         Field("beparams", "BackendParameters", OTHER, "Backend parameters (merged)", lambda row: row.beparams),
         Field("osparams", "OpSysParameters", OTHER, "Operating system parameters (merged)", lambda row: row.osparams),
@@ -329,6 +334,7 @@ def instance_resource(catalogue: Catalogue) -> Resource:
     fields = table(
         [
             *_config_fields(),
+            *_parameter_fields(),
             *_disk_fields(),
             *_nic_fields(),
             *_live_fields(),

@@ -66,8 +66,9 @@ def close_after_failure(job: JobFile, now_s: float) -> None:
     close(job, ERROR, ExecutionError(PRECEDING_SENTENCE), now_s)
 
 
-def died_error(sentence: str) -> ExecutionError:
-    return ExecutionError(f"{sentence}; what it had begun was undone, as its log says")
+def died_error(sentence: str, undone: int) -> ExecutionError:
+    what = "its steps were undone, as its log says" if undone else "there was nothing to undo"
+    return ExecutionError(f"{sentence}; {what}")
 
 
 def set_priority(job: JobFile, priority: int) -> None:

@@ -81,8 +81,8 @@ class JobRunner:
         entry = self.job.ops[index]
         log = JobLog(self.job, entry, self._world)
         log.warning(f"{sentence}; undoing what it had begun")
-        await self._unwind(self._context(index, entry, log), log)
-        await self._end_in_error(entry, entries.died_error(sentence), ERROR)
+        undone = await self._unwind(self._context(index, entry, log), log)
+        await self._end_in_error(entry, entries.died_error(sentence, undone), ERROR)
 
     async def _run_opcode(self, index: int, entry: OpcodeEntry, last: bool) -> bool:
         """Run one opcode; False if the job has ended with it."""
@@ -163,9 +163,9 @@ class JobRunner:
             self._held = None
             await self._world.free_locks()
 
-    async def _unwind(self, context: OperationContext, log: JobLog) -> None:
+    async def _unwind(self, context: OperationContext, log: JobLog) -> int:
         ended = [index for index, entry in enumerate(self.job.ops) if entry.status in FINAL_STATUSES]
-        await unwind(self._world, context, log, ended)
+        return await unwind(self._world, context, log, ended)
 
     async def _submit(self, result: SubmitJobs, operation: Operation[Any], index: int) -> dict[str, Any]:
         now_ns = entries.reason_time_ns(self._world.now_s())

@@ -23,18 +23,18 @@ class UndoWriter:
         self._store.append(record_line(number, self._opcode, self._attempt, record))
 
 
-async def unwind(world: EngineWorld, context: OperationContext, log: JobLog, ended: Sequence[int]) -> None:
-    """Carry out all records still owed. What cannot be undone stays in the log, for verify to name."""
+async def unwind(world: EngineWorld, context: OperationContext, log: JobLog, ended: Sequence[int]) -> int:
+    """Carry out all records still owed; gives how many. What cannot be undone stays in the log, for verify to name."""
     store = world.undo
     if not store.log.has_records():
-        return
+        return 0
     try:
         owed = store.log.owed(await world.last_settled(), ended)
     except GanetiError as err:
         log.warning(f"could not undo anything, since the configuration daemon cannot say what was committed: {err}")
         for each in store.log.owed(None, ended):
             store.append({"given_up": each.number, "reason": str(err)})
-        return
+        return 0
     for position, item in enumerate(owed):
         try:
             settled = await _carry_out(item, context)
@@ -49,8 +49,9 @@ async def unwind(world: EngineWorld, context: OperationContext, log: JobLog, end
             log.info(f"complete after all: {item.record.sentence}")
             for earlier in owed[position + 1 :]:
                 store.append({"dropped": earlier.number}, durable=False)
-            return
+            break
         log.info(f"undone: {item.record.sentence}")
+    return len(owed)
 
 
 async def _carry_out(item: Owed, context: OperationContext) -> bool:

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_QUERY: queries that are answered by a job: the cluster, and what the nodes have to look up."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
+from ganeti.base.natural import natural_key
+from ganeti.master.operation import Operation, operation
+from ganeti.master.operations.os.diagnose import summarize
+from ganeti.master.query.cluster import CLUSTER, ClusterRow
+from ganeti.master.query.fields import QueryWorld, Resource
+from ganeti.master.query.operating_systems import OPERATING_SYSTEMS, OsRow
+from ganeti.master.query.running import run_query
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+
+What = Literal["cluster", "os", "extstorage", "group", "export", "instance", "job", "lock", "network", "node", "filter"]
+BY_JOB: dict[str, Resource] = {"cluster": CLUSTER, "os": OPERATING_SYSTEMS}
+
+
+def resource_of(what: str) -> Resource:
+    """Raises `PrerequisiteError` for what the master daemon answers by itself."""
+    found = BY_JOB.get(what)
+    if found is None:
+        raise PrerequisiteError(f"Query '{what}' is not answered by a job: ask the master daemon itself", WRONG_INPUT)
+    return found
+
+
+@operation("OP_QUERY", summary_field="what")
+class Query(Operation[dict[str, Any]], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Run a query; the answer has the shape of the LUXI call."""
+
+    what: What
+    fields: list[str]
+    use_locking: bool = False
+    qfilter: list[Any] | None = None
+
+    def check(self, view: ConfigView, facts: Any, ctx: OperationContext) -> Resource:
+        return resource_of(self.what)
+
+    async def execute(self, checked: Resource, ctx: OperationContext) -> dict[str, Any]:
+        rows = await self._rows(checked, ctx)
+        fields, data = await run_query(checked, rows, self.fields, self.qfilter, _nothing_to_collect)
+        return {"fields": [field.describe() for field in fields], "data": data}
+
+    async def _rows(self, resource: Resource, ctx: OperationContext) -> list[Any]:
+        view = ctx.config.view()
+        if resource is CLUSTER:
+            switches = ctx.switches()
+            return [ClusterRow(QueryWorld(view, ctx.catalogue), switches.drained, switches.watcher_pause)]
+        nodes = [node.uuid for node in view.nodes() if node.vm_capable and not node.offline]
+        summaries = summarize(await ctx.nodes.call_many(nodes, "os_diagnose"))
+        return [OsRow(summaries[name], view.cluster) for name in sorted(summaries, key=natural_key)]
+
+
+async def _nothing_to_collect(rows: Sequence[Any], fields: frozenset[str]) -> None:
+    """What the nodes know is in the rows already."""

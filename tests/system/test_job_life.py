@@ -1,0 +1,444 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Jobs on real daemons: they run, wait, are cancelled, and die at every step of their start (S2.26 to S2.41, S2.62)."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+from tests.fakes.master_daemons import NODE_UUID, WITHIN_S, Master, running_master
+
+from ganeti.master.queue.undo import encode_line
+from ganeti.runtime.livelock import is_alive
+from ganeti.runtime.undo_files import outstanding_undo, undo_path
+
+pytestmark = pytest.mark.daemons
+
+DELAY = {"OP_ID": "OP_TEST_DELAY", "duration": 0.01}
+DUMMY = {"OP_ID": "OP_TEST_DUMMY"}
+
+
+def delay(seconds: float, **more: object) -> dict[str, object]:
+    return {**DELAY, "duration": seconds, **more}
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory):
+    with running_master(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture
+def fresh_master(tmp_path):
+    """A master whose daemons a test kills."""
+    with running_master(tmp_path / "cluster") as running:
+        yield running
+
+
+def stopped_job(master: Master) -> int:
+    """Wait for a job process that has stopped itself; gives its process id."""
+    return master.until(lambda: next((pid for pid in spawned(master) if state_of(pid) == "T"), 0), "a job stops")
+
+
+def spawned(master: Master) -> list[int]:
+    """Children of the spawner."""
+    luxid = master.daemons["luxid"].pid
+    return [pid for spawner in children_of(luxid) for pid in children_of(spawner)]
+
+
+def children_of(pid: int) -> list[int]:
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
+def state_of(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+class TestLife:
+    def test_a_delay_ends_in_success_and_its_lock_file_is_gone(self, master):
+        job_id = master.submit(delay(0.01))
+        file = master.wait(job_id)
+        assert file.status == "success" and file.ops[0].result is None
+        assert file.livelock.endswith(f"job_{job_id:06d}_1")
+        master.until(lambda: not os.path.exists(file.livelock), "the lock file goes")
+        assert file.start_timestamp <= file.ops[0].exec_timestamp <= file.end_timestamp
+        assert not os.path.exists(undo_path(master.paths, job_id))
+
+    def test_messages_and_results_are_kept(self, master):
+        job_id = master.submit({**DUMMY, "messages": ["one", "two"], "result": {"a": [1]}}, {**DUMMY, "result": 7})
+        file = master.wait(job_id)
+        assert [op.result for op in file.ops] == [{"a": [1]}, 7]
+        assert [(entry[0], entry[2], entry[3]) for entry in file.ops[0].log] == [
+            (1, "message", "one"),
+            (2, "message", "two"),
+        ]
+
+    def test_a_failure_ends_the_job_and_what_comes_after(self, master):
+        file = master.wait(master.submit({**DUMMY, "fail": "no luck"}, DUMMY))
+        assert file.status == "error"
+        assert [op.result for op in file.ops] == [
+            ["OpExecError", ["no luck"]],
+            ["OpExecError", ["Preceding opcode failed"]],
+        ]
+
+    def test_a_dry_run_acts_not(self, master):
+        file = master.wait(master.submit({**DUMMY, "fail": "never", "dry_run": True}))
+        assert file.status == "success" and file.ops[0].result is None
+
+    def test_jobs_made_by_a_job_carry_its_reason(self, master):
+        opcode = {**DUMMY, "submit_jobs": [[DUMMY], [{**DUMMY, "depends": [[-1, ["success"]]]}]]}
+        file = master.wait(master.submit({**opcode, "reason": [["gnt:user", "because", 1]]}))
+        (ok_one, first), (ok_two, second) = file.ops[0].result["jobs"]
+        assert ok_one and ok_two
+        child = master.wait(second)
+        assert child.status == "success" and child.ops[0].input["depends"] == [[first, ["success"]]]
+        sources = [entry[0] for entry in child.ops[0].input["reason"]]
+        assert sources == [
+            "gnt:user",
+            "gnt:daemon:masterd:pickup",
+            "gnt:opcode:test_dummy",
+            "gnt:daemon:masterd:pickup",
+        ]
+
+    def test_a_dependency_that_failed_ends_the_job_in_error(self, master):
+        answers = master.luxi(
+            "SubmitManyJobs", [[{**DUMMY, "fail": True}], [{**DUMMY, "depends": [[-1, ["success"]]]}]]
+        )
+        second = master.wait(answers[1][1])
+        assert second.status == "error" and second.livelock is None
+        assert f"Job {answers[0][1]}" in second.ops[0].result[1][0]
+
+    def test_at_most_max_running_jobs_have_a_process_and_better_ones_go_first(self, master):
+        jobs = [[delay(0.3)] for _ in range(20)] + [[delay(0)], [delay(0, priority=-10)]]
+        ids = [job_id for _, job_id in master.luxi("SubmitManyJobs", jobs)]
+        files = [master.wait(job_id) for job_id in ids]
+        assert {file.status for file in files} == {"success"}
+        last, better = files[-2:]
+        assert better.start_timestamp <= min(file.start_timestamp for file in files[:20])
+        assert last.start_timestamp >= min(file.end_timestamp for file in files)
+
+    def test_a_secret_parameter_never_reaches_the_disk(self, master):
+        job_id = master.submit({"OP_ID": "OP_TEST_OS_PARAMS", "osparams_secret": {"password": "hush"}})
+        file = master.wait(job_id)
+        assert file.status == "success", file.ops[0].result
+        with open(master.files.path(job_id)) as stored:
+            text = stored.read()
+        assert "hush" not in text and "<redacted>" in text
+        ((ops,),) = master.luxi("QueryJobs", [job_id], ["ops"])
+        assert ops[0]["osparams_secret"] == {"password": "<redacted>"}
+
+    def test_waiting_is_woken_by_each_change(self, master):
+        job_id = master.submit(delay(0.3))
+        begun = time.monotonic()
+        values, log = master.luxi("WaitForJobChange", job_id, ["status"], ["success"], None, 60)
+        assert log is None and values[0] != "success"
+        while values != ["success"]:
+            values, _ = master.luxi("WaitForJobChange", job_id, ["status"], values, None, 60)
+        assert time.monotonic() - begun < WITHIN_S / 2
+
+    def test_waiting_in_vain_gives_the_unchanged_values(self, master):
+        job_id = master.submit(delay(5))
+        master.until(lambda: master.luxi("QueryJobs", [job_id], ["status"]) == [["running"]], "it runs")
+        assert master.luxi("WaitForJobChange", job_id, ["status"], ["running"], None, 0.05) == [["running"], None]
+        assert master.luxi("CancelJob", job_id, True)[0]
+
+    def test_unknown_jobs(self, master):
+        assert master.raw_luxi("WaitForJobChange", 99999, ["status"], None, None, 1) == (
+            False,
+            ["JobLost", ["Job 99999 not found"]],
+        )
+        assert master.luxi("CancelJob", 99999, False) == [False, "Job 99999 not found in queue"]
+        assert master.luxi("QueryJobs", [99999], ["id", "status"]) == [[99999, None]]
+
+
+class TestCancel:
+    def test_a_queued_job_is_dequeued(self, master):
+        first = master.submit(delay(0.5))
+        second = master.submit(delay(0, depends=[[first, []]]))
+        assert master.luxi("CancelJob", second, False) == [True, f"Dequeued job {second}"]
+        assert master.file(second).status == "canceled"
+        assert master.file(second).ops[0].result == ["JobCanceled", ["Job canceled by request"]]
+        master.wait(first)
+
+    def test_a_job_waiting_for_locks_is_cancelled_and_leaves_none(self, master):
+        holder = master.submit(delay(30, on_master=True, no_locks=False, on_nodes=[NODE_UUID]))
+        master.until(lambda: master.file(holder).status == "running", "the first runs")
+        waiter = master.submit(delay(0, no_locks=False, on_nodes=[NODE_UUID]))
+        master.until(lambda: master.file(waiter).status == "waiting", "the second waits")
+        assert master.luxi("CancelJob", waiter, False) == [True, f"Job {waiter} canceled"]
+        assert master.luxi("CancelJob", holder, True) == [True, "SIGKILL send to the process"]
+        file = master.wait(holder)
+        assert file.status == "error" and f"Job {holder} died" in file.ops[0].result[1][0]
+        third = master.wait(master.submit(delay(0, no_locks=False, on_nodes=[NODE_UUID], on_master=False)))
+        assert third.ops[0].exec_timestamp is not None, "the locks of the dead were not freed"
+
+    def test_a_running_job_is_told_and_goes_on(self, master):
+        job_id = master.submit(delay(0.5))
+        master.until(lambda: master.luxi("QueryJobs", [job_id], ["status"]) == [["running"]], "it runs")
+        ok, message = master.luxi("CancelJob", job_id, False)
+        assert (ok, message) == (False, "Job no longer waiting, can't cancel (informed it anyway)")
+        assert master.wait(job_id).status == "success"
+
+
+@pytest.fixture(scope="module")
+def pausing(tmp_path_factory):
+    """A master whose LuxiD is started anew, to stop at some place."""
+    with running_master(tmp_path_factory.mktemp("pausing")) as running:
+        yield running
+
+
+class TestDeathInTheHandshake:
+    @pytest.mark.parametrize("place", ["job-forked", "job-locked", "job-greeted", "job-confirmed"])
+    def test_a_job_killed_there_is_found_dead(self, pausing, place):
+        pausing.kill("luxid", signal.SIGTERM)
+        pausing.start("luxid", GANETI_PAUSE_AT=place)
+        job_id = pausing.submit(DELAY)
+        os.kill(stopped_job(pausing), signal.SIGKILL)
+        file = pausing.wait(job_id)
+        assert file.status == "error" and file.ops[0].exec_timestamp is None
+        assert place in ("job-forked", "job-locked") or not is_alive(file.livelock)
+
+    @pytest.mark.parametrize("place", ["job-forked", "job-locked", "job-greeted"])
+    def test_a_job_whose_luxid_dies_before_confirming_never_runs(self, pausing, place):
+        pausing.kill("luxid", signal.SIGTERM)
+        pausing.start("luxid", GANETI_PAUSE_AT=place)
+        job_id = pausing.submit({**DUMMY, "messages": ["it ran"]})
+        pid = stopped_job(pausing)
+        os.kill(pausing.daemons["luxid"].pid, signal.SIGSTOP)
+        os.kill(pid, signal.SIGCONT)
+        pausing.kill("luxid")
+        pausing.start("luxid")
+        file = pausing.wait(job_id)
+        if file.status == "success":
+            assert place == "job-greeted", "it was confirmed before the kill"
+        else:
+            assert file.ops[0].log == [] and "died" in file.ops[0].result[1][0]
+        pausing.until(lambda: state_of(pid) in ("", "Z"), "the process ends")
+
+    @pytest.mark.parametrize("place", ["luxid-submitted", "luxid-announced", "luxid-greeted", "luxid-stored"])
+    def test_luxid_killed_there_loses_no_job(self, pausing, place):
+        pausing.kill("luxid", signal.SIGTERM)
+        luxid = pausing.start("luxid", GANETI_PAUSE_AT=place)
+        with pausing.connection() as connection:
+            connection.send({"method": "SubmitJob", "args": [[{**DUMMY, "messages": ["it ran"]}]]})
+            pausing.until(lambda: state_of(luxid.pid) == "T", "luxid stops")
+            job_id = max(pausing.files.ids())
+            pausing.kill("luxid")
+        pausing.start("luxid")
+        file = pausing.wait(job_id)
+        ran = [entry[3] for entry in file.ops[0].log]
+        assert (file.status, ran) in [("success", ["it ran"]), ("error", [])]
+        if place == "luxid-submitted":
+            assert file.status == "success", "it had not been picked: nothing was lost"
+
+    def test_the_spawner_killed_is_started_again(self, pausing):
+        pausing.kill("luxid", signal.SIGTERM)
+        luxid = pausing.start("luxid")
+        pausing.wait(pausing.submit(DELAY))
+        (spawner,) = children_of(luxid.pid)
+        os.kill(spawner, signal.SIGKILL)
+        assert pausing.wait(pausing.submit(DELAY)).status == "success"
+
+
+class TestRestart:
+    def test_running_jobs_outlive_luxid(self, fresh_master):
+        running = fresh_master.submit(delay(2.0))
+        fresh_master.until(lambda: fresh_master.file(running).status == "running", "it runs")
+        queued = fresh_master.submit(delay(0, depends=[[running, ["success"]]]))
+        fresh_master.kill("luxid")
+        fresh_master.start("luxid")
+        assert fresh_master.luxi("QueryJobs", [running, queued], ["status"]) == [["running"], ["queued"]]
+        assert fresh_master.wait(running).status == "success"
+        assert fresh_master.wait(queued).status == "success"
+
+    def test_a_job_that_ends_while_luxid_and_wconfd_are_down_stands(self, fresh_master):
+        job_id = fresh_master.submit({**DUMMY, "result": "done"}, delay(1.0))
+        fresh_master.until(lambda: fresh_master.file(job_id).ops[1].status == "running", "it runs")
+        fresh_master.kill("luxid")
+        fresh_master.kill("wconfd")
+        fresh_master.start("wconfd")
+        fresh_master.until(lambda: fresh_master.file(job_id).final, "it ends")
+        fresh_master.start("luxid")
+        assert fresh_master.luxi("QueryJobs", [job_id], ["status", "opresult"]) == [["success", ["done", None]]]
+
+    def test_a_job_that_died_while_luxid_was_down_is_found_dead(self, fresh_master):
+        job_id = fresh_master.submit(delay(60))
+        fresh_master.until(lambda: fresh_master.file(job_id).status == "running", "it runs")
+        pid = fresh_master.file(job_id).process_id
+        fresh_master.kill("luxid")
+        os.kill(pid, signal.SIGKILL)
+        fresh_master.start("luxid")
+        file = fresh_master.wait(job_id)
+        assert file.status == "error" and f"Job {job_id} died" in file.ops[0].result[1][0]
+
+    def test_an_orderly_stop_lets_jobs_go_on(self, fresh_master):
+        job_id = fresh_master.submit(delay(1.0))
+        fresh_master.until(lambda: fresh_master.file(job_id).status == "running", "it runs")
+        assert fresh_master.kill("luxid", signal.SIGTERM) == 0
+        fresh_master.start("luxid")
+        assert fresh_master.wait(job_id).status == "success"
+
+    def test_ids_are_never_given_twice(self, fresh_master):
+        first = fresh_master.submit(DELAY)
+        fresh_master.wait(first)
+        assert fresh_master.luxi("ArchiveJob", first) is True
+        os.unlink(f"{fresh_master.paths.queue_dir}/serial")
+        fresh_master.kill("luxid")
+        fresh_master.start("luxid")
+        assert fresh_master.submit(DELAY) == first + 1
+
+
+class TestUndo:
+    def test_a_dead_job_with_records_is_undone_by_its_successor(self, fresh_master):
+        """The record is of a change: adding the tag is what the dead attempt was about to take back."""
+        job_id = fresh_master.submit(delay(60, no_locks=False, on_nodes=[NODE_UUID]))
+        fresh_master.until(lambda: fresh_master.file(job_id).status == "running", "it runs")
+        record = {"record": 1, "opcode": 0, "attempt": 1, "sentence": "call nobody", "node": NODE_UUID}
+        record |= {"call": "test_delay", "arguments": {"duration": 0}}
+        with open(undo_path(fresh_master.paths, job_id), "wb") as log:
+            log.write(encode_line(record))
+        os.kill(fresh_master.file(job_id).process_id, signal.SIGKILL)
+        file = fresh_master.wait(job_id, within_s=60)
+        assert file.status == "error" and file.attempt == 2
+        assert "died" in file.ops[0].result[1][0]
+        sentences = [entry[3] for entry in file.ops[0].log]
+        assert any("could not undo: call nobody" in sentence for sentence in sentences), sentences
+        (left,) = outstanding_undo(fresh_master.paths)
+        assert (left.job_id, left.sentence) == (job_id, "call nobody")
+        after = fresh_master.submit(delay(0, no_locks=False, on_nodes=[NODE_UUID], on_master=False))
+        assert fresh_master.wait(after, within_s=60).ops[0].exec_timestamp is not None, "its locks were not freed"
+
+
+class TestQueue:
+    def test_drained_queue(self, master):
+        assert master.luxi("SetDrainFlag", True) is True
+        try:
+            assert master.raw_luxi("SubmitJob", [DELAY]) == (False, ["JobQueueDrainError", ["Queue drained"]])
+            assert master.luxi("QueryConfigValues", ["drain_flag", "cluster_name", "nonsense"]) == [
+                True,
+                "cluster.example.com",
+                None,
+            ]
+            assert master.wait(master.luxi("SubmitJobToDrainedQueue", [DELAY])).status == "success"
+        finally:
+            master.luxi("SetDrainFlag", False)
+
+    def test_archive(self, master):
+        job_id = master.submit(DELAY)
+        master.wait(job_id)
+        assert master.luxi("ArchiveJob", job_id) is True
+        assert master.luxi("ArchiveJob", job_id) is False
+        assert os.path.exists(master.files.archive_path(job_id))
+        assert master.luxi("QueryJobs", [job_id], ["status", "archived"]) == [["success", True]]
+        assert [job_id] not in master.luxi("QueryJobs", None, ["id"])
+        old = master.submit(DELAY)
+        master.wait(old)
+        archived, left = master.luxi("AutoArchiveJobs", -1, 60)
+        assert archived >= 1 and left == 0
+
+    def test_many_clients_at_once_each_get_their_id(self, master):
+        ids: list[int] = []
+
+        def submit() -> None:
+            ids.extend(master.submit({**DUMMY, "comment": "x"}) for _ in range(5))
+
+        threads = [threading.Thread(target=submit) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(set(ids)) == 40
+        assert {master.wait(job_id).status for job_id in ids} == {"success"}
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("ops", "error"),
+        [
+            ([], "OpPrereqError"),
+            ("nonsense", "OpPrereqError"),
+            ([{"OP_ID": "OP_NOT_THERE"}], "OpCodeUnknown"),
+            ([{"OP_ID": "OP_TEST_DELAY"}], "OpPrereqError"),
+            ([{"OP_ID": "OP_TEST_DELAY", "duration": "long"}], "OpPrereqError"),
+            ([{"OP_ID": "OP_TEST_DELAY", "duration": -1}], "OpPrereqError"),
+            ([{"OP_ID": "OP_TEST_DELAY", "duration": 1, "surprise": 1}], "OpPrereqError"),
+            ([delay(0, priority=3)], "OpPrereqError"),
+            ([delay(0, depends=[[-1, []]])], "GenericError"),
+            ([delay(0, depends=[[99999, []]])], "OpPrereqError"),
+            ([delay(0, depends=[[1, ["running"]]])], "OpPrereqError"),
+        ],
+    )
+    def test_jobs_that_cannot_be(self, master, ops, error):
+        before = master.files.ids()
+        success, result = master.raw_luxi("SubmitJob", ops)
+        assert not success and result[0] == error and result[1][0]
+        assert master.files.ids() == before
+
+    @pytest.mark.parametrize(
+        "request_text",
+        [
+            b"nonsense",
+            b"[1,2]",
+            b'{"method": 1, "args": []}',
+            b'{"method": "NoSuchCall", "args": []}',
+            b'{"method": "QueryJobs", "args": {}}',
+            b"\xff\xfe",
+            b"[" * 100000,
+        ],
+    )
+    def test_requests_that_cannot_be_parsed_end_their_connection_only(self, master, request_text):
+        with master.connection() as connection:
+            connection._socket.sendall(request_text + b"\x03")
+            answer = connection.receive()
+            assert answer["success"] is False and answer["result"].startswith("Failed to parse request")
+            assert connection._socket.recv(10) == b""
+        assert master.luxi("QueryConfigValues", ["cluster_name"]) == ["cluster.example.com"]
+
+    @pytest.mark.parametrize(
+        ("method", "arguments"),
+        [
+            ("QueryJobs", [1]),
+            ("QueryJobs", [["x"], ["id"]]),
+            ("Query", ["nothing", [], None]),
+            ("Query", ["job", ["id"], ["?"]]),
+            ("Query", ["job", ["id"], ["==", "nofield", 1]]),
+            ("Query", ["job", ["id"], ["=~", "status", "("]]),
+            ("QueryNodes", [[], ["name"], True]),
+            ("QueryNodes", [[], ["nofield"], False]),
+            ("QueryTags", ["star", "x"]),
+            ("CancelJob", ["x", False]),
+            ("ChangeJobPriority", [1, 99]),
+            ("WaitForJobChange", [1]),
+            ("SetDrainFlag", ["maybe"]),
+            ("ReplaceFilter", [None, 1, [], "PAUSE", []]),
+            ("PickupJob", [1]),
+        ],
+    )
+    def test_calls_that_make_no_sense_get_an_error_and_the_connection_lives(self, master, method, arguments):
+        with master.connection() as connection:
+            connection.send({"method": method, "args": arguments})
+            answer = connection.receive()
+            if (method, arguments) == ("QueryJobs", [["x"], ["id"]]):
+                return
+            assert answer["success"] is False and isinstance(answer["result"], list), answer
+            connection.send({"method": "QueryConfigValues", "args": [["cluster_name"]]})
+            assert connection.receive()["success"]
+
+    def test_a_damaged_job_file_keeps_nobody_waiting(self, fresh_master):
+        job_id = fresh_master.submit(DELAY)
+        fresh_master.wait(job_id)
+        fresh_master.kill("luxid")
+        with open(fresh_master.files.path(job_id), "w") as file:
+            file.write('{"id": 1, "ops": [')
+        fresh_master.start("luxid")
+        assert os.path.exists(f"{fresh_master.paths.queue_dir}/damaged-job-{job_id}")
+        assert fresh_master.wait(fresh_master.submit(DELAY)).status == "success"

@@ -409,6 +409,51 @@ def test_a_guest_of_the_fake_hypervisor_outlives_the_daemon(noded: Noded) -> Non
     assert noded.call("instance_info", instance=spec) is None
 
 
+def test_in_the_background_it_returns_when_it_serves_and_refuses_a_second(tmp_path: Path) -> None:
+    node = Noded(tmp_path)
+    command = [sys.executable, "-m", "ganeti.daemons.noded", "-p", str(node.port), "-b", "127.0.0.1"]
+    env = {**os.environ, "GANETI_ROOTDIR": node.paths.root, "GANETI_HOSTNAME": NODE}
+    assert subprocess.run(command, env=env, timeout=START_S).returncode == 0
+    pid = int(Path(node.paths.pid_file("ganeti-noded")).read_text())
+    try:
+        assert node.call("version") == CONFIG_VERSION
+        second = subprocess.run(command, env=env, capture_output=True, text=True, timeout=START_S)
+        assert (second.returncode, f"process id {pid}" in second.stderr) == (1, True)
+        log = Path(node.paths.log_dir, "node-daemon.log")
+        log.rename(tmp_path / "rotated.log")
+        os.kill(pid, signal.SIGHUP)
+        wait_for(log.exists)
+        node.call("blockdev_create", disk=disk())
+        assert "disk /srv/disks/web1/d0.file.disk0 of 8 MiB made" in log.read_text()
+    finally:
+        os.kill(pid, signal.SIGTERM)
+    wait_for(lambda: not runs(pid))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--no-ssl"], "Without TLS anybody could command this node: add -b 127.0.0.1"),
+        (["-p", "70000"], "Port 70000 is not between"),
+        (["-b", "here"], "'here' is not an IP address"),
+        (["-i", "nosuch0"], "Interface nosuch0 has no address"),
+        (["-K", "/x"], "give both -K and -C"),
+        (["-b", "127.0.0.1"], "server.pem is missing"),
+    ],
+)
+def test_what_cannot_be_served_is_told_at_the_start(tmp_path: Path, arguments: list[str], sentence: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ganeti.daemons.noded", *arguments],
+        env={**os.environ, "GANETI_ROOTDIR": str(tmp_path), "GANETI_HOSTNAME": NODE},
+        capture_output=True,
+        text=True,
+        timeout=START_S,
+    )
+    assert done.returncode == 1
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.skipif(shutil.which("qemu-img") is None, reason="qemu-img makes qcow2 images")
 def test_a_qcow2_disk_grows_once_for_a_repeated_call(noded: Noded) -> None:
     wanted = disk(8, format="qcow2")

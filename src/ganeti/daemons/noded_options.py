@@ -38,7 +38,8 @@ def check(options: argparse.Namespace) -> str:
     if bool(options.ssl_key) != bool(options.ssl_cert):
         raise ParameterError("Key and certificate belong together: give both -K and -C, or neither")
     address: str = options.bind or (interface_address(options.interface) if options.interface else ANY_ADDRESS)
-    if options.no_ssl and not _is_loopback(address):
+    loopback = _is_loopback(address)
+    if options.no_ssl and not loopback:
         raise ParameterError(f"Without TLS anybody could command this node: add -b 127.0.0.1 (it is {address})")
     return address
 

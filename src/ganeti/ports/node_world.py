@@ -47,12 +47,16 @@ class NodeWorld(Protocol):
         stdin: bytes | None = None,
         cwd: str | None = None,
         log_path: str | None = None,
+        stdin_path: str | None = None,
+        stdout_path: str | None = None,
+        pass_fds: Sequence[int] = (),
         check: bool = True,
     ) -> Completed:
         """Run a program to its end, without a shell, in a process group of the current call.
 
         The group ends when the call is superseded or *timeout_s* passes. *env* replaces the environment (PATH is
-        the standard one). With *log_path*, output goes to that file instead. With *check*, a non-zero status
+        the standard one). With *log_path*, output goes to that file instead; *stdin_path* is read and *stdout_path*
+        (made anew) written by the program itself, whatever their length. With *check*, a non-zero status
         raises `CommandError` with the last lines of output.
         """
         ...

@@ -63,6 +63,9 @@ class RealNodeWorld:
         stdin: bytes | None = None,
         cwd: str | None = None,
         log_path: str | None = None,
+        stdin_path: str | None = None,
+        stdout_path: str | None = None,
+        pass_fds: Sequence[int] = (),
         check: bool = True,
     ) -> Completed:
         """See `NodeWorld.run`."""
@@ -71,20 +74,28 @@ class RealNodeWorld:
         records, boot = _make_records_directory(self._paths), boot_identity()
         with contextlib.ExitStack() as ours:
             log_file = ours.enter_context(_log_file(log_path)) if log_path is not None else None
-            given = ours.enter_context(_input_file(stdin)) if stdin is not None else subprocess.DEVNULL
+            given: int | IO[bytes] = subprocess.DEVNULL
+            output: int | IO[bytes] = subprocess.PIPE if log_file is None else log_file
+            if stdin is not None:
+                given = ours.enter_context(_input_file(stdin))
             try:
+                if stdin_path is not None:
+                    given = ours.enter_context(open(stdin_path, "rb"))
+                if stdout_path is not None:
+                    output = ours.enter_context(open(stdout_path, "wb", opener=_private))
                 process = subprocess.Popen(
                     list(argv),
                     stdin=given,
-                    stdout=subprocess.PIPE if log_file is None else log_file,
-                    stderr=subprocess.PIPE if log_file is None else subprocess.STDOUT,
+                    stdout=output,
+                    stderr=subprocess.PIPE if log_file is None else log_file,
+                    pass_fds=tuple(pass_fds),
                     env=environment,
                     cwd=cwd,
                     start_new_session=True,
                     preexec_fn=lambda: _record_self(records, boot),
                 )
             except OSError as err:
-                raise _cannot_start(argv, err.strerror or str(err)) from err
+                raise _cannot_start(argv, f"{err.filename}: {err.strerror}" if err.filename else str(err)) from err
         streams = [_Stream(stream) for stream in (process.stdout, process.stderr) if stream is not None]
         try:
             if not await _wait(process, timeout_s):
@@ -95,8 +106,10 @@ class RealNodeWorld:
             await _end_group(process)
             with contextlib.suppress(OSError):
                 (records / str(process.pid)).unlink()
-            texts = [stream.close() for stream in streams] or ["", ""]
-        completed = Completed(tuple(argv), process.returncode, *texts)
+            texts: dict[IO[bytes] | None, str] = {stream.pipe: stream.close() for stream in streams}
+        completed = Completed(
+            tuple(argv), process.returncode, texts.get(process.stdout, ""), texts.get(process.stderr, "")
+        )
         if check and completed.status != 0:
             raise CommandError(_failure(completed, log_path))
         return completed
@@ -179,6 +192,10 @@ def _log_file(path: str) -> Iterator[int]:
         os.close(descriptor)
 
 
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
 @contextlib.contextmanager
 def _input_file(data: bytes) -> Iterator[int]:
     """Standard input as a file in memory: nobody need feed it while the program runs."""
@@ -193,19 +210,19 @@ class _Stream:
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._pipe = pipe
+        self.pipe = pipe
         self._kept = bytearray()
         os.set_blocking(pipe.fileno(), False)
         asyncio.get_running_loop().add_reader(pipe.fileno(), self._read)
 
     def close(self) -> str:
-        if not self._pipe.closed:
+        if not self.pipe.closed:
             self._stop()
         return self._kept.decode("utf-8", "replace")
 
     def _read(self) -> None:
         try:
-            data = os.read(self._pipe.fileno(), 65536)
+            data = os.read(self.pipe.fileno(), 65536)
         except BlockingIOError:
             return
         self._kept += data[: OUTPUT_LIMIT_BYTES - len(self._kept)]
@@ -213,8 +230,8 @@ class _Stream:
             self._stop()
 
     def _stop(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._pipe.fileno())
-        self._pipe.close()
+        asyncio.get_running_loop().remove_reader(self.pipe.fileno())
+        self.pipe.close()
         if not self.ended.done():
             self.ended.set_result(None)
 

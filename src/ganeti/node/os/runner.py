@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Running the scripts of OS definitions: in their directory, with their environment alone, their words in a log."""
 
+import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,8 +18,23 @@ from ganeti.node.os.definition import (
     choose_variant,
     get,
 )
-from ganeti.node.os.environment import base_environment, instance_environment
+from ganeti.node.os.environment import (
+    base_environment,
+    export_environment,
+    import_environment,
+    instance_environment,
+)
 from ganeti.ports.node_world import NodeWorld
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Where a script's standard streams lead, besides its log."""
+
+    stdin_path: str | None = None
+    stdout_path: str | None = None
+    pass_fds: tuple[int, ...] = ()
+
 
 VERIFY_TIMEOUT_S = 60.0
 KNOWN_CHECKS = ("parameters",)
@@ -49,6 +66,44 @@ async def rename(
     """Tell the installed system its new name."""
     extra = {"OLD_INSTANCE_NAME": old_name}
     await _run(world, "rename", "rename", instance, disks, extra, debug=debug, timeout_s=timeout_s)
+
+
+async def export_disk(
+    world: NodeWorld,
+    instance: InstanceSpec,
+    disks: Sequence[AttachedDisk],
+    index: int,
+    *,
+    dump_path: str,
+    debug: int,
+    timeout_s: float,
+) -> int | None:
+    """Write the dump of one disk to *dump_path*; gives its size in bytes as the script foretold it, if it did."""
+    size_file = os.memfd_create("size", 0)
+    try:
+        extra = export_environment(disks[index], index) | {"EXP_SIZE_FD": str(size_file)}
+        streams = Streams(stdout_path=dump_path, pass_fds=(size_file,))
+        await _run(world, "export", "export", instance, disks, extra, debug=debug, timeout_s=timeout_s, streams=streams)
+        foretold = os.pread(size_file, 64, 0).decode("ascii", "replace").strip()
+    finally:
+        os.close(size_file)
+    return int(foretold) if foretold.isdigit() else None
+
+
+async def import_disk(
+    world: NodeWorld,
+    instance: InstanceSpec,
+    disks: Sequence[AttachedDisk],
+    index: int,
+    *,
+    dump_path: str,
+    debug: int,
+    timeout_s: float,
+) -> None:
+    """Fill one disk from the dump in *dump_path*."""
+    extra = import_environment(disks[index], index)
+    streams = Streams(stdin_path=dump_path)
+    await _run(world, "import", "import", instance, disks, extra, debug=debug, timeout_s=timeout_s, streams=streams)
 
 
 async def validate(
@@ -103,13 +158,24 @@ async def _run(
     *,
     debug: int,
     timeout_s: float,
+    streams: Streams | None = None,
 ) -> None:
+    streams = streams or Streams()
     status = get(world.paths, instance.os)
     variant = choose_variant(status, instance.os, force=True)
     env = instance_environment(status, instance, disks, variant, debug) | dict(extra)
     log_path = log_name(world, word, instance.os, instance.name)
     try:
-        await world.run([f"{status.path}/{script}"], env=env, cwd=status.path, timeout_s=timeout_s, log_path=log_path)
+        await world.run(
+            [f"{status.path}/{script}"],
+            env=env,
+            cwd=status.path,
+            timeout_s=timeout_s,
+            log_path=log_path,
+            stdin_path=streams.stdin_path,
+            stdout_path=streams.stdout_path,
+            pass_fds=streams.pass_fds,
+        )
     except CommandError as err:
         raise ExecutionError(f"OS {script} script of {instance.os} failed for {instance.name}: {err}") from err
 

@@ -10,6 +10,7 @@ from tests.fakes.one_node import disk_spec, instance_spec
 
 from ganeti.base.errors import ExecutionError, ParameterError, PrerequisiteError
 from ganeti.model.node_requests import NicSpec
+from ganeti.node.os import runner
 
 NIC = NicSpec(
     index=0,
@@ -127,6 +128,32 @@ def test_a_rename_is_told_the_old_name(node) -> None:
     (log,) = Path(node.paths.os_log_dir).iterdir()
     assert log.name.startswith("rename-test-web1-")
     assert log.read_text() == "was old1\n"
+
+
+def test_a_dump_goes_out_and_comes_back(node, tmp_path: Path) -> None:
+    node.definition(
+        versions="15",
+        **{
+            "export": 'echo 1048576 >/dev/fd/$EXP_SIZE_FD; echo words >&2; cat "$EXPORT_DEVICE"',
+            "import": '[ $IMPORT_INDEX = 0 ] && cat >"$IMPORT_DISK_PATH"',
+        },
+    )
+    spec = installed(node)
+    disks = node.call("instance_disks_assemble", instance=spec)
+    image = Path(disks[0].path)
+    image.write_bytes(b"data".ljust(1024 * 1024, b"."))
+    dump = tmp_path / "dump"
+    world = node.state.world
+    foretold = node.run(runner.export_disk(world, spec, disks, 0, dump_path=str(dump), debug=0, timeout_s=30))
+    assert foretold == 1024 * 1024
+    assert dump.read_bytes() == image.read_bytes()
+    assert dump.stat().st_mode & 0o777 == 0o600
+    assert [log.read_text() for log in Path(node.paths.os_log_dir).glob("export-*")] == ["words\n"]
+    image.write_bytes(bytes(1024 * 1024))
+    node.run(runner.import_disk(world, spec, disks, 0, dump_path=str(dump), debug=0, timeout_s=30))
+    assert image.read_bytes().startswith(b"data...")
+    with pytest.raises(ExecutionError, match="No such file"):
+        node.run(runner.import_disk(world, spec, disks, 0, dump_path="/nowhere/dump", debug=0, timeout_s=30))
 
 
 def test_parameters_are_checked_by_name_and_by_the_verify_script(node) -> None:

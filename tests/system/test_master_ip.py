@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Taking and giving up the cluster's address, on real interfaces of a network namespace of the test's own."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import asyncio, socket, subprocess
+from ganeti.base.errors import GanetiError
+from ganeti.base.paths import Paths
+from ganeti.node.actions.master_ip import MasterAddress, node_activate_master_ip, node_deactivate_master_ip
+from ganeti.node.state import NodeState
+from ganeti.runtime.node_world import RealNodeWorld
+
+for words in ("link set lo up", "link add br0 type bridge", "link set br0 up", "addr add 192.0.2.10/24 dev br0"):
+    subprocess.run(["ip", *words.split()], check=True)
+world = RealNodeWorld(Paths(), "node1")
+world.log = print
+node = NodeState(world, None, None)
+
+def shown():
+    return "192.0.2.1/32" in subprocess.run(["ip", "-o", "addr", "show", "br0"], capture_output=True, text=True).stdout
+
+async def main():
+    address = MasterAddress(ip="192.0.2.1", netdev="br0", netmask=32)
+    for _ in range(2):
+        await node_activate_master_ip(node, master=address)
+        assert shown()
+    for _ in range(2):
+        await node_deactivate_master_ip(node, master=address)
+        assert not shown()
+    for wrong in (MasterAddress(ip="192.0.2.1", netdev="none", netmask=32),
+                  MasterAddress(ip="192.0.2.1", netdev="br0", netmask=64)):
+        try:
+            await node_activate_master_ip(node, master=wrong)
+        except GanetiError as err:
+            print("refused:", err)
+        else:
+            raise AssertionError(wrong)
+    six = MasterAddress(ip="2001:db8::1", netdev="br0", netmask=128, ip_family=10)
+    await node_activate_master_ip(node, master=six)
+    await node_deactivate_master_ip(node, master=six)
+
+asyncio.run(main())
+"""
+
+
+def test_the_master_ip_comes_and_goes() -> None:
+    if shutil.which("ip") is None or subprocess.run(["unshare", "-n", "true"]).returncode:
+        pytest.skip("network namespaces are for root")
+    done = subprocess.run(
+        ["unshare", "-n", sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert said[:2] == ["master IP 192.0.2.1 is on br0 now", "master IP 192.0.2.1 is off br0 now"]
+    assert "needs the interface none, which is not there" in said[2]
+    assert "Prefix length 64 is not between 1 and 32" in said[3]

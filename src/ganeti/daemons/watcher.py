@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""ganeti-watcher: run by cron on every node, once; brings back daemons, and on the master instances (protocols 23)."""
+
+import argparse
+import fcntl
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+from ganeti.base.errors import CommandError, GanetiError, UnitParseError
+from ganeti.base.paths import Paths
+from ganeti.base.units import parse_duration_s
+from ganeti.daemons.watcher_master import MasterWork
+from ganeti.runtime.environment import Environment, read_environment
+from ganeti.runtime.files import read_if_there
+from ganeti.runtime.logs import set_up_logs
+
+NAME = "ganeti-watcher"
+DEFAULT_JOB_AGE = "6h"
+DAEMON_WITHIN_S = 120.0
+_log = logging.getLogger(__name__)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = make_parser().parse_args(sys.argv[1:] if arguments is None else arguments)
+    try:
+        job_age_s = -1 if options.job_age == "all" else parse_duration_s(options.job_age)
+    except UnitParseError as err:
+        print(f"{NAME}: --job-age: {err}", file=sys.stderr)
+        return 1
+    environment = read_environment()
+    paths = environment.paths
+    if not os.path.exists(paths.ssconf_file("cluster_name")):
+        return 0  # no node of a cluster, so nothing to watch
+    try:
+        os.makedirs(paths.log_dir, mode=0o770, exist_ok=True)
+        set_up_logs(NAME, paths.log_dir, debug=bool(options.debug), foreground=bool(options.debug))
+        with _Lock(paths) as lock:
+            if not lock.taken:
+                _log.info("another watcher is at work: nothing done")
+                return 0
+            return _watch(environment, options, job_age_s)
+    except (GanetiError, OSError) as err:
+        _log.error("%s", err)
+        print(f"{NAME}: {err}", file=sys.stderr)
+        return 1
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=NAME, description="Brings back daemons and instances; runs once.")
+    parser.add_argument("-d", "--debug", action="count", default=0, help="log more, and to standard error")
+    parser.add_argument("-g", "--nodegroup", metavar="UUID", default=None, help="look after this group only")
+    parser.add_argument("-A", "--job-age", default=DEFAULT_JOB_AGE, help="archive older jobs; 'all' for every one")
+    parser.add_argument("--ignore-pause", action="store_true", help="work although the watcher is paused")
+    parser.add_argument("--wait-children", dest="wait", action="store_true", default=True, help=argparse.SUPPRESS)
+    parser.add_argument("--no-wait-children", dest="wait", action="store_false", help="do not wait for started jobs")
+    parser.add_argument("--no-verify-disks", action="store_true", help="do not look at disks")
+    parser.add_argument("--no-strict", action="store_true", help="look at disks of groups in use too")
+    parser.add_argument("--rapi-ip", default=None, metavar="ADDRESS", help="where the remote API listens")
+    return parser
+
+
+def _watch(environment: Environment, options: argparse.Namespace, job_age_s: int) -> int:
+    paths = environment.paths
+    until = paused_until(paths, time.time())
+    if until is not None and not options.ignore_pause:
+        _log.info("paused until %s: nothing done", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(until)))
+        return 0
+    ensure_daemon("ganeti-noded")
+    master = (read_if_there(paths.ssconf_file("master_node")) or b"").decode().strip()
+    if not environment.is_named(master):
+        return 0
+    return MasterWork(paths, ensure_daemon, restart_daemon).run(
+        group=options.nodegroup, job_age_s=job_age_s, wait=options.wait
+    )
+
+
+def paused_until(paths: Paths, now_s: float) -> float | None:
+    """Until when somebody wants the watcher to pause; a pause that is over is forgotten."""
+    text = (read_if_there(paths.watcher_pause_file) or b"").decode(errors="replace").strip()
+    try:
+        until = float(text) if text else None
+    except ValueError:
+        _log.warning("%s holds no time: it counts for nothing", paths.watcher_pause_file)
+        return None
+    return until if until is not None and until > now_s else None
+
+
+def ensure_daemon(name: str) -> None:
+    """Start a daemon unless it runs; raises `CommandError`."""
+    if _daemon_util("check", name) == 0:
+        return
+    _log.warning("%s is not running: starting it", name)
+    if status := _daemon_util("check-and-start", name):
+        raise CommandError(f"{name} could not be started (exit status {status}): see its log")
+
+
+def restart_daemon(name: str) -> None:
+    _log.warning("%s runs, but does not answer: restarting it", name)
+    _daemon_util("stop", name)
+    if status := _daemon_util("start", name):
+        raise CommandError(f"{name} could not be started again (exit status {status}): see its log")
+
+
+def _daemon_util(*words: str) -> int:
+    directory = os.path.dirname(os.path.realpath(sys.argv[0]))
+    program = next(
+        path for path in (f"{directory}/daemon-util", "/usr/lib/ganeti/daemon-util") if os.access(path, os.X_OK)
+    )
+    try:
+        return subprocess.run(
+            [program, *words], stdin=subprocess.DEVNULL, timeout=DAEMON_WITHIN_S, check=False
+        ).returncode
+    except subprocess.TimeoutExpired as err:
+        raise CommandError(f"daemon-util {' '.join(words)} did not end within {DAEMON_WITHIN_S:g} seconds") from err
+
+
+class _Lock:
+    """One watcher at a time on a node."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._path = f"{paths.lock_dir}/ganeti-watcher.lock"
+        self.taken = False
+
+    def __enter__(self) -> "_Lock":
+        os.makedirs(os.path.dirname(self._path), exist_ok=True)
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.taken = True
+        except BlockingIOError:
+            self.taken = False
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the watcher decides for one node group: which instances to start again. Pure (protocols, section 23).
+
+An instance that should run and does not is started, at most five times within eight hours; then it is left to a
+person. One that a job is working on is left alone: its state is on its way somewhere.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+MAX_ATTEMPTS = 5
+FORGET_AFTER_S = 8 * 3600.0
+SHOULD_RUN = "ERROR_down"
+
+
+class Attempts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How often an instance was started again, and when last; keys as in 3.1."""
+
+    restart_count: int = 0
+    restart_when: float = 0.0
+    cleanup_count: int = 0
+    cleanup_when: float = 0.0
+
+
+class WatcherState(msgspec.Struct, frozen=True):
+    """Content of `watcher.GROUP.data`."""
+
+    node: dict[str, dict[str, Any]] = {}
+    instance: dict[str, Attempts] = {}
+
+
+@dataclass(frozen=True)
+class InstanceNow:
+    name: str
+    status: str
+    node: str
+
+
+@dataclass(frozen=True)
+class Decision:
+    start: list[str]
+    state: WatcherState
+    """To be saved before the instances are started: an attempt counts even if the watcher dies over it."""
+    sentences: list[str]
+
+
+def read_state(data: bytes | None) -> WatcherState:
+    """Read the state file; an unreadable one counts as empty, as its worst loss is one more attempt."""
+    if not data:
+        return WatcherState()
+    try:
+        return msgspec.json.decode(data, type=WatcherState)
+    except msgspec.MsgspecError:
+        return WatcherState()
+
+
+def decide(
+    state: WatcherState,
+    instances: Sequence[InstanceNow],
+    boot_ids: Mapping[str, str | None],
+    busy: frozenset[str],
+    now_s: float,
+) -> Decision:
+    """Give what to start. *boot_ids* has the nodes of the group, None for those that do not answer or are offline;
+    *busy* the names of instances that a job holds or waits for.
+    """
+    sentences: list[str] = []
+    start: list[str] = []
+    attempts: dict[str, Attempts] = {}
+    for instance in instances:
+        old = state.instance.get(instance.name, Attempts())
+        if now_s - old.restart_when > FORGET_AFTER_S:
+            old = Attempts()
+        if instance.status != SHOULD_RUN:
+            continue
+        attempts[instance.name] = old
+        if instance.name in busy:
+            sentences.append(f"{instance.name} is not running, but a job is working on it: left alone")
+        elif boot_ids.get(instance.node) is None:
+            sentences.append(
+                f"{instance.name} is not running, and its node {instance.node} does not answer: left alone"
+            )
+        elif old.restart_count >= MAX_ATTEMPTS:
+            sentences.append(f"{instance.name} was started {old.restart_count} times and is not running: given up")
+        else:
+            start.append(instance.name)
+            attempts[instance.name] = Attempts(old.restart_count + 1, now_s)
+            sentences.append(f"{instance.name} should run on {instance.node} and does not: starting it")
+    kept = {name: each for name, each in attempts.items() if each != Attempts()}
+    nodes = {name: {"bootid": boot_id} for name, boot_id in boot_ids.items() if boot_id is not None}
+    known = {name: values for name, values in state.node.items() if name in boot_ids}
+    return Decision(start, WatcherState(node=known | nodes, instance=kept), sentences)
+
+
+def status_text(instances: Sequence[InstanceNow]) -> str:
+    """Content of `watcher.GROUP.instance-status`."""
+    return "".join(f"{instance.name} {instance.status}\n" for instance in instances)

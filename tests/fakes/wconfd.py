@@ -102,19 +102,21 @@ async def until(condition: Callable[[], Awaitable[bool] | bool], deadline_s: flo
             await asyncio.sleep(0.001)
 
 
-def prepare(root: Path) -> Paths:
-    """A node's directories with the golden configuration, as after an upgrade from 3.1."""
+def prepare(root: Path, *, fresh: bool = True) -> Paths:
+    """A node's directories; if *fresh* and empty, with the golden configuration, as after an upgrade from 3.1."""
     paths = Paths(str(root))
     make_directories(paths)
-    if not os.path.exists(paths.config_file):
+    if fresh and not os.path.exists(paths.config_file):
         Path(paths.config_file).write_bytes(GOLDEN.read_bytes())
     return paths
 
 
 @asynccontextmanager
-async def running_wconfd(root: Path, nodes: NodesPort | None = None, patience_s: float = 5.0) -> AsyncIterator[Running]:
+async def running_wconfd(
+    root: Path, nodes: NodesPort | None = None, patience_s: float = 5.0, *, fresh: bool = True
+) -> AsyncIterator[Running]:
     """Start on what lies below *root*, or on the golden configuration."""
-    paths = prepare(root)
+    paths = prepare(root, fresh=fresh)
     opened = open_configuration(paths)
     opened.accept()
     service = Service(paths, opened, nodes)

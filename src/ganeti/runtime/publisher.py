@@ -16,6 +16,7 @@ from ganeti.base.paths import Paths
 from ganeti.master.config.publication import PublishedForm, SsconfSource, ssconf_files
 from ganeti.master.config.records import Position
 from ganeti.runtime.files import read_if_there, write_atomically
+from ganeti.runtime.pause_points import reach
 from ganeti.runtime.wconfd_commits import StoreThread
 from ganeti.wire.ssconf import SIZE_LIMIT_BYTES
 
@@ -126,8 +127,10 @@ class Publisher:
         if self._hashes != (digest,):
             self._hashes = tuple(dict.fromkeys((*self._hashes, digest)))
             await self._store.run(self._store.store.remember_published, self._hashes)
+            reach("publish-remembered")
             await asyncio.to_thread(write_atomically, self._paths.config_file, data, mode=CONFIG_MODE)
             self._hashes = (digest,)
+            reach("publish-replaced")
         if source is not None:
             self._ssconf = await asyncio.to_thread(self._write_ssconf, source)
             self._source = source

@@ -23,6 +23,7 @@ from ganeti.master.config.store import ConfigStore
 from ganeti.master.config.stream import ChangeStream
 from ganeti.model.objects import ConfigObject
 from ganeti.ports.config import Change
+from ganeti.runtime.pause_points import reach
 
 _log = logging.getLogger(__name__)
 _BATCH_COMMITS = 256
@@ -135,6 +136,7 @@ class Committer:
         commits = [request.commit for request in staged if request.commit is not None]
         if not commits:
             return
+        reach("commit-staged")
         try:
             await self._store.run(self._store.store.commit, commits)
         except ConfigurationError as err:
@@ -144,8 +146,10 @@ class Committer:
                     self._head.revert(request.staged)
                 _fail(request, err)
             return
+        reach("commit-durable")
         for request in staged:
             self._finish(request)
+        reach("commit-told")
 
     def _stage(self, request: _Request) -> bool:
         step, change = request.step, request.change

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Publication and distribution: files follow commits, hashes come first, nodes are tried again."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import pytest
+from tests.fakes.wconfd import TagCluster, fast_directory, running_wconfd
+
+from ganeti.base.errors import ConfigurationError, NodeUnreachableError
+from ganeti.runtime import distribution
+from ganeti.runtime.config_store import SqliteStore
+from ganeti.runtime.publisher import hash_of
+from ganeti.wire.ssconf import KEYS
+
+NODE2, NODE3 = "00000021-0000-4000-8000-000000000021", "00000022-0000-4000-8000-000000000022"
+
+
+@pytest.fixture
+def root():
+    with fast_directory() as path:
+        yield path
+
+
+class RecordingNodes:
+    """Takes what is sent; nodes in `away` do not answer."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str, dict]] = []
+        self.away: set[str] = set()
+        self.tried = asyncio.Event()
+
+    async def call(self, node_uuid, call, /, *, timeout_s=None, **arguments):
+        self.tried.set()
+        if node_uuid in self.away:
+            raise NodeUnreachableError("Node is away")
+        self.calls.append((node_uuid, call, arguments))
+
+    async def call_many(self, node_uuids, call, /, *, timeout_s=None, **arguments):
+        raise AssertionError("not used")
+
+
+def run(scenario, root, nodes=None):
+    async def go():
+        async with running_wconfd(root, nodes() if nodes else None) as daemon:
+            return await scenario(daemon)
+
+    return asyncio.run(go())
+
+
+def test_files_have_their_modes_and_the_store_knows_the_hash(root):
+    async def scenario(daemon):
+        await daemon.client.call("flushConfig")
+        config_file = Path(daemon.paths.config_file)
+        assert config_file.stat().st_mode & 0o777 == 0o640
+        for key in KEYS:
+            assert os.stat(daemon.paths.ssconf_file(key)).st_mode & 0o777 == 0o444
+        return hash_of(config_file.read_bytes())
+
+    digest = run(scenario, root)
+    store = SqliteStore(f"{root}/var/lib/ganeti/config.sqlite")
+    assert digest in store.load().published
+    store.close()
+
+
+def test_only_changed_ssconf_files_are_written(root):
+    async def scenario(daemon):
+        client = daemon.client
+        await client.call("flushConfig")
+        before = {key: os.stat(daemon.paths.ssconf_file(key)).st_ino for key in KEYS}
+        position, _ = await client.commit(daemon.job(1), 1, TagCluster(tag="new"), False)
+        await client.wait_published(position)
+        after = {key: os.stat(daemon.paths.ssconf_file(key)).st_ino for key in KEYS}
+        assert {key for key in KEYS if before[key] != after[key]} == {"cluster_tags"}
+
+    run(scenario, root)
+
+
+def test_many_commits_are_published_at_once(root, monkeypatch):
+    written = []
+
+    async def scenario(daemon):
+        await daemon.client.call("flushConfig")
+        publish = daemon.service.publisher.publish
+
+        async def counted():
+            written.append(1)
+            await publish()
+
+        monkeypatch.setattr(daemon.service.publisher, "publish", counted)
+        owner = daemon.job(1)
+        await asyncio.gather(
+            *(daemon.client.commit(owner, step, TagCluster(tag=f"t{step}"), False) for step in range(1, 41))
+        )
+        await daemon.client.wait_published(await daemon.client.position())
+        assert len(json.loads(Path(daemon.paths.config_file).read_bytes())["cluster"]["tags"]) == 41
+
+    run(scenario, root)
+    assert 1 <= len(written) < 40
+
+
+def test_a_file_that_cannot_be_written_is_told_to_those_who_wait_and_tried_again(root, monkeypatch):
+    monkeypatch.setattr("ganeti.runtime.publisher._RETRY_FIRST_S", 0.05)
+
+    async def scenario(daemon):
+        client = daemon.client
+        await client.call("flushConfig")
+        from ganeti.runtime import publisher
+
+        write = publisher.write_atomically
+        full = [True]
+
+        def write_if_room(*arguments, **more):
+            if full[0]:
+                raise OSError(28, "No space left on device")
+            write(*arguments, **more)
+
+        monkeypatch.setattr(publisher, "write_atomically", write_if_room)
+        position, _ = await client.commit(daemon.job(1), 1, TagCluster(tag="new"), False)
+        with pytest.raises(ConfigurationError, match="committed but not published: No space left"):
+            await client.wait_published(position)
+        full[0] = False
+        await client.wait_published(position)
+        assert "new" in json.loads(Path(daemon.paths.config_file).read_bytes())["cluster"]["tags"]
+        loaded = SqliteStore(daemon.paths.config_database).load()
+        assert hash_of(Path(daemon.paths.config_file).read_bytes()) in loaded.published
+
+    run(scenario, root)
+
+
+def test_a_cluster_about_to_be_destroyed_is_published_no_more(root):
+    async def scenario(daemon):
+        client = daemon.client
+        await client.call("flushConfig")
+        owner = daemon.job(1)
+        await client.call("prepareClusterDestruction", owner.for_locks.to_wire())
+        os.unlink(daemon.paths.config_file)
+        position, _ = await client.commit(owner, 1, TagCluster(tag="last"), False)
+        await client.wait_published(position)
+        assert not os.path.exists(daemon.paths.config_file)
+
+    run(scenario, root)
+
+
+def test_candidates_get_the_file_and_all_online_nodes_ssconf(root):
+    async def scenario(daemon):
+        await daemon.client.call("flushConfig")
+        nodes = daemon.service._distributor._nodes
+        assert [(uuid, call) for uuid, call, _ in nodes.calls] == [
+            (NODE2, "upload_file"),
+            (NODE2, "write_ssconf_files"),
+        ], "the master has it already, node3 is offline"
+        _, _, upload = nodes.calls[0]
+        assert upload["path"] == daemon.paths.config_file
+        assert upload["mode"] == 0o640
+        assert upload["content"] == Path(daemon.paths.config_file).read_text()
+        assert nodes.calls[1][2]["values"]["master_node"] == "node1.example.com\n"
+
+    run(scenario, root, RecordingNodes)
+
+
+def test_a_node_that_is_away_holds_up_nothing_and_gets_the_newest_when_it_returns(root, monkeypatch):
+    monkeypatch.setattr(distribution, "RETRY_FIRST_S", 0.02)
+    monkeypatch.setattr(distribution, "RETRY_LONGEST_S", 0.02)
+
+    async def scenario(daemon):
+        client, nodes = daemon.client, daemon.service._distributor._nodes
+        await client.call("flushConfig")
+        nodes.away.add(NODE2)
+        nodes.calls.clear()
+        owner = daemon.job(1)
+        for step in (1, 2, 3):
+            position, _ = await client.commit(owner, step, TagCluster(tag=f"t{step}"), False)
+        await client.call("flushConfig")
+        assert nodes.calls == []
+        nodes.away.clear()
+        while not nodes.calls:
+            nodes.tried.clear()
+            async with asyncio.timeout(5):
+                await nodes.tried.wait()
+        sent = json.loads(nodes.calls[0][2]["content"])
+        assert sent["serial_no"] == position[1]
+
+    run(scenario, root, RecordingNodes)

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How a start ends: import, refusal with its exit status, mastership."""
+
+import json
+import os
+from asyncio import run
+from pathlib import Path
+
+import pytest
+from tests.fakes.wconfd import GOLDEN, TagCluster, fast_directory, prepare, running_wconfd
+
+from ganeti.base.errors import ConfigurationError, ConfigVerifyError, NodeUnreachableError
+from ganeti.base.paths import Paths
+from ganeti.model.configuration import Configuration
+from ganeti.runtime.daemonize import DaemonRefused
+from ganeti.runtime.environment import Environment
+from ganeti.runtime.wconfd_start import VOTING_ROUNDS, check_master, open_configuration, win_vote
+
+
+@pytest.fixture
+def root():
+    with fast_directory() as path:
+        yield path
+
+
+def golden_config() -> Configuration:
+    return Configuration.from_plain(json.loads(GOLDEN.read_bytes()))
+
+
+def test_no_cluster_is_exit_5_and_makes_nothing(root):
+    with pytest.raises(DaemonRefused, match="in no cluster") as caught:
+        open_configuration(Paths(str(root)))
+    assert caught.value.status == 5
+    assert os.listdir(root) == []
+
+
+def test_a_file_of_3_1_is_imported_once_it_is_accepted(root):
+    paths = prepare(root)
+    refused = open_configuration(paths)
+    refused.store.close()
+    opened = open_configuration(paths)
+    assert opened.imported is not None, "a start that was not accepted has changed nothing"
+    opened.accept()
+    opened.store.close()
+    again = open_configuration(paths)
+    assert again.imported is None
+    assert again.loaded.config.position == opened.loaded.config.position == (1, 42)
+    again.store.close()
+
+
+def test_a_restored_file_is_imported_and_our_own_is_not(root):
+    async def commit_and_stop():
+        async with running_wconfd(root) as daemon:
+            position, _ = await daemon.client.commit(daemon.job(1), 1, TagCluster(tag="new"), True)
+            await daemon.client.wait_published(position)
+
+    run(commit_and_stop())
+    paths = prepare(root)
+    ours = open_configuration(paths)
+    assert ours.imported is None
+    ours.store.close()
+    Path(paths.config_file).write_bytes(GOLDEN.read_bytes())
+    restored = open_configuration(paths)
+    assert restored.imported is not None
+    assert restored.loaded.config.position == (1, 44), "later than everything committed before"
+    assert restored.loaded.config.cluster.tags == ["prod"]
+    assert [answer.job for answer in restored.loaded.steps] == [1]
+    restored.accept()
+    restored.store.close()
+
+
+def test_commits_after_an_import_that_was_not_published_are_kept(root):
+    paths = prepare(root)
+    opened = open_configuration(paths)
+    opened.accept()
+    opened.store.close()
+    again = open_configuration(paths)
+    assert again.imported is None, "the foreign file lies there still; importing it twice would lose commits"
+    again.store.close()
+
+
+def test_a_missing_file_is_published_again(root):
+    paths = prepare(root)
+    opened = open_configuration(paths)
+    opened.accept()
+    opened.store.close()
+    os.unlink(paths.config_file)
+
+    async def start_and_stop():
+        async with running_wconfd(root, fresh=False) as daemon:
+            await daemon.client.call("flushConfig")
+
+    run(start_and_stop())
+    assert json.loads(Path(paths.config_file).read_bytes())["serial_no"] == 42
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "complaint"),
+    [
+        ("{", ConfigurationError, "not JSON"),
+        (
+            GOLDEN.read_text().replace('"enabled_disk_templates": [', '"enabled_disk_templates": [], "x": ['),
+            ConfigVerifyError,
+            "The cluster has no enabled disk template",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_taken_over_refuses_the_start(root, text, error, complaint):
+    paths = prepare(root)
+    Path(paths.config_file).write_text(text)
+    with pytest.raises(error, match=complaint):
+        open_configuration(paths)
+    assert Path(paths.config_file).read_text() == text
+
+
+def test_another_node_is_not_the_master():
+    config = golden_config()
+    check_master(Environment(Paths(), "node1.example.com"), config)
+    check_master(Environment(Paths(), "node1"), config)
+    with pytest.raises(
+        DaemonRefused, match=r"this node, node2.example.com, is not the master: that is node1"
+    ) as caught:
+        check_master(Environment(Paths(), "node2.example.com"), config)
+    assert caught.value.status == 11
+
+
+class Voters:
+    def __init__(self, *rounds: str | None) -> None:
+        self.rounds = list(rounds)
+        self.asked = 0
+
+    async def call(self, node_uuid, call, /, *, timeout_s=None, **arguments):
+        assert call == "master_node_name"
+        vote = self.rounds[min(self.asked, len(self.rounds) - 1)]
+        self.asked += 1
+        if vote is None:
+            raise NodeUnreachableError("away")
+        return vote
+
+    async def call_many(self, node_uuids, call, /, *, timeout_s=None, **arguments):
+        raise AssertionError("not used")
+
+
+def vote(voters: Voters, pauses: list[float]) -> None:
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    run(win_vote(golden_config(), voters, pause))
+
+
+def test_the_other_candidate_agrees():
+    pauses = []
+    vote(Voters("node1.example.com"), pauses)
+    assert pauses == []
+
+
+def test_an_answer_may_come_late():
+    pauses = []
+    vote(Voters(None, None, "node1.example.com"), pauses)
+    assert pauses == [10.0, 10.0]
+
+
+def test_without_an_answer_the_start_is_refused_with_the_way_out():
+    pauses, voters = [], Voters(None)
+    with pytest.raises(DaemonRefused, match=r"no answer from node2.example.com.*--no-voting --yes-do-it"):
+        vote(voters, pauses)
+    assert voters.asked == VOTING_ROUNDS
+
+
+def test_a_single_candidate_asks_nobody():
+    data = json.loads(GOLDEN.read_bytes())
+    for node in data["nodes"].values():
+        node["master_candidate"] = node["name"].startswith("node1.")
+    voters = Voters(None)
+    run(win_vote(Configuration.from_plain(data), voters))
+    assert voters.asked == 0
+
+
+def test_a_majority_for_another_is_exit_11():
+    data = json.loads(GOLDEN.read_bytes())
+    for node in data["nodes"].values():
+        node |= {"master_candidate": True, "offline": False}
+
+    async def go():
+        await win_vote(Configuration.from_plain(data), Voters("node2.example.com"))
+
+    with pytest.raises(DaemonRefused, match=r"node2.example.com names node2.example.com") as caught:
+        run(go())
+    assert caught.value.status == 11

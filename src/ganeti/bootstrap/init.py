@@ -172,13 +172,13 @@ def _take_back(machine: Machine, files: FileSet, before: set[str]) -> None:
     except GanetiError as err:
         machine.say(f"Some daemons could not be stopped: {err}")
     data_dir = machine.paths.data_dir
-    files.take_back()
     for name in sorted(_names(data_dir) - before):
         path = f"{data_dir}/{name}"
         if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path, ignore_errors=True)
         else:
             os.unlink(path)
+    files.take_back()
 
 
 def _names(directory: str) -> set[str]:

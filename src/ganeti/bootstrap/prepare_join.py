@@ -2,9 +2,8 @@
 """Getting a machine ready to join: the host keys of its sshd, root's keys, who may come in as root (S3.1, S3.2)."""
 
 import os
-import signal
 
-from ganeti.base.errors import CommandError, GanetiError
+from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
 from ganeti.bootstrap import join_input, ssh_keys
 from ganeti.bootstrap.join_input import KeyTriple, PrepareJoin
@@ -52,7 +51,7 @@ def apply(request: PrepareJoin, machine: Machine, files: FileSet) -> None:
     ]
     if changed:
         machine.say(f"host keys replaced: {', '.join(changed)}")
-        reload_sshd(machine)
+        machine.daemon_util("reload-ssh-keys")
 
 
 def _install_key(triple: KeyTriple, path: str, files: FileSet, directory_mode: int) -> bool:
@@ -65,22 +64,6 @@ def _install_key(triple: KeyTriple, path: str, files: FileSet, directory_mode: i
     files.put(path, private, 0o600)
     files.put(f"{path}.pub", public, 0o644)
     return True
-
-
-def reload_sshd(machine: Machine) -> None:
-    """Have sshd read its host keys again; connections that are open stay."""
-    if not machine.paths.root and os.path.isdir("/run/systemd/system"):
-        machine.run(["systemctl", "reload-or-restart", "ssh.service"])
-        return
-    pid_file = machine.paths.under("/run/sshd.pid")
-    text = _read(pid_file).strip()
-    if not text.isdigit():
-        machine.say(f"sshd was not told of its new keys: {pid_file} names no process")
-        return
-    try:
-        os.kill(int(text), signal.SIGHUP)
-    except OSError as err:
-        raise CommandError(f"sshd could not be told of its new keys: {err.strerror}") from err
 
 
 def _read(path: str) -> str:

@@ -39,6 +39,7 @@ Usage: daemon-util ACTION [ARGUMENTS]
   check-exitcode STATUS                exit 0 if a daemon's exit status is no failure
   is-daemon-name NAME                  exit 0 if there is such a daemon
   list-start-daemons, list-stop-daemons
+  reload-ssh-keys                      have sshd read its host keys again
 """
 
 
@@ -139,6 +140,21 @@ class Node:
             return False
         name = self._environment.get("GANETI_HOSTNAME") or os.uname().nodename
         return master == name or ("." not in name and master.startswith(f"{name}."))
+
+    def reload_ssh_keys(self) -> int:
+        """Connections that are open stay."""
+        if self._systemd:
+            return self._run(["systemctl", "reload-or-restart", "ssh.service"])
+        path = self.paths.under("/run/sshd.pid")
+        try:
+            with open(path, encoding="ascii", errors="replace") as file:
+                text = file.read().strip()
+        except FileNotFoundError:
+            text = ""
+        if not text.isdigit():
+            raise Refused(f"sshd was not told of its new keys: {path} names no process")
+        os.kill(int(text), signal.SIGHUP)
+        return 0
 
     def _start_unit(self, daemon: str, arguments: Sequence[str]) -> int:
         variable = f"{daemon.removeprefix('ganeti-').upper()}_ARGS"
@@ -290,6 +306,7 @@ ACTIONS: dict[str, Callable[[Node, Sequence[str]], int]] = {
     "is-daemon-name": _is_daemon_name,
     "list-start-daemons": lambda node, words: _print_names(node.daemons()),
     "list-stop-daemons": lambda node, words: _print_names(node.daemons()[::-1]),
+    "reload-ssh-keys": lambda node, words: node.reload_ssh_keys(),
 }
 
 

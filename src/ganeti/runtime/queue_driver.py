@@ -24,7 +24,7 @@ from ganeti.runtime.group_commit import GroupCommit
 from ganeti.runtime.job_files import JobFiles, job_id_of
 from ganeti.runtime.livelock import is_alive
 from ganeti.runtime.pause_points import reach
-from ganeti.runtime.queue_scan import scan
+from ganeti.runtime.queue_scan import clear_moot_records, ended_with_records, scan
 from ganeti.runtime.spawner_client import SpawnerClient
 from ganeti.runtime.undo_files import UndoFile
 from ganeti.wire.framing import Connection, encode
@@ -88,6 +88,8 @@ class QueueDriver:
         for job in list(self.machine.jobs.values()):
             if job.phase is Phase.STARTED:
                 self._watch_process(job.file)
+        for file in ended_with_records(self._paths, self.files, {job_id for job_id, _, _ in ended}):
+            self._clear_remains(file)
         _log.info("the queue has %d unfinished jobs, %d ended ones", len(self.machine.jobs), len(ended))
         self._spawner.came = self._spawner_came
         self._spawner.went = self._spawner_went
@@ -377,10 +379,24 @@ class QueueDriver:
             return 0
 
     def _forget(self, file: JobFile) -> None:
-        self._drop_watch(file.id)
+        if file.id in self._process_watches:
+            # It has written its end and may be killed before its last act, which is to clear its undo log.
+            asyncio.get_running_loop().add_reader(self._process_watches[file.id], self._gone_after_end, file)
+        else:
+            self._clear_remains(file)
         self._recent[file.id] = file
         while len(self._recent) > _RECENT_JOBS:
             del self._recent[next(iter(self._recent))]
+
+    def _gone_after_end(self, file: JobFile) -> None:
+        self._drop_watch(file.id)
+        self._clear_remains(file)
+
+    def _clear_remains(self, file: JobFile) -> None:
+        """A job that ended owes nothing: if its process could not say so, neither log nor locks may stay."""
+        if clear_moot_records(self._paths, file):
+            _log.info("job %d had ended, but its process died before it cleared its undo log", file.id)
+            self._release_owner(file.id, file.attempt)
 
     def _read(self, job_id: int) -> JobFile | None:
         try:

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Named laws of the queue machine over random histories, with crashes of LuxiD between any two effects.
+
+NoJobLost          every submitted job is unfinished or ended, and its file says which
+NoneRunTwice       the process of a job's first attempt is confirmed at most once
+SlotsRespected     no more jobs are announced or started than there are slots
+LastWordIsTheJobs  what a job wrote as its end is what is remembered
+DependentsWait     a job is picked only after what it depends on has ended as asked
+"""
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from ganeti.master.queue import events as ev
+from ganeti.master.queue.machine import Phase, QueueMachine
+from ganeti.wire.job_file import ERROR, FINAL_STATUSES, RUNNING, SUCCESS, JobFile, OpcodeEntry, decode, encode
+
+SLOTS = 2
+
+
+class Crash(Exception):
+    """LuxiD dies between two effects."""
+
+
+class QueueHistory(RuleBasedStateMachine):
+    """The world around the machine: a disk, processes, and clients."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.life = 0
+        self.next_id = 1
+        self.disk: dict[int, bytes] = {}
+        self.asked: dict[int, int] = {}
+        """Processes asked for and not yet there: job, attempt."""
+        self.running: dict[int, int] = {}
+        """Confirmed processes: job, attempt."""
+        self.confirmed: dict[int, list[int]] = {}
+        self.records: set[int] = set()
+        self.last_word: dict[int, str] = {}
+        self.crash_after: int | None = None
+        self._new_machine()
+
+    def _new_machine(self) -> None:
+        self.life += 1
+        self.machine = QueueMachine(f"luxid-{self.life}", ev.Limits(running=SLOTS, active=1000, attempts=3))
+
+    def _read(self, job_id: int) -> JobFile:
+        return decode(self.disk[job_id], job_id)
+
+    def _do(self, effects: list[ev.Effect]) -> None:
+        """Carry out effects; maybe only some of them, and then crash."""
+        for position, effect in enumerate(effects):
+            if self.crash_after is not None and position >= self.crash_after:
+                self.crash_after = None
+                self.restart()
+                return
+            match effect:
+                case ev.WriteJob(file):
+                    assert file.id not in self.running, "the file of a running job was written"
+                    self.disk[file.id] = encode(file)
+                case ev.StartProcess(job_id, attempt):
+                    assert job_id not in self.asked and job_id not in self.running
+                    self._dependencies_are_met(job_id)
+                    self.asked[job_id] = attempt
+                case ev.Confirm(job_id):
+                    attempt = self.asked.pop(job_id)
+                    self.running[job_id] = attempt
+                    self.confirmed.setdefault(job_id, []).append(attempt)
+        self.crash_after = None
+
+    def _dependencies_are_met(self, job_id: int) -> None:
+        for entry in self._read(job_id).ops:
+            for other, statuses in entry.input.get("depends", []):
+                status = self._read(other).status
+                assert status in FINAL_STATUSES and (not statuses or status in statuses)
+
+    # What clients do
+
+    @rule(
+        priority=st.sampled_from([-10, 0, 10]),
+        depends=st.lists(st.tuples(st.integers(1, 8), st.sampled_from([[], [SUCCESS], [ERROR]])), max_size=2),
+    )
+    def submit(self, priority: int, depends: list[tuple[int, list[str]]]) -> None:
+        job_id, self.next_id = self.next_id, self.next_id + 1
+        wanted = [[job_id - back, statuses] for back, statuses in depends if job_id - back >= 1]
+        opcodes = [OpcodeEntry(input={"OP_ID": "OP_TEST_DUMMY", "depends": wanted}, priority=priority)]
+        file = JobFile(id=job_id, ops=opcodes)
+        self.disk[job_id] = encode(file)
+        self._do(self.machine.submit([file], float(job_id)))
+
+    @rule(back=st.integers(1, 6), kill=st.booleans())
+    def cancel(self, back: int, kill: bool) -> None:
+        job_id = self.next_id - back
+        effects = self.machine.handle(ev.CancelAsked(job_id, kill), 0.0)
+        told = [effect for effect in effects if isinstance(effect, ev.Answer | ev.AwaitCancel)]
+        assert len(told) == 1
+        self._do(effects)
+
+    @rule(back=st.integers(1, 6), priority=st.integers(-20, 19))
+    def change_priority(self, back: int, priority: int) -> None:
+        self._do(self.machine.handle(ev.PriorityAsked(self.next_id - back, priority), 0.0))
+
+    # What processes do
+
+    @precondition(lambda self: self.asked)
+    @rule(data=st.data())
+    def process_greets(self, data: st.DataObject) -> None:
+        job_id = data.draw(st.sampled_from(sorted(self.asked)))
+        self._do(self.machine.handle(ev.Greeted(job_id, f"lock-{job_id}-{self.asked[job_id]}", 1000 + job_id), 0.0))
+
+    @precondition(lambda self: self.asked)
+    @rule(data=st.data(), spawner=st.booleans())
+    def process_never_comes(self, data: st.DataObject, spawner: bool) -> None:
+        job_id = data.draw(st.sampled_from(sorted(self.asked)))
+        del self.asked[job_id]
+        event = ev.SpawnerLost(job_id) if spawner else ev.StartFailed(job_id, "it could not be made")
+        self._do(self.machine.handle(event, 0.0))
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data(), creates=st.booleans())
+    def process_works(self, data: st.DataObject, creates: bool) -> None:
+        job_id = data.draw(st.sampled_from(sorted(self.running)))
+        file = self._read(job_id)
+        file.ops[0].status = RUNNING
+        self.disk[job_id] = encode(file)
+        if creates and self.running[job_id] == 1:
+            self.records.add(job_id)
+        self._do(self.machine.handle(ev.Changed(job_id, self._read(job_id)), 0.0))
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data(), noticed=st.booleans())
+    def process_ends(self, data: st.DataObject, noticed: bool) -> None:
+        job_id = data.draw(st.sampled_from(sorted(self.running)))
+        attempt = self.running.pop(job_id)
+        file = self._read(job_id)
+        file.ops[0].status = SUCCESS if attempt == 1 else ERROR
+        file.end_timestamp = [5, 0]
+        self.disk[job_id] = encode(file)
+        self.records.discard(job_id)
+        self.last_word[job_id] = file.status
+        if noticed:
+            self._do(self.machine.handle(ev.Changed(job_id, self._read(job_id)), 0.0))
+        self._do(self.machine.handle(ev.Died(job_id, self._read(job_id), 0), 0.0))
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data())
+    def process_is_killed(self, data: st.DataObject) -> None:
+        job_id = data.draw(st.sampled_from(sorted(self.running)))
+        del self.running[job_id]
+        self._do(self.machine.handle(ev.Died(job_id, self._read(job_id), int(job_id in self.records)), 0.0))
+
+    # What happens to LuxiD
+
+    @rule(after=st.integers(0, 3))
+    def crash_soon(self, after: int) -> None:
+        """The next event's effects are carried out only so far."""
+        self.crash_after = after
+
+    @rule()
+    def restart(self) -> None:
+        """Processes that were not confirmed end; confirmed ones go on; the disk is all that is left."""
+        self.asked.clear()
+        self._new_machine()
+        found = []
+        for job_id in sorted(self.disk):
+            file = self._read(job_id)
+            if file.status in FINAL_STATUSES:
+                self.machine.remember(job_id, file.status, 0.0)
+            else:
+                alive = job_id in self.running
+                found.append(ev.Found(file, alive, int(job_id in self.records and not alive)))
+        self._do(self.machine.recover(found, 0.0))
+
+    # The laws
+
+    @invariant()
+    def machine_is_sound(self) -> None:
+        self.machine.check()
+
+    @invariant()
+    def no_job_lost(self) -> None:
+        for job_id in self.disk:
+            status = self._read(job_id).status
+            assert (job_id in self.machine.jobs) != (job_id in self.machine.ended)
+            if job_id in self.machine.ended:
+                assert self.machine.ended[job_id].status == status
+            elif self.machine.jobs[job_id].phase is not Phase.STARTED:
+                assert status not in FINAL_STATUSES
+
+    @invariant()
+    def none_run_twice(self) -> None:
+        for attempts in self.confirmed.values():
+            assert len(set(attempts)) == len(attempts), attempts
+
+    @invariant()
+    def last_word_is_the_jobs(self) -> None:
+        for job_id, status in self.last_word.items():
+            assert self.machine.status_of(job_id) == status
+
+    @invariant()
+    def slots_respected(self) -> None:
+        with_process = [job for job in self.machine.jobs.values() if job.phase is not Phase.QUEUED]
+        assert len(with_process) <= SLOTS or self.life > 1
+
+
+QueueHistory.TestCase.settings = settings(
+    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestQueueHistory = QueueHistory.TestCase

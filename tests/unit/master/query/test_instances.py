@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Instances as queries show them: the computed status, and that every field of every resource has an answer."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.fakes.context import FakeNodes
+from tests.fakes.sample_cluster import catalogue, configuration
+
+from ganeti.master.query import resources
+from ganeti.master.query.collecting import collector
+from ganeti.master.query.fields import Missing, QueryWorld
+from ganeti.master.query.instance_rows import InstanceRow, LiveInstance
+from ganeti.master.query.running import run_query
+from ganeti.model.objects import Instance, Network, Nic
+
+PRIMARY = "uuid-node1"
+RUNNING: dict[str, Any] = {"name": "web1", "hypervisor": "pretend", "memory_mib": 512, "vcpus": 2, "state": "running"}
+SHUT_DOWN = {**RUNNING, "state": "shutdown"}
+
+
+def cluster_with(**instance: Any) -> Any:
+    config = configuration()
+    nics = [Nic(mac="aa:00:00:00:00:01", uuid="nic", network="net", nicparams={})]
+    given = {"name": "web1", "primary_node": PRIMARY, "hypervisor": "pretend", "os": "noop", "nics": nics, **instance}
+    config.put("instances", "inst", Instance(uuid="inst", **given))
+    config.put("networks", "net", Network(uuid="net", name="net1", network="192.0.2.0/29", reservations="11000001"))
+    return config
+
+
+@pytest.mark.parametrize(
+    ("state", "source", "live", "status"),
+    [
+        ("up", "admin", LiveInstance(True, PRIMARY, RUNNING), "running"),
+        ("down", "admin", LiveInstance(True, PRIMARY, RUNNING), "ERROR_up"),
+        ("up", "admin", LiveInstance(True), "ERROR_down"),
+        ("down", "admin", LiveInstance(True), "ADMIN_down"),
+        ("down", "user", LiveInstance(True), "USER_down"),
+        ("offline", "admin", LiveInstance(True), "ADMIN_offline"),
+        ("up", "admin", LiveInstance(True, "uuid-node2", RUNNING), "ERROR_wrongnode"),
+        ("up", "admin", LiveInstance(False), "ERROR_nodedown"),
+        ("up", "admin", None, "ERROR_nodedown"),
+        ("up", "admin", LiveInstance(True, PRIMARY, SHUT_DOWN), "USER_down"),
+        ("down", "admin", LiveInstance(True, PRIMARY, SHUT_DOWN), "ADMIN_down"),
+    ],
+)
+def test_status(state, source, live, status):
+    config = cluster_with(admin_state=state, admin_state_source=source)
+    config.put("cluster", "cluster", replace(config.cluster, enabled_user_shutdown=True))
+    row = InstanceRow(config.instance("inst"), QueryWorld(config, catalogue()), live)
+    assert row.status == status
+
+
+def test_status_without_user_shutdown_and_on_an_offline_node():
+    config = cluster_with(admin_state="up")
+    world = QueryWorld(config, catalogue())
+    row = InstanceRow(config.instance("inst"), world, LiveInstance(True, PRIMARY, SHUT_DOWN))
+    assert row.status == "ERROR_down" and row.running is False
+    config.put("nodes", PRIMARY, replace(config.node(PRIMARY), offline=True))
+    row = InstanceRow(config.instance("inst"), world)
+    assert row.status == "ERROR_nodeoffline"
+    assert isinstance(row.running, Missing) and row.running.status == 4
+
+
+def ask(config: Any, what: str, fields: list[str], handlers: dict[str, Any], dead: set[str] | None = None) -> Any:
+    world = QueryWorld(config, catalogue())
+    nodes = FakeNodes(config, [])
+    nodes.handlers = handlers
+    nodes.dead = dead or set()
+    resource = resources.build(catalogue())[what]
+    rows = resources.config_rows(what, world)
+    _, data = asyncio.run(run_query(resource, rows, fields, None, collector(what, world, nodes)))
+    return data
+
+
+def test_live_fields_of_instances_come_from_wherever_they_run():
+    config = cluster_with(admin_state="up")
+    found = {"all_instances_info": lambda name, **arguments: [RUNNING] if name == "node1" else []}
+    fields = ["status", "oper_state", "oper_ram", "oper_vcpus"]
+    assert ask(config, "instance", fields, found) == [[[0, "running"], [0, True], [0, 512], [0, 2]]]
+    nowhere = {"all_instances_info": lambda name, **arguments: []}
+    assert ask(config, "instance", fields, nowhere) == [[[0, "ERROR_down"], [0, False], [3, None], [3, None]]]
+    assert ask(config, "instance", fields, found, {"node1"}) == [
+        [[0, "ERROR_nodedown"], [2, None], [2, None], [2, None]]
+    ]
+
+
+def test_live_fields_of_nodes():
+    config = configuration()
+    config.put("nodes", "uuid-node2", replace(config.node("uuid-node2"), offline=True))
+    info = {
+        "boot_id": "b",
+        "storage": [{"storage_size": 100, "storage_free": 40}],
+        "hypervisors": {"pretend": {"memory_free": 7, "memory_total": 9, "memory_dom0": 2, "cpu_total": 4}},
+    }
+    data = ask(config, "node", ["name", "mfree", "dfree"], {"node_info": lambda name, **arguments: info}, {"node3"})
+    assert data == [
+        [[0, "node1"], [0, 7], [0, 40]],
+        [[0, "node2"], [4, None], [4, None]],
+        [[0, "node3"], [2, None], [2, None]],
+    ]
+
+
+@pytest.mark.parametrize("what", ["node", "instance", "group", "network", "filter"])
+def test_every_field_has_an_answer(what):
+    config = cluster_with()
+    names = list(resources.build(catalogue())[what].fields)
+    for row in ask(config, what, names, {"all_instances_info": lambda name, **arguments: []}):
+        assert all(status in range(5) and status != 1 for status, _ in row)
+        assert all(value is None for status, value in row if status != 0)
+
+
+def test_parameters_and_aliases():
+    fields = ["be/memory", "vcpus", "hv/kernel", "nic.network.name/0", "nic_mode", "nic.mac/1", "disk.count", "ip"]
+    config = cluster_with(beparams={"maxmem": 256}, hvparams={"kernel": "/k"})
+    (row,) = ask(config, "instance", fields, {})
+    assert row == [[0, 256], [0, 1], [0, "/k"], [0, "net1"], [0, "bridged"], [3, None], [0, 0], [3, None]]
+
+
+def test_networks_count_their_addresses():
+    (row,) = ask(cluster_with(), "network", ["map", "free_count", "reserved_count", "inst_list", "gateway"], {})
+    assert row == [[0, "XX.....X"], [0, 5], [0, 3], [0, ["web1"]], [3, None]]

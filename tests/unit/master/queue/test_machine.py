@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The queue machine, one transition at a time: event in, effects out."""
+
+import pytest
+
+from ganeti.base.errors import GanetiError, JobQueueFull, PrerequisiteError
+from ganeti.master import operations
+from ganeti.master.queue import events as ev
+from ganeti.master.queue.dependencies import resolve
+from ganeti.master.queue.machine import InvalidTransition, Phase, QueueMachine
+from ganeti.master.queue.submission import check_priority, read_opcodes
+from ganeti.wire.job_file import REDACTED, RUNNING, WAITING, JobFile, OpcodeEntry
+
+operations.load()
+DUMMY = {"OP_ID": "OP_TEST_DUMMY"}
+
+
+def job(job_id: int, *, priority: int = 0, **more: object) -> JobFile:
+    return JobFile(id=job_id, ops=[OpcodeEntry(input={**DUMMY, **more}, priority=priority)])
+
+
+@pytest.fixture
+def machine() -> QueueMachine:
+    return QueueMachine("own", ev.Limits(running=1, active=3, attempts=2))
+
+
+def names(effects: list[ev.Effect]) -> list[str]:
+    return [type(effect).__name__ for effect in effects]
+
+
+def started(machine: QueueMachine, file: JobFile) -> JobFile:
+    machine.submit([file], 1.0)
+    machine.handle(ev.Greeted(file.id, "lock", 77), 2.0)
+    return file
+
+
+def test_start(machine):
+    effects = machine.submit([job(1)], 1.0)
+    assert effects == [ev.WriteJob(machine.jobs[1].file), ev.StartProcess(1, 1)]
+    assert machine.jobs[1].file.livelock == "own" and machine.jobs[1].file.start_timestamp == [1, 0]
+    assert machine.jobs[1].file.ops[0].input["reason"] == [["gnt:daemon:masterd:pickup", "", 1_000_000_000]]
+    assert names(machine.handle(ev.Greeted(1, "lock", 77), 2.0)) == ["WriteJob", "Confirm", "Announce"]
+    assert (machine.jobs[1].file.livelock, machine.jobs[1].file.process_id) == ("lock", 77)
+
+
+def test_the_best_goes_first_when_a_slot_is_free(machine):
+    first = started(machine, job(1))
+    assert names(machine.submit([job(2), job(3, priority=-10)], 1.0)) == []
+    first.ops[0].status = "success"
+    effects = machine.handle(ev.Changed(1, first), 3.0)
+    assert [effect.job_id for effect in effects if isinstance(effect, ev.StartProcess)] == [3]
+
+
+def test_a_broken_pipe_before_the_confirmation_is_the_jobs_end(machine):
+    machine.submit([job(1)], 1.0)
+    effects = machine.handle(ev.StartFailed(1, "it fell over"), 2.0)
+    assert names(effects) == ["WriteJob", "ReleaseOwner", "Log", "Announce", "Forget"]
+    assert effects[0].durable and effects[0].file.status == "error"
+    assert "it fell over" in effects[0].file.ops[0].result[1][0]
+
+
+def test_a_lost_spawner_queues_the_job_again(machine):
+    machine.submit([job(1)], 1.0)
+    machine.held_back = True
+    assert names(machine.handle(ev.SpawnerLost(1), 2.0)) == ["WriteJob", "Log"]
+    assert machine.jobs[1].phase is Phase.QUEUED and machine.jobs[1].file.livelock is None
+    machine.held_back = False
+    assert "StartProcess" in names(machine.resume(3.0))
+
+
+def test_death_without_records_ends_the_job_and_frees_what_it_held(machine):
+    file = started(machine, job(1))
+    file.ops[0].status = RUNNING
+    effects = machine.handle(ev.Died(1, file, 0), 3.0)
+    assert ev.ReleaseOwner(1, 1) in effects and machine.ended[1].status == "error"
+    assert file.ops[0].result == ["OpExecError", ["Job 1 died while OP_TEST_DUMMY was running"]]
+
+
+def test_death_with_records_starts_successors_but_not_for_ever(machine):
+    file = started(machine, job(1))
+    file.ops[0].status = RUNNING
+    assert ev.StartProcess(1, 2) in machine.handle(ev.Died(1, file, 3), 3.0)
+    machine.handle(ev.Greeted(1, "lock2", 78), 4.0)
+    effects = machine.handle(ev.Died(1, file, 3), 5.0)
+    assert machine.ended[1].status == "error" and ev.ReleaseOwner(1, 2) in effects
+    assert "verify" in file.ops[0].result[1][0]
+
+
+def test_death_after_the_last_word_changes_nothing(machine):
+    file = started(machine, job(1))
+    file.ops[0].status, file.ops[0].result = "success", 7
+    assert names(machine.handle(ev.Died(1, file, 5), 3.0)) == ["Announce", "Forget"]
+    assert machine.ended[1].status == "success"
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [
+        (RUNNING, ev.Answer(False, "Job no longer waiting, can't cancel (informed it anyway)")),
+        (WAITING, ev.AwaitCancel(1)),
+    ],
+)
+def test_cancelling_a_started_job(machine, status, answer):
+    file = started(machine, job(1))
+    file.ops[0].status = status
+    assert machine.handle(ev.CancelAsked(1), 3.0) == [ev.SendSignal(1, 77), answer]
+
+
+def test_priority_of_a_queued_job(machine):
+    started(machine, job(1))
+    machine.submit([job(2), job(3)], 1.0)
+    effects = machine.handle(ev.PriorityAsked(3, -20), 2.0)
+    assert effects[-1] == ev.Answer(True, "Priorities of pending opcodes for job 3 have been changed to -20")
+    assert ev.StartProcess(3, 1) in machine.handle(ev.Died(1, machine.jobs[1].file, 0), 3.0)
+
+
+def test_an_impossible_event_tells_the_story(machine):
+    machine.submit([job(1)], 1.0)
+    with pytest.raises(InvalidTransition, match=r"job 1: Died while announced .*submitted.*picked"):
+        machine.handle(ev.Died(1, machine.jobs[1].file, 0), 2.0)
+
+
+def test_a_job_whose_secrets_were_lost_is_not_run(machine):
+    file = job(1, osparams_secret={"key": REDACTED})
+    machine.recover([ev.Found(file, secrets_lost=True)], 1.0)
+    assert machine.ended[1].status == "error" and "submit it again" in file.ops[0].result[1][0]
+
+
+def test_dependencies_known_from_the_archive(machine):
+    assert "StartProcess" in names(machine.submit([job(5, depends=[[2, ["success"]]])], 1.0, {2: "success"}))
+    machine.submit([job(6, depends=[[2, ["error"]]])], 1.0, {2: "success"})
+    assert machine.ended[6].status == "error"
+    machine.submit([job(7, depends=[[3, []]])], 1.0, {})
+    assert machine.ended[7].status == "error"
+
+
+def test_the_queue_has_an_end(machine):
+    machine.submit([job(1), job(2)], 1.0)
+    machine.room_for(1)
+    with pytest.raises(JobQueueFull, match="2 jobs are unfinished"):
+        machine.room_for(2)
+
+
+@pytest.mark.parametrize(
+    ("depends", "earlier", "resolved"),
+    [
+        ([[-1, ["success"]]], [4, 5], [[5, ["success"]]]),
+        ([["-2", []]], [4, 5], [[4, []]]),
+        ([["12", []]], None, [[12, []]]),
+        (None, None, None),
+    ],
+)
+def test_relative_ids(depends, earlier, resolved):
+    assert resolve(depends, earlier) == resolved
+
+
+@pytest.mark.parametrize(
+    ("depends", "earlier"),
+    [([[-1, []]], None), ([[-3, []]], [4, 5]), ([[-1, []]], [None]), ([[0, []]], [1]), ([[True, []]], []), ([[1]], [])],
+)
+def test_dependencies_that_cannot_be(depends, earlier):
+    with pytest.raises(GanetiError):
+        resolve(depends, earlier)
+
+
+def test_a_job_may_not_depend_on_one_that_is_not_there():
+    with pytest.raises(PrerequisiteError, match="Job 9"):
+        read_opcodes([{**DUMMY, "depends": [[9, []]]}], None, lambda job_id: None)
+
+
+@pytest.mark.parametrize("priority", [-21, 20, "x", True, None])
+def test_priorities_that_are_none(priority):
+    with pytest.raises(GanetiError):
+        check_priority(priority)

@@ -18,9 +18,10 @@ from ganeti.runtime.event_loop import Background
 from ganeti.runtime.livelock import is_alive
 from ganeti.runtime.publisher import Published, Publisher
 from ganeti.runtime.unix_socket import serve
+from ganeti.runtime.wconfd_calls import Parts
 from ganeti.runtime.wconfd_commits import Committer, StoreThread
 from ganeti.runtime.wconfd_locks import LockService, load_table, remove_stale_lock_files, undo_records_in
-from ganeti.runtime.wconfd_server import Parts, Server
+from ganeti.runtime.wconfd_server import Server
 from ganeti.runtime.wconfd_start import Opened
 
 

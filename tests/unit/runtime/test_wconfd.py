@@ -210,8 +210,9 @@ BAD_REQUESTS = [
 def test_bad_requests_are_answered_and_the_connection_goes_on(root):
     async def scenario(daemon):
         connection = await connect(daemon.paths.wconfd_socket)
+        lock_file = daemon.job(1).lock_file.encode()
         for request, complaint in BAD_REQUESTS:
-            await connection.send_bytes(request + b"\x03")
+            await connection.send_bytes(request.replace(b"/l", lock_file) + b"\x03")
             answer = await connection.receive()
             assert answer["success"] is False
             assert re.search(complaint, answer["result"][1][0]), (request, answer)

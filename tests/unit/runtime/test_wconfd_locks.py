@@ -168,6 +168,18 @@ def test_nothing_is_taken_from_the_living(root):
     run(scenario, root)
 
 
+def test_the_dead_get_no_locks(root):
+    async def scenario(daemon):
+        dead = daemon.job(7)
+        daemon.die(dead)
+        with pytest.raises(LockError, match="job 7 gets no locks: nobody holds its lock file"):
+            await daemon.client.try_locks(dead.for_locks, NODE)
+        with pytest.raises(LockError, match="gets no locks"):
+            await daemon.client.wait_locks(dead.for_locks, 0, NODE)
+
+    run(scenario, root)
+
+
 def test_locks_and_waiters_outlive_a_restart(root):
     async def go():
         async with running_wconfd(root) as first:

@@ -11,6 +11,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -24,7 +25,8 @@ MASTER_DAEMONS = ("ganeti-wconfd", "ganeti-luxid", "ganeti-rapi")
 SYSTEM_COMMANDS = ("/usr/local/sbin", "/usr/sbin")
 SYSTEMD_RUNS = "/run/systemd/system"
 DEFAULTS_FILE = "/etc/default/ganeti"
-STOP_WITHIN_S = 30
+STOP_WITHIN_S = 30.0
+KILL_WITHIN_S = 5.0
 
 USAGE = """\
 Usage: daemon-util ACTION [ARGUMENTS]
@@ -111,13 +113,19 @@ class Node:
         return self._run(words)
 
     def stop(self, daemon: str) -> int:
-        """Stop a daemon and wait until it has ended."""
+        """Stop a daemon and wait until it has let go of its pid file; one that does not end is killed."""
         if self._systemd:
             return self._run(["systemctl", "stop", f"{daemon}.service"])
-        if not self.is_running(daemon):
-            return 0
-        words = ["start-stop-daemon", "--stop", "--quiet", "--oknodo", "--retry", str(STOP_WITHIN_S)]
-        return self._run([*words, "--pidfile", self.paths.pid_file(daemon)])
+        pid = self.process_id(daemon)
+        for number, wait_s in ((signal.SIGTERM, STOP_WITHIN_S), (signal.SIGKILL, KILL_WITHIN_S)):
+            if pid is None:
+                return 0
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+            deadline = time.monotonic() + wait_s
+            while (pid := self.process_id(daemon)) is not None and time.monotonic() < deadline:
+                time.sleep(0.01)
+        return 0 if pid is None else 1
 
     def rotate_logs(self, daemon: str) -> int:
         pid = self.process_id(daemon)

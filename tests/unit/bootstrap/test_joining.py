@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Joining: what the helpers on the new node refuse before they write, and what the master sends them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+from tests.fakes import pretend_machine as pretend
+
+from ganeti.base.errors import CommandError, PrerequisiteError
+from ganeti.bootstrap import certificates, join, join_input
+from ganeti.bootstrap.daemon_setup import set_up
+from ganeti.bootstrap.prepare_join import prepare
+
+AUTHORITY = certificates.create_authority("cluster")
+OTHER = certificates.create_authority("another")
+PEM = certificates.issue_node_certificate(AUTHORITY, "node1", "cluster", ["10.77.0.1"])
+
+
+def key_pair(comment: str = "root@node1") -> tuple[str, str, str]:
+    key = ed25519.Ed25519PrivateKey.generate()
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    ).decode()
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
+    return "ed25519", private, f"{public} {comment}"
+
+
+KEY, SECOND = key_pair(), key_pair()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Any:
+    return pretend.make(tmp_path)
+
+
+def encoded(**fields: Any) -> bytes:
+    return json.dumps({"cluster_name": "cluster"} | fields).encode()
+
+
+PREPARE_REFUSALS = [
+    (b"", "not one JSON object"),
+    (b"[]", "Expected `object`"),
+    (b'{"cluster_name": 7}', "cluster_name: Expected `str`"),
+    (b"{}", "required field `cluster_name`"),
+    (encoded(colour="red"), "unknown field `colour`"),
+    (encoded(cluster_name=" "), "must not be empty"),
+    (encoded(ssh_host_key=[["dsa", "x", "y"]]), "OpenSSH does not take it"),
+    (encoded(ssh_host_key=[["ed25519", KEY[1], "nonsense"]]), "public part"),
+    (encoded(ssh_host_key=[["ed25519", "nonsense", KEY[2]]]), "private part"),
+    (encoded(ssh_host_key=[["ed25519", KEY[1], SECOND[2]]]), "do not belong together"),
+    (encoded(ssh_host_key=[list(KEY), list(KEY)]), "given twice"),
+    (encoded(ssh_root_key=[["rsa", KEY[1], KEY[2]]]), "type 'rsa'"),
+    (encoded(ssh_host_key=[["ed25519", KEY[1]]]), "ssh_host_key"),
+    (encoded(authorized_keys={"node1": ["; rm -rf /"]}), "not a public key"),
+    (encoded(ssh_key_type="dsa"), "cannot be used"),
+    (encoded(node_daemon_certificate="-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n"), "cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("data", "sentence"), PREPARE_REFUSALS)
+def test_prepare_refuses_before_it_writes(machine: Any, tmp_path: Path, data: bytes, sentence: str) -> None:
+    before = pretend.tree(tmp_path)
+    with pytest.raises(PrerequisiteError) as caught:
+        prepare(data, machine)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert pretend.tree(tmp_path) == before
+
+
+def test_prepare_sets_keys_and_tells_sshd(machine: Any, tmp_path: Path) -> None:
+    data = encoded(
+        node_daemon_certificate=AUTHORITY.certificate,
+        ssh_host_key=[list(KEY)],
+        authorized_keys={"uuid": [SECOND[2]]},
+        ssh_key_type="ed25519",
+    )
+    prepare(data, machine, dry_run=True)
+    assert not (tmp_path / "etc/ssh/ssh_host_ed25519_key").exists()
+    prepare(data, machine)
+    place = tmp_path / "etc/ssh/ssh_host_ed25519_key"
+    assert (place.read_text(), place.stat().st_mode & 0o777) == (KEY[1], 0o600)
+    authorized = (tmp_path / "root/.ssh/authorized_keys").read_text()
+    assert authorized.splitlines() == ["ssh-ed25519 AAAAadmin admin", SECOND[2]]
+    assert (tmp_path / "root/.ssh/id_ed25519.pub").exists()
+    assert machine.told == ["reload-ssh-keys"]
+    after = pretend.tree(tmp_path)
+    prepare(data, machine)
+    assert (pretend.tree(tmp_path), machine.told) == (after, ["reload-ssh-keys"])
+
+
+def test_prepare_takes_back_what_it_wrote(machine: Any, tmp_path: Path) -> None:
+    before = pretend.tree(tmp_path)
+    machine.broken.add("reload-ssh-keys")
+    with pytest.raises(CommandError):
+        prepare(encoded(ssh_host_key=[list(KEY)], authorized_keys={"uuid": [SECOND[2]]}), machine)
+    assert pretend.tree(tmp_path) == before
+
+
+def test_another_clusters_machine_is_refused(machine: Any, tmp_path: Path) -> None:
+    set_up(encoded(ssconf={"cluster_name": "cluster"}, node_daemon_certificate=PEM), machine)
+    with pytest.raises(PrerequisiteError, match="belongs to the cluster 'cluster', not to 'another'"):
+        prepare(encoded(cluster_name="another"), machine)
+    with pytest.raises(PrerequisiteError, match="another cluster's authority"):
+        prepare(encoded(node_daemon_certificate=OTHER.certificate), machine)
+    prepare(encoded(node_daemon_certificate=AUTHORITY.certificate), machine)
+
+
+SETUP_REFUSALS = [
+    (encoded(start_node_daemon="yes"), "start_node_daemon"),
+    (encoded(unknown=1), "unknown field"),
+    (encoded(ssconf={"cluster_name": "another"}), "must be the same"),
+    (encoded(ssconf={"../evil": "x"}), "not a name of a value"),
+    (encoded(ssconf={"node_list": "x" * 200_000}), "longer than"),
+    (encoded(cluster_files={"passwd": "x"}), "'passwd' is not one of"),
+    (encoded(hmac_key=" "), "hmac_key must not be empty"),
+    (encoded(node_name="node7"), "calls itself 'node1'"),
+    (encoded(node_daemon_certificate="nothing"), "0 keys and 0 certificates"),
+    (encoded(node_daemon_certificate=PEM.replace(AUTHORITY.certificate, OTHER.certificate)), "not issued by"),
+    (
+        encoded(
+            node_daemon_certificate=certificates.issue_node_certificate(AUTHORITY, "node2", "cluster"),
+            node_name="node1",
+        ),
+        "not of the node 'node1'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("data", "sentence"), SETUP_REFUSALS)
+def test_set_up_refuses_before_it_writes(machine: Any, tmp_path: Path, data: bytes, sentence: str) -> None:
+    before = pretend.tree(tmp_path)
+    with pytest.raises(PrerequisiteError) as caught:
+        set_up(data, machine)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert pretend.tree(tmp_path) == before
+
+
+def test_set_up_writes_and_starts(machine: Any, tmp_path: Path) -> None:
+    data = encoded(
+        node_daemon_certificate=PEM,
+        node_name="node1",
+        ssconf={"cluster_name": "cluster\n", "master_ip": "10.77.0.100"},
+        hmac_key="secret\n",
+        cluster_files={"known_hosts": "cluster ssh-rsa AAAA\n", "ca.key": AUTHORITY.key},
+        start_node_daemon=True,
+    )
+    set_up(data, machine)
+    place = tmp_path / "var/lib/ganeti"
+    assert (place / "server.pem").read_text() == (place / "client.pem").read_text() == PEM
+    assert (place / "ssconf_master_ip").read_text() == "10.77.0.100\n"
+    assert (place / "ca.key").stat().st_mode & 0o777 == 0o400
+    assert machine.told == ["stop ganeti-noded", "start ganeti-noded"]
+    renewed = certificates.issue_node_certificate(AUTHORITY, "node1", "cluster")
+    set_up(encoded(node_daemon_certificate=renewed), machine)
+    assert (place / "server.pem").read_text() == renewed
+    with pytest.raises(PrerequisiteError, match="certificate of the node 'node1'"):
+        other = certificates.issue_node_certificate(AUTHORITY, "node3", "cluster")
+        set_up(encoded(node_daemon_certificate=other), machine)
+
+
+def test_set_up_takes_back_what_it_wrote(machine: Any, tmp_path: Path) -> None:
+    before = pretend.tree(tmp_path)
+    machine.broken.add("start ganeti-noded")
+    with pytest.raises(CommandError):
+        set_up(encoded(node_daemon_certificate=PEM, start_node_daemon=True), machine)
+    assert pretend.tree(tmp_path) == before
+
+
+def test_what_the_master_sends_is_what_the_helpers_take(machine: Any, tmp_path: Path) -> None:
+    place = tmp_path / "var/lib/ganeti"
+    place.mkdir(parents=True)
+    for name, text in (
+        ("ca.pem", AUTHORITY.certificate),
+        ("ca.key", AUTHORITY.key),
+        ("hmac.key", "secret\n"),
+        ("known_hosts", "cluster ssh-rsa AAAA\n"),
+        ("cluster-domain-secret", "secret\n"),
+        ("ssconf_cluster_name", "cluster\n"),
+        ("ssconf_master_ip", "10.77.0.100\n"),
+        ("ganeti_pub_keys", f"uuid1 {KEY[2]}\n"),
+        ("config.data", json.dumps({"cluster": {"modify_ssh_setup": True, "ssh_key_type": "ed25519"}})),
+    ):
+        (place / name).write_text(text)
+    (tmp_path / "etc/ssh/ssh_host_ed25519_key").write_text(KEY[1])
+    (tmp_path / "etc/ssh/ssh_host_ed25519_key.pub").write_text(KEY[2] + "\n")
+    cluster = join._Cluster(machine.paths)
+    request = json.dumps(join.prepare_request(cluster, force=False, setup=True)).encode()
+    decoded = join_input.decode(request, join_input.PrepareJoin)
+    assert decoded.ssh_host_key[0][:2] == KEY[:2]
+    assert decoded.authorized_keys == {"uuid1": [KEY[2]]}
+    setup = json.dumps(join.setup_request(cluster, "node2", "10.77.0.2")).encode()
+    node = pretend.make(tmp_path / "node2")
+    node.hostname = "node2"
+    prepare(request, node)
+    set_up(setup, node)
+    assert (tmp_path / "node2/var/lib/ganeti/ssconf_master_ip").read_text() == "10.77.0.100\n"
+    plain = join.prepare_request(cluster, force=True, setup=False)
+    assert plain == {"cluster_name": "cluster"}
+
+
+def test_the_master_itself_is_not_joined(machine: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    place = tmp_path / "var/lib/ganeti"
+    place.mkdir(parents=True)
+    (place / "ssconf_cluster_name").write_text("cluster\n")
+    (place / "config.data").write_text('{"cluster": {}}')
+    monkeypatch.setattr(join.Machine, "here", classmethod(lambda cls: machine))
+    machine.paths = machine.paths
+    with pytest.raises(PrerequisiteError, match="'node1' is this machine"):
+        join.join_node({"node_name": "node1"})

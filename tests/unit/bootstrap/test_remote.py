@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Running helpers over ssh: no secret in an argument, host keys checked, one sentence when it fails."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fakes import pretend_machine as pretend
+
+from ganeti.base.errors import CommandError
+from ganeti.bootstrap.remote import Remote
+
+
+class Recorder:
+    def __init__(self, *answers: tuple[int, str]) -> None:
+        self.answers = list(answers)
+        self.calls: list[tuple[list[str], str]] = []
+
+    def __call__(self, argv: Sequence[str], *, stdin: str, **_: Any) -> subprocess.CompletedProcess[str]:
+        self.calls.append((list(argv), stdin))
+        status, errors = self.answers.pop(0)
+        return subprocess.CompletedProcess(argv, status, "", errors)
+
+
+def remote(tmp_path: Path, recorder: Recorder, *, check: bool = True) -> Remote:
+    machine = pretend.make(tmp_path)
+    machine.run = recorder  # type: ignore[method-assign,assignment]
+    return Remote(machine, "node2", "cluster", 2222, check_host_key=check)
+
+
+def test_input_goes_through_standard_input_only(tmp_path: Path) -> None:
+    recorder = Recorder((0, ""))
+    remote(tmp_path, recorder).run("prepare-node-join", "very secret", "-v")
+    [(argv, stdin)] = recorder.calls
+    assert stdin == "very secret"
+    assert not any("secret" in word for word in argv)
+    assert argv[-3:] == ["--", "/usr/lib/ganeti/prepare-node-join", "-v"]
+    assert "2222" in argv
+    assert "BatchMode=yes" in argv
+    assert "StrictHostKeyChecking=yes" in argv
+
+
+def test_a_machine_that_was_no_node_yet_shows_its_own_key(tmp_path: Path) -> None:
+    recorder = Recorder((255, "Host key verification failed."), (0, ""))
+    remote(tmp_path, recorder).run("prepare-node-join", "{}")
+    first, second = (argv for argv, _ in recorder.calls)
+    assert "HostKeyAlias=cluster" in first
+    assert "HostKeyAlias=cluster" not in second
+    assert "StrictHostKeyChecking=yes" in second
+
+
+def test_an_unknown_key_is_told_with_the_remedy(tmp_path: Path) -> None:
+    recorder = Recorder((255, "Host key verification failed."), (255, "Host key verification failed."))
+    with pytest.raises(CommandError, match=r"host key of node2 is not known here.*--no-ssh-key-check"):
+        remote(tmp_path, recorder).run("prepare-node-join", "{}")
+
+
+def test_without_the_check_nothing_is_remembered(tmp_path: Path) -> None:
+    recorder = Recorder((0, ""))
+    remote(tmp_path, recorder, check=False).run("prepare-node-join", "{}")
+    assert "UserKnownHostsFile=/dev/null" in recorder.calls[0][0]
+
+
+def test_a_helpers_refusal_is_passed_on(tmp_path: Path) -> None:
+    recorder = Recorder((1, "prepare-node-join: This machine belongs to the cluster 'x'\n"))
+    with pytest.raises(CommandError, match="on node2 failed: prepare-node-join: This machine belongs to"):
+        remote(tmp_path, recorder).run("prepare-node-join", "{}")
+    assert len(recorder.calls) == 1

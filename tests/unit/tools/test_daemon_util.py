@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""daemon-util with daemons that only hold the lock on their pid file."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ganeti.tools import daemon_util
+from ganeti.tools.daemon_util import Node, run
+
+DAEMON = """#!{python} -IS
+import fcntl, os, signal, sys, time
+pid_file = os.environ["GANETI_ROOTDIR"] + "/run/ganeti/{name}.pid"
+open(pid_file + ".arguments", "a").write(" ".join(sys.argv[1:]) + "\\n")
+if {status}:
+    sys.exit({status})
+read, ready = os.pipe()
+if os.fork():
+    os.read(read, 1)
+    sys.exit(0)
+os.setsid()
+descriptor = os.open(pid_file, os.O_RDWR | os.O_CREAT, 0o644)
+fcntl.flock(descriptor, fcntl.LOCK_EX)
+os.ftruncate(descriptor, 0)
+os.write(descriptor, b"%d\\n" % os.getpid())
+signal.signal(signal.SIGHUP, lambda *_: open(pid_file + ".hup", "w").close())
+os.write(ready, b"x")
+for number in (0, 1, 2):
+    os.dup2(os.open(os.devnull, os.O_RDWR), number)
+while True:
+    signal.pause()
+"""
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    (tmp_path / "run/ganeti").mkdir(parents=True)
+    (tmp_path / "var/lib/ganeti").mkdir(parents=True)
+    (tmp_path / "var/lib/ganeti/ssconf_master_node").write_text("node1\n")
+    for name, status in (("ganeti-noded", 0), ("ganeti-wconfd", 0), ("ganeti-luxid", 0)):
+        program = commands / name
+        program.write_text(DAEMON.format(python=sys.executable, name=name, status=status))
+        program.chmod(0o755)
+    monkeypatch.setenv("GANETI_ROOTDIR", str(tmp_path))
+    monkeypatch.setattr(daemon_util, "SYSTEM_COMMANDS", ())
+    made = Node(str(commands), {"GANETI_ROOTDIR": str(tmp_path), "GANETI_HOSTNAME": "node1"})
+    yield made
+    for name in (*daemon_util.NODE_DAEMONS, *daemon_util.MASTER_DAEMONS):
+        pid = made.process_id(name)
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+
+
+def _replace(node: Node, name: str, status: int) -> None:
+    path = Path(node.command(name) or "")
+    path.write_text(DAEMON.format(python=sys.executable, name=name, status=status))
+
+
+def _arguments(node: Node, name: str) -> list[str]:
+    return Path(f"{node.paths.pid_file(name)}.arguments").read_text().splitlines()
+
+
+def test_start_check_stop(node: Node) -> None:
+    assert run(["check", "ganeti-noded"], node) == 1
+    assert run(["start", "ganeti-noded", "--", "-b", "10.77.0.1"], node) == 0
+    assert run(["check", "ganeti-noded"], node) == 0
+    assert _arguments(node, "ganeti-noded") == ["-b 10.77.0.1"]
+    pid = node.process_id("ganeti-noded")
+    assert run(["check-and-start", "noded"], node) == 0
+    assert node.process_id("ganeti-noded") == pid
+    assert run(["stop", "ganeti-noded"], node) == 0
+    assert run(["check", "ganeti-noded"], node) == 1
+    assert run(["stop", "ganeti-noded"], node) == 0
+
+
+def test_a_dead_daemons_pid_file_is_no_daemon(node: Node) -> None:
+    path = Path(node.paths.pid_file("ganeti-noded"))
+    path.write_text(f"{os.getpid()}\n")  # reused by a living process that is not the daemon
+    assert run(["check", "ganeti-noded"], node) == 1
+    assert run(["stop", "ganeti-noded"], node) == 0
+    assert run(["start", "ganeti-noded"], node) == 0
+    assert node.process_id("ganeti-noded") not in (None, os.getpid())
+
+
+def test_all_in_order_and_only_the_masters_on_the_master(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["start-all"], node) == 1
+    assert "is missing: this node is not part of a cluster" in capsys.readouterr().err
+    for path in (node.paths.server_cert, node.paths.ssconf_file("cluster_name")):
+        Path(path).write_text("x")
+    assert run(["check-config"], node) == 0
+    assert run(["start-all"], node) == 0
+    assert all(node.is_running(name) for name in node.daemons())
+    assert run(["stop-master"], node) == 0
+    assert [name for name in node.daemons() if node.is_running(name)] == ["ganeti-noded"]
+    Path(node.paths.ssconf_file("master_node")).write_text("node2\n")
+    assert run(["start-all"], node) == 0
+    assert [name for name in node.daemons() if node.is_running(name)] == ["ganeti-noded"]
+    assert run(["stop-all"], node) == 0
+    assert not any(node.is_running(name) for name in node.daemons())
+
+
+def test_a_refusal_is_passed_on_unless_it_is_not_the_master(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    _replace(node, "ganeti-wconfd", 11)
+    assert run(["start", "ganeti-wconfd"], node) == 11
+    assert run(["start-master"], node) == 0
+    _replace(node, "ganeti-luxid", 3)
+    node.stop("ganeti-luxid")
+    assert run(["start-master"], node) == 1
+    assert "ganeti-luxid did not start (exit status 3)" in capsys.readouterr().err
+
+
+def test_default_arguments_of_the_administrator(node: Node, tmp_path: Path) -> None:
+    (tmp_path / "etc/default").mkdir(parents=True)
+    (tmp_path / "etc/default/ganeti").write_text('# comment\nNODED_ARGS="-p 1899"  # port\nLUXID_ARGS=""\n')
+    assert run(["start", "ganeti-noded", "-d"], node) == 0
+    assert _arguments(node, "ganeti-noded") == ["-p 1899 -d"]
+    assert run(["start", "ganeti-luxid"], node) == 0
+    assert _arguments(node, "ganeti-luxid") == [""]
+
+
+def test_logs_are_opened_again(node: Node) -> None:
+    assert run(["rotate-logs", "ganeti-noded"], node) == 0
+    run(["start", "ganeti-noded"], node)
+    assert run(["rotate-all-logs"], node) == 0
+    mark = Path(f"{node.paths.pid_file('ganeti-noded')}.hup")
+    deadline = time.monotonic() + 5
+    while not mark.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_names_and_statuses(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list-start-daemons"], node) == 0
+    assert capsys.readouterr().out.split() == ["ganeti-noded", "ganeti-wconfd", "ganeti-luxid"]
+    run(["list-stop-daemons"], node)
+    assert capsys.readouterr().out.split() == ["ganeti-luxid", "ganeti-wconfd", "ganeti-noded"]
+    assert run(["is-daemon-name", "ganeti-luxid"], node) == 0
+    assert run(["is-daemon-name", "ganeti-rapi"], node) == 1
+    assert [run(["check-exitcode", status], node) for status in ("0", "11", "1")] == [0, 0, 1]
+    assert capsys.readouterr().out == "not master\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["fly"], "no action 'fly'"),
+        (["start", "ganeti-xyz"], "no daemon 'ganeti-xyz'"),
+        (["start", "ganeti-rapi"], "not installed"),
+        (["start"], "Name the daemon"),
+        (["check-exitcode", "much"], "one exit status"),
+        (["reload-ssh-keys"], "names no process"),
+    ],
+)
+def test_bad_words(node: Node, capsys: pytest.CaptureFixture[str], words: list[str], sentence: str) -> None:
+    assert run(words, node) == 1
+    told = capsys.readouterr().err
+    assert sentence in told
+    assert told.count("\n") == 1
+
+
+def test_a_lock_held_by_a_reader_of_the_file_is_not_a_daemon(node: Node) -> None:
+    """Two checks at once must not take each other for the daemon."""
+    path = Path(node.paths.pid_file("ganeti-noded"))
+    path.write_text("1\n")
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        assert not node.is_running("ganeti-noded")
+    finally:
+        os.close(descriptor)

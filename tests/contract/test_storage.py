@@ -217,6 +217,17 @@ def test_all_disks_are_listed_for_finding_orphans(place: Harness) -> None:
     assert list(run(driver.list_owned(SETTING))) == [disk.logical_id[-1] for disk in disks]
 
 
+@over(IN_DIRECTORIES)
+def test_what_a_killed_node_left_is_listed(place: Harness) -> None:
+    (place.top / "web2").mkdir()
+    for name in ("d.file.disk0.new", "gone.file.disk1.lock"):
+        (place.top / "web2" / name).write_text("")
+    assert list(run(place.driver().list_owned(SETTING))) == [
+        f"{SETTING}/web2/d.file.disk0.new",
+        f"{SETTING}/web2/gone.file.disk1.lock",
+    ]
+
+
 @over(WITH_DISKS)
 def test_space_is_told_and_unknown_where_the_setting_leads_nowhere(place: Harness) -> None:
     space = run(place.driver().space(SETTING))

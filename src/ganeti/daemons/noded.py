@@ -22,7 +22,7 @@ from ganeti.runtime.daemonize import Daemon, parse_options, run_daemon
 from ganeti.runtime.environment import Environment
 from ganeti.runtime.http_server import HttpReply, HttpRequest, HttpServer
 from ganeti.runtime.node_access import CandidateCertificates, own_name
-from ganeti.runtime.node_calls import NodeCalls
+from ganeti.runtime.node_calls import NodeCalls, StoppingError
 from ganeti.runtime.node_world import RealNodeWorld, end_orphans
 from ganeti.runtime.tls import ServerFiles, reload_certificate, server_context
 
@@ -105,6 +105,8 @@ class NodeDaemon:
             return _refusal(405, "Node calls are POST requests")
         try:
             return HttpReply(200, await self._calls.serve(self._state, name, request.body))
+        except StoppingError:
+            return _refusal(503, "The node daemon is ending")
         except Exception:
             _log.exception("call %s could not be answered", name)
             return _refusal(500, f"Call {name} could not be answered: the node daemon's log says why")
@@ -117,6 +119,8 @@ def _refusal(status: int, sentence: str) -> HttpReply:
 def lock_memory() -> None:
     """Keep what is used in memory: a node that swaps must still answer. Pages never touched stay out."""
     libc = ctypes.CDLL(None, use_errno=True)
+    if os.geteuid() != 0:
+        return  # others may lock a few pages only, and would get no more memory after those
     if libc.mlockall(_MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT) != 0:
         _log.warning("memory cannot be locked: %s", os.strerror(ctypes.get_errno()))
 

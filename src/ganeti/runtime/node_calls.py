@@ -28,6 +28,10 @@ DEFAULT_MAX_RUNNING = 100
 _log = logging.getLogger(__name__)
 
 
+class StoppingError(Exception):
+    """The daemon ends: the call is not answered, and its caller repeats it to the next daemon."""
+
+
 class Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Body of a request."""
 
@@ -67,11 +71,14 @@ class NodeCalls:
         self._slots = asyncio.Semaphore(max_running)
         self._answers_path = f"{paths.run_dir}/node-answers.jsonl"
         self._lines = 0
+        self._closing = False
         self._restore_answers()
         self._answers_file = self._rewrite_answers()
 
     async def serve(self, state: NodeState, name: str, body: bytes) -> bytes:
-        """Give the answer's body for a request's; never raises for what the request asks."""
+        """Give the answer's body for a request's. Raises `StoppingError`, and nothing for what the request asks."""
+        if self._closing:
+            raise StoppingError
         try:
             call = REGISTRY.get(name)
             if call is None:
@@ -104,6 +111,7 @@ class NodeCalls:
 
     async def close(self, grace_s: float) -> None:
         """Let calls end for *grace_s*, then end them; they count as interrupted and may be repeated."""
+        self._closing = True
         tasks = [running.task for running in self._running]
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
@@ -134,9 +142,9 @@ class NodeCalls:
         """Wait for a call without ending it when its caller goes away."""
         await asyncio.wait([running.task])
         if running.task.cancelled():
-            raise NodeCallError(
-                f"Call {running.call} was ended: its attempt was superseded, or the node daemon stopped"
-            )
+            if self._closing:
+                raise StoppingError
+            raise NodeCallError(f"Call {running.call} was ended: its attempt was superseded")
         return running.task.result()
 
     def _find_running(self, number: Number, call: str, digest: str) -> _Running | None:

@@ -45,6 +45,7 @@ PROBE_EVERY_S = 5.0
 PROBES = 3
 _KEPT_ALIVE_S = 60.0
 _CONNECTIONS = 200
+_STOPPING = 503
 _ANSWER_SLACK_S = 5.0
 """The node ends a call in time itself, and then says so."""
 
@@ -174,6 +175,8 @@ class NodeClient:
             ) from None
         except aiohttp.ClientError as err:
             raise _explain(node, err) from err
+        if status == _STOPPING:
+            raise _BrokenError("its node daemon is ending", may_restart=True)
         return _read_answer(node, call, status, answer)
 
     def _open_session(self) -> aiohttp.ClientSession:

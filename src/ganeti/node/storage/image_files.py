@@ -257,10 +257,18 @@ class ImageFileTemplate(DiskTemplate):
         top = self.world.paths.under(setting)
         found: list[str] = []
         for directory in image_io.names(top):
-            for name in image_io.names(os.path.join(top, directory)):
-                if ".lock" not in name:
-                    found.append(f"{setting}/{directory}/{name}")
+            there = image_io.names(os.path.join(top, directory))
+            # The lock of an image belongs to it; one without its image is left over.
+            found += [
+                f"{setting}/{directory}/{name}"
+                for name in there
+                if _image_of(name) not in there or name == _image_of(name)
+            ]
         return sorted(found)
+
+
+def _image_of(name: str) -> str:
+    return name.partition(".lock")[0]
 
 
 def _is_full(disk: DiskSpec) -> bool:

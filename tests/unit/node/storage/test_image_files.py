@@ -4,11 +4,11 @@
 from pathlib import Path
 
 import pytest
+from tests.fakes.one_node import disk_spec
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.daemons.catalogue import build_catalogue
 from ganeti.runtime import node_world
-from tests.fakes.one_node import disk_spec
 
 
 def test_a_missing_qemu_img_is_told_and_nothing_is_left(node, tmp_path: Path, monkeypatch) -> None:

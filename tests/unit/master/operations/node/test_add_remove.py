@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Nodes come and go: what is refused, in which order things happen, who becomes a candidate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.fakes.context import FakeContext, run
+from tests.fakes.sample_cluster import add_instance, catalogue, configuration
+
+from ganeti.base.errors import ExecutionError, NodeUnreachableError, PrerequisiteError
+from ganeti.master.operation import decode
+from ganeti.master.operations import load
+from ganeti.master.operations.node.add import AddNodeToCluster
+from ganeti.master.operations.node.migrate import MigrateNode
+from ganeti.master.operations.node.remove import RemoveNodeFromCluster
+from ganeti.model.objects import CLUSTER_KEY, CONFIG_VERSION, NodeGroup
+from ganeti.ports.context import UndoChange
+
+
+@pytest.fixture
+def ctx() -> FakeContext:
+    context = FakeContext(configuration(), catalogue())
+    context.nodes.handlers["version"] = lambda name: CONFIG_VERSION
+    context.nodes.handlers["node_verify"] = lambda name, checks: {"client-cert": f"digest-{name}"}
+    return context
+
+
+def change_cluster(ctx: FakeContext, **values: Any) -> None:
+    config = ctx.config.config
+    config.put("cluster", CLUSTER_KEY, replace(config.cluster, **values))
+
+
+def change_node(ctx: FakeContext, name: str, **values: Any) -> None:
+    config = ctx.config.config
+    node = replace(config.find_node(name), **values)
+    config.put("nodes", node.uuid, node)
+
+
+def undo(ctx: FakeContext) -> None:
+    import asyncio
+
+    for record in reversed(ctx.records):
+        assert isinstance(record, UndoChange)
+        asyncio.run(ctx.config.commit(record.change))
+
+
+def test_a_node_enters_answers_and_becomes_a_candidate(ctx: FakeContext) -> None:
+    run(AddNodeToCluster(node_name="node4"), ctx)
+    assert ctx.story == [
+        "undo: take node node4 out of the configuration",
+        "commit AddNode",
+        "node4 version",
+        "node4 node_verify",
+        "commit ReplaceNode settles",
+    ]
+    node = ctx.config.view().find_node("node4")
+    assert (node.primary_ip, node.secondary_ip, node.master_candidate) == ("10.77.0.9", "10.77.0.9", True)
+    assert (node.master_capable, node.vm_capable, node.group) == (True, True, "uuid-group1")
+    assert ctx.config.view().cluster.candidate_certs == {node.uuid: "digest-node4"}
+    assert ctx.lines == [" - INFO: Node will be a master candidate"]
+
+
+def test_a_full_pool_takes_no_more(ctx: FakeContext) -> None:
+    change_cluster(ctx, candidate_pool_size=3)
+    run(AddNodeToCluster(node_name="node4"), ctx)
+    assert not ctx.config.view().find_node("node4").master_candidate
+    assert ctx.config.view().cluster.candidate_certs == {}
+
+
+@pytest.mark.parametrize("answer", [NodeUnreachableError("it does not answer"), lambda name: 2030000])
+def test_a_node_that_does_not_fit_is_taken_out_again(ctx: FakeContext, answer: Any) -> None:
+    before = ctx.config.config.to_plain()
+    ctx.nodes.handlers["version"] = answer
+    with pytest.raises(ExecutionError, match="node4"):
+        run(AddNodeToCluster(node_name="node4"), ctx)
+    undo(ctx)
+    assert ctx.config.config.to_plain() == before
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"node_name": "node1"}, "already in the configuration"),
+        ({"node_name": "node4", "readd": True}, "not in the configuration"),
+        ({"node_name": "node1", "readd": True}, "is the master"),
+        ({"node_name": "node2", "readd": True, "group": "default"}, "Cannot pass a node group"),
+        ({"node_name": "node2", "readd": True, "ndparams": {"ssh_port": 23}}, "Node parameters stay"),
+        ({"node_name": "node2", "readd": True, "vm_capable": False}, "but has web1"),
+        ({"node_name": "node4", "primary_ip": "10.77.0.2"}, "conflict with existing node node2"),
+        ({"node_name": "node4", "secondary_ip": "10.88.0.1"}, "master has no secondary ip"),
+        ({"node_name": "node4", "secondary_ip": "fe80::1"}, "valid IPv4"),
+        ({"node_name": "node4", "secondary_ip": "127.0.0.1"}, "valid IPv4"),
+        ({"node_name": "node4", "group": "red"}, "Group 'red' not known"),
+        ({"node_name": "node4", "ndparams": {"colour": "red"}}, "Unknown node parameter"),
+        ({"node_name": "node4", "ndparams": {"exclusive_storage": True}}, "only be set for the cluster or a group"),
+        ({"node_name": "node4", "ndparams": {"ssh_port": 70000}}, "the most is 65535"),
+    ],
+)
+def test_refusals_change_nothing(ctx: FakeContext, fields: dict[str, Any], sentence: str) -> None:
+    add_instance(ctx.config.config, "web1", "uuid-node2")
+    before = ctx.config.config.to_plain()
+    with pytest.raises(PrerequisiteError) as caught:
+        run(AddNodeToCluster(**fields), ctx)
+    assert sentence in str(caught.value)
+    assert (ctx.config.config.to_plain(), ctx.story) == (before, [])
+
+
+def test_a_dual_homed_master_wants_dual_homed_nodes(ctx: FakeContext) -> None:
+    change_node(ctx, "node1", secondary_ip="10.88.0.1")
+    with pytest.raises(PrerequisiteError, match="new node doesn't have one"):
+        run(AddNodeToCluster(node_name="node4"), ctx)
+
+
+def test_several_groups_need_one_named(ctx: FakeContext) -> None:
+    ctx.config.config.put("nodegroups", "uuid-group2", NodeGroup(uuid="uuid-group2", name="blue"))
+    with pytest.raises(PrerequisiteError, match=r"More than one node group exists \(blue, default\)"):
+        run(AddNodeToCluster(node_name="node4"), ctx)
+    run(AddNodeToCluster(node_name="node4", group="blue"), ctx)
+    assert ctx.config.view().find_node("node4").group == "uuid-group2"
+
+
+def test_a_node_comes_back_as_it_was_but_online(ctx: FakeContext) -> None:
+    change_node(ctx, "node2", offline=True, master_candidate=False, tags=["rack1"], ndparams={"ssh_port": 2222})
+    run(AddNodeToCluster(node_name="node2", readd=True), ctx)
+    node = ctx.config.view().find_node("node2")
+    assert (node.uuid, node.offline, node.master_candidate, node.primary_ip) == ("uuid-node2", False, True, "10.77.0.9")
+    assert (node.tags, node.ndparams, node.secondary_ip) == (["rack1"], {"ssh_port": 2222}, "10.77.0.9")
+
+
+def test_a_failed_return_leaves_it_offline(ctx: FakeContext) -> None:
+    change_node(ctx, "node2", offline=True, master_candidate=False)
+    ctx.nodes.handlers["version"] = NodeUnreachableError("no")
+    with pytest.raises(ExecutionError):
+        run(AddNodeToCluster(node_name="node2", readd=True), ctx)
+    undo(ctx)
+    assert ctx.config.view().find_node("node2").offline
+    assert ctx.config.view().find_node("node2").primary_ip == "10.77.0.2"
+
+
+def test_a_removed_candidate_is_replaced_before_it_leaves(ctx: FakeContext) -> None:
+    change_cluster(ctx, candidate_pool_size=2, candidate_certs={"uuid-node2": "digest-node2"})
+    change_node(ctx, "node3", master_candidate=False)
+    run(RemoveNodeFromCluster(node_name="node2"), ctx)
+    assert ctx.story == [
+        "node3 node_verify",
+        "commit PromoteNode",
+        "node2 node_leave_cluster",
+        "commit RemoveNode settles",
+    ]
+    view = ctx.config.view()
+    assert sorted(view.names("nodes")) == ["node1", "node3"]
+    assert view.cluster.candidate_certs == {"uuid-node3": "digest-node3"}
+
+
+def test_a_node_that_cannot_be_told_is_removed_all_the_same(ctx: FakeContext) -> None:
+    ctx.nodes.dead.add("node2")
+    run(RemoveNodeFromCluster(node_name="node2"), ctx)
+    assert "node2" not in ctx.config.view().names("nodes")
+    assert any("node-cleanup on node2" in line for line in ctx.lines)
+
+
+def test_who_cannot_be_removed(ctx: FakeContext) -> None:
+    add_instance(ctx.config.config, "web1", "uuid-node2")
+    with pytest.raises(PrerequisiteError, match="is the master node"):
+        run(RemoveNodeFromCluster(node_name="node1"), ctx)
+    with pytest.raises(PrerequisiteError, match="Instance web1 still uses node node2"):
+        run(RemoveNodeFromCluster(node_name="node2"), ctx)
+    with pytest.raises(PrerequisiteError, match="Node 'node9' not known"):
+        run(RemoveNodeFromCluster(node_name="node9"), ctx)
+    assert ctx.story == []
+
+
+def test_one_migration_job_for_each_instance(ctx: FakeContext) -> None:
+    add_instance(ctx.config.config, "web1", "uuid-node2")
+    add_instance(ctx.config.config, "web2", "uuid-node2")
+    add_instance(ctx.config.config, "web3", "uuid-node3")
+    result = run(MigrateNode(node_name="node2", mode="live", iallocator="hail"), ctx)
+    plain = [[operation.to_plain() for operation in job] for job in result.jobs]
+    assert [(job[0]["OP_ID"], job[0]["instance_name"]) for job in plain] == [
+        ("OP_INSTANCE_MIGRATE", "web1"),
+        ("OP_INSTANCE_MIGRATE", "web2"),
+    ]
+    assert plain[0][0]["mode"] == "live"
+    with pytest.raises(PrerequisiteError, match="cannot be the target"):
+        run(MigrateNode(node_name="node2", target_node="node2"), ctx)
+
+
+def test_what_the_command_submits_is_understood() -> None:
+    load()
+    operation = decode({"OP_ID": "OP_NODE_ADD", "node_name": "node4", "readd": False, "node_setup": True})
+    assert operation.summary() == "NODE_ADD(node4)"

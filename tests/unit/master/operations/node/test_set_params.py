@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Flags of a node: every role from every role, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.fakes.context import FakeContext, run
+from tests.fakes.sample_cluster import add_instance, catalogue, configuration
+
+from ganeti.base.errors import ExecutionError, NodeUnreachableError, PrerequisiteError
+from ganeti.master.operations.node.set_params import ModifyNode
+from ganeti.model.objects import CLUSTER_KEY, CONFIG_VERSION, Disk
+
+ROLES: dict[str, dict[str, bool]] = {
+    "candidate": {"master_candidate": True, "drained": False, "offline": False},
+    "regular": {"master_candidate": False, "drained": False, "offline": False},
+    "drained": {"master_candidate": False, "drained": True, "offline": False},
+    "offline": {"master_candidate": False, "drained": False, "offline": True},
+}
+
+
+def make(role: str = "candidate", pool: int = 1, **values: Any) -> FakeContext:
+    """A cluster whose node2 has *role*; with a pool of 1 nobody needs another candidate."""
+    ctx = FakeContext(configuration(), catalogue())
+    ctx.nodes.handlers["version"] = lambda name: CONFIG_VERSION
+    ctx.nodes.handlers["node_verify"] = lambda name, checks: {"client-cert": f"digest-{name}"}
+    config = ctx.config.config
+    config.put("cluster", CLUSTER_KEY, replace(config.cluster, candidate_pool_size=pool))
+    node = replace(config.find_node("node2"), **ROLES[role], **values)
+    config.put("nodes", node.uuid, node)
+    return ctx
+
+
+def role_of(ctx: FakeContext, name: str = "node2") -> str:
+    node = ctx.config.view().find_node(name)
+    flags = {flag: getattr(node, flag) for flag in ROLES["regular"]}
+    return next(role for role, values in ROLES.items() if values == flags)
+
+
+@pytest.mark.parametrize("before", ROLES)
+@pytest.mark.parametrize(
+    ("fields", "after"),
+    [
+        ({"master_candidate": True}, "candidate"),
+        ({"drained": True}, "drained"),
+        ({"offline": True}, "offline"),
+        ({"master_candidate": False}, {"candidate": "regular"}),
+        ({"drained": False}, {"drained": "regular"}),
+        ({"offline": False}, {"offline": "regular"}),
+    ],
+)
+def test_every_role_from_every_role(before: str, fields: dict[str, Any], after: Any) -> None:
+    ctx = make(before)
+    changes = run(ModifyNode(node_name="node2", **fields), ctx)
+    wanted = after if isinstance(after, str) else after.get(before, before)
+    assert role_of(ctx) == wanted
+    assert bool(changes) == (wanted != before)
+
+
+def test_what_changed_is_told() -> None:
+    ctx = make()
+    assert run(ModifyNode(node_name="node2", offline=True), ctx) == [
+        ("master_candidate", "False"),
+        ("offline", "True"),
+    ]
+
+
+def test_a_freed_node_promotes_itself_where_one_is_wanted() -> None:
+    ctx = make("drained", pool=10)
+    run(ModifyNode(node_name="node2", drained=False), ctx)
+    assert role_of(ctx) == "candidate"
+    assert ctx.config.view().cluster.candidate_certs == {"uuid-node2": "digest-node2"}
+    assert ctx.lines == [" - INFO: Auto-promoting node to master candidate"]
+
+
+def test_a_node_that_becomes_master_capable_promotes_itself_too() -> None:
+    ctx = make("regular", pool=10, master_capable=False)
+    run(ModifyNode(node_name="node2", master_capable=True), ctx)
+    assert role_of(ctx) == "candidate"
+
+
+def test_a_node_no_longer_master_capable_is_demoted() -> None:
+    ctx = make()
+    run(ModifyNode(node_name="node2", master_capable=False), ctx)
+    assert role_of(ctx) == "regular"
+
+
+def test_another_is_promoted_only_if_that_was_allowed() -> None:
+    ctx = make(pool=2)
+    config = ctx.config.config
+    config.put("nodes", "uuid-node3", replace(config.node("uuid-node3"), master_candidate=False))
+    with pytest.raises(PrerequisiteError, match="pass auto promote option"):
+        run(ModifyNode(node_name="node2", drained=True), ctx)
+    run(ModifyNode(node_name="node2", drained=True, auto_promote=True), ctx)
+    assert (role_of(ctx), role_of(ctx, "node3")) == ("drained", "candidate")
+    assert ctx.story[-3:] == ["node3 node_verify", "commit PromoteNode", "commit ReplaceNode settles"]
+
+
+@pytest.mark.parametrize("answer", [NodeUnreachableError("no"), lambda name: 1])
+def test_an_offline_node_must_answer_to_come_back(answer: Any) -> None:
+    ctx = make("offline")
+    ctx.nodes.handlers["version"] = answer
+    with pytest.raises(ExecutionError, match="node2 is being de-offlined"):
+        run(ModifyNode(node_name="node2", offline=False), ctx)
+    for record in reversed(ctx.records):
+        asyncio.run(ctx.config.commit(record.change))  # type: ignore[union-attr]
+    assert role_of(ctx) == "offline"
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({}, "at least one modification"),
+        ({"drained": True, "offline": True}, "more than one state"),
+        ({"powered": True}, "does not support out-of-band"),
+        ({"vm_capable": False}, "hosts instances (web1)"),
+        ({"master_capable": False, "master_candidate": True}, "not master capable"),
+        ({"ndparams": {"ssh_port": "many"}}, "ssh_port"),
+        ({"secondary_ip": "nonsense"}, "valid IPv4"),
+        ({"secondary_ip": "10.77.0.3"}, "conflict with existing node node3"),
+        ({"secondary_ip": "10.88.0.2"}, "master has no secondary ip"),
+    ],
+)
+def test_refusals_change_nothing(fields: dict[str, Any], sentence: str) -> None:
+    ctx = make()
+    add_instance(ctx.config.config, "web1", "uuid-node2")
+    before = ctx.config.config.to_plain()
+    with pytest.raises(PrerequisiteError) as caught:
+        run(ModifyNode(node_name="node2", **fields), ctx)
+    assert sentence in str(caught.value)
+    assert ctx.config.config.to_plain() == before
+
+
+@pytest.mark.parametrize(
+    "fields", [{"offline": True}, {"drained": True}, {"master_candidate": False}, {"master_capable": False}]
+)
+def test_the_master_stays_the_master(fields: dict[str, Any]) -> None:
+    ctx = make()
+    with pytest.raises(PrerequisiteError, match="node1 is the master"):
+        run(ModifyNode(node_name="node1", **fields), ctx)
+
+
+def test_a_powered_off_node_stays_offline() -> None:
+    ctx = make("offline", ndparams={"oob_program": "/bin/oob"}, powered=False)
+    with pytest.raises(PrerequisiteError, match="needs to be turned on"):
+        run(ModifyNode(node_name="node2", offline=False), ctx)
+    run(ModifyNode(node_name="node2", offline=False, powered=True), ctx)
+    assert ctx.config.view().find_node("node2").powered
+
+
+def dual_homed() -> FakeContext:
+    ctx = make()
+    config = ctx.config.config
+    for index in (1, 2, 3):
+        node = config.node(f"uuid-node{index}")
+        config.put("nodes", node.uuid, replace(node, secondary_ip=f"10.88.0.{index}"))
+    return ctx
+
+
+def test_a_secondary_address_must_be_on_the_node() -> None:
+    ctx = dual_homed()
+    ctx.nodes.handlers["node_has_ip_address"] = lambda name, address: address == "10.88.0.20"
+    with pytest.raises(PrerequisiteError, match=r"10\.88\.0\.21 is not on node node2"):
+        run(ModifyNode(node_name="node2", secondary_ip="10.88.0.21"), ctx)
+    changes = run(ModifyNode(node_name="node2", secondary_ip="10.88.0.20"), ctx)
+    assert changes == [("secondary_ip", "10.88.0.20")]
+
+
+def test_mirrored_instances_must_be_down_for_it() -> None:
+    ctx = dual_homed()
+    ctx.nodes.handlers["node_has_ip_address"] = lambda name, address: True
+    instance = add_instance(ctx.config.config, "web1", "uuid-node1")
+    disk = ctx.config.config.disk(instance.disks[0])
+    ctx.config.config.put("disks", disk.uuid, replace(disk, nodes=["uuid-node1", "uuid-node2"]))
+    assert isinstance(disk, Disk)
+    operation = ModifyNode(node_name="node2", secondary_ip="10.88.0.20")
+    assert "instance/web1" in operation.locks(ctx.config.view()).shared
+    with pytest.raises(PrerequisiteError, match="Instance web1 mirrors"):
+        run(operation, ctx)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the watcher starts, how often, and what it leaves alone."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ganeti.master.watcher import (
+    FORGET_AFTER_S,
+    MAX_ATTEMPTS,
+    Attempts,
+    Decision,
+    InstanceNow,
+    WatcherState,
+    decide,
+    read_state,
+    status_text,
+)
+
+DOWN = InstanceNow("web1", "ERROR_down", "node1")
+UP = InstanceNow("web1", "running", "node1")
+NODES = {"node1": "boot-1"}
+
+
+def look(state: WatcherState, instance: InstanceNow, now_s: float, busy: frozenset[str] = frozenset()) -> Decision:
+    return decide(state, [instance], NODES, busy, now_s)
+
+
+def test_what_should_run_is_started_five_times_then_given_up() -> None:
+    state, started = WatcherState(), 0
+    for round_number in range(8):
+        decision = look(state, DOWN, 1000.0 + 300 * round_number)
+        state, started = decision.state, started + len(decision.start)
+    assert started == MAX_ATTEMPTS
+    assert "given up" in decision.sentences[0]
+
+
+def test_after_eight_hours_it_is_tried_again() -> None:
+    state = WatcherState(instance={"web1": Attempts(MAX_ATTEMPTS, 1000.0)})
+    assert look(state, DOWN, 1000.0 + FORGET_AFTER_S).start == []
+    decision = look(state, DOWN, 1001.0 + FORGET_AFTER_S)
+    assert decision.start == ["web1"]
+    assert decision.state.instance["web1"].restart_count == 1
+
+
+def test_one_that_runs_again_is_forgotten() -> None:
+    state = WatcherState(instance={"web1": Attempts(3, 1000.0)})
+    assert look(state, UP, 1100.0).state.instance == {}
+
+
+def test_left_alone() -> None:
+    for status in ("ADMIN_down", "ADMIN_offline", "ERROR_nodedown", "ERROR_nodeoffline", "USER_down", "ERROR_up"):
+        assert look(WatcherState(), InstanceNow("web1", status, "node1"), 1000.0).start == []
+    assert look(WatcherState(), DOWN, 1000.0, frozenset({"web1"})).start == []
+    assert decide(WatcherState(), [DOWN], {"node1": None}, frozenset(), 1000.0).start == []
+
+
+def test_a_busy_instance_keeps_its_count() -> None:
+    state = WatcherState(instance={"web1": Attempts(3, 1000.0)})
+    assert look(state, DOWN, 1100.0, frozenset({"web1"})).state.instance["web1"].restart_count == 3
+
+
+def test_the_state_file_is_that_of_3_1() -> None:
+    decision = look(WatcherState(), DOWN, 1000.0)
+    plain = msgspec.json.decode(msgspec.json.encode(decision.state))
+    assert plain == {
+        "node": {"node1": {"bootid": "boot-1"}},
+        "instance": {"web1": {"restart_count": 1, "restart_when": 1000.0}},
+    }
+    assert read_state(msgspec.json.encode(decision.state)) == decision.state
+    assert read_state(b"not json") == read_state(None) == WatcherState()
+
+
+def test_the_status_file_has_a_line_an_instance() -> None:
+    assert status_text([DOWN, InstanceNow("web2", "running", "node1")]) == "web1 ERROR_down\nweb2 running\n"

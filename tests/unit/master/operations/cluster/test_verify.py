@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Verification: silent about a healthy cluster, one line with the right code about each fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.fakes.context import FakeContext, run
+from tests.fakes.sample_cluster import LOCAL_DIR, SHARED_DIR, add_instance, catalogue, configuration
+
+from ganeti.base.errors import NodeUnreachableError, PrerequisiteError
+from ganeti.master.operations.cluster.verify import VerifyCluster
+from ganeti.master.operations.cluster.verify_config import VerifyConfiguration
+from ganeti.master.operations.cluster.verify_group import VerifyGroup
+from ganeti.master.verify.findings import CODES
+from ganeti.model.objects import CLUSTER_KEY, CONFIG_VERSION, NodeGroup
+
+Answer = dict[str, Any]
+OS = {
+    "name": "noop",
+    "path": "/srv/ganeti/os/noop",
+    "valid": True,
+    "message": "",
+    "variants": ["default"],
+    "parameters": [],
+    "api_versions": [20],
+    "trusted": True,
+}
+
+
+class Cluster:
+    """A healthy cluster of three nodes and two instances whose nodes' answers can be spoiled."""
+
+    def __init__(self) -> None:
+        self.ctx = FakeContext(configuration(), catalogue())
+        self.ctx.outstanding_undo = list  # type: ignore[attr-defined]
+        config = self.config = self.ctx.config.config
+        for index in (1, 2, 3):
+            node = config.node(f"uuid-node{index}")
+            config.put("nodes", node.uuid, replace(node, master_candidate=index < 3))
+        self.set_cluster(
+            candidate_certs={"uuid-node1": "digest-node1", "uuid-node2": "digest-node2"},
+            hvparams={"pretend": {"kernel": "/boot/k", "port": 80}},
+            candidate_pool_size=2,
+        )
+        self.web1 = add_instance(config, "web1", "uuid-node1")
+        self.web2 = add_instance(config, "web2", "uuid-node2", template="local", admin_state="down")
+        self.spoil: Callable[[str, Answer], None] = lambda name, answer: None
+        self.hooks: Callable[[str], list[list[Any]]] = lambda name: []
+        self.asked: dict[str, Answer] = {}
+        self.ctx.nodes.handlers["node_verify"] = self.answer
+        self.ctx.nodes.handlers["hooks_runner"] = lambda name, **_: self.hooks(name)
+
+    def set_cluster(self, **values: Any) -> None:
+        self.config.put("cluster", CLUSTER_KEY, replace(self.config.cluster, **values))
+
+    def set_instance(self, instance: Any, **values: Any) -> None:
+        self.config.put("instances", instance.uuid, replace(self.config.instance(instance.uuid), **values))
+
+    def answer(self, name: str, checks: Answer) -> Answer:
+        self.asked[name] = checks
+        disks = [str(disk.logical_id[1]) for disk in self.config.disks()]
+        whole: Answer = {
+            "version": [CONFIG_VERSION, "3.1"],
+            "time": [1000, 0],
+            "client-cert": f"digest-{name}",
+            "filelist": {path: "same" for path in checks.get("filelist", [])},
+            "node-net-test": {},
+            "master-ip": True,
+            "bridges": [],
+            "hypervisor": {"pretend": []},
+            "hvparms": [],
+            "hvinfo": {"pretend": {"memory_free": 100000}},
+            "storage": {f"local {LOCAL_DIR}": [], f"common {SHARED_DIR}": []},
+            "disks": {f"common {SHARED_DIR}": disks[:1], f"local {LOCAL_DIR}": disks[1:] if name == "node2" else []},
+            "allowed-file-storage-paths": [],
+            "instances": [{"name": "web1", "state": "running"}] if name == "node1" else [],
+            "oslist": [dict(OS)],
+            "oob-paths": [],
+            "user-scripts": [],
+        }
+        if set(checks) == {"filelist"}:
+            whole = {"filelist": whole["filelist"]}
+        self.spoil(name, whole)
+        return whole
+
+    def group(self, **fields: Any) -> tuple[bool, list[str]]:
+        good = run(VerifyGroup(group_name="default", error_codes=True, **fields), self.ctx)
+        return good, [line for line in self.ctx.lines if line.startswith("  - ")]
+
+
+def on(node: str, **values: Any) -> Callable[[str, Answer], None]:
+    def spoil(name: str, answer: Answer) -> None:
+        if name == node:
+            answer.update({key.replace("_", "-"): value for key, value in values.items()})
+
+    return spoil
+
+
+def test_a_healthy_cluster_is_told_in_the_lines_of_3_1() -> None:
+    cluster = Cluster()
+    assert run(VerifyGroup(group_name="default"), cluster.ctx) is True
+    assert cluster.ctx.lines == [
+        "* Verifying group 'default'",
+        "* Gathering data (3 nodes)",
+        "* Gathering information about nodes (3 nodes)",
+        "* Gathering disk information (3 nodes)",
+        "* Verifying configuration file consistency",
+        "* Verifying node status",
+        "* Verifying instance status",
+        "* Verifying orphan volumes",
+        "* Verifying N+1 Memory redundancy",
+        "* Other Notes",
+        "  - NOTICE: 1 non-redundant instance(s) found.",
+        "* Hooks Results",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "line"),
+    [
+        (on("node2", version=[2030000, "2.3"]), "ENODEVERSION:node:node2:incompatible protocol versions"),
+        (on("node2", time=[700, 0]), "ENODETIME:node:node2:Node time diverges by at least 300.0s"),
+        (on("node2", time=[1200, 0]), "ENODETIME:node:node2:Node time diverges by at least 200.0s"),
+        (on("node3", bridges=["br0", "br1"]), "ENODENET:node:node3:missing bridges: br0, br1"),
+        (on("node3", node_net_test={"node1": "no route"}), "ENODENET:node:node3:tcp communication with node 'node1'"),
+        (on("node3", master_ip=False), "ENODENET:node:node3:the master node's IP"),
+        (on("node2", client_cert="other"), "ECLUSTERCLIENTCERT:cluster:None:the certificate of node node2"),
+        (on("node3", client_cert=None), "ECLUSTERCLIENTCERT:cluster:None:node node3 has no client certificate"),
+        (on("node3", hypervisor={"pretend": ["no emulator"]}), "ENODEHV:node:node3:hypervisor pretend verify failure"),
+        (
+            on("node1", hvparms=[["instance web1", "pretend", "no such file"]]),
+            "ENODEHV:node:node1:hypervisor pretend parameter verify failure (source instance web1)",
+        ),
+        (
+            on("node2", storage={f"local {LOCAL_DIR}": ["it is not there"]}),
+            "ENODEFILESTORAGEPATHUNUSABLE:node:node2:The configured file storage path is unusable: it is not there",
+        ),
+        (
+            on("node2", storage={f"common {SHARED_DIR}": ["read-only"]}),
+            "ENODESHAREDFILESTORAGEPATHUNUSABLE:node:node2:",
+        ),
+        (on("node2", allowed_file_storage_paths=["/etc"]), "ENODEFILESTORAGEPATHS:node:node2:Found forbidden"),
+        (on("node1", oob_paths=["/bin/oob: missing"]), "ENODEOOBPATH:node:node1:"),
+        (on("node1", user_scripts=["/etc/x"]), "ENODEUSERSCRIPTS:node:node1:"),
+        (
+            on("node2", oslist=[]),
+            "ENODEOS:node:node2:OSes present on reference node node1 but missing",
+        ),
+        (on("node2", oslist=[OS, OS | {"name": "x"}]), "ENODEOS:node:node2:Extra OS x not present on reference node"),
+        (on("node2", oslist=[OS | {"variants": []}]), "ENODEOS:node:node2:OS noop for variants list differs"),
+        (on("node2", oslist=[OS | {"valid": False, "message": "no create"}]), "ENODEOS:node:node2:Invalid OS noop"),
+        (on("node2", bridges={"error": "no /sys"}), "ENODERPC:node:node2:the check 'bridges' failed: no /sys"),
+        (on("node1", instances=[]), "EINSTANCEDOWN:instance:web1:instance not running on its primary node node1"),
+        (
+            on("node3", instances=[{"name": "web1", "state": "running"}]),
+            "EINSTANCEWRONGNODE:instance:web1:instance should not run on node node3",
+        ),
+        (on("node3", instances=[{"name": "ghost", "state": "running"}]), "ENODEORPHANINSTANCE:node:node3:"),
+        (on("node2", disks={f"local {LOCAL_DIR}": []}), "EINSTANCEMISSINGDISK:instance:web2:disk/0"),
+        (on("node1", disks={f"common {SHARED_DIR}": []}), "EINSTANCEMISSINGDISK:instance:web1:disk/0"),
+    ],
+)
+def test_each_fault_is_one_error(spoil: Callable[[str, Answer], None], line: str) -> None:
+    cluster = Cluster()
+    cluster.spoil = spoil
+    good, lines = cluster.group()
+    errors = [text for text in lines if text.startswith("  - ERROR")]
+    assert len(errors) == 1, errors
+    assert errors[0].startswith(f"  - ERROR:{line}")
+    assert good is False
+
+
+def test_a_node_that_does_not_answer_is_one_error() -> None:
+    cluster = Cluster()
+    cluster.ctx.nodes.dead.add("node3")
+    good, lines = cluster.group()
+    assert not good
+    assert [line for line in lines if "ERROR" in line] == [
+        "  - ERROR:ENODERPC:node:node3:while contacting node: Node node3 does not answer"
+    ]
+
+
+def test_files_that_differ_are_looked_at_twice() -> None:
+    cluster = Cluster()
+    counts = {"node2": 0}
+
+    def once(name: str, answer: Answer) -> None:
+        if name == "node2":
+            counts[name] += 1
+            if counts[name] == 1:  # a change was on its way
+                answer["filelist"]["/var/lib/ganeti/config.data"] = "older"
+
+    cluster.spoil = once
+    assert cluster.group()[0] is True
+    assert counts["node2"] == 2
+
+
+def test_files_that_stay_different_or_missing_are_told() -> None:
+    cluster = Cluster()
+
+    def spoil(name: str, answer: Answer) -> None:
+        files = answer["filelist"]
+        if name == "node2":
+            files["/var/lib/ganeti/config.data"] = "other"
+            files["/etc/ganeti/file-storage-paths"] = None
+        if name == "node3":
+            files["/var/lib/ganeti/known_hosts"] = None
+
+    cluster.spoil = spoil
+    good, lines = cluster.group()
+    assert not good
+    assert [line for line in lines if "FILECHECK" in line] == [
+        "  - ERROR:ECLUSTERFILECHECK:cluster:None:File /var/lib/ganeti/known_hosts is missing from node(s) node3",
+        "  - ERROR:ECLUSTERFILECHECK:cluster:None:File /var/lib/ganeti/config.data found with 2 different checksums "
+        "(variant 1 on node1; variant 2 on node2)",
+        "  - ERROR:ECLUSTERFILECHECK:cluster:None:File /etc/ganeti/file-storage-paths is optional, but it must exist "
+        "on all or no nodes (not found on node2)",
+    ]
+    assert "/var/lib/ganeti/config.data" not in cluster.asked["node3"]["filelist"]
+
+
+def test_orphans_on_shared_storage_are_told_once() -> None:
+    cluster = Cluster()
+
+    def spoil(name: str, answer: Answer) -> None:
+        for unit in answer.get("disks", {}):
+            answer["disks"][unit] = [*answer["disks"][unit], f"{unit.split(' ')[1]}/lost/disk0"]
+
+    cluster.spoil = spoil
+    lines = [line for line in cluster.group()[1] if "ENODEORPHANLV" in line]
+    assert sorted(lines) == [
+        f"  - ERROR:ENODEORPHANLV:node:node1:volume {LOCAL_DIR}/lost/disk0 is unknown",
+        f"  - ERROR:ENODEORPHANLV:node:node1:volume {SHARED_DIR}/lost/disk0 is unknown",
+        f"  - ERROR:ENODEORPHANLV:node:node2:volume {LOCAL_DIR}/lost/disk0 is unknown",
+        f"  - ERROR:ENODEORPHANLV:node:node3:volume {LOCAL_DIR}/lost/disk0 is unknown",
+    ]
+
+
+def test_what_the_configuration_says_of_instances() -> None:
+    cluster = Cluster()
+    cluster.set_cluster(tags=["htools:iextags:service"])
+    twin = add_instance(cluster.config, "web3", "uuid-node1", template="none", admin_state="down")
+    cluster.set_instance(twin, tags=["service:db"], beparams={"maxmem": 1_000_000})
+    cluster.set_instance(cluster.web1, tags=["service:db"])
+    cluster.config.put("nodegroups", "uuid-group2", NodeGroup(uuid="uuid-group2", name="blue"))
+    cluster.config.put("nodes", "uuid-node3", replace(cluster.config.node("uuid-node3"), group="uuid-group2"))
+    disk = cluster.config.disk(cluster.web1.disks[0])
+    cluster.config.put("disks", disk.uuid, replace(disk, nodes=["uuid-node1", "uuid-node3"]))
+    lines = [line for line in cluster.group()[1] if "ERROR" in line]
+    assert [line.split(":")[1:4] for line in lines] == [
+        ["EINSTANCESPLITGROUPS", "instance", "web1"],
+        ["EINSTANCEPOLICY", "instance", "web3"],
+        ["EEXTAGS", "node", "node1"],
+    ]
+
+
+def test_instances_on_offline_nodes() -> None:
+    cluster = Cluster()
+    cluster.config.put(
+        "nodes", "uuid-node1", replace(cluster.config.node("uuid-node1"), offline=True, master_candidate=False)
+    )
+    lines = cluster.group()[1]
+    assert "  - ERROR:EINSTANCEBADNODE:instance:web1:instance lives on offline node(s) node1" in lines
+    assert "  - NOTICE: 1 offline node(s) found." in lines
+    assert "node1" not in cluster.asked
+
+
+def test_memory_for_failovers() -> None:
+    cluster = Cluster()
+    disk = cluster.config.disk(cluster.web1.disks[0])
+    cluster.config.put("disks", disk.uuid, replace(disk, nodes=["uuid-node1", "uuid-node3"]))
+    cluster.spoil = on("node3", hvinfo={"pretend": {"memory_free": 100}})
+    good, lines = cluster.group()
+    assert not good
+    assert any("ENODEN1:node:node3:not enough memory" in line for line in lines)
+    other = Cluster()
+    other.config.put("disks", disk.uuid, replace(disk, nodes=["uuid-node1", "uuid-node3"]))
+    other.spoil = cluster.spoil
+    assert not any("ENODEN1" in line for line in other.group(skip_checks=["nplusone_mem"])[1])
+
+
+def test_hooks_and_leftovers() -> None:
+    cluster = Cluster()
+    cluster.hooks = lambda name: [["cluster-verify-post.d/site", 1, "disk\nis full"]] if name == "node2" else []
+    cluster.ctx.outstanding_undo = lambda: [(7, "remove disk 0 of web9 from node3", "unreachable")]  # type: ignore[attr-defined]
+    lines = [line for line in cluster.group()[1] if "ERROR" in line]
+    assert lines == [
+        "  - ERROR:ECLUSTERCFG:cluster:None:job 7 left something behind; still to do: remove disk 0 of web9 from node3 "
+        "(unreachable)",
+        "  - ERROR:ENODEHOOKS:node:node2:Script cluster-verify-post.d/site failed, output: disk / is full",
+    ]
+
+
+def test_ignored_codes_are_warnings() -> None:
+    cluster = Cluster()
+    cluster.spoil = on("node1", instances=[])
+    good, lines = cluster.group(ignore_errors=["EINSTANCEDOWN"])
+    assert good is True
+    assert lines[0].startswith("  - WARNING:EINSTANCEDOWN:")
+
+
+def test_without_codes_the_lines_name_the_object() -> None:
+    cluster = Cluster()
+    cluster.spoil = on("node3", bridges=["xen-br0"], client_cert=None)
+    run(VerifyGroup(group_name="default"), cluster.ctx)
+    assert "  - ERROR: node node3: missing bridges: xen-br0" in cluster.ctx.lines
+    assert "  - ERROR: cluster : node node3 has no client certificate" in cluster.ctx.lines
+
+
+def test_simulated_errors_show_every_code() -> None:
+    good, lines = Cluster().group(debug_simulate_errors=True)
+    assert not good
+    assert {line.split(":")[1] for line in lines if "simulated" in line} == set(CODES)
+
+
+def test_nodes_without_instances_are_not_asked_about_them() -> None:
+    cluster = Cluster()
+    cluster.config.put("nodes", "uuid-node3", replace(cluster.config.node("uuid-node3"), vm_capable=False))
+    cluster.group()
+    assert not {"hypervisor", "bridges", "oslist", "storage"} & set(cluster.asked["node3"])
+
+
+def test_the_configuration_and_its_certificates() -> None:
+    cluster = Cluster()
+    operation = VerifyConfiguration()
+    assert run(operation, cluster.ctx) is True
+    assert cluster.ctx.lines == [
+        "* Verifying cluster config",
+        "* Verifying cluster certificate files",
+        "* Verifying hypervisor parameters",
+        "* Verifying all nodes belong to an existing group",
+    ]
+
+    def spoil(name: str, answer: Answer) -> None:
+        answer["filelist"]["/var/lib/ganeti/ca.pem"] = None
+
+    cluster.spoil = spoil
+    cluster.set_instance(cluster.web1, hvparams={"colour": "red"})
+    cluster.set_cluster(candidate_pool_size=3)
+    assert run(operation, cluster.ctx) is False
+    faults = [line for line in cluster.ctx.lines if "ERROR" in line]
+    assert len(faults) == 3
+    assert "Not enough master candidates" in faults[0]
+    assert faults[1] == "  - ERROR: cluster : certificate file /var/lib/ganeti/ca.pem is missing or cannot be read"
+    assert "source instance web1" in faults[2]
+
+
+def test_a_master_that_does_not_answer_is_told() -> None:
+    cluster = Cluster()
+    cluster.ctx.nodes.handlers["node_verify"] = NodeUnreachableError("silence")
+    assert run(VerifyConfiguration(), cluster.ctx) is False
+    assert any("could not be looked at: silence" in line for line in cluster.ctx.lines)
+
+
+def test_the_jobs_of_a_whole_verification() -> None:
+    cluster = Cluster()
+    cluster.config.put("nodegroups", "uuid-group2", NodeGroup(uuid="uuid-group2", name="blue"))
+    answer = run(VerifyCluster(error_codes=True, skip_checks=["nplusone_mem"]), cluster.ctx)
+    jobs = [[operation.to_plain() for operation in job] for job in answer.jobs]
+    assert [job[0]["OP_ID"] for job in jobs] == [
+        "OP_CLUSTER_VERIFY_CONFIG",
+        "OP_CLUSTER_VERIFY_GROUP",
+        "OP_CLUSTER_VERIFY_GROUP",
+    ]
+    assert [job[0]["depends"] for job in jobs] == [None, [[-1, []]], [[-2, []]]]
+    assert jobs[1][0]["group_name"] == "uuid-group2"
+    assert jobs[1][0]["skip_checks"] == ["nplusone_mem"]
+    one = run(VerifyCluster(group_name="default"), cluster.ctx)
+    assert [(job[0].op_id, job[0].depends) for job in one.jobs] == [("OP_CLUSTER_VERIFY_GROUP", None)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"ignore_errors": ["ENOTHING"]}, "Unknown error code 'ENOTHING'"),
+        ({"skip_checks": ["everything"]}, "'everything' cannot be skipped"),
+        ({"group_name": "red"}, "Group 'red' not known"),
+    ],
+)
+def test_refusals(fields: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(PrerequisiteError) as caught:
+        run(VerifyCluster(**fields), Cluster().ctx)
+    assert sentence in str(caught.value)

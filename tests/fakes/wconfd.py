@@ -56,6 +56,14 @@ class FailByFault(Change, frozen=True, kw_only=True):
         raise ZeroDivisionError("a mistake")
 
 
+class AnswerNonsense(Change, frozen=True, kw_only=True):
+    """A change whose answer cannot be sent."""
+
+    def apply(self, draft: Draft) -> object:
+        draft.put("cluster", replace(draft.cluster, tags=["half"]))
+        return object()
+
+
 @dataclass
 class Running:
     """A daemon, a client of it, and live jobs to act for."""

@@ -26,6 +26,7 @@ from ganeti.runtime.wconfd_locks import LockService
 
 _log = logging.getLogger(__name__)
 VOID: list[Any] = []
+_LARGEST_NUMBER = 2**62
 Call = Callable[..., Awaitable[Any]]
 
 
@@ -205,7 +206,7 @@ def read_names(names: Any) -> list[str]:
 
 
 def read_number(value: Any, what: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _LARGEST_NUMBER:
         raise GanetiError(f"The {what} must be a whole number, not {value!r}")
     return value
 
@@ -219,8 +220,9 @@ def read_position(value: Any) -> Position:
 
 def read_step(owner: Any, step: Any, settles: Any) -> JobStep:
     match owner, settles:
-        case [int() as job, str() as lock_file, int() as attempt], bool():
-            return JobStep(job, attempt, read_number(step, "step"), lock_file, settles)
+        case [job, str() as lock_file, attempt], bool():
+            numbers = read_number(job, "job id"), read_number(attempt, "attempt"), read_number(step, "step")
+            return JobStep(*numbers, lock_file, settles)
     raise GanetiError("A commit needs [job id, lock file, attempt], step, change name, fields, settles (true or false)")
 
 

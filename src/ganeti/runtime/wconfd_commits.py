@@ -139,36 +139,39 @@ class Committer:
         reach("commit-staged")
         try:
             await self._store.run(self._store.store.commit, commits)
-        except ConfigurationError as err:
-            _log.error("%d changes of the configuration are taken back: %s", len(commits), err)
-            for request in reversed(staged):
-                if request.staged is not None:
-                    self._head.revert(request.staged)
-                _fail(request, err)
+        except Exception as err:
+            self._take_back(staged, err)
             return
         reach("commit-durable")
         for request in staged:
             self._finish(request)
         reach("commit-told")
 
+    def _take_back(self, staged: list[_Request], error: Exception) -> None:
+        _log.error("%d changes of the configuration are taken back: %s", len(staged), error)
+        if not isinstance(error, GanetiError):
+            error = ConfigurationError(f"The configuration cannot be written: {type(error).__name__}: {error}")
+        for request in reversed(staged):
+            if request.staged is not None:
+                self._head.revert(request.staged)
+            _fail(request, error)
+
     def _stage(self, request: _Request) -> bool:
-        step, change = request.step, request.change
-        name = type(change).__name__
+        step, name = request.step, type(request.change).__name__
         try:
             self.steps.refuse_superseded(step.job, step.attempt)
-            staged = self._head.stage(change, self._now_s())
+            request.staged = self._head.stage(request.change, self._now_s())
+            request.commit = _commit_of(step, request.staged)
         except GanetiError as err:
             _log.info("%s: change %s refused: %s", step, name, err)
             _fail(request, err)
             return False
         except Exception as err:
             _log.exception("%s: change %s failed by a fault of its own", step, name)
+            if request.staged is not None:
+                self._head.revert(request.staged)
             _fail(request, GanetiError(f"The change {name} failed by a fault of its own: {type(err).__name__}: {err}"))
             return False
-        body = {"position": staged.position, "result": _plain(staged.result)}
-        stored = StepAnswer(step.job, step.attempt, step.step, step.settles, step.lock_file, msgspec.json.encode(body))
-        request.staged = staged
-        request.commit = staged.commit(stored)
         return True
 
     def _finish(self, request: _Request) -> None:
@@ -190,6 +193,11 @@ class Committer:
             )
         if not request.answer.done():
             request.answer.set_result(commit.step.answer)
+
+
+def _commit_of(step: JobStep, staged: Staged) -> Commit:
+    answer = msgspec.json.encode({"position": staged.position, "result": _plain(staged.result)})
+    return staged.commit(StepAnswer(step.job, step.attempt, step.step, step.settles, step.lock_file, answer))
 
 
 def _fail(request: _Request, error: GanetiError) -> None:

@@ -53,13 +53,16 @@ class Service:
         self.server = Server(Parts(self.committer, self.locks, self.publisher, paths.config_database, self.clean_up))
 
     async def start(self) -> None:
-        """Free what died while this daemon was away, then serve."""
+        """Clean up after what died while this daemon was away, then serve.
+
+        Steps of dead jobs must go before new jobs come: in a restored queue these may have the same numbers.
+        """
         _freeze_memory()
         self._ending.callback(self.store.close)
         if self._distributor is not None:
             self._ending.push_async_callback(self._distributor.close)
         self._ending.push_async_callback(self._background.cancel)
-        await self.locks.free_the_dead()
+        await self.clean_up()
         self._background.start(self.committer.run(), "commits")
         self._background.start(self.publisher.run(), "publication")
         self._background.start(self.locks.watch_owners(self.clean_up), "watching lock owners")

@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from tests.fakes.wconfd import AddDisk, FailByFault, TagCluster, fast_directory, running_wconfd, until
+from tests.fakes.wconfd import AddDisk, AnswerNonsense, FailByFault, TagCluster, fast_directory, running_wconfd, until
 
 from ganeti.base.errors import ConfigVerifyError, GanetiError, LockError, PrerequisiteError, TransportError
 from ganeti.model.objects import Disk
@@ -53,6 +53,7 @@ def test_a_commit_is_seen_by_views_and_in_the_file_when_published(root):
 def test_a_repeated_step_gets_the_first_answer_even_after_a_restart(root):
     async def first(daemon):
         owner = daemon.job(1)
+        daemon.undo_records(1)
         change = TagCluster(tag="once")
         answers = await asyncio.gather(*(daemon.client.commit(owner, 1, change, True) for _ in range(5)))
         assert len(set(answers)) == 1
@@ -193,6 +194,8 @@ BAD_REQUESTS = [
     (b'{"method": "waitPublished", "args": ["now"]}', "is not a position"),
     (b'{"method": "waitPublished", "args": [[1, 9999]]}', "no commit 1.9999"),
     (b'{"method": "subscribe", "args": [["x"]]}', "is not a position"),
+    (b'{"method": "commit", "args": [[1e99, "/l", 1], 1, "TagCluster", {}, false]}', "job id must be a whole"),
+    (b'{"method": "commit", "args": [[9999999999999999999, "/l", 1], 1, "Burn", {}, false]}', "must be a whole number"),
     (b'{"method": "commit", "args": [[1, "/l"], 1, "TagCluster", {}, false]}', "A commit needs"),
     (
         b'{"method": "commit", "args": [[1, "/l", 1], 1, "Burn", {}, false]}',
@@ -286,6 +289,54 @@ def test_nobody_there_is_an_error_in_the_end(root):
                 await daemon.client.call("echo", "x")
 
     asyncio.run(go())
+
+
+def test_a_reused_job_number_is_not_answered_for_its_predecessor(root):
+    """After a restored queue, job numbers are given again."""
+
+    async def first(daemon):
+        owner = daemon.job(1)
+        await daemon.client.commit(owner, 1, TagCluster(tag="before"), True)
+        daemon.die(owner)
+
+    async def second(daemon):
+        assert (await daemon.client.commit(daemon.job(1), 1, TagCluster(tag="after"), True)).result == 3
+
+    run(first, root)
+    run(second, root)
+
+
+def test_an_answer_that_is_no_json_is_a_fault_of_the_change_alone(root):
+    async def scenario(daemon):
+        owner = daemon.job(1)
+        answers = await asyncio.gather(
+            daemon.client.commit(owner, 1, AnswerNonsense(), False),
+            daemon.client.commit(owner, 2, TagCluster(tag="good"), False),
+            return_exceptions=True,
+        )
+        assert "AnswerNonsense failed by a fault of its own" in str(answers[0])
+        assert answers[1].result == 2
+        assert await daemon.client.position() == (1, 43)
+
+    run(scenario, root)
+
+
+def test_a_fault_of_the_store_fails_the_batch_and_not_the_daemon(root, monkeypatch):
+    async def scenario(daemon):
+        owner = daemon.job(1)
+        store = daemon.service.store.store
+        write = store.commit
+
+        def broken(commits):
+            monkeypatch.setattr(store, "commit", write)
+            raise OverflowError("too large")
+
+        monkeypatch.setattr(store, "commit", broken)
+        with pytest.raises(GanetiError, match="cannot be written: OverflowError: too large"):
+            await daemon.client.commit(owner, 1, TagCluster(tag="x"), False)
+        assert (await daemon.client.commit(owner, 2, TagCluster(tag="x"), False)).result == 2
+
+    run(scenario, root)
 
 
 def test_steps_of_finished_jobs_are_forgotten_and_stale_lock_files_removed(root):

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from ganeti.base.errors import TransportError
 from ganeti.base.paths import Paths
 from ganeti.model.configuration import Configuration
@@ -24,8 +26,15 @@ from ganeti.wire.luxi import VERSION
 
 HOST = "node1.example.com"
 NODE_UUID = "00000000-0000-4000-8000-000000000001"
+OFFLINE_UUID = "00000000-0000-4000-8000-000000000003"
 GROUP_UUID = "00000000-0000-4000-8000-000000000002"
 WITHIN_S = 20.0
+ABSENT: dict[str, Any] = {
+    "primary_ip": "127.0.0.2",
+    "secondary_ip": "127.0.0.2",
+    "offline": True,
+    "master_candidate": False,
+}
 
 
 def configuration() -> dict[str, Any]:
@@ -50,6 +59,7 @@ def configuration() -> dict[str, Any]:
     )
     config.put("cluster", "cluster", cluster)
     config.put("nodes", NODE_UUID, node)
+    config.put("nodes", OFFLINE_UUID, replace(node, uuid=OFFLINE_UUID, name="node2.example.com", **ABSENT))
     config.put("nodegroups", GROUP_UUID, NodeGroup(uuid=GROUP_UUID, name="default"))
     return config.to_plain()
 
@@ -193,3 +203,12 @@ def running_master(root: Path) -> Iterator[Master]:
         yield master
     finally:
         master.stop_all()
+
+
+def children_of(pid: int) -> list[int]:
+    """Process ids of the children of a process; none if it is gone."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []

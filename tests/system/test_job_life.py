@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from tests.fakes.master_daemons import NODE_UUID, WITHIN_S, Master, running_master
+from tests.fakes.master_daemons import NODE_UUID, OFFLINE_UUID, WITHIN_S, Master, children_of, running_master
 
 from ganeti.master.queue.undo import encode_line
 from ganeti.runtime.livelock import is_alive
@@ -45,14 +45,6 @@ def spawned(master: Master) -> list[int]:
     """Children of the spawner."""
     luxid = master.daemons["luxid"].pid
     return [pid for spawner in children_of(luxid) for pid in children_of(spawner)]
-
-
-def children_of(pid: int) -> list[int]:
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children") as file:
-            return [int(word) for word in file.read().split()]
-    except OSError:
-        return []
 
 
 def state_of(pid: int) -> str:
@@ -297,25 +289,79 @@ class TestRestart:
         assert fresh_master.submit(DELAY) == first + 1
 
 
+def remove_the_absent_node(master: Master, job_id: int) -> None:
+    """Leave an undo record, as if the job had entered a node just now."""
+    record = {"record": 1, "opcode": 0, "attempt": 1, "sentence": "take node2 out again"}
+    record["change"] = {"name": "RemoveNode", "fields": {"node_uuid": OFFLINE_UUID}}
+    with open(undo_path(master.paths, job_id), "wb") as log:
+        log.write(encode_line(record))
+
+
+def node_names(master: Master) -> list[str]:
+    return [name for ((_, name),) in master.luxi("Query", "node", ["name"], None)["data"]]
+
+
 class TestUndo:
+    def running_job(self, master: Master) -> int:
+        job_id = master.submit(delay(60, no_locks=False, on_nodes=[NODE_UUID]))
+        master.until(lambda: master.file(job_id).status == "running", "it runs")
+        return job_id
+
     def test_a_dead_job_with_records_is_undone_by_its_successor(self, fresh_master):
-        """The record is of a change: adding the tag is what the dead attempt was about to take back."""
-        job_id = fresh_master.submit(delay(60, no_locks=False, on_nodes=[NODE_UUID]))
-        fresh_master.until(lambda: fresh_master.file(job_id).status == "running", "it runs")
-        record = {"record": 1, "opcode": 0, "attempt": 1, "sentence": "call nobody", "node": NODE_UUID}
+        job_id = self.running_job(fresh_master)
+        waiter = fresh_master.submit(delay(0, no_locks=False, on_nodes=[NODE_UUID], on_master=False))
+        remove_the_absent_node(fresh_master, job_id)
+        assert len(node_names(fresh_master)) == 2
+        os.kill(fresh_master.file(job_id).process_id, signal.SIGKILL)
+        file = fresh_master.wait(job_id)
+        assert node_names(fresh_master) == ["node1.example.com"], "announced before the view held the last commit"
+        assert (file.status, file.attempt) == ("error", 2) and file.position is not None
+        assert "its steps were undone" in file.ops[0].result[1][0]
+        assert file.ops[0].log[-1][3] == "undone: take node2 out again"
+        assert not os.path.exists(undo_path(fresh_master.paths, job_id))
+        waited = fresh_master.wait(waiter).ops[0].exec_timestamp
+        assert waited is not None and waited >= file.ops[0].log[-1][1], "its locks were freed before it was undone"
+
+    @pytest.mark.parametrize("place", ["job-forked", "job-locked", "job-greeted", "job-confirmed", "job-step-1"])
+    def test_a_successor_that_dies_has_a_successor(self, fresh_master, place):
+        job_id = self.running_job(fresh_master)
+        remove_the_absent_node(fresh_master, job_id)
+        first = fresh_master.file(job_id).process_id
+        fresh_master.kill("luxid")
+        fresh_master.start("luxid", GANETI_PAUSE_AT=place)
+        os.kill(first, signal.SIGKILL)
+        killed = stopped_job(fresh_master)
+        os.kill(killed, signal.SIGKILL)
+        fresh_master.until(lambda: state_of(killed) in ("", "Z"), "it ends")
+        os.kill(stopped_job(fresh_master), signal.SIGCONT)
+        file = fresh_master.wait(job_id)
+        assert (file.status, file.attempt) == ("error", 3)
+        assert file.ops[0].log[-1][3] == "undone: take node2 out again"
+        assert node_names(fresh_master) == ["node1.example.com"]
+
+    def test_a_job_that_died_with_records_while_luxid_was_down_is_undone(self, fresh_master):
+        job_id = self.running_job(fresh_master)
+        remove_the_absent_node(fresh_master, job_id)
+        fresh_master.kill("luxid")
+        os.kill(fresh_master.file(job_id).process_id, signal.SIGKILL)
+        fresh_master.start("luxid")
+        assert fresh_master.wait(job_id).ops[0].log[-1][3] == "undone: take node2 out again"
+
+    def test_what_cannot_be_undone_is_named_and_holds_nobody_up(self, fresh_master):
+        job_id = self.running_job(fresh_master)
+        record = {"record": 1, "opcode": 0, "attempt": 1, "sentence": "call nobody", "node": OFFLINE_UUID}
         record |= {"call": "test_delay", "arguments": {"duration": 0}}
         with open(undo_path(fresh_master.paths, job_id), "wb") as log:
             log.write(encode_line(record))
         os.kill(fresh_master.file(job_id).process_id, signal.SIGKILL)
-        file = fresh_master.wait(job_id, within_s=60)
-        assert file.status == "error" and file.attempt == 2
-        assert "died" in file.ops[0].result[1][0]
+        file = fresh_master.wait(job_id)
+        assert (file.status, file.attempt) == ("error", 2)
         sentences = [entry[3] for entry in file.ops[0].log]
         assert any("could not undo: call nobody" in sentence for sentence in sentences), sentences
         (left,) = outstanding_undo(fresh_master.paths)
         assert (left.job_id, left.sentence) == (job_id, "call nobody")
         after = fresh_master.submit(delay(0, no_locks=False, on_nodes=[NODE_UUID], on_master=False))
-        assert fresh_master.wait(after, within_s=60).ops[0].exec_timestamp is not None, "its locks were not freed"
+        assert fresh_master.wait(after).ops[0].exec_timestamp is not None, "its locks were not freed"
 
 
 class TestQueue:

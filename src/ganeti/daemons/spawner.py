@@ -16,10 +16,12 @@ def main() -> int:
 
     from ganeti.daemons.catalogue import build_catalogue
     from ganeti.master import operations
-    from ganeti.runtime import job_world, spawner
+    from ganeti.runtime import job_world, node_client, spawner
 
     operations.load()
     job_world.install(build_catalogue())
+    assert node_client  # imported for the jobs
+    job_world.warm_up()
     spawner.serve(int(sys.argv[1]), environment)
     return 0
 

@@ -30,14 +30,11 @@ class JobFiles:
         self.archive_directory = f"{self.directory}/archive"
 
     def prepare(self) -> None:
-        """Make what a new cluster's queue needs, and clear away what a crash left half written."""
+        """Make what a new cluster's queue needs."""
         os.makedirs(self.directory, mode=DIRECTORY_MODE, exist_ok=True)
         os.makedirs(self.archive_directory, mode=DIRECTORY_MODE, exist_ok=True)
         if read_if_there(f"{self.directory}/version") is None:
             write_atomically(f"{self.directory}/version", QUEUE_VERSION, mode=FILE_MODE)
-        for name in os.listdir(self.directory):
-            if name.startswith(".") and name.endswith(".new"):
-                os.unlink(f"{self.directory}/{name}")
 
     def path(self, job_id: int) -> str:
         return f"{self.directory}/job-{job_id}"
@@ -69,16 +66,21 @@ class JobFiles:
         return not os.path.exists(self.path(job_id)) and os.path.exists(self.archive_path(job_id))
 
     def write(self, job: JobFile, *, durable: bool) -> None:
-        write_atomically(self.path(job.id), encode(job), mode=FILE_MODE, durable=durable)
+        """Replace a job's file. It has one writer at a time, so the name of the new file can be fixed."""
+        temporary = self._temporary(job.id)
+        _write_file(temporary, encode(job), durable=durable)
+        os.rename(temporary, self.path(job.id))
+        if durable:
+            sync_directory(self.directory)
 
     def add(self, jobs: Sequence[JobFile]) -> None:
         """Store new jobs durably, all with the two syncs of the directory's journal shared."""
         written: list[tuple[str, str]] = []
         try:
             for job in jobs:
-                temporary = f"{self.directory}/.job-{job.id}.new"
+                temporary = self._temporary(job.id)
                 written.append((temporary, self.path(job.id)))
-                _write_synced(temporary, encode(job))
+                _write_file(temporary, encode(job), durable=True)
             serial = max(job.id for job in jobs)
             write_atomically(f"{self.directory}/serial", b"%d\n" % serial, mode=FILE_MODE, durable=False)
             for temporary, final in written:
@@ -90,6 +92,9 @@ class JobFiles:
                         os.unlink(path)
             raise
         sync_directory(self.directory)
+
+    def _temporary(self, job_id: int) -> str:
+        return f"{self.directory}/.job-{job_id}.new"
 
     def highest_id(self) -> int:
         """The highest job id ever seen by a client, or higher."""
@@ -139,12 +144,13 @@ def _ids_in(directory: str) -> list[int]:
     return sorted(job_id for name in names if (job_id := job_id_of(name)) is not None)
 
 
-def _write_synced(path: str, data: bytes) -> None:
+def _write_file(path: str, data: bytes, *, durable: bool) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
     try:
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
+        if durable:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -47,7 +47,9 @@ def run(environment: Environment, job_id: int, attempt: int, pipe: socket.socket
         raise GanetiError(f"The file of job {job_id} has vanished")
     for entry, values in zip(job.ops, secrets, strict=False):
         entry.input.update(values)
-    asyncio.run(_work(environment, job, lock))
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    loop.run_until_complete(_work(environment, job, lock))  # the process ends now: nothing to tear down
     lock.remove()
     return 0
 
@@ -66,7 +68,8 @@ async def _work(environment: Environment, job: JobFile, lock: LiveLock) -> None:
 
     world = JobWorld(environment, job, lock)
     runner = JobRunner(job, world)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, runner.ask_cancel)
+    loop = asyncio.get_running_loop()
+    signal.signal(signal.SIGTERM, lambda number, frame: loop.call_soon_threadsafe(runner.ask_cancel))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     try:
         if job.attempt > 1:

@@ -9,10 +9,14 @@ import asyncio
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
+
+import msgspec
 
 from ganeti.base.errors import GanetiError, TransportError
 from ganeti.master.locks.owners import Owner
+from ganeti.master.operation import REGISTRY
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
@@ -22,13 +26,16 @@ from ganeti.runtime.config_view import ConfigReader
 from ganeti.runtime.environment import Environment
 from ganeti.runtime.job_context import Clock, Entropy, JobContext, LockCalls, Names
 from ganeti.runtime.job_files import JobFiles
+from ganeti.runtime.lazy_view import LazyView
 from ganeti.runtime.livelock import LiveLock, job_lock_path
 from ganeti.runtime.luxi_client import LuxiClient
 from ganeti.runtime.pause_points import reach
 from ganeti.runtime.undo_files import UndoFile, outstanding_undo
 from ganeti.runtime.watcher_switch import watcher_pause
 from ganeti.runtime.wconfd_client import JobOwner, WConfdClient
-from ganeti.wire.job_file import FINAL_STATUSES, JobFile
+from ganeti.wire.job_file import FINAL_STATUSES, JobFile, OpcodeEntry
+from ganeti.wire.job_file import decode as decode_job
+from ganeti.wire.job_file import encode as encode_job
 
 _log = logging.getLogger(__name__)
 _SAVE_PAUSE_S = 0.01
@@ -42,6 +49,20 @@ def install(catalogue: Catalogue) -> None:
     """Give all jobs of this process and its children what the drivers can do; done once, in the spawner."""
     global _catalogue
     _catalogue = catalogue
+
+
+def warm_up() -> None:
+    """Do once in the spawner what the first job would otherwise do, and every other job again."""
+    entry = OpcodeEntry(input={"OP_ID": ""})
+    decode_job(encode_job(JobFile(id=1, ops=[entry])))
+    for cls in [*REGISTRY.values(), *Change.registry.values()]:
+        with suppress(msgspec.ValidationError):
+            msgspec.convert({}, cls)  # makes msgspec look at the annotations
+
+    async def use_a_loop() -> None:
+        await asyncio.sleep(0)
+
+    asyncio.run(use_a_loop())
 
 
 class JobWorld:
@@ -97,7 +118,7 @@ class JobWorld:
     # Configuration
 
     def view(self) -> ConfigView:
-        return self._reader.view()
+        return LazyView(self._reader)
 
     def commits(self) -> int:
         return self.config.commits

@@ -48,9 +48,7 @@ OPERATING_SYSTEMS = Resource(
     table(
         [
             Field("name", "Name", TEXT, "Operating system name", lambda row: row.os.name),
-            Field(
-                "valid", "Valid", BOOL, "Whether all nodes have it, usable", lambda row: row.os.valid
-            ),
+            Field("valid", "Valid", BOOL, "Whether all nodes have it, usable", lambda row: row.os.valid),
             Field("hidden", "Hidden", BOOL, "Whether it is hidden", lambda row: row.os.name in row.cluster.hidden_os),
             Field(
                 "blacklisted",

@@ -3,7 +3,8 @@
 
 One JSON object a line, each synced before the step it speaks of:
 
-    {"record": n, "opcode": i, "attempt": a, "sentence": …, "node": uuid, "call": …, "arguments": …, "settled": …}
+    {"record": n, "opcode": i, "attempt": a, "sentence": …, "node": uuid, "call": …, "arguments": …, "settled": …,
+     "settled_call": {"sentence": …, "node": …, "call": …, "arguments": …}}
     {"record": n, "opcode": i, "attempt": a, "sentence": …, "change": {"name": …, "fields": {…}}}
     {"settles": step, "attempt": a}         the commit with this step makes every line above moot, once it has happened
     {"undone": n}                           record n has been carried out
@@ -49,10 +50,16 @@ def record_line(number: int, opcode: int, attempt: int, record: UndoNodeCall | U
     if isinstance(record, UndoChange):
         line["change"] = change_to_plain(record.change)
     else:
-        line["node"], line["call"], line["arguments"] = record.node_uuid, record.call, record.arguments
+        line |= _call_to_plain(record)
         if record.settled_change is not None:
             line["settled"] = change_to_plain(record.settled_change)
+        if record.settled_call is not None:
+            line["settled_call"] = {"sentence": record.settled_call.sentence} | _call_to_plain(record.settled_call)
     return line
+
+
+def _call_to_plain(record: UndoNodeCall) -> Line:
+    return {"node": record.node_uuid, "call": record.call, "arguments": record.arguments}
 
 
 def change_to_plain(change: Change) -> dict[str, Any]:
@@ -142,7 +149,8 @@ class UndoLog:
 
     def nodes(self) -> list[str]:
         """Uuids of the nodes named in the log, each once, in order."""
-        return list(dict.fromkeys(line["node"] for line in self._lines if "node" in line))
+        calls = [call for line in self._lines for call in (line, line.get("settled_call") or {})]
+        return list(dict.fromkeys(call["node"] for call in calls if "node" in call))
 
     def _settled_at(self, last_settled: tuple[int, int] | None) -> int:
         found = -1
@@ -165,4 +173,6 @@ def _read_record(line: Line) -> UndoNodeCall | UndoChange:
     if "change" in line:
         return UndoChange(line["sentence"], change_from_plain(line["change"]))
     settled = change_from_plain(line["settled"]) if line.get("settled") else None
-    return UndoNodeCall(line["sentence"], line["node"], line["call"], line["arguments"], settled)
+    rest = line.get("settled_call")
+    completion = UndoNodeCall(rest["sentence"], rest["node"], rest["call"], rest["arguments"]) if rest else None
+    return UndoNodeCall(line["sentence"], line["node"], line["call"], line["arguments"], settled, completion)

@@ -65,4 +65,7 @@ async def _carry_out(item: Owed, context: OperationContext) -> bool:
         return False
     if record.settled_change is not None:
         await context.config.commit(record.settled_change)
+    if record.settled_call is not None:
+        rest = record.settled_call
+        await context.nodes.call(rest.node_uuid, rest.call, **rest.arguments)
     return True

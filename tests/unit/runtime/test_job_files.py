@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The queue on disk: submission, serial, archive, and what a failed write leaves."""
+
+import asyncio
+import os
+
+import pytest
+
+from ganeti.base.errors import JobFileCorrupted, JobQueueError
+from ganeti.base.paths import Paths
+from ganeti.runtime.event_loop import Background
+from ganeti.runtime.group_commit import GroupCommit
+from ganeti.runtime.job_files import JobFiles, job_id_of
+from ganeti.runtime.queue_scan import scan
+from ganeti.wire.job_file import JobFile, OpcodeEntry, encode
+
+
+def job(job_id: int, status: str = "queued", **more: object) -> JobFile:
+    return JobFile(id=job_id, ops=[OpcodeEntry(input={"OP_ID": "OP_TEST_DUMMY", **more}, status=status)])
+
+
+@pytest.fixture
+def paths(tmp_path):
+    return Paths(str(tmp_path))
+
+
+@pytest.fixture
+def files(paths):
+    files = JobFiles(paths)
+    files.prepare()
+    return files
+
+
+def test_submission_and_serial(files):
+    files.add([job(1), job(2)])
+    assert files.ids() == [1, 2] and files.highest_id() == 2
+    assert oct(os.stat(files.path(1)).st_mode & 0o777) == "0o640"
+    with open(f"{files.directory}/version") as version, open(f"{files.directory}/serial") as serial:
+        assert (version.read(), serial.read()) == ("1\n", "2\n")
+
+
+def test_the_highest_id_is_found_wherever_it_is_written(files):
+    files.add([job(12345)])
+    os.unlink(f"{files.directory}/serial")
+    assert files.highest_id() == 12345
+    assert files.archive([12345, 999]) == 1
+    assert files.highest_id() == 12345 and files.archived_ids() == [12345]
+    assert files.archive_path(12345).endswith("/archive/1/job-12345")
+    assert files.is_archived(12345) and files.read(12345).id == 12345
+
+
+def test_a_batch_that_cannot_be_stored_leaves_nothing(files, monkeypatch):
+    real = os.rename
+
+    def rename(source, target):
+        if target.endswith("job-2"):
+            raise OSError(28, "No space left on device")
+        real(source, target)
+
+    monkeypatch.setattr("ganeti.runtime.job_files.os.rename", rename)
+    with pytest.raises(OSError, match="No space"):
+        files.add([job(1), job(2), job(3)])
+    assert files.ids() == [] and not [name for name in os.listdir(files.directory) if name.startswith(".job")]
+
+
+def test_damaged_and_missing_files(files):
+    assert files.read(7) is None
+    with open(files.path(7), "w") as file:
+        file.write("{")
+    with pytest.raises(JobFileCorrupted, match="Job file 7"):
+        files.read(7)
+
+
+def test_a_restart_sets_damaged_files_aside_and_sorts_the_others(paths, files):
+    files.add([job(1, "success"), job(2, depends=[[9, []]]), job(3, "running")])
+    files.add([job(9, "error")])
+    files.archive([9])
+    with open(files.path(4), "wb") as file:
+        file.write(encode(job(4))[:-5])
+    found, ended, archived = scan(paths, files)
+    assert [item.file.id for item in found] == [2, 3]
+    assert [item[:2] for item in ended] == [(1, "success")] and archived == {9: "error"}
+    assert os.path.exists(f"{files.directory}/damaged-job-4") and files.ids() == [1, 2, 3]
+
+
+def test_drain_flag(files):
+    assert not files.drained()
+    files.set_drained(True)
+    assert files.drained()
+    files.set_drained(False)
+    files.set_drained(False)
+    assert not files.drained()
+
+
+@pytest.mark.parametrize(
+    ("name", "job_id"), [("job-7", 7), ("job-07", None), ("job-7.undo", None), (".job-7.new", None), ("serial", None)]
+)
+def test_names(name, job_id):
+    assert job_id_of(name) == job_id
+
+
+def test_what_comes_while_the_disk_is_busy_shares_the_next_round():
+    rounds: list[list[int]] = []
+    known: list[int] = []
+
+    async def submit_all() -> None:
+        tasks = Background()
+        store = GroupCommit(
+            lambda jobs: rounds.append([item.id for item in jobs]),
+            lambda jobs: known.extend(item.id for item in jobs),
+            tasks,
+        )
+        first = asyncio.ensure_future(store.add([job(1)]))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await asyncio.gather(first, *(store.add([job(number)]) for number in (2, 3, 4)))
+        assert store.pending == 0
+
+    asyncio.run(submit_all())
+    assert [number for group in rounds for number in group] == known == [1, 2, 3, 4]
+    assert len(rounds) == 2
+
+
+def test_a_full_disk_is_told_to_everyone_of_the_round_and_to_nobody_later():
+    def write(jobs):
+        if jobs[0].id == 1:
+            raise OSError(28, "No space left on device")
+
+    async def submit_all() -> None:
+        store = GroupCommit(write, lambda jobs: None, Background())
+        with pytest.raises(JobQueueError, match="No space left"):
+            await store.add([job(1)])
+        await store.add([job(2)])
+
+    asyncio.run(submit_all())

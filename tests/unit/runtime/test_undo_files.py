@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Undo logs on disk: synced before the step, whole after a crash, kept while something is outstanding."""
+
+import os
+
+import pytest
+
+from ganeti.base.paths import Paths
+from ganeti.master.queue.undo import record_line
+from ganeti.ports.context import UndoNodeCall
+from ganeti.runtime.undo_files import UndoFile, jobs_with_undo, outstanding_undo, undo_path
+
+
+def line(number: int) -> dict[str, object]:
+    return record_line(number, 0, 1, UndoNodeCall(f"undo {number}", "n1", "remove", {"number": number}))
+
+
+@pytest.fixture
+def paths(tmp_path):
+    paths = Paths(str(tmp_path))
+    os.makedirs(paths.queue_dir)
+    return paths
+
+
+def test_a_job_that_creates_nothing_makes_no_file(paths):
+    UndoFile(paths, 3).clear()
+    assert jobs_with_undo(paths) == [] and outstanding_undo(paths) == []
+
+
+def test_lines_are_synced_before_append_returns(paths, monkeypatch):
+    synced: list[int] = []
+    monkeypatch.setattr("ganeti.runtime.undo_files.os.fdatasync", lambda descriptor: synced.append(descriptor))
+    undo = UndoFile(paths, 3)
+    undo.append(line(1))
+    undo.append({"undone": 1}, durable=False)
+    assert len(synced) == 1 and os.stat(undo.path).st_mode & 0o777 == 0o600
+    assert jobs_with_undo(paths) == [3]
+
+
+def test_a_line_cut_short_does_not_garble_what_follows(paths):
+    UndoFile(paths, 3).append(line(1))
+    with open(undo_path(paths, 3), "ab") as file:
+        file.write(b'{"record": 2, "opco')
+    undo = UndoFile(paths, 3)
+    undo.append(line(2))
+    assert [item.number for item in UndoFile(paths, 3).log.owed(None)] == [2, 1]
+
+
+def test_a_full_disk_leaves_the_log_as_it_was(paths, monkeypatch):
+    undo = UndoFile(paths, 3)
+    undo.append(line(1))
+    real = os.write
+    monkeypatch.setattr("ganeti.runtime.undo_files.os.write", lambda descriptor, data: real(descriptor, data[:10]))
+    with pytest.raises(OSError, match="No space left"):
+        undo.append(line(2))
+    monkeypatch.undo()
+    assert [item.number for item in UndoFile(paths, 3).log.owed(None)] == [1]
+    undo.append(line(3))
+    assert [item.number for item in UndoFile(paths, 3).log.owed(None)] == [3, 1]
+
+
+def test_what_was_given_up_stays_and_is_named(paths):
+    undo = UndoFile(paths, 3)
+    undo.append(line(1))
+    undo.append({"given_up": 1, "reason": "stuck"})
+    undo.clear()
+    (left,) = outstanding_undo(paths)
+    assert (left.job_id, left.sentence, left.reason) == (3, "undo 1", "stuck")
+    undo.append({"undone": 1})
+    undo.clear()
+    assert outstanding_undo(paths) == [] and not os.path.exists(undo.path)
+
+
+def test_a_damaged_log_is_outstanding_too(paths):
+    with open(undo_path(paths, 4), "w") as file:
+        file.write("{]\n")
+    (left,) = outstanding_undo(paths)
+    assert left.job_id == 4 and "damaged" in left.reason

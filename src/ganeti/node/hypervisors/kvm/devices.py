@@ -27,8 +27,9 @@ _NIC_WITHOUT_PCI = ("ne2k_isa",)
 _FIRST_FREE_SLOT = 4
 _LAST_SLOT_Q35 = 30
 _LAST_SLOT_PC = 31
-CHOSEN_BOOT_INDEX = 0
-SECOND_BOOT_INDEX = 1
+CHOSEN_BOOT_INDEX = 1
+SECOND_BOOT_INDEX = 2
+"""Index 0 is that of QEMU's own option ROM for direct kernel boot."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@
 It holds no secret: private OS parameters are left out, passwords stay in their files.
 """
 
+import contextlib
 import os
 from typing import Any, TypeVar
 
@@ -102,6 +103,8 @@ def _write(path: str, data: bytes) -> None:
             target.write(data)
         os.replace(fresh, path)
     except OSError as err:
+        with contextlib.suppress(OSError):
+            os.unlink(fresh)
         raise HypervisorError(f"Cannot write {path}: {err.strerror}") from err
 
 

@@ -33,6 +33,7 @@ _IFF_MULTI_QUEUE = 0x0100
 _IFREQ = struct.Struct("16sH22x")
 _NAME_BYTES = 16
 _OVS = "/usr/bin/ovs-vsctl"
+_IN_SWITCH = "ovs:"
 _MAIN_TABLE = 254
 
 
@@ -85,16 +86,16 @@ async def connect(world: NodeWorld, places: Places, instance: str, tags: Sequenc
 
 async def forget(world: NodeWorld, places: Places, name: str) -> None:
     """Undo what a tap leaves behind although it is gone: its port in a switch."""
-    for file in recorded(places, name):
-        if file.startswith("ovs:"):
+    for tap in recorded(places, name):
+        if tap.startswith(_IN_SWITCH) and os.access(_OVS, os.X_OK):
             with contextlib.suppress(CommandError):
-                await world.run([_OVS, "--if-exists", "del-port", file.removeprefix("ovs:")], timeout_s=20)
+                await world.run([_OVS, "--if-exists", "del-port", tap.removeprefix(_IN_SWITCH)], timeout_s=20)
 
 
 def note(places: Places, instance: str, nic: NicSpec, tap: Tap) -> None:
     """Write down the tap of a NIC (``nic/NAME/N``)."""
     os.makedirs(places.nic_dir(instance), mode=0o700, exist_ok=True)
-    text = f"ovs:{tap.name}" if nic.mode == "openvswitch" else tap.name
+    text = f"{_IN_SWITCH}{tap.name}" if nic.mode == "openvswitch" else tap.name
     with open(f"{places.nic_dir(instance)}/{nic.index}", "w", encoding="ascii") as target:
         target.write(text)
 
@@ -150,13 +151,21 @@ async def _join_bridge(nic: NicSpec, tap: Tap) -> None:
         index = await _required(links, tap.name, "The tap")
         try:
             mtu = await _attribute(links, bridge, "IFLA_MTU")
-            await links.link("set", index=index, mtu=mtu)
+            await links.link("set", index=index, mtu=mtu, address=outer_mac(nic.mac))
             await links.link("set", index=index, master=bridge)
             await links.link("set", index=index, state="up")
         except NetlinkError as err:
             raise HypervisorError(f"Cannot put {tap.name} into the bridge '{nic.link}': {err}") from err
         if nic.vlan:
             await _join_vlans(links, index, nic)
+
+
+def outer_mac(mac: str) -> str:
+    """An address for the node's end of a tap, above all others.
+
+    A bridge takes the lowest address of its ports: a tap that came and went would change that of the node itself.
+    """
+    return "fe" + mac[2:]
 
 
 async def _is_bridge(links: AsyncIPRoute, index: int) -> bool:

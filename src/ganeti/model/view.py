@@ -125,9 +125,6 @@ class ConfigView(ABC):
     def primary_instances(self, node_uuid: str) -> list[Instance]:
         return [instance for instance in self.instances() if instance.primary_node == node_uuid]
 
-    def secondary_instances(self, node_uuid: str) -> list[Instance]:
-        return [instance for instance in self.instances() if node_uuid in self.secondary_nodes(instance)]
-
     def instance_disks(self, instance: Instance) -> list[Disk]:
         return [self.disk(uuid) for uuid in instance.disks]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.master import allocation
 from ganeti.master.instance_hooks import instance_hooks
-from ganeti.master.instance_spec import bare, instance_spec
+from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.changes import SetPrimaryNode
 from ganeti.master.operations.instance.existing import reachable
@@ -23,12 +23,12 @@ from ganeti.master.operations.instance.move_target import (
     require_movable,
 )
 from ganeti.master.operations.instance.shutdown import stop_on_primary
-from ganeti.master.operations.instance.startup import start_on_primary
+from ganeti.master.operations.instance.startup import start_on_primary, undo_by_starting
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.view import ConfigView
-from ganeti.ports.context import OperationContext, UndoChange, UndoNodeCall
+from ganeti.ports.context import OperationContext, UndoChange
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ async def move_stopped(ctx: OperationContext, move: Move, *, shutdown_timeout_s:
     await allocation.check_capacity(ctx, move.target_uuid, spec, template, ignore_memory=not should_run)
     if not move.source_gone:
         if should_run:
-            await _undo_by_starting(ctx, spec)
+            await undo_by_starting(ctx, spec)
         ctx.log.info(f"* shutting down instance on source node {spec.primary_node}")
         await stop_on_primary(ctx, spec, timeout_s=shutdown_timeout_s)
         await ctx.undo.push(
@@ -147,24 +147,3 @@ async def move_stopped(ctx: OperationContext, move: Move, *, shutdown_timeout_s:
         ctx.log.info(f"* starting the instance on the target node {move.target_name}")
         await start_on_primary(ctx, moved)
     await ctx.config.commit(arrive, settles=True)
-
-
-async def _undo_by_starting(ctx: OperationContext, spec: InstanceSpec) -> None:
-    node = spec.primary_node_uuid
-    safe = bare(spec)
-    await ctx.undo.push(
-        UndoNodeCall(
-            f"start {spec.name} on {spec.primary_node} again",
-            node,
-            "instance_start",
-            {"instance": safe, "paused": False},
-        )
-    )
-    await ctx.undo.push(
-        UndoNodeCall(
-            f"open the disks of {spec.name} on {spec.primary_node}",
-            node,
-            "instance_disks_assemble",
-            {"instance": safe, "for_migration": False},
-        )
-    )

@@ -210,6 +210,12 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True):
                 "migration_resolve",
                 {"instance": bare(spec)},
                 settled_change=SetPrimaryNode(instance_uuid=spec.uuid, node_uuid=checked.target_uuid),
+                settled_call=UndoNodeCall(
+                    f"let {spec.name} stay on {checked.target_name}",
+                    checked.target_uuid,
+                    "instance_finalize_migration_dst",
+                    {"instance": bare(spec), "success": True},
+                ),
             )
         )
         return target
@@ -231,7 +237,8 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True):
                 await ctx.nodes.call(source, "migration_continue", instance=spec)
             if status["transferred_ram"] != moved:
                 moved, moved_at_s = status["transferred_ram"], ctx.clock.now_s()
-                ctx.log.progress("memory", moved, max(status["total_ram"], moved))
+                # More is sent than there is, since the guest goes on writing: the end is said once, above.
+                ctx.log.progress("memory", moved, max(status["total_ram"], moved + 1))
             elif ctx.clock.now_s() - moved_at_s > STALL_S:
                 raise ExecutionError(
                     f"Could not migrate instance {spec.name}: no data moved for {STALL_S:.0f} seconds in state {state}"
@@ -239,15 +246,15 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True):
             await ctx.clock.sleep(POLL_S)
 
     async def _settle(self, checked: Checked, ctx: OperationContext) -> None:
+        """The guest has arrived: both nodes are told, then it is written down; repeating any of it does no harm."""
         spec = checked.spec
-        await ctx.config.commit(SetPrimaryNode(instance_uuid=spec.uuid, node_uuid=checked.target_uuid), settles=True)
         await ctx.nodes.call(checked.target_uuid, "instance_finalize_migration_dst", instance=spec, success=True)
         try:
             source = checked.instance.primary_node
             await ctx.nodes.call(source, "instance_finalize_migration_src", instance=spec, success=True)
-            await ctx.nodes.call(source, "instance_disks_shutdown", instance=spec)
         except NodeCallError as err:
             ctx.log.warning(f"{spec.name} runs on {checked.target_name}, but its old node was not cleaned up: {err}")
+        await ctx.config.commit(SetPrimaryNode(instance_uuid=spec.uuid, node_uuid=checked.target_uuid), settles=True)
 
     async def _clean_up(self, checked: Checked, ctx: OperationContext) -> None:
         """Find where the guest runs after an interrupted migration, and make that its primary node."""

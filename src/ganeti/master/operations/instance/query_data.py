@@ -76,6 +76,8 @@ def _describe(
     group = view.group(view.node(instance.primary_node).group)
     secondaries = [view.node(uuid) for uuid in view.secondary_nodes(instance)]
     parameters = ctx.catalogue.hypervisor(instance.hypervisor).parameters
+    own = {parameter.name for parameter in parameters if not parameter.cluster_only}
+    filled = inheritance.instance_hv(cluster, instance, parameters)
     guest = (state or {}).get("guest")
     statuses = (state or {}).get("disks") or [None] * len(instance.disks)
     return {
@@ -98,7 +100,7 @@ def _describe(
         "hypervisor": instance.hypervisor,
         "network_port": instance.network_port,
         "hv_instance": instance.hvparams,
-        "hv_actual": inheritance.instance_hv(cluster, instance, parameters),
+        "hv_actual": {name: value for name, value in filled.items() if name in own},
         "be_instance": instance.beparams,
         "be_actual": inheritance.instance_be(cluster, instance),
         "os_instance": instance.osparams,

@@ -15,6 +15,7 @@ from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.changes import RemoveInstance, SetInstanceState
 from ganeti.master.operations.instance.existing import instance_and_nodes
 from ganeti.master.operations.instance.shutdown import stop_on_primary
+from ganeti.master.operations.instance.startup import undo_by_starting
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
@@ -61,6 +62,8 @@ class RemoveInstanceOperation(Operation[None], frozen=True, kw_only=True):
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
         spec = checked.spec
         if not checked.primary_offline:
+            if checked.instance.admin_state == "up" and not self.ignore_failures:
+                await undo_by_starting(ctx, spec)
             await self._stop(spec, ctx)
         await ctx.config.commit(
             SetInstanceState(instance_uuid=spec.uuid, admin_state="down", disks_active=False), settles=True

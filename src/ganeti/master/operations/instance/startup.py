@@ -116,5 +116,27 @@ async def start_on_primary(ctx: OperationContext, spec: InstanceSpec, *, paused:
     await ctx.nodes.call(node_uuid, "instance_start", instance=spec, paused=paused)
 
 
+async def undo_by_starting(ctx: OperationContext, spec: InstanceSpec) -> None:
+    """Before a running guest is stopped: the way back is to start it where it was."""
+    node = spec.primary_node_uuid
+    safe = bare(spec)
+    await ctx.undo.push(
+        UndoNodeCall(
+            f"start {spec.name} on {spec.primary_node} again",
+            node,
+            "instance_start",
+            {"instance": safe, "paused": False},
+        )
+    )
+    await ctx.undo.push(
+        UndoNodeCall(
+            f"open the disks of {spec.name} on {spec.primary_node}",
+            node,
+            "instance_disks_assemble",
+            {"instance": safe, "for_migration": False},
+        )
+    )
+
+
 def _no_disks(ctx: OperationContext) -> str:
     return next(name for name, traits in ctx.catalogue.templates.items() if not traits.has_disks)

@@ -98,7 +98,9 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True):
             "MASTER_CAPABLE": str(self.master_capable),
             "VM_CAPABLE": str(self.vm_capable),
         }
-        nodes = list(dict.fromkeys([view.cluster.master_node, checked.old.uuid]))
+        nodes = [view.cluster.master_node]
+        if not self.offline:  # a node being marked offline is gone: asking it would only cost the time it takes to fail
+            nodes = list(dict.fromkeys([*nodes, checked.old.uuid]))
         return Hooks(self.hooks_path, "NODE", checked.old.name, env, pre_nodes=nodes, post_nodes=nodes)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> Changes:

@@ -79,10 +79,9 @@ def test_migration_step_by_step(ctx: FakeContext) -> None:
         "release node-res/[lockset]",
         "node1 instance_migrate",
         "node1 migration_continue",
-        "commit SetPrimaryNode settles",
         "node2 instance_finalize_migration_dst",
         "node1 instance_finalize_migration_src",
-        "node1 instance_disks_shutdown",
+        "commit SetPrimaryNode settles",
     ]
     assert primary(ctx) == "node2"
 
@@ -218,6 +217,8 @@ def test_wrong_targets(ctx: FakeContext, operation: Any, arguments: dict[str, An
 def test_removal_completes_after_the_point_of_no_return(ctx: FakeContext) -> None:
     run(RemoveInstanceOperation(instance_name="web1"), ctx)
     assert steps(ctx) == [
+        "undo: start web1 on node1 again",
+        "undo: open the disks of web1 on node1",
         "node1 instance_shutdown",
         "node1 instance_disks_shutdown",
         "commit SetInstanceState settles",

@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Jobs on real daemons: they run, wait, are cancelled, and die at every step of their start (S2.26 to S2.41, S2.62)."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from tests.fakes.master_daemons import NODE_UUID, OFFLINE_UUID, WITHIN_S, Master, children_of, running_master
 
 from ganeti.master.queue.undo import encode_line
+from ganeti.runtime.job_allocator import PLACEMENT_CALL
 from ganeti.runtime.livelock import is_alive
 from ganeti.runtime.undo_files import outstanding_undo, undo_path
 
+GOLDEN = Path(__file__).parents[1] / "golden"
 pytestmark = pytest.mark.daemons
 
 DELAY = {"OP_ID": "OP_TEST_DELAY", "duration": 0.01}
@@ -488,3 +494,35 @@ class TestBadInput:
         fresh_master.start("luxid")
         assert os.path.exists(f"{fresh_master.paths.queue_dir}/damaged-job-{job_id}")
         assert fresh_master.wait(fresh_master.submit(DELAY)).status == "success"
+
+
+class TestStart:
+    def test_refusals_have_the_exit_status_of_3_1(self, fresh_master, tmp_path):
+        ssconf = fresh_master.paths.ssconf_file("master_node")
+        fresh_master.until(lambda: os.path.exists(ssconf), "ssconf is published")
+        fresh_master.kill("luxid", signal.SIGTERM)
+        for variables, status in (
+            ({"GANETI_HOSTNAME": "other.example.com"}, 11),
+            ({"GANETI_ROOTDIR": str(tmp_path / "empty")}, 5),
+        ):
+            command = [sys.executable, "-m", "ganeti.daemons.luxid", "-f"]
+            environment = {**fresh_master.environment, **variables}
+            done = subprocess.run(command, env=environment, capture_output=True, timeout=WITHIN_S, check=False)
+            assert done.returncode == status, done.stderr
+
+    def test_options(self, fresh_master):
+        command = [sys.executable, "-m", "ganeti.daemons.luxid", "--no-voting"]
+        done = subprocess.run(command, env=fresh_master.environment, capture_output=True, timeout=WITHIN_S, check=False)
+        assert done.returncode == 1 and b"--yes-do-it" in done.stderr
+
+
+class TestPlacement:
+    def test_the_worker_answers_and_is_started_again(self, pausing):
+        pausing.kill("luxid", signal.SIGTERM)
+        luxid = pausing.start("luxid")
+        line = json.loads((GOLDEN / "iallocator" / "answers.jsonl").read_text().splitlines()[0])
+        assert pausing.luxi(PLACEMENT_CALL, line["message"])["info"] == line["answer"]["info"]
+        _, worker = children_of(luxid.pid)
+        os.kill(worker, signal.SIGKILL)
+        assert pausing.luxi(PLACEMENT_CALL, line["message"])["info"] == line["answer"]["info"]
+        assert pausing.raw_luxi(PLACEMENT_CALL, {"request": 5})[0] is False

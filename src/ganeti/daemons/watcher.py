@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ganeti.base.errors import CommandError, GanetiError, UnitParseError
 from ganeti.base.paths import Paths
 from ganeti.base.units import parse_duration_s
-from ganeti.daemons.watcher_master import MasterWork
+from ganeti.daemons.watcher_master import ANSWER_WITHIN_S, MasterWork
 from ganeti.runtime.environment import Environment, read_environment
 from ganeti.runtime.files import read_if_there
 from ganeti.runtime.logs import set_up_logs
@@ -55,6 +55,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("-g", "--nodegroup", metavar="UUID", default=None, help="look after this group only")
     parser.add_argument("-A", "--job-age", default=DEFAULT_JOB_AGE, help="archive older jobs; 'all' for every one")
     parser.add_argument("--ignore-pause", action="store_true", help="work although the watcher is paused")
+    parser.add_argument(
+        "--daemon-timeout", type=float, default=ANSWER_WITHIN_S, metavar="SECONDS", help="when a daemon counts as hung"
+    )
     parser.add_argument("--wait-children", dest="wait", action="store_true", default=True, help=argparse.SUPPRESS)
     parser.add_argument("--no-wait-children", dest="wait", action="store_false", help="do not wait for started jobs")
     parser.add_argument("--no-verify-disks", action="store_true", help="do not look at disks")
@@ -73,7 +76,7 @@ def _watch(environment: Environment, options: argparse.Namespace, job_age_s: int
     master = (read_if_there(paths.ssconf_file("master_node")) or b"").decode().strip()
     if not environment.is_named(master):
         return 0
-    return MasterWork(paths, ensure_daemon, restart_daemon).run(
+    return MasterWork(paths, ensure_daemon, restart_daemon, options.daemon_timeout).run(
         group=options.nodegroup, job_age_s=job_age_s, wait=options.wait
     )
 

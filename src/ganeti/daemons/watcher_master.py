@@ -18,7 +18,7 @@ from ganeti.master.watcher import SHOULD_RUN, InstanceNow, WatcherState, decide,
 from ganeti.runtime.files import read_if_there, write_atomically
 from ganeti.wire.framing_sync import connect
 
-ANSWER_WITHIN_S = 60.0
+ANSWER_WITHIN_S = 30.0
 JOB_WITHIN_S = 900.0
 WAIT_S = 60.0
 ARCHIVE_FOR_S = 60
@@ -32,8 +32,11 @@ _log = logging.getLogger(__name__)
 class MasterWork:
     """One round on the master; *ensure* starts a daemon unless it runs, *restart* one that hangs."""
 
-    def __init__(self, paths: Paths, ensure: Callable[[str], None], restart: Callable[[str], None]) -> None:
+    def __init__(
+        self, paths: Paths, ensure: Callable[[str], None], restart: Callable[[str], None], answer_within_s: float
+    ) -> None:
         self._paths = paths
+        self._answer_within_s = answer_within_s
         self._ensure = ensure
         self._restart = restart
 
@@ -63,10 +66,10 @@ class MasterWork:
         method, argument = _ASKED[name]
         path = str(getattr(self._paths, _MASTER_DAEMONS[name]))
         try:
-            ask(path, method, argument)
+            ask(path, self._answer_within_s, method, argument)
         except TransportError:
             self._restart(name)
-            ask(path, method, argument)
+            ask(path, ANSWER_WITHIN_S, method, argument)
 
     def _ensure_address(self) -> None:
         """After the master's power-on nobody else brings the cluster's address up."""
@@ -183,13 +186,12 @@ class MasterWork:
         return (read_if_there(self._paths.ssconf_file(key)) or b"").decode().strip()
 
     def _luxi(self, method: str, *arguments: Any) -> Any:
-        return ask(self._paths.luxi_socket, method, *arguments)
+        return ask(self._paths.luxi_socket, ANSWER_WITHIN_S + WAIT_S, method, *arguments)
 
 
-def ask(path: str, method: str, *arguments: Any) -> Any:
+def ask(path: str, timeout_s: float, method: str, *arguments: Any) -> Any:
     """One question to a daemon's Unix socket; raises `TransportError`, or the error it answers."""
-    with connect(path, ANSWER_WITHIN_S) as connection:
-        connection.set_timeout(ANSWER_WITHIN_S + WAIT_S)
+    with connect(path, timeout_s) as connection:
         connection.send({"method": method, "args": list(arguments)})
         answer = connection.receive()
     if not isinstance(answer, dict) or "success" not in answer:

@@ -113,19 +113,24 @@ class Node:
         return self._run(words)
 
     def stop(self, daemon: str) -> int:
-        """Stop a daemon and wait until it has let go of its pid file; one that does not end is killed."""
+        """Stop a daemon and wait until it has ended; one that does not is killed."""
         if self._systemd:
             return self._run(["systemctl", "stop", f"{daemon}.service"])
         pid = self.process_id(daemon)
+        if pid is None:
+            return 0
         for number, wait_s in ((signal.SIGTERM, STOP_WITHIN_S), (signal.SIGKILL, KILL_WITHIN_S)):
-            if pid is None:
-                return 0
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
+                os.kill(pid, signal.SIGCONT)  # one that was stopped could not end
             deadline = time.monotonic() + wait_s
-            while (pid := self.process_id(daemon)) is not None and time.monotonic() < deadline:
+            while self.process_id(daemon) == pid or not has_ended(pid):
+                if time.monotonic() > deadline:
+                    break
                 time.sleep(0.01)
-        return 0 if pid is None else 1
+            else:
+                return 0
+        return 1
 
     def rotate_logs(self, daemon: str) -> int:
         pid = self.process_id(daemon)
@@ -210,6 +215,15 @@ class Node:
             return subprocess.run(words, stdin=subprocess.DEVNULL, check=False).returncode
         except FileNotFoundError as err:
             raise Refused(f"{words[0]} is missing: install the package that brings it") from err
+
+
+def has_ended(pid: int) -> bool:
+    """True if there is no such process, or only its exit status is left."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] in ("Z", "X")
+    except (FileNotFoundError, ProcessLookupError, IndexError):
+        return True
 
 
 def start_daemons(node: Node, names: Sequence[str]) -> int:

@@ -25,9 +25,7 @@ DAEMON = re.compile(r"(ganeti-(?:noded|luxid|wconfd)|ganeti\.[a-z.]*spawner)")
 def daemons_cpu_s(layout: Any) -> float:
     from ganeti.tools.testbed import machine
 
-    return sum(
-        cpu_s(pid) for node in layout.nodes for pid in processes(machine.running_pid(layout, node))
-    )
+    return sum(cpu_s(pid) for node in layout.nodes for pid in processes(machine.running_pid(layout, node)))
 
 
 def on_master(layout: Any, *command: str) -> Cost:
@@ -54,7 +52,9 @@ def main() -> None:
 
         job, daemons = costs(layout, 20, lambda _: ("gnt-debug", "delay", "0"))
         other = peer(3, "gnt-debug", "delay", "0.001")
-        report("trivial job, command to end, wall", job.wall_s - entering.wall_s, "s", peer=other.wall_s if other else None)
+        report(
+            "trivial job, command to end, wall", job.wall_s - entering.wall_s, "s", peer=other.wall_s if other else None
+        )
         report("trivial job, CPU of command", job.cpu_s - entering.cpu_s, "s", peer=other.cpu_s if other else None)
         report("trivial job, CPU of daemons and job", daemons, "s")
 

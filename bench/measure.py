@@ -48,9 +48,7 @@ def run(*command: str, env: dict[str, str] | None = None) -> Cost:
 
 
 def median(costs: list[Cost]) -> Cost:
-    return Cost(
-        statistics.median(cost.wall_s for cost in costs), statistics.median(cost.cpu_s for cost in costs)
-    )
+    return Cost(statistics.median(cost.wall_s for cost in costs), statistics.median(cost.cpu_s for cost in costs))
 
 
 def repeat(times: int, work: Callable[[int], Cost]) -> Cost:

@@ -31,7 +31,7 @@ def calls(modules):
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)
-                and node.func.attr in {"call", "call_many"}
+                and node.func.attr in {"call", "call_many", "ask"}
                 and isinstance(node.func.value, ast.Attribute | ast.Name)
                 and ast.unparse(node.func.value).endswith("nodes")
                 and len(node.args) == 2

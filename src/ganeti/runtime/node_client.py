@@ -93,7 +93,7 @@ class NodeClient:
                 "timeout_s": deadline_s,
             }
         )
-        return await self._repeat(node, call, body, limit_s + _ANSWER_SLACK_S)
+        return await self._repeat(node, call, body, limit_s + (_ANSWER_SLACK_S if self._job else 0))
 
     async def call_many(
         self, node_uuids: Iterable[str], call: str, /, *, deadline_s: float | None = None, **arguments: Any
@@ -117,12 +117,16 @@ class NodeClient:
         """Send until there is an answer, or the node is not merely restarting."""
         deadline = time.monotonic() + limit_s
         broken_since: float | None = None
+        fresh = False
         while True:
             begun = time.monotonic()
             try:
                 return await self._watched(node, call, body, deadline - begun)
             except _BrokenError as err:
                 now = time.monotonic()
+                if err.stale and not fresh:
+                    fresh = True  # a connection kept from before the node's last start: the next one is new
+                    continue
                 if broken_since is None or now - begun > RESTART_PATIENCE_S:
                     broken_since = now
                 patient = self._job != 0 and err.may_restart and now - broken_since < RESTART_PATIENCE_S
@@ -197,10 +201,11 @@ class NodeClient:
 class _BrokenError(Exception):
     """A connection that did not come about, or broke."""
 
-    def __init__(self, reason: str, *, may_restart: bool = False) -> None:
+    def __init__(self, reason: str, *, may_restart: bool = False, stale: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.may_restart = may_restart
+        self.stale = stale
 
 
 class _ViewResolver(AbstractResolver):
@@ -238,8 +243,9 @@ def _explain(node: Node, err: aiohttp.ClientError) -> _BrokenError:
         reason = os.strerror(err.errno) if err.errno else str(err)
         may_restart = err.errno in (errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE)
         daemon = ", is its node daemon running?" if err.errno == errno.ECONNREFUSED else ""
-        return _BrokenError(f"{where}: {reason}{daemon}", may_restart=may_restart)
-    return _BrokenError(f"{where}: the connection broke", may_restart=True)
+        stale = err.errno in (errno.ECONNRESET, errno.EPIPE)
+        return _BrokenError(f"{where}: {reason}{daemon}", may_restart=may_restart, stale=stale)
+    return _BrokenError(f"{where}: the connection broke", may_restart=True, stale=True)
 
 
 def _read_answer(node: Node, call: str, status: int, body: bytes) -> Any:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Asking the nodes for live fields: all nodes concerned at once, and none for long."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from ganeti.base.errors import GanetiError
+from ganeti.base.errors import GanetiError, NodeTimeoutError, NodeUnreachableError
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.query.fields import QueryWorld
 from ganeti.master.query.instance_rows import InstanceRow, LiveInstance
@@ -12,13 +13,39 @@ from ganeti.master.query.nodes import NodeRow
 from ganeti.master.query.running import Collect
 from ganeti.model import inheritance
 from ganeti.model.objects import Cluster
-from ganeti.ports.nodes import NodesPort
+from ganeti.ports.nodes import NodeAnswer, NodesPort
 
-NODE_ANSWER_S = 8.0
+NODE_ANSWER_S = 5.0
 """A node that has not answered by then is shown as having no data."""
+SILENT_ANSWER_S = 1.0
+"""What a node gets that did not answer the last time: people wait for a list once, not each time."""
 
 
-def collector(what: str, world: QueryWorld, nodes: NodesPort) -> Collect:
+class NodeAsker:
+    """Asks many nodes at once, and remembers which of them were silent."""
+
+    def __init__(self, nodes: NodesPort) -> None:
+        self.nodes = nodes
+        self.silent: set[str] = set()
+
+    async def ask(self, uuids: Sequence[str], call: str, **arguments: Any) -> list[NodeAnswer]:
+        """Answers in the order asked."""
+        ready = [uuid for uuid in uuids if uuid not in self.silent]
+        silent = [uuid for uuid in uuids if uuid in self.silent]
+        told = await asyncio.gather(
+            self.nodes.call_many(ready, call, deadline_s=NODE_ANSWER_S, **arguments),
+            self.nodes.call_many(silent, call, deadline_s=SILENT_ANSWER_S, **arguments),
+        )
+        answers = {answer.node_uuid: answer for answer in (*told[0], *told[1])}
+        for uuid, answer in answers.items():
+            if isinstance(answer.error, NodeUnreachableError | NodeTimeoutError):
+                self.silent.add(uuid)
+            else:
+                self.silent.discard(uuid)
+        return [answers[uuid] for uuid in uuids]
+
+
+def collector(what: str, world: QueryWorld, nodes: NodeAsker) -> Collect:
     """What fills the live part of the rows of a resource; nothing where there is none."""
 
     async def collect(rows: Sequence[Any], fields: frozenset[str]) -> None:
@@ -27,7 +54,7 @@ def collector(what: str, world: QueryWorld, nodes: NodesPort) -> Collect:
         elif what == "instance":
             await _ask_about_instances(rows, world, nodes)
             if "console" in fields:
-                await _ask_consoles(rows, world, nodes)
+                await _ask_consoles(rows, world, nodes.nodes)
 
     return collect
 
@@ -51,13 +78,12 @@ def storage_units(cluster: Cluster, world: QueryWorld) -> list[dict[str, str]]:
     return []
 
 
-async def _ask_nodes(rows: Sequence[NodeRow], world: QueryWorld, nodes: NodesPort) -> None:
+async def _ask_nodes(rows: Sequence[NodeRow], world: QueryWorld, nodes: NodeAsker) -> None:
     cluster = world.view.cluster
     asked = [row for row in rows if not row.node.offline]
-    answers = await nodes.call_many(
+    answers = await nodes.ask(
         [row.node.uuid for row in asked],
         "node_info",
-        deadline_s=NODE_ANSWER_S,
         storage=storage_units(cluster, world),
         hypervisors=hypervisor_queries(cluster, world),
     )
@@ -65,11 +91,11 @@ async def _ask_nodes(rows: Sequence[NodeRow], world: QueryWorld, nodes: NodesPor
         row.live = answer.value if answer.error is None else None
 
 
-async def _ask_about_instances(rows: Sequence[InstanceRow], world: QueryWorld, nodes: NodesPort) -> None:
+async def _ask_about_instances(rows: Sequence[InstanceRow], world: QueryWorld, nodes: NodeAsker) -> None:
     """Every node is asked: a guest may run where it should not."""
     online = [node.uuid for node in world.view.nodes() if not node.offline and node.vm_capable] if rows else []
     queries = hypervisor_queries(world.view.cluster, world)
-    answers = await nodes.call_many(online, "all_instances_info", deadline_s=NODE_ANSWER_S, hypervisors=queries)
+    answers = await nodes.ask(online, "all_instances_info", hypervisors=queries)
     answered = {answer.node_uuid for answer in answers if answer.error is None}
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for answer in answers:

@@ -9,12 +9,14 @@ from msgspec.structs import replace
 from tests.fakes.context import FakeNodes
 from tests.fakes.sample_cluster import catalogue, configuration
 
+from ganeti.base.errors import GanetiError
 from ganeti.master.query import resources
-from ganeti.master.query.collecting import collector
+from ganeti.master.query.collecting import NODE_ANSWER_S, SILENT_ANSWER_S, NodeAsker, collector
 from ganeti.master.query.fields import Missing, QueryWorld
 from ganeti.master.query.instance_rows import InstanceRow, LiveInstance
 from ganeti.master.query.running import run_query
 from ganeti.model.objects import Instance, Network, Nic
+from ganeti.ports.nodes import NodeAnswer
 
 PRIMARY = "uuid-node1"
 RUNNING: dict[str, Any] = {"name": "web1", "hypervisor": "pretend", "memory_mib": 512, "vcpus": 2, "state": "running"}
@@ -71,7 +73,7 @@ def ask(config: Any, what: str, fields: list[str], handlers: dict[str, Any], dea
     nodes.dead = dead or set()
     resource = resources.build(catalogue())[what]
     rows = resources.config_rows(what, world)
-    _, data = asyncio.run(run_query(resource, rows, fields, None, collector(what, world, nodes)))
+    _, data = asyncio.run(run_query(resource, rows, fields, None, collector(what, world, NodeAsker(nodes))))
     return data
 
 
@@ -122,3 +124,32 @@ def test_parameters_and_aliases():
 def test_networks_count_their_addresses():
     (row,) = ask(cluster_with(), "network", ["map", "free_count", "reserved_count", "inst_list", "gateway"], {})
     assert row == [[0, "XX.....X"], [0, 5], [0, 3], [0, ["web1"]], [3, None]]
+
+
+def test_a_silent_node_is_not_waited_for_twice():
+    config = cluster_with(admin_state="up")
+    asked: list[tuple[str, float]] = []
+
+    class Nodes(FakeNodes):
+        async def call(self, node_uuid: str, call: str, /, *, deadline_s: float | None = None, **arguments: Any) -> Any:
+            asked.append((node_uuid, deadline_s or 0))
+            return await super().call(node_uuid, call, **arguments)
+
+        async def call_many(self, node_uuids, call, /, *, deadline_s=None, **arguments):
+            answers = []
+            for uuid in node_uuids:
+                try:
+                    answers.append(NodeAnswer(uuid, await self.call(uuid, call, deadline_s=deadline_s, **arguments)))
+                except GanetiError as err:
+                    answers.append(NodeAnswer(uuid, error=err))
+            return answers
+
+    nodes = Nodes(config, [])
+    nodes.dead = {config.node(PRIMARY).name}
+    asker = NodeAsker(nodes)
+    for _ in range(2):
+        asyncio.run(asker.ask([PRIMARY], "version"))
+    nodes.dead = set()
+    for _ in range(2):
+        asyncio.run(asker.ask([PRIMARY], "version"))
+    assert [deadline_s for _, deadline_s in asked] == [NODE_ANSWER_S, SILENT_ANSWER_S, SILENT_ANSWER_S, NODE_ANSWER_S]

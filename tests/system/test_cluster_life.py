@@ -219,6 +219,17 @@ def test_dead_daemons_and_instances_come_back(master: Master) -> None:
     assert master.good("gnt-job", "list", "--no-headers", "--separator=|", "-o", "summary") == jobs
 
 
+def test_a_node_is_emptied_by_migration(master: Master) -> None:
+    def places() -> str:
+        return master.good("gnt-instance", "list", "--no-headers", "--separator=|", "-o", "name,pnode,status")
+
+    master.good("gnt-node", "migrate", "-f", "-n", "node3", "node2")
+    assert places() == "inst1|node3|running\n"
+    assert "cannot be the target" in master.refused("gnt-node", "migrate", "-f", "-n", "node3", "node3")
+    master.good("gnt-node", "migrate", "-f", "-n", "node2", "node3")
+    assert places() == "inst1|node2|running\n"
+
+
 def test_a_daemon_that_hangs_is_replaced(master: Master) -> None:
     hung = master.pid("ganeti-luxid")
     master.good("kill", "-STOP", hung)

@@ -121,7 +121,8 @@ def _check_no_cluster(machine: Machine) -> None:
     for path in (machine.paths.config_file, machine.paths.config_database):
         if os.path.exists(path):
             raise PrerequisiteError(
-                f"This machine has a cluster already ({path} exists): remove it first with gnt-cluster destroy",
+                f"This machine has a cluster already ({path} exists): remove it first with gnt-cluster "
+                "destroy, or with node-cleanup if it was never complete",
                 WRONG_STATE,
             )
     queue = machine.paths.queue_dir

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The systemd units: one for each daemon there is, none of which takes guests or jobs down with it."""
+
+from __future__ import annotations
+
+import configparser
+from pathlib import Path
+
+import pytest
+
+from ganeti.base.paths import Paths
+from ganeti.tools.daemon_util import MASTER_DAEMONS, NODE_DAEMONS
+
+TREE = Path(__file__).resolve().parents[3]
+UNITS = sorted((TREE / "setup/systemd").glob("ganeti-*d.service"))
+
+
+def read(path: Path) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string(path.read_text())
+    return parser
+
+
+def test_every_daemon_of_the_tree_has_a_unit() -> None:
+    here = {f"ganeti-{path.stem}" for path in (TREE / "src/ganeti/daemons").glob("*.py")}
+    wanted = {name for name in (*NODE_DAEMONS, *MASTER_DAEMONS) if name in here}
+    assert {path.stem for path in UNITS} == wanted
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_a_unit_ends_the_daemon_alone_and_takes_its_arguments(path: Path) -> None:
+    service = read(path)["Service"]
+    variable = f"${path.stem.removeprefix('ganeti-').upper()}_ARGS"
+    assert service["KillMode"] == "process"
+    assert service["ExecStart"] == f"/usr/sbin/{path.stem} {variable}"
+    assert service["PIDFile"] == Paths().pid_file(path.stem)
+    assert service["RestartPreventExitStatus"] == "5 11"

@@ -371,6 +371,21 @@ def test_a_guest_that_was_taken_over_is_not_removed_by_a_late_failure(node: Node
     asyncio.run(story())
 
 
+def test_what_a_guest_that_has_left_leaves_behind_can_be_cleaned_up(node: Node, other: Node) -> None:
+    async def story() -> None:
+        await at_switchover(node, other)
+        with pytest.raises(HypervisorError, match="it is not removed"):
+            await node.fresh.finalize_target(NAME, success=False)
+        await node.fresh.continue_switchover(NAME)
+        await until(lambda: migration_state(node), "completed")
+        await other.fresh.finalize_target(NAME, success=True)
+        await node.fresh.finalize_target(NAME, success=False)
+        assert node.leftovers() == []
+        assert await other.state() == "running"
+
+    asyncio.run(story())
+
+
 def test_the_target_refuses_what_does_not_fit(node: Node, other: Node, tmp_path: Path) -> None:
     async def story() -> None:
         spec = spec_of(node)

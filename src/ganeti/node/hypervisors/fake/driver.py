@@ -14,8 +14,9 @@ from ganeti.base.errors import HypervisorError
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.model.parameters import Parameter
 from ganeti.model.traits import HypervisorTraits
+from ganeti.node.boot import boot_identity
 from ganeti.node.hypervisors.fake.failures import failing
-from ganeti.node.hypervisors.fake.guests import UNDER_WAY, Guest, Guests, Migration, boot_identity
+from ganeti.node.hypervisors.fake.guests import UNDER_WAY, Guest, Guests, Migration
 from ganeti.node.hypervisors.interface import (
     Console,
     Hypervisor,
@@ -205,8 +206,10 @@ class FakeHypervisor(Hypervisor):
         async with self._failing("finalize_target", name):
             guest = self.guests.read(name)
             if not success:
-                if guest is not None and guest.state != "incoming":
-                    raise HypervisorError(f"{name} has been taken over on this node and runs: it is not removed")
+                if guest is not None and guest.state not in ("incoming", "postmigrate", "shutdown"):
+                    raise HypervisorError(
+                        f"{name} has been taken over on this node and is {guest.state}: it is not removed"
+                    )
                 self.guests.remove(name)
             elif guest is None:
                 raise HypervisorError(f"{name} did not arrive: nothing of it is on the target")

@@ -7,6 +7,7 @@ import os
 import msgspec
 
 from ganeti.base.errors import HypervisorError
+from ganeti.node.boot import boot_identity
 
 UNDER_WAY = ("active", "pre-switchover")
 
@@ -88,11 +89,3 @@ class Guests:
         if not name or "/" in name or name.startswith("."):
             raise HypervisorError(f"'{name}' cannot be the name of an instance: it must be a host name")
         return f"{self.directory}/{name}"
-
-
-def boot_identity() -> str:
-    """What changes when this node is switched off and on: a test cluster's node has a first process of its own."""
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as source:
-        boot_id = source.read().strip()
-    with open("/proc/1/stat", encoding="utf-8", errors="replace") as source:
-        return f"{boot_id}:{source.read().rpartition(')')[2].split()[19]}"

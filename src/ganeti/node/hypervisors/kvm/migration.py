@@ -5,9 +5,9 @@ What must always hold: at most one of the two QEMU processes runs the guest.
 - The source pauses before the switchover and goes on only when told; until then it can always return.
 - The end of the stream is the last byte the source sends (no description after it), and the return path is off: a
   source that reports ``completed`` never runs again by itself, one that reports a failure has not sent all of it.
-- In the short ``device`` phase the source is not cancelled: the target may have everything already. Who wants to
-  return from there ends the guest on the
-  target first (`finalize_target` without success), then calls `finalize_source` without success.
+- In the short ``device`` phase the source is let through. Where it stays in it, it has bytes it could not send, so the
+  target cannot have all of it, and cancelling is safe again.
+- `finalize_source` without success takes the guest back even from ``completed``: the caller has ended the target.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.process import GuestProcess
 from ganeti.node.hypervisors.kvm.qmp import Qmp, QmpError, QmpGoneError
 from ganeti.node.hypervisors.kvm.record import MigrationNote, RuntimeRecord
-from ganeti.node.hypervisors.kvm.status import INCOMING, PAUSED, POSTMIGRATE, RUNNING, state_of
+from ganeti.node.hypervisors.kvm.status import INCOMING, PAUSED, POSTMIGRATE, RUNNING, SHUTDOWN, state_of
 from ganeti.ports.node_world import NodeWorld
 
 NONE = "none"
@@ -139,24 +139,12 @@ class Migrations:
                 raise HypervisorError(f"The migration of {name} is not at its switchover but {status}")
 
     async def cancel(self, name: str) -> MigrationStatus:
-        guest = process.find(self.places, name)
-        if guest is None:
+        if process.find(self.places, name) is None:
             return MigrationStatus(status=NONE)
         known = self._known(name)
         async with self._qmp(name) as qmp:
-            found = await self._query(qmp, name)
-            if found.status == DEVICE:
-                found = await self._settle(qmp, name, (DEVICE,), _DEVICE_S)
-                if found.status == DEVICE:
-                    return msgspec.structs.replace(
-                        found, error=f"{name} may have reached the target: end the guest there first"
-                    )
-            if found.status in (ACTIVE, PRE_SWITCHOVER):
-                await qmp.execute("migrate_cancel")
-                found = await self._settle(qmp, name, (ACTIVE, PRE_SWITCHOVER, DEVICE), _CANCEL_S)
-            if found.status not in (NONE, FAILED, CANCELLED):
-                return found
-            if record.read_note(self.places, name) is not None:
+            found = await self._stop_sending(qmp, name)
+            if found.status in (NONE, FAILED, CANCELLED) and record.read_note(self.places, name) is not None:
                 await self._return(qmp, name, known)
         return found
 
@@ -166,7 +154,7 @@ class Migrations:
         known = record.read(self.places, name)
         if not success:
             if known is not None and known.started and guest is not None:
-                raise HypervisorError(f"{name} has been taken over on this node and runs: it is not removed")
+                await self._refuse_if_it_lives(name)
             await launch.destroy(self.world, self.places, name)
             return
         if guest is None or known is None:
@@ -197,9 +185,7 @@ class Migrations:
             await launch.destroy(self.world, self.places, name)
             return
         async with self._qmp(name) as qmp:
-            if (await self._query(qmp, name)).status in (ACTIVE, PRE_SWITCHOVER, DEVICE):
-                await qmp.execute("migrate_cancel")
-                await self._settle(qmp, name, (ACTIVE, PRE_SWITCHOVER, DEVICE), _CANCEL_S)
+            await self._stop_sending(qmp, name)
             if record.read_note(self.places, name) is not None:
                 await self._return(qmp, name, known)
 
@@ -215,6 +201,16 @@ class Migrations:
         known = record.read(self.places, name)
         if known is not None and known.started and state in (RUNNING, PAUSED):
             raise HypervisorError(f"{name} is on the target already ({state}): stop it there first")
+
+    async def _refuse_if_it_lives(self, name: str) -> None:
+        """What a guest that has left or ended leaves behind may go; the guest itself is not ended by a late failure."""
+        try:
+            async with self._qmp(name) as qmp:
+                state = await _state(qmp)
+        except QmpGoneError:
+            return
+        if state not in (POSTMIGRATE, SHUTDOWN):
+            raise HypervisorError(f"{name} has been taken over on this node and is {state}: it is not removed")
 
     async def _refuse_if_it_stays(self, name: str) -> None:
         """A guest that has not left is not ended, whoever says it has."""
@@ -295,6 +291,18 @@ class Migrations:
         found = _read_status(answer)
         if found.status == COMPLETED and record.read_note(self.places, name) is None:
             return MigrationStatus(status=NONE)
+        return found
+
+    async def _stop_sending(self, qmp: Qmp, name: str) -> MigrationStatus:
+        """End a migration under way, and give what came of it; one in its last moments is let through."""
+        found = await self._query(qmp, name)
+        if found.status == DEVICE:
+            found = await self._settle(qmp, name, (DEVICE,), _DEVICE_S)
+        if found.status in (ACTIVE, PRE_SWITCHOVER, DEVICE):
+            await qmp.execute("migrate_cancel")
+            found = await self._settle(qmp, name, (ACTIVE, PRE_SWITCHOVER, DEVICE), _CANCEL_S)
+        if found.status in (ACTIVE, PRE_SWITCHOVER, DEVICE):
+            raise HypervisorError(f"The migration of {name} does not end ({found.status}): QEMU hangs on this node")
         return found
 
     async def _settle(self, qmp: Qmp, name: str, passing: Sequence[str], limit_s: float) -> MigrationStatus:

@@ -8,25 +8,17 @@ step it wants and kills there. What a successor does is let through, or, with GA
 from __future__ import annotations
 
 import os
-import signal
 
 import pytest
 from tests.system.fake_bed import MASTER, FakeBed
+from tests.system.killing import ADD, NAME, finish, have_no_instance, have_running_instance, kill_at, make_jobs_stop
 
 from ganeti.tools.testbed import bed, cluster
-from ganeti.wire.job_file import FINAL_STATUSES
 
 pytestmark = [
     pytest.mark.daemons,
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
 ]
-STEPS = range(1, 60)
-PAUSES = ",".join(
-    ["job-before-locks", "job-after-locks", "job-before-end", "job-after-end"]
-    + [f"job-{what}-{step}" for step in STEPS for what in ("step", "settling", "committed")]
-)
-NAME = "inst1"
-ADD = ("gnt-instance", "add", "-t", "sharedfile", "--disk", "0:size=8m", "-o", "noop+default", NAME)
 
 
 @pytest.fixture(scope="module")
@@ -35,61 +27,10 @@ def fake_bed(tmp_path_factory):
     try:
         cluster.create(layout)
         found = FakeBed(layout)
-        found.run("daemon-util", "stop", "ganeti-luxid")
-        found.run("env", f"GANETI_PAUSE_AT={PAUSES}", "daemon-util", "start", "ganeti-luxid")
+        make_jobs_stop(found)
         yield found
     finally:
         bed.down(layout)
-
-
-def finish(fake_bed: FakeBed, job: int) -> str:
-    """Let a job and its successors go on to the end; gives its status."""
-
-    def final() -> bool:
-        fake_bed.let_go_on()
-        return fake_bed.job_status(job) in FINAL_STATUSES and not list(fake_bed.stopped())
-
-    fake_bed.wait(final, f"the end of job {job}, now {fake_bed.job_status(job)}")
-    return fake_bed.job_status(job)
-
-
-def carry_out(fake_bed: FakeBed, *words: str) -> None:
-    assert finish(fake_bed, fake_bed.submit(*words)) == "success"
-
-
-def next_stop(fake_bed: FakeBed, job: int) -> int | None:
-    """Wait until a process has stopped itself; None when the job has ended instead."""
-    found: list[int] = []
-
-    def stopped_or_ended() -> bool:
-        found[:] = list(fake_bed.stopped())
-        return bool(found) or fake_bed.job_status(job) in FINAL_STATUSES
-
-    fake_bed.wait(stopped_or_ended, f"the next stop of job {job}")
-    return found[0] if found else None
-
-
-def kill_at(fake_bed: FakeBed, job: int, stop: int) -> bool:
-    """Let the job pass *stop* - 1 of its stops, and kill it at the next; False when it ended before."""
-    for left in reversed(range(stop)):
-        pid = next_stop(fake_bed, job)
-        if pid is None:
-            return False
-        os.kill(pid, signal.SIGCONT if left else signal.SIGKILL)
-    return True
-
-
-def have_running_instance(fake_bed: FakeBed) -> None:
-    instances = fake_bed.config()["instances"].values()
-    if not instances:
-        carry_out(fake_bed, *ADD)
-    elif next(iter(instances))["admin_state"] != "up":
-        carry_out(fake_bed, "gnt-instance", "startup", NAME)
-
-
-def have_no_instance(fake_bed: FakeBed) -> None:
-    if fake_bed.config()["instances"]:
-        carry_out(fake_bed, "gnt-instance", "remove", "-f", NAME)
 
 
 @pytest.mark.parametrize(

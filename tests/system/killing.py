@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Killing a job at a step: it stops itself at each (`runtime/pause_points.py`), and goes on until the one wanted."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from tests.system.fake_bed import FakeBed
+
+from ganeti.wire.job_file import FINAL_STATUSES
+
+STEPS = range(1, 60)
+PAUSES = ",".join(
+    ["job-before-locks", "job-after-locks", "job-before-end", "job-after-end"]
+    + [f"job-{what}-{step}" for step in STEPS for what in ("step", "settling", "committed")]
+)
+NAME = "inst1"
+ADD = ("gnt-instance", "add", "-t", "sharedfile", "--disk", "0:size=8m", "-o", "noop+default", NAME)
+
+
+def make_jobs_stop(bed: FakeBed) -> None:
+    """From now on every job stops itself at every step."""
+    bed.run("daemon-util", "stop", "ganeti-luxid")
+    bed.run("env", f"GANETI_PAUSE_AT={PAUSES}", "daemon-util", "start", "ganeti-luxid")
+
+
+def finish(bed: FakeBed, job: int) -> str:
+    """Let a job and its successors go on to the end; gives its status."""
+
+    def final() -> bool:
+        bed.let_go_on()
+        return bed.job_status(job) in FINAL_STATUSES and not list(bed.stopped())
+
+    bed.wait(final, f"the end of job {job}, now {bed.job_status(job)}")
+    return bed.job_status(job)
+
+
+def carry_out(bed: FakeBed, *words: str) -> None:
+    assert finish(bed, bed.submit(*words)) == "success"
+
+
+def next_stop(bed: FakeBed, job: int) -> int | None:
+    """Wait until a process has stopped itself; None when the job has ended instead."""
+    found: list[int] = []
+
+    def stopped_or_ended() -> bool:
+        found[:] = list(bed.stopped())
+        return bool(found) or bed.job_status(job) in FINAL_STATUSES
+
+    bed.wait(stopped_or_ended, f"the next stop of job {job}")
+    return found[0] if found else None
+
+
+def kill_at(bed: FakeBed, job: int, stop: int) -> bool:
+    """Let the job pass *stop* - 1 of its stops, and kill it at the next; False when it ended before."""
+    for left in reversed(range(stop)):
+        pid = next_stop(bed, job)
+        if pid is None:
+            return False
+        os.kill(pid, signal.SIGCONT if left else signal.SIGKILL)
+    return True
+
+
+def have_running_instance(bed: FakeBed, add: tuple[str, ...] = ADD) -> None:
+    instances = bed.config()["instances"].values()
+    if not instances:
+        carry_out(bed, *add)
+    elif next(iter(instances))["admin_state"] != "up":
+        carry_out(bed, "gnt-instance", "startup", NAME)
+
+
+def have_no_instance(bed: FakeBed) -> None:
+    if bed.config()["instances"]:
+        carry_out(bed, "gnt-instance", "remove", "-f", "--shutdown-timeout=0", NAME)

@@ -249,20 +249,26 @@ class TestDeathInTheHandshake:
 
 class TestRestart:
     def test_running_jobs_outlive_luxid(self, fresh_master):
-        running = fresh_master.submit(delay(2.0))
+        running = fresh_master.submit(delay(0.5))
         fresh_master.until(lambda: fresh_master.file(running).status == "running", "it runs")
+        process = fresh_master.file(running).process_id
+        os.kill(process, signal.SIGSTOP)
         queued = fresh_master.submit(delay(0, depends=[[running, ["success"]]]))
         fresh_master.kill("luxid")
         fresh_master.start("luxid")
         assert fresh_master.luxi("QueryJobs", [running, queued], ["status"]) == [["running"], ["queued"]]
+        os.kill(process, signal.SIGCONT)
         assert fresh_master.wait(running).status == "success"
         assert fresh_master.wait(queued).status == "success"
 
     def test_a_job_that_ends_while_luxid_and_wconfd_are_down_stands(self, fresh_master):
-        job_id = fresh_master.submit({**DUMMY, "result": "done"}, delay(1.0))
+        job_id = fresh_master.submit({**DUMMY, "result": "done"}, delay(0.5))
         fresh_master.until(lambda: fresh_master.file(job_id).ops[1].status == "running", "it runs")
+        process = fresh_master.file(job_id).process_id
+        os.kill(process, signal.SIGSTOP)
         fresh_master.kill("luxid")
         fresh_master.kill("wconfd")
+        os.kill(process, signal.SIGCONT)
         fresh_master.start("wconfd")
         fresh_master.until(lambda: fresh_master.file(job_id).final, "it ends")
         fresh_master.start("luxid")
@@ -324,7 +330,7 @@ class TestUndo:
         assert (file.status, file.attempt) == ("error", 2) and file.position is not None
         assert "its steps were undone" in file.ops[0].result[1][0]
         assert file.ops[0].log[-1][3] == "undone: take node2 out again"
-        assert not os.path.exists(undo_path(fresh_master.paths, job_id))
+        fresh_master.until(lambda: not os.path.exists(undo_path(fresh_master.paths, job_id)), "the records go")
         waited = fresh_master.wait(waiter).ops[0].exec_timestamp
         assert waited is not None and waited >= file.ops[0].log[-1][1], "its locks were freed before it was undone"
 
@@ -352,6 +358,23 @@ class TestUndo:
         os.kill(fresh_master.file(job_id).process_id, signal.SIGKILL)
         fresh_master.start("luxid")
         assert fresh_master.wait(job_id).ops[0].log[-1][3] == "undone: take node2 out again"
+
+    def test_a_job_killed_after_its_last_word_leaves_neither_locks_nor_records(self, fresh_master):
+        fresh_master.kill("luxid", signal.SIGTERM)
+        fresh_master.start("luxid", GANETI_PAUSE_AT="job-before-end")
+        job_id = fresh_master.submit(delay(0, no_locks=False, on_nodes=[NODE_UUID], on_master=False))
+        pid = stopped_job(fresh_master)
+        remove_the_absent_node(fresh_master, job_id)
+        file = fresh_master.file(job_id)
+        file.ops[0].status, file.end_timestamp = "success", [1, 0]
+        fresh_master.files.write(file, durable=False)
+        assert fresh_master.wait(job_id).status == "success"
+        os.kill(pid, signal.SIGKILL)
+        fresh_master.until(lambda: not os.path.exists(undo_path(fresh_master.paths, job_id)), "the records go")
+        fresh_master.until(
+            lambda: not fresh_master.luxi("Query", "lock", ["name"], None)["data"], "the locks are freed"
+        )
+        assert len(node_names(fresh_master)) == 2, "an opcode that succeeded was undone"
 
     def test_what_cannot_be_undone_is_named_and_holds_nobody_up(self, fresh_master):
         job_id = self.running_job(fresh_master)

@@ -24,9 +24,10 @@ from ganeti.runtime.group_commit import GroupCommit
 from ganeti.runtime.job_files import JobFiles, job_id_of
 from ganeti.runtime.livelock import is_alive
 from ganeti.runtime.pause_points import reach
-from ganeti.runtime.queue_scan import clear_moot_records, ended_with_records, scan
+from ganeti.runtime.process_watch import ProcessWatches
+from ganeti.runtime.queue_scan import scan
 from ganeti.runtime.spawner_client import SpawnerClient
-from ganeti.runtime.undo_files import UndoFile
+from ganeti.runtime.undo_files import UndoFile, jobs_with_undo, settle_for_good, undo_path
 from ganeti.wire.framing import Connection, encode
 from ganeti.wire.job_file import FINAL_STATUSES, RUNNING, JobFile, secrets_of
 
@@ -62,11 +63,13 @@ class QueueDriver:
         self._release_owner = release_owner
         self._tasks = Background()
         self._pipes: dict[int, Connection] = {}
-        self._process_watches: dict[int, int] = {}
+        self._processes = ProcessWatches(self._process_ended)
         self._waiting: dict[int, asyncio.Future[None]] = {}
         self._observing: set[int] = set()
         self._observe_again: set[int] = set()
         self._recent: dict[int, JobFile] = {}
+        self._leaving: dict[int, JobFile] = {}
+        """Jobs that have ended and whose process has not, quite."""
         self._next_id = 0
         self._watch: DirectoryWatch | None = None
         self._handshakes: set[asyncio.Task[Any]] = set()
@@ -87,9 +90,8 @@ class QueueDriver:
         self._carry_out(self.machine.recover(found, time.time(), archived))
         for job in list(self.machine.jobs.values()):
             if job.phase is Phase.STARTED:
-                self._watch_process(job.file)
-        for file in ended_with_records(self._paths, self.files, {job_id for job_id, _, _ in ended}):
-            self._clear_remains(file)
+                self._processes.add(job.file.id, job.file.process_id, job.file.livelock)
+        self._clean_up_after_others()
         _log.info("the queue has %d unfinished jobs, %d ended ones", len(self.machine.jobs), len(ended))
         self._spawner.came = self._spawner_came
         self._spawner.went = self._spawner_went
@@ -107,8 +109,7 @@ class QueueDriver:
         await self._tasks.cancel()
         if self._watch is not None:
             self._watch.close()
-        for job_id in list(self._process_watches):
-            self._drop_watch(job_id)
+        self._processes.close()
 
     def _spawner_came(self) -> None:
         self.machine.held_back = False
@@ -230,27 +231,34 @@ class QueueDriver:
         answer: tuple[bool, str] | None = None
         unwritten: set[int] = set()
         for effect in effects:
-            match effect:
-                case ev.WriteJob(file, durable):
-                    if not self._write(file, durable):
-                        unwritten.add(file.id)
-                case ev.StartProcess(job_id, attempt):
-                    self._start_process(job_id, attempt, allowed=job_id not in unwritten)
-                case ev.Confirm(job_id):
-                    self._confirm(job_id, allowed=job_id not in unwritten)
-                case ev.SendSignal(_, pid, kill):
-                    _signal(pid, signal.SIGKILL if kill else signal.SIGTERM)
-                case ev.ReleaseOwner(job_id, attempts):
-                    self._release_owner(job_id, attempts)
-                case ev.Announce(job_id):
-                    _wake(self._waiting.pop(job_id, None))
-                case ev.Forget(file):
-                    self._forget(file)
-                case ev.Answer(ok, message):
-                    answer = (ok, message)
-                case ev.Log(sentence):
-                    _log.info("%s", sentence)
+            if isinstance(effect, ev.Answer):
+                answer = (effect.ok, effect.message)
+                continue
+            try:
+                self._carry_out_one(effect, unwritten)
+            except Exception:  # a fault in one effect must not swallow those of other jobs
+                _log.exception("%s could not be carried out", effect)
         return answer
+
+    def _carry_out_one(self, effect: ev.Effect, unwritten: set[int]) -> None:
+        match effect:
+            case ev.WriteJob(file, durable):
+                if not self._write(file, durable):
+                    unwritten.add(file.id)
+            case ev.StartProcess(job_id, attempt):
+                self._start_process(job_id, attempt, allowed=job_id not in unwritten)
+            case ev.Confirm(job_id):
+                self._confirm(job_id, allowed=job_id not in unwritten)
+            case ev.SendSignal(_, pid, kill):
+                _signal(pid, signal.SIGKILL if kill else signal.SIGTERM)
+            case ev.ReleaseOwner(job_id, attempts):
+                self._release_owner(job_id, attempts)
+            case ev.Announce(job_id):
+                _wake(self._waiting.pop(job_id, None))
+            case ev.Forget(file):
+                self._forget(file)
+            case ev.Log(sentence):
+                _log.info("%s", sentence)
 
     def _write(self, file: JobFile, durable: bool) -> bool:
         try:
@@ -299,31 +307,15 @@ class QueueDriver:
             connection.send_soon(encode({"confirmed": True, "secrets": secrets}))
             reach("luxid-confirmed")
         self._tasks.start(connection.close(), f"pipe of job {job_id}")
-        self._watch_process(job)
+        self._processes.add(job.id, job.process_id, job.livelock)
 
     # What happens to processes and files
 
-    def _watch_process(self, job: JobFile) -> None:
-        """Be told when the process ends; one that is gone already is noticed at once."""
-        try:
-            descriptor = os.pidfd_open(job.process_id or 0)
-        except OSError:  # gone (and its number may be anybody's): look when this event has been dealt with
-            asyncio.get_running_loop().call_soon(self._observe, job.id)
-            return
-        self._process_watches[job.id] = descriptor
-        asyncio.get_running_loop().add_reader(descriptor, self._process_ended, job.id)
-        if job.livelock is not None and not is_alive(job.livelock):
-            asyncio.get_running_loop().call_soon(self._process_ended, job.id)
-
     def _process_ended(self, job_id: int) -> None:
-        self._drop_watch(job_id)
+        leaving = self._leaving.pop(job_id, None)
+        if leaving is not None:
+            self._clean_up(leaving)
         self._observe(job_id)
-
-    def _drop_watch(self, job_id: int) -> None:
-        descriptor = self._process_watches.pop(job_id, None)
-        if descriptor is not None:
-            asyncio.get_running_loop().remove_reader(descriptor)
-            os.close(descriptor)
 
     def _file_replaced(self, name: str) -> None:
         job_id = job_id_of(name)
@@ -342,7 +334,7 @@ class QueueDriver:
         if job_id in self._observing:
             self._observe_again.add(job_id)
             return
-        alive = job_id in self._process_watches or (job.file.livelock is not None and is_alive(job.file.livelock))
+        alive = job_id in self._processes or (job.file.livelock is not None and is_alive(job.file.livelock))
         file = self._read(job_id) or job.file
         if file.status in FINAL_STATUSES and file.position is not None:
             self._observing.add(job_id)
@@ -379,24 +371,35 @@ class QueueDriver:
             return 0
 
     def _forget(self, file: JobFile) -> None:
-        if file.id in self._process_watches:
-            # It has written its end and may be killed before its last act, which is to clear its undo log.
-            asyncio.get_running_loop().add_reader(self._process_watches[file.id], self._gone_after_end, file)
+        if file.id in self._processes:
+            self._leaving[file.id] = file
         else:
-            self._clear_remains(file)
+            self._clean_up(file)
         self._recent[file.id] = file
         while len(self._recent) > _RECENT_JOBS:
             del self._recent[next(iter(self._recent))]
 
-    def _gone_after_end(self, file: JobFile) -> None:
-        self._drop_watch(file.id)
-        self._clear_remains(file)
+    def _clean_up(self, file: JobFile) -> None:
+        """The job has ended and its process is gone: free and clear what the process did not come to any more."""
+        if file.livelock is None or file.livelock == self.machine.own_lock_file:
+            return
+        if not os.path.exists(file.livelock) and not os.path.exists(undo_path(self._paths, file.id)):
+            return  # it went in good order
+        try:
+            settle_for_good(UndoFile(self._paths, file.id), file)
+        except (GanetiError, OSError) as err:
+            _log.error("the undo log of job %d stays as it is: %s", file.id, err)
+        self._release_owner(file.id, file.attempt)
 
-    def _clear_remains(self, file: JobFile) -> None:
-        """A job that ended owes nothing: if its process could not say so, neither log nor locks may stay."""
-        if clear_moot_records(self._paths, file):
-            _log.info("job %d had ended, but its process died before it cleared its undo log", file.id)
-            self._release_owner(file.id, file.attempt)
+    def _clean_up_after_others(self) -> None:
+        """Jobs that ended in an earlier life of ours, whose process may have died before its last steps."""
+        for job_id in jobs_with_undo(self._paths):
+            file = self._read(job_id) if job_id in self.machine.ended else None
+            if file is not None and file.livelock is not None and is_alive(file.livelock):
+                self._leaving[job_id] = file
+                self._processes.add(file.id, file.process_id, file.livelock)
+            elif file is not None:
+                self._clean_up(file)
 
     def _read(self, job_id: int) -> JobFile | None:
         try:

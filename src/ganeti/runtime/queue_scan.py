@@ -13,7 +13,7 @@ from ganeti.master.queue.events import Found
 from ganeti.runtime.files import read_if_there
 from ganeti.runtime.job_files import JobFiles
 from ganeti.runtime.livelock import is_alive
-from ganeti.runtime.undo_files import UndoFile, jobs_with_undo, undo_path
+from ganeti.runtime.undo_files import UndoFile
 from ganeti.wire.job_file import FINAL_STATUSES, JobFile, combined_status, decode, seconds, secrets_lost
 
 _log = logging.getLogger(__name__)
@@ -87,27 +87,3 @@ def _archived_dependencies(files: JobFiles, found: list[Found]) -> dict[int, str
             if file is not None:
                 statuses[dependency.job_id] = file.status
     return statuses
-
-
-def clear_moot_records(paths: Paths, file: JobFile) -> bool:
-    """Clear the undo log of a job that has ended and whose process is gone; False when there was nothing to clear."""
-    if not os.path.exists(undo_path(paths, file.id)) or (file.livelock is not None and is_alive(file.livelock)):
-        return False
-    try:
-        undo = UndoFile(paths, file.id)
-    except GanetiError as err:
-        _log.error("the undo log of job %d cannot be read: %s", file.id, err)
-        return False
-    if undo.log.given_up():
-        return False
-    undo.clear()
-    return True
-
-
-def ended_with_records(paths: Paths, files: JobFiles, ended: set[int]) -> list[JobFile]:
-    """Give the jobs among *ended* that still have an undo log."""
-    found = []
-    for job_id in jobs_with_undo(paths):
-        if job_id in ended and (file := files.read(job_id)) is not None:
-            found.append(file)
-    return found

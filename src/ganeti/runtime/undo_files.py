@@ -10,6 +10,7 @@ from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
 from ganeti.master.queue.undo import Line, UndoLog, decode_lines, encode_line
 from ganeti.runtime.files import read_if_there, sync_directory
+from ganeti.wire.job_file import SUCCESS, JobFile
 
 _NAME = re.compile(r"^job-([1-9][0-9]*)\.undo$")
 
@@ -59,6 +60,14 @@ class UndoFile:
         os.ftruncate(self._descriptor, self._size)  # a line cut short by a crash must not garble the next one
         if new:
             sync_directory(os.path.dirname(self.path))
+
+
+def settle_for_good(undo: UndoFile, job: JobFile) -> None:
+    """A job has ended and has no process: records nobody will carry out any more are outstanding, the others go."""
+    succeeded = [index for index, entry in enumerate(job.ops) if entry.status == SUCCESS]
+    for item in undo.log.owed(None, succeeded):
+        undo.append({"given_up": item.number, "reason": "all processes that should have undone it died"})
+    undo.clear()
 
 
 @dataclass(frozen=True)

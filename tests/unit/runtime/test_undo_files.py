@@ -8,7 +8,8 @@ import pytest
 from ganeti.base.paths import Paths
 from ganeti.master.queue.undo import record_line
 from ganeti.ports.context import UndoNodeCall
-from ganeti.runtime.undo_files import UndoFile, jobs_with_undo, outstanding_undo, undo_path
+from ganeti.runtime.undo_files import UndoFile, jobs_with_undo, outstanding_undo, settle_for_good, undo_path
+from ganeti.wire.job_file import JobFile, OpcodeEntry
 
 
 def line(number: int) -> dict[str, object]:
@@ -76,3 +77,14 @@ def test_a_damaged_log_is_outstanding_too(paths):
         file.write("{]\n")
     (left,) = outstanding_undo(paths)
     assert left.job_id == 4 and "damaged" in left.reason
+
+
+@pytest.mark.parametrize(("status", "left"), [("success", []), ("error", ["undo 1"])])
+def test_records_of_a_job_that_ended_without_a_process(paths, status, left):
+    undo = UndoFile(paths, 3)
+    undo.append(line(1))
+    undo.append(line(2))
+    undo.append({"undone": 2})
+    settle_for_good(undo, JobFile(id=3, ops=[OpcodeEntry(input={}, status=status)]))
+    assert [item.sentence for item in outstanding_undo(paths)] == left
+    assert os.path.exists(undo.path) == bool(left)

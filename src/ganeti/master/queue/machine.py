@@ -58,6 +58,10 @@ class QueueMachine:
         return self._state.ended
 
     @property
+    def own_lock_file(self) -> str:
+        return self._state.own_lock_file
+
+    @property
     def limits(self) -> Limits:
         return self._state.limits
 

@@ -121,7 +121,7 @@ class UndoLog:
 
     def has_records(self) -> bool:
         """True if there is anything a settling commit could make moot."""
-        return any("record" in line and line["record"] not in self._closed for line in self._lines)
+        return bool(self.unspoken())
 
     def owed(self, last_settled: tuple[int, int] | None, ended_opcodes: Iterable[int] = ()) -> list[Owed]:
         """Records to be unwound, last first.
@@ -139,6 +139,10 @@ class UndoLog:
             and line["record"] not in self._closed
             and line["opcode"] not in ended
         ]
+
+    def unspoken(self) -> list[int]:
+        """Numbers of the records no line has closed."""
+        return [line["record"] for line in self._lines if "record" in line and line["record"] not in self._closed]
 
     def given_up(self) -> list[GivenUp]:
         return [

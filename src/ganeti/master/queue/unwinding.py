@@ -35,7 +35,7 @@ async def unwind(world: EngineWorld, context: OperationContext, log: JobLog, end
         for each in store.log.owed(None, ended):
             store.append({"given_up": each.number, "reason": str(err)})
         return 0
-    for position, item in enumerate(owed):
+    for item in owed:
         try:
             settled = await _carry_out(item, context)
         except Exception as err:  # any failure: the next record must still be tried
@@ -47,10 +47,10 @@ async def unwind(world: EngineWorld, context: OperationContext, log: JobLog, end
         store.append({"undone": item.number}, durable=False)
         if settled:
             log.info(f"complete after all: {item.record.sentence}")
-            for earlier in owed[position + 1 :]:
-                store.append({"dropped": earlier.number}, durable=False)
             break
         log.info(f"undone: {item.record.sentence}")
+    for number in store.log.unspoken():  # moot; whoever reads the log after our death need not ask WConfD
+        store.append({"dropped": number}, durable=False)
     return len(owed)
 
 

@@ -110,7 +110,7 @@ def _dispatch(program: str, words: list[str]) -> int:
     command = _find(program, table, words[0])
     from ganeti.cli.parser import parse
 
-    values = parse(command, _environment_words(command) + words[1:])
+    values = parse(command, _environment_words(command) + [_text(word) for word in words[1:]])
     if values.get("help"):
         from ganeti.cli.help import command_help
 
@@ -150,12 +150,28 @@ def _environment_words(command: CommandRow) -> list[str]:
         return []
     import os
 
-    text = os.environ.get(f"{command.program}-{command.name}".replace("-", "_").upper())
+    variable = f"{command.program}-{command.name}".replace("-", "_").upper()
+    text = os.environ.get(variable)
     if not text:
         return []
     import shlex
 
-    return shlex.split(text)
+    try:
+        return [_text(word) for word in shlex.split(text)]
+    except ValueError as error:
+        from ganeti.cli.failures import UsageError
+
+        raise UsageError(f"The environment variable {variable} cannot be read as options: {error}") from None
+
+
+def _text(word: str) -> str:
+    """Refuse bytes that are no text: they could not be sent to the master."""
+    if any("\ud800" <= letter <= "\udfff" for letter in word):
+        from ganeti.cli.failures import UsageError
+
+        shown = word.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        raise UsageError(f"'{shown}' is not text in UTF-8: write it in the encoding of this terminal")
+    return word
 
 
 def _check_root(command: CommandRow) -> None:

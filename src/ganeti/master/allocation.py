@@ -65,6 +65,8 @@ async def place(ctx: OperationContext, allocator: str, request: Plain) -> list[s
     data["request"] = request
     answer = await ctx.allocator.allocate(allocator, data)
     if not answer.get("success"):
+        for line in shortened(answer.get("reasons", [])):
+            ctx.log.info(f"  - {line}")
         raise PrerequisiteError(
             f"Can't compute nodes using iallocator '{allocator}': {answer.get('info') or 'it gave no reason'}",
             INSUFFICIENT_RESOURCES,
@@ -86,6 +88,13 @@ async def place(ctx: OperationContext, allocator: str, request: Plain) -> list[s
                 INSUFFICIENT_RESOURCES,
             )
     return list(names)
+
+
+def shortened(lines: Sequence[str], most: int = 10) -> list[str]:
+    """The first *most* lines, and how many there are besides."""
+    if len(lines) <= most:
+        return list(lines)
+    return [*lines[:most], f"and {len(lines) - most} more nodes"]
 
 
 async def relocation_target(ctx: OperationContext, instance_uuid: str, allocator: str | None) -> str:

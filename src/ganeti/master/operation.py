@@ -11,6 +11,7 @@ The operation object is frozen. The engine holds the locks of `locks` while it g
 `MoreLocks`, it takes those and starts again with a new view.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar, cast
@@ -153,7 +154,28 @@ def _absent(cls: type[Operation[Any]], key: str, value: Any) -> bool:
     return False
 
 
+_TYPE_WORDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a dictionary",
+    "null": "null",
+}
+
+
 def _explain(message: str) -> str:
+    """Say in the words of a user what the decoder found wrong."""
     text, _, path = message.partition(" - at `$")
     where = path.rstrip("`").lstrip(".")
+    if found := re.fullmatch(r"Expected `(.+)`, got `(.+)`", text):
+        wanted, got = (
+            " or ".join(_TYPE_WORDS.get(part, part) for part in kinds.split(" | ")) for kinds in found.groups()
+        )
+        text = f"it must be {wanted}, not {got}"
+    elif found := re.fullmatch(r"Object missing required field `(.+)`", text):
+        text = f"the parameter '{found[1]}' is missing"
+    elif found := re.fullmatch(r"Object contains unknown field `(.+)`", text):
+        text = f"there is no parameter '{found[1]}'"
     return f"parameter '{where}': {text}" if where else text

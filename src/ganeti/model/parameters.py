@@ -47,9 +47,11 @@ class Parameter:
             raise TypeEnforcementError(f"Parameter '{self.name}' cannot be '{value}': it must be one of {allowed}")
         if isinstance(value, int | float) and not isinstance(value, bool):
             if self.minimum is not None and value < self.minimum:
-                raise TypeEnforcementError(f"Parameter '{self.name}' cannot be {value}: the least is {self.minimum:g}")
+                limit = f"the least is {self.minimum:.15g}"
+                raise TypeEnforcementError(f"Parameter '{self.name}' cannot be {value}: {limit}")
             if self.maximum is not None and value > self.maximum:
-                raise TypeEnforcementError(f"Parameter '{self.name}' cannot be {value}: the most is {self.maximum:g}")
+                limit = f"the most is {self.maximum:.15g}"
+                raise TypeEnforcementError(f"Parameter '{self.name}' cannot be {value}: {limit}")
         if self.check is not None and value not in ("", None) and (problem := self.check(value)) is not None:
             raise TypeEnforcementError(f"Parameter '{self.name}' cannot be '{value}': {problem}")
         if (self.is_file or self.is_directory) and value and not str(value).startswith("/"):
@@ -155,13 +157,16 @@ def _check_vlan(value: Any) -> str | None:
     return None if ok else "write .N, .N:M or :N:M"
 
 
+_MOST = 2**31 - 1
+"""Bound of sizes and counts that have no other, so that sums of them are exact everywhere."""
+
 BACKEND_PARAMETERS = (
-    Parameter("maxmem", "size", 128, "memory when there is no pressure (MiB)", minimum=1),
-    Parameter("minmem", "size", 128, "memory guaranteed (MiB)", minimum=1),
-    Parameter("vcpus", "int", 1, "virtual processors", minimum=1),
+    Parameter("maxmem", "size", 128, "memory when there is no pressure (MiB)", minimum=1, maximum=_MOST),
+    Parameter("minmem", "size", 128, "memory guaranteed (MiB)", minimum=1, maximum=_MOST),
+    Parameter("vcpus", "int", 1, "virtual processors", minimum=1, maximum=_MOST),
     Parameter("auto_balance", "bool", True, "counted in N+1 and moved by balancing"),
     Parameter("always_failover", "bool", False, "fail over instead of migrating"),
-    Parameter("spindle_use", "int", 1, "spindles used", minimum=0),
+    Parameter("spindle_use", "int", 1, "spindles used", minimum=0, maximum=_MOST),
 )
 
 NODE_PARAMETERS = (

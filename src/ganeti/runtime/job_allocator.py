@@ -4,7 +4,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from ganeti.base.errors import INSUFFICIENT_RESOURCES, WRONG_INPUT, GanetiError, ParameterError, PrerequisiteError
+from ganeti.base.errors import WRONG_INPUT, GanetiError, ParameterError, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.model.view import ConfigView
 from ganeti.ports.nodes import NodesPort
@@ -25,12 +25,8 @@ class Allocator:
         self._view = view
 
     async def allocate(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
-        answer = await (self._built_in(request) if name == BUILT_IN else self._program(name, request))
-        if not answer["success"]:
-            raise PrerequisiteError(
-                f"Can't compute nodes using iallocator '{name}': {answer['info']}", INSUFFICIENT_RESOURCES
-            )
-        return answer
+        """Give the response, whether it is a success or not; the built-in one adds ``reasons``, node by node."""
+        return await (self._built_in(request) if name == BUILT_IN else self._program(name, request))
 
     async def _built_in(self, request: dict[str, Any]) -> dict[str, Any]:
         answer: dict[str, Any] = await LuxiClient(self._paths).call(PLACEMENT_CALL, request, patience_s=_PATIENCE_S)

@@ -54,7 +54,10 @@ class Names:
                 name, None, family=kind, type=socket.SOCK_STREAM, flags=socket.AI_CANONNAME
             )
         except OSError as err:
-            raise ResolverError(f"The name '{name}' has no address: {err.strerror or err}", RESOLVER_ERROR) from err
+            raise ResolverError(
+                f"The name '{name}' has no address ({err.strerror or err}): enter it into the DNS or /etc/hosts",
+                RESOLVER_ERROR,
+            ) from err
         return found[0][3] or name, str(found[0][4][0])
 
 

@@ -28,7 +28,10 @@ class PlacementWorker:
         self._turn = asyncio.Lock()
 
     async def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Give the iallocator response; raises `GanetiError`. A worker that dies is asked once more, anew."""
+        """Give the iallocator response, and in ``reasons`` a line for each node that was not chosen.
+
+        Raises `GanetiError`. A worker that dies is asked once more, anew.
+        """
         async with self._turn:
             for attempt in (1, 2):
                 try:
@@ -84,7 +87,7 @@ class PlacementWorker:
 
 def work(connection: SyncConnection) -> None:
     """Answer requests until LuxiD goes away."""
-    from ganeti.placement.service import answer
+    from ganeti.placement.service import answer_with_reasons
 
     while True:
         try:
@@ -92,7 +95,8 @@ def work(connection: SyncConnection) -> None:
         except TransportError:
             return
         try:
-            result = answer(request)
+            result, reasons = answer_with_reasons(request)
+            result["reasons"] = reasons
         except GanetiError as err:
             result = {"error": err.to_wire()}
         except Exception as err:

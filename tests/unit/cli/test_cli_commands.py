@@ -202,18 +202,27 @@ def test_node_add_joins_then_submits(gnt, master, monkeypatch):
             "debug": False,
         }
     ]
-    assert master.submitted() == [
-        {
-            "OP_ID": "OP_NODE_ADD",
-            "node_name": "node2",
-            "secondary_ip": "10.1.0.2",
-            "group": "rack1",
-            "ndparams": {"ssh_port": "2222"},
-            "vm_capable": False,
-            "readd": False,
-            "node_setup": True,
-        }
-    ]
+    opcode = {
+        "OP_ID": "OP_NODE_ADD",
+        "node_name": "node2",
+        "secondary_ip": "10.1.0.2",
+        "group": "rack1",
+        "ndparams": {"ssh_port": "2222"},
+        "vm_capable": False,
+        "readd": False,
+        "node_setup": True,
+    }
+    assert master.submitted() == [{**opcode, "dry_run": True}, opcode]
+
+
+def test_node_add_leaves_the_machine_alone_if_the_master_refuses(gnt, master, monkeypatch):
+    joined = []
+    monkeypatch.setattr(node_setup, "join", joined.append)
+    master.answers["Query"] = cells(["node1.example.com"])
+    master.answers["QueryConfigValues"] = ["cluster"]
+    master.job(["OpPrereqError", ["Group 'rack9' not known", "unknown_entity"]], status="error")
+    ran = gnt("gnt-node add -g rack9 node2")
+    assert ran.status == 1 and "rack9" in ran.err and not joined
 
 
 @pytest.mark.parametrize(

@@ -64,10 +64,10 @@ def read_opcodes(path: str) -> list[dict[str, Any]]:
     """Read a JSON list of opcodes (``-``: standard input); raises `Failure` saying what is wrong with the file."""
     try:
         if path == "-":
-            data = json.load(sys.stdin)
+            data = json.load(sys.stdin, parse_float=_finite)
         else:
             with open(path, encoding="utf-8") as file:
-                data = json.load(file)
+                data = json.load(file, parse_float=_finite)
     except OSError as error:
         raise Failure(f"Cannot read {path}: {error.strerror}") from None
     except ValueError as error:
@@ -78,3 +78,11 @@ def read_opcodes(path: str) -> list[dict[str, Any]]:
         if not isinstance(opcode, dict) or not isinstance(opcode.get("OP_ID"), str):
             raise Failure(f"{path}: every opcode must be an object with the key 'OP_ID'")
     return data
+
+
+def _finite(text: str) -> float:
+    """A number that JSON can carry on."""
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"the number {text} is too large")
+    return number

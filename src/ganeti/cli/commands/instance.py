@@ -77,7 +77,9 @@ INSTANCE_ADD = Command(
         option("--os-parameters-private", field="osparams_private", kind="keyvalues", help="not shown in listings"),
         option("--os-parameters-secret", field="osparams_secret", kind="keyvalues", help="not stored at all"),
         option("--file-storage-dir", field="file_storage_dir", metavar="DIR", help="directory below the cluster's"),
-        option("--file-driver", field="file_driver", metavar="DRIVER", help="driver of disks in files"),
+        option(
+            "--file-driver", field="file_driver", choices=("loop", "blktap", "blktap2"), help="driver of disks in files"
+        ),
         flag("--ip-check", field="ip_check", help="refuse if the address answers already"),
         flag("--no-ip-check", field="no_ip_check", help="without effect; there for old scripts"),
         flag("--name-check", field="name_check", help="refuse if the name has no address"),

@@ -233,10 +233,10 @@ def _report_unknown(call: Invocation, definitions: list[dict[str, Any]]) -> int:
     unknown = [definition["name"] for definition in definitions if definition["kind"] == "unknown"]
     if not unknown:
         return 0
-    err(
-        f"Unknown field{'s' if len(unknown) > 1 else ''}: {', '.join(unknown)}; "
-        f"see '{call.command.program} list-fields' for those there are"
-    )
+    hint = f"; see '{call.command.program} list-fields' for those there are"
+    if call.command.name == "locks":
+        hint = ": there are name, mode, owner, pending"
+    err(f"Unknown field{'s' if len(unknown) > 1 else ''}: {', '.join(unknown)}{hint}")
     return EXIT_UNKNOWN_FIELD
 
 

@@ -37,6 +37,8 @@ def add(call: Invocation) -> int:
         "verbose": bool(call.get("verbose")),
         "debug": bool(call.get("debug")),
     }
+    # What the master would refuse, it shall refuse before the machine is changed.
+    jobs.ask(call, {**opcode(call), "dry_run": True})
     join(join_options)
     return jobs.run(call, opcode(call))
 

@@ -23,7 +23,7 @@ COMMANDS = (
       (('--os-parameters-private',), 'osparams_private', 'keyvalues', 'not shown in listings', True, None, (), '', False),
       (('--os-parameters-secret',), 'osparams_secret', 'keyvalues', 'not stored at all', True, None, (), '', False),
       (('--file-storage-dir',), 'file_storage_dir', 'string', "directory below the cluster's", True, None, (), 'DIR', False),
-      (('--file-driver',), 'file_driver', 'string', 'driver of disks in files', True, None, (), 'DRIVER', False),
+      (('--file-driver',), 'file_driver', 'string', 'driver of disks in files', True, None, ('loop', 'blktap', 'blktap2'), '', False),
       (('--ip-check',), 'ip_check', 'flag', 'refuse if the address answers already', True, None, (), '', False),
       (('--no-ip-check',), 'no_ip_check', 'flag', 'without effect; there for old scripts', True, None, (), '', False),
       (('--name-check',), 'name_check', 'flag', 'refuse if the name has no address', True, None, (), '', False),

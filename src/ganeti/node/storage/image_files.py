@@ -195,11 +195,15 @@ class ImageFileTemplate(DiskTemplate):
         return size is not None
 
     def _prepare(self, path: str, disk: DiskSpec) -> None:
-        directory = os.path.dirname(path)
-        try:
-            os.makedirs(directory, mode=0o750, exist_ok=True)
-        except OSError as err:
-            raise image_io.failed("made", path, err) from err
+        for patience in (2, 1, 0):
+            try:
+                os.makedirs(os.path.dirname(path), mode=0o750, exist_ok=True)
+                break
+            except FileNotFoundError as err:  # a neighbour's last disk took a directory above away meanwhile
+                if not patience:
+                    raise image_io.failed("made", path, err) from err
+            except OSError as err:
+                raise image_io.failed("made", path, err) from err
         try:
             self._check_space(path, disk.size_mib, disk.size_mib, disk)
         except BlockDeviceError:
@@ -244,14 +248,18 @@ class ImageFileTemplate(DiskTemplate):
             self._remove_directory(path)
 
     def _remove_directory(self, path: str) -> None:
+        """Take away the directories above *path* that are empty now, up to the storage directory."""
         directory = os.path.dirname(path)
-        if self.allowed.is_listed(directory):
-            return
-        try:
-            os.rmdir(directory)
-        except OSError as err:
-            if err.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+        while not self.allowed.is_listed(directory):
+            try:
+                os.rmdir(directory)
+            except FileNotFoundError:
+                pass
+            except OSError as err:
+                if err.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    return
                 raise
+            directory = os.path.dirname(directory)
 
     def _list_owned(self, setting: str) -> list[str]:
         top = self.world.paths.under(setting)

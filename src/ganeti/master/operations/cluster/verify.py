@@ -52,7 +52,6 @@ class VerifyCluster(Operation[None], frozen=True, kw_only=True):
             "verbose": self.verbose,
             "comment": COMMENT,
             "priority": self.priority,
-            "reason": self.reason,
         }
         jobs: list[list[Operation[Any]]] = []
         if self.group_name is None:

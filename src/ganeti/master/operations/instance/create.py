@@ -133,6 +133,8 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
 
     async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
         wanted = self._read(view, ctx)
+        if self.name_check:
+            await ctx.names.resolve(wanted.name, view.cluster.primary_ip_family)
         if self._primary_name() is not None:
             return Facts(wanted, [node.uuid for node in self._named_nodes(view)], "")
         allocator = self.iallocator if self.iallocator not in (None, "", ".") else view.cluster.default_iallocator
@@ -209,6 +211,13 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
         name = creation.check_name(self.instance_name)
         if view.uuid_by_name("instances", name) is not None:
             raise PrerequisiteError(f"Instance '{name}' is already in the cluster: choose another name", ALREADY_EXISTS)
+        creation.check_file_driver(self.file_driver)
+        if self.ip_check and not self.name_check:
+            raise PrerequisiteError("Cannot check the IP address without the name: add --name-check", WRONG_INPUT)
+        if self.instance_communication:
+            raise PrerequisiteError(
+                "The cluster has no network for instance communication: leave --communication out", WRONG_INPUT
+            )
         if self.mode != "create" or self.commit:
             raise PrerequisiteError(
                 f"Creation mode '{'commit' if self.commit else self.mode}' is not available: use mode create",
@@ -220,7 +229,7 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
         if hypervisor.name not in cluster.enabled_hypervisors:
             enabled = ", ".join(cluster.enabled_hypervisors)
             raise PrerequisiteError(
-                f"Hypervisor {hypervisor.name} is not enabled in the cluster: {enabled} are", WRONG_INPUT
+                f"Hypervisor {hypervisor.name} is not enabled in the cluster: use one of {enabled}", WRONG_INPUT
             )
         if not self.os_type and not self.no_install:
             raise PrerequisiteError("The OS is missing: add -o OS, or --no-install for none", WRONG_INPUT)

@@ -17,6 +17,10 @@ from ganeti.ports.context import EntropyPort
 
 MAX_DISKS = 16
 MAX_NICS = 8
+MAX_DISK_MIB = 2**43 - 1
+"""What fits into a file offset."""
+FILE_DRIVERS = ("loop", "blktap", "blktap2")
+_DISK_ACCESS = ("kernelspace", "userspace")
 _NAME = re.compile(r"^(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,62})?(\.[a-z0-9]([a-z0-9-]{0,62})?)*$")
 _MAC = re.compile(r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$")
 _TAG = re.compile(r"^[\w.+*/:@-]{1,128}$", re.ASCII)
@@ -56,7 +60,30 @@ def read_disks(asked: Sequence[Mapping[str, Any]], traits: TemplateTraits, entro
         )
     if len(asked) > MAX_DISKS:
         raise PrerequisiteError(f"{len(asked)} disks are too many: an instance has at most {MAX_DISKS}", WRONG_INPUT)
-    return [_read_disk(index, values, traits, entropy) for index, values in enumerate(asked)]
+    disks = [_read_disk(index, values, traits, entropy) for index, values in enumerate(asked)]
+    _check_device_names("disk", [disk.name for disk in disks])
+    return disks
+
+
+def _check_device_names(kind: str, names: Sequence[Any]) -> None:
+    """Names stand where an index can: none may look like one, and each is given once."""
+    taken = set()
+    for index, name in enumerate(names):
+        if name is None:
+            continue
+        if str(name).isdigit():
+            raise PrerequisiteError(
+                f"{kind.capitalize()} {index} cannot be named '{name}': a number alone would be taken for an index",
+                WRONG_INPUT,
+            )
+        if name in taken:
+            raise PrerequisiteError(f"Two of the {kind}s are named '{name}': give each a name of its own", WRONG_INPUT)
+        taken.add(name)
+
+
+def check_file_driver(driver: str | None) -> None:
+    if driver is not None and driver not in FILE_DRIVERS:
+        raise PrerequisiteError(f"File driver '{driver}' is unknown: there are {', '.join(FILE_DRIVERS)}", WRONG_INPUT)
 
 
 def _read_disk(index: int, values: Mapping[str, Any], traits: TemplateTraits, entropy: EntropyPort) -> Disk:
@@ -74,6 +101,17 @@ def _read_disk(index: int, values: Mapping[str, Any], traits: TemplateTraits, en
         raise PrerequisiteError(f"Disk {index}: {err}", WRONG_INPUT) from err
     if size_mib <= 0:
         raise PrerequisiteError(f"Disk {index}: the size must be more than zero", WRONG_INPUT)
+    if size_mib > MAX_DISK_MIB:
+        raise PrerequisiteError(f"Disk {index}: a disk can have {MAX_DISK_MIB} MiB at most", WRONG_INPUT)
+    if values.get("dev_type", traits.name) != traits.name:
+        raise PrerequisiteError(
+            f"Disk {index}: dev_type '{values['dev_type']}' is not possible: all disks have the instance's template",
+            WRONG_INPUT,
+        )
+    if values.get("access", _DISK_ACCESS[0]) not in _DISK_ACCESS:
+        raise PrerequisiteError(
+            f"Disk {index}: access '{values['access']}' is unknown: use {' or '.join(_DISK_ACCESS)}", WRONG_INPUT
+        )
     mode = values.get("mode", "rw")
     if mode not in ("ro", "rw"):
         raise PrerequisiteError(f"Disk {index}: access mode '{mode}' is unknown: use ro or rw", WRONG_INPUT)
@@ -81,7 +119,9 @@ def _read_disk(index: int, values: Mapping[str, Any], traits: TemplateTraits, en
     if "format" in values:
         if values["format"] not in traits.formats:
             allowed = ", ".join(traits.formats) or "none for this template"
-            raise PrerequisiteError(f"Disk {index}: format '{values['format']}' is unknown: {allowed}", WRONG_INPUT)
+            raise PrerequisiteError(
+                f"Disk {index}: format '{values['format']}' is unknown: there are {allowed}", WRONG_INPUT
+            )
         params["format"] = values["format"]
     return Disk(
         uuid=entropy.uuid(),
@@ -118,6 +158,7 @@ def read_nics(asked: Sequence[Mapping[str, Any]], view: ConfigView, entropy: Ent
         nic = _read_nic(index, values, view, entropy, taken)
         taken.add(nic.mac)
         nics.append(nic)
+    _check_device_names("NIC", [nic.name for nic in nics])
     return nics
 
 

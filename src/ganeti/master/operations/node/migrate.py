@@ -63,7 +63,6 @@ class MigrateNode(Operation[None], frozen=True, kw_only=True):
                         ignore_ipolicy=self.ignore_ipolicy,
                         comment=f"Migrating instances off {checked.name}",
                         priority=self.priority,
-                        reason=self.reason,
                     )
                 ]
                 for instance in instances

@@ -53,6 +53,7 @@ class Launch:
             os.makedirs(self.places.chroot(name), mode=0o711, exist_ok=True)
         try:
             guest = await self._spawn()
+            process.note(self.places, guest)
             await self._configure(guest)
             return guest
         except BaseException:
@@ -167,6 +168,7 @@ async def destroy(world: NodeWorld, places: Places, name: str) -> None:
     guest = process.find(places, name)
     if guest is not None:
         await guest.kill()
+    await process.end_last(places, name)
     _remove_display_socket(places, name)
     await taps.forget(world, places, name)
     places.forget(name)

@@ -45,6 +45,7 @@ _STATUSES = {
     "cancelled": CANCELLED,
 }
 """QEMU's other states (setup, postcopy-active, cancelling, wait-unplug, …) are on the way: ``active``."""
+_LAST_PHASE = "finish-migrate"
 _POSTCOPY = "postcopy-ram"
 _PASSES_BEFORE_POSTCOPY = 2
 _MIB = 1024 * 1024
@@ -126,9 +127,9 @@ class Migrations:
             async with self._qmp(name) as qmp:
                 answer = await qmp.execute("query-migrate")
                 await self._start_postcopy(qmp, name, answer)
+                return await self._understood(qmp, name, answer)
         except QmpGoneError as err:
             return MigrationStatus(status=FAILED, error=str(err))
-        return self._read_status(answer, name)
 
     async def continue_switchover(self, name: str) -> None:
         async with self._qmp(name) as qmp:
@@ -284,14 +285,21 @@ class Migrations:
         record.remove_note(self.places, name)
 
     async def _query(self, qmp: Qmp, name: str) -> MigrationStatus:
-        return self._read_status(await qmp.execute("query-migrate"), name)
+        return await self._understood(qmp, name, await qmp.execute("query-migrate"))
 
-    def _read_status(self, answer: dict[str, Any], name: str) -> MigrationStatus:
-        """What QEMU completed without a note was the guest's arrival here."""
+    async def _understood(self, qmp: Qmp, name: str, answer: dict[str, Any]) -> MigrationStatus:
+        """What QEMU completed without a note was the guest's arrival here.
+
+        It says so a moment before the process has left its last phase and the figures are right.
+        """
         found = _read_status(answer)
-        if found.status == COMPLETED and record.read_note(self.places, name) is None:
+        if found.status != COMPLETED:
+            return found
+        if record.read_note(self.places, name) is None:
             return MigrationStatus(status=NONE)
-        return found
+        if (await qmp.execute("query-status"))["status"] == _LAST_PHASE:
+            return msgspec.structs.replace(found, status=DEVICE)
+        return _read_status(await qmp.execute("query-migrate"))
 
     async def _stop_sending(self, qmp: Qmp, name: str) -> MigrationStatus:
         """End a migration under way, and give what came of it; one in its last moments is let through."""

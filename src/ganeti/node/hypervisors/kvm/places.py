@@ -53,6 +53,9 @@ class Places:
     def record(self, name: str) -> str:
         return f"{self.base}/conf/{name}.runtime"
 
+    def process(self, name: str) -> str:
+        return f"{self.base}/conf/{name}.process"
+
     def migration(self, name: str) -> str:
         return f"{self.base}/conf/{name}.migration"
 
@@ -87,7 +90,8 @@ class Places:
 
     def forget(self, name: str) -> None:
         """Remove every file of a guest that does not run any more (its logs stay)."""
-        for path in (self.pid(name), self.record(name), self.migration(name), f"{self.base}/uid/{name}"):
+        files = (self.pid(name), self.record(name), self.process(name), self.migration(name), f"{self.base}/uid/{name}")
+        for path in files:
             _remove_file(path)
         for kind in CONTROL_SOCKETS:
             _remove_file(self.socket(name, kind))

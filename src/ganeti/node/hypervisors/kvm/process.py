@@ -17,6 +17,7 @@ from ganeti.node.hypervisors.kvm.places import Places
 
 PIDFILE_OPTION = "-pidfile"
 _KILL_WAIT_S = 30.0
+_LEAVING_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -50,15 +51,35 @@ class GuestProcess:
                 )
 
 
+def note(places: Places, guest: GuestProcess) -> None:
+    """Write down the process just started: QEMU removes its pid file some moments before it has let everything go."""
+    path = places.process(guest.name)
+    try:
+        with open(path, "w", encoding="ascii") as target:
+            target.write(f"{guest.pid}\n")
+    except OSError as err:
+        raise HypervisorError(f"Cannot write {path}: {err.strerror}") from err
+
+
+async def end_last(places: Places, name: str) -> None:
+    """End the process started last, also one on its way out: until it has ended it holds its tap and its disks."""
+    pid = _read_pid(places.process(name))
+    if pid is None:
+        return
+    guest = GuestProcess(name, pid, places.pid(name))
+    if guest.alive():
+        await guest.kill()
+        return
+    with _opened(pid) as descriptor:
+        if descriptor is not None and _is_leaving(pid):
+            await _readable(descriptor, _LEAVING_S)
+
+
 def find(places: Places, name: str) -> GuestProcess | None:
     """Give the running QEMU of a guest, or None."""
     pid_file = places.pid(name)
-    try:
-        with open(pid_file, encoding="ascii") as source:
-            pid = int(source.read(32).strip() or "0")
-    except (OSError, ValueError):
-        return None
-    return GuestProcess(name, pid, pid_file) if pid > 0 and is_guest(pid, pid_file) else None
+    pid = _read_pid(pid_file)
+    return GuestProcess(name, pid, pid_file) if pid is not None and is_guest(pid, pid_file) else None
 
 
 def find_all(places: Places) -> list[GuestProcess]:
@@ -99,6 +120,24 @@ def owner(pid: int) -> tuple[int, int]:
     """Effective user and group of a process."""
     status = os.stat(f"/proc/{pid}")
     return status.st_uid, status.st_gid
+
+
+def _read_pid(path: str) -> int | None:
+    try:
+        with open(path, encoding="ascii") as source:
+            pid = int(source.read(32).strip() or "0")
+    except (OSError, ValueError):
+        return None
+    return pid if pid > 0 else None
+
+
+def _is_leaving(pid: int) -> bool:
+    """A process that has given up its memory but not yet its files has no command line any more."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as source:
+            return not source.read(1)
+    except OSError:
+        return False
 
 
 def _state(pid: int) -> str:

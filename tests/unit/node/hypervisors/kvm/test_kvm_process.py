@@ -48,6 +48,23 @@ def test_a_guest_is_found_and_killed(places: Places, running: subprocess.Popen[b
     asyncio.run(story())
 
 
+def test_a_guest_whose_pid_file_is_gone_is_ended_all_the_same(places: Places, running: subprocess.Popen[bytes]) -> None:
+    Path(places.pid("web1")).unlink()
+    Path(places.process("web1")).write_text(str(running.pid))
+    assert process.find(places, "web1") is None
+    asyncio.run(process.end_last(places, "web1"))
+    assert running.wait(5) < 0
+    asyncio.run(process.end_last(places, "web1"))
+
+
+def test_a_stranger_with_the_id_of_the_last_process_is_left_alone(
+    places: Places, running: subprocess.Popen[bytes]
+) -> None:
+    Path(places.process("web2")).write_text(str(running.pid))
+    asyncio.run(process.end_last(places, "web2"))
+    assert running.poll() is None
+
+
 def test_a_recycled_id_is_no_guest(places: Places, running: subprocess.Popen[bytes]) -> None:
     Path(places.pid("web2")).write_text(str(running.pid))
     assert process.find(places, "web2") is None

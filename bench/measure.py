@@ -22,6 +22,8 @@ from pathlib import Path
 TREE = Path(__file__).resolve().parent.parent
 BIN = TREE / ".venv/bin"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+WATCHER_EVERY_S = 300
+"""As cron calls it on a real node."""
 PEER_NAMESPACE = os.environ.get("PEER_NETNS", "gntpeer")
 PEER_ROOT = Path(os.environ.get("PEER_ROOT", "/var/tmp/peer-vcluster"))
 
@@ -104,7 +106,7 @@ def testbed(hypervisor: str, nodes: int = 3) -> Iterator[object]:
 
     directory = Path(tempfile.mkdtemp(prefix="bench-", dir="/var/tmp"))
     directory.rmdir()
-    layout = bed.up(directory, nodes, hypervisor)
+    layout = bed.up(directory, nodes, hypervisor, watcher_interval_s=WATCHER_EVERY_S)
     try:
         cluster.create(layout)
         yield layout

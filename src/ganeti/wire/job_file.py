@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Job files: `queue/job-N` of 3.1, with a few keys of our own (protocols, section 13).
 
-The reader is tolerant and keeps keys it does not know; the writer writes what 3.1 writes. Keys that 3.1 does not have are
-left out until they say something:
+The reader is tolerant and keeps keys it does not know; the writer writes what 3.1 writes. Keys that 3.1 does not have
+are left out until they say something:
 
     attempt    number of the process that works on the job; 1 unless a successor had to unwind
     position   [epoch, serial] of the job's last commit, for who announces its end
@@ -35,7 +35,7 @@ MESSAGE = "message"
 
 REDACTED = "<redacted>"
 """What a secret parameter reads on disk."""
-_SECRET_SUFFIX = "_secret"
+_SECRET_SUFFIX = "_secret"  # noqa: S105 - the end of names of parameters that hold secrets
 
 Timestamp = list[int]
 """[seconds, microseconds]."""

@@ -10,7 +10,14 @@ on (`migration_resolve`).
 from dataclasses import dataclass
 from typing import Any
 
-from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ExecutionError, NodeCallError, PrerequisiteError
+from ganeti.base.errors import (
+    WRONG_INPUT,
+    WRONG_STATE,
+    ExecutionError,
+    HypervisorError,
+    NodeCallError,
+    PrerequisiteError,
+)
 from ganeti.master import allocation
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import bare, instance_spec
@@ -247,10 +254,15 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True):
 
     async def _settle(self, checked: Checked, ctx: OperationContext) -> None:
         """The guest has arrived: both nodes are told, then it is written down; repeating any of it does no harm."""
-        spec = checked.spec
-        await ctx.nodes.call(checked.target_uuid, "instance_finalize_migration_dst", instance=spec, success=True)
+        spec, source = checked.spec, checked.instance.primary_node
         try:
-            source = checked.instance.primary_node
+            await ctx.nodes.call(checked.target_uuid, "instance_finalize_migration_dst", instance=spec, success=True)
+        except HypervisorError as err:
+            # The source has sent everything and the target could not use it: the guest is still whole on the source.
+            await ctx.nodes.call(checked.target_uuid, "instance_finalize_migration_dst", instance=spec, success=False)
+            await ctx.nodes.call(source, "instance_finalize_migration_src", instance=spec, success=False)
+            raise ExecutionError(f"Could not migrate instance {spec.name}, it runs on where it was: {err}") from err
+        try:
             await ctx.nodes.call(source, "instance_finalize_migration_src", instance=spec, success=True)
         except NodeCallError as err:
             ctx.log.warning(f"{spec.name} runs on {checked.target_name}, but its old node was not cleaned up: {err}")

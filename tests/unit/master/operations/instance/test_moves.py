@@ -113,6 +113,18 @@ def test_a_migration_without_progress_is_given_up(ctx: FakeContext) -> None:
         run(MigrateInstance(instance_name="web1", target_node="node3"), ctx)
 
 
+def test_a_guest_that_did_not_arrive_runs_on_where_it_was(ctx: FakeContext) -> None:
+    def finalize(name: str, success: bool, **_: Any) -> None:
+        if success:
+            raise HypervisorError("Node node2: web1 did not arrive")
+
+    ctx.nodes.handlers["instance_finalize_migration_dst"] = finalize
+    with pytest.raises(ExecutionError, match="it runs on where it was: Node node2: web1 did not arrive"):
+        run(MigrateInstance(instance_name="web1"), ctx)
+    assert steps(ctx)[-2:] == ["node2 instance_finalize_migration_dst", "node1 instance_finalize_migration_src"]
+    assert primary(ctx) == "node1"
+
+
 def test_different_hypervisor_versions_need_a_word(ctx: FakeContext) -> None:
     def info(name: str, **arguments: Any) -> dict[str, Any]:
         answer = node_info(name)

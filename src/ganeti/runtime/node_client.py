@@ -35,13 +35,15 @@ from ganeti.node.actions.registry import NORMAL_S, REGISTRY
 from ganeti.ports.nodes import NodeAnswer
 from ganeti.runtime.tls import client_context
 
-CONNECT_S = 5.0
+_PATIENCE = float(os.environ.get("GANETI_PATIENCE", "1"))
+"""Tests make the waits for silent nodes shorter."""
+CONNECT_S = 5.0 * _PATIENCE
 RESTART_PATIENCE_S = 8.0
 """How long a refused or broken connection is taken for a restart of the node daemon."""
 REPEAT_EVERY_S = 0.3
-WATCH_AFTER_S = 10.0
-PROBE_S = 10.0
-PROBE_EVERY_S = 5.0
+WATCH_AFTER_S = 10.0 * _PATIENCE
+PROBE_S = 10.0 * _PATIENCE
+PROBE_EVERY_S = 5.0 * _PATIENCE
 PROBES = 3
 _KEPT_ALIVE_S = 60.0
 _CONNECTIONS = 200

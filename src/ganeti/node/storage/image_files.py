@@ -256,7 +256,7 @@ class ImageFileTemplate(DiskTemplate):
             except FileNotFoundError:
                 pass
             except OSError as err:
-                if err.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                if err.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY):  # busy: something is mounted there
                     return
                 raise
             directory = os.path.dirname(directory)

@@ -120,7 +120,7 @@ def pull_the_plug(story: Story) -> Node:
     held = {name: watching.held_beat(story.bed, name) for name in lost}
     commanded = time.monotonic()
     for name in lost:
-        story.command("gnt-instance", "failover", "-f", "--ignore-consistency", name)
+        story.command("gnt-instance", "failover", "-f", name)
     for name in lost:
         back, first = story.watch.wait_for_beat(name, commanded, BOOTS_WITHIN_S)
         tell(

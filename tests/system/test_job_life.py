@@ -99,12 +99,10 @@ class TestLife:
         assert ok_one and ok_two
         child = master.wait(second)
         assert child.status == "success" and child.ops[0].input["depends"] == [[first, ["success"]]]
-        sources = [entry[0] for entry in child.ops[0].input["reason"]]
-        assert sources == [
-            "gnt:user",
-            "gnt:daemon:masterd:pickup",
-            "gnt:opcode:test_dummy",
-            "gnt:daemon:masterd:pickup",
+        assert [entry[:2] for entry in child.ops[0].input["reason"]] == [
+            ["gnt:user", "because"],
+            ["gnt:opcode:test_dummy", f"job={file.id};index=0"],
+            ["gnt:opcode:test_dummy", f"job={child.id};index=0"],
         ]
 
     def test_a_dependency_that_failed_ends_the_job_in_error(self, master):

@@ -74,7 +74,7 @@ _AS_STORED = (
 
 
 def architecture() -> list[str]:
-    return [f"{struct.calcsize('P') * 8}bit", platform.machine()]
+    return [f"{struct.calcsize('P') * 8}bits", platform.machine()]
 
 
 def cluster_info(view: ConfigView, catalogue: Catalogue) -> dict[str, Any]:

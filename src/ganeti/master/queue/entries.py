@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What happens to the opcodes of a job when it is picked, cancelled, or ends without having run: edits of its file."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ganeti.base.errors import ExecutionError, GanetiError, JobCanceled
 from ganeti.wire.job_file import CANCELED, ERROR, FINAL_STATUSES, JobFile, OpcodeEntry, timestamp
 
-PICKUP_SOURCE = "gnt:daemon:masterd:pickup"
 CANCELED_SENTENCE = "Job canceled by request"
 PRECEDING_SENTENCE = "Preceding opcode failed"
 SECRETS_LOST = (
@@ -21,14 +21,10 @@ def reason_time_ns(now_s: float) -> int:
     return round(now_s * 1_000_000) * 1000
 
 
-def add_pickup(job: JobFile, now_s: float) -> None:
-    """Extend the reason trail of each opcode: the queue has taken it up (protocols, section 24)."""
-    for op in job.ops:
-        op.input["reason"] = [*(op.input.get("reason") or []), [PICKUP_SOURCE, "", reason_time_ns(now_s)]]
-
-
-def opcode_reason_source(op_id: str) -> str:
-    return "gnt:opcode:" + op_id.lower().removeprefix("op_")
+def reason_trail(opcode: Mapping[str, Any], job_id: int, index: int, now_s: float) -> list[Any]:
+    """The trail an opcode came with and, after that, the opcode itself (protocols, section 24)."""
+    source = "gnt:opcode:" + opcode["OP_ID"].lower().removeprefix("op_")
+    return [*(opcode.get("reason") or []), [source, f"job={job_id};index={index}", reason_time_ns(now_s)]]
 
 
 def unfinished(job: JobFile) -> list[OpcodeEntry]:

@@ -91,7 +91,7 @@ class JobRunner:
         log = JobLog(self.job, entry, self._world)
         context = self._context(index, entry, log)
         try:
-            result = await self._carry_out(index, entry, context, log)
+            result = await self._carry_out(entry, context, log)
         except (Exception, asyncio.CancelledError) as error:
             if not isinstance(error, GanetiError):
                 self._world.note_fault(error)
@@ -103,7 +103,7 @@ class JobRunner:
         await self._end_in_success(entry, result, last)
         return True
 
-    async def _carry_out(self, index: int, entry: OpcodeEntry, context: OperationContext, log: JobLog) -> Any:
+    async def _carry_out(self, entry: OpcodeEntry, context: OperationContext, log: JobLog) -> Any:
         operation = decode(entry.input)
         self._refuse_if_cancelled()
         checked = await self._prepare(operation, entry, context)
@@ -117,7 +117,7 @@ class JobRunner:
         await hooks.run_pre()
         result: Any = await operation.execute(checked, context)
         if isinstance(result, SubmitJobs):
-            result = await self._submit(result, operation, index)
+            result = await self._submit(result, operation)
         await hooks.run_post()
         if self._world.commits() != commits_before and self._world.has_local_hooks("config-update-post.d"):
             await hooks.run_config_update()
@@ -167,11 +167,8 @@ class JobRunner:
         ended = [index for index, entry in enumerate(self.job.ops) if entry.status in FINAL_STATUSES]
         return await unwind(self._world, context, log, ended)
 
-    async def _submit(self, result: SubmitJobs, operation: Operation[Any], index: int) -> dict[str, Any]:
-        now_ns = entries.reason_time_ns(self._world.now_s())
-        entry = [entries.opcode_reason_source(operation.op_id), f"job={self.job.id};index={index}", now_ns]
-        trail = [*operation.reason, entry]
-        jobs = [[_child(child, trail, operation.priority) for child in job] for job in result.jobs]
+    async def _submit(self, result: SubmitJobs, operation: Operation[Any]) -> dict[str, Any]:
+        jobs = [[_child(child, operation.reason, operation.priority) for child in job] for job in result.jobs]
         answers = await self._world.submit_jobs(jobs) if jobs else []
         return {"jobs": answers, **result.other}
 

@@ -7,6 +7,7 @@ from typing import Any
 from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError
 from ganeti.master.operation import decode
 from ganeti.master.queue.dependencies import resolve
+from ganeti.master.queue.entries import reason_trail
 from ganeti.wire.job_file import JobFile, OpcodeEntry, timestamp
 
 SUBMITTABLE_PRIORITIES = (-10, 0, 10)
@@ -45,8 +46,14 @@ def read_opcodes(ops: Any, earlier: Sequence[int | None] | None, status_of: Stat
 
 def new_job(job_id: int, opcodes: Sequence[dict[str, Any]], now_s: float) -> JobFile:
     """The file of a job that has just been submitted."""
-    entries = [OpcodeEntry(input=opcode, priority=opcode.get("priority") or 0) for opcode in opcodes]
-    return JobFile(id=job_id, ops=entries, received_timestamp=timestamp(now_s))
+    ops = [
+        OpcodeEntry(
+            input={**opcode, "reason": reason_trail(opcode, job_id, index, now_s)},
+            priority=opcode.get("priority") or 0,
+        )
+        for index, opcode in enumerate(opcodes)
+    ]
+    return JobFile(id=job_id, ops=ops, received_timestamp=timestamp(now_s))
 
 
 def check_priority(priority: Any) -> int:

@@ -95,7 +95,6 @@ def _picked(state: QueueState, job: Job, event: Picked) -> list[Effect]:
     job.phase = Phase.ANNOUNCED
     job.file.livelock = state.own_lock_file
     job.file.start_timestamp = job.file.start_timestamp or entries.stamp(state.now_s)
-    entries.add_pickup(job.file, state.now_s)
     state.slots.add(job.file.id)
     state.tell(job, "picked to run")
     return [WriteJob(job.file), StartProcess(job.file.id, job.file.attempt)]

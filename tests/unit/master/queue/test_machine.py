@@ -38,7 +38,6 @@ def test_start(machine):
     effects = machine.submit([job(1)], 1.0)
     assert effects == [ev.WriteJob(machine.jobs[1].file), ev.StartProcess(1, 1)]
     assert machine.jobs[1].file.livelock == "own" and machine.jobs[1].file.start_timestamp == [1, 0]
-    assert machine.jobs[1].file.ops[0].input["reason"] == [["gnt:daemon:masterd:pickup", "", 1_000_000_000]]
     assert names(machine.handle(ev.Greeted(1, "lock", 77), 2.0)) == ["WriteJob", "Confirm", "Announce"]
     assert (machine.jobs[1].file.livelock, machine.jobs[1].file.process_id) == ("lock", 77)
 

@@ -228,6 +228,12 @@ def test_only_candidates_are_served_once_there_is_a_list(noded: Noded) -> None:
     assert noded.call("version") == CONFIG_VERSION
 
 
+def test_a_list_that_names_nobody_admits_nobody(noded: Noded) -> None:
+    Path(noded.paths.ssconf_file("master_candidates_certs")).write_text("")
+    with pytest.raises(NodeCallError, match="master candidates"):
+        noded.call("version")
+
+
 def test_plain_http_and_older_tls_get_no_answer(noded: Noded) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

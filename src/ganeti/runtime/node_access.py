@@ -15,19 +15,19 @@ class CandidateCertificates:
     """The digests in `ssconf_master_candidates_certs`, read again when the file changes.
 
     A node that is being joined has no such file: then any certificate of the cluster's authority will do, which TLS
-    has checked before.
+    has checked before. A file that names nobody admits nobody.
     """
 
     def __init__(self, paths: Paths) -> None:
         self._path = paths.ssconf_file("master_candidates_certs")
         self._seen: tuple[int, int, int] | None = None
-        self._digests: list[str] = []
+        self._digests: list[str] | None = None
 
     def accepts(self, certificate: bytes | None) -> bool:
         if certificate is None:
             return False
         self._refresh()
-        if not self._digests:
+        if self._digests is None:
             return True
         mine = certificate_digest(certificate)
         return any(same_digest(mine, digest) for digest in self._digests)
@@ -36,7 +36,7 @@ class CandidateCertificates:
         try:
             status = os.stat(self._path)
         except FileNotFoundError:
-            self._seen, self._digests = None, []
+            self._seen, self._digests = None, None
             return
         stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
         if stamp == self._seen:

@@ -67,6 +67,7 @@ class NodeCalls:
     def __init__(self, paths: Paths, *, max_running: int = DEFAULT_MAX_RUNNING) -> None:
         self._paths = paths
         self._ledger = CallLedger(_read_fences(paths))
+        self._fences_owed = False
         self._running: list[_Running] = []
         self._slots = asyncio.Semaphore(max_running)
         self._answers_path = f"{paths.run_dir}/node-answers.jsonl"
@@ -94,8 +95,7 @@ class NodeCalls:
 
     async def abort(self, job: int, attempt: int) -> int:
         """See `CallsPort.abort`."""
-        if self._ledger.supersede(job, attempt):
-            _write_fences(self._paths, self._ledger.fences)
+        self._keep_fences(self._ledger.supersede(job, attempt))
         current = asyncio.current_task()
         ended = [
             running
@@ -124,8 +124,7 @@ class NodeCalls:
         number = (envelope.job, envelope.attempt, envelope.step)
         digest = ""
         if call.changes:
-            if self._ledger.admit(envelope.epoch, number):
-                _write_fences(self._paths, self._ledger.fences)
+            self._keep_fences(self._ledger.admit(envelope.epoch, number))
             if envelope.job:
                 digest = hashlib.sha256(msgspec.json.encode(envelope.arguments, order="sorted")).hexdigest()
                 if (known := self._ledger.answered(number, call.name, digest)) is not None:
@@ -137,6 +136,17 @@ class NodeCalls:
         self._running.append(running)
         running.task.add_done_callback(lambda _: self._running.remove(running))
         return await self._outcome(running)
+
+    def _keep_fences(self, raised: bool) -> None:
+        """Make raised fences durable; those that could not be (a full disk) hold up every later call until they are."""
+        self._fences_owed = self._fences_owed or raised
+        if not self._fences_owed:
+            return
+        try:
+            _write_fences(self._paths, self._ledger.fences)
+        except OSError as err:
+            raise NodeCallError(f"{self._paths.epoch_file} cannot be written: {err.strerror}") from err
+        self._fences_owed = False
 
     async def _outcome(self, running: _Running) -> bytes:
         """Wait for a call without ending it when its caller goes away."""

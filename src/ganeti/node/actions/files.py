@@ -12,7 +12,7 @@ from ganeti.node.state import NodeState
 
 SSCONF_MODE = 0o444
 SSCONF_LIMIT_BYTES = 128 * 1024
-_SSCONF_KEY = re.compile(r"^[a-z0-9][a-z0-9_-]{0,63}$")
+_SSCONF_KEY = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 def uploadable(paths: Paths) -> dict[str, int]:
@@ -51,7 +51,7 @@ async def upload_file(node: NodeState, *, path: str, content: str, mode: int) ->
 async def write_ssconf_files(node: NodeState, *, values: dict[str, str]) -> None:
     """Write `ssconf_KEY` files; unchanged ones are left alone. Another cluster's values are refused."""
     for key, value in values.items():
-        if not _SSCONF_KEY.match(key):
+        if not _SSCONF_KEY.fullmatch(key):
             raise ParameterError(f"'{key}' is not a name of an ssconf value")
         if len(value.encode()) > SSCONF_LIMIT_BYTES:
             raise ParameterError(f"The ssconf value {key} is longer than {SSCONF_LIMIT_BYTES} bytes")

@@ -11,8 +11,8 @@ from ganeti.node.actions.registry import NORMAL_S, node_call
 from ganeti.node.state import NodeState
 
 SKIPPED, FAILED, SUCCEEDED = 0, 1, 2
-_SCRIPT = re.compile(r"^[a-zA-Z0-9_-]+$")
-_PATH = re.compile(r"^[a-z0-9-]+$")
+_SCRIPT = re.compile(r"[a-zA-Z0-9_-]+")
+_PATH = re.compile(r"[a-z0-9-]+")
 SCRIPT_TIMEOUT_S = 600.0
 
 
@@ -24,7 +24,7 @@ async def hooks_runner(
 
     *env* is the whole environment but PATH. All scripts run, also after one has failed.
     """
-    if not _PATH.match(path):
+    if not _PATH.fullmatch(path):
         raise ParameterError(f"'{path}' is not a directory of hooks: write a name such as instance-add")
     name = f"{path}-{phase}.d"
     directory = f"{node.paths.hooks_dir}/{name}"
@@ -36,7 +36,7 @@ async def hooks_runner(
 
 
 async def _run(node: NodeState, path: str, script: str, env: dict[str, str]) -> tuple[int, str]:
-    if not _SCRIPT.match(script) or not _executable(path):
+    if not _SCRIPT.fullmatch(script) or not _executable(path):
         return SKIPPED, ""
     try:
         done = await node.world.run([path], env=env, cwd="/", timeout_s=SCRIPT_TIMEOUT_S, check=False)

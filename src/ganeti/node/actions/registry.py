@@ -8,6 +8,7 @@ The arguments after *node* are keyword-only and typed; the daemon decodes a requ
 """
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_type_hints
@@ -15,12 +16,15 @@ from typing import Any, TypeVar, get_type_hints
 import msgspec
 
 from ganeti.base.errors import ParameterError
+from ganeti.model.node_requests import InstanceSpec
 
 URGENT_S = 60.0
 FAST_S = 300.0
 NORMAL_S = 900.0
 SLOW_S = 3600.0
 DAY_S = 86400.0
+
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 
 Handler = Callable[..., Awaitable[Any]]
 HandlerT = TypeVar("HandlerT", bound=Handler)
@@ -40,12 +44,19 @@ class NodeCall:
     """Whether it waits while the node carries out as many calls as it may (those that end others do not)."""
 
     def decode(self, data: Any) -> dict[str, Any]:
-        """Check the arguments of a request; raises `ParameterError` saying what is wrong."""
+        """Check the arguments of a request; raises `ParameterError` saying what is wrong.
+
+        The name of an instance is that of files in several directories: here it is made sure that it is no path.
+        """
         try:
             struct = msgspec.convert(data, self.arguments)
         except msgspec.ValidationError as err:
             raise ParameterError(f"Node call {self.name}: {err}") from err
-        return {field: getattr(struct, field) for field in struct.__struct_fields__}
+        values = {field: getattr(struct, field) for field in struct.__struct_fields__}
+        for value in values.values():
+            if isinstance(value, InstanceSpec) and not _FILE_NAME.fullmatch(value.name):
+                raise ParameterError(f"'{value.name}' cannot be the name of an instance: it must be a host name")
+        return values
 
 
 REGISTRY: dict[str, NodeCall] = {}

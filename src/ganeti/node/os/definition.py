@@ -21,7 +21,7 @@ SCRIPTS = ("create", "import", "export", "rename")
 VERIFY_SCRIPT = "verify"
 UNTRUSTED_CREATE = "create_untrusted"
 
-_NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 class OsStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ def find_all(paths: Paths) -> list[OsStatus]:
             continue
         seen = {status.name for status in found}
         for name in names:
-            if _NAME.match(name) and os.path.isdir(f"{top}/{name}"):
+            if _NAME.fullmatch(name) and os.path.isdir(f"{top}/{name}"):
                 status = load(f"{top}/{name}")
                 if name in seen:
                     status = msgspec.structs.replace(
@@ -76,7 +76,7 @@ def find_all(paths: Paths) -> list[OsStatus]:
 def get(paths: Paths, name: str) -> OsStatus:
     """Give the definition that counts; raises `PrerequisiteError` unless it is there and valid."""
     base, _ = split_name(name)
-    if not _NAME.match(base):
+    if not _NAME.fullmatch(base):
         raise PrerequisiteError(f"'{name}' cannot be the name of an OS: write NAME or NAME+VARIANT", WRONG_INPUT)
     for directory in OS_SEARCH_PATH:
         path = f"{paths.under(directory)}/{base}"

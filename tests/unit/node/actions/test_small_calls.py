@@ -5,9 +5,11 @@ import json
 import os
 import socket
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
-from tests.fakes.one_node import OneNode
+from tests.fakes.one_node import OneNode, instance_spec
 
 from ganeti.base.errors import BlockDeviceError, ExecutionError, ParameterError
 from ganeti.node.actions import daemons
@@ -216,3 +218,28 @@ def test_forbidden_lines_of_the_allowed_paths_are_told(node) -> None:
     Path(node.paths.file_storage_paths_file).write_text("/srv/disks\n/etc/disks\nrelative\n/srv//x\n/\n")
     problems = node.call("node_verify", checks={"allowed-file-storage-paths": True})["allowed-file-storage-paths"]
     assert [problem.split("'")[1] for problem in problems] == ["/etc/disks", "relative", "/srv//x", "/"]
+
+
+@pytest.mark.parametrize("name", ["../ca.key", "a/b", ".", "..", "", "web1\n", "-x", "/etc/passwd"])
+@pytest.mark.parametrize("call", ["instance_finalize_migration_src", "instance_start", "instance_os_add"])
+def test_the_name_of_an_instance_leads_nowhere_else(node, call: str, name: str) -> None:
+    """It is the name of files in several directories of the node."""
+    victim = Path(node.paths.data_dir, "ca.key")
+    victim.write_text("key")
+    plain = msgspec.to_builtins(instance_spec()) | {"name": name}
+    extra = {"success": True} if call == "instance_finalize_migration_src" else {}
+    with pytest.raises(ParameterError, match="cannot be the name of an instance"):
+        node.call(call, instance=plain, **extra)
+    assert victim.read_text() == "key"
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments"),
+    [
+        ("write_ssconf_files", {"values": {"cluster_tags\n": "x"}}),
+        ("hooks_runner", {"path": "instance-add\n", "phase": "pre", "env": {}}),
+    ],
+)
+def test_a_line_end_is_no_part_of_a_name(node, call: str, arguments: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match="is not a"):
+        node.call(call, **arguments)

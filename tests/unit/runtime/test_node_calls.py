@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The door of node calls where the disk fails: nothing runs that a restart would let an older master undo."""
+
+import asyncio
+import errno
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.fakes.one_node import OneNode
+
+from ganeti.base.errors import NodeCallError
+from ganeti.runtime import node_calls
+from ganeti.runtime.node_calls import NodeCalls
+
+
+def request(*, epoch: int = 1, attempt: int = 1, step: int = 1, **arguments: Any) -> bytes:
+    plain = {"epoch": epoch, "job": 7, "attempt": attempt, "step": step, "arguments": arguments}
+    return msgspec.json.encode(plain)
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether the file of fences can be written now; it begins with no."""
+    full = [True]
+    write = node_calls._write_fences
+
+    def refuse(*args: Any) -> None:
+        if full[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(*args)
+
+    monkeypatch.setattr(node_calls, "_write_fences", refuse)
+    return full
+
+
+def test_a_call_waits_until_its_epoch_is_on_disk(tmp_path: Path, full_disk: list[bool]) -> None:
+    node = OneNode(tmp_path)
+
+    async def story() -> None:
+        calls = NodeCalls(node.paths)
+        body = request(epoch=9, values={"cluster_tags": "x"})
+        for _ in range(2):
+            ok, answer = json.loads(await calls.serve(node.state, "write_ssconf_files", body))
+            assert not ok
+            assert "noded-epoch.json cannot be written: No space left" in answer[1][0]
+        assert not Path(node.paths.ssconf_file("cluster_tags")).exists()
+        full_disk[0] = False
+        assert json.loads(await calls.serve(node.state, "write_ssconf_files", body))[0]
+        assert json.loads(Path(node.paths.epoch_file).read_text())["epoch"] == 9
+        await calls.close(0)
+
+    asyncio.run(story())
+
+
+def test_an_abort_that_could_not_be_noted_is_noted_by_the_next(tmp_path: Path, full_disk: list[bool]) -> None:
+    node = OneNode(tmp_path)
+
+    async def story() -> None:
+        calls = NodeCalls(node.paths)
+        with pytest.raises(NodeCallError, match="cannot be written"):
+            await calls.abort(7, 1)
+        full_disk[0] = False
+        await calls.abort(7, 1)
+        assert json.loads(Path(node.paths.epoch_file).read_text())["attempts"] == {"7": 2}
+        await calls.close(0)
+
+    asyncio.run(story())

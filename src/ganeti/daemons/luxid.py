@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 
 from ganeti.base.errors import EXIT_NO_CLUSTER, EXIT_NOT_MASTER, GanetiError
 from ganeti.base.paths import Paths
@@ -23,6 +24,7 @@ from ganeti.runtime.livelock import LiveLock, job_lock_path
 from ganeti.runtime.luxi_query_calls import QueryCalls
 from ganeti.runtime.luxi_queue_calls import QueueCalls
 from ganeti.runtime.luxi_server import LuxiServer
+from ganeti.runtime.master_vote import add_voting_options, voting_is_settled, win_vote
 from ganeti.runtime.node_client import NodeClient
 from ganeti.runtime.placement_worker import PlacementWorker
 from ganeti.runtime.query_sources import QuerySources
@@ -36,8 +38,7 @@ _CONFIGURATION_S = 60.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse_options(NAME, sys.argv[1:] if arguments is None else arguments, make_parser())
-    if options.no_voting and not options.yes_do_it:
-        print(f"{NAME}: --no-voting skips the question who is master: confirm with --yes-do-it", file=sys.stderr)
+    if not voting_is_settled(NAME, options):
         return 1
     spawner = SpawnerClient(debug=options.debug)
 
@@ -53,29 +54,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     parser = daemon_parser(NAME)
-    parser.add_argument("--no-voting", action="store_true", help="do not ask the nodes who is master")
-    parser.add_argument("--yes-do-it", action="store_true", help="confirm --no-voting")
+    add_voting_options(parser)
     return parser
 
 
 async def serve(daemon: Daemon, spawner: SpawnerClient) -> None:
-    environment = daemon.environment
-    paths = environment.paths
     operations.load()
     background = Background()
-    wconfd = WConfdClient(paths.wconfd_socket)
+    wconfd = WConfdClient(daemon.environment.paths.wconfd_socket)
     follower = ConfigFollower(wconfd)
-    background.start(follower.run(), "following the configuration")
-    if not await follower.filled(_CONFIGURATION_S):
-        raise DaemonRefused("ganeti-wconfd gives no configuration: is it running?")
+    nodes = NodeClient(daemon.environment.paths, lambda: follower.configuration)
+    async with AsyncExitStack() as ending:
+        ending.push_async_callback(wconfd.close)
+        ending.push_async_callback(background.cancel)
+        ending.push_async_callback(nodes.close)
+        background.start(follower.run(), "following the configuration")
+        if not await follower.filled(_CONFIGURATION_S):
+            raise DaemonRefused("ganeti-wconfd gives no configuration: is it running?")
+        if not daemon.options.no_voting:
+            await win_vote(follower.configuration, nodes)
+        await serve_clients(
+            daemon, spawner, follower, nodes, OwnerRelease(daemon.environment.paths, wconfd, background)
+        )
+
+
+async def serve_clients(
+    daemon: Daemon, spawner: SpawnerClient, follower: ConfigFollower, nodes: NodeClient, owners: "OwnerRelease"
+) -> None:
+    """Take up the queue and answer, until the daemon is told to stop."""
+    paths = daemon.environment.paths
     lock = LiveLock(own_lock_path(paths))
-    machine = QueueMachine(lock.path, limits(follower))
-    owners = OwnerRelease(paths, wconfd, background)
-    queue = QueueDriver(paths, machine, spawner, follower.reached, owners.release)
+    queue = QueueDriver(paths, QueueMachine(lock.path, limits(follower)), spawner, follower.reached, owners.release)
     follower.changed = lambda: queue.set_limits(limits(follower))
     placement = PlacementWorker()
-    nodes = NodeClient(paths, lambda: follower.configuration)
-    sources = QuerySources(follower, queue, wconfd, build_catalogue(), nodes)
+    sources = QuerySources(follower, queue, owners.wconfd, build_catalogue(), nodes)
     server = LuxiServer(QueueCalls(paths, queue).table() | QueryCalls(paths, sources, placement).table())
     queue.start()
     for path in (paths.luxi_socket, paths.master_socket):
@@ -85,9 +97,6 @@ async def serve(daemon: Daemon, spawner: SpawnerClient) -> None:
     await server.close()
     await queue.stop()
     placement.close()
-    await nodes.close()
-    await background.cancel()
-    await wconfd.close()
     lock.remove()
 
 
@@ -121,7 +130,7 @@ class OwnerRelease:
 
     def __init__(self, paths: Paths, wconfd: WConfdClient, background: Background) -> None:
         self._paths = paths
-        self._wconfd = wconfd
+        self.wconfd = wconfd
         self._background = background
 
     def release(self, job_id: int, attempts: int) -> None:
@@ -131,7 +140,7 @@ class OwnerRelease:
         for attempt in range(1, attempts + 1):
             path = job_lock_path(self._paths.livelock_dir, job_id, attempt)
             try:
-                await self._wconfd.free_locks(Owner(job_id, path))
+                await self.wconfd.free_locks(Owner(job_id, path))
             except GanetiError as err:
                 raise GanetiError(f"locks of job {job_id} could not be freed now: {err}") from err
 

@@ -6,25 +6,24 @@ import sys
 from collections.abc import Sequence
 
 from ganeti.runtime.daemonize import Daemon, daemon_parser, parse_options, run_daemon
+from ganeti.runtime.master_vote import add_voting_options, voting_is_settled, win_vote
 from ganeti.runtime.node_client import NodeClient
 from ganeti.runtime.wconfd_service import Service
-from ganeti.runtime.wconfd_start import check_master, make_directories, open_configuration, win_vote
+from ganeti.runtime.wconfd_start import check_master, make_directories, open_configuration
 
 NAME = "ganeti-wconfd"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse_options(NAME, sys.argv[1:] if arguments is None else arguments, make_parser())
-    if options.no_voting and not options.yes_do_it:
-        print(f"{NAME}: --no-voting leaves out the question who is master: confirm with --yes-do-it", file=sys.stderr)
+    if not voting_is_settled(NAME, options):
         return 1
     return run_daemon(NAME, options, serve)
 
 
 def make_parser() -> argparse.ArgumentParser:
     parser = daemon_parser(NAME)
-    parser.add_argument("--no-voting", action="store_true", help="do not ask the nodes who is master")
-    parser.add_argument("--yes-do-it", action="store_true", help="confirm --no-voting")
+    add_voting_options(parser)
     parser.add_argument("--force-node", action="store_true", help="run although this node is not the master")
     return parser
 

@@ -1,23 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What WConfD does before it serves: find or import the configuration, and make sure that this node is the master."""
 
-import asyncio
 import gc
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from ganeti.base.errors import EXIT_NO_CLUSTER, EXIT_NOT_MASTER, GanetiError
+from ganeti.base.errors import EXIT_NO_CLUSTER, EXIT_NOT_MASTER
 from ganeti.base.paths import Paths
 from ganeti.master.config.importing import Import, Start, decide, read_foreign
 from ganeti.master.config.invariants import verify_all
 from ganeti.master.config.store import Loaded
-from ganeti.master.config.vote import Verdict, count_votes, explain
 from ganeti.model.configuration import Configuration
-from ganeti.model.objects import Node
-from ganeti.ports.nodes import NodesPort
 from ganeti.runtime.config_store import SqliteStore
 from ganeti.runtime.daemonize import DaemonRefused
 from ganeti.runtime.environment import Environment
@@ -25,8 +20,6 @@ from ganeti.runtime.files import read_if_there
 from ganeti.runtime.publisher import hash_of
 
 _log = logging.getLogger(__name__)
-VOTING_ROUNDS = 6
-VOTING_PAUSE_S = 10.0
 _NO_CLUSTER = "this machine is in no cluster: create one with gnt-cluster init"
 
 
@@ -106,42 +99,3 @@ def check_master(environment: Environment, config: Configuration) -> None:
     master = config.node(config.cluster.master_node).name
     if not environment.is_named(master):
         raise DaemonRefused(f"this node, {environment.hostname}, is not the master: that is {master}", EXIT_NOT_MASTER)
-
-
-async def win_vote(
-    config: Configuration,
-    nodes: NodesPort,
-    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
-) -> None:
-    """Ask the other candidates who is master; raises `DaemonRefused` unless a majority names this node."""
-    me = config.node(config.cluster.master_node)
-    others = [node for node in config.nodes() if node.master_candidate and not node.offline and node.uuid != me.uuid]
-    votes: dict[str, str | None] = {}
-    for round_number in range(VOTING_ROUNDS):
-        if round_number:
-            await pause(VOTING_PAUSE_S)
-        votes = await _gather_votes(nodes, others)
-        verdict = count_votes(votes, me.name)
-        if verdict is Verdict.ELECTED:
-            return
-        if verdict is Verdict.REJECTED:
-            raise DaemonRefused(
-                f"this node is not the master to the others: {explain(votes, me.name)}", EXIT_NOT_MASTER
-            )
-        _log.warning("No majority of the master candidates has answered: %s", explain(votes, me.name))
-    raise DaemonRefused(
-        f"no majority of the master candidates has answered ({explain(votes, me.name)}): if this node is the master "
-        "beyond doubt, start with --no-voting --yes-do-it"
-    )
-
-
-async def _gather_votes(nodes: NodesPort, others: list[Node]) -> dict[str, str | None]:
-    answers = await asyncio.gather(
-        *(nodes.call(node.uuid, "master_node_name") for node in others), return_exceptions=True
-    )
-    votes: dict[str, str | None] = {}
-    for node, answer in zip(others, answers, strict=True):
-        if isinstance(answer, BaseException) and not isinstance(answer, GanetiError):
-            raise answer
-        votes[node.name] = answer if isinstance(answer, str) else None
-    return votes

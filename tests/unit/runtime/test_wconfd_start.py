@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from tests.fakes.wconfd import GOLDEN, TagCluster, fast_directory, prepare, running_wconfd
 
-from ganeti.base.errors import ConfigurationError, ConfigVerifyError, NodeUnreachableError
+from ganeti.base.errors import ConfigurationError, ConfigVerifyError
 from ganeti.base.paths import Paths
 from ganeti.model.configuration import Configuration
 from ganeti.runtime.daemonize import DaemonRefused
 from ganeti.runtime.environment import Environment
-from ganeti.runtime.wconfd_start import VOTING_ROUNDS, check_master, open_configuration, win_vote
+from ganeti.runtime.wconfd_start import check_master, open_configuration
 
 
 @pytest.fixture
@@ -121,69 +121,4 @@ def test_another_node_is_not_the_master():
         DaemonRefused, match=r"this node, node2.example.com, is not the master: that is node1"
     ) as caught:
         check_master(Environment(Paths(), "node2.example.com"), config)
-    assert caught.value.status == 11
-
-
-class Voters:
-    def __init__(self, *rounds: str | None) -> None:
-        self.rounds = list(rounds)
-        self.asked = 0
-
-    async def call(self, node_uuid, call, /, *, timeout_s=None, **arguments):
-        assert call == "master_node_name"
-        vote = self.rounds[min(self.asked, len(self.rounds) - 1)]
-        self.asked += 1
-        if vote is None:
-            raise NodeUnreachableError("away")
-        return vote
-
-    async def call_many(self, node_uuids, call, /, *, timeout_s=None, **arguments):
-        raise AssertionError("not used")
-
-
-def vote(voters: Voters, pauses: list[float]) -> None:
-    async def pause(seconds: float) -> None:
-        pauses.append(seconds)
-
-    run(win_vote(golden_config(), voters, pause))
-
-
-def test_the_other_candidate_agrees():
-    pauses = []
-    vote(Voters("node1.example.com"), pauses)
-    assert pauses == []
-
-
-def test_an_answer_may_come_late():
-    pauses = []
-    vote(Voters(None, None, "node1.example.com"), pauses)
-    assert pauses == [10.0, 10.0]
-
-
-def test_without_an_answer_the_start_is_refused_with_the_way_out():
-    pauses, voters = [], Voters(None)
-    with pytest.raises(DaemonRefused, match=r"no answer from node2.example.com.*--no-voting --yes-do-it"):
-        vote(voters, pauses)
-    assert voters.asked == VOTING_ROUNDS
-
-
-def test_a_single_candidate_asks_nobody():
-    data = json.loads(GOLDEN.read_bytes())
-    for node in data["nodes"].values():
-        node["master_candidate"] = node["name"].startswith("node1.")
-    voters = Voters(None)
-    run(win_vote(Configuration.from_plain(data), voters))
-    assert voters.asked == 0
-
-
-def test_a_majority_for_another_is_exit_11():
-    data = json.loads(GOLDEN.read_bytes())
-    for node in data["nodes"].values():
-        node |= {"master_candidate": True, "offline": False}
-
-    async def go():
-        await win_vote(Configuration.from_plain(data), Voters("node2.example.com"))
-
-    with pytest.raises(DaemonRefused, match=r"node2.example.com names node2.example.com") as caught:
-        run(go())
     assert caught.value.status == 11

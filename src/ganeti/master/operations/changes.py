@@ -18,7 +18,10 @@ FIRST_PORT, LAST_PORT = 11000, 14999
 
 
 class AddInstance(Change, frozen=True, kw_only=True):
-    """Enter a new instance with its disks; with *wants_port*, it gets a network port of the cluster."""
+    """Enter a new instance with its disks; with *wants_port*, it gets a network port of the cluster.
+
+    That its addresses and volumes are nobody else's, the indexes of the configuration see to.
+    """
 
     instance: Instance
     disks: list[Disk]
@@ -29,11 +32,6 @@ class AddInstance(Change, frozen=True, kw_only=True):
             raise PrerequisiteError(
                 f"Instance '{self.instance.name}' is already in the cluster: choose another name", ALREADY_EXISTS
             )
-        taken = {nic.mac.lower() for other in draft.instances() for nic in other.nics}
-        for nic in self.instance.nics:
-            if nic.mac.lower() in taken:
-                raise ReservationError(f"MAC address {nic.mac} is already in use")
-            taken.add(nic.mac.lower())
         instance = self.instance
         if self.wants_port:
             instance = replace(instance, network_port=_take_port(draft))

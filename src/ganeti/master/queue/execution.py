@@ -55,12 +55,13 @@ class JobRunner:
         self._held: LockPlan | None = None
 
     def ask_cancel(self) -> None:
-        """Stop at the next wait for locks; one under way ends now (as 3.1, a job that runs is not stopped)."""
+        """Stop before the next opcode acts; a wait for locks ends now (as 3.1, an opcode that runs is not stopped)."""
         self._cancel_asked = True
-        if self._lock_wait is not None:
-            entry = self.job.ops[self.job.current_index()]
+        entry = self.job.ops[self.job.current_index()]
+        if entry.status == WAITING:
             entry.status = CANCELING
             self._world.save_soon(self.job)
+        if self._lock_wait is not None:
             self._lock_wait.cancel()
 
     async def run(self) -> None:
@@ -107,6 +108,7 @@ class JobRunner:
         operation = decode(entry.input)
         self._refuse_if_cancelled()
         checked = await self._prepare(operation, entry, context)
+        self._refuse_if_cancelled()
         if operation.dry_run:
             return None
         hooks = HookRunner(operation, operation.hooks(self._world.view(), checked), context, log)
@@ -151,8 +153,8 @@ class JobRunner:
         self._lock_wait = asyncio.ensure_future(self._world.wait_locks(entry.priority, wanted.request()))
         try:
             await self._lock_wait
-        except asyncio.CancelledError:
-            self._refuse_if_cancelled()
+        except (asyncio.CancelledError, GanetiError):
+            self._refuse_if_cancelled()  # also where the request could not be withdrawn
             raise
         finally:
             self._lock_wait = None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.fakes.engine_world import MemoryWorld
 
-from ganeti.base.errors import ExecutionError, HooksAbort, LockError, PrerequisiteError
+from ganeti.base.errors import ExecutionError, HooksAbort, LockError, PrerequisiteError, TransportError
 from ganeti.master.operation import REGISTRY, Hooks, MoreLocks, Operation, SubmitJobs, operation
 from ganeti.master.queue.execution import JobRunner
 from ganeti.model.locks import LockPlan, instance_lock, node_lock
@@ -237,6 +237,41 @@ def test_cancel_between_opcodes_and_while_waiting():
 
     asyncio.run(cancelled_waiting())
     assert world.stored.status == "canceled" and world.story == ["free", "published", "saved canceled"]
+
+
+def test_cancel_while_facts_are_gathered_stops_the_opcode_before_it_acts(monkeypatch):
+    world = MemoryWorld(work())
+    runner = JobRunner(world.job, world)
+
+    async def gather(self: Any, ctx: Any, view: Any) -> str:
+        runner.ask_cancel()
+        assert world.stored.status == "canceling"
+        return "facts"
+
+    monkeypatch.setattr(Work, "gather", gather)
+    asyncio.run(runner.run())
+    assert world.stored.status == "canceled" and world.story[-3:] == ["free", "published", "saved canceled"]
+    assert not [line for line in world.story if line.startswith(("commit", "record"))]
+
+
+def test_cancel_is_a_cancel_also_when_the_request_for_locks_cannot_be_withdrawn():
+    world = MemoryWorld(work())
+
+    async def go() -> None:
+        runner = JobRunner(world.job, world)
+
+        async def wait_locks(priority: int, request: Any) -> None:
+            asyncio.get_running_loop().call_soon(runner.ask_cancel)
+            try:
+                await asyncio.get_running_loop().create_future()
+            except asyncio.CancelledError:
+                raise TransportError("WConfD does not answer") from None
+
+        world.wait_locks = wait_locks
+        await runner.run()
+
+    asyncio.run(go())
+    assert world.stored.status == "canceled"
 
 
 def test_a_lock_that_is_refused_ends_the_job_in_error():

@@ -173,14 +173,20 @@ def capacity_query(view: ConfigView, catalogue: Catalogue, template: TemplateTra
 async def check_capacity(
     ctx: OperationContext, node_uuid: str, spec: InstanceSpec, template: TemplateTraits, *, ignore_memory: bool = False
 ) -> None:
-    """Refuse what the node cannot hold now; raises `PrerequisiteError` with numbers."""
+    """Refuse what the node cannot hold now; raises `PrerequisiteError` with numbers.
+
+    Memory promised to instances that are being created counts as taken. Who calls this holds the node's resources, so
+    no such promise is added meanwhile.
+    """
     view = ctx.config.view()
-    name = view.node(node_uuid).name
+    node = view.node(node_uuid)
+    name = node.name
     try:
+        promised = 0 if ignore_memory else await _promised_memory(ctx, view, node, spec.name)
         answer = await ctx.nodes.call(node_uuid, "node_info", **capacity_query(view, ctx.catalogue, template))
     except NodeCallError as err:
         raise PrerequisiteError(f"Can't get data from node {name}: {err}", "environment_error") from err
-    free = next(iter(answer["hypervisors"].values()))["memory_free"]
+    free = next(iter(answer["hypervisors"].values()))["memory_free"] - promised
     needed = spec.beparams["minmem"]
     if not ignore_memory and needed > free:
         raise PrerequisiteError(
@@ -195,6 +201,24 @@ async def check_capacity(
                 f"Not enough disk space on node {name} for {spec.name}: needed {wanted} MiB, available {space} MiB",
                 INSUFFICIENT_RESOURCES,
             )
+
+
+async def _promised_memory(ctx: OperationContext, view: ConfigView, node: Node, but_for: str) -> int:
+    """Memory, in MiB, that instances being created on *node* will use and do not use yet.
+
+    Guests are asked for before the node's free memory: one that starts in between is counted twice, not left out.
+    """
+    coming = [other for other in view.primary_instances(node.uuid) if other.forthcoming and other.name != but_for]
+    if not coming:
+        return 0
+    hypervisors = {other.hypervisor: hv_filled(view, ctx.catalogue, other.hypervisor) for other in coming}
+    guests = await ctx.nodes.call(node.uuid, "all_instances_info", hypervisors=hypervisors)
+    used = {guest["name"]: guest["memory_mib"] for guest in guests}
+    return sum(_unused(view, other, used) for other in coming)
+
+
+def _unused(view: ConfigView, instance: Instance, used: Mapping[str, int]) -> int:
+    return max(0, int(inheritance.instance_be(view.cluster, instance)["maxmem"]) - used.get(instance.name, 0))
 
 
 def _nic(view: ConfigView, instance: Instance, index: int) -> Plain:
@@ -282,5 +306,5 @@ def _memory_owed(view: ConfigView, node: Node, guests: Sequence[Plain]) -> tuple
         primary += maximum
         if instance.admin_state == "up" or instance.forthcoming:
             primary_up += maximum
-            owed += max(0, maximum - used.get(instance.name, 0))
+            owed += _unused(view, instance, used)
     return owed, primary, primary_up

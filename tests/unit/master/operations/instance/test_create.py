@@ -102,6 +102,21 @@ def test_an_instance_being_created_counts_for_the_next_placement(ctx: FakeContex
     assert ctx.allocations[-1]["instances"]["web1"]["memory"] == 1024
 
 
+def test_an_instance_being_created_counts_on_a_node_that_is_named(ctx: FakeContext) -> None:
+    """Its guest does not run yet, so the node still calls its memory free."""
+    ctx.nodes.handlers["instance_start"] = HypervisorError("stop here")
+    with pytest.raises(HypervisorError):
+        run(wanted(pnode="node2", beparams={"memory": "3g"}), ctx)
+    del ctx.nodes.handlers["instance_start"]
+    with pytest.raises(PrerequisiteError, match=r"Not enough memory on node node2 for web2: .* available 1024 MiB"):
+        run(wanted(instance_name="web2", pnode="node2", beparams={"memory": "2g"}), ctx)
+    run(wanted(instance_name="web3", pnode="node3", beparams={"memory": "2g"}), ctx)
+    ctx.nodes.handlers["all_instances_info"] = lambda name, **_: [
+        {"name": "web1", "memory_mib": 3072, "state": "running"}
+    ]
+    run(wanted(instance_name="web4", pnode="node2", beparams={"memory": "2g"}), ctx)
+
+
 def test_a_node_that_does_not_answer_takes_no_instance(ctx: FakeContext) -> None:
     ctx.nodes.dead.add("node3")
     run(wanted(), ctx)

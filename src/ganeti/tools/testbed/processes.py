@@ -180,4 +180,4 @@ def enter(pid: int) -> Sequence[str]:
     nsenter waits outside for its child inside; who ends it means the child.
     """
     inside = ("setpriv", "--pdeathsig", "KILL", "--")
-    return ("nsenter", "--target", str(pid), "--mount", "--uts", "--net", "--pid", "--", *inside)
+    return ("nsenter", "--target", str(pid), "--mount", "--uts", "--net", "--pid", "--root", "--", *inside)

@@ -187,7 +187,12 @@ class _Work:
     def _leftovers(self, reports: dict[str, NodeReport]) -> Iterable[Finding]:
         yield from instances.orphan_disks(self.scope.view, self.ctx.catalogue, reports)
         for job_id, sentence, reason in self.ctx.outstanding_undo():
-            yield Finding("ECLUSTERCFG", "", f"job {job_id} left something behind; still to do: {sentence} ({reason})")
+            yield Finding(
+                "ECLUSTERCFG",
+                "",
+                f"job {job_id} left something behind; still to do: {sentence} ({reason}). "
+                f"Once that is done, archive the job: gnt-job archive {job_id}",
+            )
 
     async def _hooks(self, env: dict[str, str]) -> list[Finding]:
         online = [node.uuid for node in self.scope.online]

@@ -290,7 +290,7 @@ def test_hooks_and_leftovers() -> None:
     lines = [line for line in cluster.group()[1] if "ERROR" in line]
     assert lines == [
         "  - ERROR:ECLUSTERCFG:cluster:None:job 7 left something behind; still to do: remove disk 0 of web9 from node3 "
-        "(unreachable)",
+        "(unreachable). Once that is done, archive the job: gnt-job archive 7",
         "  - ERROR:ENODEHOOKS:node:node2:Script cluster-verify-post.d/site failed, output: disk / is full",
     ]
 

@@ -90,7 +90,18 @@ def main() -> None:
 
 def peer_add() -> float | None:
     """Creating and removing one instance on the peer: wall of the creation."""
-    words = ("-t", "diskless", "-o", "noop+default", "--no-name-check", "--no-ip-check", "-I", "hail", "inst900")
+    words = (
+        "-t",
+        "diskless",
+        "-o",
+        "noop+default",
+        "--no-name-check",
+        "--no-ip-check",
+        "--no-nics",
+        "-I",
+        "hail",
+        "inst900",
+    )
     if peer_command("gnt-instance") is None:
         return None
     other = peer(1, "gnt-instance", "add", *words)

@@ -108,7 +108,7 @@ class QueueCalls:
 
     async def archive_job(self, args: list[Any]) -> bool:
         (job_argument,) = at_most(args, 1, 1)
-        return self._queue.archive([job_id_argument(job_argument)]) == 1
+        return self._queue.archive([job_id_argument(job_argument)], dealt_with=True) == 1
 
     async def auto_archive_jobs(self, args: list[Any]) -> list[int]:
         """[archived, left]: those not looked at when the time was over are left."""

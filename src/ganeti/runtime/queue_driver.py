@@ -12,6 +12,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ganeti.base.errors import GanetiError, JobFileCorrupted, TransportError
@@ -192,8 +193,20 @@ class QueueDriver:
             future = self._waiting[job_id] = asyncio.get_running_loop().create_future()
         await asyncio.shield(future)
 
-    def archive(self, job_ids: Sequence[int]) -> int:
-        ended = [job_id for job_id in job_ids if self.machine.archive(job_id)]
+    def archive(self, job_ids: Sequence[int], *, dealt_with: bool = False) -> int:
+        """Archive jobs that have ended; gives how many.
+
+        One that left something behind stays until somebody names it (*dealt_with*): verify no longer tells of it then.
+        """
+        ended = []
+        for job_id in job_ids:
+            left_behind = undo_path(self._paths, job_id)
+            if os.path.exists(left_behind) and not dealt_with:
+                continue
+            if self.machine.archive(job_id):
+                ended.append(job_id)
+                with suppress(FileNotFoundError):
+                    os.unlink(left_behind)
         for job_id in ended:
             self._recent.pop(job_id, None)
         return self.files.archive(ended)

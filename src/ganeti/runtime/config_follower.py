@@ -6,12 +6,13 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from ganeti.base.errors import TransportError
+from ganeti.base.errors import GanetiError
 from ganeti.master.cache.replica import Replica
 from ganeti.model.configuration import Configuration
 from ganeti.runtime.wconfd_client import WConfdClient
 
 _log = logging.getLogger(__name__)
+_PAUSE_S = 1.0
 
 
 class ConfigFollower:
@@ -38,8 +39,9 @@ class ConfigFollower:
             try:
                 async for event in self._client.events(lambda: self.position):
                     self._take(event)
-            except TransportError as err:
+            except GanetiError as err:
                 _log.warning("the configuration cannot be followed, trying again: %s", err)
+                await asyncio.sleep(_PAUSE_S)
 
     async def filled(self, timeout_s: float) -> bool:
         """Wait until there is a configuration at all."""

@@ -25,12 +25,13 @@ class GroupCommit:
         self._stored = stored
         self._tasks = tasks
         self._groups: list[Group] = []
+        self._being_written = 0
         self._writer: asyncio.Task[Any] | None = None
 
     @property
     def pending(self) -> int:
         """How many jobs are about to be stored."""
-        return sum(len(jobs) for jobs, _ in self._groups)
+        return self._being_written + sum(len(jobs) for jobs, _ in self._groups)
 
     async def add(self, jobs: list[JobFile]) -> None:
         """Return when all of *jobs* are durable and known; raises `JobQueueError` if they cannot be stored."""
@@ -50,6 +51,7 @@ class GroupCommit:
 
     async def _write_groups(self, groups: list[Group]) -> None:
         jobs = [job for group, _ in groups for job in group]
+        self._being_written = len(jobs)
         try:
             await asyncio.to_thread(self._write, jobs)
         except OSError as err:
@@ -57,6 +59,8 @@ class GroupCommit:
                 if not done.done():
                     done.set_exception(JobQueueError(f"The job cannot be stored: {err.strerror or err}"))
             return
+        finally:
+            self._being_written = 0
         self._stored(jobs)
         for _, done in groups:
             if not done.done():

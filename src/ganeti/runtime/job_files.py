@@ -85,13 +85,13 @@ class JobFiles:
             write_atomically(f"{self.directory}/serial", b"%d\n" % serial, mode=FILE_MODE, durable=False)
             for temporary, final in written:
                 os.rename(temporary, final)
-        except OSError:
+            sync_directory(self.directory)
+        except OSError:  # whoever submitted is told that there are no such jobs
             for temporary, final in written:
                 for path in (temporary, final):
                     with suppress(OSError):
                         os.unlink(path)
             raise
-        sync_directory(self.directory)
 
     def _temporary(self, job_id: int) -> str:
         return f"{self.directory}/.job-{job_id}.new"

@@ -4,6 +4,7 @@
 from typing import Any
 
 from ganeti.base.errors import GanetiError, ParameterError
+from ganeti.wire.job_file import read_job_id
 
 
 def at_most(args: list[Any], least: int, most: int) -> list[Any]:
@@ -39,8 +40,7 @@ def strings(value: Any, what: str) -> list[str]:
 
 def job_id_argument(value: Any) -> int:
     """A job id, as a number or as digits."""
-    if isinstance(value, str) and value.isdigit():
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+    job_id = read_job_id(value)
+    if job_id is None:
         raise ParameterError(f"Invalid job ID '{value}': it must be a positive number")
-    return value
+    return job_id

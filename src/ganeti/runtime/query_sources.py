@@ -18,6 +18,7 @@ from ganeti.ports.nodes import NodesPort
 from ganeti.runtime.config_follower import ConfigFollower
 from ganeti.runtime.queue_driver import QueueDriver
 from ganeti.runtime.wconfd_client import WConfdClient
+from ganeti.wire.job_file import read_job_id
 
 _YIELD_EVERY = 100
 
@@ -93,8 +94,7 @@ class QuerySources:
 
 
 def _job_ids(wanted: Sequence[Any]) -> list[int]:
-    ids = [int(item) for item in wanted if isinstance(item, int) or (isinstance(item, str) and item.isdigit())]
-    return list(dict.fromkeys(ids))
+    return list(dict.fromkeys(job_id for item in wanted if (job_id := read_job_id(item)) is not None))
 
 
 def _mentions(qfilter: Any, field: str) -> bool:

@@ -44,6 +44,10 @@ class SpawnerClient:
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None else None
 
+    @property
+    def is_there(self) -> bool:
+        return self._control is not None
+
     def attach(self) -> None:
         """Begin to listen, inside the event loop."""
         assert self._control is not None

@@ -35,6 +35,7 @@ MESSAGE = "message"
 
 REDACTED = "<redacted>"
 """What a secret parameter reads on disk."""
+_ID_DIGITS = 18
 _SECRET_SUFFIX = "_secret"  # noqa: S105 - the end of names of parameters that hold secrets
 
 Timestamp = list[int]
@@ -57,6 +58,10 @@ class OpcodeEntry(msgspec.Struct, kw_only=True):
     end_timestamp: Timestamp | None = None
     progress: list[Any] | None = None
     unknown: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        """Without the parameters: some are secret, and whoever logs a job must not have to think of that."""
+        return f"OpcodeEntry({self.input.get('OP_ID')}, {self.status})"
 
 
 class JobFile(msgspec.Struct, kw_only=True):
@@ -194,6 +199,15 @@ def _split(plain: dict[str, Any], cls: type[msgspec.Struct]) -> dict[str, Any]:
     if unknown:
         known["unknown"] = unknown
     return known
+
+
+def read_job_id(value: Any) -> int | None:
+    """A job id as clients write it, a number or its digits; None for anything else."""
+    if isinstance(value, str) and len(value) <= _ID_DIGITS and value.isascii() and value.isdecimal():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**_ID_DIGITS:
+        return value
+    return None
 
 
 def secret_keys(opcode: dict[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@
 
 import asyncio
 import os
+import threading
 
 import pytest
 
@@ -29,6 +30,37 @@ def files(paths):
     files = JobFiles(paths)
     files.prepare()
     return files
+
+
+def test_jobs_that_cannot_be_made_durable_are_not_there(files, monkeypatch):
+    def fail(directory):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("ganeti.runtime.job_files.sync_directory", fail)
+    with pytest.raises(OSError, match="Input/output"):
+        files.add([job(1), job(2)])
+    assert files.ids() == [], "the next start would run what nobody was told of"
+
+
+def test_jobs_being_written_count_as_jobs(tmp_path):
+    async def go():
+        writing, written = threading.Event(), threading.Event()
+
+        def write(jobs):
+            writing.set()
+            written.wait(10)
+
+        store = GroupCommit(write, lambda jobs: None, Background())
+        first = asyncio.ensure_future(store.add([job(1), job(2)]))
+        await asyncio.to_thread(writing.wait, 10)
+        second = asyncio.ensure_future(store.add([job(3)]))
+        await asyncio.sleep(0)
+        pending = store.pending
+        written.set()
+        await asyncio.gather(first, second)
+        return pending, store.pending
+
+    assert asyncio.run(go()) == (3, 0)
 
 
 def test_submission_and_serial(files):

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Lock files tell the living from the dead, across forks, kills and clean-ups."""
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -62,6 +64,17 @@ def test_probing_takes_nothing_away(tmp_path):
     assert is_alive(lock.path)
     lock.close()
     assert not is_alive(lock.path)
+
+
+def test_who_probes_at_that_moment_is_not_taken_for_an_owner(tmp_path):
+    """A clean-up may look at the file between its making and its locking."""
+    path = str(tmp_path / "mine")
+    with open(path, "w") as probe:
+        fcntl.flock(probe, fcntl.LOCK_SH)
+        threading.Timer(0.02, fcntl.flock, (probe, fcntl.LOCK_UN)).start()
+        lock = LiveLock(path)
+        assert is_alive(path)
+    lock.remove()
 
 
 def test_a_path_that_is_no_lock_file_never_blocks_the_probe(tmp_path):

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from ganeti.base.errors import JobFileCorrupted
+from ganeti.master.queue.events import WriteJob
 from ganeti.wire.job_file import (
     JobFile,
     OpcodeEntry,
     combined_status,
     decode,
     encode,
+    read_job_id,
     seconds,
     secrets_lost,
     secrets_of,
@@ -34,6 +36,19 @@ def test_keys_nobody_knows_are_kept_and_our_own_only_written_when_they_say_somet
     plain["colour"], plain["ops"][0]["taste"] = "blue", "sweet"
     plain["attempt"], plain["position"] = 2, [1, 9]
     assert json.loads(encode(decode(json.dumps(plain).encode(), 3))) == plain
+
+
+def test_a_job_that_is_logged_tells_no_secret():
+    entry = OpcodeEntry(input={"OP_ID": "OP_X", "osparams_secret": {"key": "hush"}, "osparams_private": {"a": "hush"}})
+    assert "hush" not in repr(WriteJob(JobFile(id=1, ops=[entry]))) and "OP_X" in repr(entry)
+
+
+@pytest.mark.parametrize(
+    ("value", "job_id"),
+    [(7, 7), ("7", 7), (0, None), (-1, None), (True, None), ("\u00b2", None), ("9" * 400, None), (10**40, None)],
+)
+def test_job_ids_as_clients_write_them(value, job_id):
+    assert read_job_id(value) == job_id
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, PrerequisiteError
 from ganeti.master.query.fields import Field, Missing, Resource, Status, unknown_field
 from ganeti.master.query.filters import asked_names, compile_filter, passes
+from ganeti.wire.job_file import read_job_id
 
 Collect = Callable[[Sequence[Any], frozenset[str]], Awaitable[None]]
 """Ask the nodes what the named fields of these rows need, and put it into the rows."""
@@ -79,8 +80,8 @@ def _choose(resource: Resource, rows: list[Any], qfilter: Any) -> list[Any]:
 def _find(key: Field, by_name: dict[Any, Any], name: Any) -> Any:
     if name in by_name:
         return name
-    if isinstance(name, str) and name.isdigit() and int(name) in by_name:
-        return int(name)
+    if read_job_id(name) in by_name:
+        return read_job_id(name)
     if key.host_name and isinstance(name, str):
         matches = [full for full in by_name if str(full).startswith(name + ".")]
         if len(matches) == 1:

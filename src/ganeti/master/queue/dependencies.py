@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ganeti.base.errors import GanetiError, PrerequisiteError
-from ganeti.wire.job_file import FINAL_STATUSES, JobFile
+from ganeti.wire.job_file import FINAL_STATUSES, JobFile, read_job_id
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,12 @@ def resolve(depends: Any, earlier: Sequence[int | None] | None) -> list[list[Any
 def _resolve_one(item: Any, earlier: Sequence[int | None] | None) -> list[Any]:
     if not isinstance(item, list) or len(item) != 2 or not isinstance(item[1], list):
         raise PrerequisiteError(f"'{item}' is not a dependency: write [job id, [final statuses]]")
-    job_id, statuses = item
-    if isinstance(job_id, str) and job_id.lstrip("-").isdigit():
-        job_id = int(job_id)
-    if not isinstance(job_id, int) or isinstance(job_id, bool) or job_id == 0:
+    statuses = item[1]
+    job_id = _read_id(item[0])
+    if job_id is None:
         raise PrerequisiteError(f"'{item[0]}' is not a job id: write a number, or a negative one within a batch")
     for status in statuses:
-        if status not in FINAL_STATUSES:
+        if not isinstance(status, str) or status not in FINAL_STATUSES:
             raise PrerequisiteError(f"'{status}' is not a final status: use {', '.join(sorted(FINAL_STATUSES))}")
     if job_id > 0:
         return [job_id, statuses]
@@ -67,3 +66,12 @@ def _resolve_one(item: Any, earlier: Sequence[int | None] | None) -> list[Any]:
     if absolute is None:
         raise GanetiError(f"Job id {job_id} stands for a job that was refused")
     return [absolute, statuses]
+
+
+def _read_id(value: Any) -> int | None:
+    """A job id, or a negative number for a job of the same batch."""
+    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    if not isinstance(text, str):
+        return None
+    number = read_job_id(text.removeprefix("-"))
+    return -number if number is not None and text.startswith("-") else number

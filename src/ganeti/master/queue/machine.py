@@ -147,6 +147,9 @@ class QueueMachine:
         job = self._state.add(item.file, Phase.QUEUED, "found queued after a restart")
         if item.secrets_lost and item.file.attempt == 1:
             return fail(self._state, job, entries.SECRETS_LOST)
+        if item.file.attempt > 1:  # it has begun once: it must be undone, whatever became of what it waited for
+            self._state.push(job)
+            return []
         return park_or_ready(self._state, job, known)
 
     def _pick(self) -> list[Effect]:

@@ -133,6 +133,14 @@ def test_dependencies_known_from_the_archive(machine):
     assert machine.ended[7].status == "error"
 
 
+def test_what_a_job_depended_on_does_not_keep_it_from_being_undone(machine):
+    """It died, its successor could not be started yet, and the job it once waited for is gone."""
+    dead = job(5, depends=[[3, ["success"]]])
+    dead.attempt = 2
+    assert "StartProcess" in names(machine.recover([ev.Found(dead)], 1.0))
+    assert machine.jobs[5].file.attempt == 2
+
+
 def test_the_queue_has_an_end(machine):
     machine.submit([job(1), job(2)], 1.0)
     machine.room_for(1)
@@ -155,7 +163,9 @@ def test_relative_ids(depends, earlier, resolved):
 
 @pytest.mark.parametrize(
     ("depends", "earlier"),
-    [([[-1, []]], None), ([[-3, []]], [4, 5]), ([[-1, []]], [None]), ([[0, []]], [1]), ([[True, []]], []), ([[1]], [])],
+    [([[-1, []]], None), ([[-3, []]], [4, 5]), ([[-1, []]], [None]), ([[0, []]], [1]), ([[True, []]], []), ([[1]], [])]
+    + [([[word, []]], [4, 5]) for word in ("--5", "\u00b2", "-", "", "1.0", "9" * 500, 10**40, None, [])]
+    + [([[1, [status]]], []) for status in (["success"], {}, 5, "done")],
 )
 def test_dependencies_that_cannot_be(depends, earlier):
     with pytest.raises(GanetiError):

@@ -24,6 +24,7 @@ from ganeti.master.instance_spec import bare, instance_size, instance_spec
 from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.changes import AddInstance, FinishInstance, RemoveInstance
 from ganeti.master.operations.instance import creation_input as creation
+from ganeti.master.operations.instance.power import start_guest
 from ganeti.master.operations.lock_plans import plan
 from ganeti.model import inheritance
 from ganeti.model.ipolicy import violations
@@ -386,22 +387,7 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
 
     async def _start(self, spec: InstanceSpec, ctx: OperationContext) -> None:
         ctx.log.info("* starting instance...")
-        node_uuid = spec.primary_node_uuid
-        await ctx.undo.push(
-            UndoNodeCall(
-                f"close the disks of {spec.name}", node_uuid, "instance_disks_shutdown", {"instance": bare(spec)}
-            )
-        )
-        await ctx.undo.push(
-            UndoNodeCall(
-                f"stop {spec.name} on {spec.primary_node}",
-                node_uuid,
-                "instance_shutdown",
-                {"instance": bare(spec), "timeout_s": 0},
-            )
-        )
-        await ctx.nodes.call(node_uuid, "instance_disks_assemble", instance=spec, for_migration=False)
-        await ctx.nodes.call(node_uuid, "instance_start", instance=spec, paused=False)
+        await start_guest(ctx, spec)
 
 
 class KeepForthcoming(FinishInstance, frozen=True, kw_only=True):

@@ -22,8 +22,7 @@ from ganeti.master.operations.instance.move_target import (
     move_locks,
     require_movable,
 )
-from ganeti.master.operations.instance.shutdown import stop_on_primary
-from ganeti.master.operations.instance.startup import start_on_primary, undo_by_starting
+from ganeti.master.operations.instance.power import start_on_primary, stop_on_primary, undo_by_starting
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance

@@ -9,8 +9,7 @@ from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.changes import SetInstanceState
 from ganeti.master.operations.instance.existing import instance_and_nodes, require_complete, require_online
-from ganeti.master.operations.instance.shutdown import stop_on_primary
-from ganeti.master.operations.instance.startup import start_on_primary
+from ganeti.master.operations.instance.power import start_on_primary, stop_on_primary
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance

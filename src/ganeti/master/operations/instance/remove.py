@@ -14,8 +14,7 @@ from ganeti.master.instance_spec import bare, instance_spec
 from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.changes import RemoveInstance, SetInstanceState
 from ganeti.master.operations.instance.existing import instance_and_nodes
-from ganeti.master.operations.instance.shutdown import stop_on_primary
-from ganeti.master.operations.instance.startup import undo_by_starting
+from ganeti.master.operations.instance.power import stop_on_primary, undo_by_starting
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance

@@ -9,14 +9,12 @@ from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.changes import SetInstanceState
 from ganeti.master.operations.instance.existing import instance_and_nodes, require_complete
+from ganeti.master.operations.instance.power import stop_on_primary
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoChange
-
-MARGIN_S = 60.0
-"""What the node gets beyond the guest's own time to power off."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +89,3 @@ class ShutdownInstance(Operation[None], frozen=True, kw_only=True):
             return
         await stop_on_primary(ctx, spec, timeout_s=float(self.timeout))
         await ctx.config.commit(SetInstanceState(instance_uuid=spec.uuid, disks_active=False), settles=True)
-
-
-async def stop_on_primary(ctx: OperationContext, spec: InstanceSpec, *, timeout_s: float) -> None:
-    """End the guest and close its disks on the primary node."""
-    node_uuid = spec.primary_node_uuid
-    await ctx.nodes.call(
-        node_uuid, "instance_shutdown", deadline_s=timeout_s + MARGIN_S, instance=spec, timeout_s=timeout_s
-    )
-    await ctx.nodes.call(node_uuid, "instance_disks_shutdown", instance=spec)

@@ -5,18 +5,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from ganeti.base.errors import WRONG_STATE, ParameterError, PrerequisiteError
-from ganeti.master import allocation
 from ganeti.master.instance_hooks import instance_hooks
-from ganeti.master.instance_spec import bare, instance_spec
+from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.changes import SetInstanceState
 from ganeti.master.operations.instance.existing import instance_and_nodes, wrong_input
+from ganeti.master.operations.instance.power import start_on_primary
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.parameters import accept_all, backend_input
 from ganeti.model.view import ConfigView
-from ganeti.ports.context import OperationContext, UndoNodeCall
+from ganeti.ports.context import OperationContext
 
 
 @dataclass(frozen=True)
@@ -88,55 +88,3 @@ class StartInstance(Operation[None], frozen=True, kw_only=True):
         await start_on_primary(ctx, spec, paused=self.startup_paused)
         if not self.no_remember:
             await ctx.config.commit(mark, settles=True)
-
-
-async def start_on_primary(ctx: OperationContext, spec: InstanceSpec, *, paused: bool = False) -> None:
-    """Assemble the disks and start the guest, unless it runs already; the undo stops it and closes the disks."""
-    node_uuid = spec.primary_node_uuid
-    running = await ctx.nodes.call(node_uuid, "instance_info", instance=spec)
-    if running is not None and running["state"] == "running":
-        ctx.log.info(f"{spec.name} is already running on {spec.primary_node}")
-        return
-    if running is not None:
-        await ctx.nodes.call(node_uuid, "instance_shutdown", instance=spec, timeout_s=0)
-    template = ctx.catalogue.template(spec.disks[0].template if spec.disks else _no_disks(ctx))
-    await allocation.check_capacity(ctx, node_uuid, spec, template)
-    await ctx.undo.push(
-        UndoNodeCall(f"close the disks of {spec.name}", node_uuid, "instance_disks_shutdown", {"instance": bare(spec)})
-    )
-    await ctx.undo.push(
-        UndoNodeCall(
-            f"stop {spec.name} on {spec.primary_node}",
-            node_uuid,
-            "instance_shutdown",
-            {"instance": bare(spec), "timeout_s": 0},
-        )
-    )
-    await ctx.nodes.call(node_uuid, "instance_disks_assemble", instance=spec, for_migration=False)
-    await ctx.nodes.call(node_uuid, "instance_start", instance=spec, paused=paused)
-
-
-async def undo_by_starting(ctx: OperationContext, spec: InstanceSpec) -> None:
-    """Before a running guest is stopped: the way back is to start it where it was."""
-    node = spec.primary_node_uuid
-    safe = bare(spec)
-    await ctx.undo.push(
-        UndoNodeCall(
-            f"start {spec.name} on {spec.primary_node} again",
-            node,
-            "instance_start",
-            {"instance": safe, "paused": False},
-        )
-    )
-    await ctx.undo.push(
-        UndoNodeCall(
-            f"open the disks of {spec.name} on {spec.primary_node}",
-            node,
-            "instance_disks_assemble",
-            {"instance": safe, "for_migration": False},
-        )
-    )
-
-
-def _no_disks(ctx: OperationContext) -> str:
-    return next(name for name, traits in ctx.catalogue.templates.items() if not traits.has_disks)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Starting and stopping a guest on its primary node, with the way back: what several operations do."""
+
+from ganeti.master import allocation
+from ganeti.master.instance_spec import bare
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.ports.context import OperationContext, UndoNodeCall
+
+MARGIN_S = 60.0
+"""What the node gets beyond the guest's own time to power off."""
+
+
+async def start_on_primary(ctx: OperationContext, spec: InstanceSpec, *, paused: bool = False) -> None:
+    """Assemble the disks and start the guest, unless it runs already; the undo stops it and closes the disks."""
+    node_uuid = spec.primary_node_uuid
+    running = await ctx.nodes.call(node_uuid, "instance_info", instance=spec)
+    if running is not None and running["state"] == "running":
+        ctx.log.info(f"{spec.name} is already running on {spec.primary_node}")
+        return
+    if running is not None:
+        await ctx.nodes.call(node_uuid, "instance_shutdown", instance=spec, timeout_s=0)
+    template = ctx.catalogue.template(spec.disks[0].template if spec.disks else _no_disks(ctx))
+    await allocation.check_capacity(ctx, node_uuid, spec, template)
+    await start_guest(ctx, spec, paused=paused)
+
+
+async def start_guest(ctx: OperationContext, spec: InstanceSpec, *, paused: bool = False) -> None:
+    """Assemble the disks and start the guest, which is known not to run; the undo stops it and closes the disks."""
+    node_uuid = spec.primary_node_uuid
+    await ctx.undo.push(
+        UndoNodeCall(f"close the disks of {spec.name}", node_uuid, "instance_disks_shutdown", {"instance": bare(spec)})
+    )
+    await ctx.undo.push(
+        UndoNodeCall(
+            f"stop {spec.name} on {spec.primary_node}",
+            node_uuid,
+            "instance_shutdown",
+            {"instance": bare(spec), "timeout_s": 0},
+        )
+    )
+    await ctx.nodes.call(node_uuid, "instance_disks_assemble", instance=spec, for_migration=False)
+    await ctx.nodes.call(node_uuid, "instance_start", instance=spec, paused=paused)
+
+
+async def stop_on_primary(ctx: OperationContext, spec: InstanceSpec, *, timeout_s: float) -> None:
+    """End the guest and close its disks on the primary node."""
+    node_uuid = spec.primary_node_uuid
+    await ctx.nodes.call(
+        node_uuid, "instance_shutdown", deadline_s=timeout_s + MARGIN_S, instance=spec, timeout_s=timeout_s
+    )
+    await ctx.nodes.call(node_uuid, "instance_disks_shutdown", instance=spec)
+
+
+async def undo_by_starting(ctx: OperationContext, spec: InstanceSpec) -> None:
+    """Before a running guest is stopped: the way back is to start it where it was."""
+    node = spec.primary_node_uuid
+    safe = bare(spec)
+    await ctx.undo.push(
+        UndoNodeCall(
+            f"start {spec.name} on {spec.primary_node} again",
+            node,
+            "instance_start",
+            {"instance": safe, "paused": False},
+        )
+    )
+    await ctx.undo.push(
+        UndoNodeCall(
+            f"open the disks of {spec.name} on {spec.primary_node}",
+            node,
+            "instance_disks_assemble",
+            {"instance": safe, "for_migration": False},
+        )
+    )
+
+
+def _no_disks(ctx: OperationContext) -> str:
+    return next(name for name, traits in ctx.catalogue.templates.items() if not traits.has_disks)

@@ -25,6 +25,8 @@ from ganeti.node.ledger import KEPT_ANSWERS, Answer, CallLedger, Fences, Number
 from ganeti.node.state import NodeState
 
 DEFAULT_MAX_RUNNING = 100
+STUCK_AFTER_S = 5.0
+"""An ended call whose storage hangs holds no stop up any longer: the port must be free for the next daemon."""
 _log = logging.getLogger(__name__)
 
 
@@ -117,7 +119,10 @@ class NodeCalls:
             await asyncio.wait(tasks, timeout=grace_s)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            _, stuck = await asyncio.wait(tasks, timeout=STUCK_AFTER_S)
+            for task in stuck:
+                _log.warning("call %s waits for a device and cannot be ended", task.get_name())
         os.close(self._answers_file)
 
     async def _serve(self, state: NodeState, call: NodeCall, envelope: Envelope, arguments: dict[str, Any]) -> bytes:

@@ -9,6 +9,7 @@ from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.node.actions.registry import FAST_S, SLOW_S, node_call
 from ganeti.node.state import NodeState
 from ganeti.node.storage.allowed_paths import AllowedPaths
+from ganeti.node.storage.image_io import in_thread
 from ganeti.node.storage.interface import DiskStatus
 
 
@@ -67,17 +68,24 @@ async def blockdev_steal(node: NodeState, *, disk: DiskSpec, owner: str, reason:
 @node_call(timeout_s=FAST_S)
 async def file_storage_dir_create(node: NodeState, *, file_storage_dir: str) -> None:
     """Make a directory of disks below an allowed one."""
-    place = AllowedPaths(node.paths).check(file_storage_dir, directory=True)
+    await in_thread(_make_directory, AllowedPaths(node.paths), file_storage_dir)
+
+
+@node_call(timeout_s=FAST_S)
+async def file_storage_dir_remove(node: NodeState, *, file_storage_dir: str) -> None:
+    """Remove an empty directory of disks; one that is gone, or allowed by the administrator by name, is left alone."""
+    await in_thread(_remove_directory, AllowedPaths(node.paths), file_storage_dir)
+
+
+def _make_directory(allowed: AllowedPaths, file_storage_dir: str) -> None:
+    place = allowed.check(file_storage_dir, directory=True)
     try:
         os.makedirs(place, mode=0o750, exist_ok=True)
     except OSError as err:
         raise BlockDeviceError(f"Directory {file_storage_dir} cannot be made: {err.strerror}") from err
 
 
-@node_call(timeout_s=FAST_S)
-async def file_storage_dir_remove(node: NodeState, *, file_storage_dir: str) -> None:
-    """Remove an empty directory of disks; one that is gone, or allowed by the administrator by name, is left alone."""
-    allowed = AllowedPaths(node.paths)
+def _remove_directory(allowed: AllowedPaths, file_storage_dir: str) -> None:
     place = allowed.check(file_storage_dir, directory=True)
     if allowed.is_listed(file_storage_dir):
         return

@@ -53,7 +53,7 @@ class ImageFileTemplate(DiskTemplate):
         self.allowed = AllowedPaths(world.paths)
 
     async def create(self, disk: DiskSpec) -> None:
-        path = self._place(disk)
+        path = await self._place(disk)
         image_format = self._format(disk)
         if await in_thread(self._exists, path, disk):
             return
@@ -72,8 +72,8 @@ class ImageFileTemplate(DiskTemplate):
             raise
 
     async def remove(self, disk: DiskSpec) -> None:
-        path = self._place(disk)
-        if (foreign := self._foreign(path)) is not None:
+        path = await self._place(disk)
+        if (foreign := await in_thread(self._foreign, path)) is not None:
             raise BlockDeviceError(
                 f"Disk {path} cannot be removed: node {foreign} holds its image lock; stop the instance there, or take "
                 "the lock from a dead node by failing the instance over"
@@ -84,7 +84,7 @@ class ImageFileTemplate(DiskTemplate):
             raise image_io.failed("removed", path, err) from err
 
     async def activate(self, disk: DiskSpec, owner: str, *, for_migration: bool = False) -> AttachedDisk:
-        path = self._place(disk)
+        path = await self._place(disk)
         if await self._size(path, disk) is None:
             raise BlockDeviceError(f"Disk {path} is missing: {image_io.why_missing(path)}")
         if self.traits.shared:
@@ -94,22 +94,22 @@ class ImageFileTemplate(DiskTemplate):
 
     async def deactivate(self, disk: DiskSpec) -> None:
         if self.traits.shared:
-            path = self._place(disk)
+            path = await self._place(disk)
             await self._on_lock(self._lock(path).release)
 
     async def settle_migration(self, disk: DiskSpec, owner: str, *, arrived: bool) -> None:
         if self.traits.shared:
-            path = self._place(disk)
+            path = await self._place(disk)
             lock = self._lock(path)
             await self._on_lock(lambda: lock.settle(owner, arrived=arrived))
 
     async def steal(self, disk: DiskSpec, owner: str, reason: str) -> None:
         if self.traits.shared:
-            path = self._place(disk)
+            path = await self._place(disk)
             await self._on_lock(self._lock(path).steal, owner, reason)
 
     async def find(self, disk: DiskSpec) -> DiskStatus | None:
-        path = self._place(disk)
+        path = await self._place(disk)
         size = await self._size(path, disk)
         return None if size is None else DiskStatus(dev_path=path, size_mib=size // MIB)
 
@@ -117,7 +117,7 @@ class ImageFileTemplate(DiskTemplate):
         """Grow to the size in *disk* plus *amount_mib*: a repeated call finds that done."""
         if amount_mib < 0:
             raise BlockDeviceError(f"Disk {disk.logical_id} cannot grow by {amount_mib} MiB: give a positive size")
-        path = self._place(disk)
+        path = await self._place(disk)
         wanted_mib = disk.size_mib + amount_mib
         size = await self._size(path, disk)
         if size is None:
@@ -135,31 +135,31 @@ class ImageFileTemplate(DiskTemplate):
 
     async def space(self, setting: str) -> StorageSpace:
         try:
-            size, free = await in_thread(image_io.space_mib, self.world.paths.under(setting))
-        except OSError:
+            size, free = await image_io.read(setting, image_io.space_mib, self.world.paths.under(setting))
+        except (OSError, BlockDeviceError):
             return StorageSpace(type=self.traits.storage_type, name=setting, storage_size=None, storage_free=None)
         return StorageSpace(type=self.traits.storage_type, name=setting, storage_size=size, storage_free=free)
 
     async def verify(self, setting: str) -> list[str]:
         try:
-            directory = self.allowed.check(setting, directory=True)
+            return await image_io.read(setting, self._problems, setting)
         except BlockDeviceError as err:
             return [str(err)]
-        return await in_thread(image_io.directory_problems, directory, self.world.node_name, links=self.traits.shared)
 
     async def list_owned(self, setting: str) -> Sequence[str]:
-        return await in_thread(self._list_owned, setting)
+        return await image_io.read(setting, self._list_owned, setting)
 
     async def _size(self, path: str, disk: DiskSpec) -> int | None:
         try:
-            return await in_thread(image_io.inspect, path, self._format(disk))
+            return await image_io.read(_storage_of(path), image_io.inspect, path, self._format(disk))
         except OSError as err:
             raise image_io.failed("opened", path, err) from err
 
-    def _place(self, disk: DiskSpec) -> str:
+    async def _place(self, disk: DiskSpec) -> str:
         if len(disk.logical_id) != 2 or disk.logical_id[0] not in DRIVERS or not isinstance(disk.logical_id[1], str):
             raise BlockDeviceError(f"Logical id {disk.logical_id} names no file: it must be [driver, path]")
-        return self.allowed.check(disk.logical_id[1])
+        path = disk.logical_id[1]
+        return await image_io.read(_storage_of(path), self.allowed.check, path)
 
     def _format(self, disk: DiskSpec) -> str:
         image_format = disk.params.get("format", RAW)
@@ -261,11 +261,13 @@ class ImageFileTemplate(DiskTemplate):
                 raise
             directory = os.path.dirname(directory)
 
+    def _problems(self, setting: str) -> list[str]:
+        directory = self.allowed.check(setting, directory=True)
+        return image_io.directory_problems(directory, self.world.node_name, links=self.traits.shared)
+
     def _list_owned(self, setting: str) -> list[str]:
-        top = self.world.paths.under(setting)
         found: list[str] = []
-        for directory in image_io.names(top):
-            there = image_io.names(os.path.join(top, directory))
+        for directory, there in image_io.files_below(self.world.paths.under(setting)):
             # The lock of an image belongs to it; one without its image is left over.
             found += [
                 f"{setting}/{directory}/{name}"
@@ -273,6 +275,11 @@ class ImageFileTemplate(DiskTemplate):
                 if _image_of(name) not in there or name == _image_of(name)
             ]
         return sorted(found)
+
+
+def _storage_of(path: str) -> str:
+    """The storage directory that an image lies in, or one below it."""
+    return os.path.dirname(os.path.dirname(path))
 
 
 def _image_of(name: str) -> str:

@@ -6,8 +6,11 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, ParamSpec, TypeVar
 
 from ganeti.base.errors import BlockDeviceError
 
@@ -18,14 +21,57 @@ MIB = 1024 * 1024
 RAW = "raw"
 QCOW2 = "qcow2"
 QCOW2_MAGIC = b"QFI\xfb"
+HUNG_AFTER_S = 10.0
+_THREADS = 128
+"""More than calls can run at once: a file system that hangs must not keep others waiting."""
+_reads: dict[str, list[float]] = {}
+"""By storage directory, since when its reads under way have been."""
+
+
+async def read(directory: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run what looks at *directory*, and changes nothing, beside the event loop.
+
+    Raises `BlockDeviceError` when it hangs (a network file system without its server), and at once for as long as an
+    earlier read of the same directory still does: else each question would cost a thread.
+    """
+    under_way = _reads.setdefault(directory, [])
+    hangs = f"{directory} does not answer: is the server of this file system reachable?"
+    if under_way and time.monotonic() - under_way[0] > HUNG_AFTER_S:
+        raise BlockDeviceError(hangs)
+    begun = time.monotonic()
+    under_way.append(begun)
+    work = asyncio.get_running_loop().run_in_executor(
+        _threads(os.getpid()), lambda: _noted(under_way, begun, function, args, kwargs)
+    )
+    try:
+        async with asyncio.timeout(HUNG_AFTER_S) as limit:
+            return await asyncio.shield(work)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        work.add_done_callback(lambda late: late.cancelled() or late.exception())
+        raise BlockDeviceError(hangs) from None
+
+
+@cache
+def _threads(pid: int) -> ThreadPoolExecutor:
+    """Those of this process: a forked one has none of its parent's."""
+    return ThreadPoolExecutor(_THREADS, f"storage-{pid}")
+
+
+def _noted(under_way: list[float], begun: float, function: Callable[..., T], args: Any, kwargs: Any) -> T:
+    try:
+        return function(*args, **kwargs)
+    finally:
+        under_way.remove(begun)
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run what blocks on a disk beside the event loop; a cancelled caller still waits for its end.
+    """Run what changes a disk beside the event loop; a cancelled caller still waits for its end.
 
     Without that, a superseded call would go on writing after it was said to have ended.
     """
-    work = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    work = asyncio.get_running_loop().run_in_executor(_threads(os.getpid()), lambda: function(*args, **kwargs))
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
@@ -104,13 +150,17 @@ def _nearest(directory: str) -> str:
     return directory
 
 
-def names(directory: str) -> list[str]:
-    """What is in *directory*, without hidden names; empty when it is not there."""
-    try:
-        with os.scandir(directory) as entries:
-            return [entry.name for entry in entries if not entry.name.startswith(".")]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+def files_below(top: str) -> Iterator[tuple[str, list[str]]]:
+    """Give each directory below *top*, relative to it, and its files; hidden names count for nothing."""
+
+    def refuse(err: OSError) -> None:
+        if not isinstance(err, FileNotFoundError | NotADirectoryError):
+            raise err
+
+    for directory, below, files in os.walk(top, onerror=refuse):
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        if directory != top:
+            yield os.path.relpath(directory, top), [name for name in files if not name.startswith(".")]
 
 
 def write_raw(fresh: str, size: int, *, full: bool) -> None:

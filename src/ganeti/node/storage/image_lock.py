@@ -169,7 +169,9 @@ class ImageLock:
             ) from err
 
     def _write_draft(self, holder: Holder) -> str:
-        descriptor = os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
+        # One left by a daemon that was killed may be a second name of the lock itself: it must not be written to.
+        self._unlink(self._draft)
+        descriptor = os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
         try:
             os.write(descriptor, msgspec.json.encode(holder))
             os.fsync(descriptor)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Image files where the machine lacks something; everything else is in the contract of all templates."""
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,8 @@ from tests.fakes.one_node import disk_spec
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.daemons.catalogue import build_catalogue
+from ganeti.node.storage import image_io
+from ganeti.node.storage.image_lock import ImageLock
 from ganeti.runtime import node_world
 
 
@@ -38,3 +42,92 @@ def test_the_catalogue_has_all_drivers_traits() -> None:
     assert not catalogue.template("file").mirrored
     assert not catalogue.template("diskless").has_disks
     assert catalogue.hypervisor("fake").can_migrate
+
+
+def test_a_draft_left_by_a_killed_daemon_is_not_written_through_to_the_lock(tmp_path: Path, monkeypatch) -> None:
+    """Killed between giving the lock its name and taking away the draft's, both are one file."""
+
+    def lock(boot: str) -> ImageLock:
+        return ImageLock(str(tmp_path / "image"), node="node1", boot=boot, log=lambda sentence: None)
+
+    lock("1").take("web1")
+    before = Path(tmp_path, "image.lock").read_bytes()
+    os.link(tmp_path / "image.lock", tmp_path / "image.lock.new-node1")
+    monkeypatch.setattr(os, "replace", pytest.fail)  # what is seen now is what a power loss would leave
+    with pytest.raises(pytest.fail.Exception):
+        lock("2").take("web1")
+    assert Path(tmp_path, "image.lock").read_bytes() == before
+
+
+def test_disks_are_never_touched_on_the_event_loop(node, monkeypatch) -> None:
+    """A network file system that hangs must not stop the daemon."""
+    top = node.paths.under("/srv/disks")
+    here, seen = threading.get_ident(), []
+
+    def watched(name: str) -> None:
+        real = getattr(os, name)
+
+        def call(path, *args, **kwargs):
+            if threading.get_ident() == here and str(path).startswith(top):
+                seen.append((name, path))
+            return real(path, *args, **kwargs)
+
+        monkeypatch.setattr(os, name, call)
+
+    for name in (
+        "lstat",
+        "stat",
+        "open",
+        "scandir",
+        "listdir",
+        "mkdir",
+        "rmdir",
+        "unlink",
+        "link",
+        "rename",
+        "statvfs",
+    ):
+        watched(name)
+    unit = {"template": "sharedfile", "setting": "/srv/disks"}
+    node.call("file_storage_dir_create", file_storage_dir="/srv/disks/sub")
+    node.call("blockdev_create", disk=disk_spec())
+    node.call("blockdev_assemble", disk=disk_spec(), owner="web1")
+    node.call("blockdev_grow", disk=disk_spec(), amount_mib=1)
+    node.call("blockdev_find", disk=disk_spec())
+    node.call("blockdev_steal", disk=disk_spec(), owner="web1", reason="test")
+    node.call("node_verify", checks={"storage": [unit], "disks": [unit]})
+    node.call("node_info", storage=[unit], hypervisors={})
+    node.call("blockdev_shutdown", disk=disk_spec())
+    node.call("blockdev_remove", disk=disk_spec())
+    node.call("file_storage_dir_remove", file_storage_dir="/srv/disks/sub")
+    assert seen == []
+
+
+def test_storage_that_hangs_is_told_and_costs_one_thread(node, monkeypatch) -> None:
+    monkeypatch.setattr(image_io, "HUNG_AFTER_S", 0.05)
+    real, server, asked = image_io.space_mib, threading.Event(), []
+
+    def space_mib(directory: str) -> tuple[int, int]:
+        asked.append(directory)
+        server.wait(10)
+        return real(directory)
+
+    async def ask() -> list[object]:
+        found = [await node.make_call("node_info", storage=[unit], hypervisors={}) for _ in range(5)]
+        with pytest.raises(BlockDeviceError, match="/srv/disks does not answer"):
+            await node.make_call("blockdev_find", disk=disk_spec())
+        server.set()
+        return found
+
+    monkeypatch.setattr(image_io, "space_mib", space_mib)
+    unit = {"template": "sharedfile", "setting": "/srv/disks"}
+    assert [info.storage[0].storage_size for info in node.run(ask())] == [None] * 5
+    assert len(asked) == 1
+
+
+def test_disks_in_directories_of_their_own_choice_are_listed(node) -> None:
+    """``--file-storage-dir`` puts directories between the cluster's and the instance's."""
+    disk = disk_spec("file", logical_id=["loop", "/srv/disks/fast/rack1/web1/d0.file.disk0"])
+    node.call("blockdev_create", disk=disk)
+    answer = node.call("node_verify", checks={"disks": [{"template": "file", "setting": "/srv/disks"}]})
+    assert answer["disks"] == {"file /srv/disks": [disk.logical_id[1]]}

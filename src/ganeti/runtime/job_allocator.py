@@ -29,7 +29,8 @@ class Allocator:
         return await (self._built_in(request) if name == BUILT_IN else self._program(name, request))
 
     async def _built_in(self, request: dict[str, Any]) -> dict[str, Any]:
-        answer: dict[str, Any] = await LuxiClient(self._paths).call(PLACEMENT_CALL, request, patience_s=_PATIENCE_S)
+        client = LuxiClient(self._paths)
+        answer: dict[str, Any] = await client.call(PLACEMENT_CALL, request, patience_s=_PATIENCE_S, only_asks=True)
         return answer
 
     async def _program(self, name: str, request: dict[str, Any]) -> dict[str, Any]:

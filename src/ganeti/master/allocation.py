@@ -4,7 +4,6 @@
 The input is iallocator version 2 (protocols, section 7); built-in and foreign allocators get the same.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -115,20 +114,19 @@ async def cluster_data(ctx: OperationContext, template: TemplateTraits) -> Plain
     """Everything of the input but the request."""
     view = ctx.config.view()
     usable = [node.uuid for node in view.nodes() if node.usable_for_instances]
-    capacities, running = await asyncio.gather(
-        ctx.nodes.call_many(
-            usable, "node_info", deadline_s=GATHER_TIMEOUT_S, **capacity_query(view, ctx.catalogue, template)
-        ),
-        ctx.nodes.call_many(
-            usable,
-            "all_instances_info",
-            deadline_s=GATHER_TIMEOUT_S,
-            hypervisors={name: hv_filled(view, ctx.catalogue, name) for name in view.cluster.enabled_hypervisors},
-        ),
+    # Guests first: one that starts between the two is then counted twice, and not left out of both.
+    running = await ctx.nodes.call_many(
+        usable,
+        "all_instances_info",
+        deadline_s=GATHER_TIMEOUT_S,
+        hypervisors={name: hv_filled(view, ctx.catalogue, name) for name in view.cluster.enabled_hypervisors},
+    )
+    guests = {answer.node_uuid: answer.value for answer in running if answer.error is None}
+    capacities = await ctx.nodes.call_many(
+        list(guests), "node_info", deadline_s=GATHER_TIMEOUT_S, **capacity_query(view, ctx.catalogue, template)
     )
     info = {answer.node_uuid: answer.value for answer in capacities if answer.error is None}
-    guests = {answer.node_uuid: answer.value for answer in running if answer.error is None}
-    for answer in capacities:
+    for answer in [*running, *capacities]:
         if answer.error is not None:
             ctx.log.warning(f"Node {view.node(answer.node_uuid).name} is left out of the placement: {answer.error}")
     view = ctx.config.view()

@@ -117,6 +117,27 @@ def test_an_instance_being_created_counts_on_a_node_that_is_named(ctx: FakeConte
     run(wanted(instance_name="web4", pnode="node2", beparams={"memory": "2g"}), ctx)
 
 
+def test_a_guest_that_starts_while_nodes_are_asked_is_not_left_out(ctx: FakeContext) -> None:
+    """It is among the guests only from the moment it also takes memory."""
+    ctx.nodes.handlers["instance_start"] = HypervisorError("stop here")
+    with pytest.raises(HypervisorError):
+        run(wanted(beparams={"memory": "1g"}), ctx)
+    started: dict[str, list[str]] = {}
+
+    def starting(name: str, **_: Any) -> list[dict[str, Any]]:
+        seen = started.setdefault(name, [])
+        seen.append("guests")
+        return [{"name": "web1", "memory_mib": 1024, "state": "running"}] if "free" in seen and name == "node2" else []
+
+    def free(name: str, **more: Any) -> dict[str, Any]:
+        started.setdefault(name, []).append("free")
+        return node_info(name, **more)
+
+    ctx.nodes.handlers |= {"all_instances_info": starting, "node_info": free}
+    run(wanted(instance_name="web2", start=False), ctx)
+    assert ctx.allocations[-1]["nodes"]["node2"]["free_memory"] == 4096 - 1024
+
+
 def test_a_node_that_does_not_answer_takes_no_instance(ctx: FakeContext) -> None:
     ctx.nodes.dead.add("node3")
     run(wanted(), ctx)

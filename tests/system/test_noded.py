@@ -386,6 +386,8 @@ def test_leaving_the_cluster_forgets_it_and_ends_the_daemon(noded: Noded) -> Non
     assert noded.process is not None
     assert noded.process.wait(START_S) == 0
     assert [name for name in os.listdir(noded.paths.data_dir) if not name.startswith("noded")] == []
+    # Another cluster's jobs have the same numbers.
+    assert not Path(noded.paths.answers_file).exists()
 
 
 def test_the_daemon_ends_at_once_and_leaves_no_pid_file(noded: Noded) -> None:

@@ -39,6 +39,11 @@ class Paths:
         return self.under("/run/ganeti")
 
     @property
+    def answers_file(self) -> str:
+        """What the node daemon has answered to numbered calls since the last power-on."""
+        return f"{self.run_dir}/node-answers.jsonl"
+
+    @property
     def socket_dir(self) -> str:
         return f"{self.run_dir}/socket"
 

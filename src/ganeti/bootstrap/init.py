@@ -51,9 +51,11 @@ def init_cluster(options: Mapping[str, Any]) -> None:
     try:
         _write(beginning, machine, files)
         _start(beginning, machine)
-    except (GanetiError, OSError) as err:
+    except BaseException as err:  # an interrupt from the keyboard too
         _take_back(machine, files, before)
-        raise err if isinstance(err, GanetiError) else GanetiError(f"The cluster could not be made: {err}") from err
+        if isinstance(err, OSError):
+            raise GanetiError(f"The cluster could not be made: {err}") from err
+        raise
 
 
 def catalogue() -> Catalogue:

@@ -125,6 +125,12 @@ def _check_no_cluster(machine: Machine) -> None:
                 "destroy, or with node-cleanup if it was never complete",
                 WRONG_STATE,
             )
+    if os.path.exists(name := machine.paths.ssconf_file("cluster_name")):
+        raise PrerequisiteError(
+            f"This machine is a node of a cluster ({name} exists): remove it there first with gnt-node remove, or run "
+            "node-cleanup here if that cluster is gone",
+            WRONG_STATE,
+        )
     queue = machine.paths.queue_dir
     if os.path.isdir(queue) and os.listdir(queue):
         raise PrerequisiteError(

@@ -27,9 +27,9 @@ def forget_cluster(paths: Paths) -> list[str]:
             path = f"{directory}/{name}"
             if not os.path.isdir(path):
                 os.unlink(path)
-    for name in ("node-answers.jsonl", "instance-status"):
-        if os.path.exists(f"{paths.run_dir}/{name}"):
-            os.unlink(f"{paths.run_dir}/{name}")
+    for path in (paths.answers_file, f"{paths.run_dir}/instance-status"):
+        if os.path.exists(path):
+            os.unlink(path)
     return removed
 
 

@@ -72,7 +72,7 @@ class NodeCalls:
         self._fences_owed = False
         self._running: list[_Running] = []
         self._slots = asyncio.Semaphore(max_running)
-        self._answers_path = f"{paths.run_dir}/node-answers.jsonl"
+        self._answers_path = paths.answers_file
         self._lines = 0
         self._closing = False
         self._restore_answers()

@@ -117,6 +117,30 @@ def test_remains_of_a_cluster_are_refused(machine: Any, tmp_path: Path) -> None:
         check(OPTIONS, machine, pretend.catalogue())
 
 
+def test_a_node_of_another_cluster_is_refused(machine: Any, tmp_path: Path) -> None:
+    """A regular node has neither configuration nor queue, but keys and instances."""
+    data = tmp_path / "var/lib/ganeti"
+    data.mkdir(parents=True, exist_ok=True)
+    (data / "ssconf_cluster_name").write_text("other\n")
+    with pytest.raises(PrerequisiteError, match="is a node of a cluster"):
+        check(OPTIONS, machine, pretend.catalogue())
+
+
+def test_an_interrupted_init_takes_everything_away_again(
+    machine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = pretend.tree(tmp_path)
+
+    def interrupt(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(init, "_wait_for_master_daemon", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        init.init_cluster(OPTIONS)
+    assert machine.told[-1] == "stop-all"
+    assert pretend.tree(tmp_path) == before
+
+
 def test_a_machine_without_host_keys_is_refused(machine: Any, tmp_path: Path) -> None:
     (tmp_path / "etc/ssh/ssh_host_ed25519_key.pub").unlink()
     with pytest.raises(PrerequisiteError, match="No ssh host key"):

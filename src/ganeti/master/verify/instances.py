@@ -26,9 +26,14 @@ def running_on(reports: Reports) -> dict[str, dict[str, str]]:
     }
 
 
-def unknown_guests(view: ConfigView, reports: Reports) -> Iterator[Finding]:
-    """Guests that no configuration knows."""
+def strange_guests(view: ConfigView, group: NodeGroup, reports: Reports) -> Iterator[Finding]:
+    """Guests that no configuration knows, and those of another group's instances, which its nodes cannot see."""
     known = set(view.names("instances"))
+    elsewhere = {
+        instance.name
+        for instance in view.instances()
+        if instance.primary_node and view.node(instance.primary_node).group != group.uuid
+    }
     for uuid, guests in running_on(reports).items():
         for name in sorted(set(guests) - known):
             yield Finding(
@@ -36,6 +41,8 @@ def unknown_guests(view: ConfigView, reports: Reports) -> Iterator[Finding]:
                 view.node(uuid).name,
                 f"instance {name} runs here, but is not in the configuration",
             )
+        for name in sorted(elsewhere & {name for name, state in guests.items() if state in ALIVE}):
+            yield Finding("EINSTANCEWRONGNODE", name, f"instance should not run on node {view.node(uuid).name}")
 
 
 def state(view: ConfigView, instance: Instance, reports: Reports) -> Iterator[Finding]:
@@ -124,20 +131,27 @@ def listed_disks(report: NodeReport | None, template: str) -> list[str] | None:
 
 
 def orphan_disks(view: ConfigView, catalogue: Catalogue, reports: Reports) -> Iterator[Finding]:
-    """Disks that no configuration knows; those on storage that all nodes share are told once."""
+    """Disks that no configuration knows there; those on storage that all nodes share are told once."""
     known: dict[str, set[str]] = {}
+    homes: dict[str, set[str]] = {}
     for disk in view.disks():
         if disk.logical_id:
             known.setdefault(disk.dev_type, set()).add(str(disk.logical_id[-1]))
+    for instance in view.instances():
+        for disk in view.instance_disks(instance):
+            if disk.logical_id:
+                homes.setdefault(str(disk.logical_id[-1]), set()).update(disk.nodes or [instance.primary_node])
     told: set[str] = set()
     for uuid, report in reports.items():
         found: dict[str, list[str]] = report.part("disks", {})
         for unit, paths in sorted(found.items()):
             template = unit.split(" ", 1)[0]
             for path in paths:
-                if path in known.get(template, set()) or path in told:
+                shared = catalogue.template(template).shared
+                at_home = shared or uuid in homes.get(path, {uuid})
+                if (path in known.get(template, set()) and at_home) or path in told:
                     continue
-                if catalogue.template(template).shared:
+                if shared:
                     told.add(path)
                 yield Finding("ENODEORPHANLV", view.node(uuid).name, f"volume {path} is unknown")
 

@@ -64,6 +64,9 @@ async def node_leave_cluster(node: NodeState) -> None:
                 shutil.rmtree(path, ignore_errors=True)
         else:
             os.unlink(path)
+    # The next cluster counts its jobs anew: an answer kept for one of this cluster's must not be taken for its own.
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(node.paths.answers_file)
     node.world.log("this node has left the cluster; the node daemon ends")
     node.daemon.stop_after_answer()
 

@@ -147,7 +147,7 @@ class ImageFileTemplate(DiskTemplate):
             return [str(err)]
 
     async def list_owned(self, setting: str) -> Sequence[str]:
-        return await image_io.read(setting, self._list_owned, setting)
+        return await image_io.read(setting, _images_below, setting, self.world.paths.under(setting))
 
     async def _size(self, path: str, disk: DiskSpec) -> int | None:
         try:
@@ -265,21 +265,20 @@ class ImageFileTemplate(DiskTemplate):
         directory = self.allowed.check(setting, directory=True)
         return image_io.directory_problems(directory, self.world.node_name, links=self.traits.shared)
 
-    def _list_owned(self, setting: str) -> list[str]:
-        found: list[str] = []
-        for directory, there in image_io.files_below(self.world.paths.under(setting)):
-            # The lock of an image belongs to it; one without its image is left over.
-            found += [
-                f"{setting}/{directory}/{name}"
-                for name in there
-                if _image_of(name) not in there or name == _image_of(name)
-            ]
-        return sorted(found)
-
 
 def _storage_of(path: str) -> str:
     """The storage directory that an image lies in, or one below it."""
     return os.path.dirname(os.path.dirname(path))
+
+
+def _images_below(setting: str, top: str) -> list[str]:
+    found: list[str] = []
+    for directory, there in image_io.files_below(top):
+        # The lock of an image belongs to it; one without its image is left over.
+        found += [
+            f"{setting}/{directory}/{name}" for name in there if _image_of(name) not in there or name == _image_of(name)
+        ]
+    return sorted(found)
 
 
 def _image_of(name: str) -> str:

@@ -174,7 +174,7 @@ class _Work:
 
     def _instance_findings(self, reports: dict[str, NodeReport]) -> Iterable[Finding]:
         scope, view, catalogue = self.scope, self.scope.view, self.ctx.catalogue
-        yield from instances.unknown_guests(view, reports)
+        yield from instances.strange_guests(view, scope.group, reports)
         for instance in scope.instances:
             if instance.forthcoming:
                 continue

@@ -240,6 +240,29 @@ def test_orphans_on_shared_storage_are_told_once() -> None:
     ]
 
 
+def test_the_disk_of_an_instance_on_a_node_it_has_left_is_unknown_there() -> None:
+    cluster = Cluster()
+
+    def spoil(name: str, answer: Answer) -> None:
+        if name == "node3" and "disks" in answer:
+            answer["disks"][f"local {LOCAL_DIR}"] = [left]
+
+    left = str(cluster.config.disk(cluster.web2.disks[0]).logical_id[1])
+    cluster.spoil = spoil
+    assert [line for line in cluster.group()[1] if "ERROR" in line] == [
+        f"  - ERROR:ENODEORPHANLV:node:node3:volume {left} is unknown"
+    ]
+
+
+def test_a_guest_on_a_node_of_another_group_is_told() -> None:
+    """The instance's own group does not ask that node, and here the instance is known."""
+    cluster = Cluster()
+    cluster.config.put("nodegroups", "uuid-group2", NodeGroup(uuid="uuid-group2", name="blue"))
+    cluster.config.put("nodes", "uuid-node1", replace(cluster.config.node("uuid-node1"), group="uuid-group2"))
+    cluster.spoil = on("node3", instances=[{"name": "web1", "state": "running"}])
+    assert "  - ERROR:EINSTANCEWRONGNODE:instance:web1:instance should not run on node node3" in cluster.group()[1]
+
+
 def test_what_the_configuration_says_of_instances() -> None:
     cluster = Cluster()
     cluster.set_cluster(tags=["htools:iextags:service"])

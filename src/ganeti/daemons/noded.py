@@ -72,7 +72,9 @@ class NodeDaemon:
             _log.warning("%d process groups that a killed daemon had left behind were ended", orphans)
         self._calls = NodeCalls(paths, max_running=options.max_clients)
         self._state = NodeState(RealNodeWorld(paths, own_name(paths)), self._calls, self)
-        self._server = HttpServer(self._handle, address=options.address, port=options.port, tls=self._tls)
+        self._server = HttpServer(
+            self._handle, address=options.address, port=options.port, tls=self._tls, door=self._admit
+        )
 
     async def start(self) -> None:
         """Listen; raises `TransportError`."""
@@ -96,13 +98,18 @@ class NodeDaemon:
     def stop_after_answer(self) -> None:
         asyncio.get_running_loop().call_later(_ANSWER_S, self._stopping.set)
 
-    async def _handle(self, request: HttpRequest) -> HttpReply:
+    def _admit(self, request: HttpRequest) -> HttpReply | None:
+        """Before a request is read: a stranger's may be long."""
         name = request.path.strip("/")
         if self._tls is not None and not self._candidates.accepts(request.certificate):
             _log.warning("call %s from %s refused: its certificate is not a master candidate's", name, request.peer)
             return _refusal(403, "Node calls are for master candidates: this certificate is not in their list")
         if request.method != "POST":
             return _refusal(405, "Node calls are POST requests")
+        return None
+
+    async def _handle(self, request: HttpRequest) -> HttpReply:
+        name = request.path.strip("/")
         try:
             return HttpReply(200, await self._calls.serve(self._state, name, request.body))
         except StoppingError:

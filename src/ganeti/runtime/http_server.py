@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """An HTTP or HTTPS server for small requests and answers, in one process, with kept-alive connections."""
 
+import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aiohttp import web
 
 from ganeti.base.errors import TransportError
 
 BODY_LIMIT_BYTES = 64 * 1024 * 1024
-HANDSHAKE_TIMEOUT_S = 15.0
+BODY_PAUSE_S = 30.0
+"""How long a client may send nothing in the middle of a request."""
+LINGER_S = 2.0
+"""How long the rest of a refused request is taken in, so that its sender comes to read why."""
 KEEPALIVE_S = 300.0
 SHUTDOWN_S = 1.0
 
@@ -34,13 +38,24 @@ class HttpReply:
 
 
 Handler = Callable[[HttpRequest], Awaitable[HttpReply]]
+Door = Callable[[HttpRequest], HttpReply | None]
+"""Looks at a request whose body has not been read yet; gives the reply to one that is not let in."""
 
 
 class HttpServer:
     """Listens from `start` to `close`."""
 
-    def __init__(self, handler: Handler, *, address: str, port: int, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        address: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        door: Door = lambda request: None,
+    ) -> None:
         self._handler = handler
+        self._door = door
         self._address = address
         self._port = port
         self._tls = tls
@@ -48,7 +63,7 @@ class HttpServer:
 
     async def start(self) -> None:
         """Raises `TransportError` when the address cannot be had."""
-        server = web.Server(self._handle, access_log=None, keepalive_timeout=KEEPALIVE_S)
+        server = web.Server(self._handle, access_log=None, keepalive_timeout=KEEPALIVE_S, lingering_time=LINGER_S)
         self._runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_S)
         await self._runner.setup()
         site = web.TCPSite(
@@ -73,20 +88,39 @@ class HttpServer:
             await self._runner.cleanup()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        body = bytearray()
-        async for chunk in request.content.iter_any():
-            body += chunk
-            if len(body) > BODY_LIMIT_BYTES:
-                return web.Response(status=413, text=f"Requests end at {BODY_LIMIT_BYTES} bytes\n")
         transport = request.transport
         tls = transport.get_extra_info("ssl_object") if transport is not None else None
-        reply = await self._handler(
-            HttpRequest(
-                method=request.method,
-                path=request.path,
-                body=bytes(body),
-                peer=request.remote or "",
-                certificate=tls.getpeercert(binary_form=True) if tls is not None else None,
-            )
+        asked = HttpRequest(
+            method=request.method,
+            path=request.path,
+            body=b"",
+            peer=request.remote or "",
+            certificate=tls.getpeercert(binary_form=True) if tls is not None else None,
         )
-        return web.Response(status=reply.status, body=reply.body, content_type=reply.content_type)
+        refused = self._door(asked)
+        if refused is not None:
+            return _response(refused, close=True)
+        if (request.content_length or 0) > BODY_LIMIT_BYTES:
+            return _too_long()
+        body = bytearray()
+        try:
+            while chunk := await asyncio.wait_for(request.content.readany(), BODY_PAUSE_S):
+                body += chunk
+                if len(body) > BODY_LIMIT_BYTES:
+                    return _too_long()
+        except TimeoutError:
+            late = f"Nothing came for {BODY_PAUSE_S:g} seconds\n".encode()
+            return _response(HttpReply(408, late, "text/plain"), close=True)
+        return _response(await self._handler(replace(asked, body=bytes(body))))
+
+
+def _too_long() -> web.Response:
+    return _response(HttpReply(413, f"Requests end at {BODY_LIMIT_BYTES} bytes\n".encode(), "text/plain"), close=True)
+
+
+def _response(reply: HttpReply, *, close: bool = False) -> web.Response:
+    """With *close* the connection ends: what else the client sends is not a request."""
+    response = web.Response(status=reply.status, body=reply.body, content_type=reply.content_type)
+    if close:
+        response.force_close()
+    return response

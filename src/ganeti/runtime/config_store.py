@@ -6,6 +6,7 @@ to job steps), `meta`. Row order of `objects` is the order of first insertion, i
 `config_view` reads beside it (WAL).
 """
 
+import logging
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,7 @@ from ganeti.master.config.stream import COMMITS_KEPT, event_of
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import KINDS, ConfigObject
 
+_log = logging.getLogger(__name__)
 SCHEMA_VERSION = 1
 _SCHEMA = """
 CREATE TABLE objects (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, uuid TEXT NOT NULL, name TEXT,
@@ -169,11 +171,18 @@ class SqliteStore:
             self._db.execute(_SET_META, ("stream_start", msgspec.json.encode((epoch, oldest)).decode()))
 
     def _checkpoint_at_times(self, commits: int) -> None:
-        """Move the log into the database now and then; a reader in the way only delays it."""
+        """Move the log into the database now and then; a reader in the way only delays it, and so does a full disk.
+
+        Never raises: the commits are durable, and must not be taken back for this.
+        """
         self._uncheckpointed += commits
-        if self._uncheckpointed >= _CHECKPOINT_AFTER_COMMITS:
-            self._uncheckpointed = 0
+        if self._uncheckpointed < _CHECKPOINT_AFTER_COMMITS:
+            return
+        self._uncheckpointed = 0
+        try:
             self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        except sqlite3.Error as err:
+            _log.warning("The log of the configuration database %s stays as long as it is: %s", self._path, err)
 
 
 def read_object(kind: str, uuid: str, data: bytes) -> ConfigObject:

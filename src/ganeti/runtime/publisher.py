@@ -105,7 +105,9 @@ class Publisher:
             try:
                 await self.publish()
                 retry_s = _RETRY_FIRST_S
-            except (OSError, ConfigurationError) as err:
+            except Exception as err:
+                if not isinstance(err, OSError | ConfigurationError):
+                    _log.exception("Publication failed by a fault of its own")
                 problem = err.strerror if isinstance(err, OSError) else str(err)
                 _log.error("The configuration cannot be published, next try in %d s: %s", retry_s, problem)
                 self._release(ConfigurationError(f"The configuration is committed but not published: {problem}"))

@@ -22,7 +22,6 @@ import msgspec
 from ganeti.base.errors import GanetiError, TransportError, from_wire
 from ganeti.master.config.records import Position
 from ganeti.master.locks.owners import Owner
-from ganeti.model.locks import LockPlan
 from ganeti.ports.config import Change
 from ganeti.runtime.unix_socket import connect
 from ganeti.wire.framing import Connection
@@ -162,9 +161,6 @@ class WConfdClient:
         except asyncio.CancelledError:
             await self.cancel_lock_request(owner)
             raise
-
-    async def take_plan(self, owner: Owner, priority: int, plan: LockPlan) -> None:
-        await self.wait_locks(owner, priority, plan.request())
 
     async def cancel_lock_request(self, owner: Owner) -> None:
         await self.call("cancelLockRequest", owner.to_wire())

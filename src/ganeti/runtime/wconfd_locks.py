@@ -16,7 +16,7 @@ from contextlib import suppress
 
 import msgspec
 
-from ganeti.base.errors import LockError
+from ganeti.base.errors import GanetiError, LockError
 from ganeti.master.locks import snapshot
 from ganeti.master.locks.owners import Owner
 from ganeti.master.locks.state import Request
@@ -111,11 +111,14 @@ class LockService:
         while True:
             await asyncio.sleep(PROBE_BLOCKERS_EVERY_S)
             since_all_s += PROBE_BLOCKERS_EVERY_S
-            if since_all_s >= PROBE_ALL_EVERY_S:
-                since_all_s = 0.0
-                await clean_up()
-            else:
-                await self.free_the_dead(self._blockers())
+            try:
+                if since_all_s >= PROBE_ALL_EVERY_S:
+                    since_all_s = 0.0
+                    await clean_up()
+                else:
+                    await self.free_the_dead(self._blockers())
+            except (OSError, GanetiError) as err:  # a full disk must not keep the locks of the dead for ever
+                _log.error("What dead processes left could not be cleaned up, trying again later: %s", err)
 
     def _blockers(self) -> list[Owner]:
         """Those in somebody's way, and those who wait."""

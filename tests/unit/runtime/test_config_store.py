@@ -57,6 +57,30 @@ def test_what_was_imported_is_loaded(store):
     assert Head(loaded.config).indexes.holders == Head(expected).indexes.holders
 
 
+class FullDisk:
+    """A connection whose disk has no room for the database, only for its log."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def execute(self, statement, *rest):
+        if "wal_checkpoint" in statement:
+            raise sqlite3.OperationalError("database or disk is full")
+        return self._db.execute(statement, *rest)
+
+    def __getattr__(self, name):
+        return getattr(self._db, name)
+
+
+def test_a_commit_stands_although_the_log_cannot_be_folded_away(store, monkeypatch, caplog):
+    """Were it taken back in memory, the next one would get its number again, and fail."""
+    monkeypatch.setattr("ganeti.runtime.config_store._CHECKPOINT_AFTER_COMMITS", 1)
+    store._db = FullDisk(store._db)
+    put = make_put("instances", WEB1, renamed(store, "web9.example.com"))
+    store.commit([Commit((1, 43), 6.0, (put,), (), None)])
+    assert store.load().config.position == (1, 43) and "disk is full" in caplog.text
+
+
 def test_commits_are_loaded_with_their_stream_and_steps(path, store):
     step = StepAnswer(3, 1, 2, True, "/livelocks/job_000003_1", b'{"position":[1,43],"result":null}')
     first = Commit((1, 43), 9.5, (make_put("instances", WEB1, renamed(store, "renamed")),), (), step)

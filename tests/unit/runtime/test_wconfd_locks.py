@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.fakes.wconfd import fast_directory, running_wconfd, until
 
-from ganeti.base.errors import LockError, LockOrderError
+from ganeti.base.errors import ConfigurationError, LockError, LockOrderError
 from ganeti.runtime import wconfd_locks
 
 NODE = [("node/a", "exclusive")]
@@ -131,6 +131,30 @@ def test_the_dead_in_the_way_are_found_and_their_locks_freed(root, monkeypatch):
         assert await daemon.client.list_locks(idle.for_locks), "nobody waits for it, so nobody has looked"
         await daemon.client.clean_up_locks()
         assert not await daemon.client.list_locks(idle.for_locks)
+
+    run(scenario, root)
+
+
+def test_a_clean_up_that_fails_does_not_end_the_watching(root, monkeypatch):
+    monkeypatch.setattr(wconfd_locks, "PROBE_BLOCKERS_EVERY_S", 0.02)
+    monkeypatch.setattr(wconfd_locks, "PROBE_ALL_EVERY_S", 0.02)
+    failing = [OSError(28, "No space left on device"), ConfigurationError("The database cannot be written")]
+    free = wconfd_locks.LockService.free_the_dead
+
+    async def fail_first(self, owners=None):
+        if failing and self.table.owners():
+            raise failing.pop()
+        return await free(self, owners)
+
+    monkeypatch.setattr(wconfd_locks.LockService, "free_the_dead", fail_first)
+
+    async def scenario(daemon):
+        dead, waiter = daemon.job(1), daemon.job(2)
+        await daemon.client.try_locks(dead.for_locks, NODE)
+        daemon.die(dead)
+        async with asyncio.timeout(5):
+            await daemon.client.wait_locks(waiter.for_locks, 0, NODE)
+        assert not failing
 
     run(scenario, root)
 

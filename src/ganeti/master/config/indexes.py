@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ganeti.master.config.records import ObjectKey
 from ganeti.model.configuration import name_of
 from ganeti.model.inheritance import PROFILE
-from ganeti.model.objects import CLUSTER_KEY, Cluster, ConfigObject, Disk, Instance, Nic, Node, NodeGroup
+from ganeti.model.objects import Cluster, ConfigObject, Disk, Instance, Nic, Node, NodeGroup
 
 
 class Claim(NamedTuple):
@@ -121,7 +121,3 @@ def needs_of(obj: ConfigObject) -> Iterator[ObjectKey]:
     elif isinstance(obj, Disk):
         for uuid in obj.nodes:
             yield "nodes", uuid
-
-
-def key_of(kind: str, obj: ConfigObject) -> ObjectKey:
-    return kind, CLUSTER_KEY if kind == "cluster" else getattr(obj, "uuid", "")

@@ -65,9 +65,6 @@ class Holdings:
         holders = self.by_lock.get(lock)
         return holders is not None and len(holders) == 1 and EXCLUSIVE in holders.values()
 
-    def held_members(self, set_lock: str) -> list[str]:
-        return list(self._held_members.get(set_lock, ()))
-
     def obstacles(self, owner: Owner, wants: Mapping[str, str]) -> Iterator[Obstacle]:
         """Everything others hold that conflicts with *wants*."""
         for wanted, state in wants.items():

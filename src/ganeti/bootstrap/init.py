@@ -6,6 +6,7 @@ was written is taken away again and the sentence says why.
 """
 
 import base64
+import fcntl
 import os
 import secrets
 import shutil
@@ -48,7 +49,9 @@ def init_cluster(options: Mapping[str, Any]) -> None:
     files = FileSet()
     before = _names(machine.paths.data_dir)
     machine.daemon_util("stop-all")
+    watcher = -1
     try:
+        watcher = _keep_watcher_away(machine, files)
         _write(beginning, machine, files)
         _start(beginning, machine)
     except BaseException as err:  # an interrupt from the keyboard too
@@ -56,6 +59,20 @@ def init_cluster(options: Mapping[str, Any]) -> None:
         if isinstance(err, OSError):
             raise GanetiError(f"The cluster could not be made: {err}") from err
         raise
+    finally:
+        if watcher >= 0:
+            os.close(watcher)
+
+
+def _keep_watcher_away(machine: Machine, files: FileSet) -> int:
+    """Hold the watcher's lock: cron's would start the daemons in between, and take the cluster's address."""
+    path = f"{machine.paths.lock_dir}/ganeti-watcher.lock"
+    files.directory(machine.paths.lock_dir, 0o755)
+    if not os.path.exists(path):
+        files.will_remove(path)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
 
 
 def catalogue() -> Catalogue:

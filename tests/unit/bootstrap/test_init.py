@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import subprocess
 from pathlib import Path
@@ -139,6 +140,24 @@ def test_an_interrupted_init_takes_everything_away_again(
         init.init_cluster(OPTIONS)
     assert machine.told[-1] == "stop-all"
     assert pretend.tree(tmp_path) == before
+
+
+def test_the_watcher_is_kept_away_meanwhile(machine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that starts the daemons in between made init fail, and left the cluster's address on the machine."""
+
+    def locked() -> bool:
+        with (tmp_path / "run/lock/ganeti-watcher.lock").open("r+") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    seen: list[bool] = []
+    monkeypatch.setattr(init, "_wait_for_master_daemon", lambda machine: seen.append(locked()))
+    init.init_cluster(OPTIONS)
+    assert seen == [True]
+    assert not locked()
 
 
 def test_a_machine_without_host_keys_is_refused(machine: Any, tmp_path: Path) -> None:

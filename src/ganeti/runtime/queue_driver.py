@@ -116,6 +116,10 @@ class QueueDriver:
         self.machine.held_back = False
         self._carry_out(self.machine.resume(time.time()))
 
+    def _trouble_over(self) -> None:
+        if self._spawner.is_there:  # if not, its coming is what starts jobs again
+            self._spawner_came()
+
     def _spawner_went(self) -> None:
         self.machine.held_back = True
 
@@ -262,8 +266,9 @@ class QueueDriver:
                 self._start_process(job_id, attempt, allowed=job_id not in unwritten)
             case ev.Confirm(job_id):
                 self._confirm(job_id, allowed=job_id not in unwritten)
-            case ev.SendSignal(_, pid, kill):
-                _signal(pid, signal.SIGKILL if kill else signal.SIGTERM)
+            case ev.SendSignal(job_id, pid, kill):
+                if not self._processes.send(job_id, signal.SIGKILL if kill else signal.SIGTERM):
+                    _log.info("process %d of job %d has ended already", pid, job_id)
             case ev.ReleaseOwner(job_id, attempts):
                 self._release_owner(job_id, attempts)
             case ev.Announce(job_id):
@@ -286,7 +291,7 @@ class QueueDriver:
         if not allowed:
             self.machine.held_back = True
             loop = asyncio.get_running_loop()
-            loop.call_later(_TROUBLE_PAUSE_S, self._spawner_came)
+            loop.call_later(_TROUBLE_PAUSE_S, self._trouble_over)
             loop.call_soon(self._handle, ev.SpawnerLost(job_id))
             return
         pipe = self._spawner.request(job_id, attempt)
@@ -425,10 +430,3 @@ class QueueDriver:
 def _wake(future: "asyncio.Future[None] | None") -> None:
     if future is not None and not future.done():
         future.set_result(None)
-
-
-def _signal(pid: int, number: int) -> None:
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        _log.info("process %d has ended already", pid)

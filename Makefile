@@ -22,12 +22,13 @@ check: install
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
-	$(PYTEST) -n 2 $(FAST)
+	$(PYTEST) -n 2 -m 'not real' $(FAST)
 
 # The gate: everything, real QEMU guests included.
 test: check slow
 
 slow: install
+	$(PYTEST) -m real tests/contract
 	$(PYTEST) --durations=15 $(SLOW)
 
 # Long seeds and kills: GANETI_CAMPAIGN is read by the tests that can go on for longer.

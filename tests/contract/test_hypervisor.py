@@ -47,7 +47,16 @@ class Node:
         return [str(path) for path in run.rglob("*") if NAME in path.name]
 
 
-@pytest.fixture(params=sorted(Hypervisor.registry))
+WITHOUT_PROCESSES = {"fake"}
+"""The others start real guests: their part of the suite is run with the real tests."""
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=[] if name in WITHOUT_PROCESSES else [pytest.mark.real])
+        for name in sorted(Hypervisor.registry)
+    ]
+)
 def kind(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     name: str = request.param
     world = NodeOnDisk(tmp_path_factory.mktemp("verify"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ganeti.base.errors import PrerequisiteError
-from ganeti.tools.testbed import bed, command, loopback, machine, processes
+from ganeti.tools.testbed import bed, cluster, command, loopback, machine, processes
 
 pytestmark = pytest.mark.daemons
 
@@ -128,3 +128,14 @@ def test_nobody_can_put_one_up(testbed):
         ended = run("down", str(directory))
     assert ended.returncode == 0, ended.stderr
     place.rmdir()  # refuses if anything was left there
+
+
+def test_a_cluster_lives_there(testbed):
+    cluster.create(testbed)
+    said(testbed, "node1", "gnt-instance", "add", *("-t", "diskless", "-o", "noop+default", "-n", "node1", "inst1"))
+    said(testbed, "node1", "gnt-instance", "migrate", "-f", "-n", "node2", "inst1")
+    assert said(testbed, "node1", "gnt-instance", "list", "--no-headers", "-o", "name,pnode,status").split() == [
+        *("inst1", "node2", "running")
+    ]
+    copy = Path(f"{loopback.root(testbed.node('node2'))}/var/lib/ganeti/config.data")
+    processes.wait_for(copy.exists, 20.0, "the second candidate has its copy of the configuration")

@@ -39,9 +39,9 @@ class _Receiver:
 class Distributor:
     """Sends to all nodes but the master."""
 
-    def __init__(self, nodes: NodesPort, paths: Paths) -> None:
+    def __init__(self, nodes: NodesPort) -> None:
         self._nodes = nodes
-        self._config_file = paths.config_file
+        self._config_file = Paths().config_file  # without our own root: each node puts it below its own
         self._receivers: dict[str, _Receiver] = {}
         self._newest: Published | None = None
         self._background = Background()

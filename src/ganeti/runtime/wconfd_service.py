@@ -37,7 +37,7 @@ class Service:
         self._has_undo = undo_records_in(paths.queue_dir)
         self._background = Background()
         self._ending = AsyncExitStack()
-        self._distributor = None if nodes is None else Distributor(nodes, paths)
+        self._distributor = None if nodes is None else Distributor(nodes)
         self.store = StoreThread(opened.store)
         self.form = PublishedForm(loaded.config, loaded.fragments, loaded.mtime_s)
         stream = ChangeStream(loaded.config.position)

@@ -10,6 +10,7 @@ import pytest
 from tests.fakes.wconfd import TagCluster, fast_directory, running_wconfd
 
 from ganeti.base.errors import ConfigurationError, NodeUnreachableError
+from ganeti.base.paths import Paths
 from ganeti.runtime import distribution
 from ganeti.runtime.config_store import SqliteStore
 from ganeti.runtime.publisher import hash_of
@@ -153,7 +154,7 @@ def test_candidates_get_the_file_and_all_online_nodes_ssconf(root):
             (NODE2, "write_ssconf_files"),
         ], "the master has it already, node3 is offline"
         _, _, upload = nodes.calls[0]
-        assert upload["path"] == daemon.paths.config_file
+        assert upload["path"] == Paths().config_file, "each node puts it below its own root"
         assert upload["mode"] == 0o640
         assert upload["content"] == Path(daemon.paths.config_file).read_text()
         assert nodes.calls[1][2]["values"]["master_node"] == "node1.example.com\n"

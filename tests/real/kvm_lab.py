@@ -125,7 +125,10 @@ class Lab:
         for node in self.nodes:
             run("ip", "netns", "add", node.namespace)
             node.run("ip", "link", "set", "lo", "up")
-            node.run("ip", "link", "add", BRIDGE, "type", "bridge")
+            # An address of its own: otherwise it is the lowest of its ports', changes with them, and the other node
+            # goes on sending to the old one until its neighbour entry is stale (about a minute).
+            hardware = f"02:00:00:00:00:{int(node.address.rpartition('.')[2]):02x}"
+            node.run("ip", "link", "add", BRIDGE, "address", hardware, "type", "bridge")
             node.run("ip", "addr", "add", f"{node.address}/24", "dev", BRIDGE)
             node.run("ip", "link", "set", BRIDGE, "up")
         first.run("ip", "link", "add", "wire", "type", "veth", "peer", "name", "wire", "netns", second.namespace)

@@ -24,6 +24,7 @@ from ganeti.master.instance_spec import bare, instance_size, instance_spec
 from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.changes import AddInstance, FinishInstance, RemoveInstance
 from ganeti.master.operations.instance import creation_input as creation
+from ganeti.master.operations.instance.existing import wrong_input
 from ganeti.master.operations.instance.power import start_guest
 from ganeti.master.operations.lock_plans import plan
 from ganeti.model import inheritance
@@ -238,7 +239,7 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
             backend = backend_input({key: value for key, value in self.beparams.items() if value != "default"})
             hvparams = accept_all(hypervisor.parameters, self.hvparams, "hypervisor", for_instance=True)
         except ParameterError as err:
-            raise creation.wrong_input(err) from err
+            raise wrong_input(err) from err
         filled = inheritance.cluster_be(cluster) | backend
         if filled["minmem"] > filled["maxmem"]:
             raise PrerequisiteError(
@@ -327,7 +328,7 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
         except PrerequisiteError:
             raise
         except ParameterError as err:
-            raise creation.wrong_input(err) from err
+            raise wrong_input(err) from err
 
     def _all_osparams(self, spec: InstanceSpec) -> dict[str, Any]:
         return spec.osparams | spec.osparams_private | (self.osparams_secret or {})

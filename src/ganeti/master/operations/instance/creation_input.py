@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ganeti.base.errors import WRONG_INPUT, ParameterError, PrerequisiteError, TypeEnforcementError, UnitParseError
+from ganeti.base.errors import WRONG_INPUT, PrerequisiteError, TypeEnforcementError, UnitParseError
 from ganeti.base.units import parse_size_mib
 from ganeti.model import inheritance
 from ganeti.model.objects import Disk, Nic
@@ -227,7 +227,3 @@ def instance_directory(view: ConfigView, traits: TemplateTraits, asked: str | No
             WRONG_INPUT,
         )
     return f"{base}/{asked}"
-
-
-def wrong_input(err: ParameterError) -> PrerequisiteError:
-    return PrerequisiteError(str(err), WRONG_INPUT)

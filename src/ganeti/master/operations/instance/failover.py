@@ -16,10 +16,10 @@ from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.changes import SetPrimaryNode
 from ganeti.master.operations.instance.existing import reachable
 from ganeti.master.operations.instance.move_target import (
-    MoveRequest,
     check_target,
     choose_target,
     move_locks,
+    move_request,
     require_movable,
 )
 from ganeti.master.operations.instance.power import start_on_primary, stop_on_primary, undo_by_starting
@@ -60,21 +60,13 @@ class FailoverInstance(Operation[None], frozen=True, kw_only=True):
     cleanup: bool = False
     iallocator: str | None = None
 
-    def _request(self) -> MoveRequest:
-        return MoveRequest(
-            self.instance_uuid or self.instance_name,
-            self.target_node_uuid or self.target_node,
-            self.iallocator,
-            self.ignore_ipolicy,
-        )
-
     def locks(self, view: ConfigView) -> LockPlan:
-        return move_locks(view, self._request())
+        return move_locks(view, move_request(self))
 
     async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
         if self.shutdown_timeout < 0:
             raise PrerequisiteError(f"Timeout {self.shutdown_timeout} is negative: use 0 to stop at once", WRONG_INPUT)
-        instance = view.find_instance(self._request().instance)
+        instance = view.find_instance(move_request(self).instance)
         require_movable(view, ctx.catalogue, instance, "failed over")
         source = view.node(instance.primary_node)
         answers = not source.offline and await reachable(ctx, source.uuid)
@@ -86,10 +78,10 @@ class FailoverInstance(Operation[None], frozen=True, kw_only=True):
                 "or add --ignore-consistency if you are sure",
                 WRONG_STATE,
             )
-        return Facts(await choose_target(ctx, self._request()), answers)
+        return Facts(await choose_target(ctx, move_request(self)), answers)
 
     def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Move:
-        instance = view.find_instance(self._request().instance)
+        instance = view.find_instance(move_request(self).instance)
         check_target(view, instance, facts.target_uuid, ignore_ipolicy=self.ignore_ipolicy)
         spec = instance_spec(view, ctx.catalogue, instance)
         target = view.node(facts.target_uuid)

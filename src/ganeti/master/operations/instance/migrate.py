@@ -26,10 +26,10 @@ from ganeti.master.operations.changes import SetPrimaryNode
 from ganeti.master.operations.instance import failover
 from ganeti.master.operations.instance.existing import require_online
 from ganeti.master.operations.instance.move_target import (
-    MoveRequest,
     check_target,
     choose_target,
     move_locks,
+    move_request,
     require_movable,
 )
 from ganeti.model import inheritance
@@ -81,28 +81,20 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True):
     allow_failover: bool = False
     ignore_hvversions: bool = False
 
-    def _request(self) -> MoveRequest:
-        return MoveRequest(
-            self.instance_uuid or self.instance_name,
-            self.target_node_uuid or self.target_node,
-            self.iallocator,
-            self.ignore_ipolicy,
-        )
-
     def locks(self, view: ConfigView) -> LockPlan:
-        return move_locks(view, self._request())
+        return move_locks(view, move_request(self))
 
     async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
         self._check_input(view, ctx)
-        instance = view.find_instance(self._request().instance)
+        instance = view.find_instance(move_request(self).instance)
         spec = instance_spec(view, ctx.catalogue, instance)
         running = await ctx.nodes.call(instance.primary_node, "instance_info", instance=spec)
         if self.cleanup:
             return Facts(instance.primary_node, running)
-        return Facts(await choose_target(ctx, self._request()), running)
+        return Facts(await choose_target(ctx, move_request(self)), running)
 
     def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Checked:
-        instance = view.find_instance(self._request().instance)
+        instance = view.find_instance(move_request(self).instance)
         if not self.cleanup:
             check_target(view, instance, facts.target_uuid, ignore_ipolicy=self.ignore_ipolicy)
         target = view.node(facts.target_uuid)
@@ -122,7 +114,7 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True):
             target_address=target.secondary_ip,
             live=self._is_live(spec),
             by_failover=facts.running is None or backend["always_failover"],
-            chosen=not view.secondary_nodes(instance) and self._request().target_node is None,
+            chosen=not view.secondary_nodes(instance) and move_request(self).target_node is None,
         )
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
@@ -160,7 +152,7 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True):
         ctx.log.info("* done")
 
     def _check_input(self, view: ConfigView, ctx: OperationContext) -> None:
-        instance = view.find_instance(self._request().instance)
+        instance = view.find_instance(move_request(self).instance)
         if self.mode is not None and self.mode not in MODES:
             raise PrerequisiteError(f"Migration mode '{self.mode}' is unknown: use {' or '.join(MODES)}", WRONG_INPUT)
         if self.mode is not None and self.live is not None:

@@ -2,6 +2,7 @@
 """Where an instance goes when it leaves its primary node: shared by migration and failover."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.master import allocation
@@ -25,6 +26,33 @@ class MoveRequest:
     target_node: str | None
     iallocator: str | None
     ignore_ipolicy: bool
+
+
+class Movable(Protocol):
+    """An operation that moves an instance: what it carries of the user's wishes."""
+
+    @property
+    def instance_name(self) -> str: ...
+    @property
+    def instance_uuid(self) -> str | None: ...
+    @property
+    def target_node(self) -> str | None: ...
+    @property
+    def target_node_uuid(self) -> str | None: ...
+    @property
+    def iallocator(self) -> str | None: ...
+    @property
+    def ignore_ipolicy(self) -> bool: ...
+
+
+def move_request(operation: Movable) -> MoveRequest:
+    """A uuid, where one is given, is surer than a name."""
+    return MoveRequest(
+        operation.instance_uuid or operation.instance_name,
+        operation.target_node_uuid or operation.target_node,
+        operation.iallocator,
+        operation.ignore_ipolicy,
+    )
 
 
 def move_locks(view: ConfigView, request: MoveRequest) -> LockPlan:

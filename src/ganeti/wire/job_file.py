@@ -4,7 +4,9 @@
 The reader is tolerant and keeps keys it does not know; the writer writes what 3.1 writes. Keys that 3.1 does not have
 are left out until they say something:
 
-    attempt    number of the process that works on the job; 1 unless a successor had to unwind
+    attempt    number of the newest process of the job; it numbers their lock files
+    deaths     how many of these processes died and left work to undo; the next one unwinds
+    wants      [[lock, state], …] a job needs next, when it was handed back because it could not have them at once
     position   [epoch, serial] of the job's last commit, for who announces its end
     progress   (in an opcode's entry) [text, done, total] of the step under way
 
@@ -73,6 +75,8 @@ class JobFile(msgspec.Struct, kw_only=True):
     livelock: str | None = None
     process_id: int | None = None
     attempt: int = 1
+    deaths: int = 0
+    wants: list[tuple[str, str]] | None = None
     position: list[int] | None = None
     unknown: dict[str, Any] = {}
 
@@ -128,7 +132,7 @@ def seconds(stamp: Timestamp | None) -> float | None:
     return None if stamp is None else stamp[0] + stamp[1] / 1_000_000
 
 
-_OPTIONAL_JOB_KEYS = ("livelock", "process_id", "position")
+_OPTIONAL_JOB_KEYS = ("livelock", "process_id", "wants", "position")
 
 
 def encode(job: JobFile) -> bytes:
@@ -147,6 +151,8 @@ def encode(job: JobFile) -> bytes:
             plain[key] = value
     if job.attempt != 1:
         plain["attempt"] = job.attempt
+    if job.deaths:
+        plain["deaths"] = job.deaths
     return msgspec.json.encode(plain)
 
 

@@ -12,6 +12,7 @@ from ganeti.cli.commands.options import (
     SEPARATOR,
     YES_DO_IT,
     flag,
+    option,
 )
 
 _ONE = Argument("job", "job-id")
@@ -27,8 +28,8 @@ JOB_LIST = Command(
         *LIST_OPTIONS,
         FILTER,
         flag("--pending", field="selector", value="pending", help="jobs that wait for their turn"),
-        flag("--queued", field="selector", value="queued", help="jobs that no process has taken up"),
-        flag("--waiting", field="selector", value="waiting", help="jobs that wait for locks"),
+        flag("--queued", field="selector", value="queued", help="jobs without a process"),
+        flag("--waiting", field="selector", value="waiting", help="jobs whose process does not act yet"),
         flag("--running", field="selector", value="running", help="jobs that act"),
         flag("--error", field="selector", value="error", help="jobs that failed"),
         flag("--finished", field="selector", value="finished", help="jobs that have ended"),
@@ -57,6 +58,22 @@ JOB_WAIT = Command(
 JOB_ARCHIVE = Command(
     "gnt-job archive", "archive jobs that have ended", arguments=(JOBS,), handler="job_control:archive", is_job=False
 )
+JOB_AUTO_ARCHIVE = Command(
+    "gnt-job autoarchive",
+    "archive jobs that ended longer ago than this, or all that have ended",
+    arguments=(Argument("age", "age|all"),),
+    handler="job_control:auto_archive",
+    is_job=False,
+)
+JOB_WHY = Command(
+    "gnt-job why", "say why jobs are where they are", arguments=(JOBS,), handler="job_why:why", is_job=False
+)
+
+_ALL_IN_A_STATE = (
+    flag("--pending", field="selector", value="pending", help="all jobs that wait for their turn"),
+    flag("--queued", field="selector", value="queued", help="all jobs without a process"),
+    flag("--waiting", field="selector", value="waiting", help="all jobs whose process does not act yet"),
+)
 
 JOB_CANCEL = Command(
     "gnt-job cancel",
@@ -67,9 +84,25 @@ JOB_CANCEL = Command(
     options=(
         ASSUME_YES,
         flag("--kill", field="kill", help="end the job's process, whatever it does (needs --yes-do-it)"),
-        flag("--pending", field="selector", value="pending", help="all jobs that wait for their turn"),
-        flag("--queued", field="selector", value="queued", help="all jobs that no process has taken up"),
-        flag("--waiting", field="selector", value="waiting", help="all jobs that wait for locks"),
+        *_ALL_IN_A_STATE,
         YES_DO_IT,
+    ),
+)
+
+JOB_CHANGE_PRIORITY = Command(
+    "gnt-job change-priority",
+    "change the priority of what jobs have not done yet",
+    arguments=(_MAYBE,),
+    handler="job_control:change_priority",
+    is_job=False,
+    options=(
+        option(
+            "--priority",
+            field="priority",
+            metavar="PRIORITY",
+            help="low, normal, high, or a number from -20 (first) to 19 (last)",
+        ),
+        ASSUME_YES,
+        *_ALL_IN_A_STATE,
     ),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gnt-job watch, wait, archive and cancel."""
+"""gnt-job watch, wait, archive, autoarchive, cancel and change-priority."""
 
 from __future__ import annotations
 
@@ -7,10 +7,20 @@ from ganeti.cli import confirm, jobs
 from ganeti.cli.commands.listing import JOB_STATES, job_id
 from ganeti.cli.failures import EXIT_CONFIRMATION, Failure, ServerError, UsageError
 from ganeti.cli.invocation import err, out
+from ganeti.cli.values import read_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from ganeti.cli.invocation import Invocation
+
+PRIORITY_RANGE = range(-20, 20)
+EVERY_AGE = -1
+_AGE_LETTERS = 12
+_ARCHIVE_S = 30
+"""How long one call may look at jobs."""
 
 
 def watch(call: Invocation) -> int:
@@ -52,26 +62,62 @@ def archive(call: Invocation) -> int:
     return status
 
 
+def auto_archive(call: Invocation) -> int:
+    """Archive by age; the daemon stops looking after a while, and says how many it has not looked at."""
+    word = call.values["age"]
+    if len(word) > _AGE_LETTERS:
+        raise UsageError(f"age: '{word[:_AGE_LETTERS]}…' is longer than any job is old")
+    age_s = EVERY_AGE if word == "all" else read_duration("age", word)
+    archived, left = call.client.call("AutoArchiveJobs", age_s, _ARCHIVE_S)
+    out(f"Archived {archived} jobs, {left} unchecked left")
+    return 0
+
+
 def cancel(call: Invocation) -> int:
     """Cancel the jobs named, or all in a state; killing a running job must be confirmed by an option."""
     kill = bool(call.get("kill"))
     if kill and not call.get("yes_do_it"):
         raise UsageError("--kill ends a job in the middle of its work: confirm it with --yes-do-it", 1)
+    return _each_chosen(call, "cancellation", "No jobs to cancel.", lambda job: ("CancelJob", job, kill))
+
+
+def change_priority(call: Invocation) -> int:
+    """Give what the jobs named, or all in a state, have not done yet another priority."""
+    if call.get("priority") is None:
+        raise UsageError("gnt-job change-priority needs --priority with low, normal, high or a number", 1)
+    priority = read_priority(call.get("priority"))
+    return _each_chosen(call, "priority change", "No jobs to change.", lambda job: ("ChangeJobPriority", job, priority))
+
+
+def read_priority(text: str) -> int:
+    """Read a word or a number from -20 to 19; raises `UsageError`."""
+    if text in jobs.PRIORITIES:
+        return jobs.PRIORITIES[text]
+    digits = text.removeprefix("-")
+    if len(digits) <= 2 and digits.isascii() and digits.isdecimal() and int(text) in PRIORITY_RANGE:
+        return int(text)
+    words = ", ".join(jobs.PRIORITIES)
+    raise UsageError(f"--priority: '{text}' is not possible: use {words} or a number from -20 (first) to 19 (last)")
+
+
+def _each_chosen(call: Invocation, verb: str, none: str, request: Callable[[int], tuple[Any, ...]]) -> int:
+    """Make a call for each job named, or, after a question, for each in a state; gives the exit status."""
     selector, words = call.get("selector"), call.get("jobs", [])
     if bool(selector) == bool(words):
-        raise UsageError("gnt-job cancel takes either job ids or one of --pending, --queued, --waiting", 1)
+        line = call.command.line
+        raise UsageError(f"{line} takes either job ids or one of --pending, --queued, --waiting", 1)
     numbers = [job_id(word) for word in words]
     if selector:
         numbers = _in_state(call, selector)
         if not numbers:
-            out("No jobs to cancel.")
+            out(none)
             return 0
         if not call.get("assume_yes"):
-            question = confirm.listing("jobs", [str(number) for number in numbers], "cancellation")
+            question = confirm.listing("jobs", [str(number) for number in numbers], verb)
             confirm.require(question, "give -f to go on without the question.", EXIT_CONFIRMATION)
     status = 0
     for number in numbers:
-        ok, message = call.client.call("CancelJob", number, kill)
+        ok, message = call.client.call(*request(number))
         if ok:
             out(message)
         else:

@@ -31,7 +31,7 @@ _NOT_YET = "N/A"
 
 
 def info(call: Invocation) -> int:
-    ids = [job_id(word) for word in call.values["jobs"]]
+    ids = list(dict.fromkeys(job_id(word) for word in call.values["jobs"]))
     rows = call.client.call("QueryJobs", ids, FIELDS)
     found = []
     for asked, row in zip(ids, rows, strict=True):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 from ganeti.cli.failures import EXIT_UNKNOWN_FIELD, Failure
@@ -49,6 +50,8 @@ _JOINED = [
     "tags",
 ]
 _GLOB = frozenset("*?")
+_ID_DIGITS = 18
+_LONGEST_INTERVAL_S = 86400
 _FILTER_SIGNS = frozenset("()/<=>~!\"'\\ \t\n")
 JOB_STATES = {
     "pending": ("queued", "waiting", "canceling"),
@@ -140,10 +143,11 @@ def job_fields(call: Invocation) -> int:
 def locks(call: Invocation) -> int:
     """Show the locks once, or every ``--interval`` seconds until interrupted."""
     interval = call.get("interval")
-    if interval is not None and interval <= 0:
-        raise Failure("--interval must be more than 0 seconds")
+    if interval is not None and not 0 < interval <= _LONGEST_INTERVAL_S:
+        raise Failure(f"--interval must be more than 0 seconds and at most {_LONGEST_INTERVAL_S}")
     status = show_list(call, LOCK, [])
     while interval is not None:
+        sys.stdout.flush()  # who reads along through a pipe sees it now, not an interval later
         time.sleep(interval)
         out()
         status = show_list(call, LOCK, [])
@@ -201,7 +205,7 @@ def _quoted(letter: str) -> str:
 
 
 def job_id(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
+    if not (text.isascii() and text.isdigit() and len(text) <= _ID_DIGITS and int(text)):
         raise Failure(f"'{text}' is not a job id: it must be a number, as 'gnt-job list' shows")
     return int(text)
 

@@ -44,6 +44,12 @@ class MemoryWorld:
         self.submitted: list[Any] = []
         self.refusal: GanetiError | None = None
         self.faults: list[BaseException] = []
+        self.taken: set[str] = set()
+        """Locks somebody else holds."""
+        self.claimed: list[int] = []
+        """Priorities of the claims that were granted."""
+        self.messages: list[int] = []
+        self.go_on = True
 
     @property
     def stored(self) -> JobFile:
@@ -71,10 +77,26 @@ class MemoryWorld:
         self.inner.job = identity
         return self.inner
 
-    async def wait_locks(self, priority: int, request: Sequence[tuple[str, str]]) -> None:
+    def hand_back(self, job: JobFile) -> None:
+        self.disk = encode(job)
+        self.story.append("handed back")
+
+    def priority_message(self) -> int | None:
+        return self.messages.pop(0) if self.messages else None
+
+    async def may_continue(self) -> bool:
+        return self.go_on
+
+    async def claim_locks(self, priority: int, request: Sequence[tuple[str, str]]) -> bool:
         if self.refusal is not None:
             raise self.refusal
-        self.story.append("locks " + " ".join(f"{lock}:{state}" for lock, state in request))
+        words = " ".join(f"{lock}:{state}" for lock, state in request)
+        if any(lock in self.taken for lock, _ in request):
+            self.story.append(f"refused {words}")
+            return False
+        self.story.append(f"locks {words}")
+        self.claimed.append(priority)
+        return True
 
     async def free_locks(self) -> None:
         self.story.append("free")

@@ -34,6 +34,17 @@ class MoreLocks:
     plan: LockPlan
 
 
+class Defer(Exception):
+    """Raised by `gather`: not now; queue the job again, optionally with another priority (S1.89, S1.90).
+
+    The current priority is ``ctx.job.priority``. What is held is given up; nothing has been done yet.
+    """
+
+    def __init__(self, priority: int | None = None) -> None:
+        super().__init__(priority)
+        self.priority = priority
+
+
 @dataclass(frozen=True)
 class Hooks:
     """Hook scripts around an operation: ``PATH-pre.d`` and ``PATH-post.d`` on these nodes (protocols, section 10)."""

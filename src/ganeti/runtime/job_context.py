@@ -6,6 +6,7 @@ import os
 import socket
 import time
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ganeti.base.errors import RESOLVER_ERROR, ResolverError
@@ -93,7 +94,12 @@ class JobContext:
         self.locks = locks
         self.log = log
         self.undo = undo
-        self.job = job
+        self._job = job
+
+    @property
+    def job(self) -> JobIdentity:
+        """The priority is the one it has now (S1.89)."""
+        return replace(self._job, priority=self._world.priority(self._job.opcode_index))
 
     @property
     def nodes(self) -> NodesPort:

@@ -4,9 +4,9 @@
 1. create and lock a file of our own, before talking to anybody     (S2.26)
 2. send its name to LuxiD; wait for the confirmation                (S2.36, S2.37)
    a broken pipe here: end without having begun                     (S2.39)
-3. get the secret parameters over the same socket, close it
+3. get the secret parameters over the same socket, close it; and who holds the job's first locks so far
 4. run the opcodes; from here on the job's file is ours             (S2.62)
-5. remove the lock file                                             (S2.30)
+5. the job has ended, or its file is given back to the queue: remove the lock file             (S2.30)
 """
 
 import asyncio
@@ -17,6 +17,7 @@ import socket
 from typing import Any
 
 from ganeti.base.errors import GanetiError, TransportError
+from ganeti.master.locks.owners import Owner
 from ganeti.master.queue import entries
 from ganeti.master.queue.execution import JobRunner
 from ganeti.runtime.environment import Environment
@@ -27,16 +28,18 @@ from ganeti.wire.framing_sync import SyncConnection
 from ganeti.wire.job_file import JobFile
 
 _log = logging.getLogger(__name__)
+_SIGNALS = {signal.SIGTERM, signal.SIGUSR1}
+"""The first cancels, the second says that there is a new priority."""
 
 
 def run(environment: Environment, job_id: int, attempt: int, pipe: socket.socket) -> int:
     """Be job *job_id*; gives the exit status of the process."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # until somebody can honour it
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # until somebody can honour them
     reach("job-forked")
     lock = LiveLock(job_lock_path(environment.paths.livelock_dir, job_id, attempt))
     reach("job-locked")
     try:
-        secrets = _shake_hands(lock, SyncConnection(pipe))
+        confirmation = _shake_hands(lock, SyncConnection(pipe))
     except TransportError as err:
         _log.warning("job %s ends before it begins: %s", job_id, err)
         lock.remove()
@@ -45,34 +48,43 @@ def run(environment: Environment, job_id: int, attempt: int, pipe: socket.socket
     job = JobFiles(environment.paths).read(job_id)
     if job is None:
         raise GanetiError(f"The file of job {job_id} has vanished")
-    for entry, values in zip(job.ops, secrets, strict=False):
+    for entry, values in zip(job.ops, confirmation["secrets"], strict=False):
         entry.input.update(values)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    loop.run_until_complete(_work(environment, job, lock))  # the process ends now: nothing to tear down
+    loop.run_until_complete(
+        _work(environment, job, lock, _claim_of(confirmation))
+    )  # the process ends now: nothing to tear down
     lock.remove()
     return 0
 
 
-def _shake_hands(lock: LiveLock, connection: SyncConnection) -> list[dict[str, Any]]:
+def _shake_hands(lock: LiveLock, connection: SyncConnection) -> dict[str, Any]:
     connection.set_timeout(None)
     with connection:
         connection.send({"lock_file": lock.path, "pid": os.getpid()})
         reach("job-greeted")
-        answer = connection.receive()
-    return list(answer["secrets"])
+        answer: dict[str, Any] = connection.receive()
+    return answer
 
 
-async def _work(environment: Environment, job: JobFile, lock: LiveLock) -> None:
+def _claim_of(confirmation: dict[str, Any]) -> Owner | None:
+    """Who holds the locks the queue has got for the job; nobody, where it asked for none."""
+    claim = confirmation.get("claim")
+    return Owner.from_wire(claim) if claim is not None else None
+
+
+async def _work(environment: Environment, job: JobFile, lock: LiveLock, claim: Owner | None) -> None:
     from ganeti.runtime.job_world import JobWorld
 
-    world = JobWorld(environment, job, lock)
+    world = JobWorld(environment, job, lock, claim)
     runner = JobRunner(job, world)
     loop = asyncio.get_running_loop()
     signal.signal(signal.SIGTERM, lambda number, frame: loop.call_soon_threadsafe(runner.ask_cancel))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    signal.signal(signal.SIGUSR1, lambda number, frame: loop.call_soon_threadsafe(runner.renew_priority))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     try:
-        if job.attempt > 1:
+        if job.deaths > 0:
             await runner.unwind_for_the_dead(entries.died_sentence(job))
         else:
             await runner.run()

@@ -22,12 +22,13 @@ from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 from ganeti.ports.context import AllocatorPort, JobIdentity, JobLogPort, OperationContext, Switches, UndoPort
 from ganeti.ports.nodes import NodesPort
+from ganeti.runtime import priority_messages
 from ganeti.runtime.config_view import ConfigReader
 from ganeti.runtime.environment import Environment
 from ganeti.runtime.job_context import Clock, Entropy, JobContext, LockCalls, Names
 from ganeti.runtime.job_files import JobFiles
 from ganeti.runtime.lazy_view import LazyView
-from ganeti.runtime.livelock import LiveLock, job_lock_path
+from ganeti.runtime.livelock import LiveLock, attempt_of, job_lock_path
 from ganeti.runtime.luxi_client import LuxiClient
 from ganeti.runtime.pause_points import reach
 from ganeti.runtime.undo_files import UndoFile, outstanding_undo
@@ -41,6 +42,8 @@ _log = logging.getLogger(__name__)
 _SAVE_PAUSE_S = 0.01
 _PUBLISH_S = 30.0
 _SUBMIT_S = 60.0
+_CONTINUE_S = 5.0
+CONTINUE_CALL = "MayContinue"
 
 _catalogue: Catalogue | None = None
 
@@ -66,12 +69,16 @@ def warm_up() -> None:
 
 
 class JobWorld:
-    """Implements `EngineWorld` for one attempt of one job."""
+    """Implements `EngineWorld` for one attempt of one job.
 
-    def __init__(self, environment: Environment, job: JobFile, lock: LiveLock) -> None:
+    *claim* is who holds locks in the job's name until the job claims them: LuxiD, which asked for them before there was
+    a process (S2.6).
+    """
+
+    def __init__(self, environment: Environment, job: JobFile, lock: LiveLock, claim: Owner | None = None) -> None:
         self._paths = environment.paths
         self._job = job
-        self._lock = lock
+        self._claim = claim
         self._files = JobFiles(environment.paths)
         self._reader = ConfigReader(environment.paths.config_database)
         self.wconfd = WConfdClient(environment.paths.wconfd_socket)
@@ -104,6 +111,17 @@ class JobWorld:
         if final:
             reach("job-after-end")
 
+    def hand_back(self, job: JobFile) -> None:
+        reach("job-before-hand-back")
+        self.save(job)
+        reach("job-after-hand-back")
+
+    def priority(self, opcode_index: int) -> int:
+        return self._job.ops[opcode_index].priority
+
+    def priority_message(self) -> int | None:
+        return priority_messages.take(self._paths, self._job.id)
+
     def save_soon(self, job: JobFile) -> None:
         if self._save_timer is None:
             self._save_timer = asyncio.get_running_loop().call_later(_SAVE_PAUSE_S, self._save_now, job)
@@ -124,7 +142,7 @@ class JobWorld:
         return self.config.commits
 
     async def last_settled(self) -> tuple[int, int] | None:
-        if self._job.attempt == 1 and not self.config.in_doubt:
+        if not self._job.deaths and not self.config.in_doubt:  # every record is this process's own
             return self.config.last_settled
         return await self.wconfd.last_step(self._job.id)
 
@@ -142,22 +160,43 @@ class JobWorld:
 
     # Locks
 
-    async def wait_locks(self, priority: int, request: Sequence[tuple[str, str]]) -> None:
-        reach("job-before-locks")
-        await self.wconfd.wait_locks(self.owner.for_locks, priority, request)
-        reach("job-after-locks")
+    async def claim_locks(self, priority: int, request: Sequence[tuple[str, str]]) -> bool:
+        reach("job-before-claim")
+        blockers = await self.wconfd.try_locks(self.owner.for_locks, request)
+        self._claim = None
+        reach("job-after-claim")
+        if blockers:
+            _log.info("job %d makes way: its locks are held by %s", self._job.id, ", ".join(map(str, blockers)))
+        return not blockers
 
     async def free_locks(self) -> None:
         """Whoever cannot be told now will find out by our lock file."""
         try:
+            if self._claim is not None:  # nothing was ever claimed: LuxiD holds it still
+                await self.wconfd.free_locks(self._claim)
+                self._claim = None
             await self.wconfd.free_locks(self.owner.for_locks)
         except GanetiError as err:
             _log.warning("job %d could not free its locks: %s", self._job.id, err)
 
     async def take_over(self) -> None:
-        for attempt in range(1, self._job.attempt):
-            path = job_lock_path(self._paths.livelock_dir, self._job.id, attempt)
-            await self.wconfd.hand_over_locks(Owner(self._job.id, path), self.owner.for_locks)
+        """Any attempt before ours may have died as owner; those that were handed back own nothing."""
+        owners = [Owner.from_wire(each) for each in (await self.wconfd.call("listLocksWaitingStatus"))[0]]
+        newest = Owner(self._job.id, job_lock_path(self._paths.livelock_dir, self._job.id, self._job.attempt - 1))
+        for owner in dict.fromkeys([*owners, newest]):  # the newest in any case: its steps are superseded with it
+            if owner.name == self._job.id and (attempt_of(owner.lock_file) or self._job.attempt) < self._job.attempt:
+                await self.wconfd.hand_over_locks(owner, self.owner.for_locks)
+
+    async def may_continue(self) -> bool:
+        """Ask LuxiD; whatever keeps it from answering does not keep the job from going on."""
+        try:
+            async with asyncio.timeout(_CONTINUE_S):
+                answer = await LuxiClient(self._paths).call(
+                    CONTINUE_CALL, self._job.id, self._job.attempt, patience_s=0.0, only_asks=True
+                )
+        except (GanetiError, TimeoutError):
+            return True
+        return bool(answer)
 
     async def abort_attempt(self, node_uuid: str) -> None:
         try:

@@ -39,6 +39,18 @@ class EngineWorld(Protocol):
         """Store the job file before long; several changes become one write."""
         ...
 
+    def hand_back(self, job: JobFile) -> None:
+        """Store the job file durably; from then on it is the queue's, and this process has no more to do with it."""
+        ...
+
+    def priority_message(self) -> int | None:
+        """The priority somebody has left for this job, once."""
+        ...
+
+    async def may_continue(self) -> bool:
+        """Between two opcodes: False if something better waits for this job's place. True if nobody can be asked."""
+        ...
+
     def view(self) -> ConfigView: ...
 
     def context(self, identity: JobIdentity, log: JobLogPort, undo: UndoPort) -> OperationContext: ...
@@ -47,8 +59,11 @@ class EngineWorld(Protocol):
         """How many changes this process has committed so far."""
         ...
 
-    async def wait_locks(self, priority: int, request: Sequence[tuple[str, str]]) -> None:
-        """Return when all is held. Raises `LockError`; being cancelled withdraws the request."""
+    async def claim_locks(self, priority: int, request: Sequence[tuple[str, str]]) -> bool:
+        """Hold all of *request*, with what is held already, or none of it: False if somebody stands in the way.
+
+        Never waits. The first claim of a process also gets what the queue holds in the job's name. Raises `LockError`.
+        """
         ...
 
     async def free_locks(self) -> None:
@@ -56,7 +71,7 @@ class EngineWorld(Protocol):
         ...
 
     async def take_over(self) -> None:
-        """As a successor: get the dead attempt's locks."""
+        """As a successor: get the locks of those that died."""
         ...
 
     async def abort_attempt(self, node_uuid: str) -> None:

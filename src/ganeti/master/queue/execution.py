@@ -2,7 +2,12 @@
 """Runs the opcodes of one job over ports: locks, facts, checks, hooks, act, or unwind (D3, D4, D5).
 
     decode → locks → gather (more locks? again) → check → hooks pre → execute → hooks post → result
-                                                           └─ failed: unwind last first ─┘
+                │         │                                └─ failed: unwind last first ─┘
+                └─────────┴── not to be had at once, or deferred: the job is handed back
+
+No process waits for locks (S1.81 to S1.83). A job whose locks are not to be had at once is handed back: it frees what
+it holds, writes down what it wants, and its process ends; the queue starts another one when all that is there. That
+happens only before an opcode acts, or between two opcodes, so nothing has to be undone.
 
 Order at an opcode's end, and why:
  1. A failed opcode is unwound before its locks are freed, so nobody meets half of it.
@@ -19,19 +24,20 @@ from typing import Any
 import msgspec
 
 from ganeti.base.errors import GanetiError, JobCanceled, LockError
-from ganeti.master.operation import MoreLocks, Operation, SubmitJobs, decode
+from ganeti.master.operation import Defer, MoreLocks, Operation, SubmitJobs, decode
 from ganeti.master.queue import entries
 from ganeti.master.queue.engine_ports import EngineWorld
 from ganeti.master.queue.hook_runs import HookRunner
 from ganeti.master.queue.job_log import JobLog
 from ganeti.master.queue.unwinding import UndoWriter, unwind
-from ganeti.model.locks import BGL, LockPlan, lock_order
+from ganeti.model.locks import BGL, EXCLUSIVE, LockPlan, lock_order
 from ganeti.ports.context import JobIdentity, OperationContext
 from ganeti.wire.job_file import (
     CANCELED,
     CANCELING,
     ERROR,
     FINAL_STATUSES,
+    QUEUED,
     RUNNING,
     SUCCESS,
     WAITING,
@@ -44,34 +50,59 @@ _MAX_ROUNDS = 20
 """How often an operation may ask for more locks before that counts as a mistake of ours."""
 
 
+class HandBack(Exception):
+    """The opcode cannot go on now: *wants* is what it must hold next, *priority* with which it goes on, if another."""
+
+    def __init__(self, wants: LockPlan | None = None, priority: int | None = None) -> None:
+        super().__init__()
+        self.wants = wants
+        self.priority = priority
+
+
 class JobRunner:
-    """One job, from its first opcode to its end, in one process."""
+    """One job in one process, from its first unfinished opcode until it ends or is handed back."""
 
     def __init__(self, job: JobFile, world: EngineWorld) -> None:
         self.job = job
         self._world = world
         self._cancel_asked = False
-        self._lock_wait: asyncio.Future[None] | None = None
+        self._over = False
+        """The file is no longer ours."""
+        self._claiming: asyncio.Future[bool] | None = None
         self._held: LockPlan | None = None
 
     def ask_cancel(self) -> None:
-        """Stop before the next opcode acts; a wait for locks ends now (as 3.1, an opcode that runs is not stopped)."""
+        """Stop before the next opcode acts (as 3.1, an opcode that runs is not stopped)."""
+        if self._over:
+            return
         self._cancel_asked = True
         entry = self.job.ops[self.job.current_index()]
         if entry.status == WAITING:
             entry.status = CANCELING
             self._world.save_soon(self.job)
-        if self._lock_wait is not None:
-            self._lock_wait.cancel()
+        if self._claiming is not None:
+            self._claiming.cancel()
+
+    def renew_priority(self) -> None:
+        """Take on the priority somebody has left for the job; it counts from the next claim of locks on (S1.79)."""
+        priority = None if self._over else self._world.priority_message()
+        if priority is not None:
+            entries.set_priority(self.job, priority)
+            self._world.save_soon(self.job)
 
     async def run(self) -> None:
-        """Run all opcodes that have not ended, and write the job's end."""
+        """Run the opcodes that have not ended, and write the job's end, or that it is handed back."""
+        resting = False
         for index, entry in enumerate(self.job.ops):
             if entry.status in FINAL_STATUSES:
                 continue
+            if resting and not self._cancel_asked and not await self._world.may_continue():
+                await self._hand_back(entry, HandBack())
+                return
             last = index == len(self.job.ops) - 1
             if not await self._run_opcode(index, entry, last):
                 return
+            resting = True
 
     async def unwind_for_the_dead(self, sentence: str) -> None:
         """As the successor of a process that died: undo what it left, and end the job in error."""
@@ -86,13 +117,17 @@ class JobRunner:
         await self._end_in_error(entry, entries.died_error(sentence, undone), ERROR)
 
     async def _run_opcode(self, index: int, entry: OpcodeEntry, last: bool) -> bool:
-        """Run one opcode; False if the job has ended with it."""
+        """Run one opcode; False if the job has ended with it, or was handed back."""
         entry.status = WAITING
-        entry.start_timestamp = timestamp(self._world.now_s())
+        entry.start_timestamp = entry.start_timestamp or timestamp(self._world.now_s())
+        self._world.save_soon(self.job)
         log = JobLog(self.job, entry, self._world)
         context = self._context(index, entry, log)
         try:
             result = await self._carry_out(entry, context, log)
+        except HandBack as back:
+            await self._hand_back(entry, back)
+            return False
         except (Exception, asyncio.CancelledError) as error:
             if not isinstance(error, GanetiError):
                 self._world.note_fault(error)
@@ -126,8 +161,13 @@ class JobRunner:
         return msgspec.to_builtins(result)
 
     async def _prepare(self, operation: Operation[Any], entry: OpcodeEntry, context: OperationContext) -> Any:
-        """Take locks, gather facts and check, again and again until what is held covers what is wanted."""
+        """Take locks, gather facts and check, again and again until what is held covers what is wanted.
+
+        Raises `HandBack` where locks cannot be had at once, and where the operation defers itself.
+        """
         wanted = _with_bgl(operation.locks(self._world.view()))
+        if self.job.wants is not None:
+            wanted = wanted.union(_plan_of(self.job.wants))
         for _ in range(_MAX_ROUNDS):
             await self._take(wanted, entry)
             view = self._world.view()
@@ -135,7 +175,10 @@ class JobRunner:
             if self._held is not None and not self._held.covers(renewed):
                 wanted = renewed.union(wanted)
                 continue
-            facts = await operation.gather(context, view)
+            try:
+                facts = await operation.gather(context, view)
+            except Defer as defer:
+                raise HandBack(priority=defer.priority) from None
             if not isinstance(facts, MoreLocks):
                 return operation.check(self._world.view(), facts, context)
             wanted = wanted.union(_with_bgl(facts.plan))
@@ -149,16 +192,39 @@ class JobRunner:
             if not _may_follow(self._held, wanted):
                 await self._free()
         self._refuse_if_cancelled()
-        self._world.save_soon(self.job)
-        self._lock_wait = asyncio.ensure_future(self._world.wait_locks(entry.priority, wanted.request()))
+        self._claiming = asyncio.ensure_future(self._world.claim_locks(entry.priority, wanted.request()))
         try:
-            await self._lock_wait
+            granted = await self._claiming
         except (asyncio.CancelledError, GanetiError):
-            self._refuse_if_cancelled()  # also where the request could not be withdrawn
+            self._refuse_if_cancelled()
             raise
         finally:
-            self._lock_wait = None
+            self._claiming = None
+        if not granted:
+            raise HandBack(wanted)
         self._held = wanted
+        self.job.wants = None
+
+    async def _hand_back(self, entry: OpcodeEntry, back: HandBack) -> None:
+        """Give the job to the queue again; or end it, if that is asked for meanwhile.
+
+        The locks are freed before the file says so: by then the queue may ask for them in the job's name.
+        """
+        assert not self._world.undo.log.has_records(), "an opcode that has acted cannot be handed back"
+        await self._world.free_locks()
+        self._held = None
+        self.job.position = await self._world.wait_published()
+        if self._cancel_asked:
+            await self._end_in_error(entry, JobCanceled(entries.CANCELED_SENTENCE), CANCELED)
+            return
+        if back.priority is not None:
+            entry.priority = back.priority
+        self.renew_priority()  # what somebody asks for counts more
+        entry.status, entry.progress = QUEUED, None
+        self.job.wants = back.wants.request() if back.wants is not None else None
+        self.job.livelock = self.job.process_id = None
+        self._over = True
+        self._world.hand_back(self.job)
 
     async def _free(self) -> None:
         if self._held is not None:
@@ -216,10 +282,17 @@ def _with_bgl(plan: LockPlan) -> LockPlan:
     return plan if BGL in plan.exclusive else plan.union(LockPlan.of(shared=[BGL]))
 
 
+def _plan_of(wants: Sequence[tuple[str, str]]) -> LockPlan:
+    return LockPlan.of(
+        shared=[lock for lock, state in wants if state != EXCLUSIVE],
+        exclusive=[lock for lock, state in wants if state == EXCLUSIVE],
+    )
+
+
 def _may_follow(held: LockPlan, wanted: LockPlan) -> bool:
     """Whether all that *wanted* adds comes after all that is held."""
     have = {lock: state for lock, state in held.request()}
-    added = [lock for lock, state in wanted.request() if have.get(lock) != state and have.get(lock) != "exclusive"]
+    added = [lock for lock, state in wanted.request() if have.get(lock) != state and have.get(lock) != EXCLUSIVE]
     return not added or not have or lock_order(added[0]) > lock_order(list(have)[-1])
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.engine_world import MemoryWorld
 
 from ganeti.base.errors import ExecutionError, HooksAbort, LockError, PrerequisiteError, TransportError
-from ganeti.master.operation import REGISTRY, Hooks, MoreLocks, Operation, SubmitJobs, operation
+from ganeti.master.operation import REGISTRY, Defer, Hooks, MoreLocks, Operation, SubmitJobs, operation
 from ganeti.master.queue.execution import JobRunner
 from ganeti.model.locks import LockPlan, instance_lock, node_lock
 from ganeti.ports.config import Change
@@ -77,10 +77,27 @@ class Parent(Operation[Any], frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return SubmitJobs([[Work()], [Work(depends=[[-1, []]], priority=10)]], {"extra": 1})
 
 
+@operation("OP_X_PATIENT")
+class Patient(Operation[Any], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Defers itself, a little more urgent each time, until its priority is -2."""
+
+    late: bool = False
+
+    async def gather(self, ctx: Any, view: Any) -> Any:
+        if ctx.job.priority > -2 and not self.late:
+            raise Defer(ctx.job.priority - 1)
+
+    async def execute(self, checked: Any, ctx: Any) -> Any:
+        if self.late:
+            raise Defer
+        return ctx.job.priority
+
+
 @pytest.fixture(scope="module", autouse=True)
 def forget_the_operations():
     yield
-    del REGISTRY["OP_X_WORK"], REGISTRY["OP_X_PARENT"]
+    for op_id in ("OP_X_WORK", "OP_X_PARENT", "OP_X_PATIENT"):
+        del REGISTRY[op_id]
 
 
 def work(**parameters: Any) -> dict[str, Any]:
@@ -211,7 +228,7 @@ def test_jobs_made_by_an_opcode_carry_its_reason_and_priority():
     assert (first["priority"], second["priority"], second["depends"]) == (-10, 10, [[-1, []]])
 
 
-def test_cancel_between_opcodes_and_while_waiting():
+def test_cancel_between_opcodes_and_while_the_lock_daemon_is_away():
     world = MemoryWorld(work(), work())
 
     async def cancelled_in_the_first() -> None:
@@ -228,11 +245,11 @@ def test_cancel_between_opcodes_and_while_waiting():
     async def cancelled_waiting() -> None:
         runner = JobRunner(world.job, world)
 
-        async def wait_locks(priority: int, request: Any) -> None:
+        async def claim_locks(priority: int, request: Any) -> bool:
             asyncio.get_running_loop().call_soon(runner.ask_cancel)
-            await asyncio.get_running_loop().create_future()
+            return await asyncio.get_running_loop().create_future()  # WConfD is being restarted
 
-        world.wait_locks = wait_locks
+        world.claim_locks = claim_locks
         await runner.run()
 
     asyncio.run(cancelled_waiting())
@@ -254,24 +271,152 @@ def test_cancel_while_facts_are_gathered_stops_the_opcode_before_it_acts(monkeyp
     assert not [line for line in world.story if line.startswith(("commit", "record"))]
 
 
-def test_cancel_is_a_cancel_also_when_the_request_for_locks_cannot_be_withdrawn():
+def test_cancel_is_a_cancel_also_when_the_claim_breaks_off():
     world = MemoryWorld(work())
 
     async def go() -> None:
         runner = JobRunner(world.job, world)
 
-        async def wait_locks(priority: int, request: Any) -> None:
+        async def claim_locks(priority: int, request: Any) -> bool:
             asyncio.get_running_loop().call_soon(runner.ask_cancel)
             try:
-                await asyncio.get_running_loop().create_future()
+                return await asyncio.get_running_loop().create_future()
             except asyncio.CancelledError:
                 raise TransportError("WConfD does not answer") from None
 
-        world.wait_locks = wait_locks
+        world.claim_locks = claim_locks
         await runner.run()
 
     asyncio.run(go())
     assert world.stored.status == "canceled"
+
+
+WANTED = [("cluster/BGL", "shared"), (node_lock(NODE), "shared")]
+ALL_WANTED = [("cluster/BGL", "shared"), ("instance/web1", "exclusive"), (node_lock(NODE), "shared")]
+
+
+def go_on(world: MemoryWorld) -> MemoryWorld:
+    """Be the next process of a job that was handed back."""
+    assert world.story[-1] == "handed back"
+    world.story.clear()
+    world.job = world.stored
+    world.job.attempt += 1
+    return carry_out(world)
+
+
+def test_a_job_whose_locks_are_taken_is_handed_back_and_goes_on_later():
+    world = MemoryWorld(work())
+    world.job.livelock, world.job.process_id = "/run/job_1", 17
+    world.taken = {node_lock(NODE)}
+    carry_out(world)
+    assert world.story == [f"refused cluster/BGL:shared {node_lock(NODE)}:shared", "free", "published", "handed back"]
+    file = world.stored
+    assert (file.status, file.wants, file.livelock, file.process_id) == ("queued", WANTED, None, None)
+    assert file.ops[0].start_timestamp is not None and file.ops[0].end_timestamp is None
+
+    world.taken = set()
+    go_on(world)
+    assert world.story[0] == f"locks cluster/BGL:shared {node_lock(NODE)}:shared"
+    assert (world.stored.status, world.stored.wants) == ("success", None)
+
+
+def test_locks_wanted_later_are_asked_for_at_once_by_the_next_process():
+    world = MemoryWorld(work(more=True))
+    world.taken = {"instance/web1"}
+    carry_out(world)
+    assert world.story == [
+        f"locks cluster/BGL:shared {node_lock(NODE)}:shared",
+        "free",
+        f"refused cluster/BGL:shared instance/web1:exclusive {node_lock(NODE)}:shared",
+        "free",
+        "published",
+        "handed back",
+    ]
+    assert world.stored.wants == ALL_WANTED
+
+    world.taken = set()
+    go_on(world)
+    assert world.story[0] == f"locks cluster/BGL:shared instance/web1:exclusive {node_lock(NODE)}:shared"
+    assert world.stored.status == "success"
+
+
+def test_wants_are_of_the_opcode_that_gave_up_alone():
+    world = MemoryWorld(work(), work())
+    world.job.wants = ALL_WANTED
+    carry_out(world)
+    claims = [line for line in world.story if line.startswith("locks")]
+    assert ["instance/web1" in claim for claim in claims] == [True, False]
+
+
+def test_between_two_opcodes_a_job_makes_way_for_a_better_one():
+    world = MemoryWorld(work(), work())
+    world.go_on = False
+    carry_out(world)
+    assert [entry.status for entry in world.stored.ops] == ["success", "queued"]
+    assert (world.stored.status, world.stored.wants, world.stored.position) == ("queued", None, [1, 7])
+    go_on(world)
+    assert world.stored.status == "success", "one opcode a turn is what a process does at least"
+    assert [line for line in world.story if line.startswith("node1")] == ["node1 make_disk"]
+
+
+def test_cancel_while_the_job_is_being_handed_back_and_after(monkeypatch):
+    world = MemoryWorld(work())
+    world.taken = {node_lock(NODE)}
+    runner = JobRunner(world.job, world)
+
+    async def free_locks() -> None:
+        runner.ask_cancel()
+
+    monkeypatch.setattr(world, "free_locks", free_locks)
+    asyncio.run(runner.run())
+    assert world.stored.status == "canceled" and "handed back" not in world.story
+
+    world = MemoryWorld(work())
+    world.taken = {node_lock(NODE)}
+    world.messages = []
+    runner = JobRunner(world.job, world)
+    asyncio.run(runner.run())
+    written = world.disk
+    world.messages = [-10]
+    runner.ask_cancel()
+    runner.renew_priority()
+    assert world.disk == written and world.job.status == "queued", "the file is the queue's now"
+    assert world.messages == [-10], "the queue must find the message"
+
+
+def test_an_opcode_defers_itself_with_another_priority():
+    world = carry_out(MemoryWorld({"OP_ID": "OP_X_PATIENT"}))
+    for priority in (-1, -2):
+        assert (world.stored.status, world.stored.wants, world.stored.ops[0].priority) == ("queued", None, priority)
+        go_on(world)
+    assert (world.stored.status, world.stored.ops[0].result) == ("success", -2)
+
+
+def test_an_opcode_that_has_begun_to_act_cannot_defer_itself():
+    world = carry_out(MemoryWorld({"OP_ID": "OP_X_PATIENT", "late": True}))
+    assert world.stored.status == "error" and [type(fault) for fault in world.faults] == [Defer]
+
+
+def test_a_new_priority_counts_from_the_next_claim_on():
+    world = MemoryWorld(work(), work())
+    runner = JobRunner(world.job, world)
+
+    def renew(name: str) -> None:
+        if not world.messages:
+            world.messages = [-7]
+            runner.renew_priority()
+
+    world.inner.nodes.handlers["make_disk"] = renew
+    asyncio.run(runner.run())
+    assert world.claimed == [0, -7] and [entry.priority for entry in world.stored.ops] == [-7, -7]
+
+
+def test_a_new_priority_that_comes_while_the_job_is_handed_back_is_kept():
+    world = MemoryWorld(work())
+    world.taken = {node_lock(NODE)}
+    world.messages = [5]
+    carry_out(world)
+    assert world.stored.priority == 5
 
 
 def test_a_lock_that_is_refused_ends_the_job_in_error():

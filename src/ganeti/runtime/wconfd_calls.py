@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What each call of WConfD's socket does with its arguments, and how these are read.
+"""What each call of WConfD's socket does with its arguments; those about locks are in `wconfd_lock_calls`.
 
 The public methods are the calls: `list_all_locks` answers ``listAllLocks``.
 """
@@ -12,21 +12,18 @@ from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import ConfigVerifyError, GanetiError, LockError
+from ganeti.base.errors import ConfigVerifyError, LockError
 from ganeti.master.config.invariants import verify_all
-from ganeti.master.config.records import Position
-from ganeti.master.locks.names import read_level, read_request
 from ganeti.master.locks.owners import Owner
-from ganeti.ports.config import Change
 from ganeti.runtime.config_view import ConfigReader
-from ganeti.runtime.livelock import attempt_of, is_alive
+from ganeti.runtime.livelock import is_alive
 from ganeti.runtime.publisher import Publisher
-from ganeti.runtime.wconfd_commits import Committer, JobStep
+from ganeti.runtime.wconfd_arguments import read_change, read_number, read_position, read_step
+from ganeti.runtime.wconfd_commits import Committer
+from ganeti.runtime.wconfd_lock_calls import VOID, LockCalls
 from ganeti.runtime.wconfd_locks import LockService
 
 _log = logging.getLogger(__name__)
-VOID: list[Any] = []
-_LARGEST_NUMBER = 2**62
 Call = Callable[..., Awaitable[Any]]
 
 
@@ -44,7 +41,7 @@ class Parts:
 def calls_of(parts: Parts) -> dict[str, Call]:
     """All calls by the names they have on the socket."""
     table: dict[str, Call] = {}
-    for calls in (ConfigCalls(parts), LockCalls(parts)):
+    for calls in (ConfigCalls(parts), LockCalls(parts.locks, parts.committer.steps, parts.clean_up)):
         for name, method in vars(type(calls)).items():
             if not name.startswith("_") and callable(method):
                 first, *others = name.split("_")
@@ -99,147 +96,6 @@ class ConfigCalls:
         _log.info("%s prepares the end of the cluster: nothing is published any more", owner)
         self._publisher.stop_publishing()
         return VOID
-
-
-class LockCalls:
-    """The locks."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._locks = parts.locks
-        self._table = parts.locks.table
-        self._committer = parts.committer
-        self._clean_up = parts.clean_up
-
-    async def list_locks(self, client: Any) -> Any:
-        return list(self._table.held(Owner.from_wire(client)).items())
-
-    async def list_all_locks(self) -> Any:
-        return self._table.locks()
-
-    async def list_all_locks_owners(self) -> Any:
-        return [
-            [lock, [[owner.to_wire(), state] for owner, state in self._table.holders(lock)]]
-            for lock in self._table.locks()
-        ]
-
-    async def list_locks_waiting_status(self) -> Any:
-        waiting = [
-            [pending.priority, pending.owner.to_wire(), list(pending.request.items())]
-            for pending in self._table.waiting()
-        ]
-        return [[owner.to_wire() for owner in self._table.owners()], waiting]
-
-    async def try_update_locks(self, client: Any, request: Any) -> Any:
-        change = await self._locks.apply(self._table.update(read_living(client), read_locks(request)))
-        return [blocker.to_wire() for blocker in change.blockers]
-
-    async def update_locks_waiting(self, client: Any, priority: Any, request: Any) -> Any:
-        level = read_number(priority, "priority")
-        change = await self._locks.apply(self._table.update_waiting(read_living(client), level, read_locks(request)))
-        return [blocker.to_wire() for blocker in change.blockers]
-
-    async def wait_locks(self, client: Any, priority: Any, request: Any) -> Any:
-        await self._locks.wait(read_living(client), read_number(priority, "priority"), read_locks(request))
-        return VOID
-
-    async def cancel_lock_request(self, client: Any) -> Any:
-        await self._locks.cancel(Owner.from_wire(client))
-        return VOID
-
-    async def hand_over_locks(self, old: Any, new: Any) -> Any:
-        successor = Owner.from_wire(new)
-        await self._locks.hand_over(Owner.from_wire(old), successor)
-        if isinstance(successor.name, int) and (attempt := attempt_of(successor.lock_file)) is not None:
-            self._committer.steps.supersede(successor.name, attempt)
-        return VOID
-
-    async def free_locks(self, client: Any) -> Any:
-        await self._locks.free(Owner.from_wire(client))
-        return VOID
-
-    async def free_locks_level(self, client: Any, level: Any) -> Any:
-        await self._locks.apply(self._table.free_level(Owner.from_wire(client), read_level(level)))
-        return VOID
-
-    async def down_grade_locks_level(self, client: Any, level: Any) -> Any:
-        await self._locks.apply(self._table.downgrade_level(Owner.from_wire(client), read_level(level)))
-        return VOID
-
-    async def intersect_locks(self, client: Any, keep: Any) -> Any:
-        await self._locks.apply(self._table.intersect(Owner.from_wire(client), read_names(keep)))
-        return VOID
-
-    async def opportunistic_lock_union(self, client: Any, request: Any) -> Any:
-        return await self.guarded_opportunistic_lock_union(0, client, request)
-
-    async def guarded_opportunistic_lock_union(self, count: Any, client: Any, request: Any) -> Any:
-        wanted = read_locks(request)
-        union = self._table.opportunistic_union(read_living(client), wanted, read_number(count, "count"))
-        return (await self._locks.apply(union)).acquired
-
-    async def has_pending_request(self, client: Any) -> Any:
-        return self._table.has_pending(Owner.from_wire(client))
-
-    async def cleanup_locks(self) -> Any:
-        await self._clean_up()
-        return VOID
-
-
-def read_living(client: Any) -> Owner:
-    """Read who asks for locks; a request that a dead process has left in its socket is refused (S2.28)."""
-    owner = Owner.from_wire(client)
-    if not is_alive(owner.lock_file):
-        raise LockError(f"{owner} gets no locks: nobody holds its lock file {owner.lock_file}")
-    return owner
-
-
-def read_locks(request: Any) -> dict[str, str]:
-    if not isinstance(request, list) or not all(isinstance(element, list) for element in request):
-        raise LockError("A lock request must be a list of [lock, state]")
-    return read_request(request)
-
-
-def read_names(names: Any) -> list[str]:
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise LockError("The locks to keep must be a list of names")
-    return names
-
-
-def read_number(value: Any, what: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _LARGEST_NUMBER:
-        raise GanetiError(f"The {what} must be a whole number, not {value!r}")
-    return value
-
-
-def read_position(value: Any) -> Position:
-    match value:
-        case [int() as epoch, int() as serial]:
-            return epoch, serial
-    raise GanetiError(f"{value!r} is not a position: write [epoch, serial]")
-
-
-def read_step(owner: Any, step: Any, settles: Any) -> JobStep:
-    match owner, settles:
-        case [job, str() as lock_file, attempt], bool():
-            numbers = read_number(job, "job id"), read_number(attempt, "attempt"), read_number(step, "step")
-            return JobStep(*numbers, lock_file, settles)
-    raise GanetiError("A commit needs [job id, lock file, attempt], step, change name, fields, settles (true or false)")
-
-
-def read_change(name: Any, fields: Any) -> Change:
-    """Decode a change strictly; raises `GanetiError` naming the field."""
-    cls = Change.registry.get(name) if isinstance(name, str) else None
-    if cls is None:
-        raise GanetiError(f"There is no change of the configuration called {name!r}")
-    if not isinstance(fields, dict):
-        raise GanetiError(f"The fields of the change {name} must be an object")
-    unknown = sorted(set(fields) - set(cls.__struct_fields__))
-    if unknown:
-        raise GanetiError(f"The change {name} has no field '{unknown[0]}'")
-    try:
-        return msgspec.convert(fields, cls)
-    except msgspec.ValidationError as err:
-        raise GanetiError(f"The change {name} cannot be read: {err}") from err
 
 
 def _verify(database: str) -> list[str]:

@@ -64,6 +64,17 @@ class Committed(NamedTuple):
     result: Any
 
 
+class Asked(NamedTuple):
+    """Answer to a request made in the name of a job: held now if there are no blockers and no error."""
+
+    blockers: tuple[Owner, ...]
+    error: GanetiError | None = None
+
+    @property
+    def granted(self) -> bool:
+        return not self.blockers and self.error is None
+
+
 class WConfdClient:
     """One client of the socket. Calls may run side by side: each takes a connection of its own while it lasts."""
 
@@ -162,6 +173,39 @@ class WConfdClient:
             await self.cancel_lock_request(owner)
             raise
 
+    async def ask_locks(self, items: Iterable[tuple[Owner, int, Iterable[tuple[str, str]]]]) -> list[Asked]:
+        """Ask in the name of jobs that have no process, each as (owner, priority, request); answers in that order.
+
+        Each owner is to hold exactly its request: what it held or waited for otherwise is given up. What waits and is
+        granted later is told by `lock_follower.LockFollower`.
+        """
+        asked = [[owner.to_wire(), priority, _elements(request)] for owner, priority, request in items]
+        return [_read_asked(answer) for answer in await self.call("askLocks", asked)]
+
+    async def withdraw_locks(self, owners: Iterable[Owner]) -> None:
+        """Give up whatever these owners wait for or hold."""
+        await self.call("withdrawLocks", [owner.to_wire() for owner in owners])
+
+    async def change_lock_priority(self, owner: Owner, priority: int) -> bool:
+        """Move a waiting request; False if there is none. If that lets it pass, a follower is told of the grant."""
+        return bool(await self.call("changeLockPriority", owner.to_wire(), priority))
+
+    async def claim_locks(
+        self, old: Owner | None, new: Owner, priority: int, request: Iterable[tuple[str, str]]
+    ) -> list[Owner]:
+        """Take over what *old* was given and take the request now; gives those in the way, nothing if it is held."""
+        former = None if old is None else old.to_wire()
+        answer = await self.call("claimLocks", former, new.to_wire(), priority, _elements(request))
+        return [Owner.from_wire(blocker) for blocker in answer]
+
+    async def explain_locks(self, owner: Owner) -> dict[str, Any]:
+        """Who is in the way of a waiting request; plain values.
+
+        ``holders``: ``[lock, wanted state, held lock, client, held state, since_s]``; ``ahead``: ``[lock, client,
+        priority]`` in serving order; ``waiting_since_s``: null if nothing waits. Times are seconds since the epoch.
+        """
+        return dict(await self.call("explainLocks", owner.to_wire()))
+
     async def cancel_lock_request(self, owner: Owner) -> None:
         await self.call("cancelLockRequest", owner.to_wire())
 
@@ -199,6 +243,14 @@ class WConfdClient:
         answer = await self.call("guardedOpportunisticLockUnion", at_least, owner.to_wire(), _elements(request))
         return list(answer)
 
+    async def opportunistic_union_waiting(
+        self, owner: Owner, request: Iterable[tuple[str, str]], at_least: int, timeout_s: float
+    ) -> list[str]:
+        """As `opportunistic_union`, but wait up to *timeout_s* until *at_least* locks can be had (S2.52)."""
+        arguments = at_least, timeout_s, owner.to_wire(), _elements(request)
+        limit_s = timeout_s + _ANSWER_TIMEOUT_S
+        return list(await self.call("opportunisticLockUnionWaiting", *arguments, answer_timeout_s=limit_s))
+
     async def clean_up_locks(self) -> None:
         await self.call("cleanupLocks")
 
@@ -229,3 +281,9 @@ class WConfdClient:
 
 def _elements(request: Iterable[tuple[str, str]]) -> list[list[str]]:
     return [[lock, state] for lock, state in request]
+
+
+def _read_asked(answer: dict[str, Any]) -> Asked:
+    if "error" in answer:
+        return Asked((), from_wire(answer["error"]))
+    return Asked(tuple(map(Owner.from_wire, answer["blockers"])))

@@ -11,18 +11,24 @@ A dead job with undo records keeps its locks until its successor takes them over
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
 from ganeti.base.errors import GanetiError, LockError
-from ganeti.master.locks import snapshot
+from ganeti.master.locks import asking, snapshot
+from ganeti.master.locks.asking import Outcome
+from ganeti.master.locks.effects import Effect
 from ganeti.master.locks.owners import Owner
 from ganeti.master.locks.state import Request
 from ganeti.master.locks.table import Change, LockTable
+from ganeti.master.locks.times import Times
 from ganeti.runtime.files import read_if_there, write_atomically
-from ganeti.runtime.livelock import is_alive
+from ganeti.runtime.livelock import attempt_of, is_alive
 
 _log = logging.getLogger(__name__)
 PROBE_BLOCKERS_EVERY_S = 2.0
@@ -41,25 +47,109 @@ def load_table(path: str) -> LockTable:
     return snapshot.from_plain(plain)
 
 
+@dataclass(slots=True)
+class News:
+    """What the calls of one turn of the loop did; told when it is on disk.
+
+    granted: owners whose waiting requests were granted, unless the owner's own call said so in its answer.
+    """
+
+    serial: int
+    granted: list[Owner] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+
+
 class LockService:
     """One table, its file, and those who wait."""
 
-    def __init__(self, table: LockTable, path: str, has_undo_records: Callable[[int], bool]) -> None:
+    def __init__(
+        self,
+        table: LockTable,
+        path: str,
+        has_undo_records: Callable[[int], bool],
+        now_s: Callable[[], float] = time.time,
+    ) -> None:
         self.table = table
+        self.times = Times()
+        self.listeners: dict[Callable[[News], None], None] = {}
         self._path = path
         self._has_undo_records = has_undo_records
+        self._now_s = now_s
         self._waiting: dict[Owner, asyncio.Future[None]] = {}
+        self._news = News(1)
         self._saving: asyncio.Future[None] | None = None
+        self.choosers: dict[asyncio.Future[None], None] = {}
 
     async def apply(self, change: Change) -> Change:
-        """Save the table, then wake those whom *change* has granted something; gives *change* back."""
-        await self._save()
-        for pending in change.granted:
-            _log.info("%s gets %s after waiting", pending.owner, ", ".join(pending.wants))
-            waiting = self._waiting.pop(pending.owner, None)
-            if waiting is not None and not waiting.done():
-                waiting.set_result(None)
+        """Give *change* back when it is on disk, and those whom it has granted something have been told."""
+        self._note(change)
+        await self.saved()
         return change
+
+    async def saved(self) -> None:
+        """Return when all that was noted is on disk and told."""
+        if self._saving is not None:
+            await asyncio.shield(self._saving)
+
+    def ask(self, owner: Owner, priority: int, request: Request) -> Outcome:
+        """See `asking.ask`; wait for `saved` before telling anybody. A grant that comes later is `News`."""
+        before = self.table.pending(owner)
+        outcome = asking.ask(self.table, owner, priority, request)
+        after = self.table.pending(owner)
+        if before is not None and (after is None or after.arrival != before.arrival):
+            self._turn_away(owner, "was replaced by another one")
+        self._note(outcome[0])
+        return outcome
+
+    async def claim(self, old: Owner | None, new: Owner, priority: int, request: Request) -> Outcome:
+        """See `asking.claim`."""
+        outcome = asking.claim(self.table, old, new, priority, request)
+        if old is not None and not self.table.has_pending(old):
+            self._turn_away(old, "was withdrawn when its owner's process took over")
+        await self.apply(outcome[0])
+        return outcome
+
+    async def change_priority(self, owner: Owner, priority: int) -> bool:
+        """Move a waiting request (S1.84); False if there is none."""
+        pending = self.table.pending(owner)
+        if pending is None:
+            return False
+        if pending.priority != priority:
+            change = self.table.change_priority(owner, priority)
+            if not change.blockers:  # its new place lets it pass at once: the caller learns that from the grant
+                change = change._replace(granted=(pending, *change.granted))
+            await self.apply(change)
+        return True
+
+    async def take_some(self, owner: Owner, request: Request, at_least: int, timeout_s: float) -> tuple[str, ...]:
+        """Take as many of the locks as can be had in order, as soon as these are *at_least* so many (S2.52).
+
+        After *timeout_s* gives nothing. Looks at holders only and so overtakes those who wait.
+        """
+        taken = self.table.opportunistic_union(owner, request, at_least)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while len(taken.acquired) < at_least:
+                    await self._something_freed()
+                    if not is_alive(owner.lock_file):
+                        raise LockError(f"{owner} died while it waited for locks")
+                    taken = self.table.opportunistic_union(owner, request, at_least)
+        return (await self.apply(taken)).acquired
+
+    def explain(self, owner: Owner) -> dict[str, Any]:
+        """Who is in the way of the owner's waiting request: the answer of ``explainLocks``."""
+        pending = self.table.pending(owner)
+        if pending is None:
+            return {"holders": [], "ahead": [], "waiting_since_s": None}
+        since_s = self.times.held_since
+        return {
+            "holders": [
+                [lock, pending.wants[lock], held, holder.to_wire(), state, since_s(holder, held)]
+                for lock, held, holder, state in self.table.obstacles(owner)
+            ],
+            "ahead": [[lock, other.owner.to_wire(), other.priority] for lock, other in self.table.all_ahead(owner)],
+            "waiting_since_s": self.times.waiting.get(owner),
+        }
 
     async def wait(self, owner: Owner, priority: int, request: Request) -> None:
         """Return when the request is granted. Asking again joins the request that waits already.
@@ -83,10 +173,8 @@ class LockService:
         await self.apply(change)
 
     async def free(self, *owners: Owner) -> None:
-        change = self.table.free(*owners)
-        for owner in owners:
-            self._turn_away(owner, "was withdrawn when its owner gave up all locks")
-        await self.apply(change)
+        self._free(*owners)
+        await self.saved()
 
     async def hand_over(self, old: Owner, new: Owner) -> None:
         """Give the locks of a dead owner to its successor; raises `LockError` while the old one lives."""
@@ -99,11 +187,18 @@ class LockService:
 
     async def free_the_dead(self, owners: Iterable[Owner] | None = None) -> list[Owner]:
         """Probe *owners*, or all; gives those that were found dead and freed."""
-        dead = [owner for owner in (self.table.owners() if owners is None else owners) if self._is_gone(owner)]
-        if dead:
-            _log.info("The locks of %s are freed: dead", ", ".join(map(str, dead)))
-            await self.free(*dead)
+        dead = self._free_dead(self.table.owners() if owners is None else owners)
+        await self.saved()
         return dead
+
+    def free_if_dead(self, lock_file: str) -> None:
+        """Whoever asked under this lock file may have died just now."""
+        self._free_dead(owner for owner in self.table.owners() if owner.lock_file == lock_file)
+
+    @property
+    def serial(self) -> int:
+        """The number of the last news that were told."""
+        return self._news.serial - 1
 
     async def watch_owners(self, clean_up: Callable[[], Awaitable[None]]) -> None:
         """Free the dead for ever; *clean_up* looks at all of them and at what else they left."""
@@ -116,23 +211,51 @@ class LockService:
                     since_all_s = 0.0
                     await clean_up()
                 else:
-                    await self.free_the_dead(self._blockers())
+                    await self.free_the_dead(self.table.owners_concerned())
             except (OSError, GanetiError) as err:  # a full disk must not keep the locks of the dead for ever
                 _log.error("What dead processes left could not be cleaned up, trying again later: %s", err)
 
-    def _blockers(self) -> list[Owner]:
-        """Those in somebody's way, and those who wait."""
-        blockers: dict[Owner, None] = {}
-        for pending in self.table.waiting():
-            blockers[pending.owner] = None
-            blockers |= dict.fromkeys(self.table.in_the_way(pending))
-        return list(blockers)
+    def _free_dead(self, owners: Iterable[Owner]) -> list[Owner]:
+        """Each lock file is probed once, however many owners it has."""
+        alive: dict[str, bool] = {}
+        dead = []
+        for owner in owners:
+            if owner.lock_file not in alive:
+                alive[owner.lock_file] = is_alive(owner.lock_file)
+            if not alive[owner.lock_file] and not self._awaits_successor(owner):
+                dead.append(owner)
+        if dead:
+            _log.info("The locks of %s are freed: dead", ", ".join(map(str, dead)))
+            self._free(*dead)
+        return dead
 
-    def _is_gone(self, owner: Owner) -> bool:
-        """Dead, and nobody will come for its locks. Probed first: once dead, it writes no more records."""
-        if is_alive(owner.lock_file):
+    def _awaits_successor(self, owner: Owner) -> bool:
+        """A dead attempt of a job that left undo records. Probed first: once dead, it writes no more of them.
+
+        What LuxiD asked for in the name of a job is not held by an attempt: nobody comes for it.
+        """
+        if not isinstance(owner.name, int) or attempt_of(owner.lock_file) is None:
             return False
-        return not (isinstance(owner.name, int) and self._has_undo_records(owner.name))
+        return self._has_undo_records(owner.name)
+
+    def _free(self, *owners: Owner) -> None:
+        change = self.table.free(*owners)
+        for owner in owners:
+            self._turn_away(owner, "was withdrawn when its owner gave up all locks")
+        self._note(change)
+
+    async def _something_freed(self) -> None:
+        chooser = asyncio.get_running_loop().create_future()
+        self.choosers[chooser] = None
+        try:
+            await chooser
+        finally:
+            self.choosers.pop(chooser, None)
+
+    def _wake_choosers(self) -> None:
+        for chooser in self.choosers:
+            if not chooser.done():
+                chooser.set_result(None)
 
     def _turn_away(self, owner: Owner, why: str) -> None:
         waiting = self._waiting.pop(owner, None)
@@ -140,20 +263,38 @@ class LockService:
             waiting.set_exception(LockError(f"The lock request of {owner} {why}"))
             waiting.exception()  # the one who waited may be gone
 
-    async def _save(self) -> None:
+    def _note(self, change: Change) -> None:
+        """Remember what a call did, to be written and told at the end of this turn of the loop."""
+        effects = self.table.take_effects()
+        self.times.note(effects, self._now_s())
+        self._news.effects.extend(effects)
+        for pending in change.granted:
+            _log.info("%s gets %s after waiting", pending.owner, ", ".join(pending.wants))
+            self._news.granted.append(pending.owner)
+        if change.weakened:
+            self._wake_choosers()
         if self._saving is None:
             loop = asyncio.get_running_loop()
             self._saving = loop.create_future()
-            loop.call_soon(self._write)
-        await asyncio.shield(self._saving)
+            loop.call_soon(self.flush)
 
-    def _write(self) -> None:
+    def flush(self) -> None:
+        """Write what was noted, then tell those concerned."""
         saving, self._saving = self._saving, None
+        if saving is None:
+            return
+        news, self._news = self._news, News(self._news.serial + 1)
         try:
             write_atomically(self._path, msgspec.json.encode(snapshot.to_plain(self.table)), mode=0o640, durable=False)
         except OSError as err:
             _log.error("%s cannot be written, a restart now would lose locks: %s", self._path, err.strerror)
-        if saving is not None and not saving.done():
+        for owner in news.granted:
+            waiting = self._waiting.pop(owner, None)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(None)
+        for listener in list(self.listeners):
+            listener(news)
+        if not saving.done():
             saving.set_result(None)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""WConfD's socket: requests, answers, and the stream of commits (protocols, section 3, and `docs/architecture.md`).
+"""WConfD's socket: requests, answers, and streams of commits and locks (protocols, section 3; `docs/architecture.md`).
 
 A request is ``{"method", "args"}``, an answer ``{"success", "result"}``; calls of one connection are answered in order.
 Whatever a client sends, it gets an error and the others notice nothing.
@@ -14,7 +14,9 @@ import msgspec
 
 from ganeti.base.errors import GanetiError, TransportError
 from ganeti.master.config.stream import snapshot_of
-from ganeti.runtime.wconfd_calls import Call, Parts, calls_of, read_position
+from ganeti.runtime.wconfd_arguments import read_lock_file, read_position
+from ganeti.runtime.wconfd_calls import Call, Parts, calls_of
+from ganeti.runtime.wconfd_lock_stream import LockStream
 from ganeti.wire.framing import Connection, MessageTooLong, decode
 from ganeti.wire.framing_sync import END
 
@@ -35,6 +37,8 @@ class Server:
         self._parts = parts
         self._subscribers: dict[Connection, None] = {}
         self._calls = calls_of(parts)
+        self._lock_stream = LockStream(parts.locks)
+        self._streams = {"subscribe": self._subscribe, "followLocks": self._follow_locks}
 
     def tell(self, event: bytes | None) -> None:
         """Send a commit to all subscribers; those who do not read are dropped and come back with their position."""
@@ -59,8 +63,8 @@ class Server:
                 return
             try:
                 request = _read_request(data)
-                if request.method == "subscribe":
-                    await self._subscribe(connection, request)
+                if (stream := self._streams.get(request.method)) is not None:
+                    await stream(connection, request)
                     return
                 answer = {"success": True, "result": await self._call(request)}
             except GanetiError as err:
@@ -104,6 +108,11 @@ class Server:
                 pass
         finally:
             self._subscribers.pop(connection, None)
+
+    async def _follow_locks(self, connection: Connection, request: Request) -> None:
+        if len(request.args) != 1:
+            raise GanetiError("followLocks takes 1 argument, a lock file, or null for all that happens")
+        await self._lock_stream.serve(connection, read_lock_file(request.args[0]))
 
     def _drop(self, subscriber: Connection) -> None:
         self._subscribers.pop(subscriber, None)

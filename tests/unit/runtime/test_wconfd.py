@@ -5,6 +5,7 @@ import asyncio
 import json
 import re
 import socket
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.fakes.wconfd import AddDisk, AnswerNonsense, FailByFault, TagCluster,
 from ganeti.base.errors import ConfigVerifyError, GanetiError, LockError, PrerequisiteError, TransportError
 from ganeti.model.objects import Disk
 from ganeti.runtime.config_view import ConfigReader
-from ganeti.runtime.unix_socket import connect
+from ganeti.runtime.unix_socket import connect, serve
 
 
 @pytest.fixture
@@ -227,7 +228,7 @@ def test_bad_requests_are_answered_and_the_connection_goes_on(root):
 
 
 def test_an_endless_message_is_refused_and_harms_nobody(root, monkeypatch):
-    monkeypatch.setattr("ganeti.runtime.unix_socket.serve.__defaults__", (0o660, 10_000))
+    monkeypatch.setattr("ganeti.runtime.wconfd_service.serve", partial(serve, limit_bytes=10_000))
 
     async def scenario(daemon):
         greedy = await connect(daemon.paths.wconfd_socket)

@@ -65,6 +65,11 @@ class Holdings:
         holders = self.by_lock.get(lock)
         return holders is not None and len(holders) == 1 and EXCLUSIVE in holders.values()
 
+    def holders_about(self, lock: str) -> Iterator[Owner]:
+        """Who holds the lock, its set lock or one of its members, in whatever state."""
+        for related in self._related(lock):
+            yield from self.by_lock.get(related, ())
+
     def obstacles(self, owner: Owner, wants: Mapping[str, str]) -> Iterator[Obstacle]:
         """Everything others hold that conflicts with *wants*."""
         for wanted, state in wants.items():

@@ -4,6 +4,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from heapq import nlargest
+from sys import intern
 from typing import Any
 
 from ganeti.base.errors import LockError, LockOrderError
@@ -47,6 +48,7 @@ def read_request(elements: Iterable[Any], *, release: bool = True) -> dict[str, 
         lock, state = element
         if state not in states:
             raise LockError(f"'{state}' is not a state of lock {lock}: use {' or '.join(states)}")
+        lock, state = intern(lock), intern(state)  # a thousand requests name the same lock
         if request.setdefault(lock, state) != state:
             raise LockError(f"Lock {lock} is asked for both {request[lock]} and {state}: ask once")
     return {lock: request[lock] for lock in sorted(request, key=lock_order)}

@@ -2,6 +2,7 @@
 """Who may own locks: a job, or a named piece of work, together with its lock file (S2.31)."""
 
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Any
 
 from ganeti.base.errors import LockError
@@ -26,5 +27,5 @@ class Owner:
         """Read ``[job id or name, lock file, pid]``; raises `LockError`."""
         match data:
             case [int() | str() as name, str() as lock_file, int() as pid] if not isinstance(name, bool) and lock_file:
-                return cls(name, lock_file, pid)
+                return cls(name, intern(lock_file), pid)  # all that LuxiD asks for is under one lock file
         raise LockError(f"{data!r} is not a client: write [job id or name, lock file, process id]")

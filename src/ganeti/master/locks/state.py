@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 
+from ganeti.master.locks.effects import Effect
 from ganeti.master.locks.holdings import Holdings, Obstacle
 from ganeti.master.locks.owners import Owner
 from ganeti.master.locks.waiting import Key, Pending, Waiters
@@ -12,12 +13,18 @@ Request = Mapping[str, str]
 
 
 class LockState:
-    """Held locks and waiting requests. Reading only; the changes are `LockTable`."""
+    """Held locks and waiting requests. Reading only; the changes are `LockTable`, which notes them as effects."""
 
     def __init__(self) -> None:
         self._holdings = Holdings()
         self._waiters = Waiters()
         self._arrivals = 0
+        self._effects: list[Effect] = []
+
+    def take_effects(self) -> list[Effect]:
+        """All that changed since this was asked last."""
+        effects, self._effects = self._effects, []
+        return effects
 
     # What is
 
@@ -56,6 +63,13 @@ class LockState:
         """Everyone who holds or waits: those whose lock files are looked at."""
         return list(self._holdings.by_owner | self._waiters.by_owner)
 
+    def owners_concerned(self) -> list[Owner]:
+        """Everyone who waits, and everyone whose locks somebody waits for (or would, if they were exclusive)."""
+        found = dict.fromkeys(self._waiters.by_owner)
+        for lock in self._waiters.wanted():
+            found |= dict.fromkeys(self._holdings.holders_about(lock))
+        return list(found)
+
     def obstacles(self, owner: Owner, request: Request | None = None) -> list[Obstacle]:
         """Which held locks stand in the way of a request, or of the owner's waiting one; with their holders."""
         if request is None:
@@ -67,6 +81,11 @@ class LockState:
         """The next waiting requests that the owner's own one lets go first, with the locks over which."""
         pending = self._waiters.by_owner.get(owner)
         return self.queued_behind(pending) if pending else []
+
+    def all_ahead(self, owner: Owner) -> list[tuple[str, Pending]]:
+        """As `ahead`, but with all requests that are served first, in serving order; each with one lock over which."""
+        pending = self._waiters.by_owner.get(owner)
+        return self._waiters.all_ahead(pending.key, pending.wants) if pending and self.queued_behind(pending) else []
 
     # Who is in the way
 

@@ -24,6 +24,7 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from ganeti.base.errors import LockError
+from ganeti.master.locks.effects import EndsWaiting, HandsOver, Holds, Waits
 from ganeti.master.locks.names import OrderRule, order_violation, strengthens
 from ganeti.master.locks.owners import Owner
 from ganeti.master.locks.state import LockState, Request, wants_of
@@ -151,6 +152,7 @@ class LockTable(LockState):
             raise LockError(f"{new} already has locks of its own and cannot take over those of {old}")
         if old in self._holdings.by_owner:
             self._holdings.hand_over(old, new)
+            self._effects.append(HandsOver(old, new, self.held(new)))
         return self._give_up([old], {})
 
     @classmethod
@@ -164,6 +166,7 @@ class LockTable(LockState):
             assert pending.arrival <= arrivals and not table.has_pending(pending.owner), f"{pending.owner} waits twice"
             table._enqueue(pending)
         table.check()
+        table.take_effects()
         return table
 
     # How
@@ -183,14 +186,19 @@ class LockTable(LockState):
     def _apply(self, owner: Owner, request: Request) -> list[str]:
         """Carry out a request that nothing hinders; gives the locks that are weaker now."""
         weakened = []
+        now, freed = {}, {}
         for lock, state in request.items():
             held = self._holdings.of(owner).get(lock)
             if state != RELEASE and held != state:
                 self._holdings.put(owner, lock, state)
+                now[lock] = state
             elif state == RELEASE and held is not None:
                 self._holdings.drop(owner, lock)
+                freed[lock] = held
             if held is not None and (state == RELEASE or (held, state) == (EXCLUSIVE, SHARED)):
                 weakened.append(lock)
+        if now or freed:
+            self._effects.append(Holds(owner, now, freed))
         return weakened
 
     def _release(self, owner: Owner, locks: Iterable[str]) -> Change:
@@ -200,7 +208,9 @@ class LockTable(LockState):
         concerned: dict[str, None] = {}
         for owner in withdraw:
             if self.has_pending(owner):
-                concerned |= dict.fromkeys(self._waiters.remove(owner).wants)
+                pending = self._waiters.remove(owner)
+                self._effects.append(EndsWaiting(pending, granted=False))
+                concerned |= dict.fromkeys(pending.wants)
         weakened: dict[str, None] = {}
         for owner, request in requests.items():
             weakened |= dict.fromkeys(self._apply(owner, request))
@@ -212,6 +222,7 @@ class LockTable(LockState):
 
     def _enqueue(self, pending: Pending) -> None:
         self._waiters.add(pending, holds_locks=pending.owner in self._holdings.by_owner)
+        self._effects.append(Waits(pending))
 
     def _waiting_holders(self, pending: Pending) -> list[Pending]:
         """Those in the way that wait themselves. Since somebody waits for them now, they no longer queue behind."""
@@ -236,6 +247,7 @@ class LockTable(LockState):
             if pending is None or not self.may_go(pending):
                 continue
             self._waiters.remove(pending.owner)
+            self._effects.append(EndsWaiting(pending, granted=True))
             granted.append(pending)
             for weaker in self._apply(pending.owner, pending.request):
                 all_weakened[weaker] = None

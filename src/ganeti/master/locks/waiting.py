@@ -29,7 +29,9 @@ class Pending:
     wants: Mapping[str, str] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        wants = {lock: state for lock, state in self.request.items() if state != RELEASE}
+        wants = self.request
+        if RELEASE in wants.values():
+            wants = {lock: state for lock, state in wants.items() if state != RELEASE}
         object.__setattr__(self, "wants", wants)
 
     @property
@@ -67,6 +69,10 @@ class Waiters:
 
     def in_order(self) -> list[Pending]:
         return sorted(self.by_owner.values(), key=lambda pending: pending.key)
+
+    def wanted(self) -> Iterator[str]:
+        """Every lock that somebody waits for."""
+        return iter(self._by_lock)
 
     def queued_for(self, lock: str) -> list[Pending]:
         """Those who want exactly this lock, in serving order."""
@@ -112,6 +118,16 @@ class Waiters:
                 for side in queue.heads(state):
                     if side and side[0] < key:
                         yield lock, self._by_key[side[0]]
+
+    def all_ahead(self, key: Key, wants: Mapping[str, str]) -> list[tuple[str, Pending]]:
+        """Every request before *key* that conflicts with it, in serving order, with the first lock over which."""
+        found: dict[Key, str] = {}
+        for lock, state in wants.items():
+            for queue in self._related(lock):
+                for side in queue.heads(state):
+                    for other in side[: bisect_left(side, key)]:
+                        found.setdefault(other, lock)
+        return [(found[other], self._by_key[other]) for other in sorted(found)]
 
     def wanted_by_others(self, held: Mapping[str, str], own: Key) -> bool:
         """True if a request other than *own* conflicts with one of the locks in *held*."""

@@ -80,7 +80,7 @@ class Master:
     # Daemons
 
     def start(self, name: str, **variables: str) -> subprocess.Popen[bytes]:
-        """Start a daemon and wait until it serves."""
+        """Start a daemon and wait until it serves, or has stopped itself at a pause point."""
         with open(f"{self.paths.log_dir}/{name}.output", "ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", f"ganeti.daemons.{name}", "-f"],
@@ -90,7 +90,10 @@ class Master:
             )
         self.daemons[name] = process
         socket_path = {"wconfd": self.paths.wconfd_socket, "luxid": self.paths.master_socket}[name]
-        self.until(lambda: process.poll() is not None or self._answers(socket_path), f"{name} serves")
+        self.until(
+            lambda: process.poll() is not None or _is_stopped(process.pid) or self._answers(socket_path),
+            f"{name} serves",
+        )
         assert process.poll() is None, self.output(name)
         return process
 
@@ -183,6 +186,14 @@ class Master:
             if entry.isdigit() and names & _open_files(int(entry)):
                 found.append(int(entry))
         return found
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
 
 
 def _open_files(pid: int) -> set[str]:

@@ -64,17 +64,6 @@ class Committed(NamedTuple):
     result: Any
 
 
-class Asked(NamedTuple):
-    """Answer to a request made in the name of a job: held now if there are no blockers and no error."""
-
-    blockers: tuple[Owner, ...]
-    error: GanetiError | None = None
-
-    @property
-    def granted(self) -> bool:
-        return not self.blockers and self.error is None
-
-
 class WConfdClient:
     """One client of the socket. Calls may run side by side: each takes a connection of its own while it lasts."""
 
@@ -173,10 +162,12 @@ class WConfdClient:
             await self.cancel_lock_request(owner)
             raise
 
-    async def ask_locks(self, items: Iterable[tuple[Owner, int, Iterable[tuple[str, str]]]]) -> list[Asked]:
-        """Ask in the name of jobs that have no process, each as (owner, priority, request); answers in that order.
+    async def ask_locks(
+        self, items: Iterable[tuple[Owner, int, Iterable[tuple[str, str]]]]
+    ) -> list[list[Owner] | GanetiError]:
+        """Ask in the name of jobs that have no process, each as (owner, priority, request).
 
-        Each owner is to hold exactly its request: what it held or waited for otherwise is given up. What waits and is
+        Gives for each who is in the way, nobody if it is granted, or why it was refused. Each owner is to hold exactly its request: what it held or waited for otherwise is given up. What waits and is
         granted later is told by `lock_follower.LockFollower`.
         """
         asked = [[owner.to_wire(), priority, _elements(request)] for owner, priority, request in items]
@@ -283,7 +274,5 @@ def _elements(request: Iterable[tuple[str, str]]) -> list[list[str]]:
     return [[lock, state] for lock, state in request]
 
 
-def _read_asked(answer: dict[str, Any]) -> Asked:
-    if "error" in answer:
-        return Asked((), from_wire(answer["error"]))
-    return Asked(tuple(map(Owner.from_wire, answer["blockers"])))
+def _read_asked(answer: dict[str, Any]) -> list[Owner] | GanetiError:
+    return from_wire(answer["error"]) if "error" in answer else list(map(Owner.from_wire, answer["blockers"]))

@@ -167,8 +167,9 @@ class WConfdClient:
     ) -> list[list[Owner] | GanetiError]:
         """Ask in the name of jobs that have no process, each as (owner, priority, request).
 
-        Gives for each who is in the way, nobody if it is granted, or why it was refused. Each owner is to hold exactly its request: what it held or waited for otherwise is given up. What waits and is
-        granted later is told by `lock_follower.LockFollower`.
+        Gives for each who is in the way, nobody if it is granted, or why it was refused. Each owner is to hold exactly
+        its request: what it held or waited for otherwise is given up. What waits and is granted later is told by
+        `lock_follower.LockFollower`.
         """
         asked = [[owner.to_wire(), priority, _elements(request)] for owner, priority, request in items]
         return [_read_asked(answer) for answer in await self.call("askLocks", asked)]

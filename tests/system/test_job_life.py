@@ -492,7 +492,7 @@ class TestBadInput:
             ("ChangeJobPriority", [1, 99]),
             ("WaitForJobChange", [1]),
             ("SetDrainFlag", ["maybe"]),
-            ("ReplaceFilter", [None, 1, [], "PAUSE", []]),
+            ("ReplaceFilter", [None, 1, [], "WAIT", []]),
             ("PickupJob", [1]),
         ],
     )

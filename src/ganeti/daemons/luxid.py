@@ -16,11 +16,13 @@ from ganeti.master.locks.owners import Owner
 from ganeti.master.queue.events import Limits
 from ganeti.master.queue.machine import QueueMachine
 from ganeti.runtime.config_follower import ConfigFollower
+from ganeti.runtime.daemon_commits import DaemonCommits
 from ganeti.runtime.daemonize import Daemon, DaemonRefused, daemon_parser, parse_options, run_daemon
 from ganeti.runtime.environment import Environment
 from ganeti.runtime.event_loop import Background
 from ganeti.runtime.files import read_if_there
 from ganeti.runtime.livelock import LiveLock, job_lock_path
+from ganeti.runtime.luxi_filter_calls import FilterCalls
 from ganeti.runtime.luxi_query_calls import QueryCalls
 from ganeti.runtime.luxi_queue_calls import QueueCalls
 from ganeti.runtime.luxi_server import LuxiServer
@@ -88,7 +90,10 @@ async def serve_clients(
     follower.changed = lambda: queue.set_limits(limits(follower))
     placement = PlacementWorker()
     sources = QuerySources(follower, queue, owners.wconfd, build_catalogue(), nodes)
-    server = LuxiServer(QueueCalls(paths, queue).table() | QueryCalls(paths, sources, placement).table())
+    commits = DaemonCommits(owners.wconfd, lock.path)
+    filters = FilterCalls(owners.wconfd, commits, follower, lambda: queue.next_id - 1)
+    calls = QueueCalls(paths, queue).table() | QueryCalls(paths, sources, placement).table() | filters.table()
+    server = LuxiServer(calls)
     queue.start()
     for path in (paths.luxi_socket, paths.master_socket):
         await server.listen(path)

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, GanetiError, PrerequisiteError
+from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.master.query.cluster import ClusterRow, cluster_info, config_values
 from ganeti.master.query.fields import QueryWorld, Resource
@@ -36,8 +36,6 @@ class QueryCalls:
             "QueryNetworks": self._legacy("network"),
             "QueryInstances": self._legacy("instance"),
             "QueryFilters": self.query_filters,
-            "ReplaceFilter": self.filters_not_available,
-            "DeleteFilter": self.filters_not_available,
             "QueryJobs": self.query_jobs,
             "QueryExports": self.query_exports,
             "QueryConfigValues": self.query_config_values,
@@ -69,9 +67,6 @@ class QueryCalls:
         uuids, names = at_most(args, 2, 2)
         resource = self._sources.resource("filter")
         return await self._plain_rows(resource, names, strings(uuids or [], "uuids"))
-
-    async def filters_not_available(self, args: list[Any]) -> None:
-        raise GanetiError("Job filters are not available yet in this version")
 
     async def query_exports(self, args: list[Any]) -> list[Any]:
         """No node has exports: making them is not part of this version."""

@@ -101,6 +101,7 @@ JOB = Resource(
     dict.fromkeys(("summary", "opstatus", "oppriority"), _join)
     | dict.fromkeys(("opstart", "opexec", "opend", "received_ts", "start_ts", "end_ts"), _times),
 )
+FILTER = Resource("filter", "uuid", "uuid watermark priority predicates action reason_trail")
 LOCK = Resource(
     "lock",
     "name",
@@ -138,6 +139,14 @@ def jobs(call: Invocation) -> int:
 
 def job_fields(call: Invocation) -> int:
     return show_fields(call, JOB)
+
+
+def filters(call: Invocation) -> int:
+    return show_list(call, FILTER, [])
+
+
+def filter_fields(call: Invocation) -> int:
+    return show_fields(call, FILTER)
 
 
 def locks(call: Invocation) -> int:

@@ -104,19 +104,6 @@ def check_rule(rule: FilterRule) -> None:
     _compile(rule)
 
 
-def read_action(text: str) -> Any:
-    """Read an action as people write it, `RATE_LIMIT 3` too; raises `ParameterError` for what is none."""
-    words = text.split()
-    if len(words) == 2 and words[0] == _RATE_LIMIT:
-        digits = words[1]
-        fits = digits.isascii() and digits.isdecimal() and len(digits) <= _LARGEST_LIMIT_DIGITS
-        action: Any = [_RATE_LIMIT, int(digits) if fits else digits]
-    else:
-        action = text
-    _read_action(action)
-    return action
-
-
 def _compile_if_sound(rule: FilterRule) -> _Compiled | None:
     try:
         return _compile(rule)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ganeti.base.errors import ParameterError
-from ganeti.master.queue.filters import Admission, Verdict, check_rule, read_action
+from ganeti.master.queue.filters import Admission, Verdict, check_rule
 from ganeti.model.objects import FilterRule
 from ganeti.wire.job_file import JobFile, OpcodeEntry
 
@@ -312,13 +312,6 @@ def test_what_else_is_refused():
     for wrong in (rule(priority=-1), FilterRule(uuid="mine"), rule(1, "PAUSE", *[["opcode", ["&"]]] * 101)):
         with pytest.raises(ParameterError):
             check_rule(wrong)
-
-
-def test_actions_as_people_write_them():
-    assert read_action("PAUSE") == "PAUSE" and read_action("RATE_LIMIT 12") == ["RATE_LIMIT", 12]
-    for text in ("", "WAIT", "RATE_LIMIT", "RATE_LIMIT 0", "RATE_LIMIT -1", "RATE_LIMIT x", "RATE_LIMIT 1 2"):
-        with pytest.raises(ParameterError):
-            read_action(text)
 
 
 def test_explanations_read_as_sentences():

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ganeti.master.locks.owners import Owner
 from ganeti.master.query.fields import OTHER, Field, Resource, table
-from ganeti.model.locks import EXCLUSIVE, lock_order
+from ganeti.model.locks import EXCLUSIVE, RELEASE, lock_order
 
 
 @dataclass
@@ -36,15 +36,22 @@ def lock_rows(
     held: Sequence[tuple[str, Sequence[tuple[Owner, str]]]],
     waiting: Sequence[tuple[int, Owner, dict[str, str]]],
 ) -> list[LockRow]:
-    """One row per lock that somebody holds or waits for, in the order of the locks."""
+    """One row per lock that somebody holds or waits for, in the order of the locks.
+
+    *waiting* is in the order in which requests are served; neighbours that want the same mode stand together.
+    """
     rows: dict[str, LockRow] = {}
     for name, holders in held:
         mode = EXCLUSIVE if any(state == EXCLUSIVE for _, state in holders) else (holders[0][1] if holders else None)
         rows[name] = LockRow(name, mode, [_owner(owner) for owner, _ in holders])
     for _, owner, request in waiting:
         for name, state in request.items():
+            if state == RELEASE:
+                continue
             row = rows.setdefault(name, LockRow(name))
-            row.pending.append((state, [_owner(owner)]))
+            if not row.pending or row.pending[-1][0] != state:
+                row.pending.append((state, []))
+            row.pending[-1][1].append(_owner(owner))
     return [rows[name] for name in sorted(rows, key=lock_order)]
 
 

@@ -227,7 +227,7 @@ def test_ad_hoc_limits(text, limits):
 
 
 def test_ad_hoc_limits_of_all_opcodes_hold_beside_the_rule():
-    file = job(said("rate-limit:2:a"), said("rate-limit:3:b"), said("rate-limit:1:a"))
+    file = job(said("rate-limit:2:a"), said("rate-limit:3:b"), said("rate-limit:1:a"), said("rate-limit:5:a"))
     expected = (("rate-limit:a", 1), ("rate-limit:b", 3))
     assert Admission([]).of(file) == Verdict("run", expected)
     assert Admission([rule(1, ["RATE_LIMIT", 4])]).of(file).limits == ((uuid(1), 4), *expected)

@@ -6,6 +6,8 @@ NoneRunTwice       the process of a job's first attempt is confirmed at most onc
 SlotsRespected     no more jobs are announced or started than there are slots
 LastWordIsTheJobs  what a job wrote as its end is what is remembered
 DependentsWait     a job is picked only after what it depends on has ended as asked
+NobodyForgotten    every job in the queue is ready, asked for, waiting in WConfD, or kept back for a reason it can name
+WaitersAreIdle     who waits for locks, or is kept back, has no slot
 """
 
 from hypothesis import HealthCheck, settings
@@ -13,8 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ganeti.master.queue import events as ev
+from ganeti.master.queue.filters import Admission
 from ganeti.master.queue.machine import Phase, QueueMachine
-from ganeti.wire.job_file import ERROR, FINAL_STATUSES, RUNNING, SUCCESS, JobFile, OpcodeEntry, decode, encode
+from ganeti.model.objects import FilterRule
+from ganeti.wire.job_file import ERROR, FINAL_STATUSES, QUEUED, RUNNING, SUCCESS, JobFile, OpcodeEntry, decode, encode
 
 SLOTS = 2
 
@@ -31,6 +35,8 @@ class QueueHistory(RuleBasedStateMachine):
         self.life = 0
         self.next_id = 1
         self.disk: dict[int, bytes] = {}
+        self.requests: dict[int, str] = {}
+        """What WConfD knows of jobs: asked, waiting, held."""
         self.asked: dict[int, int] = {}
         """Processes asked for and not yet there: job, attempt."""
         self.running: dict[int, int] = {}
@@ -39,11 +45,12 @@ class QueueHistory(RuleBasedStateMachine):
         self.records: set[int] = set()
         self.last_word: dict[int, str] = {}
         self.crash_after: int | None = None
+        self.now_s = 0.0
         self._new_machine()
 
     def _new_machine(self) -> None:
         self.life += 1
-        self.machine = QueueMachine(f"luxid-{self.life}", ev.Limits(running=SLOTS, active=1000, attempts=3))
+        self.machine = QueueMachine(f"luxid-{self.life}", ev.Limits(running=SLOTS, active=1000, deaths=3))
 
     def _read(self, job_id: int) -> JobFile:
         return decode(self.disk[job_id], job_id)
@@ -63,6 +70,11 @@ class QueueHistory(RuleBasedStateMachine):
                     assert job_id not in self.asked and job_id not in self.running
                     self._dependencies_are_met(job_id)
                     self.asked[job_id] = attempt
+                case ev.AskLocks(job_id):
+                    if self.requests.get(job_id) != "waiting":
+                        self.requests[job_id] = "asked"
+                case ev.WithdrawLocks(job_id) | ev.ReleaseOwner(job_id):
+                    self.requests.pop(job_id, None)
                 case ev.Confirm(job_id):
                     attempt = self.asked.pop(job_id)
                     self.running[job_id] = attempt
@@ -101,6 +113,48 @@ class QueueHistory(RuleBasedStateMachine):
     def change_priority(self, back: int, priority: int) -> None:
         self._do(self.machine.handle(ev.PriorityAsked(self.next_id - back, priority), 0.0))
 
+    # What WConfD does
+
+    def _draw_request(self, data: st.DataObject, state: str) -> int:
+        return data.draw(st.sampled_from(sorted(key for key, value in self.requests.items() if value == state)))
+
+    @precondition(lambda self: "asked" in self.requests.values())
+    @rule(data=st.data(), free=st.booleans())
+    def wconfd_answers(self, data: st.DataObject, free: bool) -> None:
+        job_id = self._draw_request(data, "asked")
+        self.requests[job_id] = "held" if free else "waiting"
+        self._do(self.machine.handle(ev.Granted(job_id) if free else ev.Refused(job_id, (99,)), 0.0))
+
+    @precondition(lambda self: "waiting" in self.requests.values())
+    @rule(data=st.data())
+    def wconfd_grants(self, data: st.DataObject) -> None:
+        job_id = self._draw_request(data, "waiting")
+        self.requests[job_id] = "held"
+        self._do(self.machine.handle(ev.Granted(job_id), 0.0))
+
+    @rule()
+    def wconfd_forgets(self) -> None:
+        """A restart without its file of locks: what waits is asked for again."""
+        lost = sorted(key for key, value in self.requests.items() if value == "waiting")
+        for job_id in lost:
+            del self.requests[job_id]
+        for job_id in lost:
+            self._do(self.machine.handle(ev.RequestLost(job_id), 0.0))
+
+    @rule(seconds=st.sampled_from([1.0, 60.0, 2000.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now_s += seconds
+        self._do(self.machine.tick(self.now_s))
+
+    @rule(action=st.sampled_from([None, "PAUSE", "REJECT", ["RATE_LIMIT", 1]]), up_to=st.integers(1, 8))
+    def filters_change(self, action: object, up_to: int) -> None:
+        rules = []
+        if action is not None:
+            uuid = "00000000-0000-4000-8000-000000000001"
+            predicates = [["jobid", ["<=", "id", up_to]]]
+            rules = [FilterRule(uuid=uuid, watermark=0, priority=0, predicates=predicates, action=action)]
+        self._do(self.machine.set_admission(Admission(rules), 0.0))
+
     # What processes do
 
     @precondition(lambda self: self.asked)
@@ -114,6 +168,7 @@ class QueueHistory(RuleBasedStateMachine):
     def process_never_comes(self, data: st.DataObject, spawner: bool) -> None:
         job_id = data.draw(st.sampled_from(sorted(self.asked)))
         del self.asked[job_id]
+        self.requests.pop(job_id, None)
         event = ev.SpawnerLost(job_id) if spawner else ev.StartFailed(job_id, "it could not be made")
         self._do(self.machine.handle(event, 0.0))
 
@@ -124,17 +179,33 @@ class QueueHistory(RuleBasedStateMachine):
         file = self._read(job_id)
         file.ops[0].status = RUNNING
         self.disk[job_id] = encode(file)
-        if creates and self.running[job_id] == 1:
+        if creates and not file.deaths:
             self.records.add(job_id)
         self._do(self.machine.handle(ev.Changed(job_id, self._read(job_id)), 0.0))
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data(), priority=st.sampled_from([None, -20, 5]))
+    def process_hands_back(self, data: st.DataObject, priority: int | None) -> None:
+        job_id = data.draw(st.sampled_from(sorted(self.running)))
+        file = self._read(job_id)
+        if file.deaths or job_id in self.records:
+            return
+        del self.running[job_id]
+        self.requests.pop(job_id, None)
+        file.ops[0].status = QUEUED
+        file.ops[0].priority = file.ops[0].priority if priority is None else priority
+        file.livelock = file.process_id = None
+        self.disk[job_id] = encode(file)
+        self._do(self.machine.handle(ev.HandedBack(job_id, self._read(job_id)), 0.0))
 
     @precondition(lambda self: self.running)
     @rule(data=st.data(), noticed=st.booleans())
     def process_ends(self, data: st.DataObject, noticed: bool) -> None:
         job_id = data.draw(st.sampled_from(sorted(self.running)))
-        attempt = self.running.pop(job_id)
+        del self.running[job_id]
         file = self._read(job_id)
-        file.ops[0].status = SUCCESS if attempt == 1 else ERROR
+        self.requests.pop(job_id, None)
+        file.ops[0].status = ERROR if file.deaths else SUCCESS
         file.end_timestamp = [5, 0]
         self.disk[job_id] = encode(file)
         self.records.discard(job_id)
@@ -161,6 +232,7 @@ class QueueHistory(RuleBasedStateMachine):
     def restart(self) -> None:
         """Processes that were not confirmed end; confirmed ones go on; the disk is all that is left."""
         self.asked.clear()
+        self.requests.clear()
         self._new_machine()
         found = []
         for job_id in sorted(self.disk):
@@ -200,8 +272,21 @@ class QueueHistory(RuleBasedStateMachine):
 
     @invariant()
     def slots_respected(self) -> None:
-        with_process = [job for job in self.machine.jobs.values() if job.phase is not Phase.QUEUED]
-        assert len(with_process) <= SLOTS or self.life > 1
+        assert len(self.machine.slots) <= SLOTS or self.life > 1
+
+    @invariant()
+    def nobody_forgotten(self) -> None:
+        ready = set(self.machine.ready_order())
+        for job_id, job in self.machine.jobs.items():
+            if job.phase is Phase.QUEUED:
+                assert job_id in ready or job.depends or job.held_by, job.story
+            elif job.phase is Phase.ASKING or job.phase is Phase.PARKED:
+                assert self.requests.get(job_id) in ("asked", "waiting"), job.story
+
+    @invariant()
+    def waiters_are_idle(self) -> None:
+        for job_id, job in self.machine.jobs.items():
+            assert job.phase not in (Phase.QUEUED, Phase.PARKED) or job_id not in self.machine.slots
 
 
 QueueHistory.TestCase.settings = settings(

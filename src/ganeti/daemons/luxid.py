@@ -14,7 +14,9 @@ from ganeti.daemons.catalogue import build_catalogue
 from ganeti.master import operations
 from ganeti.master.locks.owners import Owner
 from ganeti.master.queue.events import Limits
+from ganeti.master.queue.filters import Admission
 from ganeti.master.queue.machine import QueueMachine
+from ganeti.model.objects import FilterRule
 from ganeti.runtime.config_follower import ConfigFollower
 from ganeti.runtime.daemon_commits import DaemonCommits
 from ganeti.runtime.daemonize import Daemon, DaemonRefused, daemon_parser, parse_options, run_daemon
@@ -86,8 +88,11 @@ async def serve_clients(
     """Take up the queue and answer, until the daemon is told to stop."""
     paths = daemon.environment.paths
     lock = LiveLock(own_lock_path(paths))
-    queue = QueueDriver(paths, QueueMachine(lock.path, limits(follower)), spawner, follower.reached, owners.release)
-    follower.changed = lambda: queue.set_limits(limits(follower))
+    machine = QueueMachine(lock.path, limits(follower))
+    queue = QueueDriver(paths, machine, spawner, owners.wconfd, follower, owners.release)
+    rules = QueueRules(queue, follower)
+    rules.apply()
+    follower.changed = rules.apply
     placement = PlacementWorker()
     sources = QuerySources(follower, queue, owners.wconfd, build_catalogue(), nodes)
     commits = DaemonCommits(owners.wconfd, lock.path)
@@ -128,6 +133,22 @@ def own_lock_path(paths: Paths) -> str:
 
 def limits(follower: ConfigFollower) -> Limits:
     return Limits(running=follower.configuration.cluster.max_running_jobs)
+
+
+class QueueRules:
+    """Gives the queue what the configuration says about it: how many jobs may run, and the job filters."""
+
+    def __init__(self, queue: QueueDriver, follower: ConfigFollower) -> None:
+        self._queue = queue
+        self._follower = follower
+        self._filters: list[FilterRule] = []
+
+    def apply(self) -> None:
+        self._queue.set_limits(limits(self._follower))
+        filters = self._follower.configuration.filters()
+        if filters != self._filters:
+            self._filters = filters
+            self._queue.set_admission(Admission(filters))
 
 
 class OwnerRelease:

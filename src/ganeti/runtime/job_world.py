@@ -162,7 +162,7 @@ class JobWorld:
 
     async def claim_locks(self, priority: int, request: Sequence[tuple[str, str]]) -> bool:
         reach("job-before-claim")
-        blockers = await self.wconfd.try_locks(self.owner.for_locks, request)
+        blockers = await self.wconfd.claim_locks(self._claim, self.owner.for_locks, priority, request)
         self._claim = None
         reach("job-after-claim")
         if blockers:

@@ -13,6 +13,7 @@ from ganeti.master.query.fields import Missing
 from ganeti.master.query.jobs import JOBS, JobRow
 from ganeti.master.query.running import legacy_rows, selected
 from ganeti.master.queue.submission import check_priority, new_job, read_opcodes
+from ganeti.runtime.job_world import CONTINUE_CALL
 from ganeti.runtime.luxi_arguments import at_most, boolean, integer, job_id_argument, number, strings
 from ganeti.runtime.luxi_server import Handler
 from ganeti.runtime.queue_driver import QueueDriver
@@ -37,6 +38,7 @@ class QueueCalls:
             "SubmitManyJobs": self.submit_many_jobs,
             "WaitForJobChange": self.wait_for_job_change,
             "PickupJob": self.pickup_job,
+            CONTINUE_CALL: self.may_continue,
             "ArchiveJob": self.archive_job,
             "AutoArchiveJobs": self.auto_archive_jobs,
             "CancelJob": self.cancel_job,
@@ -105,6 +107,11 @@ class QueueCalls:
 
     async def pickup_job(self, args: list[Any]) -> None:
         raise GanetiError("Luxi call 'PickupJob' is for internal use only")
+
+    async def may_continue(self, args: list[Any]) -> bool:
+        """Internal: a job asks between two opcodes whether it goes on (S1.81)."""
+        job_argument, attempt = at_most(args, 2, 2)
+        return self._queue.may_continue(job_id_argument(job_argument), integer(attempt, "attempt"))
 
     async def archive_job(self, args: list[Any]) -> bool:
         (job_argument,) = at_most(args, 1, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Carries out what the queue machine decides: files, processes, signals; and tells it what happens.
+"""Carries out what the queue machine decides: files, processes, locks, signals; and tells it what happens.
 
 Invariant: effects of one event are carried out in order and in one go; no await lies between a decision of the machine
 and its writes. Only the syncs of new jobs run in a thread, before the machine hears of them.
@@ -11,38 +11,40 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from ganeti.base.errors import GanetiError, JobFileCorrupted, TransportError
 from ganeti.base.paths import Paths
 from ganeti.master.queue import events as ev
+from ganeti.master.queue.filters import Admission
+from ganeti.master.queue.lock_needs import next_locks
 from ganeti.master.queue.machine import Phase, QueueMachine
-from ganeti.runtime.directory_watch import DirectoryWatch
+from ganeti.runtime import priority_messages
+from ganeti.runtime.config_follower import ConfigFollower
 from ganeti.runtime.event_loop import Background
 from ganeti.runtime.group_commit import GroupCommit
-from ganeti.runtime.job_files import JobFiles, job_id_of
-from ganeti.runtime.livelock import is_alive
+from ganeti.runtime.job_files import JobFiles
 from ganeti.runtime.pause_points import reach
-from ganeti.runtime.process_watch import ProcessWatches
+from ganeti.runtime.queue_locks import QueueLocks
 from ganeti.runtime.queue_scan import scan
+from ganeti.runtime.queue_watching import QueueWatching
 from ganeti.runtime.spawner_client import SpawnerClient
-from ganeti.runtime.undo_files import UndoFile, jobs_with_undo, settle_for_good, undo_path
+from ganeti.runtime.undo_files import undo_path
+from ganeti.runtime.wconfd_client import WConfdClient
 from ganeti.wire.framing import Connection, encode
-from ganeti.wire.job_file import FINAL_STATUSES, RUNNING, JobFile, secrets_of
+from ganeti.wire.job_file import RUNNING, JobFile, secrets_of
 
 _log = logging.getLogger(__name__)
 
-_PUBLISH_S = 10.0
-"""How long the end of a job may be held back until our view of the configuration holds its last commit."""
 _CANCEL_S = 44.0
 _STARTING_S = 6.3
 _TROUBLE_PAUSE_S = 5.0
 _RECENT_JOBS = 64
 _STOP_S = 5.0
 
-ViewReached = Callable[[tuple[int, int], float], Coroutine[Any, Any, bool]]
+Observer = Callable[[JobFile | None, int], None]
 
 
 class QueueDriver:
@@ -53,29 +55,31 @@ class QueueDriver:
         paths: Paths,
         machine: QueueMachine,
         spawner: SpawnerClient,
-        view_reached: ViewReached,
+        wconfd: WConfdClient,
+        follower: ConfigFollower,
         release_owner: Callable[[int, int], None],
     ) -> None:
         self.files = JobFiles(paths)
         self.machine = machine
+        self.observers: list[Observer] = []
+        """Called with the file and the id of a job when something a client can see has changed; without a file, when
+        the job has been archived."""
+        self.locks = QueueLocks(wconfd, paths.wconfd_socket, machine.own_lock_file, self)
         self._paths = paths
         self._spawner = spawner
-        self._view_reached = view_reached
+        self._follower = follower
         self._release_owner = release_owner
         self._tasks = Background()
+        self._watching = QueueWatching(paths, self.files, machine, follower.reached, self._handle, self._release)
         self._pipes: dict[int, Connection] = {}
-        self._processes = ProcessWatches(self._process_ended)
         self._waiting: dict[int, asyncio.Future[None]] = {}
-        self._observing: set[int] = set()
-        self._observe_again: set[int] = set()
         self._recent: dict[int, JobFile] = {}
-        self._leaving: dict[int, JobFile] = {}
-        """Jobs that have ended and whose process has not, quite."""
         self._next_id = 0
-        self._watch: DirectoryWatch | None = None
         self._handshakes: set[asyncio.Task[Any]] = set()
         self._store = GroupCommit(self.files.add, self._stored, self._tasks)
         self._known_archived: dict[int, str] = {}
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at_s = 0.0
 
     # Start and stop
 
@@ -83,17 +87,15 @@ class QueueDriver:
         """Take up what is on disk and begin to start jobs."""
         self.files.prepare()
         self._next_id = self.files.highest_id() + 1
-        self._watch = DirectoryWatch(self.files.directory, self._file_replaced, self._look_at_all)
+        self._watching.watch_files()
         found, ended, archived = scan(self._paths, self.files)
         for job_id, status, end_s in ended:
             self.machine.remember(job_id, status, end_s)
         self.machine.held_back = True
         self._carry_out(self.machine.recover(found, time.time(), archived))
-        for job in list(self.machine.jobs.values()):
-            if job.phase is Phase.STARTED:
-                self._processes.add(job.file.id, job.file.process_id, job.file.livelock)
-        self._clean_up_after_others()
+        self._watching.watch_processes()
         _log.info("the queue has %d unfinished jobs, %d ended ones", len(self.machine.jobs), len(ended))
+        self.locks.start(self._tasks)
         self._spawner.came = self._spawner_came
         self._spawner.went = self._spawner_went
         self._spawner.attach()
@@ -108,9 +110,7 @@ class QueueDriver:
             _log.warning("jobs still being started will be found dead")
         self._spawner.close()
         await self._tasks.cancel()
-        if self._watch is not None:
-            self._watch.close()
-        self._processes.close()
+        await self._watching.close()
 
     def _spawner_came(self) -> None:
         self.machine.held_back = False
@@ -126,6 +126,10 @@ class QueueDriver:
     def set_limits(self, limits: ev.Limits) -> None:
         if limits != self.machine.limits:
             self._carry_out(self.machine.resume(time.time(), limits))
+
+    def set_admission(self, admission: Admission) -> None:
+        """Other job filters hold from now on."""
+        self._carry_out(self.machine.set_admission(admission, time.time()))
 
     # Submission
 
@@ -145,7 +149,7 @@ class QueueDriver:
         """Status of a job something wants to depend on; archived ones count by what they ended with."""
         status = self.machine.status_of(job_id)
         if status is None and 0 < job_id < self._next_id:
-            file = self._read(job_id)
+            file = self._watching.read(job_id)
             if file is not None:
                 status = self._known_archived[job_id] = file.status
         return status
@@ -178,6 +182,11 @@ class QueueDriver:
         if archived:
             ids.update(self.files.archived_ids())
         return sorted(ids)
+
+    def may_continue(self, job_id: int, attempt: int) -> bool:
+        """Asked by a job between two opcodes: go on, or give way to a better one (S1.81)."""
+        job = self.machine.jobs.get(job_id)
+        return job is None or job.file.attempt != attempt or self.machine.may_continue(job_id)
 
     async def cancel(self, job_id: int, kill: bool) -> tuple[bool, str]:
         await self._while_starting(job_id)
@@ -213,6 +222,7 @@ class QueueDriver:
                     os.unlink(left_behind)
         for job_id in ended:
             self._recent.pop(job_id, None)
+            self._observed(None, job_id)
         return self.files.archive(ended)
 
     async def _while_starting(self, job_id: int) -> None:
@@ -225,9 +235,12 @@ class QueueDriver:
             return
 
     async def _await_cancel(self, job_id: int) -> tuple[bool, str]:
+        """Wait for the end of a job that was told; one that was handed back just before is cancelled in the queue."""
         try:
             async with asyncio.timeout(_CANCEL_S):
                 while (job := self.machine.jobs.get(job_id)) is not None:
+                    if job.phase is not Phase.STARTED:
+                        return await self.cancel(job_id, False)
                     if job.file.status == RUNNING:
                         return False, "Job no longer waiting, can't cancel (informed it anyway)"
                     await self.changed(job_id)
@@ -237,6 +250,28 @@ class QueueDriver:
         if status == "canceled":
             return True, f"Job {job_id} canceled"
         return False, f"Job {job_id} ended with {status} before it could be canceled"
+
+    # What locks tell
+
+    def granted(self, job_id: int) -> None:
+        reach("luxid-granted")
+        self._handle(ev.Granted(job_id))
+
+    def refused(self, job_id: int, blockers: tuple[int | str, ...]) -> None:
+        self._handle(ev.Refused(job_id, blockers))
+
+    def cannot_ask(self, job_id: int, error: GanetiError) -> None:
+        """The process will meet the same error, and write it down as the job's end."""
+        _log.info("the locks of job %d cannot be asked for: %s", job_id, error)
+        self._handle(ev.Granted(job_id))
+
+    def locks_resumed(self, held: set[int], waiting: set[int]) -> None:
+        for job_id, job in list(self.machine.jobs.items()):
+            if job.phase is Phase.PARKED and job_id not in waiting:
+                self._handle(ev.Granted(job_id) if job_id in held else ev.RequestLost(job_id))
+        for job_id in held | waiting:
+            if job_id not in self.machine.jobs:
+                self.locks.withdraw(job_id)
 
     # Effects
 
@@ -255,6 +290,7 @@ class QueueDriver:
                 self._carry_out_one(effect, unwritten)
             except Exception:  # a fault in one effect must not swallow those of other jobs
                 _log.exception("%s could not be carried out", effect)
+        self._set_alarm()
         return answer
 
     def _carry_out_one(self, effect: ev.Effect, unwritten: set[int]) -> None:
@@ -262,17 +298,26 @@ class QueueDriver:
             case ev.WriteJob(file, durable):
                 if not self._write(file, durable):
                     unwritten.add(file.id)
+            case ev.AskLocks(job_id, priority):
+                self._ask_locks(job_id, priority)
+            case ev.WithdrawLocks(job_id):
+                self.locks.withdraw(job_id)
+            case ev.MoveRequest(job_id, priority):
+                self.locks.move(job_id, priority)
             case ev.StartProcess(job_id, attempt):
                 self._start_process(job_id, attempt, allowed=job_id not in unwritten)
             case ev.Confirm(job_id):
                 self._confirm(job_id, allowed=job_id not in unwritten)
             case ev.SendSignal(job_id, pid, kill):
-                if not self._processes.send(job_id, signal.SIGKILL if kill else signal.SIGTERM):
+                if not self._watching.processes.send(job_id, signal.SIGKILL if kill else signal.SIGTERM):
                     _log.info("process %d of job %d has ended already", pid, job_id)
+            case ev.TellPriority(job_id, priority):
+                priority_messages.leave(self._paths, job_id, priority)
+                self._watching.processes.send(job_id, signal.SIGUSR1)
             case ev.ReleaseOwner(job_id, attempts):
-                self._release_owner(job_id, attempts)
+                self._release(job_id, attempts)
             case ev.Announce(job_id):
-                _wake(self._waiting.pop(job_id, None))
+                self._announce(job_id)
             case ev.Forget(file):
                 self._forget(file)
             case ev.Log(sentence):
@@ -285,6 +330,30 @@ class QueueDriver:
             _log.error("the file of job %d cannot be written: %s", file.id, err)
             return False
         return True
+
+    def _ask_locks(self, job_id: int, priority: int) -> None:
+        """Where the plan cannot be made, there is nothing to wait for: the job's process will say why."""
+        try:
+            plan = next_locks(self.machine.jobs[job_id].file, self._follower.configuration)
+        except GanetiError:
+            asyncio.get_running_loop().call_soon(self._handle, ev.Granted(job_id))
+        else:
+            self.locks.ask(job_id, priority, plan.request())
+
+    def _release(self, job_id: int, attempts: int) -> None:
+        self.locks.withdraw(job_id)
+        self._release_owner(job_id, attempts)
+
+    def _announce(self, job_id: int) -> None:
+        waiting = self._waiting.pop(job_id, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)
+        if self.observers and (job := self.machine.jobs.get(job_id)) is not None:
+            self._observed(job.file, job_id)
+
+    def _observed(self, file: JobFile | None, job_id: int) -> None:
+        for observer in self.observers:
+            observer(file, job_id)
 
     def _start_process(self, job_id: int, attempt: int, *, allowed: bool) -> None:
         reach("luxid-announced")
@@ -322,111 +391,29 @@ class QueueDriver:
         reach("luxid-stored")
         if allowed:
             secrets = [secrets_of(entry.input) for entry in job.ops]
-            connection.send_soon(encode({"confirmed": True, "secrets": secrets}))
+            claim = self.locks.owner(job_id).to_wire()
+            connection.send_soon(encode({"confirmed": True, "secrets": secrets, "claim": claim}))
             reach("luxid-confirmed")
         self._tasks.start(connection.close(), f"pipe of job {job_id}")
-        self._processes.add(job.id, job.process_id, job.livelock)
-
-    # What happens to processes and files
-
-    def _process_ended(self, job_id: int) -> None:
-        leaving = self._leaving.pop(job_id, None)
-        if leaving is not None:
-            self._clean_up(leaving)
-        self._observe(job_id)
-
-    def _file_replaced(self, name: str) -> None:
-        job_id = job_id_of(name)
-        if job_id is not None:
-            self._observe(job_id)
-
-    def _look_at_all(self) -> None:
-        for job_id in list(self.machine.jobs):
-            self._observe(job_id)
-
-    def _observe(self, job_id: int) -> None:
-        """Look at the file and the process of a started job; looks at one job never overlap."""
-        job = self.machine.jobs.get(job_id)
-        if job is None or job.phase is not Phase.STARTED:
-            return
-        if job_id in self._observing:
-            self._observe_again.add(job_id)
-            return
-        alive = job_id in self._processes or (job.file.livelock is not None and is_alive(job.file.livelock))
-        file = self._read(job_id) or job.file
-        if file.status in FINAL_STATUSES and file.position is not None:
-            self._observing.add(job_id)
-            self._tasks.start(self._hold_back(file, alive), f"end of job {job_id}")
-        else:
-            self._judge(file, alive)
-
-    async def _hold_back(self, file: JobFile, alive: bool) -> None:
-        """Announce the end only when our view holds the job's last commit (D6)."""
-        assert file.position is not None
-        try:
-            position = (file.position[0], file.position[1])
-            if not await self._view_reached(position, _PUBLISH_S):
-                _log.warning("the end of job %d is announced although its last commit is not seen yet", file.id)
-        finally:
-            self._observing.discard(file.id)
-        self._judge(file, alive)
-        if file.id in self._observe_again:
-            self._observe_again.discard(file.id)
-            self._observe(file.id)
-
-    def _judge(self, file: JobFile, alive: bool) -> None:
-        if alive or file.status in FINAL_STATUSES:
-            self._handle(ev.Changed(file.id, file))
-            return
-        self._handle(ev.Died(file.id, file, self._records_owed(file)))
-
-    def _records_owed(self, file: JobFile) -> int:
-        ended = [index for index, entry in enumerate(file.ops) if entry.status in FINAL_STATUSES]
-        try:
-            return len(UndoFile(self._paths, file.id).log.owed(None, ended))
-        except GanetiError as err:
-            _log.error("job %d died and cannot be unwound: %s", file.id, err)
-            return 0
+        self._watching.processes.add(job.id, job.process_id, job.livelock)
 
     def _forget(self, file: JobFile) -> None:
-        if file.id in self._processes:
-            self._leaving[file.id] = file
-        else:
-            self._clean_up(file)
+        self._watching.forget(file)
         self._recent[file.id] = file
         while len(self._recent) > _RECENT_JOBS:
             del self._recent[next(iter(self._recent))]
+        self._observed(file, file.id)
 
-    def _clean_up(self, file: JobFile) -> None:
-        """The job has ended and its process is gone: free and clear what the process did not come to any more."""
-        if file.livelock is None or file.livelock == self.machine.own_lock_file:
+    def _set_alarm(self) -> None:
+        """Have the machine told when the next job has waited long enough to be seen to."""
+        at_s = self.machine.next_alarm_s()
+        if at_s is None or (self._alarm is not None and self._alarm_at_s <= at_s):
             return
-        if not os.path.exists(file.livelock) and not os.path.exists(undo_path(self._paths, file.id)):
-            return  # it went in good order
-        try:
-            settle_for_good(UndoFile(self._paths, file.id), file)
-        except (GanetiError, OSError) as err:
-            _log.error("the undo log of job %d stays as it is: %s", file.id, err)
-        self._release_owner(file.id, file.attempt)
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_at_s = at_s
+        self._alarm = asyncio.get_running_loop().call_later(max(at_s - time.time(), 0.0), self._tick)
 
-    def _clean_up_after_others(self) -> None:
-        """Jobs that ended in an earlier life of ours, whose process may have died before its last steps."""
-        for job_id in jobs_with_undo(self._paths):
-            file = self._read(job_id) if job_id in self.machine.ended else None
-            if file is not None and file.livelock is not None and is_alive(file.livelock):
-                self._leaving[job_id] = file
-                self._processes.add(file.id, file.process_id, file.livelock)
-            elif file is not None:
-                self._clean_up(file)
-
-    def _read(self, job_id: int) -> JobFile | None:
-        try:
-            return self.files.read(job_id)
-        except JobFileCorrupted as err:
-            _log.error("%s", err)
-            return None
-
-
-def _wake(future: "asyncio.Future[None] | None") -> None:
-    if future is not None and not future.done():
-        future.set_result(None)
+    def _tick(self) -> None:
+        self._alarm = None
+        self._carry_out(self.machine.tick(time.time()))

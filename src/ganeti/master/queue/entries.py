@@ -42,8 +42,8 @@ def close(job: JobFile, status: str, error: GanetiError, now_s: float) -> None:
     job.end_timestamp = now
 
 
-def cancel(job: JobFile, now_s: float) -> None:
-    close(job, CANCELED, JobCanceled(CANCELED_SENTENCE), now_s)
+def cancel(job: JobFile, now_s: float, sentence: str = CANCELED_SENTENCE) -> None:
+    close(job, CANCELED, JobCanceled(sentence), now_s)
 
 
 def fail(job: JobFile, sentence: str, now_s: float) -> None:

@@ -17,6 +17,33 @@ class Picked(JobEvent):
 
 
 @dataclass(frozen=True)
+class Granted(JobEvent):
+    """WConfD holds the job's locks in its name; also said where it turned out that there is nothing to ask for."""
+
+
+@dataclass(frozen=True)
+class Refused(JobEvent):
+    """The job's request waits in WConfD, for *blockers*."""
+
+    blockers: tuple[int | str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RequestLost(JobEvent):
+    """WConfD knows nothing of the job's request any more: it was restarted without its file of locks."""
+
+
+@dataclass(frozen=True)
+class AttemptOver(JobEvent):
+    """A job has waited for its locks for as long as one attempt takes (S1.84)."""
+
+
+@dataclass(frozen=True)
+class AdmissionChanged(JobEvent):
+    """The rules of job filters are others now."""
+
+
+@dataclass(frozen=True)
 class Greeted(JobEvent):
     """Its new process has locked a file of its own and says the name (S2.36)."""
 
@@ -39,6 +66,13 @@ class SpawnerLost(JobEvent):
 @dataclass(frozen=True)
 class Changed(JobEvent):
     """The job has written its file; *file* is what stands there."""
+
+    file: JobFile
+
+
+@dataclass(frozen=True)
+class HandedBack(JobEvent):
+    """The process gave the job back between two opcodes, or because it could not have its locks (S1.81)."""
 
     file: JobFile
 
@@ -83,8 +117,31 @@ class WriteJob(Effect):
 
 
 @dataclass(frozen=True)
+class AskLocks(Effect):
+    """Ask WConfD for what the job's next opcode wants, in the job's name; `Granted` or `Refused` is the answer."""
+
+    job_id: int
+    priority: int
+
+
+@dataclass(frozen=True)
+class WithdrawLocks(Effect):
+    """Give up what was asked for in the job's name, whether granted or not."""
+
+    job_id: int
+
+
+@dataclass(frozen=True)
+class MoveRequest(Effect):
+    """Give the job's waiting request another priority."""
+
+    job_id: int
+    priority: int
+
+
+@dataclass(frozen=True)
 class StartProcess(Effect):
-    """Ask the spawner for a process; an *attempt* above 1 unwinds what the one before left."""
+    """Ask the spawner for a process; for a job whose processes died, it unwinds what they left."""
 
     job_id: int
     attempt: int
@@ -102,6 +159,14 @@ class SendSignal(Effect):
     job_id: int
     pid: int
     kill: bool = False
+
+
+@dataclass(frozen=True)
+class TellPriority(Effect):
+    """Let the job's process give its pending opcodes another priority: the file is the process's."""
+
+    job_id: int
+    priority: int
 
 
 @dataclass(frozen=True)
@@ -162,8 +227,8 @@ class Limits:
 
     running: int = 20
     active: int = 5000
-    attempts: int = 5
-    """Processes that may work on one job: the first, and those that unwind after it."""
+    deaths: int = 5
+    """Processes of one job that may die with work to undo; what they leave then is named by verify."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The life of jobs as LuxiD sees it: events in, effects out. No clock, file or process (D2).
 
-    queued ──Picked──► announced ──Greeted──► started ──Changed (final)──► ended
-      │  ▲                │  └─StartFailed──────►────────────────────────►─┤
-      │  └──SpawnerLost───┘                       └─Died──► ended, or, with undo records, announced again
-      └─CancelAsked, DependencyEnded─────────────────────────────────────►─┘
+    queued ─Picked─► asking ─Granted─► announced ─Greeted─► started ─Changed (final)─► ended
+      ▲ ▲               └─Refused─► parked ─Granted─┘▲         │ │
+      │ └──────────SpawnerLost──────────────┘        └──Died───┘ │   (with undo records: a successor unwinds)
+      └────────────────────────HandedBack────────────────────────┘
+
+The whole table is `transitions.TRANSITIONS`; `docs/architecture.md` has the drawing made from it.
 
 What always holds (`check`):
  1. A job's file is written here only while no process may write it: never in `started` (S2.62).
  2. A job is in `started` only after its process's lock file name was stored and confirmed (S2.37); so a process that
     runs can be found by its lock file, whoever restarts in between (S2.33).
- 3. No more than `limits.running` jobs have a process, unless the limit was lowered meanwhile.
- 4. A job is picked only when all it depends on has ended as asked; among those that may, by (priority, id).
+ 3. No more than `limits.running` jobs have a slot, unless the limit was lowered meanwhile. A job that waits, for
+    whatever, has neither slot nor process; so those that have one get on, and nobody waits for ever (S2.61).
+ 4. A job is picked only when all it depends on has ended as asked and no filter keeps it back; among those that may,
+    by (priority of its first opcode that has not ended, id) (S1.82).
 
 The machine keeps unfinished jobs whole; of an ended one it keeps the final status and the time.
 """
@@ -20,32 +24,42 @@ from collections.abc import Iterable, Mapping
 
 from ganeti.base.errors import JobQueueFull
 from ganeti.master.queue import entries
+from ganeti.master.queue.endings import fail
 from ganeti.master.queue.events import (
+    AdmissionChanged,
+    Announce,
     Answer,
+    AttemptOver,
     CancelAsked,
     Died,
     Effect,
     Ended,
     Found,
+    Granted,
     JobEvent,
     Limits,
     Picked,
     PriorityAsked,
+    Refused,
+    WithdrawLocks,
 )
+from ganeti.master.queue.filters import Admission
 from ganeti.master.queue.state import Job, Phase, QueueState
-from ganeti.master.queue.transitions import InvalidTransition, fail, park_or_ready, step
-from ganeti.wire.job_file import JobFile
+from ganeti.master.queue.transitions import InvalidTransition, step
+from ganeti.master.queue.waiting import wait_or_ready
+from ganeti.wire.job_file import FINAL_STATUSES, RUNNING, JobFile
 
 __all__ = ["InvalidTransition", "Phase", "QueueMachine"]
 
 
 class QueueMachine:
-    """Entry points: `submit`, `handle`, `recover`, `resume`. All give effects, to be carried out in order."""
+    """Entry points: `submit`, `handle`, `recover`, `resume`, `set_admission`, `tick`.
+
+    All give effects, to be carried out in order.
+    """
 
     def __init__(self, own_lock_file: str, limits: Limits | None = None) -> None:
         self._state = QueueState(own_lock_file, limits or Limits())
-        self.held_back = False
-        """True while no process can be started (no spawner, or LuxiD is about to stop)."""
 
     @property
     def jobs(self) -> Mapping[int, Job]:
@@ -58,6 +72,11 @@ class QueueMachine:
         return self._state.ended
 
     @property
+    def slots(self) -> set[int]:
+        """Jobs that have, or are about to get, a process."""
+        return self._state.slots
+
+    @property
     def own_lock_file(self) -> str:
         return self._state.own_lock_file
 
@@ -65,13 +84,27 @@ class QueueMachine:
     def limits(self) -> Limits:
         return self._state.limits
 
+    @property
+    def admission(self) -> Admission:
+        return self._state.admission
+
+    @property
+    def held_back(self) -> bool:
+        """True while no process can be started (no spawner, or LuxiD is about to stop)."""
+        return self._state.held_back
+
+    @held_back.setter
+    def held_back(self, value: bool) -> None:
+        self._state.held_back = value
+
     def submit(self, files: Iterable[JobFile], now_s: float, known: Mapping[int, str] | None = None) -> list[Effect]:
         """Take jobs whose files are on disk already. *known* has the final statuses of archived dependencies."""
         self._state.now_s = now_s
         effects: list[Effect] = []
         for file in files:
             job = self._state.add(file, Phase.QUEUED, f"submitted with priority {file.priority}")
-            effects += park_or_ready(self._state, job, known or {})
+            effects.append(Announce(file.id))
+            effects += wait_or_ready(self._state, job, known or {})
         return effects + self._pick()
 
     def handle(self, event: JobEvent, now_s: float) -> list[Effect]:
@@ -82,6 +115,8 @@ class QueueMachine:
             return step(self._state, job, event) + self._pick()
         if isinstance(event, CancelAsked | PriorityAsked):
             return [Answer(False, f"Job {event.job_id} not found in queue")]
+        if isinstance(event, Granted | Refused):
+            return [WithdrawLocks(event.job_id)]
         return []
 
     def recover(self, found: Iterable[Found], now_s: float, known: Mapping[int, str] | None = None) -> list[Effect]:
@@ -103,6 +138,39 @@ class QueueMachine:
         self._state.now_s = now_s
         self._state.limits = limits or self._state.limits
         return self._pick()
+
+    def set_admission(self, admission: Admission, now_s: float) -> list[Effect]:
+        """The job filters are others now: they hold at once, for every job that has not begun."""
+        self._state.now_s = now_s
+        self._state.admission = admission
+        effects: list[Effect] = []
+        for job_id in sorted(self._state.jobs):
+            job = self._state.jobs.get(job_id)
+            if job is not None:  # a job before it may have taken it along
+                effects += step(self._state, job, AdmissionChanged(job_id))
+        return effects + self._pick()
+
+    def tick(self, now_s: float) -> list[Effect]:
+        """Time has passed: see to the jobs whose attempt at getting their locks is over."""
+        self._state.now_s = now_s
+        effects: list[Effect] = []
+        for job in self._state.due():
+            if job.phase is Phase.PARKED:
+                effects += step(self._state, job, AttemptOver(job.file.id))
+        return effects + self._pick()
+
+    def next_alarm_s(self) -> float | None:
+        """When `tick` is wanted next."""
+        return self._state.next_alarm_s()
+
+    def may_continue(self, job_id: int) -> bool:
+        """Whether a job between two opcodes goes on, or gives way to a better one that has no slot (S1.81)."""
+        state, job = self._state, self._state.jobs.get(job_id)
+        best = state.ready.first()
+        if job is None or best is None or state.held_back or len(state.slots) < state.limits.running:
+            return True
+        pending = [op.priority for op in job.file.ops if op.status not in FINAL_STATUSES and op.status != RUNNING]
+        return not pending or (pending[0], job_id) < best
 
     def remember(self, job_id: int, status: str, end_s: float) -> None:
         """Note a job that ended in an earlier life."""
@@ -126,31 +194,45 @@ class QueueMachine:
             return self.jobs[job_id].file.status
         return self.ended[job_id].status if job_id in self.ended else None
 
+    def ready_order(self) -> list[int]:
+        """Jobs that wait for nothing but a slot, the next one first."""
+        return self._state.ready.in_order()
+
     def check(self) -> None:
         """Assert what the head of this module says always holds."""
         state = self._state
         for job_id, job in state.jobs.items():
             assert job.file.id == job_id and job_id not in state.ended
             assert job.phase is not Phase.ENDED and not job.file.final, job.story
-            assert (job_id in state.slots) == (job.phase is not Phase.QUEUED), job.story
-            if job.phase is Phase.QUEUED:
-                assert job.file.livelock is None and bool(job.parked) != state.is_ready(job), job.story
+            with_slot = job.phase in (Phase.ASKING, Phase.ANNOUNCED, Phase.STARTED)
+            assert (job_id in state.slots) == with_slot, job.story
+            assert job.holds == (job_id in state.holding) and (not job.holds or job.phase is Phase.QUEUED), job.story
+            if job.phase in (Phase.QUEUED, Phase.ASKING, Phase.PARKED):
+                assert job.file.livelock is None, job.story
             elif job.phase is Phase.ANNOUNCED:
                 assert job.file.livelock == state.own_lock_file, job.story
             else:
                 assert job.file.livelock is not None, job.story
-            for dependency in job.parked:
+            kept_back = bool(job.depends) or job.held_by is not None
+            assert (job_id in state.ready) == (job.phase is Phase.QUEUED and not kept_back), job.story
+            assert (job.phase is Phase.PARKED) <= (job.attempts is not None), job.story
+            for dependency in job.depends:
                 assert dependency.job_id in state.jobs and job_id in state.waiters[dependency.job_id], job.story
         assert state.slots <= set(state.jobs)
+        in_buckets = [name for job_id in state.slots for name in state.jobs[job_id].buckets]
+        assert sum(state.usage.values()) == len(in_buckets)
 
     def _recover_queued(self, item: Found, known: Mapping[int, str]) -> list[Effect]:
+        """A job that had a process before gets a new number for the next one: its lock file's name is used up."""
+        if item.file.start_timestamp is not None:
+            item.file.attempt += 1
         job = self._state.add(item.file, Phase.QUEUED, "found queued after a restart")
-        if item.secrets_lost and item.file.attempt == 1:
-            return fail(self._state, job, entries.SECRETS_LOST)
-        if item.file.attempt > 1:  # it has begun once: it must be undone, whatever became of what it waited for
+        if item.file.deaths:  # it has begun once: it must be undone, whatever became of what it waited for
             self._state.push(job)
             return []
-        return park_or_ready(self._state, job, known)
+        if item.secrets_lost:
+            return fail(self._state, job, entries.SECRETS_LOST)
+        return wait_or_ready(self._state, job, known)
 
     def _pick(self) -> list[Effect]:
         effects: list[Effect] = []

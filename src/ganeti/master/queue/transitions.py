@@ -1,226 +1,189 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What each event does to a job in each phase: the table behind the queue machine. Pure.
+"""What each event does to a job in each phase: the table behind the queue machine, and its part about processes. Pure.
 
-A handler changes the state and gives the effects owed, in order. A pair that is not in the table cannot meet.
+A handler changes the state and gives the effects owed, in order. A pair that is not in the table cannot meet. The
+table says where each transition can lead; `docs/architecture.md` draws it.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from ganeti.master.queue import entries
-from ganeti.master.queue.dependencies import dependencies_of, why_failed
-from ganeti.master.queue.events import (
-    Announce,
-    Answer,
-    AwaitCancel,
-    CancelAsked,
-    Changed,
-    Confirm,
-    DependencyEnded,
-    Died,
-    Effect,
-    Ended,
-    Forget,
-    Greeted,
-    JobEvent,
-    Log,
-    Picked,
-    PriorityAsked,
-    ReleaseOwner,
-    SendSignal,
-    SpawnerLost,
-    StartFailed,
-    StartProcess,
-    WriteJob,
-)
+from ganeti.master.queue import entries, waiting
+from ganeti.master.queue import events as ev
+from ganeti.master.queue.endings import end, fail
+from ganeti.master.queue.events import Effect, JobEvent
 from ganeti.master.queue.state import Job, Phase, QueueState
-from ganeti.wire.job_file import RUNNING, seconds
+from ganeti.wire.job_file import FINAL_STATUSES, RUNNING
 
 
 class InvalidTransition(AssertionError):
-    """An event met a phase it cannot meet; the message carries the job's story."""
+    """An event met a phase it cannot meet, or led where it must not; the message carries the job's story."""
 
 
 def step(state: QueueState, job: Job, event: JobEvent) -> list[Effect]:
     """Carry out one transition."""
-    handler = TRANSITIONS.get((job.phase, type(event)))
-    if handler is None:
-        story = "; ".join(job.story)
-        raise InvalidTransition(f"job {job.file.id}: {type(event).__name__} while {job.phase} ({story})")
-    return handler(state, job, event)
-
-
-def park_or_ready(state: QueueState, job: Job, known: Mapping[int, str]) -> list[Effect]:
-    """Let a job wait for what it depends on, or for its turn; *known* has the statuses of archived jobs."""
-    for dependency in dependencies_of(job.file):
-        ended = state.ended.get(dependency.job_id)
-        status = ended.status if ended is not None else known.get(dependency.job_id)
-        if status is not None:
-            failed = why_failed(dependency, status)
-            if failed is not None:
-                return fail(state, job, failed)
-        elif dependency.job_id in state.jobs and dependency.job_id != job.file.id:
-            state.park(job, dependency)
-        else:
-            return fail(state, job, f"Job {job.file.id} depends on job {dependency.job_id}, which does not exist")
-    state.push(job)
-    return []
-
-
-def fail(state: QueueState, job: Job, sentence: str) -> list[Effect]:
-    """End a job in error, in its file too: there is no process that could write it."""
-    had_process = job.phase is not Phase.QUEUED
-    entries.fail(job.file, sentence, state.now_s)
-    effects: list[Effect] = [WriteJob(job.file, durable=True)]
-    if had_process:
-        effects.append(ReleaseOwner(job.file.id, job.file.attempt))
-    return [*effects, Log(f"job {job.file.id} ended in error: {sentence}"), *_end(state, job)]
-
-
-def _end(state: QueueState, job: Job) -> list[Effect]:
-    job_id, status = job.file.id, job.file.status
-    job.phase = Phase.ENDED
-    state.slots.discard(job_id)
-    del state.jobs[job_id]
-    state.ended[job_id] = Ended(status, seconds(job.file.end_timestamp) or state.now_s)
-    effects: list[Effect] = [Announce(job_id), Forget(job.file)]
-    for waiting_id in state.waiters.pop(job_id, []):
-        waiting = state.jobs.get(waiting_id)
-        if waiting is not None:
-            effects += step(state, waiting, DependencyEnded(waiting_id, job_id, status))
+    transition = TRANSITIONS.get((job.phase, type(event)))
+    if transition is None:
+        raise InvalidTransition(_story(job, f"{type(event).__name__} while {job.phase}"))
+    before = job.phase
+    effects = transition.handler(state, job, event)
+    if job.phase not in transition.to:
+        raise InvalidTransition(_story(job, f"{type(event).__name__} led from {before} to {job.phase}"))
     return effects
 
 
-def _picked(state: QueueState, job: Job, event: Picked) -> list[Effect]:
-    job.phase = Phase.ANNOUNCED
-    job.file.livelock = state.own_lock_file
-    job.file.start_timestamp = job.file.start_timestamp or entries.stamp(state.now_s)
-    state.slots.add(job.file.id)
-    state.tell(job, "picked to run")
-    return [WriteJob(job.file), StartProcess(job.file.id, job.file.attempt)]
+def _story(job: Job, what: str) -> str:
+    return f"job {job.file.id}: {what} ({'; '.join(job.story)})"
 
 
-def _greeted(state: QueueState, job: Job, event: Greeted) -> list[Effect]:
-    job.phase = Phase.STARTED
+def _greeted(state: QueueState, job: Job, event: ev.Greeted) -> list[Effect]:
     job.file.livelock = event.lock_file
     job.file.process_id = event.pid
-    state.tell(job, f"started as process {event.pid}")
-    return [WriteJob(job.file), Confirm(job.file.id), Announce(job.file.id)]
+    state.enter(job, Phase.STARTED, f"started as process {event.pid}")
+    return [ev.WriteJob(job.file), ev.Confirm(job.file.id), ev.Announce(job.file.id)]
 
 
-def _start_failed(state: QueueState, job: Job, event: StartFailed) -> list[Effect]:
-    if job.file.attempt > 1:
-        return _start_successor(state, job)
+def _start_failed(state: QueueState, job: Job, event: ev.StartFailed) -> list[Effect]:
+    if job.file.deaths:
+        return start_successor(state, job)
     return fail(state, job, f"The process of job {job.file.id} could not be started: {event.reason}")
 
 
-def _spawner_lost(state: QueueState, job: Job, event: SpawnerLost) -> list[Effect]:
-    job.phase = Phase.QUEUED
+def _spawner_lost(state: QueueState, job: Job, event: ev.SpawnerLost) -> list[Effect]:
+    """What was granted in its name is still held so, and is asked for again in its turn, which is harmless."""
     job.file.livelock = None
-    state.slots.discard(job.file.id)
+    state.free_slot(job)
+    state.enter(job, Phase.QUEUED, "queued again, because the spawner ended before it made the process")
     state.push(job)
-    state.tell(job, "queued again, because the spawner ended before it made the process")
-    return [WriteJob(job.file), Log(f"job {job.file.id} is queued again: the spawner ended before it began")]
+    told = ev.Log(f"job {job.file.id} is queued again: the spawner ended before it began")
+    return [ev.WriteJob(job.file), ev.WithdrawLocks(job.file.id), told]
 
 
-def _changed(state: QueueState, job: Job, event: Changed) -> list[Effect]:
+def _changed(state: QueueState, job: Job, event: ev.Changed) -> list[Effect]:
     if event.file.attempt < job.file.attempt:
         return []
-    job.file = event.file
-    return _end(state, job) if job.file.final else [Announce(job.file.id)]
+    job.replace_file(event.file)
+    return end(state, job) if job.file.final else [ev.Announce(job.file.id)]
 
 
-def _died(state: QueueState, job: Job, event: Died) -> list[Effect]:
-    job.file = event.file
+def _handed_back(state: QueueState, job: Job, event: ev.HandedBack) -> list[Effect]:
+    """The next process will be another one, with a lock file of its own."""
+    if event.file.attempt < job.file.attempt:
+        return []
+    job.replace_file(event.file)
+    job.file.attempt += 1
+    state.free_slot(job)
+    state.enter(job, Phase.QUEUED, "handed back by its process")
+    job.verdict = state.admission.of(job.file)
+    if job.verdict.action == "reject":
+        return waiting.reject(state, job)
+    state.push(job)
+    return [ev.WithdrawLocks(job.file.id), ev.Announce(job.file.id)]
+
+
+def _died(state: QueueState, job: Job, event: ev.Died) -> list[Effect]:
+    job.replace_file(event.file)
     if job.file.final:
-        return _end(state, job)
+        return end(state, job)
     state.tell(job, f"process {job.file.process_id} died, leaving {event.records} undo records")
     if event.records:
-        return _start_successor(state, job)
+        return start_successor(state, job)
     return fail(state, job, entries.died_sentence(job.file))
 
 
-def _start_successor(state: QueueState, job: Job) -> list[Effect]:
+def start_successor(state: QueueState, job: Job) -> list[Effect]:
     """A new process takes over the locks and unwinds (D5); tried a few times, as it may die as well."""
-    if job.file.attempt >= state.limits.attempts:
+    job.file.deaths += 1
+    if job.file.deaths >= state.limits.deaths:
         sentence = f"{entries.died_sentence(job.file)}, and so did those that should undo its work"
         return fail(state, job, f"{sentence}: `gnt-cluster verify` names what was left")
     job.file.attempt += 1
-    job.phase = Phase.ANNOUNCED
     job.file.livelock = state.own_lock_file
     job.file.process_id = None
+    state.enter(job, Phase.ANNOUNCED, "a successor will undo what it left")
     sentence = f"job {job.file.id} died in the midst of its work: attempt {job.file.attempt} undoes it"
-    return [WriteJob(job.file), StartProcess(job.file.id, job.file.attempt), Log(sentence)]
+    return [ev.WriteJob(job.file), ev.StartProcess(job.file.id, job.file.attempt), ev.Log(sentence)]
 
 
-def _cancel_queued(state: QueueState, job: Job, event: CancelAsked) -> list[Effect]:
-    if job.file.attempt > 1:
-        return [Answer(False, f"Job {job.file.id} died and is being undone: that cannot be cancelled")]
-    entries.cancel(job.file, state.now_s)
-    state.tell(job, "cancelled while queued")
-    answer = Answer(True, f"Dequeued job {job.file.id}")
-    return [WriteJob(job.file, durable=True), *_end(state, job), answer]
-
-
-def _cancel_announced(state: QueueState, job: Job, event: CancelAsked) -> list[Effect]:
+def _cancel_announced(state: QueueState, job: Job, event: ev.CancelAsked) -> list[Effect]:
     """It will have a process in a moment; who carries this out tries again then."""
-    return [Answer(False, "Timeout: job still in its startup phase")]
+    return [ev.Answer(False, "Timeout: job still in its startup phase")]
 
 
-def _cancel_started(state: QueueState, job: Job, event: CancelAsked) -> list[Effect]:
+def _cancel_started(state: QueueState, job: Job, event: ev.CancelAsked) -> list[Effect]:
     if job.file.process_id is None:
-        return [Answer(False, f"Job {job.file.id} has no process that could be told")]
-    told = SendSignal(job.file.id, job.file.process_id, event.kill)
+        return [ev.Answer(False, f"Job {job.file.id} has no process that could be told")]
+    told = ev.SendSignal(job.file.id, job.file.process_id, event.kill)
     state.tell(job, "killed on request" if event.kill else "asked to stop")
     if event.kill:
-        return [told, Answer(True, "SIGKILL send to the process")]
+        return [told, ev.Answer(True, "SIGKILL send to the process")]
     if job.file.status == RUNNING:
-        return [told, Answer(False, "Job no longer waiting, can't cancel (informed it anyway)")]
-    return [told, AwaitCancel(job.file.id)]
+        return [told, ev.Answer(False, "Job no longer waiting, can't cancel (informed it anyway)")]
+    return [told, ev.AwaitCancel(job.file.id)]
 
 
-def _priority_queued(state: QueueState, job: Job, event: PriorityAsked) -> list[Effect]:
-    entries.set_priority(job.file, event.priority)
-    state.push(job)
+def _priority_with_process(state: QueueState, job: Job, event: ev.PriorityAsked) -> list[Effect]:
+    """The file is the process's: it is told (protocols, section 13)."""
+    pending = [op for op in job.file.ops if op.status not in FINAL_STATUSES and op.status != RUNNING]
+    if not pending or job.file.deaths:
+        return [ev.Answer(False, f"Job {job.file.id} has no opcode left that waits for its turn")]
     message = f"Priorities of pending opcodes for job {job.file.id} have been changed to {event.priority}"
-    return [WriteJob(job.file, durable=True), Announce(job.file.id), Answer(True, message)]
-
-
-def _priority_started(state: QueueState, job: Job, event: PriorityAsked) -> list[Effect]:
-    return [Answer(False, f"Job {job.file.id} has started: its priority cannot be changed any more")]
-
-
-def _dependency_ended(state: QueueState, job: Job, event: DependencyEnded) -> list[Effect]:
-    met = [each for each in job.parked if each.job_id == event.dependency]
-    job.parked = [each for each in job.parked if each.job_id != event.dependency]
-    for dependency in met:
-        failed = why_failed(dependency, event.status)
-        if failed is not None:
-            return fail(state, job, failed)
-    state.push(job)
-    return []
-
-
-def _ignore(state: QueueState, job: Job, event: JobEvent) -> list[Effect]:
-    return []
+    return [ev.TellPriority(job.file.id, event.priority), ev.Answer(True, message)]
 
 
 Handler = Callable[[QueueState, Job, Any], list[Effect]]
-TRANSITIONS: dict[tuple[Phase, type[JobEvent]], Handler] = {
-    (Phase.QUEUED, Picked): _picked,
-    (Phase.QUEUED, CancelAsked): _cancel_queued,
-    (Phase.QUEUED, PriorityAsked): _priority_queued,
-    (Phase.QUEUED, DependencyEnded): _dependency_ended,
-    (Phase.QUEUED, Changed): _ignore,
-    (Phase.ANNOUNCED, Greeted): _greeted,
-    (Phase.ANNOUNCED, StartFailed): _start_failed,
-    (Phase.ANNOUNCED, SpawnerLost): _spawner_lost,
-    (Phase.ANNOUNCED, CancelAsked): _cancel_announced,
-    (Phase.ANNOUNCED, PriorityAsked): _priority_started,
-    (Phase.ANNOUNCED, Changed): _ignore,
-    (Phase.STARTED, Changed): _changed,
-    (Phase.STARTED, Died): _died,
-    (Phase.STARTED, CancelAsked): _cancel_started,
-    (Phase.STARTED, PriorityAsked): _priority_started,
+
+
+class Transition(NamedTuple):
+    handler: Handler
+    to: tuple[Phase, ...]
+    """Where it can lead."""
+
+
+_Q, _A, _P, _N, _S, _E = Phase.QUEUED, Phase.ASKING, Phase.PARKED, Phase.ANNOUNCED, Phase.STARTED, Phase.ENDED
+
+TRANSITIONS: dict[tuple[Phase, type[JobEvent]], Transition] = {
+    (_Q, ev.Picked): Transition(waiting.picked, (_A, _N)),
+    (_Q, ev.CancelAsked): Transition(waiting.cancel_waiting, (_E, _Q)),
+    (_Q, ev.PriorityAsked): Transition(waiting.priority_waiting, (_Q,)),
+    (_Q, ev.AdmissionChanged): Transition(waiting.admission_changed, (_Q, _E)),
+    (_Q, ev.Granted): Transition(waiting.stray_answer, (_Q,)),
+    (_Q, ev.Refused): Transition(waiting.stray_answer, (_Q,)),
+    (_Q, ev.RequestLost): Transition(waiting.ignore, (_Q,)),
+    (_Q, ev.Changed): Transition(waiting.ignore, (_Q,)),
+    (_A, ev.Granted): Transition(waiting.granted_asking, (_N, _Q)),
+    (_A, ev.Refused): Transition(waiting.refused, (_P,)),
+    (_A, ev.RequestLost): Transition(waiting.ignore, (_A,)),
+    (_A, ev.CancelAsked): Transition(waiting.cancel_waiting, (_E,)),
+    (_A, ev.PriorityAsked): Transition(waiting.priority_waiting, (_A,)),
+    (_A, ev.AdmissionChanged): Transition(waiting.admission_changed, (_A, _Q, _E)),
+    (_A, ev.Changed): Transition(waiting.ignore, (_A,)),
+    (_P, ev.Granted): Transition(waiting.granted_parked, (_N, _Q)),
+    (_P, ev.Refused): Transition(waiting.refused, (_P,)),
+    (_P, ev.RequestLost): Transition(waiting.request_lost, (_P,)),
+    (_P, ev.AttemptOver): Transition(waiting.attempt_over, (_P,)),
+    (_P, ev.CancelAsked): Transition(waiting.cancel_waiting, (_E,)),
+    (_P, ev.PriorityAsked): Transition(waiting.priority_waiting, (_P,)),
+    (_P, ev.AdmissionChanged): Transition(waiting.admission_changed, (_P, _Q, _E)),
+    (_P, ev.Changed): Transition(waiting.ignore, (_P,)),
+    (_N, ev.Greeted): Transition(_greeted, (_S,)),
+    (_N, ev.StartFailed): Transition(_start_failed, (_N, _E)),
+    (_N, ev.SpawnerLost): Transition(_spawner_lost, (_Q,)),
+    (_N, ev.CancelAsked): Transition(_cancel_announced, (_N,)),
+    (_N, ev.PriorityAsked): Transition(_priority_with_process, (_N,)),
+    (_N, ev.AdmissionChanged): Transition(waiting.admission_changed, (_N,)),
+    (_N, ev.Granted): Transition(waiting.ignore, (_N,)),
+    (_N, ev.Refused): Transition(waiting.ignore, (_N,)),
+    (_N, ev.RequestLost): Transition(waiting.ignore, (_N,)),
+    (_N, ev.Changed): Transition(waiting.ignore, (_N,)),
+    (_S, ev.Changed): Transition(_changed, (_S, _E)),
+    (_S, ev.HandedBack): Transition(_handed_back, (_S, _Q, _E)),
+    (_S, ev.Died): Transition(_died, (_N, _E)),
+    (_S, ev.CancelAsked): Transition(_cancel_started, (_S,)),
+    (_S, ev.PriorityAsked): Transition(_priority_with_process, (_S,)),
+    (_S, ev.AdmissionChanged): Transition(waiting.admission_changed, (_S,)),
+    (_S, ev.Granted): Transition(waiting.stray_answer, (_S,)),
+    (_S, ev.Refused): Transition(waiting.stray_answer, (_S,)),
+    (_S, ev.RequestLost): Transition(waiting.ignore, (_S,)),
 }
 """Every pair that can meet. A pair that is not here is a mistake of ours, and raises with the job's story."""

@@ -21,7 +21,7 @@ def job(job_id: int, *, priority: int = 0, **more: object) -> JobFile:
 
 @pytest.fixture
 def machine() -> QueueMachine:
-    return QueueMachine("own", ev.Limits(running=1, active=3, attempts=2))
+    return QueueMachine("own", ev.Limits(running=1, active=3, deaths=2))
 
 
 def names(effects: list[ev.Effect]) -> list[str]:
@@ -30,12 +30,15 @@ def names(effects: list[ev.Effect]) -> list[str]:
 
 def started(machine: QueueMachine, file: JobFile) -> JobFile:
     machine.submit([file], 1.0)
+    machine.handle(ev.Granted(file.id), 1.0)
     machine.handle(ev.Greeted(file.id, "lock", 77), 2.0)
     return file
 
 
 def test_start(machine):
-    effects = machine.submit([job(1)], 1.0)
+    assert machine.submit([job(1)], 1.0) == [ev.Announce(1), ev.AskLocks(1, 0)]
+    assert machine.jobs[1].file.livelock is None, "nothing is promised before it has its locks"
+    effects = machine.handle(ev.Granted(1), 1.0)
     assert effects == [ev.WriteJob(machine.jobs[1].file), ev.StartProcess(1, 1)]
     assert machine.jobs[1].file.livelock == "own" and machine.jobs[1].file.start_timestamp == [1, 0]
     assert names(machine.handle(ev.Greeted(1, "lock", 77), 2.0)) == ["WriteJob", "Confirm", "Announce"]
@@ -44,14 +47,15 @@ def test_start(machine):
 
 def test_the_best_goes_first_when_a_slot_is_free(machine):
     first = started(machine, job(1))
-    assert names(machine.submit([job(2), job(3, priority=-10)], 1.0)) == []
+    assert names(machine.submit([job(2), job(3, priority=-10)], 1.0)) == ["Announce", "Announce"]
     first.ops[0].status = "success"
     effects = machine.handle(ev.Changed(1, first), 3.0)
-    assert [effect.job_id for effect in effects if isinstance(effect, ev.StartProcess)] == [3]
+    assert [effect.job_id for effect in effects if isinstance(effect, ev.AskLocks)] == [3]
 
 
 def test_a_broken_pipe_before_the_confirmation_is_the_jobs_end(machine):
     machine.submit([job(1)], 1.0)
+    machine.handle(ev.Granted(1), 1.0)
     effects = machine.handle(ev.StartFailed(1, "it fell over"), 2.0)
     assert names(effects) == ["WriteJob", "ReleaseOwner", "Log", "Announce", "Forget"]
     assert effects[0].durable and effects[0].file.status == "error"
@@ -60,11 +64,12 @@ def test_a_broken_pipe_before_the_confirmation_is_the_jobs_end(machine):
 
 def test_a_lost_spawner_queues_the_job_again(machine):
     machine.submit([job(1)], 1.0)
+    machine.handle(ev.Granted(1), 1.0)
     machine.held_back = True
-    assert names(machine.handle(ev.SpawnerLost(1), 2.0)) == ["WriteJob", "Log"]
+    assert names(machine.handle(ev.SpawnerLost(1), 2.0)) == ["WriteJob", "WithdrawLocks", "Log"]
     assert machine.jobs[1].phase is Phase.QUEUED and machine.jobs[1].file.livelock is None
     machine.held_back = False
-    assert "StartProcess" in names(machine.resume(3.0))
+    assert names(machine.resume(3.0)) == ["AskLocks"]
 
 
 def test_death_without_records_ends_the_job_and_frees_what_it_held(machine):
@@ -110,12 +115,13 @@ def test_priority_of_a_queued_job(machine):
     machine.submit([job(2), job(3)], 1.0)
     effects = machine.handle(ev.PriorityAsked(3, -20), 2.0)
     assert effects[-1] == ev.Answer(True, "Priorities of pending opcodes for job 3 have been changed to -20")
-    assert ev.StartProcess(3, 1) in machine.handle(ev.Died(1, machine.jobs[1].file, 0), 3.0)
+    assert ev.AskLocks(3, -20) in machine.handle(ev.Died(1, machine.jobs[1].file, 0), 3.0)
 
 
 def test_an_impossible_event_tells_the_story(machine):
     machine.submit([job(1)], 1.0)
-    with pytest.raises(InvalidTransition, match=r"job 1: Died while announced .*submitted.*picked"):
+    machine.handle(ev.Granted(1), 1.0)
+    with pytest.raises(InvalidTransition, match=r"job 1: Died while announced .*submitted.*gets a process"):
         machine.handle(ev.Died(1, machine.jobs[1].file, 0), 2.0)
 
 
@@ -126,7 +132,7 @@ def test_a_job_whose_secrets_were_lost_is_not_run(machine):
 
 
 def test_dependencies_known_from_the_archive(machine):
-    assert "StartProcess" in names(machine.submit([job(5, depends=[[2, ["success"]]])], 1.0, {2: "success"}))
+    assert "AskLocks" in names(machine.submit([job(5, depends=[[2, ["success"]]])], 1.0, {2: "success"}))
     machine.submit([job(6, depends=[[2, ["error"]]])], 1.0, {2: "success"})
     assert machine.ended[6].status == "error"
     machine.submit([job(7, depends=[[3, []]])], 1.0, {})
@@ -136,7 +142,7 @@ def test_dependencies_known_from_the_archive(machine):
 def test_what_a_job_depended_on_does_not_keep_it_from_being_undone(machine):
     """It died, its successor could not be started yet, and the job it once waited for is gone."""
     dead = job(5, depends=[[3, ["success"]]])
-    dead.attempt = 2
+    dead.attempt, dead.deaths = 2, 1
     assert "StartProcess" in names(machine.recover([ev.Found(dead)], 1.0))
     assert machine.jobs[5].file.attempt == 2
 

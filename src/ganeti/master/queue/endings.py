@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How jobs end as LuxiD sees it, and what that means for those that depend on them. Pure."""
+
+from ganeti.master.queue import entries
+from ganeti.master.queue.dependencies import why_failed
+from ganeti.master.queue.events import Announce, Effect, Ended, Forget, Log, ReleaseOwner, WithdrawLocks, WriteJob
+from ganeti.master.queue.state import Job, Phase, QueueState
+from ganeti.wire.job_file import seconds
+
+
+def end(state: QueueState, job: Job) -> list[Effect]:
+    """Forget a job whose file says how it ended, and let those go that waited for it."""
+    job_id, status = job.file.id, job.file.status
+    job.phase = Phase.ENDED
+    state.unready(job)
+    state.free_slot(job)
+    state.holding.discard(job_id)
+    del state.jobs[job_id]
+    state.ended[job_id] = Ended(status, seconds(job.file.end_timestamp) or state.now_s)
+    effects: list[Effect] = [Announce(job_id), Forget(job.file)]
+    for waiting_id in state.waiters.pop(job_id, []):
+        waiting = state.jobs.get(waiting_id)
+        if waiting is not None:
+            effects += dependency_ended(state, waiting, job_id, status)
+    return effects
+
+
+def fail(state: QueueState, job: Job, sentence: str) -> list[Effect]:
+    """End a job in error, in its file too: there is no process that could write it."""
+    let_go = let_go_of_locks(job)
+    entries.fail(job.file, sentence, state.now_s)
+    told = Log(f"job {job.file.id} ended in error: {sentence}")
+    return [WriteJob(job.file, durable=True), *let_go, told, *end(state, job)]
+
+
+def cancel(state: QueueState, job: Job, sentence: str = entries.CANCELED_SENTENCE) -> list[Effect]:
+    """End a job that has no process as canceled."""
+    let_go = let_go_of_locks(job)
+    entries.cancel(job.file, state.now_s, sentence)
+    state.tell(job, "cancelled")
+    return [WriteJob(job.file, durable=True), *let_go, *end(state, job)]
+
+
+def let_go_of_locks(job: Job) -> list[Effect]:
+    """What must be given up in WConfD for a job in this phase."""
+    if job.phase is Phase.ANNOUNCED or job.phase is Phase.STARTED:
+        return [ReleaseOwner(job.file.id, job.file.attempt)]
+    if job.phase is Phase.ASKING or job.phase is Phase.PARKED or job.holds:
+        return [WithdrawLocks(job.file.id)]
+    return []
+
+
+def dependency_ended(state: QueueState, job: Job, dependency_id: int, status: str) -> list[Effect]:
+    """A job that waited for another one: it goes on, or can never be run."""
+    met = [each for each in job.depends if each.job_id == dependency_id]
+    job.depends = [each for each in job.depends if each.job_id != dependency_id]
+    for dependency in met:
+        failed = why_failed(dependency, status)
+        if failed is not None:
+            return fail(state, job, failed)
+    state.push(job)
+    return []

@@ -32,6 +32,7 @@ from ganeti.master.locks.waiting import Key, Pending
 from ganeti.model.locks import EXCLUSIVE, RELEASE, SHARED, Level, lock_level, lock_order
 
 _LAST = 2**62
+_NOTHING: Request = {}
 
 
 class Change(NamedTuple):
@@ -88,7 +89,7 @@ class LockTable(LockState):
         self._refuse_deadlock(owner, request)
         self._arrivals = arrival
         self._enqueue(pending)
-        return self._seen_by(owner, self._serve([], also=self._waiting_holders(pending)))
+        return self._seen_by(owner, self._serve({}, also=self._waiting_holders(pending)))
 
     def change_priority(self, owner: Owner, priority: int) -> Change:
         """Move a waiting request (S1.84); its arrival stays. Raises `LockError` if there is none."""
@@ -97,7 +98,7 @@ class LockTable(LockState):
         old = self._waiters.remove(owner)
         pending = self._as_pending(owner, priority, old.arrival, old.request)
         self._enqueue(pending)
-        return self._seen_by(owner, self._serve([], also_at=pending.wants, also=[pending]))
+        return self._seen_by(owner, self._serve({}, also_at=pending.wants, also=[pending]))
 
     def cancel(self, owner: Owner) -> Change:
         """Withdraw the owner's waiting request, if it has one; what it holds stays."""
@@ -183,9 +184,9 @@ class LockTable(LockState):
             blockers = self.waiters_in_the_way(owner, key, request)
         return Change(blockers) if blockers else self._serve(self._apply(owner, request))
 
-    def _apply(self, owner: Owner, request: Request) -> list[str]:
-        """Carry out a request that nothing hinders; gives the locks that are weaker now."""
-        weakened = []
+    def _apply(self, owner: Owner, request: Request) -> dict[str, str]:
+        """Carry out a request that nothing hinders; gives the locks that are weaker now, with their former states."""
+        weakened = {}
         now, freed = {}, {}
         for lock, state in request.items():
             held = self._holdings.of(owner).get(lock)
@@ -196,7 +197,7 @@ class LockTable(LockState):
                 self._holdings.drop(owner, lock)
                 freed[lock] = held
             if held is not None and (state == RELEASE or (held, state) == (EXCLUSIVE, SHARED)):
-                weakened.append(lock)
+                weakened[lock] = held
         if now or freed:
             self._effects.append(Holds(owner, now, freed))
         return weakened
@@ -205,15 +206,15 @@ class LockTable(LockState):
         return self._give_up([], {owner: dict.fromkeys(sorted(locks, key=lock_order), RELEASE)})
 
     def _give_up(self, withdraw: Sequence[Owner], requests: Mapping[Owner, Request]) -> Change:
-        concerned: dict[str, None] = {}
+        concerned: dict[str, str] = {}
         for owner in withdraw:
             if self.has_pending(owner):
                 pending = self._waiters.remove(owner)
                 self._effects.append(EndsWaiting(pending, granted=False))
-                concerned |= dict.fromkeys(pending.wants)
-        weakened: dict[str, None] = {}
+                _add_stronger(concerned, pending.wants)
+        weakened: dict[str, str] = {}
         for owner, request in requests.items():
-            weakened |= dict.fromkeys(self._apply(owner, request))
+            _add_stronger(weakened, self._apply(owner, request))
         return self._serve(weakened, also_at=concerned)
 
     def _as_pending(self, owner: Owner, priority: int, arrival: int, request: Request) -> Pending:
@@ -229,14 +230,20 @@ class LockTable(LockState):
         holders = self.holders_in_the_way(pending.owner, pending.wants)
         return [self._waiters.by_owner[holder] for holder in holders if self.has_pending(holder)]
 
-    def _serve(self, weakened: Iterable[str], also_at: Iterable[str] = (), also: Iterable[Pending] = ()) -> Change:
-        """Grant what has become possible by weaker locks, by withdrawn requests at *also_at*, or for *also*."""
+    def _serve(self, weakened: Request, also_at: Request = _NOTHING, also: Iterable[Pending] = ()) -> Change:
+        """Grant what has become possible by weaker locks, by withdrawn requests at *also_at*, or for *also*.
+
+        Both mappings tell how strong the claim was that went away.
+        """
         granted: list[Pending] = []
         all_weakened = dict.fromkeys(weakened)
         turns = [Turn(pending.key, "", iter(())) for pending in also]
         heapify(turns)
-        for lock in [*(lock for lock in all_weakened if self._holdings.sharers(lock) < 2), *also_at]:
-            self._add_turns(turns, lock)
+        for lock, state in weakened.items():
+            if self._holdings.sharers(lock) < 2:
+                self._add_turns(turns, lock, state)
+        for lock, state in also_at.items():
+            self._add_turns(turns, lock, state)
         while turns:
             key, lock, others = heappop(turns)
             if lock and self._holdings.held_exclusively(lock):
@@ -249,13 +256,13 @@ class LockTable(LockState):
             self._waiters.remove(pending.owner)
             self._effects.append(EndsWaiting(pending, granted=True))
             granted.append(pending)
-            for weaker in self._apply(pending.owner, pending.request):
+            for weaker, state in self._apply(pending.owner, pending.request).items():
                 all_weakened[weaker] = None
-                self._add_turns(turns, weaker)
+                self._add_turns(turns, weaker, state)
         return Change(granted=tuple(granted), weakened=tuple(all_weakened))
 
-    def _add_turns(self, turns: list[Turn], lock: str) -> None:
-        for name, keys in self._waiters.concerned(lock):
+    def _add_turns(self, turns: list[Turn], lock: str, gone: str) -> None:
+        for name, keys in self._waiters.concerned(lock, gone):
             others = iter(keys)
             heappush(turns, Turn(next(others), name, others))
 
@@ -284,3 +291,10 @@ class LockTable(LockState):
                 if hit.holder not in seen:
                     seen[hit.holder] = None
                     trail.append(hit.holder)
+
+
+def _add_stronger(claims: dict[str, str], others: Request) -> None:
+    """Add claims; what is claimed both ways is exclusive."""
+    for lock, state in others.items():
+        if claims.get(lock) != EXCLUSIVE:
+            claims[lock] = state

@@ -141,16 +141,18 @@ class Waiters:
     def at(self, key: Key) -> Pending | None:
         return self._by_key.get(key)
 
-    def concerned(self, lock: str) -> Iterator[tuple[str, list[Key]]]:
-        """Per lock, in serving order, the requests that a change at *lock* may let pass: itself, its set, its members.
+    def concerned(self, lock: str, gone: str) -> Iterator[tuple[str, list[Key]]]:
+        """Per lock, in serving order, the requests that may pass now that a claim at *lock* of state *gone* is no more.
 
-        Behind the first exclusive request only those who hold locks can pass, see `LockTable`.
+        These are at the lock itself, its set, its members. A shared claim has kept back exclusive requests only: of a
+        thousand that share a lock none is looked at when one more lets it go. Behind the first exclusive request only
+        those who hold locks can pass, see `LockTable`.
         """
         set_lock = set_lock_of(lock)
         related = [lock, *self._wanted_members.get(lock, ())] if set_lock is None else [lock, set_lock]
         for name in related:
-            if name in self._by_lock:
-                yield name, _may_pass(self._by_lock[name])
+            if name in self._by_lock and (keys := _may_pass(self._by_lock[name], gone)):
+                yield name, keys
 
     def _places(self, pending: Pending) -> Iterator[tuple[Queue, str]]:
         sets: dict[tuple[str, str], None] = {}
@@ -195,7 +197,9 @@ def _remove(keys: list[Key], key: Key) -> None:
         del keys[place]
 
 
-def _may_pass(queue: Queue) -> list[Key]:
-    end = bisect_left(queue.shared, queue.exclusive[0]) if queue.exclusive else len(queue.shared)
-    front = queue.shared[:end] or queue.exclusive[:1]
-    return front + queue.holding[bisect_right(queue.holding, front[-1]) :]
+def _may_pass(queue: Queue, gone: str) -> list[Key]:
+    front = queue.exclusive[:1]
+    if queue.shared and (not front or queue.shared[0] < front[0]):
+        end = bisect_left(queue.shared, front[0]) if front else len(queue.shared)
+        front = queue.shared[:end] if gone == EXCLUSIVE else []
+    return front + queue.holding[bisect_right(queue.holding, front[-1]) if front else 0 :]

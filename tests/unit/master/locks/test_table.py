@@ -41,7 +41,7 @@ def serve_in_rounds(table, first):
     return rounds
 
 
-def test_order_example_of_the_priority_design(table):
+def test_s1_95_order_example(table):
     """S1.95: E1, E2, (S1, S2, S3), (S4, S5), E3, S6, E4, E5, however the requests of one priority arrive."""
     table.update(job(1), {NODE: "exclusive"})
     queue = [(33, "S6"), (33, "E4"), (33, "E5"), (10, "E3"), (2, "S4"), (2, "S5")]
@@ -284,6 +284,34 @@ def test_a_thousand_who_wait_for_one_lock_are_served_in_order_and_fast(table, st
     assert time.process_time() - started < 1.0
     assert served == expected
     assert table.owners() == []
+
+
+def test_giving_up_a_shared_lock_looks_at_none_of_those_who_wait_to_share_it(table, monkeypatch):
+    """Nearly every job shares the big lock: else each end of a job would cost as much as there are jobs waiting."""
+    table.update(job(0), {"instance/a": "exclusive"})
+    for number in range(1, 101):
+        table.update_waiting(job(number), 0, {BGL: "shared", "instance/a": "exclusive"})
+    looks = []
+    may_go = LockTable.may_go
+    monkeypatch.setattr(LockTable, "may_go", lambda self, pending: looks.append(pending) or may_go(self, pending))
+    assert [names_ for names_ in serve_without_check(table, job(0)) if names_] == [[n] for n in range(1, 101)]
+    assert len(looks) == 100
+    assert table.owners() == []
+
+
+def test_all_that_are_served_before_are_named(table):
+    table.update(job(1), {NODE: "shared", "node/n2": "shared"})
+    table.update_waiting(job(2), 5, {"node/n2": "exclusive"})
+    table.update_waiting(job(3), 0, {NODE: "exclusive"})
+    table.update_waiting(job(4), 5, {NODE: "shared"})
+    table.update_waiting(job(5), 5, {NODE: "exclusive"})
+    table.update_waiting(job(6), 5, {NODE: "shared", "node/n2": "shared"})
+    assert [(lock, pending.owner) for lock, pending in table.all_ahead(job(6))] == [
+        (NODE, job(3)),
+        ("node/n2", job(2)),
+        (NODE, job(5)),
+    ]
+    assert table.all_ahead(job(3)) == table.all_ahead(job(1)) == []
 
 
 def serve_without_check(table, first):

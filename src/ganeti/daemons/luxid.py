@@ -24,6 +24,7 @@ from ganeti.runtime.environment import Environment
 from ganeti.runtime.event_loop import Background
 from ganeti.runtime.files import read_if_there
 from ganeti.runtime.livelock import LiveLock, job_lock_path
+from ganeti.runtime.luxi_explain_calls import ExplainCalls
 from ganeti.runtime.luxi_filter_calls import FilterCalls
 from ganeti.runtime.luxi_query_calls import QueryCalls
 from ganeti.runtime.luxi_queue_calls import QueueCalls
@@ -98,6 +99,7 @@ async def serve_clients(
     commits = DaemonCommits(owners.wconfd, lock.path)
     filters = FilterCalls(owners.wconfd, commits, follower, lambda: queue.next_id - 1)
     calls = QueueCalls(paths, queue).table() | QueryCalls(paths, sources, placement).table() | filters.table()
+    calls |= ExplainCalls(queue, owners.wconfd, lambda: follower.configuration).table()
     server = LuxiServer(calls)
     queue.start()
     for path in (paths.luxi_socket, paths.master_socket):

@@ -23,7 +23,10 @@ def integer(value: Any, what: str) -> int:
 def number(value: Any, what: str) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise ParameterError(f"The {what} must be a number, not {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ParameterError(f"The {what} is larger than any number that makes sense") from None
 
 
 def boolean(value: Any, what: str) -> bool:

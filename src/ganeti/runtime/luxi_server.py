@@ -11,20 +11,26 @@ from typing import Any
 
 from ganeti.base.errors import GanetiError, TransportError
 from ganeti.runtime.unix_socket import UnixServer, serve
-from ganeti.wire.framing import Connection, MessageTooLong, decode, encode
+from ganeti.wire.framing import Connection, MessageTooLong, MessageTooSlow, decode, encode
 from ganeti.wire.luxi import MAX_MESSAGE_BYTES, MalformedRequest, read_request
 
 _log = logging.getLogger(__name__)
 _SEND_TIMEOUT_S = 180.0
+_MESSAGE_TIMEOUT_S = 180.0
+"""How long a client may take for one request, from its first byte to its last."""
 
 Handler = Callable[[list[Any]], Awaitable[Any]]
+Stream = Callable[[Connection, list[Any]], Awaitable[None]]
+"""Answers its call itself and then sends for as long as it likes; raises `GanetiError` before it has sent anything."""
 
 
 class LuxiServer:
-    """Answers calls by name; *calls* maps names to handlers of the argument list."""
+    """Answers calls by name; *calls* maps names to handlers of the argument list, *streams* those that turn the
+    connection into a stream."""
 
-    def __init__(self, calls: dict[str, Handler]) -> None:
+    def __init__(self, calls: dict[str, Handler], streams: dict[str, Stream] | None = None) -> None:
         self._calls = calls
+        self._streams = streams or {}
         self._servers: list[UnixServer] = []
 
     async def listen(self, path: str) -> None:
@@ -37,11 +43,18 @@ class LuxiServer:
     async def serve(self, connection: Connection) -> None:
         while True:
             try:
-                data = await connection.receive_bytes()
+                data = await connection.receive_bytes(_MESSAGE_TIMEOUT_S)
                 if data is None:
                     return
-                answer = await self._answer(data)
-            except MessageTooLong as err:
+                method, arguments = _read(data)
+                stream = self._streams.get(method)
+                if stream is not None:
+                    answer = await _stream(stream, connection, method, arguments)
+                    if answer is None:
+                        return
+                else:
+                    answer = await self._answer(method, arguments)
+            except (MessageTooLong, MessageTooSlow) as err:
                 await _send(connection, {"success": False, "result": f"Failed to parse request: {err}"})
                 return
             except MalformedRequest as err:
@@ -49,23 +62,40 @@ class LuxiServer:
                 return
             await _send(connection, answer)
 
-    async def _answer(self, data: bytes) -> dict[str, Any]:
-        try:
-            message = decode(data)
-        except (TransportError, RecursionError) as err:
-            raise MalformedRequest(f"Failed to parse request: {err}") from err
-        method, arguments = read_request(message)
+    async def _answer(self, method: str, arguments: list[Any]) -> dict[str, Any]:
         call = self._calls.get(method)
         if call is None:
             raise MalformedRequest(f"Failed to parse request: there is no call '{method}'")
         try:
             return {"success": True, "result": await call(arguments)}
-        except GanetiError as err:
-            return {"success": False, "result": err.to_wire()}
         except Exception as err:
-            _log.exception("the call %s failed by a fault of its own", method)
-            fault = GanetiError(f"The call {method} failed by a fault of its own: {type(err).__name__}: {err}")
-            return {"success": False, "result": fault.to_wire()}
+            return _failure(method, err)
+
+
+async def _stream(stream: Stream, connection: Connection, method: str, arguments: list[Any]) -> dict[str, Any] | None:
+    """Let the call have the connection; gives the answer if it refused, None if the stream is over."""
+    try:
+        await stream(connection, arguments)
+    except TransportError:
+        raise
+    except Exception as err:
+        return _failure(method, err)
+    return None
+
+
+def _read(data: bytes) -> tuple[str, list[Any]]:
+    try:
+        message = decode(data)
+    except (TransportError, RecursionError) as err:
+        raise MalformedRequest(f"Failed to parse request: {err}") from err
+    return read_request(message)
+
+
+def _failure(method: str, error: Exception) -> dict[str, Any]:
+    if not isinstance(error, GanetiError):
+        _log.error("the call %s failed by a fault of its own", method, exc_info=error)
+        error = GanetiError(f"The call {method} failed by a fault of its own: {type(error).__name__}: {error}")
+    return {"success": False, "result": error.to_wire()}
 
 
 async def _send(connection: Connection, answer: dict[str, Any]) -> None:

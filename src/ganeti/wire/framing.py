@@ -32,6 +32,10 @@ def decode(data: bytes | bytearray | memoryview) -> Any:
         raise TransportError(f"The message is not a JSON document: {err}") from err
 
 
+class MessageTooSlow(TransportError):
+    """The other side began a message and did not end it in time."""
+
+
 class Connection:
     """Sends and receives whole documents over a pair of streams. One reader and one writer at a time."""
 
@@ -51,16 +55,23 @@ class Connection:
         """How much the other side has not taken yet."""
         return self._writer.transport.get_write_buffer_size()
 
-    async def receive_bytes(self) -> bytes | None:
-        """Wait for one document; None at the end of the stream.
+    async def receive_bytes(self, message_s: float | None = None) -> bytes | None:
+        """Wait for one document; None at the end of the stream. Between documents the other side may take its time,
+        for one it has *message_s* seconds from the first byte we look at to the last.
 
-        Raises `MessageTooLong`, or `TransportError` if the stream breaks off within a document.
+        Raises `MessageTooLong`, `MessageTooSlow`, or `TransportError` if the stream breaks off within a document.
         """
         searched = 0
+        deadline_s: float | None = None
         while (end := self._buffer.find(END, searched)) < 0 and len(self._buffer) <= self._limit_bytes:
             searched = len(self._buffer)
+            if searched and message_s is not None and deadline_s is None:
+                deadline_s = asyncio.get_running_loop().time() + message_s
             try:
-                chunk = await self._reader.read(_CHUNK_BYTES)
+                async with asyncio.timeout_at(deadline_s):
+                    chunk = await self._reader.read(_CHUNK_BYTES)
+            except TimeoutError as err:
+                raise MessageTooSlow(f"The message was not complete within {message_s:g} s") from err
             except OSError as err:
                 raise TransportError(f"The connection broke: {err.strerror or err}") from err
             if not chunk:
@@ -73,6 +84,15 @@ class Connection:
         document = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         return document
+
+    async def ended(self) -> None:
+        """Return when the other side has closed the connection; what it sends until then is thrown away."""
+        self._buffer.clear()
+        try:
+            while await self._reader.read(_CHUNK_BYTES):
+                pass
+        except OSError:
+            return
 
     async def receive(self) -> Any:
         """As `receive_bytes`, decoded; raises `TransportError` also at the end of the stream."""

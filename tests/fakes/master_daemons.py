@@ -170,6 +170,11 @@ class Master:
                 return self.file(job_id)
             assert time.monotonic() < deadline, f"job {job_id} is still {previous[0]}"
 
+    def waits_for_locks(self, job_id: int) -> bool:
+        """Whether WConfD has a waiting request of the job."""
+        locks = self.luxi("Query", "lock", ["pending"], None)["data"]
+        return any(str(job_id) in owners for ((_, pending),) in locks for _, owners in pending)
+
     def file(self, job_id: int) -> JobFile:
         file = self.files.read(job_id)
         assert file is not None

@@ -169,8 +169,11 @@ class TestCancel:
         holder = master.submit(delay(30, on_master=True, no_locks=False, on_nodes=[NODE_UUID]))
         master.until(lambda: master.file(holder).status == "running", "the first runs")
         waiter = master.submit(delay(0, no_locks=False, on_nodes=[NODE_UUID]))
-        master.until(lambda: master.file(waiter).status == "waiting", "the second waits")
-        assert master.luxi("CancelJob", waiter, False) == [True, f"Job {waiter} canceled"]
+        master.until(lambda: master.waits_for_locks(waiter), "the second waits")
+        file = master.file(waiter)
+        assert (file.status, file.livelock, file.process_id) == ("queued", None, None), "waiting takes no process"
+        assert master.luxi("CancelJob", waiter, False) == [True, f"Dequeued job {waiter}"]
+        master.until(lambda: not master.waits_for_locks(waiter), "its request is withdrawn")
         assert master.luxi("CancelJob", holder, True) == [True, "SIGKILL send to the process"]
         file = master.wait(holder)
         assert file.status == "error" and f"Job {holder} died" in file.ops[0].result[1][0]

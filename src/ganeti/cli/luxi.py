@@ -10,6 +10,7 @@ from ganeti.wire.framing_sync import SyncConnection, connect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 _CONNECT_TIMEOUT_S = 30
@@ -41,6 +42,18 @@ class Client:
         if not answer["success"]:
             raise from_wire(answer.get("result"))
         return answer.get("result")
+
+    def stream(self, method: str, *arguments: Any) -> Iterator[Any]:
+        """Make a call that turns the connection into a stream; gives its result, then each message, without end."""
+        yield self.call(method, *arguments)
+        while self._connection is not None:
+            self._connection.set_timeout(None)
+            try:
+                message = self._connection.receive()
+            except TransportError as err:
+                self.close()
+                raise Disconnected(f"Lost the master daemon: {err}; see 'daemon-util check ganeti-luxid'") from None
+            yield message
 
     def close(self) -> None:
         if self._connection is not None:

@@ -22,6 +22,7 @@ from ganeti.runtime.daemon_commits import DaemonCommits
 from ganeti.runtime.daemonize import Daemon, DaemonRefused, daemon_parser, parse_options, run_daemon
 from ganeti.runtime.environment import Environment
 from ganeti.runtime.event_loop import Background
+from ganeti.runtime.event_stream import SUBSCRIBE, EventHub, QueueJobs, feed
 from ganeti.runtime.files import read_if_there
 from ganeti.runtime.livelock import LiveLock, job_lock_path
 from ganeti.runtime.luxi_explain_calls import ExplainCalls
@@ -35,6 +36,7 @@ from ganeti.runtime.placement_worker import PlacementWorker
 from ganeti.runtime.query_sources import QuerySources
 from ganeti.runtime.queue_driver import QueueDriver
 from ganeti.runtime.spawner_client import SpawnerClient
+from ganeti.runtime.unix_socket import allow_many_connections
 from ganeti.runtime.wconfd_client import WConfdClient
 
 NAME = "ganeti-luxid"
@@ -95,18 +97,23 @@ async def serve_clients(
     rules.apply()
     follower.changed = rules.apply
     placement = PlacementWorker()
-    sources = QuerySources(follower, queue, owners.wconfd, build_catalogue(), nodes)
+    catalogue = build_catalogue()
+    sources = QuerySources(follower, queue, owners.wconfd, catalogue, nodes)
     commits = DaemonCommits(owners.wconfd, lock.path)
     filters = FilterCalls(owners.wconfd, commits, follower, lambda: queue.next_id - 1)
     calls = QueueCalls(paths, queue).table() | QueryCalls(paths, sources, placement).table() | filters.table()
     calls |= ExplainCalls(queue, owners.wconfd, lambda: follower.configuration).table()
-    server = LuxiServer(calls)
+    events = EventHub(QueueJobs(queue), follower, catalogue, paths.wconfd_socket, lambda: sources.asker.silent)
+    feed(events, queue, follower, sources.asker)
+    server = LuxiServer(calls, {SUBSCRIBE: events.serve})
     queue.start()
+    allow_many_connections()
     for path in (paths.luxi_socket, paths.master_socket):
         await server.listen(path)
     daemon.ready()
     await daemon.stopping.wait()
     await server.close()
+    await events.close()
     await queue.stop()
     placement.close()
     lock.remove()

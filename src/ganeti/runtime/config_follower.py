@@ -24,6 +24,8 @@ class ConfigFollower:
         self._moved: asyncio.Future[None] | None = None
         self.changed: Callable[[], None] = lambda: None
         """Called after each event."""
+        self.observers: list[Callable[[dict[str, Any]], Callable[[], None]]] = []
+        """Called with each event before it is taken in; what they give is called when it has been."""
 
     @property
     def configuration(self) -> Configuration:
@@ -60,7 +62,10 @@ class ConfigFollower:
         return True
 
     def _take(self, event: dict[str, Any]) -> None:
+        taken_in = [observer(event) for observer in self.observers]
         self._replica.apply(event)
+        for tell in taken_in:
+            tell()
         moved, self._moved = self._moved, None
         if moved is not None and not moved.done():
             moved.set_result(None)

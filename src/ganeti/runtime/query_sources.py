@@ -38,7 +38,7 @@ class QuerySources:
         self._queue = queue
         self._wconfd = wconfd
         self._catalogue = catalogue
-        self._asker = collecting.NodeAsker(nodes)
+        self.asker = collecting.NodeAsker(nodes)
         self._resources = resources.build(catalogue)
 
     @property
@@ -71,7 +71,7 @@ class QuerySources:
 
     def collector(self, resource: Resource) -> Collect:
         """What asks the nodes for the live fields of this resource."""
-        return collecting.collector(resource.name, QueryWorld(self.view, self._catalogue), self._asker)
+        return collecting.collector(resource.name, QueryWorld(self.view, self._catalogue), self.asker)
 
     async def jobs(
         self, wanted: Sequence[Any] | None, *, archived: bool = False, missing: bool = False

@@ -43,3 +43,16 @@ DEBUG_LOCKS = Command(
     is_job=False,
     options=(*LIST_OPTIONS, option("--interval", field="interval", kind="float", help="show them again and again")),
 )
+
+DEBUG_EVENTS = Command(
+    "gnt-debug events",
+    "follow what happens in the cluster, until interrupted",
+    handler="events:follow",
+    is_job=False,
+    options=(
+        option("--kinds", field="kinds", kind="list", metavar="KIND,…", help="only these: config, job, lock, node"),
+        option("--from", field="from_position", metavar="POSITION", help="begin after this position"),
+        flag("--snapshot", field="snapshot", help="show first what is there"),
+        flag("--json", field="json", help="one JSON object a line instead of sentences"),
+    ),
+)

@@ -15,6 +15,15 @@ COMMANDS = (
       (('-l', '--no-locks'), 'no_locks', 'flag', 'take no locks', True, None, (), '', False),
      ),
      (), 'debug_jobs:delay', '', True, 'OP_TEST_DELAY', False, True, False),
+    ('events', 'follow what happens in the cluster, until interrupted',
+     (),
+     (
+      (('--kinds',), 'kinds', 'list', 'only these: config, job, lock, node', True, None, (), 'KIND,…', False),
+      (('--from',), 'from_position', 'string', 'begin after this position', True, None, (), 'POSITION', False),
+      (('--snapshot',), 'snapshot', 'flag', 'show first what is there', True, None, (), '', False),
+      (('--json',), 'json', 'flag', 'one JSON object a line instead of sentences', True, None, (), '', False),
+     ),
+     (), 'events:follow', '', False, '', False, True, False),
     ('locks', 'show the locks',
      (),
      (

@@ -2,7 +2,7 @@
 """Asking the nodes for live fields: all nodes concerned at once, and none for long."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ganeti.base.errors import GanetiError, NodeTimeoutError, NodeUnreachableError
@@ -27,6 +27,8 @@ class NodeAsker:
     def __init__(self, nodes: NodesPort) -> None:
         self.nodes = nodes
         self.silent: set[str] = set()
+        self.observers: list[Callable[[str, bool], None]] = []
+        """Called with a node's uuid and whether it answers, when that has changed."""
 
     async def ask(self, uuids: Sequence[str], call: str, **arguments: Any) -> list[NodeAnswer]:
         """Answers in the order asked."""
@@ -38,10 +40,11 @@ class NodeAsker:
         )
         answers = {answer.node_uuid: answer for answer in (*told[0], *told[1])}
         for uuid, answer in answers.items():
-            if isinstance(answer.error, NodeUnreachableError | NodeTimeoutError):
-                self.silent.add(uuid)
-            else:
-                self.silent.discard(uuid)
+            answered = not isinstance(answer.error, NodeUnreachableError | NodeTimeoutError)
+            if answered == (uuid in self.silent):
+                (self.silent.discard if answered else self.silent.add)(uuid)
+                for observer in self.observers:
+                    observer(uuid, answered)
         return [answers[uuid] for uuid in uuids]
 
 

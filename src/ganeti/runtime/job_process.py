@@ -20,26 +20,25 @@ from ganeti.base.errors import GanetiError, TransportError
 from ganeti.master.locks.owners import Owner
 from ganeti.master.queue import entries
 from ganeti.master.queue.execution import JobRunner
+from ganeti.runtime import blocking_calls, job_loop
 from ganeti.runtime.environment import Environment
 from ganeti.runtime.job_files import JobFiles
 from ganeti.runtime.livelock import LiveLock, job_lock_path
 from ganeti.runtime.pause_points import reach
-from ganeti.wire.framing_sync import SyncConnection
 from ganeti.wire.job_file import JobFile
 
 _log = logging.getLogger(__name__)
-_SIGNALS = {signal.SIGTERM, signal.SIGUSR1}
-"""The first cancels, the second says that there is a new priority."""
+SIGNALS = frozenset({signal.SIGTERM, signal.SIGUSR1})
+"""The first cancels, the second says that there is a new priority. Blocked until somebody can honour them."""
 
 
 def run(environment: Environment, job_id: int, attempt: int, pipe: socket.socket) -> int:
-    """Be job *job_id*; gives the exit status of the process."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # until somebody can honour them
+    """Be job *job_id*, with `SIGNALS` blocked; gives the exit status of the process."""
     reach("job-forked")
     lock = LiveLock(job_lock_path(environment.paths.livelock_dir, job_id, attempt))
     reach("job-locked")
     try:
-        confirmation = _shake_hands(lock, SyncConnection(pipe))
+        confirmation = _shake_hands(lock, pipe)
     except TransportError as err:
         _log.warning("job %s ends before it begins: %s", job_id, err)
         lock.remove()
@@ -50,21 +49,18 @@ def run(environment: Environment, job_id: int, attempt: int, pipe: socket.socket
         raise GanetiError(f"The file of job {job_id} has vanished")
     for entry, values in zip(job.ops, confirmation["secrets"], strict=False):
         entry.input.update(values)
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    loop.run_until_complete(
+    job_loop.the_loop().run_until_complete(
         _work(environment, job, lock, _claim_of(confirmation))
     )  # the process ends now: nothing to tear down
     lock.remove()
     return 0
 
 
-def _shake_hands(lock: LiveLock, connection: SyncConnection) -> dict[str, Any]:
-    connection.set_timeout(None)
-    with connection:
-        connection.send({"lock_file": lock.path, "pid": os.getpid()})
-        reach("job-greeted")
-        answer: dict[str, Any] = connection.receive()
+def _shake_hands(lock: LiveLock, pipe: socket.socket) -> dict[str, Any]:
+    blocking_calls.send(pipe, {"lock_file": lock.path, "pid": os.getpid()})
+    reach("job-greeted")
+    answer: dict[str, Any] = blocking_calls.receive(pipe)
+    pipe.close()
     return answer
 
 
@@ -82,7 +78,7 @@ async def _work(environment: Environment, job: JobFile, lock: LiveLock, claim: O
     loop = asyncio.get_running_loop()
     signal.signal(signal.SIGTERM, lambda number, frame: loop.call_soon_threadsafe(runner.ask_cancel))
     signal.signal(signal.SIGUSR1, lambda number, frame: loop.call_soon_threadsafe(runner.renew_priority))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     try:
         if job.deaths > 0:
             await runner.unwind_for_the_dead(entries.died_sentence(job))

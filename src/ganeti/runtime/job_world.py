@@ -22,18 +22,19 @@ from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 from ganeti.ports.context import AllocatorPort, JobIdentity, JobLogPort, OperationContext, Switches, UndoPort
 from ganeti.ports.nodes import NodesPort
-from ganeti.runtime import priority_messages
+from ganeti.runtime import job_loop, priority_messages
 from ganeti.runtime.config_view import ConfigReader
 from ganeti.runtime.environment import Environment
 from ganeti.runtime.job_context import Clock, Entropy, JobContext, LockCalls, Names
 from ganeti.runtime.job_files import JobFiles
+from ganeti.runtime.job_wconfd import JobWConfdClient
 from ganeti.runtime.lazy_view import LazyView
 from ganeti.runtime.livelock import LiveLock, attempt_of, job_lock_path
 from ganeti.runtime.luxi_client import LuxiClient
 from ganeti.runtime.pause_points import reach
 from ganeti.runtime.undo_files import UndoFile, outstanding_undo
 from ganeti.runtime.watcher_switch import watcher_pause
-from ganeti.runtime.wconfd_client import JobOwner, WConfdClient
+from ganeti.runtime.wconfd_client import JobOwner
 from ganeti.wire.job_file import FINAL_STATUSES, JobFile, OpcodeEntry
 from ganeti.wire.job_file import decode as decode_job
 from ganeti.wire.job_file import encode as encode_job
@@ -61,11 +62,7 @@ def warm_up() -> None:
     for cls in [*REGISTRY.values(), *Change.registry.values()]:
         with suppress(msgspec.ValidationError):
             msgspec.convert({}, cls)  # makes msgspec look at the annotations
-
-    async def use_a_loop() -> None:
-        await asyncio.sleep(0)
-
-    asyncio.run(use_a_loop())
+    job_loop.the_loop().run_until_complete(asyncio.sleep(0))
 
 
 class JobWorld:
@@ -81,7 +78,7 @@ class JobWorld:
         self._claim = claim
         self._files = JobFiles(environment.paths)
         self._reader = ConfigReader(environment.paths.config_database)
-        self.wconfd = WConfdClient(environment.paths.wconfd_socket)
+        self.wconfd = JobWConfdClient(environment.paths.wconfd_socket)
         self.owner = JobOwner(job.id, lock.path, job.attempt, os.getpid())
         self._save_timer: asyncio.TimerHandle | None = None
         self._nodes: Any = None

@@ -31,6 +31,7 @@ class Spawner:
 
     def __init__(self, control: socket.socket, environment: Environment) -> None:
         self._control = control
+        self._control_descriptor = control.fileno()
         self._environment = environment
         self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
@@ -56,6 +57,7 @@ class Spawner:
         if "ping" in message:
             self._control.send(b'{"pong":true}')
             return True
+        signal.pthread_sigmask(signal.SIG_BLOCK, job_process.SIGNALS)  # for the job
         try:
             pid = os.fork()
         except OSError as err:  # the job's socket closes below, and LuxiD ends the job in error
@@ -63,25 +65,25 @@ class Spawner:
             pid = -1
         if pid == 0:
             self._become_job(message["job"], message["attempt"], descriptors[0])
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, job_process.SIGNALS)
         for descriptor in descriptors:
             os.close(descriptor)
         return True
 
     def _become_job(self, job_id: int, attempt: int, descriptor: int) -> NoReturn:
+        """As little as can be: each page of memory touched here is copied, which is what a job costs."""
         status = 1
         try:
             signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             os.setsid()
-            self._control.close()
+            os.close(self._control_descriptor)
             os.close(self._wake_read)
             os.close(self._wake_write)
             status = job_process.run(self._environment, job_id, attempt, socket.socket(fileno=descriptor))
         except BaseException:
             _log.exception("job %s ends because of a fault of its own", job_id)
         finally:
-            logging.shutdown()
-            os._exit(status)
+            os._exit(status)  # every line of the log is out already
 
 
 def _note(number: int, frame: FrameType | None) -> None:

@@ -24,7 +24,8 @@ check: install
 	.venv/bin/mypy
 	$(PYTEST) -n 2 -m 'not real' $(FAST)
 
-# The gate: everything, real QEMU guests included.
+# The gate: everything, real QEMU guests included, and more random histories than the quick check has.
+test: export GANETI_HISTORIES ?= 10000
 test: check slow
 
 slow: install
@@ -33,7 +34,7 @@ slow: install
 
 # Long seeds and kills: GANETI_CAMPAIGN is read by the tests that can go on for longer.
 campaign: install
-	GANETI_CAMPAIGN=1 $(PYTEST) tests/property tests/system tests/real
+	GANETI_CAMPAIGN=1 GANETI_HISTORIES=200000 $(PYTEST) tests/property tests/system tests/real
 
 # Every figure the project claims; each file in bench/ also runs alone.
 bench: install

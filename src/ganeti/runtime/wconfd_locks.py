@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The lock table at work: on disk before anyone is told, freed when its owners die (S2.12, S2.13, S2.30).
 
-`locks.data` is written, without fsync, before a call is answered: a restart of the daemon loses no lock, and no lock
-survives the machine. Calls of one turn of the loop share one write.
+What a call does is in `locks.data` (`lock_journal`) before it is answered: a restart of the daemon loses no lock. Calls
+of one turn of the loop share one write.
 
 Owners die without saying so. Those that keep somebody waiting are probed every few seconds, all of them now and then.
 A dead job with undo records keeps its locks until its successor takes them over (D5).
@@ -17,34 +17,21 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from ganeti.base.errors import GanetiError, LockError
-from ganeti.master.locks import asking, snapshot
+from ganeti.master.locks import asking
 from ganeti.master.locks.asking import Outcome
 from ganeti.master.locks.effects import Effect
 from ganeti.master.locks.owners import Owner
+from ganeti.master.locks.snapshot import Saved
 from ganeti.master.locks.state import Request
-from ganeti.master.locks.table import Change, LockTable
-from ganeti.master.locks.times import Times
-from ganeti.runtime.files import read_if_there, write_atomically
+from ganeti.master.locks.table import Change
 from ganeti.runtime.livelock import attempt_of, is_alive
+from ganeti.runtime.lock_journal import LockJournal, load_locks
 
 _log = logging.getLogger(__name__)
 PROBE_BLOCKERS_EVERY_S = 2.0
 PROBE_ALL_EVERY_S = 311.0
-
-
-def load_table(path: str) -> LockTable:
-    """Read `locks.data`; raises `LockError` if it cannot be understood."""
-    data = read_if_there(path)
-    if data is None:
-        return LockTable()
-    try:
-        plain = msgspec.json.decode(data)
-    except msgspec.DecodeError as err:
-        raise LockError(f"{path} is not JSON ({err}): remove the file once no job runs") from err
-    return snapshot.from_plain(plain)
+load_table = load_locks
 
 
 @dataclass(slots=True)
@@ -55,6 +42,7 @@ class News:
     """
 
     serial: int
+    time_s: float = 0.0
     granted: list[Owner] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
 
@@ -64,15 +52,15 @@ class LockService:
 
     def __init__(
         self,
-        table: LockTable,
+        saved: Saved,
         path: str,
         has_undo_records: Callable[[int], bool],
         now_s: Callable[[], float] = time.time,
     ) -> None:
-        self.table = table
-        self.times = Times()
+        self.table, self.times = saved
         self.listeners: dict[Callable[[News], None], None] = {}
         self._path = path
+        self._journal = LockJournal(path, saved)
         self._has_undo_records = has_undo_records
         self._now_s = now_s
         self._waiting: dict[Owner, asyncio.Future[None]] = {}
@@ -203,17 +191,19 @@ class LockService:
     async def watch_owners(self, clean_up: Callable[[], Awaitable[None]]) -> None:
         """Free the dead for ever; *clean_up* looks at all of them and at what else they left."""
         since_all_s = 0.0
-        while True:
-            await asyncio.sleep(PROBE_BLOCKERS_EVERY_S)
-            since_all_s += PROBE_BLOCKERS_EVERY_S
-            try:
-                if since_all_s >= PROBE_ALL_EVERY_S:
-                    since_all_s = 0.0
-                    await clean_up()
-                else:
-                    await self.free_the_dead(self.table.owners_concerned())
-            except (OSError, GanetiError) as err:  # a full disk must not keep the locks of the dead for ever
-                _log.error("What dead processes left could not be cleaned up, trying again later: %s", err)
+        try:
+            while True:
+                await asyncio.sleep(PROBE_BLOCKERS_EVERY_S)
+                since_all_s += PROBE_BLOCKERS_EVERY_S
+                everyone = since_all_s >= PROBE_ALL_EVERY_S
+                since_all_s = 0.0 if everyone else since_all_s
+                try:
+                    self._journal.catch_up()
+                    await (clean_up() if everyone else self.free_the_dead(self.table.owners_concerned()))
+                except (OSError, GanetiError) as err:  # a full disk must not keep the locks of the dead for ever
+                    _log.error("What dead processes left could not be cleaned up, trying again later: %s", err)
+        finally:
+            self._end_journal()
 
     def _free_dead(self, owners: Iterable[Owner]) -> list[Owner]:
         """Each lock file is probed once, however many owners it has."""
@@ -265,18 +255,19 @@ class LockService:
 
     def _note(self, change: Change) -> None:
         """Remember what a call did, to be written and told at the end of this turn of the loop."""
+        if self._saving is None:
+            loop = asyncio.get_running_loop()
+            self._saving = loop.create_future()
+            self._news.time_s = self._now_s()
+            loop.call_soon(self.flush)
         effects = self.table.take_effects()
-        self.times.note(effects, self._now_s())
+        self.times.note(effects, self._news.time_s)
         self._news.effects.extend(effects)
         for pending in change.granted:
             _log.info("%s gets %s after waiting", pending.owner, ", ".join(pending.wants))
             self._news.granted.append(pending.owner)
         if change.weakened:
             self._wake_choosers()
-        if self._saving is None:
-            loop = asyncio.get_running_loop()
-            self._saving = loop.create_future()
-            loop.call_soon(self.flush)
 
     def flush(self) -> None:
         """Write what was noted, then tell those concerned."""
@@ -284,10 +275,8 @@ class LockService:
         if saving is None:
             return
         news, self._news = self._news, News(self._news.serial + 1)
-        try:
-            write_atomically(self._path, msgspec.json.encode(snapshot.to_plain(self.table)), mode=0o640, durable=False)
-        except OSError as err:
-            _log.error("%s cannot be written, a restart now would lose locks: %s", self._path, err.strerror)
+        if news.effects:
+            self._save(news)
         for owner in news.granted:
             waiting = self._waiting.pop(owner, None)
             if waiting is not None and not waiting.done():
@@ -296,6 +285,19 @@ class LockService:
             listener(news)
         if not saving.done():
             saving.set_result(None)
+
+    def _save(self, news: News) -> None:
+        try:
+            self._journal.write(news.time_s, news.effects)
+        except OSError as err:
+            _log.error("%s cannot be written, a restart now would lose locks: %s", self._path, err.strerror)
+
+    def _end_journal(self) -> None:
+        """This daemon ends: leave the file short, so that the next one begins soon."""
+        self.flush()
+        with suppress(OSError):
+            self._journal.write_whole()
+        self._journal.close()
 
 
 def remove_stale_lock_files(directory: str, in_use: set[str]) -> list[str]:

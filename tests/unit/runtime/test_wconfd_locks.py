@@ -8,7 +8,8 @@ import pytest
 from tests.fakes.wconfd import fast_directory, running_wconfd, until
 
 from ganeti.base.errors import ConfigurationError, LockError, LockOrderError
-from ganeti.runtime import wconfd_locks
+from ganeti.runtime import lock_journal, wconfd_locks
+from ganeti.runtime.lock_journal import load_locks
 
 NODE = [("node/a", "exclusive")]
 
@@ -229,18 +230,33 @@ def test_locks_and_waiters_outlive_a_restart(root):
 def test_a_lock_is_on_disk_before_it_is_granted(root):
     async def scenario(daemon):
         await daemon.client.try_locks(daemon.job(1).for_locks, NODE)
-        saved = wconfd_locks.load_table(f"{daemon.paths.data_dir}/locks.data")
-        assert saved.locks() == ["node/a"]
+        saved = load_locks(f"{daemon.paths.data_dir}/locks.data")
+        assert saved.table.locks() == ["node/a"]
 
     run(scenario, root)
 
 
-def test_unreadable_locks_are_said_so(root):
-    path = root / "locks.data"
-    path.write_text("{half")
-    with pytest.raises(LockError, match=r"locks.data is not JSON .*: remove the file once no job runs"):
-        wconfd_locks.load_table(str(path))
-    assert wconfd_locks.load_table(str(root / "none")).locks() == []
+def test_a_full_disk_is_caught_up_with(root, monkeypatch):
+    monkeypatch.setattr(wconfd_locks, "PROBE_BLOCKERS_EVERY_S", 0.02)
+    full = [True]
+    write = lock_journal.write_atomically
+
+    def write_if_there_is_room(*arguments, **named):
+        if full[0]:
+            raise OSError(28, "No space left on device")
+        write(*arguments, **named)
+
+    monkeypatch.setattr(lock_journal, "write_atomically", write_if_there_is_room)
+
+    async def scenario(daemon):
+        path = f"{daemon.paths.data_dir}/locks.data"
+        assert await daemon.client.try_locks(daemon.job(1).for_locks, NODE) == []
+        assert load_locks(path).table.locks() == []
+        full.clear()
+        full.append(False)
+        await until(lambda: load_locks(path).table.locks() == ["node/a"])
+
+    run(scenario, root)
 
 
 def test_stale_lock_files_go_and_those_in_use_stay(root):

@@ -7,7 +7,7 @@ from ganeti.master.locks.effects import Effect
 from ganeti.master.locks.holdings import Holdings, Obstacle
 from ganeti.master.locks.owners import Owner
 from ganeti.master.locks.waiting import Key, Pending, Waiters
-from ganeti.model.locks import RELEASE, SHARED, lock_order
+from ganeti.model.locks import EXCLUSIVE, RELEASE, lock_order
 
 Request = Mapping[str, str]
 
@@ -37,6 +37,10 @@ class LockState:
         """Lock to state, in lock order (S2.53)."""
         held = self._holdings.of(owner)
         return {lock: held[lock] for lock in sorted(held, key=lock_order)}
+
+    def all_held(self) -> list[tuple[Owner, dict[str, str]]]:
+        """Everyone who holds, with the locks in lock order."""
+        return [(owner, self.held(owner)) for owner in self._holdings.by_owner]
 
     def locks(self) -> list[str]:
         """All locks held by anybody, in lock order."""
@@ -118,12 +122,12 @@ class LockState:
 
     def check(self) -> None:
         """Raise `AssertionError` if one of the invariants at the head of `table` is broken."""
+        for lock, states in self._holdings.by_lock.items():
+            assert len(states) == 1 or EXCLUSIVE not in states.values(), f"{lock} is held twice"
         for owner, held in self._holdings.by_owner.items():
             assert held, f"{owner} is listed without locks"
             for lock, state in held.items():
                 assert self._holdings.by_lock[lock][owner] == state, f"{lock} of {owner} is indexed wrongly"
-                for other, other_state in self._holdings.by_lock[lock].items():
-                    assert other == owner or (state, other_state) == (SHARED, SHARED), f"{lock} is held twice"
             clash = next(self._holdings.obstacles(owner, held), None)
             assert clash is None, f"{owner} and {clash} hold conflicting locks"
         assert sum(map(len, self._holdings.by_lock.values())) == sum(map(len, self._holdings.by_owner.values()))

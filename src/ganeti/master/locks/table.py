@@ -24,7 +24,7 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from ganeti.base.errors import LockError
-from ganeti.master.locks.effects import EndsWaiting, HandsOver, Holds, Waits
+from ganeti.master.locks.effects import Effect, EndsWaiting, HandsOver, Holds, Waits
 from ganeti.master.locks.names import OrderRule, order_violation, strengthens
 from ganeti.master.locks.owners import Owner
 from ganeti.master.locks.state import LockState, Request, wants_of
@@ -169,6 +169,27 @@ class LockTable(LockState):
         table.check()
         table.take_effects()
         return table
+
+    def redo(self, effect: Effect) -> None:
+        """Do what another table has noted in `take_effects`; raises `AssertionError` if it cannot have been this one.
+
+        Whoever does so calls `check` at the end.
+        """
+        match effect:
+            case Holds(owner, now, freed):
+                request = {**now, **dict.fromkeys(freed, RELEASE)}
+                self._apply(owner, {lock: request[lock] for lock in sorted(request, key=lock_order)})
+            case Waits(pending):
+                if self.has_pending(pending.owner):
+                    self._waiters.remove(pending.owner)
+                self._arrivals = max(self._arrivals, pending.arrival)
+                self._enqueue(pending)
+            case EndsWaiting(pending):
+                self._waiters.remove(pending.owner)
+            case HandsOver(old, new, locks):
+                assert locks and new not in self._holdings.by_owner, f"{old} has nothing that {new} could take over"
+                self._holdings.hand_over(old, new)
+        self._effects.clear()
 
     # How
 

@@ -132,7 +132,11 @@ class QueueState:
             self.ready.push(job.file.id, job.file.priority)
 
     def unready(self, job: Job) -> None:
-        self.ready.discard(job.file.id)
+        """Let a job not have its turn; if a rate limit had let it, the next under that limit may try."""
+        if job.file.id in self.ready:
+            self.ready.discard(job.file.id)
+            for bucket, _ in job.verdict.limits:
+                self._wake(bucket)
         for queue in self.limited.values():
             queue.discard(job.file.id)
 
@@ -179,13 +183,28 @@ class QueueState:
             self._wake(name)
         job.buckets = ()
 
+    def recount(self, job: Job) -> None:
+        """Other rate limits are there: a job with a slot counts for those that it matches now."""
+        if job.file.id in self.slots:
+            self.free_slot(job)
+            self.take_slot(job)
+
     def _wake(self, bucket: str) -> None:
-        """Let the first of those kept back by a rate limit try again."""
+        """Let the first that a rate limit keeps back, and need not, try again; reasons bring limits of their own."""
         queue = self.limited.get(bucket)
         if queue is None:
             return
-        if (job_id := queue.pop()) is not None:
-            self.push(self.jobs[job_id])
+        used = self.usage.get(bucket, 0)
+
+        def has_room(job_id: int) -> bool:
+            return used < dict(self.jobs[job_id].verdict.limits).get(bucket, used + 1)
+
+        first = queue.first()
+        job_id = first[1] if first is not None else 0
+        able = job_id if first is None or has_room(job_id) else next(filter(has_room, queue.in_order()), 0)
+        if able:
+            queue.discard(able)
+            self.push(self.jobs[able])
         if not queue:
             del self.limited[bucket]
 

@@ -131,6 +131,7 @@ def attempt_over(state: QueueState, job: Job, event: AttemptOver) -> list[Effect
 
 def admission_changed(state: QueueState, job: Job, event: AdmissionChanged) -> list[Effect]:
     job.verdict = state.admission.of(job.file)
+    state.recount(job)
     if job.file.deaths:
         return []
     if job.verdict.action == "reject" and job.phase is not Phase.ANNOUNCED and job.phase is not Phase.STARTED:

@@ -161,8 +161,8 @@ async def single_changes(clusters: list[Cluster], count: int) -> None:
         p50_ms, worst_ms = 1000 * statistics.median(cluster.taken_s), 1000 * max(cluster.taken_s)
         size_mib = os.path.getsize(cluster.master.paths.config_file) / 2**20
         print(
-            f"{cluster.instances:>6} instances ({size_mib:.1f} MiB): WConfD CPU {1000 * cluster.cpu_s / count:.2f} ms a "
-            f"change, wall p50 {p50_ms:.2f} ms, worst {worst_ms:.1f} ms"
+            f"{cluster.instances:>6} instances ({size_mib:.1f} MiB): WConfD CPU {1000 * cluster.cpu_s / count:.2f} ms "
+            f"a change, wall p50 {p50_ms:.2f} ms, worst {worst_ms:.1f} ms"
         )
     small, large = clusters
     wall = statistics.median(large.taken_s) / statistics.median(small.taken_s)

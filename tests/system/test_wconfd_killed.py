@@ -20,7 +20,9 @@ from ganeti.runtime.wconfd_client import Committed, JobOwner, WConfdClient
 
 TREE = Path(__file__).resolve().parents[2]
 PROGRAM = "import sys, tests.fakes.wconfd\nfrom ganeti.daemons.wconfd import main\nsys.exit(main(sys.argv[1:]))"
-POINTS = ["commit-staged", "commit-durable", "commit-told", "publish-remembered", "publish-replaced"]
+POINTS = ["commit-staged", "commit-durable", "commit-told", "publish-writing", "publish-patched", "publish-replaced"]
+PATCHING = "publish-patching"
+"""Reached by the third publication: the first two write the two files that then take turns."""
 DEADLINE_S = 30.0
 LOCK = [("node/a", "exclusive")]
 
@@ -58,8 +60,9 @@ def published_tags(paths: Paths) -> list[str]:
 
 
 @pytest.mark.daemons
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", [*POINTS, PATCHING])
 def test_killed_at(point):
+    earlier = ["first", "second"] if point == PATCHING else []
     with fast_directory() as root:
         paths = prepare(root)
         lock = LiveLock(job_lock_path(paths.livelock_dir, 1, 1))
@@ -73,15 +76,21 @@ def test_killed_at(point):
                 await client.wait_published(await client.position())
                 first.kill()
             with daemon(root, pause_at=point) as second:
-                commit = asyncio.ensure_future(client.commit(owner, 2, TagCluster(tag="in-flight"), True))
+                for step, tag in enumerate(earlier, 2):
+                    await client.wait_published((await client.commit(owner, step, TagCluster(tag=tag), True)).position)
+                last = 2 + len(earlier)
+                commit = asyncio.ensure_future(client.commit(owner, last, TagCluster(tag="in-flight"), True))
                 await until_stopped(second)
                 second.kill()
                 second.wait()
+                assert published_tags(paths)[:2] == ["prod", "acknowledged"], (
+                    "whatever was being done, the file is whole"
+                )
                 with daemon(root):
                     answer = await commit
-                    repeated = await client.commit(owner, 2, TagCluster(tag="in-flight"), True)
+                    repeated = await client.commit(owner, last, TagCluster(tag="in-flight"), True)
                     assert repeated == answer
-                    assert await client.last_step(1) == (1, 2)
+                    assert await client.last_step(1) == (1, last)
                     await client.wait_published(answer.position)
                     locks = await client.list_locks(owner.for_locks)
                     await client.close()
@@ -89,8 +98,8 @@ def test_killed_at(point):
 
         answer, locks = asyncio.run(go())
         lock.close()
-        assert answer.result == 3
-        assert published_tags(paths) == ["prod", "acknowledged", "in-flight"]
+        assert answer.result == 3 + len(earlier)
+        assert published_tags(paths) == ["prod", "acknowledged", *earlier, "in-flight"]
         assert locks == dict(LOCK)
         log = Path(f"{paths.log_dir}/wconf-daemon.log").read_text()
         assert log.count("is imported as") == 1, "only the first start found a file that is not ours"

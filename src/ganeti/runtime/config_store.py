@@ -16,21 +16,21 @@ from typing import Any
 import msgspec
 
 from ganeti.base.errors import ConfigurationError
-from ganeti.master.config.records import Commit, StepAnswer
+from ganeti.master.config.records import Commit, Position, PublishedMark, StepAnswer
 from ganeti.master.config.store import Loaded
 from ganeti.master.config.stream import COMMITS_KEPT, event_of
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import KINDS, ConfigObject
 
 _log = logging.getLogger(__name__)
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _SCHEMA = """
 CREATE TABLE objects (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, uuid TEXT NOT NULL, name TEXT,
                       primary_node TEXT, data BLOB NOT NULL);
 CREATE UNIQUE INDEX object_key ON objects (kind, uuid);
 CREATE INDEX object_name ON objects (kind, name) WHERE name IS NOT NULL;
 CREATE INDEX object_primary_node ON objects (primary_node) WHERE primary_node IS NOT NULL;
-CREATE TABLE commits (epoch INTEGER NOT NULL, serial INTEGER NOT NULL, event BLOB NOT NULL,
+CREATE TABLE commits (epoch INTEGER NOT NULL, serial INTEGER NOT NULL, digest TEXT NOT NULL, event BLOB NOT NULL,
                       PRIMARY KEY (epoch, serial)) WITHOUT ROWID;
 CREATE TABLE steps (job INTEGER NOT NULL, attempt INTEGER NOT NULL, step INTEGER NOT NULL, settles INTEGER NOT NULL,
                     lock_file TEXT NOT NULL, answer BLOB NOT NULL, PRIMARY KEY (job, attempt, step)) WITHOUT ROWID;
@@ -85,7 +85,10 @@ class SqliteStore:
                 return None
             rows = self._db.execute("SELECT kind, uuid, data FROM objects ORDER BY id").fetchall()
             steps = self._db.execute("SELECT job, attempt, step, settles, lock_file, answer FROM steps").fetchall()
-            events = self._db.execute("SELECT epoch, serial, event FROM commits ORDER BY epoch, serial").fetchall()
+            commits = self._db.execute(
+                "SELECT epoch, serial, digest, event FROM commits ORDER BY epoch, serial"
+            ).fetchall()
+        published_at, published = msgspec.json.decode(meta["published"], type=tuple[Position, list[str]])
         config = Configuration()
         config.header = msgspec.json.decode(meta["header"])
         config.position = (int(meta["epoch"]), int(meta["serial"]))
@@ -101,19 +104,32 @@ class SqliteStore:
                 StepAnswer(job, attempt, step, bool(settles), *rest) for job, attempt, step, settles, *rest in steps
             ],
             stream_start=tuple(msgspec.json.decode(meta["stream_start"])),
-            events=[((epoch, serial), event) for epoch, serial, event in events],
-            published=tuple(msgspec.json.decode(meta.get("published", "[]"))),
+            events=[((epoch, serial), event) for epoch, serial, _, event in commits],
+            published=(*published, *(digest for *position, digest, _ in commits if tuple(position) > published_at)),
+            earlier=tuple(digest for *position, digest, _ in commits if tuple(position) <= published_at),
+            boot=meta.get("boot", ""),
         )
 
     def commit(self, commits: Sequence[Commit]) -> None:
         with _explained("written", self._path), self._transaction():
             for commit in commits:
                 self._write(commit)
-        self._checkpoint_at_times(len(commits))
+            newest = commits[-1].published
+            if newest is not None:
+                self._set_published(newest.position, newest.digest)
+        self._uncheckpointed += len(commits)
 
-    def remember_published(self, hashes: Sequence[str]) -> None:
+    def begin_use(self, boot: str) -> None:
         with _explained("written", self._path), self._transaction():
-            self._db.execute(_SET_META, ("published", msgspec.json.encode(list(hashes)).decode()))
+            self._db.execute(_SET_META, ("boot", boot))
+
+    def end_use(self, published: PublishedMark) -> None:
+        with _explained("written", self._path), self._transaction():
+            self._db.execute(_SET_META, ("boot", ""))
+            self._set_published(published.position, published.digest)
+
+    def _set_published(self, position: Position, *digests: str) -> None:
+        self._db.execute(_SET_META, ("published", msgspec.json.encode([position, digests]).decode()))
 
     def forget_steps(self, answers: Sequence[StepAnswer]) -> None:
         with _explained("written", self._path), self._transaction():
@@ -148,7 +164,7 @@ class SqliteStore:
             db.execute("DELETE FROM commits")
             db.execute(_SET_META, ("stream_start", msgspec.json.encode(commit.position).decode()))
             db.execute(_SET_META, ("header", msgspec.json.encode(commit.header).decode()))
-            db.execute(_SET_META, ("published", msgspec.json.encode([commit.imported_hash]).decode()))
+            self._set_published(commit.position, *filter(None, (commit.imported_digest, commit.digest)))
         db.executemany(_PUT, [(put.kind, put.uuid, put.name, put.primary_node, put.data) for put in commit.puts])
         db.executemany("DELETE FROM objects WHERE kind = ? AND uuid = ?", commit.removes)
         if commit.step is not None:
@@ -165,19 +181,18 @@ class SqliteStore:
         )
         if commit.whole:
             return
-        self._db.execute("INSERT INTO commits VALUES (?, ?, ?)", (epoch, serial, event_of(commit)))
+        row = (epoch, serial, commit.digest, event_of(commit))
+        self._db.execute("INSERT INTO commits VALUES (?, ?, ?, ?)", row)
         oldest = serial - COMMITS_KEPT
         if self._db.execute("DELETE FROM commits WHERE epoch = ? AND serial <= ?", (epoch, oldest)).rowcount:
             self._db.execute(_SET_META, ("stream_start", msgspec.json.encode((epoch, oldest)).decode()))
 
-    def _checkpoint_at_times(self, commits: int) -> None:
-        """Move the log into the database now and then; a reader in the way only delays it, and so does a full disk.
+    @property
+    def wants_maintenance(self) -> bool:
+        return self._uncheckpointed >= _CHECKPOINT_AFTER_COMMITS
 
-        Never raises: the commits are durable, and must not be taken back for this.
-        """
-        self._uncheckpointed += commits
-        if self._uncheckpointed < _CHECKPOINT_AFTER_COMMITS:
-            return
+    def maintain(self) -> None:
+        """Move the log into the database; a reader in the way only delays it, and so does a full disk."""
         self._uncheckpointed = 0
         try:
             self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Publication: `config.data` and ssconf on the master follow the commits, in a thread, many commits at once (D6).
 
-Before `config.data` is replaced, the store remembers the hash it is about to have; so after any crash the file's hash
-is one the store knows, and a file with another hash was not written here.
+Every commit has the fingerprint of the file that will hold it, so after any crash the file's fingerprint is one the
+store knows, and a file with another one was not written here. `config.data` is synced now and then only,
+`instance_list` never: after a loss of power both come from the database, when WConfD starts.
 """
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -14,21 +14,21 @@ from dataclasses import dataclass
 from ganeti.base.errors import ConfigurationError
 from ganeti.base.paths import Paths
 from ganeti.master.config.publication import PublishedForm, SsconfSource, ssconf_files
-from ganeti.master.config.records import Position
+from ganeti.master.config.records import Position, PublishedMark
+from ganeti.master.config.stream import COMMITS_KEPT
+from ganeti.runtime.config_file import ConfigFile
 from ganeti.runtime.files import read_if_there, write_atomically
-from ganeti.runtime.pause_points import reach
-from ganeti.runtime.wconfd_commits import StoreThread
 from ganeti.wire.ssconf import SIZE_LIMIT_BYTES
 
 _log = logging.getLogger(__name__)
 _RETRY_FIRST_S = 1.0
 _RETRY_LONGEST_S = 30.0
-CONFIG_MODE = 0o640
 SSCONF_MODE = 0o444
-
-
-def hash_of(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+_NOTHING: Position = (0, 0)
+_NOT_SYNCED = ("instance_list",)
+"""Changes with every creation, and no daemon needs it to start."""
+_SYNC_AFTER_COMMITS = COMMITS_KEPT // 4
+"""A file that far behind must still be known."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,14 @@ class Published:
     """What lies on the master's disk now, for whoever sends it to other nodes."""
 
     position: Position
-    config_data: bytes
+    config_file: str
     ssconf: dict[str, str]
     source: SsconfSource
+
+    def read_config(self) -> bytes:
+        """Give `config.data`, of this position or a later one. Blocks; raises `OSError`."""
+        with open(self.config_file, "rb") as stream:
+            return stream.read()
 
 
 class Publisher:
@@ -48,20 +53,26 @@ class Publisher:
         self,
         paths: Paths,
         form: PublishedForm,
-        store: StoreThread,
-        file_hash: str | None,
+        file_digest: str | None,
+        on_written: Callable[[PublishedMark], None] = lambda _: None,
         on_published: Callable[[Published], None] = lambda _: None,
         wait_distributed: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """*file_digest* is the fingerprint of the `config.data` found, None if there is none.
+
+        *on_written* is told what `config.data` holds now, *on_published* that ssconf does too.
+        """
         self._paths = paths
         self._form = form
-        self._store = store
+        self._file = ConfigFile(paths.config_file)
+        self._on_written = on_written
         self._on_published = on_published
         self._wait_distributed = wait_distributed
-        self._hashes: tuple[str, ...] = () if file_hash is None else (file_hash,)
-        """What the file on disk may have as its hash; one, unless writing failed half-way."""
-        self._position: Position = (0, 0)
-        self._ssconf_position: Position = (0, 0)
+        self._digest = file_digest
+        """Fingerprint of the file on disk."""
+        self._synced_serial = form.position[1]
+        self._position: Position = _NOTHING
+        self._ssconf_position: Position = _NOTHING
         self._ssconf: dict[str, str] = {}
         self._source: SsconfSource | None = None
         self._wake = asyncio.Event()
@@ -104,6 +115,7 @@ class Publisher:
                 continue
             try:
                 await self.publish()
+                await self._sync_at_times()
                 retry_s = _RETRY_FIRST_S
             except Exception as err:
                 if not isinstance(err, OSError | ConfigurationError):
@@ -121,18 +133,13 @@ class Publisher:
         if position == self._position:
             self._release(None)
             return
-        parts = self._form.config_parts()
+        digest = self._form.digest
         ssconf_position = self._form.ssconf_position
         source = self._form.ssconf_source() if ssconf_position > self._ssconf_position else None
-        data = await asyncio.to_thread(b"".join, parts)
-        digest = await asyncio.to_thread(hash_of, data)
-        if self._hashes != (digest,):
-            self._hashes = tuple(dict.fromkeys((*self._hashes, digest)))
-            await self._store.run(self._store.store.remember_published, self._hashes)
-            reach("publish-remembered")
-            await asyncio.to_thread(write_atomically, self._paths.config_file, data, mode=CONFIG_MODE)
-            self._hashes = (digest,)
-            reach("publish-replaced")
+        if self._digest != digest:
+            await self._write_config()
+            self._digest = digest
+        self._on_written(PublishedMark(position, digest))
         if source is not None:
             self._ssconf = await asyncio.to_thread(self._write_ssconf, source)
             self._source = source
@@ -140,7 +147,49 @@ class Publisher:
         self._ssconf_position = ssconf_position
         self._release(None)
         if self._source is not None:
-            self._on_published(Published(position, data, self._ssconf, self._source))
+            self._on_published(Published(position, self._paths.config_file, self._ssconf, self._source))
+
+    async def close(self) -> PublishedMark | None:
+        """Make `config.data` durable; gives what it holds, or None if it is not known to be on disk.
+
+        Nothing else of this object may run any more.
+        """
+        try:
+            await asyncio.to_thread(self._file.close)
+            if self._stopped or self._position == _NOTHING or self._digest is None:
+                return None
+            await asyncio.to_thread(self._file.sync)
+        except OSError as err:
+            _log.warning("config.data may not be on disk whole: %s", err.strerror)
+            return None
+        return PublishedMark(self._position, self._digest)
+
+    async def _write_config(self) -> None:
+        """What cannot be written now is written with the next; what fails by a fault of its own begins anew."""
+        header = self._form.header_data()
+        changes = self._form.take_changes()
+        self._digest = None
+        try:
+            if changes is None or not self._file.is_begun:
+                await asyncio.to_thread(self._file.begin, header, self._form.entries())
+            else:
+                await asyncio.to_thread(self._file.update, header, changes)
+            await asyncio.to_thread(self._file.write)
+        except OSError:
+            raise
+        except Exception:
+            self._file.close()
+            raise
+
+    async def _sync_at_times(self) -> None:
+        """When nobody waits, so that a loss of power takes `config.data` back by a bounded number of commits."""
+        if self._stopped or self._position[1] - self._synced_serial < _SYNC_AFTER_COMMITS:
+            return
+        self._synced_serial = self._position[1]
+        try:
+            await asyncio.to_thread(self._file.sync)
+        except OSError as err:
+            _log.warning("config.data cannot be made durable: %s", err.strerror)
 
     def _write_ssconf(self, source: SsconfSource) -> dict[str, str]:
         """Only what differs is written: most commits change no ssconf file."""
@@ -152,7 +201,7 @@ class Publisher:
             if len(data) > SIZE_LIMIT_BYTES:
                 _log.warning("%s has %d bytes; readers of Ganeti 3.1 take %d", path, len(data), SIZE_LIMIT_BYTES)
             if read_if_there(path) != data:
-                write_atomically(path, data, mode=SSCONF_MODE)
+                write_atomically(path, data, mode=SSCONF_MODE, durable=key not in _NOT_SYNCED)
         return files
 
     def _release(self, error: ConfigurationError | None) -> None:

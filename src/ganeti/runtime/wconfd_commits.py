@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,7 +17,7 @@ import msgspec
 from ganeti.base.errors import ConfigurationError, GanetiError
 from ganeti.master.config.head import Head, Staged
 from ganeti.master.config.publication import PublishedForm
-from ganeti.master.config.records import Commit, StepAnswer
+from ganeti.master.config.records import Commit, PublishedMark, StepAnswer
 from ganeti.master.config.steps import Steps
 from ganeti.master.config.store import ConfigStore
 from ganeti.master.config.stream import ChangeStream
@@ -87,6 +87,8 @@ class Committer:
         self.form = form
         self.stream = stream
         self.steps = steps
+        self.published: PublishedMark | None = None
+        """What `config.data` has been written with, told by whoever writes it; kept with the next commit."""
         self._head = head
         self._store = store
         self._now_s = now_s
@@ -119,6 +121,8 @@ class Committer:
             while len(batch) < _BATCH_COMMITS and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
             await asyncio.shield(asyncio.ensure_future(self._serve(batch)))
+            if self._queue.empty() and self._store.store.wants_maintenance:
+                await self._store.run(self._store.store.maintain)
 
     async def forget_steps(self, is_finished: Callable[[StepAnswer], bool]) -> None:
         """Drop the answers of jobs whose newest attempt *is_finished*, and what nobody can ask for again."""
@@ -133,7 +137,7 @@ class Committer:
 
     async def _serve(self, batch: list[_Request]) -> None:
         staged = [request for request in batch if self._stage(request)]
-        commits = [request.commit for request in staged if request.commit is not None]
+        commits = self._sign([request for request in staged if request.commit is not None])
         if not commits:
             return
         reach("commit-staged")
@@ -146,6 +150,18 @@ class Committer:
         for request in staged:
             self._finish(request)
         reach("commit-told")
+
+    def _sign(self, requests: list[_Request]) -> list[Commit]:
+        """Give each commit the fingerprint of the configuration that holds it."""
+        commits = [request.commit for request in requests if request.commit is not None]
+        digests = self.form.fingerprint.after(commits)
+        signed = [
+            replace(commit, digest=digest, published=self.published)
+            for commit, digest in zip(commits, digests, strict=True)
+        ]
+        for request, commit in zip(requests, signed, strict=True):
+            request.commit = commit
+        return signed
 
     def _take_back(self, staged: list[_Request], error: Exception) -> None:
         _log.error("%d changes of the configuration are taken back: %s", len(staged), error)

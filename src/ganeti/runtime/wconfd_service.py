@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from ganeti.base.paths import Paths
 from ganeti.master.config.head import Head
 from ganeti.master.config.publication import PublishedForm
-from ganeti.master.config.records import Commit, StepAnswer
+from ganeti.master.config.records import Commit, PublishedMark, StepAnswer
 from ganeti.master.config.steps import Steps
 from ganeti.master.config.stream import ChangeStream
 from ganeti.ports.nodes import NodesPort
@@ -45,7 +45,7 @@ class Service:
         locks_file = f"{paths.data_dir}/locks.data"
         self.locks = LockService(load_table(locks_file), locks_file, self._has_undo)
         self.publisher = Publisher(
-            paths, self.form, self.store, opened.file_hash, self._published, self._flush_distribution
+            paths, self.form, opened.file_digest, self._written, self._published, self._flush_distribution
         )
         self.committer = Committer(
             Head(loaded.config), self.form, stream, Steps(loaded.steps), self.store, now_s, self._committed
@@ -59,6 +59,7 @@ class Service:
         """
         _freeze_memory()
         self._ending.callback(self.store.close)
+        self._ending.push_async_callback(self._end_publication)
         if self._distributor is not None:
             self._ending.push_async_callback(self._distributor.close)
         self._ending.push_async_callback(self._background.cancel)
@@ -86,6 +87,14 @@ class Service:
     def _committed(self, commit: Commit, event: bytes | None) -> None:
         self.server.tell(event)
         self.publisher.notify()
+
+    def _written(self, mark: PublishedMark) -> None:
+        self.committer.published = mark
+
+    async def _end_publication(self) -> None:
+        mark = await self.publisher.close()
+        if mark is not None:
+            await self.store.run(self.store.store.end_use, mark)
 
     def _published(self, published: Published) -> None:
         if self._distributor is not None:

@@ -5,10 +5,12 @@ import gc
 import logging
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
-from ganeti.base.errors import EXIT_NO_CLUSTER, EXIT_NOT_MASTER
+from ganeti.base.errors import EXIT_NO_CLUSTER, EXIT_NOT_MASTER, ConfigurationError
 from ganeti.base.paths import Paths
+from ganeti.master.config.fingerprint import UNREADABLE, fingerprint_of
 from ganeti.master.config.importing import Import, Start, decide, read_foreign
 from ganeti.master.config.invariants import verify_all
 from ganeti.master.config.store import Loaded
@@ -17,7 +19,6 @@ from ganeti.runtime.config_store import SqliteStore
 from ganeti.runtime.daemonize import DaemonRefused
 from ganeti.runtime.environment import Environment
 from ganeti.runtime.files import read_if_there
-from ganeti.runtime.publisher import hash_of
 
 _log = logging.getLogger(__name__)
 _NO_CLUSTER = "this machine is in no cluster: create one with gnt-cluster init"
@@ -29,15 +30,21 @@ class Opened:
 
     store: SqliteStore
     loaded: Loaded
-    file_hash: str | None
+    file_digest: str | None
     imported: Import | None
+    torn_file: str | None = None
+    """A `config.data` that lost power has damaged."""
 
     def accept(self) -> None:
-        """This node is the master: take over what is imported."""
-        if self.imported is None:
-            return
-        self.store.commit([self.imported.commit])
-        _log.info("config.data was not written by this daemon: it is imported as %d.%d", *self.loaded.config.position)
+        """This node is the master: take over what is imported. Raises `ConfigurationError`."""
+        if self.torn_file is not None:
+            _keep_torn(self.torn_file)
+        if self.imported is not None:
+            self.store.commit([self.imported.commit])
+            _log.info(
+                "config.data was not written by this daemon: it is imported as %d.%d", *self.loaded.config.position
+            )
+        self.store.begin_use(boot_id())
 
 
 def make_directories(paths: Paths) -> None:
@@ -60,7 +67,7 @@ def open_configuration(paths: Paths) -> Opened:
     try:
         store = SqliteStore(paths.config_database)
         try:
-            return _open(store, data)
+            return _open(store, data, paths.config_file)
         except BaseException:
             store.close()
             raise
@@ -68,19 +75,43 @@ def open_configuration(paths: Paths) -> Opened:
         gc.enable()
 
 
-def _open(store: SqliteStore, data: bytes | None) -> Opened:
+def _open(store: SqliteStore, data: bytes | None, config_file: str) -> Opened:
     stored = store.load()
-    file_hash = None if data is None else hash_of(data)
+    digest = UNREADABLE if data is None else fingerprint_of(data)
+    start = decide(stored, data, digest, boot_id())
     imported = None
     loaded = stored
-    if data is not None and file_hash is not None and decide(stored, file_hash) is Start.IMPORT:
-        imported = read_foreign(data, file_hash, stored.config.position if stored else None, time.time())
+    if data is not None and start is Start.IMPORT:
+        imported = read_foreign(data, digest, stored.config.position if stored else None, time.time())
         loaded = _after_import(imported, stored)
     if loaded is None:
         raise DaemonRefused(_NO_CLUSTER, EXIT_NO_CLUSTER)
     for problem in verify_all(loaded.config):
         _log.warning("%s", problem)
-    return Opened(store, loaded, file_hash, imported)
+    torn_file = config_file if start is Start.TORN else None
+    return Opened(store, loaded, digest if data is not None else None, imported, torn_file)
+
+
+def boot_id() -> str:
+    """Tells one run of the machine from another; without the kernel's help none is the one before."""
+    data = read_if_there("/proc/sys/kernel/random/boot_id")
+    return data.decode().strip() if data else f"unknown at {time.time_ns()}"
+
+
+def _keep_torn(path: str) -> None:
+    kept = f"{path}.found"
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(kept)
+        os.link(path, kept)
+    except OSError as err:
+        raise ConfigurationError(f"{path} cannot be kept as {kept}: {err.strerror}") from err
+    _log.warning(
+        "The machine went down without warning, and %s is not what was published last: the database is used. "
+        "It is kept as %s; to import it instead, stop ganeti-wconfd, copy it back, start ganeti-wconfd",
+        path,
+        kept,
+    )
 
 
 def _after_import(imported: Import, stored: Loaded | None) -> Loaded:

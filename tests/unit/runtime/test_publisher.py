@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Publication and distribution: files follow commits, hashes come first, nodes are tried again."""
+"""Publication and distribution: files follow commits and are known by their fingerprints, nodes are tried again."""
 
 import asyncio
 import json
@@ -11,9 +11,9 @@ from tests.fakes.wconfd import TagCluster, fast_directory, running_wconfd
 
 from ganeti.base.errors import ConfigurationError, NodeUnreachableError
 from ganeti.base.paths import Paths
+from ganeti.master.config.fingerprint import fingerprint_of
 from ganeti.runtime import distribution
 from ganeti.runtime.config_store import SqliteStore
-from ganeti.runtime.publisher import hash_of
 from ganeti.wire.ssconf import KEYS
 
 NODE2, NODE3 = "00000021-0000-4000-8000-000000000021", "00000022-0000-4000-8000-000000000022"
@@ -51,14 +51,14 @@ def run(scenario, root, nodes=None):
     return asyncio.run(go())
 
 
-def test_files_have_their_modes_and_the_store_knows_the_hash(root):
+def test_files_have_their_modes_and_the_store_knows_the_fingerprint(root):
     async def scenario(daemon):
         await daemon.client.call("flushConfig")
         config_file = Path(daemon.paths.config_file)
         assert config_file.stat().st_mode & 0o777 == 0o640
         for key in KEYS:
             assert os.stat(daemon.paths.ssconf_file(key)).st_mode & 0o777 == 0o444
-        return hash_of(config_file.read_bytes())
+        return fingerprint_of(config_file.read_bytes())
 
     digest = run(scenario, root)
     store = SqliteStore(f"{root}/var/lib/ganeti/config.sqlite")
@@ -108,9 +108,9 @@ def test_a_file_that_cannot_be_written_is_told_to_those_who_wait_and_tried_again
     async def scenario(daemon):
         client = daemon.client
         await client.call("flushConfig")
-        from ganeti.runtime import publisher
+        from ganeti.runtime import config_file
 
-        write = publisher.write_atomically
+        write = config_file._write_at
         full = [True]
 
         def write_if_room(*arguments, **more):
@@ -118,7 +118,7 @@ def test_a_file_that_cannot_be_written_is_told_to_those_who_wait_and_tried_again
                 raise OSError(28, "No space left on device")
             write(*arguments, **more)
 
-        monkeypatch.setattr(publisher, "write_atomically", write_if_room)
+        monkeypatch.setattr(config_file, "_write_at", write_if_room)
         position, _ = await client.commit(daemon.job(1), 1, TagCluster(tag="new"), False)
         with pytest.raises(ConfigurationError, match="committed but not published: No space left"):
             await client.wait_published(position)
@@ -126,7 +126,7 @@ def test_a_file_that_cannot_be_written_is_told_to_those_who_wait_and_tried_again
         await client.wait_published(position)
         assert "new" in json.loads(Path(daemon.paths.config_file).read_bytes())["cluster"]["tags"]
         loaded = SqliteStore(daemon.paths.config_database).load()
-        assert hash_of(Path(daemon.paths.config_file).read_bytes()) in loaded.published
+        assert fingerprint_of(Path(daemon.paths.config_file).read_bytes()) in loaded.published
 
     run(scenario, root)
 

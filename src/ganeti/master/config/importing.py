@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What a start makes of the store and of the `config.data` it finds (D6).
 
-The store knows the hashes of what it published. A file with another hash was restored, edited, or written by Ganeti
-3.1: it is what the administrator wants, so it is verified and imported as one commit, or the start is refused with
-the reason. Because an import remembers the file's hash in the same commit, it happens once.
+The store knows the fingerprints of what it published. A file with another one was restored, edited, or written by
+Ganeti 3.1: it is what the administrator wants, so it is verified and imported as one commit, or the start is refused
+with the reason. Because an import remembers the file's fingerprint in the same commit, it happens once.
+
+Publication syncs nothing, so a machine that lost power may have an older `config.data`, or one in pieces. Only then, a
+state from before the last published one is taken for ours, and so is a file that is damaged or unknown but laid out
+as we do it: the database is what was acknowledged.
 """
 
 from dataclasses import dataclass
@@ -12,6 +16,8 @@ from enum import Enum
 import msgspec
 
 from ganeti.base.errors import ConfigurationError, ConfigVerifyError
+from ganeti.master.config.file_layout import looks_like_ours
+from ganeti.master.config.fingerprint import UNREADABLE, Fingerprint
 from ganeti.master.config.head import Head
 from ganeti.master.config.invariants import hard_problems
 from ganeti.master.config.records import Commit, Position, make_put
@@ -25,6 +31,7 @@ FIRST_EPOCH = 1
 class Start(Enum):
     NO_CLUSTER = "there is neither a store nor a config.data"
     STORED = "the store holds what config.data says, or something newer"
+    TORN = "config.data is ours, in pieces: the machine lost power"
     IMPORT = "config.data is not ours"
 
 
@@ -36,16 +43,20 @@ class Import:
     commit: Commit
 
 
-def decide(stored: Loaded | None, file_hash: str | None) -> Start:
-    """*file_hash* is None if there is no `config.data`."""
+def decide(stored: Loaded | None, data: bytes | None, digest: str, boot: str) -> Start:
+    """*data* is `config.data`, None if there is none; *digest* its fingerprint; *boot* the machine's present run."""
     if stored is None:
-        return Start.NO_CLUSTER if file_hash is None else Start.IMPORT
-    if file_hash is None or file_hash in stored.published:
+        return Start.NO_CLUSTER if data is None else Start.IMPORT
+    if data is None or digest in stored.published:
         return Start.STORED
-    return Start.IMPORT
+    if stored.boot in ("", boot):
+        return Start.IMPORT
+    if digest in stored.earlier:
+        return Start.STORED
+    return Start.TORN if digest == UNREADABLE or looks_like_ours(data) else Start.IMPORT
 
 
-def read_foreign(data: bytes, file_hash: str, stored: Position | None, now_s: float) -> Import:
+def read_foreign(data: bytes, digest: str, stored: Position | None, now_s: float) -> Import:
     """Read and verify a `config.data`. Raises `ConfigurationError` or `ConfigVerifyError` with all problems."""
     try:
         plain = msgspec.json.decode(data)
@@ -60,10 +71,10 @@ def read_foreign(data: bytes, file_hash: str, stored: Position | None, now_s: fl
     if problems:
         raise ConfigVerifyError(f"config.data is not consistent: {'; '.join(problems)}", problems)
     config.position = _next_position(config, stored)
-    return Import(config, import_commit(config, now_s, file_hash))
+    return Import(config, import_commit(config, now_s, digest))
 
 
-def import_commit(config: Configuration, now_s: float, file_hash: str = "") -> Commit:
+def import_commit(config: Configuration, now_s: float, imported_digest: str = "") -> Commit:
     """Give the commit that replaces everything by *config*, at its position."""
     puts = tuple(
         make_put(kind, uuid, obj)
@@ -71,7 +82,16 @@ def import_commit(config: Configuration, now_s: float, file_hash: str = "") -> C
         for uuid in config.uuids(kind)
         if (obj := config.get(kind, uuid)) is not None
     )
-    return Commit(config.position, now_s, puts, whole=True, header=config.header, imported_hash=file_hash)
+    fingerprint = Fingerprint(config.header, {(put.kind, put.uuid): put.data for put in puts})
+    return Commit(
+        config.position,
+        now_s,
+        puts,
+        whole=True,
+        header=config.header,
+        imported_digest=imported_digest,
+        digest=fingerprint.now(config.position[1], now_s),
+    )
 
 
 def _next_position(config: Configuration, stored: Position | None) -> Position:

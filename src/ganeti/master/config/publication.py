@@ -11,6 +11,7 @@ from typing import cast
 
 import msgspec
 
+from ganeti.master.config.fingerprint import Fingerprint
 from ganeti.master.config.records import Commit, ObjectKey, Position
 from ganeti.model.configuration import Configuration
 from ganeti.model.inheritance import group_nd
@@ -34,7 +35,7 @@ class SsconfSource:
 
 
 class PublishedForm:
-    """The fragments of all objects, and the few objects that ssconf tells of."""
+    """The fragments of all objects, their fingerprint, and the few objects that ssconf tells of."""
 
     def __init__(self, config: Configuration, fragments: Mapping[ObjectKey, bytes], mtime_s: float) -> None:
         self.position: Position = config.position
@@ -48,6 +49,8 @@ class PublishedForm:
         self._entries: dict[str, dict[str, bytes]] = {kind: {} for kind in KINDS}
         self._small: dict[str, dict[str, ConfigObject]] = {kind: {} for kind in _IN_SSCONF}
         self._instance_names: dict[str, str] = {}
+        self._changed: dict[ObjectKey, bytes | None] | None = None
+        self.fingerprint = Fingerprint(self._header, fragments)
         for kind in KINDS:
             for uuid in config.uuids(kind):
                 self._put(kind, uuid, cast(ConfigObject, config.get(kind, uuid)), fragments[kind, uuid])
@@ -63,7 +66,11 @@ class PublishedForm:
             self._entries = {kind: {} for kind in KINDS}
             self._small = {kind: {} for kind in _IN_SSCONF}
             self._instance_names = {}
+            self._changed = None
+            self.fingerprint.reset(self._header, {(put.kind, put.uuid): put.data for put in commit.puts})
             self.ssconf_position = commit.position
+        else:
+            self.fingerprint.apply(commit)
         for put in commit.puts:
             self._put(put.kind, put.uuid, put.obj, put.data)
         for kind, uuid in commit.removes:
@@ -73,9 +80,26 @@ class PublishedForm:
         """Top-level keys of `config.data` at this position."""
         return self._header | {"serial_no": self.position[1], "mtime": self._mtime_s}
 
+    @property
+    def digest(self) -> str:
+        """Fingerprint of `config.data` at this position."""
+        return self.fingerprint.now(self.position[1], self._mtime_s)
+
+    def header_data(self) -> bytes:
+        return msgspec.json.encode(self.header())
+
+    def entries(self) -> dict[str, dict[str, bytes]]:
+        """All fragments by kind and uuid: a snapshot."""
+        return {kind: dict(entries) for kind, entries in self._entries.items()}
+
+    def take_changes(self) -> list[tuple[ObjectKey, bytes | None]] | None:
+        """The new fragments since this was last asked, None for what was removed; None at all if all may be new."""
+        changed, self._changed = self._changed, {}
+        return None if changed is None else list(changed.items())
+
     def config_parts(self) -> list[bytes]:
         """The pieces of `config.data`; joined they are the file."""
-        parts = [msgspec.json.encode(self.header())[:-1], b',"cluster":', self._entries["cluster"][CLUSTER_KEY]]
+        parts = [self.header_data()[:-1], b',"cluster":', self._entries["cluster"][CLUSTER_KEY]]
         for kind in _CONTAINERS:
             entries = self._entries[kind]
             parts += [b',"', kind.encode(), b'":{']
@@ -98,6 +122,8 @@ class PublishedForm:
 
     def _put(self, kind: str, uuid: str, obj: ConfigObject, data: bytes) -> None:
         self._entries[kind][uuid] = data
+        if self._changed is not None:
+            self._changed[kind, uuid] = data
         if kind in self._small:
             self._small[kind][uuid] = obj
             self.ssconf_position = self.position
@@ -109,6 +135,8 @@ class PublishedForm:
 
     def _remove(self, kind: str, uuid: str) -> None:
         self._entries[kind].pop(uuid, None)
+        if self._changed is not None:
+            self._changed[kind, uuid] = None
         if kind in self._small:
             self._small[kind].pop(uuid, None)
             self.ssconf_position = self.position

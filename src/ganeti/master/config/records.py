@@ -17,6 +17,13 @@ ObjectKey = tuple[str, str]
 """(kind, uuid)."""
 
 
+class PublishedMark(NamedTuple):
+    """A state that `config.data` was written with: no older one lies there, unless the machine lost power."""
+
+    position: Position
+    digest: str
+
+
 class Put(NamedTuple):
     """One object as it is from now on; *data* is its JSON fragment, the same bytes everywhere."""
 
@@ -59,8 +66,12 @@ class Commit:
     whole: bool = False
     header: Mapping[str, object] | None = None
     """Top-level keys of `config.data`, with *whole*."""
-    imported_hash: str = ""
-    """Hash of the `config.data` this commit was read from, with *whole*: it is not imported again."""
+    imported_digest: str = ""
+    """Fingerprint of the `config.data` this commit was read from, with *whole*: it is not imported again."""
+    digest: str = ""
+    """Fingerprint of the `config.data` that holds this commit."""
+    published: PublishedMark | None = None
+    """What was published when this was committed, where that is known."""
 
     @property
     def changes_objects(self) -> bool:

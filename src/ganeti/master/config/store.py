@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ganeti.master.config.records import Commit, Position, StepAnswer
+from ganeti.master.config.records import Commit, Position, PublishedMark, StepAnswer
 from ganeti.model.configuration import Configuration
 
 
@@ -24,7 +24,11 @@ class Loaded:
     stream_start: Position = (0, 0)
     events: list[tuple[Position, bytes]] = field(default_factory=list)
     published: tuple[str, ...] = ()
-    """Hashes of the `config.data` this store has published, or was about to."""
+    """Fingerprints that the last `config.data` written from this store may have."""
+    earlier: tuple[str, ...] = ()
+    """Fingerprints of states before these: what lies on a disk that has lost power may be one of them."""
+    boot: str = ""
+    """The boot of the machine during which the store was last in use; empty if that came to an orderly end."""
 
 
 class ConfigStore(Protocol):
@@ -36,8 +40,21 @@ class ConfigStore(Protocol):
         """Make the commits durable, all or none, in one transaction."""
         ...
 
-    def remember_published(self, hashes: Sequence[str]) -> None:
-        """Keep the hashes that a `config.data` written by this store may have; before it is written."""
+    @property
+    def wants_maintenance(self) -> bool:
+        """Whether there is something to do for `maintain`."""
+        ...
+
+    def maintain(self) -> None:
+        """Do what commits have left to be done when nobody waits. Never raises: the commits stand."""
+        ...
+
+    def begin_use(self, boot: str) -> None:
+        """Note durably, before anything is published, during which *boot* of the machine that is done."""
+        ...
+
+    def end_use(self, published: PublishedMark) -> None:
+        """Note that `config.data` is durable as *published*."""
         ...
 
     def forget_steps(self, answers: Sequence[StepAnswer]) -> None:

@@ -2,30 +2,46 @@
 """What a start makes of a store and a file."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from ganeti.base.errors import ConfigurationError, ConfigVerifyError
+from ganeti.master.config.fingerprint import UNREADABLE
 from ganeti.master.config.importing import Start, decide, read_foreign
 from ganeti.master.config.store import Loaded
 from ganeti.model.configuration import Configuration
 
-STORED = Loaded(Configuration(), {}, 0.0, published=("confirmed", "intended"))
+STORED = Loaded(Configuration(), {}, 0.0, published=("confirmed", "intended"), earlier=("earlier",), boot="this boot")
+ENDED = replace(STORED, boot="")
+LOST_POWER = replace(STORED, boot="the boot before")
+OURS = b'{"version":3010000    \n,"cluster":{}'
 
 
 @pytest.mark.parametrize(
-    ("stored", "file_hash", "start"),
+    ("stored", "data", "digest", "start"),
     [
-        (None, None, Start.NO_CLUSTER),
-        (None, "any", Start.IMPORT),
-        (STORED, None, Start.STORED),
-        (STORED, "confirmed", Start.STORED),
-        (STORED, "intended", Start.STORED),
-        (STORED, "foreign", Start.IMPORT),
+        (None, None, UNREADABLE, Start.NO_CLUSTER),
+        (None, b"{}", "any", Start.IMPORT),
+        (STORED, None, UNREADABLE, Start.STORED),
+        (STORED, OURS, "confirmed", Start.STORED),
+        (STORED, OURS, "intended", Start.STORED),
+        (STORED, b"{}", "foreign", Start.IMPORT),
+        (STORED, OURS, "restored", Start.IMPORT),
+        (STORED, OURS, "earlier", Start.IMPORT),
+        (STORED, b"", UNREADABLE, Start.IMPORT),
+        (ENDED, OURS, "earlier", Start.IMPORT),
+        (LOST_POWER, None, UNREADABLE, Start.STORED),
+        (LOST_POWER, OURS, "intended", Start.STORED),
+        (LOST_POWER, OURS, "earlier", Start.STORED),
+        (LOST_POWER, OURS, "mixed", Start.TORN),
+        (LOST_POWER, b"\0\0\0\0", UNREADABLE, Start.TORN),
+        (LOST_POWER, b"", UNREADABLE, Start.TORN),
+        (LOST_POWER, b"{}", "foreign", Start.IMPORT),
     ],
 )
-def test_only_a_file_we_never_published_is_imported(stored, file_hash, start):
-    assert decide(stored, file_hash) is start
+def test_only_a_file_we_never_published_is_imported(stored, data, digest, start):
+    assert decide(stored, data, digest, "this boot") is start
 
 
 @pytest.mark.parametrize(("stored", "position"), [(None, (1, 42)), ((1, 7), (1, 42)), ((3, 99), (3, 100))])
@@ -33,7 +49,7 @@ def test_an_import_is_later_than_everything_before(golden_bytes, stored, positio
     imported = read_foreign(golden_bytes, "hash", stored, 1.0)
     assert imported.config.position == imported.commit.position == position
     assert imported.commit.whole
-    assert imported.commit.imported_hash == "hash"
+    assert imported.commit.imported_digest == "hash"
     assert len(imported.commit.puts) == 1 + 3 + 2 + 3 + 1 + 4 + 1
 
 

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Where everything stands in `config.data`, so that a change rewrites its own place and nothing else (D6).
+
+One line an object, filled up with spaces, which JSON ignores:
+
+    {"version":3010000,"serial_no":42,"mtime":1.5      the other top-level keys
+    ,"cluster":{…}
+    ,"nodes":{
+     "UUID":{…}                                        a place: the first has no comma before it
+    ,"UUID":{…}
+                                                       room for more, and blank where something was
+    }
+    }
+
+An object that outgrows its place moves into the room at the end of its container, so the order of lines says nothing.
+When the room is used up, everything is laid out anew, with new room in proportion: a change costs what it changes, over
+many of them. Invariants: places do not overlap and are in the order of `_places`; whoever makes all writes, in any
+order, to a file that had the layout's former content has its present one.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from ganeti.model.objects import CLUSTER_KEY, KINDS
+
+CONTAINERS = tuple(kind for kind in KINDS if kind != "cluster")
+Entries = Mapping[str, Mapping[str, bytes]]
+"""JSON fragments by kind and uuid, the cluster's under `CLUSTER_KEY`."""
+
+_ROOM_SHARE = 16
+_ROOM_LEAST_BYTES = 1024
+_PLACE_SHARE = 16
+_PLACE_SPARE_BYTES = 32
+_SIGNATURE = re.compile(rb'\{[^\n]*\n,"cluster":\{')
+
+
+class Place(NamedTuple):
+    offset: int
+    size_bytes: int
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.size_bytes
+
+
+def looks_like_ours(data: bytes) -> bool:
+    """Whether a file is laid out in this way, however damaged it is further on."""
+    return _SIGNATURE.match(data) is not None
+
+
+class FileLayout:
+    """One layout, kept up change by change; `fits` is False when it has to be made anew."""
+
+    def __init__(self, header: bytes, entries: Entries) -> None:
+        """*header* is a JSON object of the other top-level keys."""
+        self._header = header
+        self._entries = {kind: dict(entries.get(kind, {})) for kind in KINDS}
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        """Lay everything out in the order of the configuration, with fresh room."""
+        self.fits = True
+        self.generation = object()
+        """Another one for each layout: the writes of one make no sense in another."""
+        self._writes: dict[int, bytes] = {}
+        self._places: dict[str, dict[str, Place]] = {kind: {} for kind in CONTAINERS}
+        self._room: dict[str, Place] = {}
+        self._header_place = Place(0, _size_for(len(self._header)))
+        self._cluster_place = Place(self._header_place.end, _size_for(len(self._cluster_text())))
+        end = self._cluster_place.end
+        for kind in CONTAINERS:
+            begin = end = end + len(_opening(kind))
+            for uuid, data in self._entries[kind].items():
+                place = self._places[kind][uuid] = Place(end, _size_for(len(_entry(uuid, data))))
+                end += place.size_bytes
+            self._room[kind] = Place(end, max(_ROOM_LEAST_BYTES, (end - begin) // _ROOM_SHARE))
+            end = self._room[kind].end + len(_CLOSING)
+        self.size_bytes = end + len(_CLOSING)
+
+    def whole(self) -> Iterator[bytes]:
+        """The pieces of the file as it is now; joined they are it."""
+        yield _filled(self._header[:-1], self._header_place)
+        yield _filled(self._cluster_text(), self._cluster_place)
+        end = self._cluster_place.end
+        for kind in CONTAINERS:
+            yield _opening(kind)
+            end += len(_opening(kind))
+            comma = b" "
+            for uuid, place in self._places[kind].items():
+                yield b" " * (place.offset - end)
+                yield _filled(comma + _entry(uuid, self._entries[kind][uuid]), place)
+                comma, end = b",", place.end
+            room = self._room[kind]
+            yield b" " * (room.offset - end)
+            yield _filled(b"", room)
+            yield _CLOSING
+            end = room.end + len(_CLOSING)
+        yield _CLOSING
+
+    def set_header(self, header: bytes) -> None:
+        self._header = header
+        self._write(self._header_place, header[:-1])
+
+    def put(self, kind: str, uuid: str, data: bytes) -> None:
+        self._entries[kind][uuid] = data
+        if kind == "cluster":
+            self._write(self._cluster_place, self._cluster_text())
+            return
+        if not self.fits:
+            return
+        text = _entry(uuid, data)
+        old = self._places[kind].get(uuid)
+        if old is not None and len(text) + 2 <= old.size_bytes:
+            comma = b" " if next(iter(self._places[kind])) == uuid else b","
+            self._write(old, comma + text)
+            return
+        if old is not None:
+            self._vacate(kind, uuid)
+        room = self._room[kind]
+        place = Place(room.offset, _size_for(len(text)))
+        if place.size_bytes > room.size_bytes:
+            self.fits = False
+            return
+        self._room[kind] = Place(place.end, room.size_bytes - place.size_bytes)
+        comma = b"," if self._places[kind] else b" "
+        self._places[kind][uuid] = place
+        self._write(place, comma + text)
+
+    def remove(self, kind: str, uuid: str) -> None:
+        if self._entries[kind].pop(uuid, None) is not None and self.fits:
+            self._vacate(kind, uuid)
+
+    def take_writes(self) -> dict[int, bytes]:
+        """What to write where, since this was last asked."""
+        writes, self._writes = self._writes, {}
+        return writes
+
+    def _vacate(self, kind: str, uuid: str) -> None:
+        """Blank a place; where it was the first, the next one loses its comma."""
+        places = self._places[kind]
+        was_first = next(iter(places)) == uuid
+        place = places.pop(uuid)
+        self._writes[place.offset] = b" " * place.size_bytes
+        heir = next(iter(places), None) if was_first else None
+        if heir is not None:
+            self._write(places[heir], b" " + _entry(heir, self._entries[kind][heir]))
+
+    def _write(self, place: Place, text: bytes) -> None:
+        if len(text) >= place.size_bytes:
+            self.fits = False
+        else:
+            self._writes[place.offset] = _filled(text, place)
+
+    def _cluster_text(self) -> bytes:
+        return b',"cluster":' + self._entries["cluster"][CLUSTER_KEY]
+
+
+_CLOSING = b"}\n"
+
+
+def _opening(kind: str) -> bytes:
+    return b',"%s":{\n' % kind.encode()
+
+
+def _entry(uuid: str, data: bytes) -> bytes:
+    return msgspec.json.encode(uuid) + b":" + data
+
+
+def _size_for(length: int) -> int:
+    return length + length // _PLACE_SHARE + _PLACE_SPARE_BYTES
+
+
+def _filled(text: bytes, place: Place) -> bytes:
+    if not place.size_bytes:
+        return b""
+    return text.ljust(place.size_bytes - 1) + b"\n"

@@ -10,6 +10,9 @@ snapshot holds what is told up to its position and nothing else.
 Nothing is recorded until somebody subscribes, nor some minutes after the last one has left: then positions given before
 are too old. A follower of the configuration alone need not mind, nor that LuxiD was restarted: what it missed is read
 from WConfD's own stream.
+
+A slow subscriber costs its socket's buffer and no more: what it has not taken stays in the one log, and when it lags by
+more than that holds (`BYTES_KEPT`, `EVENTS_KEPT`) it is dropped.
 """
 
 import asyncio
@@ -40,7 +43,6 @@ _log = logging.getLogger(__name__)
 SUBSCRIBE = "Subscribe"
 _LINGER_S = 300.0
 """How long events are recorded after the last subscriber left: it may come back with its position."""
-_LAG_LIMIT_BYTES = 8 * 1024 * 1024
 _CHUNK_BYTES = 256 * 1024
 _SEND_TIMEOUT_S = 180.0
 _OPTIONS = {"snapshot"}
@@ -257,7 +259,7 @@ class EventHub:
                 reader.number = chunk.number
                 await self._more()
                 chunk = self.log.after(reader.number, reader.kinds, _CHUNK_BYTES)
-            if chunk is None or self.log.lag_bytes(reader.number) > _LAG_LIMIT_BYTES:
+            if chunk is None:
                 break
             reader.number, data = chunk.number, chunk.data
         _log.warning("a subscriber of events is dropped, as it does not read them; it may continue from its position")

@@ -108,13 +108,6 @@ class EventLog:
             next_number += 1
         return Chunk(b"".join(found), next_number - 1)
 
-    def lag_bytes(self, number: int) -> int:
-        """Size of the events of all kinds after *number*, as far as they are kept."""
-        if number >= self.number:
-            return 0
-        entry = self._entries.get(number)
-        return self.size_bytes if entry is None else self._end_bytes - entry.end_bytes
-
 
 def encode_event(kind: str, position: EventPosition, time_s: float, fields: Mapping[str, Any]) -> bytes:
     """Give the framed message of one event; *time_s* is seconds since the epoch."""

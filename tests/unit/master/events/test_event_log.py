@@ -71,18 +71,6 @@ def test_size_is_bounded_but_the_newest_event_always_kept():
     assert log.size_bytes > 5000 and len(told(log, log.number - 1, JOB)) == 1
 
 
-def test_lag_is_what_a_reader_has_not_got():
-    log = EventLog("life", events_kept=2)
-    sizes = []
-    for number in range(4):
-        before = log.after(log.number, (JOB,), MOST)
-        log.append(JOB, 0.0, {"n": number})
-        sizes.append(len(log.after(before.number, (JOB,), MOST).data))
-    assert log.lag_bytes(4) == 0
-    assert log.lag_bytes(3) == sizes[3]
-    assert log.lag_bytes(0) == sizes[2] + sizes[3]
-
-
 def test_nobody_continues_across_a_time_in_which_nothing_was_recorded():
     log = EventLog("life")
     log.append(JOB, 0.0, {})

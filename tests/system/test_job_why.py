@@ -133,8 +133,9 @@ def test_who_holds_the_lock_and_who_goes_first(master):
     assert told[1] == "  Its priority is normal (0)."
     assert told[2].startswith(f"  Node {HOST} has been locked exclusively for ")
     assert f"by job {holder} (TEST_DELAY(600" in told[2] and ", which has been running for" in told[2]
-    assert f"the better priority, high (-10): job {urgent} (" in told[3]
-    assert f"since that one asked first: job {first} (" in told[4]
+    assert told[3].startswith(f"  Ahead of it for node {HOST} is job {urgent} (")
+    assert ", which has the better priority, high (-10), and has been queued for " in told[3]
+    assert told[4].startswith(f"  Ahead of it for node {HOST} is job {first} (") and "which asked first" in told[4]
     assert len(told) == 5
     assert len(why(master, urgent)) == 3
     assert status(master, second) == "queued"
@@ -249,6 +250,18 @@ def test_jobs_that_have_ended(master):
     failed = master.submit({"OP_ID": "OP_TEST_DUMMY", "fail": True})
     master.wait(failed)
     assert " failed " in why(master, failed)[0]
+
+
+def test_while_wconfd_is_away(tmp_path):
+    with small_cluster(tmp_path / "cluster") as master:
+        holder, (first, *_) = held_by_one(master)
+        dependent = master.submit(delay(depends=[[first, []]]))
+        master.kill("wconfd")
+        told = why(master, dependent)
+        assert told[2].endswith(f"ganeti-wconfd does not answer; the last in its way were job {holder}.")
+        assert len(told) == 3
+        master.start("wconfd")
+        assert f"by job {holder} (" in why(master, first)[2]
 
 
 def test_a_thousand_waiting_jobs_stay_readable(tmp_path):

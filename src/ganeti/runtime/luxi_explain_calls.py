@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The LUXI call `ExplainJob` (ours): why a job is where it is, as ``[[depth, sentence], …]``."""
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ganeti.base.errors import TransportError
 from ganeti.master.locks.owners import Owner
 from ganeti.master.query.why import Ahead, Held, LockWait, UnfinishedJob, explain
 from ganeti.master.queue.filters import Admission
@@ -17,8 +19,7 @@ from ganeti.runtime.queue_driver import QueueDriver
 from ganeti.runtime.wconfd_client import WConfdClient
 from ganeti.wire.job_file import JobFile
 
-_WCONFD_S = 10.0
-"""A person waits for the answer."""
+_WCONFD_S = 5.0
 
 
 class ExplainCalls:
@@ -49,6 +50,7 @@ class _LiveFacts:
         self._queue = queue
         self._wconfd = wconfd
         self._requests: dict[Owner, dict[str, str]] | None = None
+        self._silent = False
 
     @property
     def _machine(self) -> QueueMachine:
@@ -85,20 +87,30 @@ class _LiveFacts:
             return Owner(job.file.id, job.file.livelock, job.file.process_id or 0)
         return Owner(job.file.id, self._machine.own_lock_file)
 
-    async def lock_wait(self, owner: Owner) -> LockWait:
+    async def lock_wait(self, owner: Owner) -> LockWait | None:
+        """Once WConfD was silent it is not asked again: a person waits for the answer."""
+        if self._silent:
+            return None
+        try:
+            async with asyncio.timeout(_WCONFD_S):
+                return await self._ask(owner)
+        except (TransportError, TimeoutError):
+            self._silent = True
+            return None
+
+    async def _ask(self, owner: Owner) -> LockWait:
         if self._requests is None:
-            waiting = await self._wconfd.call("listLocksWaitingStatus", answer_timeout_s=_WCONFD_S)
-            self._requests = {Owner.from_wire(client): dict(request) for _, client, request in waiting[1]}
+            waiting = await self._wconfd.waiting_locks()
+            self._requests = {client: request for _, client, request in waiting}
         request = self._requests.get(owner)
         if request is None:
             return LockWait()
-        answer = await self._wconfd.call("explainLocks", owner.to_wire(), answer_timeout_s=_WCONFD_S)
+        answer = await self._wconfd.call("explainLocks", owner.to_wire())
         return LockWait(
             [
                 Held(lock, wanted, held, Owner.from_wire(client), state, since_s)
                 for lock, wanted, held, client, state, since_s in answer["holders"]
             ],
             [Ahead(lock, Owner.from_wire(client), priority) for lock, client, priority in answer["ahead"]],
-            answer["waiting_since_s"],
             request,
         )

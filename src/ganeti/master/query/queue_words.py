@@ -108,6 +108,10 @@ def label(file: JobFile) -> str:
     return f"job {file.id} ({cut(opcode_summary(file.ops[file.current_index()].input), _SUMMARY_LETTERS)})"
 
 
+def owner_words(name: int | str) -> str:
+    return f"job {name}" if isinstance(name, int) else name
+
+
 def opcode_place(file: JobFile) -> str:
     """``opcode 2 of 3``; nothing for a job of one opcode."""
     return f"opcode {file.current_index() + 1} of {len(file.ops)}" if len(file.ops) > 1 else ""

@@ -54,7 +54,6 @@ class LockWait:
 
     holders: Sequence[Held] = ()
     ahead: Sequence[Ahead] = ()
-    since_s: float | None = None
     request: Mapping[str, str] = field(default_factory=dict)
     """What is asked for; empty when nothing waits."""
 
@@ -81,6 +80,10 @@ class UnfinishedJob(Protocol):
     @property
     def held_by(self) -> str | None:
         """A sentence, when a filter rule or a rate limit keeps it back."""
+
+    @property
+    def blockers(self) -> Sequence[int | str]:
+        """Who was in the way of its request when it was last asked for."""
 
 
 class QueueFacts(Protocol):
@@ -114,7 +117,8 @@ class QueueFacts(Protocol):
     def waiting_owner(self, job: UnfinishedJob) -> Owner:
         """In whose name a job waits for locks."""
 
-    async def lock_wait(self, owner: Owner) -> LockWait: ...
+    async def lock_wait(self, owner: Owner) -> LockWait | None:
+        """None if WConfD does not answer."""
 
 
 async def explain(job_id: int, facts: QueueFacts) -> list[Sentence]:
@@ -145,6 +149,8 @@ class _Story:
         self.after_first: list[str] = []
         """More about the job in question, to follow its sentence."""
         self._told: set[int] = set()
+        self._same: Mapping[str, str] = {}
+        """The locks of which the sentence before spoke."""
 
     async def tell(self, job_id: int, depth: int, lead: str = "", *, link: str = "") -> None:
         """Say *lead*, the job and what it does; below it, why. *link* joins the two, such as ``, which``."""
@@ -162,6 +168,7 @@ class _Story:
             return
         name = words.label(job.file)
         waits = await self._waits(job)
+        self._same = {}
         self._say(depth, f"{lead}{name}{link} {waits.does}")
         for sentence in self.after_first:
             self._say(depth + 1, sentence)
@@ -234,10 +241,14 @@ class _Story:
 
     async def _waits_for_locks(self, job: UnfinishedJob, stays: str) -> _Waits:
         wait = await self.facts.lock_wait(self.facts.waiting_owner(job))
+        if wait is None:
+            return _Waits(f"{stays}{_last_heard(job)}")
         if not wait.request:
             if job.phase is Phase.PARKED:
                 return _Waits(f"{stays}: it has just got the locks it waited for")
             return _Waits(f"{stays} and prepares its work")
+        if self._same == wait.wanted:
+            return _Waits(f"{stays} for the same", wait)
         return _Waits(f"{stays}: it waits to lock {words.locks_wanted(wait.wanted, self.facts.view)}", wait)
 
     # Why it does
@@ -288,9 +299,10 @@ class _Story:
             locks = words.locks_listed((place.lock for place in places), self.facts.view)
             why = "asked first"
             if places[0].priority < job.file.priority:
-                why = f"has the better priority, {words.priority_words(places[0].priority)}"
-            lead = f"ahead of it in the line for {locks}, since that one {why}: "
-            await self._tell_owner(job, owner, depth, lead)
+                why = f"has the better priority, {words.priority_words(places[0].priority)},"
+            self._same = wait.wanted
+            await self._tell_owner(job, owner, depth, f"ahead of it for {locks} is ", link=f", which {why} and")
+        self._same = {}
         self._more(depth, len(by_owner), "requests ahead of it: see 'gnt-debug locks'")
 
     async def _tell_owner(self, job: UnfinishedJob, owner: Owner, depth: int, lead: str, *, link: str = "") -> None:
@@ -330,6 +342,13 @@ class _Story:
     def _more(self, depth: int, count: int, noun: str) -> None:
         if count > _MOST_OF_A_KIND:
             self._say(depth, f"there are {count - _MOST_OF_A_KIND} more {noun}")
+
+
+def _last_heard(job: UnfinishedJob) -> str:
+    silent = ": who holds what it waits for cannot be said, since ganeti-wconfd does not answer"
+    if not job.blockers or job.phase is not Phase.PARKED:
+        return silent
+    return f"{silent}; the last in its way were {words.listed(map(words.owner_words, job.blockers))}"
 
 
 def _wish(dependency: Dependency) -> str:

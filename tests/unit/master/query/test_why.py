@@ -34,6 +34,7 @@ class FakeJob:
     since_s: float = NOW_S - 12
     depends: list[Dependency] = field(default_factory=list)
     held_by: str | None = None
+    blockers: list[int | str] = field(default_factory=list)
 
 
 class FakeFacts:
@@ -88,7 +89,6 @@ class FakeFacts:
         self.waits[job_id] = LockWait(
             [Held(*wanted(lock), lock, owner(who), state, NOW_S - 130) for lock, who, state in holders],
             [Ahead(lock, owner(who), priority) for lock, who, priority in ahead],
-            NOW_S - 12,
             wants or {NODE_LOCK: "exclusive"},
         )
         return self.job(job_id, Phase.PARKED, **more)
@@ -150,10 +150,10 @@ def test_those_ahead_and_why_they_go_first(facts):
     facts.parked(11, holders=[(NODE_LOCK, 9, "exclusive")], ahead=[(NODE_LOCK, 10, -10)])
     facts.parked(12, holders=[(NODE_LOCK, 9, "exclusive")], ahead=[(NODE_LOCK, 10, -10), (NODE_LOCK, 11, 0)])
     assert facts.told(12)[3:] == [
-        "  Ahead of it in the line for node node1, since that one has the better priority, high (-10): job 10 "
-        "(INSTANCE_STARTUP(web1)) has been queued for 12 s: it waits to lock node node1 (exclusive).",
-        "  Ahead of it in the line for node node1, since that one asked first: job 11 "
-        "(INSTANCE_STARTUP(web1)) has been queued for 12 s: it waits to lock node node1 (exclusive).",
+        "  Ahead of it for node node1 is job 10 (INSTANCE_STARTUP(web1)), which has the better priority, high (-10), "
+        "and has been queued for 12 s for the same.",
+        "  Ahead of it for node node1 is job 11 (INSTANCE_STARTUP(web1)), which asked first and has been queued for "
+        "12 s for the same.",
     ]
 
 
@@ -194,6 +194,20 @@ def test_locks_just_granted(facts):
     assert facts.told(12)[0].endswith("has been queued for 12 s: it has just got the locks it waited for.")
     facts.parked(13)
     assert facts.told(13)[-1] == "  Nobody holds these locks any more: it gets them now."
+
+
+def test_wconfd_is_silent(facts):
+    async def silent(asker):
+        return None
+
+    facts.lock_wait = silent
+    facts.job(12, Phase.PARKED)
+    facts.job(13, Phase.PARKED, blockers=[9, "watcher"])
+    silence = (
+        "has been queued for 12 s: who holds what it waits for cannot be said, since ganeti-wconfd does not answer"
+    )
+    assert facts.told(12)[0].endswith(f"{silence}.")
+    assert facts.told(13)[0].endswith(f"{silence}; the last in its way were job 9 and watcher.")
 
 
 def test_a_thousand_ahead_are_not_all_told(facts):

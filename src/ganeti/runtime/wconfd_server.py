@@ -36,7 +36,7 @@ class Server:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._subscribers: dict[Connection, None] = {}
-        self._calls = calls_of(parts)
+        self._calls = {name: (call, _argument_count(call)) for name, call in calls_of(parts).items()}
         self._lock_stream = LockStream(parts.locks)
         self._streams = {"subscribe": self._subscribe, "followLocks": self._follow_locks}
 
@@ -75,10 +75,10 @@ class Server:
             await self._answer(connection, answer)
 
     async def _call(self, request: Request) -> Any:
-        call = self._calls.get(request.method)
-        if call is None:
+        found = self._calls.get(request.method)
+        if found is None:
             raise GanetiError(f"No such method: {request.method}")
-        expected = _argument_count(call)
+        call, expected = found
         if len(request.args) != expected:
             raise GanetiError(f"{request.method} takes {expected} arguments, not {len(request.args)}")
         return await call(*request.args)

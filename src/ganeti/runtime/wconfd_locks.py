@@ -26,12 +26,11 @@ from ganeti.master.locks.snapshot import Saved
 from ganeti.master.locks.state import Request
 from ganeti.master.locks.table import Change
 from ganeti.runtime.livelock import attempt_of, is_alive
-from ganeti.runtime.lock_journal import LockJournal, load_locks
+from ganeti.runtime.lock_journal import LockJournal
 
 _log = logging.getLogger(__name__)
 PROBE_BLOCKERS_EVERY_S = 2.0
 PROBE_ALL_EVERY_S = 311.0
-load_table = load_locks
 
 
 @dataclass(slots=True)

@@ -16,11 +16,12 @@ from ganeti.ports.nodes import NodesPort
 from ganeti.runtime.distribution import Distributor
 from ganeti.runtime.event_loop import Background
 from ganeti.runtime.livelock import is_alive
+from ganeti.runtime.lock_journal import load_locks
 from ganeti.runtime.publisher import Published, Publisher
 from ganeti.runtime.unix_socket import serve
 from ganeti.runtime.wconfd_calls import Parts
 from ganeti.runtime.wconfd_commits import Committer, StoreThread
-from ganeti.runtime.wconfd_locks import LockService, load_table, remove_stale_lock_files, undo_records_in
+from ganeti.runtime.wconfd_locks import LockService, remove_stale_lock_files, undo_records_in
 from ganeti.runtime.wconfd_server import Server
 from ganeti.runtime.wconfd_start import Opened
 
@@ -43,7 +44,7 @@ class Service:
         stream = ChangeStream(loaded.config.position)
         stream.restore(loaded.stream_start, loaded.events)
         locks_file = f"{paths.data_dir}/locks.data"
-        self.locks = LockService(load_table(locks_file), locks_file, self._has_undo)
+        self.locks = LockService(load_locks(locks_file), locks_file, self._has_undo)
         self.publisher = Publisher(
             paths, self.form, opened.file_digest, self._written, self._published, self._flush_distribution
         )

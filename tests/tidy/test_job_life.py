@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The picture of a job's life in the documentation is the one the code has."""
+
+from pathlib import Path
+
+from ganeti.master.queue.drawing import redrawn
+
+ARCHITECTURE = Path(__file__).resolve().parents[2] / "docs" / "architecture.md"
+
+
+def test_the_drawing_is_fresh():
+    text = ARCHITECTURE.read_text()
+    assert redrawn(text) == text, "run `python -m ganeti.tools.job_life`"

@@ -8,7 +8,8 @@ from typing import Any
 
 from ganeti.base.errors import TransportError
 from ganeti.master.locks.owners import Owner
-from ganeti.master.query.why import Ahead, Held, LockWait, UnfinishedJob, explain
+from ganeti.master.query.queue_facts import Ahead, Held, LockWait, UnfinishedJob
+from ganeti.master.query.why import explain
 from ganeti.master.queue.filters import Admission
 from ganeti.master.queue.machine import QueueMachine
 from ganeti.master.queue.state import Phase

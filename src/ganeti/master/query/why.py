@@ -6,18 +6,16 @@ even where many jobs wait for each other's neighbours.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ganeti.base.errors import JobLost
 from ganeti.master.locks.owners import Owner
 from ganeti.master.query import queue_words as words
+from ganeti.master.query.queue_facts import Ahead, Held, LockWait, QueueFacts, UnfinishedJob
 from ganeti.master.queue.dependencies import Dependency
-from ganeti.master.queue.filters import Admission
 from ganeti.master.queue.state import Phase
 from ganeti.model.locks import EXCLUSIVE
-from ganeti.model.view import ConfigView
 from ganeti.wire.job_file import CANCELING, QUEUED, RUNNING, WAITING, JobFile, OpcodeEntry, seconds
 
 DEEPEST = 6
@@ -27,98 +25,6 @@ _MOST_OF_A_KIND = 5
 
 Sentence = tuple[int, str]
 """(depth, text): what explains a sentence follows it, one deeper."""
-
-
-class Held(NamedTuple):
-    """*owner* keeps *held* in *state*, so that *lock* cannot be had as *wanted*."""
-
-    lock: str
-    wanted: str
-    held: str
-    owner: Owner
-    state: str
-    since_s: float | None
-
-
-class Ahead(NamedTuple):
-    """A request that is served first, and over which lock."""
-
-    lock: str
-    owner: Owner
-    priority: int
-
-
-@dataclass(frozen=True)
-class LockWait:
-    """A waiting lock request and what is in its way (`explainLocks`, `listLocksWaitingStatus`)."""
-
-    holders: Sequence[Held] = ()
-    ahead: Sequence[Ahead] = ()
-    request: Mapping[str, str] = field(default_factory=dict)
-    """What is asked for; empty when nothing waits."""
-
-    @property
-    def wanted(self) -> dict[str, str]:
-        """The locks that cannot be had, as they are wanted."""
-        names = [hit.lock for hit in self.holders] + [other.lock for other in self.ahead]
-        return {name: self.request.get(name, EXCLUSIVE) for name in names} or dict(self.request)
-
-
-class UnfinishedJob(Protocol):
-    """A job as the queue machine has it."""
-
-    @property
-    def file(self) -> JobFile: ...
-    @property
-    def phase(self) -> Phase: ...
-    @property
-    def since_s(self) -> float:
-        """When it came into its phase."""
-
-    @property
-    def depends(self) -> Sequence[Dependency]: ...
-    @property
-    def held_by(self) -> str | None:
-        """A sentence, when a filter rule or a rate limit keeps it back."""
-
-    @property
-    def blockers(self) -> Sequence[int | str]:
-        """Who was in the way of its request when it was last asked for."""
-
-
-class QueueFacts(Protocol):
-    """What the reasoning may ask. Everything may change between two questions that are awaited."""
-
-    @property
-    def now_s(self) -> float: ...
-    @property
-    def view(self) -> ConfigView: ...
-    @property
-    def admission(self) -> Admission:
-        """The filter rules."""
-
-    @property
-    def slots(self) -> Sequence[int]:
-        """Jobs that have, or are about to get, a process."""
-
-    @property
-    def most_running(self) -> int: ...
-    @property
-    def held_back(self) -> bool:
-        """No job is started now."""
-
-    def unfinished(self, job_id: int) -> UnfinishedJob | None: ...
-    def ended(self, job_id: int) -> JobFile | None:
-        """The file of a job that has ended, archived or not."""
-
-    def ready_order(self) -> Sequence[int]:
-        """Jobs that only wait for a slot, the next one first."""
-
-    def waiting_owner(self, job: UnfinishedJob) -> Owner:
-        """In whose name a job waits for locks."""
-
-    async def lock_wait(self, owner: Owner) -> LockWait | None:
-        """None if WConfD does not answer."""
 
 
 async def explain(job_id: int, facts: QueueFacts) -> list[Sentence]:
@@ -209,7 +115,7 @@ class _Story:
         if job.depends:
             return "it waits for other jobs to end"
         if job.held_by is not None:
-            return f"it is kept back, as {job.held_by}"
+            return f"it is kept back{self._by_rule(job)}"
         if self.facts.held_back:
             return "no job is started now, since the process that starts jobs is away or ganeti-luxid is about to stop"
         order = self.facts.ready_order()
@@ -219,6 +125,13 @@ class _Story:
         before = order.index(job.file.id) if job.file.id in order else 0
         place = "it is next" if not before else f"{before} {'job goes' if before == 1 else 'jobs go'} before it"
         return f"it waits for a slot, as {slots} jobs have a process and {most} may; {place}"
+
+    def _by_rule(self, job: UnfinishedJob) -> str:
+        """By the rules as they are now; they may be others than those that kept the job back, for a moment."""
+        verdict = self.facts.admission.of(job.file)
+        if verdict.action == "pause":
+            return " by a filter rule"
+        return " by a rate limit" if verdict.limits else f", as {job.held_by}"
 
     async def _runs(self, job: UnfinishedJob, for_long: str) -> _Waits:
         file = job.file

@@ -10,7 +10,8 @@ from ganeti.base.errors import JobLost
 from ganeti.master import operations
 from ganeti.master.locks.owners import Owner
 from ganeti.master.query import queue_words as words
-from ganeti.master.query.why import DEEPEST, MOST_JOBS, Ahead, Held, LockWait, explain
+from ganeti.master.query.queue_facts import Ahead, Held, LockWait
+from ganeti.master.query.why import DEEPEST, MOST_JOBS, explain
 from ganeti.master.queue.dependencies import Dependency
 from ganeti.master.queue.filters import Admission
 from ganeti.master.queue.state import Phase
@@ -269,9 +270,14 @@ def test_a_pausing_filter_rule(facts):
     facts.admission = Admission([rule])
     facts.job(5, held_by=f"filter rule {RULE} pauses it")
     told = facts.told(5)
-    assert told[0].endswith(f"has been queued for 12 s: it is kept back, as filter rule {RULE} pauses it.")
+    assert told[0].endswith("has been queued for 12 s: it is kept back by a filter rule.")
     assert f"filter rule {RULE} with priority 3 says PAUSE" in told[2]
     assert told[3] == '  The rule reads: PAUSE for jobs with ["opcode",["==","OP_ID","OP_INSTANCE_STARTUP"]].'
+
+
+def test_a_rule_that_is_just_gone(facts):
+    facts.job(5, held_by="filter rule U pauses it")
+    assert facts.told(5)[0].endswith("it is kept back, as filter rule U pauses it.")
 
 
 def test_a_rate_limit_and_who_uses_it(facts):
@@ -280,6 +286,7 @@ def test_a_rate_limit_and_who_uses_it(facts):
     facts.admission = Admission([rule])
     facts.running(1, name="db3")
     facts.job(5, held_by="1 jobs run under the rate limit")
+    assert facts.told(5)[0].endswith("has been queued for 12 s: it is kept back by a rate limit.")
     assert facts.told(5)[3:] == [
         "  The rule reads: RATE_LIMIT 1 for all jobs.",
         "  This job uses the limit of 1.",

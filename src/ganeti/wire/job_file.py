@@ -38,7 +38,7 @@ MESSAGE = "message"
 REDACTED = "<redacted>"
 """What a secret parameter reads on disk."""
 _ID_DIGITS = 18
-_SECRET_SUFFIX = "_secret"  # noqa: S105 - the end of names of parameters that hold secrets
+SECRET_SUFFIX = "_secret"  # noqa: S105 - the end of names of parameters that hold secrets
 
 Timestamp = list[int]
 """[seconds, microseconds]."""
@@ -217,7 +217,7 @@ def read_job_id(value: Any) -> int | None:
 
 
 def secret_keys(opcode: dict[str, Any]) -> list[str]:
-    return [key for key, value in opcode.items() if key.endswith(_SECRET_SUFFIX) and isinstance(value, dict) and value]
+    return [key for key, value in opcode.items() if key.endswith(SECRET_SUFFIX) and isinstance(value, dict) and value]
 
 
 def redact(opcode: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ganeti.base.errors import ParameterError
-from ganeti.wire.job_file import JobFile, redact
+from ganeti.wire.job_file import SECRET_SUFFIX, JobFile, redact
 
 WATERMARK = "watermark"
 """As a value in a predicate about job ids: the highest job id when the rule was made."""
@@ -37,7 +37,7 @@ def compile_predicate(predicate: Any, watermark: int) -> JobTest:
             return lambda file: test((file.id,)) is True
         case ["opcode", qfilter]:
             test = _compile(qfilter, _COMPARISONS | _OF_OPCODES, _path, _any_value)
-            return lambda file: any(test(redact(entry.input)) is True for entry in file.ops)
+            return lambda file: any(test(entry.input) is True for entry in file.ops)
         case ["reason", qfilter]:
             key = _key_of("reason", ("source", "reason", "timestamp"))
             test = _compile(qfilter, _COMPARISONS, key, _any_value)
@@ -113,11 +113,14 @@ def _key_of(kind: str, names: Sequence[str]) -> Key:
 
 
 def _path(name: str) -> Read:
-    """A dotted key; numbers are places in lists."""
-    steps = name.split(".")
+    """A dotted key; numbers are places in lists. Secrets read as they do on disk."""
+    first, *steps = name.split(".")
+
+    def read_first(opcode: Any) -> Any:
+        return (redact(opcode) if first.endswith(SECRET_SUFFIX) else opcode).get(first)
 
     def read(opcode: Any) -> Any:
-        value = opcode
+        value = read_first(opcode)
         for step in steps:
             if isinstance(value, dict):
                 value = value.get(step)
@@ -127,7 +130,7 @@ def _path(name: str) -> Read:
                 return None
         return value
 
-    return read
+    return read if steps else read_first
 
 
 def _job_id_value(watermark: int) -> Callable[[Any], Any]:

@@ -148,7 +148,7 @@ class QueueState:
             if full is None:
                 return job
             bucket, most = full
-            job.held_by = f"{self.usage[bucket]} jobs run under the rate limit {bucket}, and {most} may"
+            job.held_by = f"of the jobs under the rate limit {bucket}, {most} may run and {self.usage[bucket]} do"
             self.limited.setdefault(bucket, RunQueue()).push(job_id, job.file.priority)
             for other, _ in job.verdict.limits:
                 if other != bucket:

@@ -483,6 +483,37 @@ def test_block_necessary(history, owner, request):
         assert copy.update(owner, request).blockers == (left,)
 
 
+def named_in_the_way(table, owner):
+    """Everyone `explainLocks` names."""
+    holders = [hit.holder for hit in table.obstacles(owner)]
+    return set(holders) | {pending.owner for _, pending in table.all_ahead(owner)}
+
+
+@LAW
+@given(histories)
+def test_who_is_named_in_the_way_of_a_waiting_request_is_sufficient(history):
+    """Once all who are named have gone, the request is granted."""
+    table = run(history)
+    for pending in table.waiting():
+        copy = from_plain(to_plain(table))
+        copy.free(*named_in_the_way(table, pending.owner))
+        assert not copy.has_pending(pending.owner)
+
+
+@LAW
+@given(histories)
+def test_who_is_named_in_the_way_of_a_waiting_request_is_necessary(history):
+    """While one of those who are named stays, the request goes on waiting."""
+    table = run(history)
+    for pending in table.waiting():
+        named = named_in_the_way(table, pending.owner)
+        assert set(table.in_the_way(pending)) <= named
+        for left in named:
+            copy = from_plain(to_plain(table))
+            copy.free(*(named - {left}))
+            assert copy.has_pending(pending.owner)
+
+
 @LAW
 @given(histories)
 def test_the_journal_and_the_stories_tell_the_table(history):

@@ -13,14 +13,15 @@ import socket
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-from pyroute2 import AsyncIPRoute, NetlinkError
+from typing import TYPE_CHECKING, Any
 
 from ganeti.base.errors import CommandError, HypervisorError
 from ganeti.model.node_requests import NicSpec
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.ports.node_world import NodeWorld
+
+if TYPE_CHECKING:
+    from pyroute2 import AsyncIPRoute
 
 TUN_DEVICE = "/dev/net/tun"
 COMMUNICATION_NIC = "ganeti:communication:"
@@ -109,10 +110,18 @@ def recorded(places: Places, instance: str) -> list[str]:
     return names
 
 
+def _open_links() -> "AsyncIPRoute":
+    """The interfaces of this node. Imported late: LuxiD and the spawner only read what drivers can do, and each job
+    would be a fork of eight megabytes more."""
+    from pyroute2 import AsyncIPRoute
+
+    return AsyncIPRoute()
+
+
 async def address_of(interface: str, version: int = 4) -> str:
     """Give an address of an interface; raises `HypervisorError`."""
     family = socket.AF_INET6 if version == 6 else socket.AF_INET
-    async with AsyncIPRoute() as links:
+    async with _open_links() as links:
         index = await _index(links, interface)
         if index is not None:
             async for message in await links.get_addr(family=family, index=index):
@@ -121,22 +130,22 @@ async def address_of(interface: str, version: int = 4) -> str:
 
 
 async def interface_exists(name: str) -> bool:
-    async with AsyncIPRoute() as links:
+    async with _open_links() as links:
         return await _index(links, name) is not None
 
 
-async def _index(links: AsyncIPRoute, name: str) -> int | None:
+async def _index(links: "AsyncIPRoute", name: str) -> int | None:
     found = await links.link_lookup(ifname=name)
     return int(found[0]) if found else None
 
 
-async def _attribute(links: AsyncIPRoute, index: int, name: str) -> Any:
+async def _attribute(links: "AsyncIPRoute", index: int, name: str) -> Any:
     async for message in await links.get_links(index):
         return message.get_attr(name)
     return None
 
 
-async def _required(links: AsyncIPRoute, name: str, what: str) -> int:
+async def _required(links: "AsyncIPRoute", name: str, what: str) -> int:
     index = await _index(links, name)
     if index is None:
         raise HypervisorError(f"{what} '{name}' does not exist on this node: make it, or give the NIC another link")
@@ -144,7 +153,9 @@ async def _required(links: AsyncIPRoute, name: str, what: str) -> int:
 
 
 async def _join_bridge(nic: NicSpec, tap: Tap) -> None:
-    async with AsyncIPRoute() as links:
+    from pyroute2 import NetlinkError
+
+    async with _open_links() as links:
         bridge = await _required(links, nic.link, "The bridge")
         if not await _is_bridge(links, bridge):
             raise HypervisorError(f"The link '{nic.link}' of NIC {nic.index} is not a bridge")
@@ -168,13 +179,15 @@ def outer_mac(mac: str) -> str:
     return "fe" + mac[2:]
 
 
-async def _is_bridge(links: AsyncIPRoute, index: int) -> bool:
+async def _is_bridge(links: "AsyncIPRoute", index: int) -> bool:
     info = await _attribute(links, index, "IFLA_LINKINFO")
     return info is not None and info.get_attr("IFLA_INFO_KIND") == "bridge"
 
 
-async def _join_vlans(links: AsyncIPRoute, index: int, nic: NicSpec) -> None:
+async def _join_vlans(links: "AsyncIPRoute", index: int, nic: NicSpec) -> None:
     """``.N`` access port, ``:N:M`` trunk, ``.N:M`` both; the bridge must filter VLANs."""
+    from pyroute2 import NetlinkError
+
     access, trunks = vlans_of(nic.vlan)
     try:
         await links.vlan_filter("del", index=index, vlan_info={"vid": 1})
@@ -201,11 +214,13 @@ async def _route(nic: NicSpec, tap: Tap) -> None:
 
     Which packets look into that table is the administrator's rule.
     """
+    from pyroute2 import NetlinkError
+
     if not nic.ip:
         raise HypervisorError(f"NIC {nic.index} is routed and needs an IP address")
     address = ipaddress.ip_address(nic.ip)
     table = _table(nic)
-    async with AsyncIPRoute() as links:
+    async with _open_links() as links:
         index = await _required(links, tap.name, "The tap")
         try:
             await links.link("set", index=index, state="up")
@@ -266,7 +281,7 @@ async def _join_switch(world: NodeWorld, nic: NicSpec, tap: Tap) -> None:
         await world.run(argv, timeout_s=30)
     except CommandError as err:
         raise HypervisorError(f"Cannot put {tap.name} into the switch '{nic.link}': {err}") from err
-    async with AsyncIPRoute() as links:
+    async with _open_links() as links:
         await links.link("set", index=await _required(links, tap.name, "The tap"), state="up")
 
 

@@ -212,6 +212,28 @@ def test_dependencies(master):
     assert f"by job {holder} (" in told[3]
 
 
+def test_a_job_that_gave_its_place_back_between_two_opcodes(master):
+    holder = running(master, locking())
+    job_id = master.submit({"OP_ID": "OP_TEST_DUMMY"}, locking())
+    master.until(lambda: str(job_id) in waiting_jobs(master), "the second opcode waits")
+    told = why(master, job_id)
+    assert told[0].startswith(f"Job {job_id} (TEST_DELAY(600")
+    assert told[0].endswith(f"it waits to lock node {HOST} (exclusive).")
+    assert told[2].startswith("  It has done 1 of its 2 opcodes and gave its place and its locks back")
+    assert f"by job {holder} (" in told[3]
+    assert master.luxi("QueryJobs", [job_id], ["status", "opstatus"]) == [["queued", ["success", "queued"]]]
+
+
+def test_a_new_priority_for_what_a_running_job_has_still_to_do(master):
+    job_id = master.submit(delay(), delay())
+    master.until(lambda: status(master, job_id) == "running", "it runs")
+    gnt(master, f"gnt-job change-priority --priority high {job_id}")
+    master.until(
+        lambda: master.luxi("QueryJobs", [job_id], ["oppriority"]) in ([[[0, -10]]], [[[-10, -10]]]), "it has been told"
+    )
+    assert why(master, job_id)[0].split(" has been running ")[1].startswith("opcode 1 of 2 for ")
+
+
 def test_all_slots_are_taken(master):
     taken = [running(master, delay()) for _ in range(SLOTS)]
     first, second = master.submit(delay()), master.submit(delay())
@@ -247,6 +269,8 @@ def test_jobs_that_have_ended(master):
     assert " ended with success " in why(master, job_id)[0]
     assert gnt(master, "gnt-job autoarchive all").endswith("0 unchecked left\n")
     assert " ended with success " in why(master, job_id)[0]
+    Path(master.files.archive_path(job_id)).write_text("{")
+    assert f"Job file {job_id} is damaged" in gnt(master, f"gnt-job why {job_id}", 1)
     failed = master.submit({"OP_ID": "OP_TEST_DUMMY", "fail": True})
     master.wait(failed)
     assert " failed " in why(master, failed)[0]

@@ -35,10 +35,11 @@ class ExplainCalls:
         return {"ExplainJob": self.explain_job}
 
     async def explain_job(self, args: list[Any]) -> list[list[Any]]:
-        """Raises `JobLost` for a job that does not exist."""
+        """Raises `JobLost` for a job that does not exist, `JobFileCorrupted` for one that cannot be read."""
         (job_argument,) = at_most(args, 1, 1)
-        facts = _LiveFacts(self._queue, self._wconfd, self._view())
-        sentences = await explain(job_id_argument(job_argument), facts)
+        job_id = job_id_argument(job_argument)
+        self._queue.job(job_id)
+        sentences = await explain(job_id, _LiveFacts(self._queue, self._wconfd, self._view()))
         return [[depth, text] for depth, text in sentences]
 
 

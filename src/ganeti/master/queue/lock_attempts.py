@@ -21,7 +21,7 @@ def attempt_length_s(previous_s: float | None, spread: float) -> float:
 
 
 class LockAttempts:
-    """The waiting of one job for one set of locks. Without randomness: the job's id spreads jobs apart."""
+    """The waiting of one job, for locks or of its own will. Without randomness: the job's id spreads jobs apart."""
 
     __slots__ = ("_length_s", "_spread", "_step_began_s", "deadline_s")
 
@@ -30,18 +30,18 @@ class LockAttempts:
         self._step_began_s = now_s
         self._length_s: float | None = None
         self.deadline_s = now_s
-        self._begin(now_s)
+        self.begin(now_s)
 
     def over(self, priority: int, now_s: float) -> int:
-        """An attempt is over and the next begins; gives the priority from here on."""
+        """An attempt is over; gives the priority from here on."""
         if priority > MOST_URGENT and now_s - self._step_began_s >= STEP_S:
             priority -= 1
             self._step_began_s = now_s
             self._length_s = None
-        self._begin(now_s)
         return priority
 
-    def _begin(self, now_s: float) -> None:
+    def begin(self, now_s: float) -> None:
+        """Begin the next attempt, a longer one."""
         self._spread = (self._spread + _GOLDEN) % 1.0
         self._length_s = attempt_length_s(self._length_s, self._spread)
         self.deadline_s = now_s + self._length_s

@@ -155,7 +155,7 @@ class QueueMachine:
         self._state.now_s = now_s
         effects: list[Effect] = []
         for job in self._state.due():
-            if job.phase is Phase.PARKED:
+            if job.phase in (Phase.PARKED, Phase.QUEUED):
                 effects += step(self._state, job, AttemptOver(job.file.id))
         return effects + self._pick()
 

@@ -35,6 +35,7 @@ class Job:
         "attempts",
         "blockers",
         "buckets",
+        "deferred",
         "depends",
         "file",
         "held_by",
@@ -61,6 +62,8 @@ class Job:
         """WConfD has granted its locks, and there was no slot yet."""
         self.blockers: tuple[int | str, ...] = ()
         self.attempts: LockAttempts | None = None
+        self.deferred = False
+        """It put itself off, and its pause is not over."""
         self.secrets: list[dict[str, Any]] | None = None
         self.story: list[str] = []
         if any(secrets := [secrets_of(entry.input) for entry in file.ops]):
@@ -124,7 +127,9 @@ class QueueState:
         """Let a queued job that nothing keeps back be picked in its turn."""
         if job.phase is not Phase.QUEUED or job.depends:
             return
-        job.held_by = None
+        job.held_by = "it has put itself off for a while" if job.deferred else None
+        if job.deferred:
+            return
         if job.verdict.action == "pause" and not job.file.deaths:
             job.held_by = f"filter rule {job.verdict.rule} pauses it"
             self.unready(job)
@@ -214,13 +219,12 @@ class QueueState:
 
     # Waiting for locks
 
-    def wait_for_locks(self, job: Job) -> None:
+    def begin_attempts(self, job: Job) -> None:
+        """Have the job seen to after the length of an attempt; those before count on (S1.84)."""
         if job.attempts is None:
             job.attempts = LockAttempts(job.file.id, self.now_s)
-        self.set_alarm(job)
-
-    def set_alarm(self, job: Job) -> None:
-        assert job.attempts is not None
+        else:
+            job.attempts.begin(self.now_s)
         heappush(self._alarms, (job.attempts.deadline_s, job.file.id))
 
     def next_alarm_s(self) -> float | None:

@@ -63,6 +63,8 @@ def _changed(state: QueueState, job: Job, event: ev.Changed) -> list[Effect]:
     if event.file.attempt < job.file.attempt:
         return []
     job.replace_file(event.file)
+    if job.file.status == RUNNING:
+        job.attempts = None  # it has what it waited for
     return end(state, job) if job.file.final else [ev.Announce(job.file.id)]
 
 
@@ -77,6 +79,10 @@ def _handed_back(state: QueueState, job: Job, event: ev.HandedBack) -> list[Effe
     job.verdict = state.admission.of(job.file)
     if job.verdict.action == "reject":
         return waiting.reject(state, job)
+    current = job.file.ops[job.file.current_index()]
+    if job.file.wants is None and current.start_timestamp is not None:  # the opcode had begun: it put itself off
+        job.deferred = True
+        state.begin_attempts(job)
     state.push(job)
     return [ev.WithdrawLocks(job.file.id), ev.Announce(job.file.id)]
 
@@ -150,6 +156,7 @@ TRANSITIONS: dict[tuple[Phase, type[JobEvent]], Transition] = {
     (_Q, ev.Granted): Transition(waiting.stray_answer, (_Q,)),
     (_Q, ev.Refused): Transition(waiting.stray_answer, (_Q,)),
     (_Q, ev.RequestLost): Transition(waiting.ignore, (_Q,)),
+    (_Q, ev.AttemptOver): Transition(waiting.deferral_over, (_Q,)),
     (_Q, ev.Changed): Transition(waiting.ignore, (_Q,)),
     (_A, ev.Granted): Transition(waiting.granted_asking, (_N, _Q)),
     (_A, ev.Refused): Transition(waiting.refused, (_P,)),

@@ -63,7 +63,6 @@ def announce(state: QueueState, job: Job) -> list[Effect]:
     state.take_slot(job)
     state.holding.discard(job.file.id)
     job.holds = False
-    job.attempts = None
     job.blockers = ()
     job.file.livelock = state.own_lock_file
     job.file.start_timestamp = job.file.start_timestamp or entries.stamp(state.now_s)
@@ -108,7 +107,7 @@ def refused(state: QueueState, job: Job, event: Refused) -> list[Effect]:
     if job.phase is Phase.ASKING:
         state.free_slot(job)
         state.enter(job, Phase.PARKED, "waits for its locks")
-        state.wait_for_locks(job)
+        state.begin_attempts(job)
     return []
 
 
@@ -116,12 +115,27 @@ def request_lost(state: QueueState, job: Job, event: RequestLost) -> list[Effect
     return [AskLocks(job.file.id, job.file.priority)]
 
 
+def deferral_over(state: QueueState, job: Job, event: AttemptOver) -> list[Effect]:
+    """A job that put itself off has its next turn, with a better priority when that has gone on for long (S1.90)."""
+    if not job.deferred or job.attempts is None:
+        return []
+    before = job.file.priority
+    priority = job.attempts.over(before, state.now_s)
+    job.deferred = False
+    effects: list[Effect] = []
+    if priority != before:
+        entries.set_priority(job.file, priority)
+        effects = [WriteJob(job.file, durable=True), Announce(job.file.id)]
+    state.push(job)
+    return effects
+
+
 def attempt_over(state: QueueState, job: Job, event: AttemptOver) -> list[Effect]:
     """Ask again, which is harmless, and with a better priority when it has waited long (S1.84)."""
     assert job.attempts is not None
     before = job.file.priority
     priority = job.attempts.over(before, state.now_s)
-    state.set_alarm(job)
+    state.begin_attempts(job)
     if priority == before:
         return [AskLocks(job.file.id, priority)]
     entries.set_priority(job.file, priority)

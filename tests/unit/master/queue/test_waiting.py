@@ -234,3 +234,22 @@ def test_a_request_repeated_too_late_does_not_wait_behind_its_own_process():
     machine = machine_of(1)
     start(machine, job(1))
     assert machine.handle(ev.Refused(1, (1,)), 2.0) == [ev.WithdrawLocks(1)]
+
+
+def test_a_job_that_puts_itself_off_has_a_pause_that_grows_and_lets_others_go():
+    machine = machine_of(1)
+    pauses_s, now_s = [], 10.0
+    start(machine, job(1))
+    for turn in range(4):
+        back = job(1)
+        back.attempt = turn + 1
+        back.ops[0].start_timestamp = [1, 0]
+        assert of_kind(machine.handle(ev.HandedBack(1, back), now_s), ev.AskLocks) == []
+        machine.check()
+        at_s = machine.next_alarm_s()
+        pauses_s.append(at_s - now_s)
+        assert of_kind(machine.tick(at_s), ev.AskLocks) == [1]
+        machine.handle(ev.Granted(1), at_s)
+        machine.handle(ev.Greeted(1, "lock", 77), at_s)
+        now_s = at_s
+    assert 4.7 < pauses_s[0] < 5.3 and pauses_s == sorted(pauses_s)

@@ -2,6 +2,7 @@
 """ganeti-luxid: the job queue and all queries, on the master (S2.4, S2.5)."""
 
 import argparse
+import gc
 import os
 import sys
 import time
@@ -110,6 +111,7 @@ async def serve_clients(
     allow_many_connections()
     for path in (paths.luxi_socket, paths.master_socket):
         await server.listen(path)
+    gc.freeze()  # what there is by now stays: to look through it for garbage would stop the loop for 30 ms at a time
     daemon.ready()
     await daemon.stopping.wait()
     await server.close()

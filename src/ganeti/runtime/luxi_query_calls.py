@@ -4,10 +4,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.master.query.cluster import ClusterRow, cluster_info, config_values
 from ganeti.master.query.fields import QueryWorld, Resource
+from ganeti.master.query.filters import asked_names
 from ganeti.master.query.running import describe_fields, legacy_rows, names_filter, run_query, selected
 from ganeti.runtime.job_allocator import PLACEMENT_CALL
 from ganeti.runtime.luxi_arguments import at_most, strings
@@ -15,6 +18,7 @@ from ganeti.runtime.luxi_server import Handler
 from ganeti.runtime.placement_worker import PlacementWorker
 from ganeti.runtime.query_sources import QuerySources
 from ganeti.runtime.watcher_switch import watcher_pause
+from ganeti.wire.framing import Pieces
 
 _TAGGED = {"node": "find_node", "instance": "find_instance", "nodegroup": "find_group", "network": "find_network"}
 
@@ -44,8 +48,12 @@ class QueryCalls:
             PLACEMENT_CALL: self.answer_placement,
         }
 
-    async def query(self, args: list[Any]) -> dict[str, Any]:
+    async def query(self, args: list[Any]) -> dict[str, Any] | Pieces:
         what, names, qfilter = at_most(args, 3, 3)
+        if what == "job" and asked_names(qfilter, "id") is None:
+            fields, rows = await self._sources.job_list(strings(names, "fields"), qfilter)
+            described = msgspec.json.encode([field.describe() for field in fields])
+            return rows.within(b'{"fields":%s,"data":' % described, b"}")
         fields, data = await self._run(self._sources.resource(what), strings(names, "fields"), qfilter)
         return {"fields": [field.describe() for field in fields], "data": data}
 
@@ -53,15 +61,12 @@ class QueryCalls:
         what, names = (*at_most(args, 1, 2), None)[:2]
         return describe_fields(self._sources.resource(what), strings(names or [], "fields"))
 
-    async def query_jobs(self, args: list[Any]) -> list[list[Any]]:
+    async def query_jobs(self, args: list[Any]) -> Pieces:
         """Rows of plain values; a job that does not exist has its id and nothing else."""
         ids, names = at_most(args, 2, 2)
         if ids is not None and not isinstance(ids, list):
             raise PrerequisiteError("QueryJobs takes a list of job ids, or null for all", WRONG_INPUT)
-        resource = self._sources.resource("job")
-        rows = await self._sources.jobs(ids or None, missing=bool(ids))
-        fields, data = await run_query(resource, rows, strings(names, "fields"), None, _nothing_to_collect)
-        return legacy_rows(resource, fields, data)
+        return await self._sources.plain_job_list(ids or None, strings(names, "fields"))
 
     async def query_filters(self, args: list[Any]) -> list[list[Any]]:
         uuids, names = at_most(args, 2, 2)
@@ -132,7 +137,3 @@ class QueryCalls:
 def _refuse_lock(lock: Any) -> None:
     if lock:
         raise PrerequisiteError("Sync queries are not allowed", WRONG_INPUT)
-
-
-async def _nothing_to_collect(rows: Sequence[Any], fields: frozenset[str]) -> None:
-    """Jobs have no live fields."""

@@ -11,7 +11,8 @@ from typing import Any
 
 from ganeti.base.errors import GanetiError, TransportError
 from ganeti.runtime.unix_socket import UnixServer, serve
-from ganeti.wire.framing import Connection, MessageTooLong, MessageTooSlow, decode, encode
+from ganeti.wire.framing import Connection, MessageTooLong, MessageTooSlow, Pieces, decode, encode
+from ganeti.wire.framing_sync import END
 from ganeti.wire.luxi import MAX_MESSAGE_BYTES, MalformedRequest, read_request
 
 _log = logging.getLogger(__name__)
@@ -100,12 +101,20 @@ def _failure(method: str, error: Exception) -> dict[str, Any]:
 
 async def _send(connection: Connection, answer: dict[str, Any]) -> None:
     try:
-        framed = encode(answer)
-    except (TypeError, ValueError) as err:
-        _log.error("an answer cannot be written as JSON: %s", err)
-        framed = encode({"success": False, "result": GanetiError(f"The answer cannot be written: {err}").to_wire()})
-    try:
         async with asyncio.timeout(_SEND_TIMEOUT_S):
-            await connection.send_bytes(framed)
+            for part in _framed(answer):
+                await connection.send_bytes(part)
+                await asyncio.sleep(0)  # a client that reads quickly would otherwise have us to itself
     except TimeoutError as err:
         raise TransportError("The client does not take its answer") from err
+
+
+def _framed(answer: dict[str, Any]) -> list[bytes]:
+    result = answer["result"]
+    if isinstance(result, Pieces):
+        return result.within(b'{"success":true,"result":', b"}" + END).parts
+    try:
+        return [encode(answer)]
+    except (TypeError, ValueError) as err:
+        _log.error("an answer cannot be written as JSON: %s", err)
+        return [encode({"success": False, "result": GanetiError(f"The answer cannot be written: {err}").to_wire()})]

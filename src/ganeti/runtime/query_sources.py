@@ -7,17 +7,19 @@ from typing import Any
 
 from ganeti.base.errors import GanetiError
 from ganeti.master.query import collecting, resources
-from ganeti.master.query.fields import QueryWorld, Resource
-from ganeti.master.query.filters import asked_names
+from ganeti.master.query.fields import Field, QueryWorld, Resource
+from ganeti.master.query.filters import asked_names, compile_filter
 from ganeti.master.query.jobs import JobRow
 from ganeti.master.query.locks import LockRow
-from ganeti.master.query.running import Collect
+from ganeti.master.query.running import Collect, legacy_rows, selected
 from ganeti.model.configuration import Configuration
 from ganeti.model.traits import Catalogue
 from ganeti.ports.nodes import NodesPort
 from ganeti.runtime.config_follower import ConfigFollower
+from ganeti.runtime.job_listing import JobLists, Wanted
 from ganeti.runtime.queue_driver import QueueDriver
 from ganeti.runtime.wconfd_client import WConfdClient
+from ganeti.wire.framing import Pieces
 from ganeti.wire.job_file import read_job_id
 
 _YIELD_EVERY = 100
@@ -40,6 +42,7 @@ class QuerySources:
         self._catalogue = catalogue
         self.asker = collecting.NodeAsker(nodes)
         self._resources = resources.build(catalogue)
+        self._job_lists = JobLists(queue)
 
     @property
     def view(self) -> Configuration:
@@ -73,18 +76,33 @@ class QuerySources:
         """What asks the nodes for the live fields of this resource."""
         return collecting.collector(resource.name, QueryWorld(self.view, self._catalogue), self.asker)
 
-    async def jobs(
-        self, wanted: Sequence[Any] | None, *, archived: bool = False, missing: bool = False
-    ) -> list[JobRow]:
-        """Jobs by id, or all; with *missing*, a place is kept for those that do not exist."""
+    async def job_list(self, names: Sequence[str], qfilter: Any) -> tuple[list[Field], Pieces]:
+        """Answer a query for jobs that is not for certain ids: the fields, and [status, value] of each, per row."""
+        jobs = self.resource("job")
+        fields = selected(jobs, names)
+        predicate, used = compile_filter(qfilter, jobs.fields)
+        archived = "archived" in names or "archived" in used
+        return fields, await self._job_lists.rows(Wanted(fields, predicate, archived=archived))
+
+    async def plain_job_list(self, ids: Sequence[Any] | None, names: Sequence[str]) -> Pieces:
+        """Values alone; for a job that does not exist, a row with its id and nothing else."""
+        jobs = self.resource("job")
+        fields = selected(jobs, names)
+        legacy_rows(jobs, fields, [])
+        predicate, _ = compile_filter(None, jobs.fields)
+        wanted = None if ids is None else _job_ids(ids)
+        return await self._job_lists.rows(Wanted(fields, predicate, wanted, plain=True))
+
+    async def jobs(self, wanted: Sequence[Any] | None, *, archived: bool = False) -> list[JobRow]:
+        """Jobs by id, or all."""
         ids = _job_ids(wanted) if wanted is not None else self._queue.job_ids(archived=archived)
         rows: list[JobRow] = []
         for position, job_id in enumerate(ids):
             if position % _YIELD_EVERY == _YIELD_EVERY - 1:
                 await asyncio.sleep(0)
             file = self._queue.readable_job(job_id)
-            if file is not None or missing:
-                rows.append(JobRow(job_id, file, file is not None and self._queue.machine.status_of(job_id) is None))
+            if file is not None:
+                rows.append(JobRow(job_id, file, self._queue.machine.status_of(job_id) is None))
         return rows
 
     async def _locks(self) -> list[LockRow]:

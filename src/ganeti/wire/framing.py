@@ -5,6 +5,7 @@
 """
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -17,6 +18,17 @@ _CHUNK_BYTES = 256 * 1024
 
 class MessageTooLong(TransportError):
     """The other side sent more than the limit without ending its message; the connection cannot be used further."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A long JSON document, written already, in pieces of moderate size: put together, they would be copied."""
+
+    parts: list[bytes]
+
+    def within(self, before: bytes, after: bytes) -> "Pieces":
+        """As part of a larger document."""
+        return Pieces([before, *self.parts, after])
 
 
 def encode(message: Any) -> bytes:

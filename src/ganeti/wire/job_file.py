@@ -182,7 +182,14 @@ def decode(raw: bytes, job_id: int | None = None) -> JobFile:
             raise JobFileCorrupted(f"{what} is damaged: it is not a JSON object")
         plain["ops"] = [_split(entry, OpcodeEntry) for entry in plain["ops"]]
         job = msgspec.convert(_split(plain, JobFile), JobFile)
-    except (msgspec.DecodeError, msgspec.ValidationError, KeyError, TypeError, AttributeError) as err:
+    except (
+        msgspec.DecodeError,
+        msgspec.ValidationError,
+        UnicodeDecodeError,
+        KeyError,
+        TypeError,
+        AttributeError,
+    ) as err:
         raise JobFileCorrupted(f"{what} is damaged: {err}") from err
     for op in job.ops:
         if op.status not in ALL_STATUSES:

@@ -4,6 +4,7 @@
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,19 @@ class TestRules:
             master.start(name)
         assert gnt_filter(master, "list", "--no-headers", "-o", "uuid").split() == [uuid, other]
         gnt_filter(master, "delete", other)
+        assert gnt_filter(master, "list", "--no-headers", "-o", "uuid") == uuid
+
+    @pytest.mark.parametrize("moment", ["commit-staged", "commit-durable"])
+    def test_a_change_is_made_once_although_the_configuration_daemon_dies_in_it(self, master, moment):
+        master.kill("wconfd")
+        master.start("wconfd", GANETI_PAUSE_AT=moment)
+        with ThreadPoolExecutor(1) as thread:
+            made = thread.submit(gnt_filter, master, "add", "--action=ACCEPT")
+            pid = master.daemons["wconfd"].pid
+            master.until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", "it stops")
+            master.kill("wconfd", signal.SIGKILL)
+            master.start("wconfd")
+            uuid = made.result()
         assert gnt_filter(master, "list", "--no-headers", "-o", "uuid") == uuid
 
 

@@ -29,6 +29,7 @@ NODE_UUID = "00000000-0000-4000-8000-000000000001"
 OFFLINE_UUID = "00000000-0000-4000-8000-000000000003"
 GROUP_UUID = "00000000-0000-4000-8000-000000000002"
 WITHIN_S = 20.0
+START_WITHIN_S = 60.0
 ABSENT: dict[str, Any] = {
     "primary_ip": "127.0.0.2",
     "secondary_ip": "127.0.0.2",
@@ -93,6 +94,7 @@ class Master:
         self.until(
             lambda: process.poll() is not None or _is_stopped(process.pid) or self._answers(socket_path),
             f"{name} serves",
+            START_WITHIN_S,
         )
         assert process.poll() is None, self.output(name)
         return process

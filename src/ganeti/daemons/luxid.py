@@ -127,9 +127,10 @@ def check_node(environment: Environment) -> None:
     if not os.path.exists(paths.config_file) and not os.path.exists(paths.config_database):
         raise DaemonRefused("this machine is in no cluster: create one with gnt-cluster init", EXIT_NO_CLUSTER)
     master = read_if_there(paths.ssconf_file("master_node"))
-    if master is not None and not environment.is_named(master.decode().strip()):
+    if master is not None and not environment.is_named(master.decode(errors="replace").strip()):
         raise DaemonRefused(
-            f"this node, {environment.hostname}, is not the master: that is {master.decode().strip()}", EXIT_NOT_MASTER
+            f"this node, {environment.hostname}, is not the master: that is {master.decode(errors='replace').strip()}",
+            EXIT_NOT_MASTER,
         )
     for directory, mode in ((paths.socket_dir, 0o770), (paths.livelock_dir, 0o750)):
         if not os.path.isdir(directory):

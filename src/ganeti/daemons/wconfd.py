@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from ganeti.runtime.daemonize import Daemon, daemon_parser, parse_options, run_daemon
+from ganeti.runtime.damage import damage_of_configuration, damage_of_locks
 from ganeti.runtime.master_vote import add_voting_options, voting_is_settled, win_vote
 from ganeti.runtime.node_client import NodeClient
 from ganeti.runtime.wconfd_service import Service
@@ -34,7 +35,8 @@ async def serve(daemon: Daemon) -> None:
     operations.load()
     paths = daemon.environment.paths
     make_directories(paths)
-    opened = open_configuration(paths)
+    with damage_of_configuration(paths):
+        opened = open_configuration(paths)
     config = opened.loaded.config
     nodes = NodeClient(paths, lambda: config)
     try:
@@ -43,7 +45,8 @@ async def serve(daemon: Daemon) -> None:
         if not daemon.options.no_voting:
             await win_vote(config, nodes)
         opened.accept()
-        service = Service(paths, opened, nodes)
+        with damage_of_locks():
+            service = Service(paths, opened, nodes)
         await service.start()
         daemon.ready()
         await daemon.stopping.wait()

@@ -109,13 +109,14 @@ def run_daemon(
             before_loop(environment)
     except (OSError, GanetiError) as err:
         return _refuse(name, report, err)
+    except Exception as err:
+        return _refuse_by_fault(name, report, err)
     try:
         asyncio.run(_supervise(Daemon(name, options, environment, report), main), debug=False)
     except (OSError, GanetiError) as err:
         return _refuse(name, report, err)
     except Exception as err:
-        _log.exception("%s ends because of a fault of its own: %s", name, err)
-        return _refuse(name, report, GanetiError(f"a fault of its own: {err}; see the log"))
+        return _refuse_by_fault(name, report, err)
     finally:
         pid_file.remove()
     _log.info("%s has ended", name)
@@ -136,6 +137,11 @@ def _refuse(name: str, report: "_Report", err: Exception) -> int:
     _log.error("%s does not run: %s", name, err)
     report.send(status, f"{name}: {err}")
     return status
+
+
+def _refuse_by_fault(name: str, report: "_Report", err: Exception) -> int:
+    _log.exception("%s ends because of a fault of its own: %s", name, err)
+    return _refuse(name, report, GanetiError(f"a fault of its own: {err}; see the log"))
 
 
 class PidFile:

@@ -6,11 +6,13 @@ only then does a client see the id. The serial file is written along; after a cr
 anywhere counts, so an id that somebody saw is never given twice.
 """
 
+import logging
 import os
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
+from ganeti.base.errors import JobQueueError
 from ganeti.base.paths import Paths
 from ganeti.runtime.files import read_if_there, sync_directory, write_atomically
 from ganeti.wire.job_file import JobFile, decode, encode
@@ -20,6 +22,9 @@ DIRECTORY_MODE = 0o750
 JOBS_PER_ARCHIVE_DIRECTORY = 10000
 QUEUE_VERSION = b"1\n"
 _JOB_NAME = re.compile(r"^job-([1-9][0-9]*)$")
+_DAMAGED_NAME = re.compile(r"^damaged-job-([1-9][0-9]{0,17})$")
+_NUMBER = re.compile(rb"[0-9]{1,18}")
+_log = logging.getLogger(__name__)
 
 
 class JobFiles:
@@ -30,11 +35,23 @@ class JobFiles:
         self.archive_directory = f"{self.directory}/archive"
 
     def prepare(self) -> None:
-        """Make what a new cluster's queue needs."""
+        """Make what a new cluster's queue needs; raises `JobQueueError` for the queue of another release."""
         os.makedirs(self.directory, mode=DIRECTORY_MODE, exist_ok=True)
         os.makedirs(self.archive_directory, mode=DIRECTORY_MODE, exist_ok=True)
-        if read_if_there(f"{self.directory}/version") is None:
-            write_atomically(f"{self.directory}/version", QUEUE_VERSION, mode=FILE_MODE)
+        path = f"{self.directory}/version"
+        found = read_if_there(path)
+        if found == QUEUE_VERSION:
+            return
+        if found is not None and (number := _number_in(found)) is not None:
+            if number == int(QUEUE_VERSION):
+                return
+            raise JobQueueError(
+                f"The job queue {self.directory} has version {number}, this program knows {int(QUEUE_VERSION)}: "
+                "run the release that wrote it, or move it away to begin with an empty queue"
+            )
+        if found is not None:
+            _log.warning("%s is damaged and is written anew", path)
+        write_atomically(path, QUEUE_VERSION, mode=FILE_MODE)
 
     def path(self, job_id: int) -> str:
         return f"{self.directory}/job-{job_id}"
@@ -98,11 +115,15 @@ class JobFiles:
 
     def highest_id(self) -> int:
         """The highest job id ever seen by a client, or higher."""
-        raw = read_if_there(f"{self.directory}/serial")
-        stored = int(raw) if raw is not None and raw.strip().isdigit() else 0
+        path = f"{self.directory}/serial"
+        raw = read_if_there(path)
+        stored = None if raw is None else _number_in(raw)
+        if raw is not None and stored is None:
+            _log.warning("%s is damaged: the highest job id found in the queue and its archive counts", path)
         newest = max((int(name) for name in os.listdir(self.archive_directory) if name.isdigit()), default=None)
         archived = _ids_in(f"{self.archive_directory}/{newest}") if newest is not None else []
-        return max([stored, *self.ids()[-1:], *archived[-1:]])
+        damaged = [int(match[1]) for name in os.listdir(self.directory) if (match := _DAMAGED_NAME.match(name))]
+        return max([stored or 0, *self.ids()[-1:], *archived[-1:], *damaged])
 
     def archive(self, job_ids: Iterable[int]) -> int:
         """Move ended jobs into the archive; gives how many there were."""
@@ -134,6 +155,11 @@ def job_id_of(file_name: str) -> int | None:
     """The id of the job whose file has this name; None for any other file of the queue."""
     match = _JOB_NAME.match(file_name)
     return int(match[1]) if match else None
+
+
+def _number_in(data: bytes) -> int | None:
+    text = data.strip()
+    return int(text) if _NUMBER.fullmatch(text) else None
 
 
 def _ids_in(directory: str) -> list[int]:

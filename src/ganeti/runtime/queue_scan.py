@@ -3,17 +3,18 @@
 
 import logging
 import os
+from typing import Annotated, Literal
 
 import msgspec
 
-from ganeti.base.errors import GanetiError
+from ganeti.base.errors import GanetiError, JobFileCorrupted
 from ganeti.base.paths import Paths
 from ganeti.master.queue.dependencies import dependencies_of
 from ganeti.master.queue.events import Found
 from ganeti.runtime.files import read_if_there
 from ganeti.runtime.job_files import JobFiles
 from ganeti.runtime.livelock import is_alive
-from ganeti.runtime.undo_files import UndoFile
+from ganeti.runtime.undo_files import UndoFile, damaged_job_path
 from ganeti.wire.job_file import FINAL_STATUSES, JobFile, combined_status, decode, seconds, secrets_lost
 
 _log = logging.getLogger(__name__)
@@ -22,11 +23,12 @@ _log = logging.getLogger(__name__)
 class _Glance(msgspec.Struct):
     """The parts of an opcode's entry that say whether it has ended."""
 
-    status: str
+    status: Literal["queued", "waiting", "canceling", "running", "canceled", "success", "error"]
 
 
 class _JobGlance(msgspec.Struct):
-    ops: list[_Glance]
+    id: int
+    ops: Annotated[list[_Glance], msgspec.Meta(min_length=1)]
     end_timestamp: list[int] | None = None
 
 
@@ -39,18 +41,20 @@ def scan(paths: Paths, files: JobFiles) -> Scan:
     found: list[Found] = []
     ended: list[tuple[int, str, float]] = []
     for job_id in files.ids():
-        raw = read_if_there(files.path(job_id))
-        if raw is None:
-            continue
         try:
+            raw = read_if_there(files.path(job_id))
+            if raw is None:
+                continue
             glance = decoder.decode(raw)
+            if glance.id != job_id:
+                raise JobFileCorrupted(f"it says it is job {glance.id}")
             status = combined_status(entry.status for entry in glance.ops)
             if status in FINAL_STATUSES:
                 ended.append((job_id, status, seconds(glance.end_timestamp) or 0.0))
             else:
                 found.append(_look(paths, decode(raw, job_id)))
-        except (msgspec.DecodeError, GanetiError) as err:
-            _set_aside(files, job_id, err)
+        except Exception as err:  # whatever stands in it, it must not keep the daemon from starting
+            _set_aside(paths, files, job_id, err)
     return found, ended, _archived_dependencies(files, found)
 
 
@@ -66,9 +70,9 @@ def _look(paths: Paths, file: JobFile) -> Found:
     return Found(file, alive, records, secrets_lost(file))
 
 
-def _set_aside(files: JobFiles, job_id: int, err: Exception) -> None:
+def _set_aside(paths: Paths, files: JobFiles, job_id: int, err: Exception) -> None:
     """A damaged file must not keep the others waiting; it stays, under another name, for a human."""
-    target = f"{files.directory}/damaged-job-{job_id}"
+    target = damaged_job_path(paths, job_id)
     _log.error("the file of job %d is damaged and is now called %s: %s", job_id, target, err)
     os.rename(files.path(job_id), target)
 

@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ganeti.base.errors import GanetiError
+from ganeti.base.errors import ConfigurationError, GanetiError, JobFileCorrupted
 from ganeti.base.paths import Paths
 from ganeti.master.queue.undo import Line, UndoLog, decode_lines, encode_line
 from ganeti.runtime.files import read_if_there, sync_directory
@@ -19,9 +19,10 @@ class UndoFile:
     """The undo log of one job. A job that creates nothing never makes the file."""
 
     def __init__(self, paths: Paths, job_id: int) -> None:
+        """Raises `JobFileCorrupted` for a log that is damaged anywhere but in a last line cut short."""
         self.path = undo_path(paths, job_id)
         raw = read_if_there(self.path)
-        self.log = UndoLog(decode_lines(raw) if raw is not None else ())
+        self.log = UndoLog() if raw is None else _read_log(raw, self.path)
         self._size = raw.rfind(b"\n") + 1 if raw is not None else 0
         self._descriptor = -1
 
@@ -62,6 +63,24 @@ class UndoFile:
             sync_directory(os.path.dirname(self.path))
 
 
+def _read_log(raw: bytes, path: str) -> UndoLog:
+    """Read all of a log at once, so that damage shows here and not in the midst of unwinding."""
+    try:
+        log = UndoLog(decode_lines(raw))
+        log.owed((0, 0))
+        log.given_up()
+        log.nodes()
+        if all(isinstance(number, int) for number in log.unspoken()):
+            return log
+    except JobFileCorrupted as err:
+        raise JobFileCorrupted(f"{path} is damaged: {err}") from err
+    except ConfigurationError:
+        raise
+    except Exception as err:  # whatever stands in it, it must not end the daemon that looks
+        raise JobFileCorrupted(f"{path} is damaged: {type(err).__name__}: {err}") from err
+    raise JobFileCorrupted(f"{path} is damaged: the number of a record is none")
+
+
 def settle_for_good(undo: UndoFile, job: JobFile) -> None:
     """A job has ended and has no process: records nobody will carry out any more are outstanding, the others go."""
     succeeded = [index for index, entry in enumerate(job.ops) if entry.status == SUCCESS]
@@ -83,16 +102,28 @@ def undo_path(paths: Paths, job_id: int) -> str:
     return f"{paths.queue_dir}/job-{job_id}.undo"
 
 
+def damaged_job_path(paths: Paths, job_id: int) -> str:
+    """Where the file of a job lies that could not be read when LuxiD started."""
+    return f"{paths.queue_dir}/damaged-job-{job_id}"
+
+
 def outstanding_undo(paths: Paths) -> list[Outstanding]:
-    """What `gnt-cluster verify` reports: records given up, by job; a log that cannot be read is one of them."""
+    """What `gnt-cluster verify` reports: records given up, by job; a log that cannot be read is one of them.
+
+    Records of a job whose file was set aside as damaged are among them: nobody will carry them out any more.
+    """
     found: list[Outstanding] = []
     for job_id in jobs_with_undo(paths):
+        damaged = damaged_job_path(paths, job_id)
         try:
             log = UndoFile(paths, job_id).log
         except GanetiError as err:
             found.append(Outstanding(job_id, f"the undo log of job {job_id} cannot be read", str(err)))
             continue
         found += [Outstanding(job_id, item.sentence, item.reason) for item in log.given_up()]
+        if os.path.exists(damaged):
+            reason = f"the job's file is damaged, see {damaged}"
+            found += [Outstanding(job_id, item.record.sentence, reason) for item in log.owed(None)]
     return found
 
 

@@ -235,6 +235,12 @@ def compare_giving(table, model, kind, owner, priority, request):
         change = table.free(owner)
         model.forget(owner)
         model.held.pop(owner, None)
+    elif kind == "free two":
+        both = owner, OWNERS[priority % len(OWNERS)]
+        change = table.free(*both)
+        for each in both:
+            model.forget(each)
+            model.held.pop(each, None)
     elif kind == "cancel":
         change = table.cancel(owner)
         model.forget(owner)
@@ -350,7 +356,7 @@ def from_plain(plain):
 
 STEPS = {
     **dict.fromkeys(["update", "update_yielding", "wait", "wait ", "wait  ", "wait   "], compare_asking),
-    **dict.fromkeys(["free", "cancel", "intersect", "free_level", "downgrade"], compare_giving),
+    **dict.fromkeys(["free", "free two", "cancel", "intersect", "free_level", "downgrade"], compare_giving),
     **dict.fromkeys(["opportunistic", "priority", "hand_over"], compare_rest),
     **dict.fromkeys(["ask", "ask ", "claim", "claim given"], compare_engine),
 }

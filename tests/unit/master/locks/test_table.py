@@ -264,6 +264,13 @@ def test_removal_of_the_dead_frees_all_of_them_at_once(table):
     assert table.owners() == [job(3)]
 
 
+def test_two_requests_that_go_together_let_all_pass_whom_either_kept_back(table):
+    table.update(job(1), {NODE: "shared"})
+    for number, state in ((2, "exclusive"), (3, "shared"), (4, "shared")):
+        table.update_waiting(job(number), 0, {NODE: state})
+    assert names(table.free(job(2), job(3)).granted) == [4]
+
+
 def test_obstacles_say_who_holds_what(table):
     table.update(job(1), {ALL_NODES: "shared"})
     table.update_waiting(job(2), 0, {NODE: "exclusive"})

@@ -166,6 +166,10 @@ class QueueState:
             return None
         return next(((name, most) for name, most in job.verdict.limits if self.usage.get(name, 0) >= most), None)
 
+    def is_one_too_many(self, job: Job) -> bool:
+        """A rate limit came, or became stricter, after this job had got its slot."""
+        return not job.file.deaths and any(self.usage.get(name, 0) > most for name, most in job.verdict.limits)
+
     def may_start(self, job: Job) -> bool:
         return not self.held_back and len(self.slots) < self.limits.running and self.full_bucket(job) is None
 

@@ -79,7 +79,7 @@ def picked(state: QueueState, job: Job, event: Picked) -> list[Effect]:
 
 
 def granted_asking(state: QueueState, job: Job, event: Granted) -> list[Effect]:
-    if state.held_back:
+    if state.held_back or state.is_one_too_many(job):
         return _keep_or_give_back(state, job)
     return announce(state, job)
 

@@ -88,3 +88,14 @@ def test_who_has_a_stricter_limit_keeps_back_nobody_else():
     assert finish(machine, 1) == [5]
     start(machine, 5)
     assert [finish(machine, number) for number in (2, 3, 5)] == [[], [], [4]]
+
+
+def test_a_job_about_to_get_its_locks_starts_under_a_new_limit_only_if_there_is_room():
+    machine = machine_of(9)
+    run(machine, job(1))
+    assert asked(machine.submit([job(2)], 1.0)) == [2]
+    machine.set_admission(limited(1), 1.0)
+    machine.check()
+    assert ev.StartProcess(2, 1) not in machine.handle(ev.Granted(2), 1.0)
+    machine.check()
+    assert finish(machine, 1) == [2]

@@ -259,8 +259,7 @@ def test_a_rate_limit(master):
     told = why(master, job_id)
     assert "kept back" in told[0]
     assert "at most 1 job with the key 'backup'" in told[2]
-    assert told[3:5][0] == "  This job uses the limit of 1."
-    assert told[4].startswith(f"    Job {user} (")
+    assert told[3].startswith(f"  The limit of 1 is used up by job {user} (")
 
 
 def test_jobs_that_have_ended(master):

@@ -239,17 +239,19 @@ class _Story:
         for bucket, most in verdict.limits:
             users = [job_id for job_id in self.facts.slots if self._counts_for(job_id, bucket)]
             if len(users) >= most:
-                self._say(depth, f"{'this job uses' if len(users) == 1 else 'these jobs use'} the limit of {most}")
-                await self._tell_each(users, depth + 1, "of them")
+                lead = f"the limit of {most} is used up by "
+                await self._tell_each(users, depth, "jobs that use it up", lead, link=", which")
 
     def _counts_for(self, job_id: int, bucket: str) -> bool:
         job = self.facts.unfinished(job_id)
         return job is not None and bucket in dict(self.facts.admission.of(job.file).limits)
 
-    async def _tell_each(self, job_ids: Iterable[int], depth: int, noun: str) -> None:
+    async def _tell_each(
+        self, job_ids: Iterable[int], depth: int, noun: str, lead: str = "", *, link: str = ""
+    ) -> None:
         ordered = sorted(job_ids)
         for job_id in ordered[:_MOST_OF_A_KIND]:
-            await self.tell(job_id, depth)
+            await self.tell(job_id, depth, lead, link=link)
         self._more(depth, len(ordered), noun)
 
     def _more(self, depth: int, count: int, noun: str) -> None:

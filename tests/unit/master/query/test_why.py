@@ -289,8 +289,7 @@ def test_a_rate_limit_and_who_uses_it(facts):
     assert facts.told(5)[0].endswith("has been queued for 12 s: it is kept back by a rate limit.")
     assert facts.told(5)[3:] == [
         "  The rule reads: RATE_LIMIT 1 for all jobs.",
-        "  This job uses the limit of 1.",
-        "    Job 1 (INSTANCE_STARTUP(db3)) has been running for 2 min 10 s.",
+        "  The limit of 1 is used up by job 1 (INSTANCE_STARTUP(db3)), which has been running for 2 min 10 s.",
     ]
 
 
@@ -301,8 +300,7 @@ def test_a_limit_by_reason_counts_only_its_own_key(facts):
     facts.jobs[5].held_by = "1 jobs run"
     told = facts.told(5)
     assert "with the key 'backup' run at a time" in told[2]
-    assert told[3] == "  This job uses the limit of 1."
-    assert told[4].startswith("    Job 1 ") and len(told) == 5
+    assert told[3].startswith("  The limit of 1 is used up by job 1 (") and len(told) == 4
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ class Client(threading.Thread):
         actions: list[tuple[int, Callable[[], None]]] = [
             (6, self._submit_one),
             (3, self._submit_many),
-            (2, self._cancel),
+            (1, self._cancel),
             (2, self._change_priority),
             (1, self._archive),
             (2, self._wait),

@@ -113,4 +113,4 @@ def test_killed_over_and_over():
     took_s = time.monotonic() - began_s
     print(f"seed {seed}: {campaign.kills} kills in {took_s:.0f} s, {sum(statuses.values())} jobs: {dict(statuses)}")
     print(f"killed at {len(campaign.reached)} pause points: {', '.join(sorted(campaign.reached))}")
-    assert statuses["success"] > statuses.total() / 3, f"too few jobs succeed: {statuses}"
+    assert statuses["success"] > statuses.total() / 5, f"too few jobs succeed: {statuses}"

@@ -7,15 +7,17 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.fakes.wconfd import TagCluster, fast_directory, running_wconfd
+from tests.fakes.wconfd import AddDisk, TagCluster, fast_directory, running_wconfd
 
 from ganeti.base.errors import ConfigurationError, NodeUnreachableError
 from ganeti.base.paths import Paths
 from ganeti.master.config.fingerprint import fingerprint_of
+from ganeti.model.objects import Disk
 from ganeti.runtime import distribution
 from ganeti.runtime.config_store import SqliteStore
 from ganeti.wire.ssconf import KEYS
 
+DISK = Disk(uuid="d", dev_type="plain", logical_id=["xenvg", "new"], iv_name="disk/0")
 NODE2, NODE3 = "00000021-0000-4000-8000-000000000021", "00000022-0000-4000-8000-000000000022"
 
 
@@ -185,3 +187,64 @@ def test_a_node_that_is_away_holds_up_nothing_and_gets_the_newest_when_it_return
         assert sent["serial_no"] == position[1]
 
     run(scenario, root, RecordingNodes)
+
+
+def test_a_large_file_is_sent_a_tenth_of_the_time_and_ssconf_at_once(root, monkeypatch):
+    monkeypatch.setattr(distribution, "PACED_FROM_BYTES", 1)
+    monkeypatch.setattr(distribution, "PAUSE_PER_UPLOAD", 1e6)
+
+    async def scenario(daemon):
+        client, nodes = daemon.client, daemon.service._distributor._nodes
+        await client.call("flushConfig")
+        nodes.calls.clear()
+        owner = daemon.job(1)
+        position, _ = await client.commit(owner, 1, TagCluster(tag="new"), False)
+        await client.wait_published(position)
+        async with asyncio.timeout(5):
+            while not nodes.calls:
+                nodes.tried.clear()
+                await nodes.tried.wait()
+        assert [call for _, call, _ in nodes.calls] == ["write_ssconf_files"], "config.data waits for its time"
+        await client.call("flushConfig")
+        assert [call for _, call, _ in nodes.calls] == ["write_ssconf_files", "upload_file"]
+        assert json.loads(nodes.calls[1][2]["content"])["serial_no"] == position[1]
+
+    run(scenario, root, RecordingNodes)
+
+
+def test_a_change_of_ssconf_wakes_a_node_whose_file_waits(root, monkeypatch):
+    monkeypatch.setattr(distribution, "PACED_FROM_BYTES", 1)
+    monkeypatch.setattr(distribution, "PAUSE_PER_UPLOAD", 1e6)
+
+    async def scenario(daemon):
+        client, nodes = daemon.client, daemon.service._distributor._nodes
+        await client.call("flushConfig")
+        owner = daemon.job(1)
+        for step, change in enumerate((AddDisk(disk=DISK), TagCluster(tag="new")), 1):
+            nodes.calls.clear()
+            position, _ = await client.commit(owner, step, change, False)
+            await client.wait_published(position)
+        async with asyncio.timeout(5):
+            while not nodes.calls:
+                nodes.tried.clear()
+                await nodes.tried.wait()
+        assert [call for _, call, _ in nodes.calls] == ["write_ssconf_files"]
+
+    run(scenario, root, RecordingNodes)
+
+
+def test_a_commit_tells_the_store_what_was_published_before(root):
+    """So that an older state put back is told from the newest."""
+
+    async def scenario(daemon):
+        await daemon.client.call("flushConfig")
+        states = [fingerprint_of(Path(daemon.paths.config_file).read_bytes())]
+        for step in (1, 2, 3):
+            position, _ = await daemon.client.commit(daemon.job(step), 1, TagCluster(tag=f"t{step}"), False)
+            await daemon.client.wait_published(position)
+            states.append(fingerprint_of(Path(daemon.paths.config_file).read_bytes()))
+        loaded = SqliteStore(daemon.paths.config_database).load()
+        assert loaded.published == tuple(states[-2:]), "the last one may not have been published before a kill"
+        assert loaded.earlier == tuple(states[1:3])
+
+    run(scenario, root)

@@ -12,6 +12,7 @@ from tests.fakes.wconfd import GOLDEN, TagCluster, fast_directory, prepare, runn
 from ganeti.base.errors import ConfigurationError, ConfigVerifyError
 from ganeti.base.paths import Paths
 from ganeti.model.configuration import Configuration
+from ganeti.runtime import wconfd_start
 from ganeti.runtime.daemonize import DaemonRefused
 from ganeti.runtime.environment import Environment
 from ganeti.runtime.wconfd_start import check_master, open_configuration
@@ -111,6 +112,92 @@ def test_a_file_that_cannot_be_taken_over_refuses_the_start(root, text, error, c
     with pytest.raises(error, match=complaint):
         open_configuration(paths)
     assert Path(paths.config_file).read_text() == text
+
+
+@pytest.fixture
+def after_commits(root, monkeypatch):
+    """A cluster with two published commits; gives its paths and what `config.data` was after the first."""
+    states = []
+
+    async def commit_and_die():
+        async with running_wconfd(root) as daemon:
+            monkeypatch.setattr(daemon.service.publisher, "close", nothing)  # as when it is killed
+            for step, tag in enumerate(("one", "two"), 1):
+                position, _ = await daemon.client.commit(daemon.job(step), 1, TagCluster(tag=tag), True)
+                await daemon.client.wait_published(position)
+                states.append(Path(daemon.paths.config_file).read_bytes())
+
+    async def nothing():
+        return None
+
+    run(commit_and_die())
+    return prepare(root), states[0]
+
+
+def started_on(paths: Paths, data: bytes):
+    """What a start makes of this `config.data`."""
+    Path(paths.config_file).write_bytes(data)
+    opened = open_configuration(paths)
+    opened.accept()
+    opened.store.close()
+    return opened
+
+
+def lose_power(monkeypatch) -> None:
+    monkeypatch.setattr(wconfd_start, "boot_id", lambda: "the next boot")
+
+
+def test_a_state_before_the_last_is_a_restored_one(after_commits):
+    paths, older = after_commits
+    assert started_on(paths, older.replace(b"one", b"own")).imported is not None
+    assert started_on(paths, older).loaded.config.cluster.tags == ["prod", "one"], "what the administrator put there"
+
+
+def test_an_older_file_after_a_loss_of_power_is_not_imported(after_commits, monkeypatch):
+    paths, older = after_commits
+    lose_power(monkeypatch)
+    opened = started_on(paths, older)
+    assert (opened.imported, opened.torn_file) == (None, None)
+    assert opened.loaded.config.cluster.tags == ["prod", "one", "two"]
+    assert started_on(paths, older).imported is None, "nor by a second start before anything was published"
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: b"", lambda data: data[:500], lambda data: data.replace(b"one", b"own")]
+)
+def test_a_file_that_lost_power_has_damaged_is_kept_and_not_imported(after_commits, monkeypatch, caplog, damage):
+    paths, older = after_commits
+    lose_power(monkeypatch)
+    damaged = damage(older)
+    opened = started_on(paths, damaged)
+    assert opened.imported is None
+    assert opened.loaded.config.cluster.tags == ["prod", "one", "two"]
+    assert Path(f"{paths.config_file}.found").read_bytes() == damaged
+    assert "copy it back" in caplog.text
+
+
+def test_a_file_of_3_1_is_imported_even_after_a_loss_of_power(after_commits, monkeypatch):
+    paths, _ = after_commits
+    lose_power(monkeypatch)
+    assert started_on(paths, GOLDEN.read_bytes()).loaded.config.cluster.tags == ["prod"]
+
+
+def test_after_an_orderly_end_a_boot_changes_nothing(root, monkeypatch):
+    states = []
+
+    async def commit_and_stop():
+        async with running_wconfd(root) as daemon:
+            for step, tag in enumerate(("one", "two"), 1):
+                position, _ = await daemon.client.commit(daemon.job(step), 1, TagCluster(tag=tag), True)
+                await daemon.client.wait_published(position)
+                states.append(Path(daemon.paths.config_file).read_bytes())
+
+    run(commit_and_stop())
+    lose_power(monkeypatch)
+    paths = prepare(root)
+    assert sorted(name for name in os.listdir(paths.data_dir) if "config.data" in name) == ["config.data"]
+    assert started_on(paths, states[1]).imported is None
+    assert started_on(paths, states[0]).imported is not None
 
 
 def test_another_node_is_not_the_master():

@@ -31,6 +31,8 @@ from ganeti.runtime.lock_journal import LockJournal
 _log = logging.getLogger(__name__)
 PROBE_BLOCKERS_EVERY_S = 2.0
 PROBE_ALL_EVERY_S = 311.0
+_NAMED = 20
+"""How many of the dead the log names."""
 
 
 @dataclass(slots=True)
@@ -214,7 +216,8 @@ class LockService:
             if not alive[owner.lock_file] and not self._awaits_successor(owner):
                 dead.append(owner)
         if dead:
-            _log.info("The locks of %s are freed: dead", ", ".join(map(str, dead)))
+            others = f" and {len(dead) - _NAMED} others" if len(dead) > _NAMED else ""
+            _log.info("The locks of %s%s are freed: dead", ", ".join(map(str, dead[:_NAMED])), others)
             self._free(*dead)
         return dead
 

@@ -87,7 +87,7 @@ async def _stream(stream: Stream, connection: Connection, method: str, arguments
 def _read(data: bytes) -> tuple[str, list[Any]]:
     try:
         message = decode(data)
-    except (TransportError, RecursionError) as err:
+    except TransportError as err:
         raise MalformedRequest(f"Failed to parse request: {err}") from err
     return read_request(message)
 

@@ -40,7 +40,7 @@ def decode(data: bytes | bytearray | memoryview) -> Any:
     """Read one document; raises `TransportError` for what is not JSON."""
     try:
         return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as err:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
         raise TransportError(f"The message is not a JSON document: {err}") from err
 
 

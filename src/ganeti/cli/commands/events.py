@@ -31,34 +31,27 @@ _LOCK_VERBS = {"granted": "holds", "waiting": "waits for", "withdrawn": "waits n
 def follow(call: Invocation) -> int:
     """Print events until interrupted, through restarts of the master daemon."""
     kinds = _kinds(call.get("kinds"))
-    place = _Place(call.get("from_position"))
-    options = {"snapshot": True} if call.get("snapshot") and place.position is None else {}
+    position: str | None = call.get("from_position")
+    options = {"snapshot": True} if call.get("snapshot") and position is None else {}
     lost_since_s: float | None = None
     while True:
         try:
-            stream = call.client.stream("Subscribe", kinds, place.position, options)
-            place.position = next(stream)["position"]
+            stream = call.client.stream("Subscribe", kinds, position, options)
+            position = next(stream)["position"]
             lost_since_s, options = None, {}
             for event in stream:
                 out(json.dumps(event, separators=(",", ":")) if call.get("json") else line_of(event))
-                place.position = event["position"]
+                position = event["position"]
         except Disconnected:
             now_s = time.monotonic()
             lost_since_s = lost_since_s or now_s
-            if place.position is None or now_s - lost_since_s > _RECONNECT_S:
+            if position is None or now_s - lost_since_s > _RECONNECT_S:
                 raise
             time.sleep(_PAUSE_S)
         except KeyboardInterrupt:
-            if place.position is not None:
-                err(f"\nContinue with --from={place.position}")
+            if position is not None:
+                err(f"\nContinue with --from={position}")
             return 0
-
-
-class _Place:
-    """How far we have come; None before there was an answer."""
-
-    def __init__(self, position: str | None) -> None:
-        self.position = position
 
 
 def _kinds(words: list[str] | None) -> list[str] | None:

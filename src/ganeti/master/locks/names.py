@@ -30,9 +30,9 @@ def describe(lock: str) -> str:
     return name if level is Level.CLUSTER else f"{_WORDS[level]} {json.dumps(name, ensure_ascii=False)}"
 
 
-def read_level(word: str) -> Level:
+def read_level(word: Any) -> Level:
     """Read ``node-res`` and the like, as `freeLocksLevel` and `downGradeLocksLevel` get it."""
-    level = LEVELS.get(word)
+    level = LEVELS.get(word) if isinstance(word, str) else None
     if level is None:
         raise LockError(f"'{word}' is not a lock level: use one of {', '.join(LEVELS)}")
     return level

@@ -21,7 +21,7 @@ FILE_MODE = 0o640
 DIRECTORY_MODE = 0o750
 JOBS_PER_ARCHIVE_DIRECTORY = 10000
 QUEUE_VERSION = b"1\n"
-_JOB_NAME = re.compile(r"^job-([1-9][0-9]*)$")
+_JOB_PREFIX = "job-"
 _DAMAGED_NAME = re.compile(r"^damaged-job-([1-9][0-9]{0,17})$")
 _NUMBER = re.compile(rb"[0-9]{1,18}")
 _log = logging.getLogger(__name__)
@@ -153,8 +153,10 @@ class JobFiles:
 
 def job_id_of(file_name: str) -> int | None:
     """The id of the job whose file has this name; None for any other file of the queue."""
-    match = _JOB_NAME.match(file_name)
-    return int(match[1]) if match else None
+    digits = file_name[len(_JOB_PREFIX) :]
+    if file_name.startswith(_JOB_PREFIX) and digits.isdecimal() and digits.isascii() and digits[0] != "0":
+        return int(digits)
+    return None
 
 
 def _number_in(data: bytes) -> int | None:

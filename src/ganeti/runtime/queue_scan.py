@@ -11,8 +11,8 @@ from ganeti.base.errors import GanetiError, JobFileCorrupted
 from ganeti.base.paths import Paths
 from ganeti.master.queue.dependencies import dependencies_of
 from ganeti.master.queue.events import Found
-from ganeti.runtime.files import read_if_there
 from ganeti.runtime.job_files import JobFiles
+from ganeti.runtime.job_files_reader import JobFilesReader
 from ganeti.runtime.livelock import is_alive
 from ganeti.runtime.undo_files import UndoFile, damaged_job_path
 from ganeti.wire.job_file import FINAL_STATUSES, JobFile, combined_status, decode, seconds, secrets_lost
@@ -20,13 +20,13 @@ from ganeti.wire.job_file import FINAL_STATUSES, JobFile, combined_status, decod
 _log = logging.getLogger(__name__)
 
 
-class _Glance(msgspec.Struct):
+class _Glance(msgspec.Struct, gc=False):
     """The parts of an opcode's entry that say whether it has ended."""
 
     status: Literal["queued", "waiting", "canceling", "running", "canceled", "success", "error"]
 
 
-class _JobGlance(msgspec.Struct):
+class _JobGlance(msgspec.Struct, gc=False):
     id: int
     ops: Annotated[list[_Glance], msgspec.Meta(min_length=1)]
     end_timestamp: list[int] | None = None
@@ -40,21 +40,22 @@ def scan(paths: Paths, files: JobFiles) -> Scan:
     decoder = msgspec.json.Decoder(_JobGlance)
     found: list[Found] = []
     ended: list[tuple[int, str, float]] = []
-    for job_id in files.ids():
-        try:
-            raw = read_if_there(files.path(job_id))
-            if raw is None:
-                continue
-            glance = decoder.decode(raw)
-            if glance.id != job_id:
-                raise JobFileCorrupted(f"it says it is job {glance.id}")
-            status = combined_status(entry.status for entry in glance.ops)
-            if status in FINAL_STATUSES:
-                ended.append((job_id, status, seconds(glance.end_timestamp) or 0.0))
-            else:
-                found.append(_look(paths, decode(raw, job_id)))
-        except Exception as err:  # whatever stands in it, it must not keep the daemon from starting
-            _set_aside(paths, files, job_id, err)
+    with JobFilesReader(files) as reader:
+        for job_id in files.ids():
+            try:
+                raw = reader.raw(job_id)
+                if raw is None:
+                    continue
+                glance = decoder.decode(raw)
+                if glance.id != job_id:
+                    raise JobFileCorrupted(f"it says it is job {glance.id}")
+                status = combined_status([entry.status for entry in glance.ops])
+                if status in FINAL_STATUSES:
+                    ended.append((job_id, status, seconds(glance.end_timestamp) or 0.0))
+                else:
+                    found.append(_look(paths, decode(raw, job_id)))
+            except Exception as err:  # whatever stands in it, it must not keep the daemon from starting
+                _set_aside(paths, files, job_id, err)
     return found, ended, _archived_dependencies(files, found)
 
 

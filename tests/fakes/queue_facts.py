@@ -30,6 +30,7 @@ class FakeJob:
     since_s: float = NOW_S - 12
     depends: list[Dependency] = field(default_factory=list)
     held_by: str | None = None
+    holds: bool = False
     blockers: list[int | str] = field(default_factory=list)
 
 

@@ -67,6 +67,10 @@ class UnfinishedJob(Protocol):
         """A sentence, when a filter rule or a rate limit keeps it back."""
 
     @property
+    def holds(self) -> bool:
+        """WConfD has granted its locks, and there was no slot yet."""
+
+    @property
     def blockers(self) -> Sequence[int | str]:
         """Who was in the way of its request when it was last asked for."""
 

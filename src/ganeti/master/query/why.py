@@ -108,7 +108,7 @@ class _Story:
             case Phase.PARKED:
                 return await self._waits_for_locks(job, f"has been queued for {for_long}")
             case Phase.ANNOUNCED:
-                return _Waits(f"has been given a process, which is being started for {for_long}")
+                return _Waits(f"has been getting its process for {for_long}")
         return await self._runs(job, for_long)
 
     def _kept_by(self, job: UnfinishedJob) -> str:
@@ -124,7 +124,8 @@ class _Story:
             return "its turn has come"
         before = order.index(job.file.id) if job.file.id in order else 0
         place = "it is next" if not before else f"{before} {'job goes' if before == 1 else 'jobs go'} before it"
-        return f"it waits for a slot, as {slots} jobs have a process and {most} may; {place}"
+        has = "it has its locks and" if job.holds else "it"
+        return f"{has} waits for a slot, as {slots} jobs have a process and {most} may; {place}"
 
     def _by_rule(self, job: UnfinishedJob) -> str:
         """By the rules as they are now; they may be others than those that kept the job back, for a moment."""
@@ -139,7 +140,7 @@ class _Story:
             return _Waits(f"has been running for {for_long}")
         entry = file.ops[file.current_index()]
         if file.deaths:
-            return _Waits(f"died in the midst of its work, and what it left has been undone for {for_long}")
+            return _Waits(f"died in the midst of its work; a new process has been undoing what it left for {for_long}")
         if file.status == CANCELING:
             return _Waits(f"has been told to stop and comes to an end; its process began {for_long} ago")
         if file.status in (QUEUED, WAITING):
@@ -179,9 +180,7 @@ class _Story:
         elif job.held_by is not None:
             await self._tell_filter(job, depth)
         elif len(self.facts.slots) >= self.facts.most_running and not self.facts.held_back:
-            await self._tell_each(
-                self.facts.slots, depth, "jobs with a process: see 'gnt-job list --running --waiting'"
-            )
+            await self._tell_each(self.facts.slots, depth, "jobs with a process: see 'gnt-job list --running'")
 
     async def _tell_holders(self, job: UnfinishedJob, wait: LockWait, depth: int) -> None:
         by_owner: dict[Owner, list[Held]] = {}

@@ -76,11 +76,14 @@ def test_those_ahead_wait_for_something_else(facts):
 def test_a_holder_that_waits_for_a_slot_itself(facts):
     facts.most_running = 1
     facts.running(8)
-    facts.job(9)
+    facts.job(9, holds=True)
     facts.order = [9]
     facts.parked(12, holders=[(NODE_LOCK, 9, "exclusive")])
     told = facts.told(12)
-    assert "by job 9 (INSTANCE_STARTUP(web1)), which has been queued for 12 s: it waits for a slot" in told[2]
+    assert (
+        "by job 9 (INSTANCE_STARTUP(web1)), which has been queued for 12 s: it has its locks and waits for a slot"
+        in told[2]
+    )
     assert told[3].startswith("    Job 8 (INSTANCE_STARTUP(web1)) has been running")
 
 
@@ -136,7 +139,7 @@ def test_waiting_for_a_slot(facts):
         "may; 1 job goes before it."
     )
     assert told[2] == "  Job 1 (INSTANCE_STARTUP(web1)) has been running for 2 min 10 s."
-    assert told[-1] == "  There are 2 more jobs with a process: see 'gnt-job list --running --waiting'."
+    assert told[-1] == "  There are 2 more jobs with a process: see 'gnt-job list --running'."
     assert facts.told(21)[0].endswith("7 may; it is next.")
 
 
@@ -209,7 +212,7 @@ def test_a_limit_by_reason_counts_only_its_own_key(facts):
     ("phase", "opcode", "says"),
     [
         (Phase.ASKING, {}, "has a slot and has been asking for its locks for 12 s."),
-        (Phase.ANNOUNCED, {}, "has been given a process, which is being started for 12 s."),
+        (Phase.ANNOUNCED, {}, "has been getting its process for 12 s."),
         (Phase.STARTED, {}, "has had a process for 12 s and prepares its work."),
         (Phase.STARTED, {"status": "waiting"}, "has had a process for 12 s and prepares its work."),
         (
@@ -239,7 +242,7 @@ def test_a_job_of_several_opcodes_and_one_that_undoes(facts):
     job = facts.job(1, Phase.STARTED, opcodes=ops)
     assert facts.told(1) == ["Job 1 (INSTANCE_STARTUP(web2)) has been running opcode 2 of 3 for 1 min 10 s."]
     job.file.deaths = 1
-    assert "died in the midst of its work, and what it left has been undone for 12 s." in facts.told(1)[0]
+    assert "died in the midst of its work; a new process has been undoing what it left for 12 s." in facts.told(1)[0]
 
 
 def test_a_job_that_was_handed_back(facts):

@@ -21,7 +21,10 @@ from ganeti.wire.framing_sync import MESSAGE_LIMIT_BYTES, reachable_path
 
 _log = logging.getLogger(__name__)
 _STREAM_LIMIT_BYTES = 256 * 1024
-_BACKLOG = 1024
+_BACKLOG = 4096
+_AT_ONCE = 64
+_IN_LINE_S = 0.02
+"""Pause before the next try to connect to a daemon that has not yet accepted those before."""
 _CONNECTIONS_MAX = 8192
 _DESCRIPTORS_WANTED = 32_768
 _DESCRIPTORS_RESERVED = 256
@@ -33,13 +36,31 @@ _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 async def connect(path: str, timeout_s: float = 10.0) -> Connection:
     """Connect to a daemon; raises `TransportError` saying who does not answer."""
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
+        client.setblocking(False)
         with reachable_path(path) as name:
             async with asyncio.timeout(timeout_s):
-                streams = await asyncio.open_unix_connection(name, limit=_STREAM_LIMIT_BYTES)
+                await _stand_in_line(client, name)
+        streams = await asyncio.open_unix_connection(sock=client, limit=_STREAM_LIMIT_BYTES)
     except OSError as err:  # TimeoutError is one
+        client.close()
         raise TransportError(f"Cannot connect to {path}: {err.strerror or err}; is the daemon running?") from err
+    except BaseException:
+        client.close()
+        raise
     return Connection(*streams)
+
+
+async def _stand_in_line(client: socket.socket, name: str) -> None:
+    """Connect; a Unix socket whose line is full says so at once, and to wait for it to be writable does not help."""
+    while True:
+        try:
+            client.connect(name)
+        except BlockingIOError:
+            await asyncio.sleep(_IN_LINE_S)
+        else:
+            return
 
 
 def allow_many_connections() -> None:
@@ -94,25 +115,32 @@ class UnixServer:
     async def _accept(self) -> None:
         while True:
             await self._readable()
-            try:
-                if self._spare is None:
-                    self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-                client, _ = self._listener.accept()
-            except (BlockingIOError, ConnectionAbortedError):
-                continue
-            except OSError as err:
-                self._complain(f"takes no connection: {err.strerror or err}")
-                if err.errno not in _NO_DESCRIPTOR or not self._refuse_with_spare():
-                    await asyncio.sleep(_PAUSE_S)
-                continue
-            client.setblocking(False)
-            if self._connections >= self._connections_max:
-                self._complain(f"has {self._connections} connections, which is the most")
-                _refuse(client)
-            else:
-                self._refusing = False
-                self._connections += 1
-                self._tasks.start(self._serve_one(client), f"connection to {self._path}")
+            for _ in range(_AT_ONCE):  # then those who are in get their turn, however many stand in line
+                if not await self._accept_one():
+                    break
+
+    async def _accept_one(self) -> bool:
+        """Serve or refuse the next client; False if there was none."""
+        try:
+            if self._spare is None:
+                self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            client, _ = self._listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return False
+        except OSError as err:
+            self._complain(f"takes no connection: {err.strerror or err}")
+            if err.errno not in _NO_DESCRIPTOR or not self._refuse_with_spare():
+                await asyncio.sleep(_PAUSE_S)
+            return False
+        client.setblocking(False)
+        if self._connections >= self._connections_max:
+            self._complain(f"has {self._connections} connections, which is the most")
+            _refuse(client)
+        else:
+            self._refusing = False
+            self._connections += 1
+            self._tasks.start(self._serve_one(client), f"connection to {self._path}")
+        return True
 
     async def _readable(self) -> None:
         """Wait for a client. Not by trying: without a descriptor to spare, that fails when there is none, too."""

@@ -8,6 +8,7 @@ JSON escapes control characters, so the byte cannot occur inside a document.
 import json
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +19,7 @@ END = b"\x03"
 MESSAGE_LIMIT_BYTES = 64 * 1024 * 1024
 _CHUNK_BYTES = 256 * 1024
 _PATH_LIMIT_BYTES = 107
+_IN_LINE_S = 0.02
 
 
 @contextmanager
@@ -40,11 +42,24 @@ def connect(path: str, timeout_s: float = 10.0) -> "SyncConnection":
     sock.settimeout(timeout_s)
     try:
         with reachable_path(path) as name:
-            sock.connect(name)
+            _stand_in_line(sock, name, time.monotonic() + timeout_s)
     except OSError as err:
         sock.close()
         raise TransportError(f"Cannot connect to {path}: {err.strerror or err}; is the daemon running?") from err
     return SyncConnection(sock)
+
+
+def _stand_in_line(sock: socket.socket, name: str, deadline_s: float) -> None:
+    """Connect; a daemon that has not yet accepted those before makes a Unix socket say so at once, not wait."""
+    while True:
+        try:
+            sock.connect(name)
+        except BlockingIOError:
+            if time.monotonic() >= deadline_s:
+                raise
+            time.sleep(_IN_LINE_S)
+        else:
+            return
 
 
 class SyncConnection:

@@ -8,10 +8,11 @@ import socket
 
 import pytest
 
-from ganeti.base.errors import GanetiError
+from ganeti.base.errors import GanetiError, TransportError
 from ganeti.runtime import luxi_server, unix_socket
 from ganeti.runtime.luxi_server import LuxiServer
 from ganeti.runtime.unix_socket import connect, serve
+from ganeti.wire import framing_sync
 from ganeti.wire.framing import Connection, encode
 from ganeti.wire.luxi import MAX_MESSAGE_BYTES
 
@@ -349,3 +350,47 @@ def test_two_thousand_clients_are_served_side_by_side(tmp_path):
         return answers
 
     assert serving(tmp_path, scenario) == [{"success": True, "result": [1]}] * 2000
+
+
+@pytest.mark.parametrize("how", ["asyncio", "blocking"])
+def test_who_comes_in_a_crowd_stands_in_line(tmp_path, how):
+    """A Unix socket refuses at once when too many wait to be accepted: our clients try again until they are."""
+    path = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(0)
+        waiting = fill_line(path)
+        try:
+            with pytest.raises(TransportError, match="is the daemon running"):
+                asyncio.run(connect(path, 0.05)) if how == "asyncio" else framing_sync.connect(path, 0.05)
+
+            async def connected():
+                if how == "asyncio":
+                    return await connect(path)
+                return await asyncio.to_thread(framing_sync.connect, path)
+
+            async def go():
+                client = asyncio.ensure_future(connected())
+                for _ in range(len(waiting) + 1):
+                    waiting.append((await asyncio.to_thread(listener.accept))[0])
+                ended = (await client).close()
+                if how == "asyncio":
+                    await ended
+
+            asyncio.run(asyncio.wait_for(go(), 20))
+        finally:
+            for each in waiting:
+                each.close()
+
+
+def fill_line(path):
+    waiting = []
+    while True:
+        client = socket.socket(socket.AF_UNIX)
+        client.setblocking(False)
+        try:
+            client.connect(path)
+        except BlockingIOError:
+            client.close()
+            return waiting
+        waiting.append(client)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.wconfd import fast_directory
 
-from ganeti.master.config.file_layout import FileLayout, looks_like_ours
+from ganeti.master.config.file_layout import FileLayout, is_broken
 from ganeti.master.config.fingerprint import Fingerprint, fingerprint_of
 from ganeti.master.config.records import Commit, Put
 from ganeti.model.objects import KINDS, FilterRule
@@ -74,7 +74,13 @@ class Model:
         assert read == self.header | said
         assert list(read) == [*self.header, *KINDS]
         assert fingerprint_of(data) == self.digest
-        assert looks_like_ours(data)
+        assert not is_broken(data, self.digest)
+        place = data.index(b"\n") + 1
+        for torn in (
+            data[:place] + data[place:].replace(b"x", b"y", 1),
+            data.replace(b'serial_no":', b'serial_no":1', 1),
+        ):
+            assert torn == data or is_broken(torn, fingerprint_of(torn))
 
 
 def play(start: dict[str, dict[str, int]], steps: Any, publish: Callable[[Model, Any], bytes]) -> None:
@@ -92,9 +98,9 @@ def test_every_publication_says_exactly_the_configuration(start, steps):
 
         def publish(model: Model, changed: Any) -> bytes:
             if changed is None:
-                file.begin(model.header_data, model.entries)
+                file.begin(model.header_data, model.entries, model.digest)
             else:
-                file.update(model.header_data, changed.items())
+                file.update(model.header_data, changed.items(), model.digest)
             file.write()
             return Path(directory / "config.data").read_bytes()
 
@@ -112,10 +118,10 @@ def test_a_patched_file_has_the_bytes_of_one_written_whole(start, steps):
     def publish(model: Model, changed: Any) -> bytes:
         nonlocal layout, content
         if layout is None:
-            layout = FileLayout(model.header_data, model.entries)
+            layout = FileLayout(model.header_data, model.entries, model.digest)
         for (kind, uuid), data in (changed or {}).items():
             layout.remove(kind, uuid) if data is None else layout.put(kind, uuid, data)
-        layout.set_header(model.header_data)
+        layout.set_header(model.header_data, model.digest)
         if not layout.fits:
             layout.start_anew()
             content.clear()

@@ -98,18 +98,18 @@ class ConfigFile:
         """Whether changes are enough; else `begin` must be given everything."""
         return self._layout is not None
 
-    def begin(self, header: bytes, entries: Entries) -> None:
-        """Lay out everything."""
+    def begin(self, header: bytes, entries: Entries, digest: str) -> None:
+        """Lay out everything; *digest* is its fingerprint."""
         with self._working:
             self._drop()
-            self._layout = FileLayout(header, entries)
+            self._layout = FileLayout(header, entries, digest)
 
-    def update(self, header: bytes, changed: Changed) -> None:
+    def update(self, header: bytes, changed: Changed, digest: str) -> None:
         """Take over changes; nothing is written yet."""
         with self._working:
-            self._update(header, changed)
+            self._update(header, changed, digest)
 
-    def _update(self, header: bytes, changed: Changed) -> None:
+    def _update(self, header: bytes, changed: Changed, digest: str) -> None:
         layout = self._layout
         assert layout is not None
         for (kind, uuid), data in changed:
@@ -117,7 +117,7 @@ class ConfigFile:
                 layout.remove(kind, uuid)
             else:
                 layout.put(kind, uuid, data)
-        layout.set_header(header)
+        layout.set_header(header, digest)
         if not layout.fits:
             layout.start_anew()
         writes = layout.take_writes()

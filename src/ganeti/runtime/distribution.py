@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ganeti.base.errors import ConfigurationError, GanetiError
 from ganeti.base.paths import Paths
+from ganeti.master.config.publication import SsconfSource
 from ganeti.master.config.records import Position
 from ganeti.model.objects import Node
 from ganeti.ports.nodes import NodesPort
@@ -51,6 +52,7 @@ class Distributor:
         self._config_file = Paths().config_file  # without our own root: each node puts it below its own
         self._receivers: dict[str, _Receiver] = {}
         self._newest: Published | None = None
+        self._source: SsconfSource | None = None
         self._background = Background()
         self._moved = asyncio.Condition()
         self._hurried: Position = _NOTHING
@@ -61,7 +63,14 @@ class Distributor:
         if self._newest is not None and self._newest.ssconf is not published.ssconf:
             self._background.start(self._tell_moved(), "telling of new ssconf")
         self._newest = published
-        source = published.source
+        if self._source is not published.source:
+            self._source = published.source
+            self._take_nodes(published.source)
+        for receiver in self._receivers.values():
+            if receiver.task is None and self._owed(receiver):
+                receiver.task = self._background.start(self._serve(receiver), f"distribution to {receiver.node.name}")
+
+    def _take_nodes(self, source: SsconfSource) -> None:
         online = {
             node.uuid: node for node in source.nodes if not node.offline and node.uuid != source.cluster.master_node
         }
@@ -73,8 +82,6 @@ class Distributor:
         for uuid, node in online.items():
             receiver = self._receivers.setdefault(uuid, _Receiver(node))
             receiver.node = node
-            if receiver.task is None and self._owed(receiver):
-                receiver.task = self._background.start(self._serve(receiver), f"distribution to {node.name}")
 
     async def flush(self) -> None:
         """Return when every node has the newest state, or has failed to take it."""

@@ -75,6 +75,7 @@ class Publisher:
         self._ssconf_position: Position = _NOTHING
         self._ssconf: dict[str, str] = {}
         self._source: SsconfSource | None = None
+        self._told_large: set[str] = set()
         self._wake = asyncio.Event()
         self._waiters: list[tuple[Position, asyncio.Future[None]]] = []
         self._stopped = False
@@ -137,7 +138,7 @@ class Publisher:
         ssconf_position = self._form.ssconf_position
         source = self._form.ssconf_source() if ssconf_position > self._ssconf_position else None
         if self._digest != digest:
-            await self._write_config()
+            await self._write_config(digest)
             self._digest = digest
         self._on_written(PublishedMark(position, digest))
         if source is not None:
@@ -164,16 +165,16 @@ class Publisher:
             return None
         return PublishedMark(self._position, self._digest)
 
-    async def _write_config(self) -> None:
+    async def _write_config(self, digest: str) -> None:
         """What cannot be written now is written with the next; what fails by a fault of its own begins anew."""
         header = self._form.header_data()
         changes = self._form.take_changes()
         self._digest = None
         try:
             if changes is None or not self._file.is_begun:
-                await asyncio.to_thread(self._file.begin, header, self._form.entries())
+                await asyncio.to_thread(self._file.begin, header, self._form.entries(), digest)
             else:
-                await asyncio.to_thread(self._file.update, header, changes)
+                await asyncio.to_thread(self._file.update, header, changes, digest)
             await asyncio.to_thread(self._file.write)
         except OSError:
             raise
@@ -198,7 +199,8 @@ class Publisher:
             path, data = self._paths.ssconf_file(key), text.encode()
             if self._ssconf.get(key) == text:
                 continue
-            if len(data) > SIZE_LIMIT_BYTES:
+            if len(data) > SIZE_LIMIT_BYTES and key not in self._told_large:
+                self._told_large.add(key)
                 _log.warning("%s has %d bytes; readers of Ganeti 3.1 take %d", path, len(data), SIZE_LIMIT_BYTES)
             if read_if_there(path) != data:
                 write_atomically(path, data, mode=SSCONF_MODE, durable=key not in _NOT_SYNCED)

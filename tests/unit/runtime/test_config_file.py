@@ -30,7 +30,7 @@ class Writing:
     def __init__(self, path: str) -> None:
         self.path = path
         self.file = ConfigFile(path)
-        self.file.begin(header(0), ENTRIES)
+        self.file.begin(header(0), ENTRIES, "0f")
         self.file.write()
         self.serial = 0
         self.change("i1", b'{"name":"first"}')
@@ -38,7 +38,7 @@ class Writing:
     def change(self, uuid: str, data: bytes | None) -> int:
         """Publish a change; gives the number of the file that has the name now."""
         self.serial += 1
-        self.file.update(header(self.serial), [(("instances", uuid), data)])
+        self.file.update(header(self.serial), [(("instances", uuid), data)], f"{self.serial:064x}")
         self.file.write()
         return os.stat(self.path).st_ino
 

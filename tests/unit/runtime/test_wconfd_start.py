@@ -182,6 +182,24 @@ def test_a_file_of_3_1_is_imported_even_after_a_loss_of_power(after_commits, mon
     assert started_on(paths, GOLDEN.read_bytes()).loaded.config.cluster.tags == ["prod"]
 
 
+def test_the_file_of_another_master_is_imported_even_after_a_loss_of_power(after_commits, monkeypatch):
+    """This node was master, lost power, and is master again: what the one between them sent is what holds."""
+    paths, _ = after_commits
+
+    async def rule():
+        with fast_directory() as elsewhere:
+            async with running_wconfd(elsewhere) as daemon:
+                position, _ = await daemon.client.commit(daemon.job(1), 1, TagCluster(tag="other-master"), True)
+                await daemon.client.wait_published(position)
+                return Path(daemon.paths.config_file).read_bytes()
+
+    sent = run(rule())
+    lose_power(monkeypatch)
+    opened = started_on(paths, sent)
+    assert opened.loaded.config.cluster.tags == ["prod", "other-master"]
+    assert opened.loaded.config.position > (1, 44), "later than everything committed here"
+
+
 def test_after_an_orderly_end_a_boot_changes_nothing(root, monkeypatch):
     states = []
 

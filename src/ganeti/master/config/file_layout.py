@@ -3,7 +3,7 @@
 
 One line an object, filled up with spaces, which JSON ignores:
 
-    {"version":3010000,"serial_no":42,"mtime":1.5      the other top-level keys
+    {"version":3010000,"serial_no":42,"mtime":1.5      the other top-level keys, and the seal
     ,"cluster":{…}
     ,"nodes":{
      "UUID":{…}                                        a place: the first has no comma before it
@@ -14,8 +14,11 @@ One line an object, filled up with spaces, which JSON ignores:
 
 An object that outgrows its place moves into the room at the end of its container, so the order of lines says nothing.
 When the room is used up, everything is laid out anew, with new room in proportion: a change costs what it changes, over
-many of them. Invariants: places do not overlap and are in the order of `_places`; whoever makes all writes, in any
-order, to a file that had the layout's former content has its present one.
+many of them. The seal, at the end of the first line, is the fingerprint the file should have, in spaces and tabs: a
+file laid out like this that has another one is in pieces, or was edited.
+
+Invariants: places do not overlap and are in the order of `_places`; whoever makes all writes, in any order, to a file
+that had the layout's former content has its present one.
 """
 
 import re
@@ -34,6 +37,8 @@ _ROOM_SHARE = 16
 _ROOM_LEAST_BYTES = 1024
 _PLACE_SHARE = 16
 _PLACE_SPARE_BYTES = 32
+_SEAL_BITS = 64
+_AS_BLANKS = str.maketrans("01", " \t")
 _SIGNATURE = re.compile(rb'\{[^\n]*\n,"cluster":\{')
 
 
@@ -46,17 +51,17 @@ class Place(NamedTuple):
         return self.offset + self.size_bytes
 
 
-def looks_like_ours(data: bytes) -> bool:
-    """Whether a file is laid out in this way, however damaged it is further on."""
-    return _SIGNATURE.match(data) is not None
+def is_broken(data: bytes, digest: str) -> bool:
+    """Whether a file is laid out in this way, and is not as it was written; *digest* is the fingerprint it has."""
+    return _SIGNATURE.match(data) is not None and not data.partition(b"\n")[0].endswith(_seal(digest))
 
 
 class FileLayout:
     """One layout, kept up change by change; `fits` is False when it has to be made anew."""
 
-    def __init__(self, header: bytes, entries: Entries) -> None:
-        """*header* is a JSON object of the other top-level keys."""
-        self._header = header
+    def __init__(self, header: bytes, entries: Entries, digest: str) -> None:
+        """*header* is a JSON object of the other top-level keys, *digest* the fingerprint of it all."""
+        self._header, self._digest = header, digest
         self._entries = {kind: dict(entries.get(kind, {})) for kind in KINDS}
         self.start_anew()
 
@@ -68,7 +73,7 @@ class FileLayout:
         self._writes: dict[int, bytes] = {}
         self._places: dict[str, dict[str, Place]] = {kind: {} for kind in CONTAINERS}
         self._room: dict[str, Place] = {}
-        self._header_place = Place(0, _size_for(len(self._header)))
+        self._header_place = Place(0, _size_for(len(self._header)) + _SEAL_BITS)
         self._cluster_place = Place(self._header_place.end, _size_for(len(self._cluster_text())))
         end = self._cluster_place.end
         for kind in CONTAINERS:
@@ -82,7 +87,7 @@ class FileLayout:
 
     def whole(self) -> Iterator[bytes]:
         """The pieces of the file as it is now; joined they are it."""
-        yield _filled(self._header[:-1], self._header_place)
+        yield self._header_line()
         yield _filled(self._cluster_text(), self._cluster_place)
         end = self._cluster_place.end
         for kind in CONTAINERS:
@@ -100,9 +105,13 @@ class FileLayout:
             end = room.end + len(_CLOSING)
         yield _CLOSING
 
-    def set_header(self, header: bytes) -> None:
-        self._header = header
-        self._write(self._header_place, header[:-1])
+    def set_header(self, header: bytes, digest: str) -> None:
+        self._header, self._digest = header, digest
+        line = self._header_line()
+        if len(line) > self._header_place.size_bytes:
+            self.fits = False
+        else:
+            self._writes[0] = line
 
     def put(self, kind: str, uuid: str, data: bytes) -> None:
         self._entries[kind][uuid] = data
@@ -154,11 +163,19 @@ class FileLayout:
         else:
             self._writes[place.offset] = _filled(text, place)
 
+    def _header_line(self) -> bytes:
+        return self._header[:-1].ljust(self._header_place.size_bytes - _SEAL_BITS - 1) + _seal(self._digest) + b"\n"
+
     def _cluster_text(self) -> bytes:
         return b',"cluster":' + self._entries["cluster"][CLUSTER_KEY]
 
 
 _CLOSING = b"}\n"
+
+
+def _seal(digest: str) -> bytes:
+    bits = f"{int(digest or '0', 16) % 2**_SEAL_BITS:0{_SEAL_BITS}b}"
+    return bits.translate(_AS_BLANKS).encode()
 
 
 def _opening(kind: str) -> bytes:

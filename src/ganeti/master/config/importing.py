@@ -6,8 +6,8 @@ Ganeti 3.1: it is what the administrator wants, so it is verified and imported a
 with the reason. Because an import remembers the file's fingerprint in the same commit, it happens once.
 
 Publication syncs nothing, so a machine that lost power may have an older `config.data`, or one in pieces. Only then, a
-state from before the last published one is taken for ours, and so is a file that is damaged or unknown but laid out
-as we do it: the database is what was acknowledged.
+state from before the last published one is taken for ours, and so is a file that is not as it was written: the
+database is what was acknowledged. A whole file that is unknown came from another master, or from a backup.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from enum import Enum
 import msgspec
 
 from ganeti.base.errors import ConfigurationError, ConfigVerifyError
-from ganeti.master.config.file_layout import looks_like_ours
+from ganeti.master.config.file_layout import is_broken
 from ganeti.master.config.fingerprint import UNREADABLE, Fingerprint
 from ganeti.master.config.head import Head
 from ganeti.master.config.invariants import hard_problems
@@ -53,7 +53,7 @@ def decide(stored: Loaded | None, data: bytes | None, digest: str, boot: str) ->
         return Start.IMPORT
     if digest in stored.earlier:
         return Start.STORED
-    return Start.TORN if digest == UNREADABLE or looks_like_ours(data) else Start.IMPORT
+    return Start.TORN if digest == UNREADABLE or is_broken(data, digest) else Start.IMPORT
 
 
 def read_foreign(data: bytes, digest: str, stored: Position | None, now_s: float) -> Import:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ganeti.base.errors import ConfigurationError, ConfigVerifyError
+from ganeti.master.config.file_layout import FileLayout
 from ganeti.master.config.fingerprint import UNREADABLE
 from ganeti.master.config.importing import Start, decide, read_foreign
 from ganeti.master.config.store import Loaded
@@ -15,7 +16,8 @@ from ganeti.model.configuration import Configuration
 STORED = Loaded(Configuration(), {}, 0.0, published=("confirmed", "intended"), earlier=("earlier",), boot="this boot")
 ENDED = replace(STORED, boot="")
 LOST_POWER = replace(STORED, boot="the boot before")
-OURS = b'{"version":3010000    \n,"cluster":{}'
+ENTRIES = {"cluster": {"cluster": b"{}"}}
+OURS = b"".join(FileLayout(b'{"version":3010000}', ENTRIES, "c0ffee").whole())
 
 
 @pytest.mark.parametrize(
@@ -34,7 +36,8 @@ OURS = b'{"version":3010000    \n,"cluster":{}'
         (LOST_POWER, None, UNREADABLE, Start.STORED),
         (LOST_POWER, OURS, "intended", Start.STORED),
         (LOST_POWER, OURS, "earlier", Start.STORED),
-        (LOST_POWER, OURS, "mixed", Start.TORN),
+        (LOST_POWER, OURS, "0abc", Start.TORN),
+        (LOST_POWER, OURS, "c0ffee", Start.IMPORT),
         (LOST_POWER, b"\0\0\0\0", UNREADABLE, Start.TORN),
         (LOST_POWER, b"", UNREADABLE, Start.TORN),
         (LOST_POWER, b"{}", "foreign", Start.IMPORT),

@@ -60,7 +60,6 @@ class LockJournal:
         self._file: io.FileIO | None = None
         self._size_bytes = 0
         self._largest_bytes = 0
-        self._behind = False
 
     def write(self, time_s: float, effects: list[Effect]) -> None:
         """Write down what has happened. Raises `OSError`; the next call then writes the whole table."""
@@ -73,7 +72,6 @@ class LockJournal:
             if file.write(line) != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError:
-            self._behind = True
             self.close()
             raise
         self._size_bytes += len(line)
@@ -81,18 +79,11 @@ class LockJournal:
     def write_whole(self) -> None:
         """Write the table anew, without its history. Raises `OSError`."""
         self.close()
-        self._behind = True
         line = msgspec.json.encode(to_plain(*self._saved)) + b"\n"
         write_atomically(self._path, line, mode=0o640, durable=False)
         self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 - open as long as lines are added
-        self._behind = False
         self._size_bytes = len(line)
         self._largest_bytes = 2 * len(line) + _GROWTH_BYTES
-
-    def catch_up(self) -> None:
-        """Write what a failed `write` has left out. Raises `OSError`."""
-        if self._behind:
-            self.write_whole()
 
     def close(self) -> None:
         if self._file is not None:

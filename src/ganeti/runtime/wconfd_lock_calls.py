@@ -11,6 +11,7 @@ from ganeti.base.errors import GanetiError, LockError
 from ganeti.master.config.steps import Steps
 from ganeti.master.locks.names import read_level
 from ganeti.master.locks.owners import Owner
+from ganeti.master.locks.state import wants_of
 from ganeti.runtime.livelock import attempt_of, is_alive
 from ganeti.runtime.wconfd_arguments import (
     no_locks_for,
@@ -54,7 +55,12 @@ class LockCalls:
         return [[owner.to_wire() for owner in self._table.owners()], waiting]
 
     async def try_update_locks(self, client: Any, request: Any) -> Any:
-        change = await self._locks.apply(self._table.update(read_living(client), read_locks(request)))
+        owner, wanted = read_living(client), read_locks(request)
+        change = self._table.update(owner, wanted)
+        if wants_of(wanted):
+            await self._locks.apply(change)
+        else:
+            await self._locks.give_up(change)
         return [blocker.to_wire() for blocker in change.blockers]
 
     async def update_locks_waiting(self, client: Any, priority: Any, request: Any) -> Any:
@@ -82,15 +88,15 @@ class LockCalls:
         return VOID
 
     async def free_locks_level(self, client: Any, level: Any) -> Any:
-        await self._locks.apply(self._table.free_level(Owner.from_wire(client), read_level(level)))
+        await self._locks.give_up(self._table.free_level(Owner.from_wire(client), read_level(level)))
         return VOID
 
     async def down_grade_locks_level(self, client: Any, level: Any) -> Any:
-        await self._locks.apply(self._table.downgrade_level(Owner.from_wire(client), read_level(level)))
+        await self._locks.give_up(self._table.downgrade_level(Owner.from_wire(client), read_level(level)))
         return VOID
 
     async def intersect_locks(self, client: Any, keep: Any) -> Any:
-        await self._locks.apply(self._table.intersect(Owner.from_wire(client), read_names(keep)))
+        await self._locks.give_up(self._table.intersect(Owner.from_wire(client), read_names(keep)))
         return VOID
 
     async def opportunistic_lock_union(self, client: Any, request: Any) -> Any:

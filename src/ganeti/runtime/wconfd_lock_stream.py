@@ -28,6 +28,7 @@ class LockStream:
         When it goes it may have died: what it has asked for is looked at then, and not only when somebody waits.
         """
         await self._locks.free_the_dead()  # those that a follower's predecessor asked for must not be served first
+        await self._locks.saved()
         self._locks.flush()
         if lock_file is None:
             connection.send_soon(encode(self._everything()))

@@ -70,13 +70,24 @@ class LockService:
         self.choosers: dict[asyncio.Future[None], None] = {}
 
     async def apply(self, change: Change) -> Change:
-        """Give *change* back when it is on disk, and those whom it has granted something have been told."""
+        """Give *change* back when it is on disk, and those whom it has granted something have been told.
+
+        Raises `LockError` if it cannot be written: nobody may act upon it yet. It stays, so asking again is harmless.
+        """
         self._note(change)
         await self.saved()
         return change
 
+    async def give_up(self, change: Change) -> None:
+        """As `apply` for what never fails. What cannot be written now is written, and told to others, later."""
+        self._note(change)
+        with suppress(LockError):
+            await self.saved()
+
     async def saved(self) -> None:
-        """Return when all that was noted is on disk and told."""
+        """Return when all that was noted is on disk and told; raises `LockError` if it cannot be written."""
+        if self._saving is None and self._news.effects:
+            self._begin_saving()
         if self._saving is not None:
             await asyncio.shield(self._saving)
 
@@ -159,11 +170,12 @@ class LockService:
     async def cancel(self, owner: Owner) -> None:
         change = self.table.cancel(owner)
         self._turn_away(owner, "was withdrawn")
-        await self.apply(change)
+        await self.give_up(change)
 
     async def free(self, *owners: Owner) -> None:
         self._free(*owners)
-        await self.saved()
+        with suppress(LockError):
+            await self.saved()
 
     async def hand_over(self, old: Owner, new: Owner) -> None:
         """Give the locks of a dead owner to its successor; raises `LockError` while the old one lives."""
@@ -177,7 +189,8 @@ class LockService:
     async def free_the_dead(self, owners: Iterable[Owner] | None = None) -> list[Owner]:
         """Probe *owners*, or all; gives those that were found dead and freed."""
         dead = self._free_dead(self.table.owners() if owners is None else owners)
-        await self.saved()
+        with suppress(LockError):
+            await self.saved()
         return dead
 
     def free_if_dead(self, lock_file: str) -> None:
@@ -199,7 +212,6 @@ class LockService:
                 everyone = since_all_s >= PROBE_ALL_EVERY_S
                 since_all_s = 0.0 if everyone else since_all_s
                 try:
-                    self._journal.catch_up()
                     await (clean_up() if everyone else self.free_the_dead(self.table.owners_concerned()))
                 except (OSError, GanetiError) as err:  # a full disk must not keep the locks of the dead for ever
                     _log.error("What dead processes left could not be cleaned up, trying again later: %s", err)
@@ -258,10 +270,7 @@ class LockService:
     def _note(self, change: Change) -> None:
         """Remember what a call did, to be written and told at the end of this turn of the loop."""
         if self._saving is None:
-            loop = asyncio.get_running_loop()
-            self._saving = loop.create_future()
-            self._news.time_s = self._now_s()
-            loop.call_soon(self.flush)
+            self._begin_saving()
         effects = self.table.take_effects()
         self.times.note(effects, self._news.time_s)
         self._news.effects.extend(effects)
@@ -271,14 +280,30 @@ class LockService:
         if change.weakened:
             self._wake_choosers()
 
+    def _begin_saving(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._saving = loop.create_future()
+        self._news.time_s = self._now_s()
+        loop.call_soon(self.flush)
+
     def flush(self) -> None:
-        """Write what was noted, then tell those concerned."""
+        """Write what was noted, then tell those concerned. What cannot be written is told when it can."""
         saving, self._saving = self._saving, None
         if saving is None:
             return
-        news, self._news = self._news, News(self._news.serial + 1)
-        if news.effects:
-            self._save(news)
+        news = self._news
+        try:
+            if news.effects:
+                self._journal.write(news.time_s, news.effects)
+        except OSError as err:
+            _log.error("%s cannot be written: %s", self._path, err.strerror)
+            if not saving.done():
+                saving.set_exception(
+                    LockError(f"{self._path} cannot be written ({err.strerror}): free some space first")
+                )
+                saving.exception()  # perhaps nobody waits for it
+            return
+        self._news = News(news.serial + 1)
         for owner in news.granted:
             waiting = self._waiting.pop(owner, None)
             if waiting is not None and not waiting.done():
@@ -287,12 +312,6 @@ class LockService:
             listener(news)
         if not saving.done():
             saving.set_result(None)
-
-    def _save(self, news: News) -> None:
-        try:
-            self._journal.write(news.time_s, news.effects)
-        except OSError as err:
-            _log.error("%s cannot be written, a restart now would lose locks: %s", self._path, err.strerror)
 
     def _end_journal(self) -> None:
         """This daemon ends: leave the file short, so that the next one begins soon."""

@@ -130,7 +130,7 @@ def test_after_a_failed_write_everything_is_written(path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         kept.do("update_waiting", job(2), 0, NODE)
     assert load_locks(path).table.waiting() == [], "the half line does not count"
-    kept.journal.catch_up()
+    kept.write()
     assert to_plain(*load_locks(path)) == to_plain(*kept.saved)
     last = kept.do("update_waiting", job(3), 0, NODE)
     assert to_plain(*load_locks(path)) == last

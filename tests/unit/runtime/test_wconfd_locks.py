@@ -2,12 +2,14 @@
 """Locks over the socket: waiting, death, hand-over, restart."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
 from tests.fakes.wconfd import fast_directory, running_wconfd, until
 
 from ganeti.base.errors import ConfigurationError, LockError, LockOrderError
+from ganeti.master.locks.owners import Owner
 from ganeti.runtime import lock_journal, wconfd_locks
 from ganeti.runtime.lock_journal import load_locks
 
@@ -236,7 +238,7 @@ def test_a_lock_is_on_disk_before_it_is_granted(root):
     run(scenario, root)
 
 
-def test_a_full_disk_is_caught_up_with(root, monkeypatch):
+def test_what_cannot_be_written_is_refused_or_told_later(root, monkeypatch):
     monkeypatch.setattr(wconfd_locks, "PROBE_BLOCKERS_EVERY_S", 0.02)
     full = [True]
     write = lock_journal.write_atomically
@@ -249,14 +251,31 @@ def test_a_full_disk_is_caught_up_with(root, monkeypatch):
     monkeypatch.setattr(lock_journal, "write_atomically", write_if_there_is_room)
 
     async def scenario(daemon):
-        path = f"{daemon.paths.data_dir}/locks.data"
-        assert await daemon.client.try_locks(daemon.job(1).for_locks, NODE) == []
-        assert load_locks(path).table.locks() == []
-        full.clear()
-        full.append(False)
-        await until(lambda: load_locks(path).table.locks() == ["node/a"])
+        path, client = f"{daemon.paths.data_dir}/locks.data", daemon.client
+        one, two = daemon.job(1).for_locks, daemon.job(2).for_locks
+        full[0] = False
+        await client.try_locks(one, NODE)
+        waiting = asyncio.ensure_future(client.wait_locks(two, 0, NODE))
+        await until_waiting(daemon)
+        full[0] = True
+        os.unlink(path)
+        for _ in range(2):
+            with pytest.raises(LockError, match=r"written \(No space left on device\): free some space first"):
+                await client.try_locks(one, [("node/b", "shared")])
+            with pytest.raises(LockError, match="cannot be written"):
+                await client.ask_locks([(daemon_owner(daemon), 0, [("node/c", "shared")])])
+        await client.release_locks(one, ["node/b"])
+        await client.free_locks(one)
+        assert not waiting.done(), "a grant that is not on disk is told to nobody"
+        full[0] = False
+        await waiting
+        assert load_locks(path).table.held(two) == dict(NODE)
 
     run(scenario, root)
+
+
+def daemon_owner(daemon):
+    return Owner(9, daemon.locks[0].path)
 
 
 def test_stale_lock_files_go_and_those_in_use_stay(root):

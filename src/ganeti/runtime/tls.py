@@ -2,9 +2,10 @@
 """TLS between the daemons of a cluster: mutual, version 1.3, trusting the cluster's own authority alone (D8)."""
 
 import hashlib
+import os
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from ganeti.base.errors import TransportError
@@ -42,7 +43,29 @@ def reload_certificate(context: ssl.SSLContext, files: ServerFiles) -> None:
 
 
 def client_context(paths: Paths) -> ssl.SSLContext:
-    """For a caller: shows this node's certificate, and checks that the server is the node it was called."""
+    """For a caller: shows this node's certificate, and checks that the server is the node it was called.
+
+    The same one each time while the files are the same; jobs get it from the spawner.
+    """
+    files = (paths.client_cert, paths.authority_cert)
+    states = tuple((path, found.st_ino, found.st_size, found.st_mtime_ns) for path, found in _states(files))
+    if len(states) < len(files) or states not in _contexts:
+        context = _load_client_context(paths)  # raises for the files that are missing
+        _contexts.clear()
+        _contexts[states] = context
+    return _contexts[states]
+
+
+def _states(files: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
+    for path in files:
+        with suppress(FileNotFoundError):
+            yield path, os.stat(path)
+
+
+_contexts: dict[tuple[tuple[str, int, int, int], ...], ssl.SSLContext] = {}
+
+
+def _load_client_context(paths: Paths) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = True

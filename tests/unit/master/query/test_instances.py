@@ -147,9 +147,12 @@ def test_a_silent_node_is_not_waited_for_twice():
     nodes = Nodes(config, [])
     nodes.dead = {config.node(PRIMARY).name}
     asker = NodeAsker(nodes)
+    told: list[tuple[str, bool]] = []
+    asker.observers.append(lambda uuid, answered: told.append((uuid, answered)))
     for _ in range(2):
         asyncio.run(asker.ask([PRIMARY], "version"))
     nodes.dead = set()
     for _ in range(2):
         asyncio.run(asker.ask([PRIMARY], "version"))
     assert [deadline_s for _, deadline_s in asked] == [NODE_ANSWER_S, SILENT_ANSWER_S, SILENT_ANSWER_S, NODE_ANSWER_S]
+    assert told == [(PRIMARY, False), (PRIMARY, True)]

@@ -6,13 +6,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.fakes.master_daemons import HOST, NODE_UUID, Master, running_master
+
+from ganeti.master.events.lock_mirror import LockMirror
+from ganeti.runtime.livelock import LiveLock
+from ganeti.wire.framing_sync import connect
 
 pytestmark = pytest.mark.daemons
 DELAY = {"OP_ID": "OP_TEST_DELAY", "duration": 0.02, "on_master": True}
@@ -148,24 +154,69 @@ def test_locks_are_told_as_wconfd_has_them(master):
         assert freed["client"][0] == job
 
 
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        ([["bogus"]], "not kinds of events: name some of config, job, lock, node"),
-        ([[]], "not kinds of events"),
-        (["job"], "not kinds of events"),
-        ([None, "bogus"], "not a position of the event stream"),
-        ([None, 7], "not a position of the event stream"),
-        ([None, None, {"bogus": 1}], "snapshot"),
-        ([None, None, {"snapshot": 1}], "snapshot"),
-        ([None, None, None, None], "0 to 3 arguments"),
-    ],
-)
-def test_a_wrong_subscription_is_refused_and_the_connection_goes_on(master, args, words):
+def test_a_table_kept_by_changes_alone_is_the_one_wconfd_has(master):
+    """Four owners take, wait for, give up and free the same locks, many times over."""
+    chance = random.Random(7)
+    livelocks = Path(master.paths.livelock_dir)
+    with contextlib.ExitStack() as ending, subscribed(master, ["lock"], None, {"snapshot": True}) as (_, receive):
+        mirror = LockMirror()
+        mirror.load(**receive()["lock"])
+        locks = [LiveLock(str(livelocks / f"job_{number:06}_1")) for number in range(900, 905)]
+        for lock in locks:
+            ending.callback(lock.remove)
+        *owners, marker = [[900 + index, lock.path, os.getpid()] for index, lock in enumerate(locks)]
+        wconfd = ending.enter_context(connect(master.paths.wconfd_socket, 20.0))
+
+        def call(method: str, *args: Any) -> dict[str, Any]:
+            wconfd.send({"method": method, "args": args})
+            answer: dict[str, Any] = wconfd.receive()
+            return answer
+
+        succeeded = 0
+        for _ in range(300):
+            owner, names = chance.choice(owners), chance.sample(["node/a", "node/b", "node/c"], chance.randint(1, 3))
+            request = [[name, chance.choice(["shared", "exclusive", "release"])] for name in names]
+            succeeded += call(
+                *chance.choice(
+                    [
+                        ("tryUpdateLocks", owner, request),
+                        ("updateLocksWaiting", owner, chance.randint(-5, 5), request),
+                        ("updateLocksWaiting", owner, chance.randint(-5, 5), request),
+                        ("cancelLockRequest", owner),
+                        ("intersectLocks", owner, names),
+                        ("downGradeLocksLevel", owner, "node"),
+                        ("freeLocks", owner),
+                    ]
+                )
+            )["success"]
+        assert succeeded > 100
+        held, (_, waiting) = (call(name)["result"] for name in ("listAllLocksOwners", "listLocksWaitingStatus"))
+        call("tryUpdateLocks", marker, [["node/end", "shared"]])
+        for event in until(receive, lambda event: event.get("client", [0])[0] == marker[0])[:-1]:
+            mirror.change(event["what"], event["client"], event["locks"])
+    kept = mirror.state()
+    assert [[lock, sorted(owners)] for lock, owners in kept["held"]] == [[lock, sorted(o)] for lock, o in sorted(held)]
+    assert sorted(owner for _, owner, _ in kept["waiting"]) == sorted(owner for _, owner, _ in waiting)
+
+
+WRONG: list[tuple[list[Any], str]] = [
+    ([["bogus"]], "not kinds of events: name some of config, job, lock, node"),
+    ([[]], "not kinds of events"),
+    (["job"], "not kinds of events"),
+    ([None, "bogus"], "not a position of the event stream"),
+    ([None, 7], "not a position of the event stream"),
+    ([None, None, {"bogus": 1}], "snapshot"),
+    ([None, None, {"snapshot": 1}], "snapshot"),
+    ([None, None, None, None], "0 to 3 arguments"),
+]
+
+
+def test_a_wrong_subscription_is_refused_and_the_connection_goes_on(master):
     with master.connection() as connection:
-        connection.send({"method": "Subscribe", "args": args})
-        answer = connection.receive()
-        assert answer["success"] is False and words in str(answer["result"])
+        for args, words in WRONG:
+            connection.send({"method": "Subscribe", "args": args})
+            answer = connection.receive()
+            assert answer["success"] is False and words in str(answer["result"])
         connection.send({"method": "QueryConfigValues", "args": [["cluster_name"]]})
         assert connection.receive()["result"] == ["cluster.example.com"]
 

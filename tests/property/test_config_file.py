@@ -41,6 +41,7 @@ class Model:
         self.entries["cluster"] = {"cluster": fragment(5)}
         fragments = {(kind, uuid): data for kind, held in self.entries.items() for uuid, data in held.items()}
         self.fingerprint = Fingerprint(self.header, fragments)
+        self.commits: list[Commit] = []
 
     def commit(self, edits: list[tuple[str, str, int | None]]) -> dict[tuple[str, str], bytes | None]:
         newest = {(kind, uuid): None if size is None else fragment(size) for kind, uuid, size in edits}
@@ -49,6 +50,7 @@ class Model:
         puts = tuple(Put(*key, OBJECT, data) for key, data in newest.items() if data is not None)
         removes = tuple(key for key, data in newest.items() if data is None)
         commit = Commit((1, self.header["serial_no"]), self.header["mtime"], puts, removes)
+        self.commits.append(commit)
         (expected,) = self.fingerprint.after([commit])
         self.fingerprint.apply(commit)
         assert expected == self.digest, "what a commit is signed with is what it has in the end"
@@ -135,6 +137,17 @@ def test_a_patched_file_has_the_bytes_of_one_written_whole(start, steps):
         return bytes(content)
 
     play(start, steps, publish)
+
+
+@settings(deadline=None, max_examples=EXAMPLES)
+@given(st.dictionaries(st.sampled_from(PLACES), entries), publications)
+def test_commits_made_durable_together_are_signed_as_one_by_one(start, steps):
+    together, one_by_one = Model(start), Model(start)
+    digests = []
+    for step in steps:
+        one_by_one.commit(step)
+        digests.append(one_by_one.digest)
+    assert list(together.fingerprint.after(one_by_one.commits)) == digests
 
 
 @settings(deadline=None, max_examples=EXAMPLES)

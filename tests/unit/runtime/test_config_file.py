@@ -94,12 +94,13 @@ def test_a_file_that_somebody_linked_or_wrote_to_is_left_alone(writing):
     with open(copy, "rb") as reader:
         assert reader.read() == before
     with open(writing.path, "r+b") as meddler:
-        meddler.seek(3)
-        meddler.write(b"nonsense")
+        meddler.seek(before.index(b"web9"))
+        meddler.write(b"else")
     os.utime(writing.path)
     writing.change("i4", b'{"name":"c"}')
     writing.change("i4", b'{"name":"d"}')
     assert writing.read()["instances"]["i4"] == {"name": "d"}
+    assert writing.read()["instances"]["i9"] == {"name": "web9"}
 
 
 def test_without_leases_everything_is_written_anew(writing, monkeypatch):

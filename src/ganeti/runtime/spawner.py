@@ -50,7 +50,10 @@ class Spawner:
                 return
 
     def _serve_request(self) -> bool:
-        data, descriptors, _, _ = socket.recv_fds(self._control, _MESSAGE_BYTES, 1)
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._control, _MESSAGE_BYTES, 1)
+        except ConnectionResetError:  # LuxiD was killed before it read our last answer
+            return False
         if not data:
             return False
         message = json.loads(data)

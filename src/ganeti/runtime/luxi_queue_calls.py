@@ -17,11 +17,12 @@ from ganeti.runtime.job_world import CONTINUE_CALL
 from ganeti.runtime.luxi_arguments import at_most, boolean, integer, job_id_argument, number, strings
 from ganeti.runtime.luxi_server import Handler
 from ganeti.runtime.queue_driver import QueueDriver
+from ganeti.runtime.undo_files import jobs_with_undo
 from ganeti.runtime.watcher_switch import pause_watcher
 from ganeti.wire.job_file import JobFile, LogEntry
 from ganeti.wire.luxi import WAIT_TIMEOUT_S
 
-_YIELD_EVERY = 50
+_ARCHIVED_AT_ONCE = 100
 
 
 class QueueCalls:
@@ -123,15 +124,15 @@ class QueueCalls:
         deadline_s = time.monotonic() + timeout_s
         before_s = time.time() - age_s
         archived = 0
-        ids = sorted(self._queue.machine.ended)
-        for position, job_id in enumerate(ids):
-            if position % _YIELD_EVERY == 0:
-                await asyncio.sleep(0)
-                if time.monotonic() > deadline_s:
-                    return [archived, len(ids) - position]
-            ended = self._queue.machine.ended.get(job_id)
-            if ended is not None and (age_s == -1 or ended.end_s < before_s):
-                archived += self._queue.archive([job_id])
+        known = self._queue.machine.ended
+        ids = sorted(known)
+        left_behind = set(await asyncio.to_thread(jobs_with_undo, self._paths))
+        for position in range(0, len(ids), _ARCHIVED_AT_ONCE):
+            if time.monotonic() > deadline_s:
+                return [archived, len(ids) - position]
+            some = [job_id for job_id in ids[position : position + _ARCHIVED_AT_ONCE] if job_id in known]
+            old = [job_id for job_id in some if age_s == -1 or known[job_id].end_s < before_s]
+            archived += await self._queue.archive_many([job_id for job_id in old if job_id not in left_behind])
         return [archived, 0]
 
     async def cancel_job(self, args: list[Any]) -> list[Any]:

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What `gnt-cluster init` is given, checked and completed: pure, one refusal a sentence (protocols, section 25)."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, ParameterError, PrerequisiteError
 from ganeti.base.units import parse_size_mib
-from ganeti.model import ipolicy
+from ganeti.model import cluster_values, ipolicy
 from ganeti.model.parameters import (
     DEFAULT_MARK,
     NIC_PARAMETERS,
@@ -33,8 +32,6 @@ KEY_BITS = {"rsa": 2048, "ecdsa": 256, "ed25519": 256}
 COLLECTORS = ("cpu-avg-load", "diskstats", "drbd", "inst-status-xen", "lv", "xen-cpu-avg-load")
 COLLECTOR_INTERVAL_US = 5_000_000
 
-_MAC_PREFIX = re.compile(r"[0-9a-f]{2}:[0-9a-f]{2}:[0-9a-f]{2}", re.IGNORECASE)
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _SPEC_OPTIONS = {
     "specs_mem_size": "memory-size",
     "specs_cpu_count": "cpu-count",
@@ -84,16 +81,10 @@ def netmask(given: int | None, version: int) -> int:
 
 
 def mac_prefix(given: str | None) -> str:
-    prefix = given or "aa:00:00"
-    if not _MAC_PREFIX.fullmatch(prefix):
-        raise PrerequisiteError(
-            f"The MAC prefix '{prefix}' is not one: write three bytes in hexadecimal, such as aa:00:00", WRONG_INPUT
-        )
-    if int(prefix[:2], 16) & 1:
-        raise PrerequisiteError(
-            f"The MAC prefix '{prefix}' is one of group addresses: its first byte must be even", WRONG_INPUT
-        )
-    return prefix.lower()
+    try:
+        return cluster_values.mac_prefix(given or "aa:00:00")
+    except ParameterError as err:
+        raise PrerequisiteError(err.message, WRONG_INPUT) from err
 
 
 def storage_directory(setting: str, given: str | None) -> str:
@@ -220,9 +211,10 @@ def plain_values(options: Mapping[str, Any]) -> dict[str, Any]:
     if pool is not None and pool < 1:
         raise PrerequisiteError(f"The candidate pool size cannot be {pool}: the least is 1", WRONG_INPUT)
     tools = options.get("compression_tools")
-    for tool in tools or ():
-        if not _PLAIN_NAME.fullmatch(tool):
-            raise PrerequisiteError(f"'{tool}' cannot be a compression tool: give the plain name", WRONG_INPUT)
+    try:
+        cluster_values.compression_tools(tools or ())
+    except ParameterError as err:
+        raise PrerequisiteError(err.message, WRONG_INPUT) from err
     values: dict[str, Any] = {
         "candidate_pool_size": pool,
         "compression_tools": tools,

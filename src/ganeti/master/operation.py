@@ -185,6 +185,10 @@ def _explain(message: str) -> str:
             " or ".join(_TYPE_WORDS.get(part, part) for part in kinds.split(" | ")) for kinds in found.groups()
         )
         text = f"it must be {wanted}, not {got}"
+    elif found := re.fullmatch(r"Expected `(?:int|float)` ([<>])= (.+)", text):
+        text = f"it must be {found[2]} or {'more' if found[1] == '>' else 'less'}"
+    elif text == "Expected `str` of length >= 1":
+        text = "it must not be empty"
     elif found := re.fullmatch(r"Object missing required field `(.+)`", text):
         text = f"the parameter '{found[1]}' is missing"
     elif found := re.fullmatch(r"Object contains unknown field `(.+)`", text):

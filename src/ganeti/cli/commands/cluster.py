@@ -2,7 +2,18 @@
 """The commands of gnt-cluster."""
 
 from ganeti.base.command import Argument, Command, Option
-from ganeti.cli.commands.options import BACKEND, DRY_RUN, HV_STATE, NODE_PARAMETERS, PRIORITY, YES_DO_IT, flag, option
+from ganeti.cli.commands.options import (
+    BACKEND,
+    DISK_STATE,
+    DRY_RUN,
+    FORCE,
+    HV_STATE,
+    NODE_PARAMETERS,
+    PRIORITY,
+    YES_DO_IT,
+    flag,
+    option,
+)
 
 
 def _specs(what: str) -> Option:
@@ -15,6 +26,67 @@ def _specs(what: str) -> Option:
     )
 
 
+_BOTH = (
+    BACKEND,
+    option("-C", "--candidate-pool-size", field="candidate_pool_size", kind="int", help="how many master candidates"),
+    option("--enabled-hypervisors", field="enabled_hypervisors", kind="list", help="the first is the default"),
+    option("--file-storage-dir", field="file_storage_dir", metavar="DIR", help="where disks in files lie"),
+    option(
+        "-H",
+        "--hypervisor-parameters",
+        field="hvparams",
+        kind="ident-keyvalues",
+        repeatable=True,
+        help="hypervisor parameters",
+    ),
+    option("-m", "--mac-prefix", field="mac_prefix", metavar="XX:XX:XX", help="how MAC addresses begin"),
+    option("--master-netdev", field="master_netdev", metavar="DEVICE", help="device of the master address"),
+    option("--master-netmask", field="master_netmask", kind="int", help="prefix length of the master address"),
+    option("-N", "--nic-parameters", field="nicparams", kind="keyvalues", help="NIC parameters"),
+    option("--vg-name", field="vg_name", metavar="NAME", help='LVM volume group; "" for none'),
+    option("--maintain-node-health", field="maintain_node_health", kind="yesno", help="stop what should not run"),
+    option("--uid-pool", field="uid_pool", kind="ranges", help="user ids for guests"),
+    option("--drbd-usermode-helper", field="drbd_helper", metavar="PATH", help="helper of the mirror's kernel part"),
+    option("-I", "--default-iallocator", field="default_iallocator", metavar="NAME", help="allocator to use"),
+    option("--default-iallocator-params", field="default_iallocator_params", kind="keyvalues", help="its parameters"),
+    option("--prealloc-wipe-disks", field="prealloc_wipe_disks", kind="yesno", help="wipe disks before use"),
+    NODE_PARAMETERS,
+    option("--shared-file-storage-dir", field="shared_file_storage_dir", metavar="DIR", help="the same on all nodes"),
+    option(
+        "--use-external-mip-script",
+        field="use_external_mip_script",
+        kind="yesno",
+        help="the site's own script sets up the master address",
+    ),
+    option(
+        "-D",
+        "--disk-parameters",
+        field="diskparams",
+        kind="ident-keyvalues",
+        repeatable=True,
+        help="parameters of disk templates",
+    ),
+    HV_STATE,
+    DISK_STATE,
+    option("--enabled-disk-templates", field="enabled_disk_templates", kind="list", help="the first is the default"),
+    option("--ipolicy-std-specs", field="ipolicy_std", kind="keyvalues", help="standard instance of the policy"),
+    option("--install-image", field="install_image", metavar="IMAGE", help="image for installing guests"),
+    option("--zeroing-image", field="zeroing_image", metavar="IMAGE", help="image for zeroing free space"),
+    option("--compression-tools", field="compression_tools", kind="list", help="tools instances may be sent with"),
+    option("--user-shutdown", field="enabled_user_shutdown", kind="yesno", help="guests may shut themselves down"),
+    option(
+        "--ipolicy-bounds-specs",
+        field="ipolicy_bounds",
+        kind="bounds",
+        metavar="min:K=V,…/max:K=V,…",
+        help="least and largest instance; several pairs are joined by //",
+    ),
+    option("--ipolicy-disk-templates", field="ipolicy_disk_templates", kind="list", help="templates that are allowed"),
+    option("--ipolicy-vcpu-ratio", field="ipolicy_vcpu_ratio", kind="float", help="virtual per real processor"),
+    option("--ipolicy-spindle-ratio", field="ipolicy_spindle_ratio", kind="float", help="instances per spindle"),
+)
+"""What a cluster is made with, and can be given later."""
+
 CLUSTER_INIT = Command(
     "gnt-cluster init",
     "create the cluster on this node",
@@ -24,88 +96,74 @@ CLUSTER_INIT = Command(
     needs_root=True,
     needs_master=False,
     options=(
-        BACKEND,
-        option(
-            "-C", "--candidate-pool-size", field="candidate_pool_size", kind="int", help="how many master candidates"
-        ),
-        option("--enabled-hypervisors", field="enabled_hypervisors", kind="list", help="the first is the default"),
-        option("--file-storage-dir", field="file_storage_dir", metavar="DIR", help="where disks in files lie"),
-        option(
-            "-H",
-            "--hypervisor-parameters",
-            field="hvparams",
-            kind="ident-keyvalues",
-            repeatable=True,
-            help="hypervisor parameters",
-        ),
-        option("-m", "--mac-prefix", field="mac_prefix", metavar="XX:XX:XX", help="how MAC addresses begin"),
-        option("--master-netdev", field="master_netdev", metavar="DEVICE", help="device of the master address"),
-        option("--master-netmask", field="master_netmask", kind="int", help="prefix length of the master address"),
-        option("-N", "--nic-parameters", field="nicparams", kind="keyvalues", help="NIC parameters"),
+        *_BOTH,
         flag("--no-etc-hosts", field="modify_etc_hosts", value=False, help="leave /etc/hosts alone"),
         flag("--no-ssh-init", field="modify_ssh_setup", value=False, help="leave the ssh keys alone"),
         option("-s", "--secondary-ip", field="secondary_ip", metavar="ADDRESS", help="address for replication"),
-        option("--vg-name", field="vg_name", metavar="NAME", help='LVM volume group; "" for none'),
-        option("--maintain-node-health", field="maintain_node_health", kind="yesno", help="stop what should not run"),
-        option("--uid-pool", field="uid_pool", kind="ranges", help="user ids for guests"),
-        option(
-            "--drbd-usermode-helper", field="drbd_helper", metavar="PATH", help="helper of the mirror's kernel part"
-        ),
-        option("-I", "--default-iallocator", field="default_iallocator", metavar="NAME", help="allocator to use"),
-        option(
-            "--default-iallocator-params", field="default_iallocator_params", kind="keyvalues", help="its parameters"
-        ),
         option("--primary-ip-version", field="primary_ip_version", kind="int", metavar="4|6", help="kind of addresses"),
-        option("--prealloc-wipe-disks", field="prealloc_wipe_disks", kind="yesno", help="wipe disks before use"),
-        NODE_PARAMETERS,
-        option(
-            "--shared-file-storage-dir", field="shared_file_storage_dir", metavar="DIR", help="the same on all nodes"
-        ),
-        option(
-            "--use-external-mip-script",
-            field="use_external_mip_script",
-            kind="yesno",
-            help="the site's own script sets up the master address",
-        ),
-        option(
-            "-D",
-            "--disk-parameters",
-            field="diskparams",
-            kind="ident-keyvalues",
-            repeatable=True,
-            help="parameters of disk templates",
-        ),
-        HV_STATE,
-        option("--disk-state", field="disk_state", kind="disk-state", repeatable=True, help="recorded disk state"),
-        option(
-            "--enabled-disk-templates", field="enabled_disk_templates", kind="list", help="the first is the default"
-        ),
-        option("--ipolicy-std-specs", field="ipolicy_std", kind="keyvalues", help="standard instance of the policy"),
         option("--gluster-storage-dir", field="gluster_storage_dir", metavar="DIR", help="where gluster is mounted"),
-        option("--install-image", field="install_image", metavar="IMAGE", help="image for installing guests"),
-        option("--zeroing-image", field="zeroing_image", metavar="IMAGE", help="image for zeroing free space"),
-        option("--compression-tools", field="compression_tools", kind="list", help="tools instances may be sent with"),
-        option("--user-shutdown", field="enabled_user_shutdown", kind="yesno", help="guests may shut themselves down"),
         option("--ssh-key-bits", field="ssh_key_bits", kind="int", help="length of the node's ssh key"),
         option("--ssh-key-type", field="ssh_key_type", choices=("rsa", "dsa", "ecdsa", "ed25519"), help="its kind"),
-        option(
-            "--ipolicy-bounds-specs",
-            field="ipolicy_bounds",
-            kind="bounds",
-            metavar="min:K=V,…/max:K=V,…",
-            help="least and largest instance; several pairs are joined by //",
-        ),
-        option(
-            "--ipolicy-disk-templates", field="ipolicy_disk_templates", kind="list", help="templates that are allowed"
-        ),
-        option("--ipolicy-vcpu-ratio", field="ipolicy_vcpu_ratio", kind="float", help="virtual per real processor"),
-        option("--ipolicy-spindle-ratio", field="ipolicy_spindle_ratio", kind="float", help="instances per spindle"),
         _specs("cpu-count"),
         _specs("disk-count"),
         _specs("disk-size"),
         _specs("mem-size"),
         _specs("nic-count"),
     ),
+)
+
+CLUSTER_MODIFY = Command(
+    "gnt-cluster modify",
+    "change parameters of the cluster",
+    handler="cluster_modify:modify",
+    op_id="OP_CLUSTER_SET_PARAMS",
+    options=(
+        FORCE,
+        *_BOTH,
+        option("--max-running-jobs", field="max_running_jobs", kind="int", help="how many jobs may run at a time"),
+        option(
+            "--max-tracked-jobs",
+            field="max_tracked_jobs",
+            kind="int",
+            help="kept for Ganeti 3.1; here the changes of all jobs are seen at once",
+        ),
+        option("--reserved-lvs", field="reserved_lvs", kind="list", help="volumes that are none of ours"),
+        option("--add-uids", field="add_uids", kind="ranges", help="add to the user ids for guests"),
+        option("--remove-uids", field="remove_uids", kind="ranges", help="remove from the user ids for guests"),
+        option(
+            "--instance-communication-network",
+            field="instance_communication_network",
+            metavar="NETWORK",
+            help="network over which guests reach their node",
+        ),
+        option("--modify-etc-hosts", field="modify_etc_hosts", kind="yesno", help="keep nodes in /etc/hosts"),
+        option(
+            "--enabled-data-collectors", field="enabled_data_collectors", kind="keyvalues", help="which ones measure"
+        ),
+        option(
+            "--data-collector-interval",
+            field="data_collector_interval",
+            kind="keyvalues",
+            metavar="NAME=MICROSECONDS",
+            help="how often they do",
+        ),
+    ),
+)
+
+QUEUE = Command(
+    "gnt-cluster queue",
+    "drain, undrain, or show the job queue",
+    arguments=(Argument("action", "drain|undrain|info"),),
+    handler="cluster_switches:queue",
+    is_job=False,
+)
+
+WATCHER = Command(
+    "gnt-cluster watcher",
+    "pause, continue, or show the watcher",
+    arguments=(Argument("action", "pause|continue|info"), Argument("duration", "timespec", 0, 1)),
+    handler="cluster_switches:watcher",
+    is_job=False,
 )
 
 CLUSTER_INFO = Command(

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Parameters of the cluster: what is taken, what is refused, what is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.fakes.context import FakeContext, run
+from tests.fakes.sample_cluster import catalogue, configuration
+
+from ganeti.base.errors import PrerequisiteError
+from ganeti.master.operation import decode
+from ganeti.master.operations.cluster.set_params import ChangeCluster, ModifyCluster
+from ganeti.model.configuration import Draft
+from ganeti.model.locks import BGL, LockPlan
+from ganeti.model.objects import CLUSTER_KEY
+
+HAIL = "/usr/lib/ganeti/iallocators/hail"
+
+
+def make() -> FakeContext:
+    ctx = FakeContext(configuration(), catalogue())
+    cluster = ctx.config.config.cluster
+    ctx.config.config.put("cluster", CLUSTER_KEY, replace(cluster, default_iallocator=""))
+    ctx.nodes.handlers["node_verify"] = lambda name, checks: {
+        "filelist": {path: "digest" if path == HAIL else None for path in checks["filelist"]}
+    }
+    return ctx
+
+
+def modify(ctx: FakeContext, **values: Any) -> None:
+    """Take the opcode as it comes from a client."""
+    assert run(decode({"OP_ID": "OP_CLUSTER_SET_PARAMS", **values}), ctx) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_running_jobs", 1),
+        ("max_tracked_jobs", 3000),
+        ("maintain_node_health", True),
+        ("prealloc_wipe_disks", True),
+        ("default_iallocator_params", {"a": "b"}),
+        ("mac_prefix", "02:aa:bb"),
+        ("reserved_lvs", ["vg/root"]),
+        ("use_external_mip_script", True),
+        ("modify_etc_hosts", True),
+        ("install_image", "https://images.example.com/base.img"),
+        ("install_image", "/srv/base.img"),
+        ("zeroing_image", "/srv/zero.img"),
+        ("compression_tools", ["gzip", "zstd"]),
+        ("enabled_user_shutdown", True),
+        ("default_iallocator", "hail"),
+    ],
+)
+def test_a_value_is_taken_and_no_other_is_touched(name: str, value: Any) -> None:
+    ctx = make()
+    before = ctx.config.view().cluster
+    modify(ctx, **{name: value})
+    after = ctx.config.view().cluster
+    stamps = {"serial_no": after.serial_no, "mtime": after.mtime}
+    assert getattr(before, name) != value
+    assert after == replace(before, **{name: value}, **stamps)
+    assert ctx.config.settled == [True]
+
+
+def test_empty_is_a_value_and_null_is_none() -> None:
+    ctx = make()
+    modify(ctx, reserved_lvs=["a/b"], install_image="/srv/base.img", default_iallocator="hail")
+    modify(ctx, reserved_lvs=[], install_image="", default_iallocator="", max_running_jobs=None, vg_name=None)
+    cluster = ctx.config.view().cluster
+    assert (cluster.reserved_lvs, cluster.install_image, cluster.default_iallocator) == ([], "", "")
+    assert cluster.max_running_jobs == 20
+
+
+def test_nothing_given_commits_nothing() -> None:
+    ctx = make()
+    modify(ctx)
+    assert ctx.story == []
+
+
+def test_names_are_added_and_removed_and_needless_changes_told() -> None:
+    ctx = make()
+    modify(ctx, hidden_os=[["add", "a"], ["add", "b"]], blacklisted_os=[["remove", "c"]])
+    modify(ctx, hidden_os=[["remove", "a"], ["add", "b"], ["add", "d"], ["remove", "d"]])
+    assert ctx.config.view().cluster.hidden_os == ["b"]
+    assert ctx.lines == [
+        "OS c not found in blacklisted_os, ignoring",
+        "OS b already in hidden_os, ignoring",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"max_running_jobs": 0}, "parameter 'max_running_jobs': it must be 1 or more"),
+        ({"max_running_jobs": -3}, "1 or more"),
+        ({"max_running_jobs": "7"}, "must be a whole number or null, not text"),
+        ({"max_running_jobs": 2.5}, "a whole number"),
+        ({"max_running_jobs": True}, "a whole number"),
+        ({"max_running_jobs": 10**30}, "2147483647 or less"),
+        ({"max_running_jobs": 2**31}, "2147483647 or less"),
+        ({"max_tracked_jobs": 0}, "parameter 'max_tracked_jobs': it must be 1 or more"),
+        ({"mac_prefix": "aa:bb"}, "three bytes"),
+        ({"mac_prefix": "01:00:00"}, "first byte must be even"),
+        ({"mac_prefix": ""}, "it must not be empty"),
+        ({"install_image": "base.img"}, "'base.img' for install_image is neither"),
+        ({"zeroing_image": "../x"}, "for zeroing_image is neither"),
+        ({"compression_tools": ["gzip; rm"]}, "cannot be a compression tool"),
+        ({"default_iallocator": "nosuch"}, "The allocator 'nosuch' was not found in"),
+        ({"default_iallocator": "../bin/sh"}, "was not found in"),
+        ({"hidden_os": [["put", "a"]]}, "hidden_os"),
+        ({"vg_name": "", "max_running_jobs": 5}, "vg_name cannot be changed yet"),
+        ({"hvparams": {}, "beparams": {"vcpus": 2}}, "hvparams, beparams cannot be changed yet"),
+        ({"no_such": 1}, "there is no parameter 'no_such'"),
+    ],
+)
+def test_what_is_wrong_is_refused_in_a_sentence_and_changes_nothing(values: dict[str, Any], sentence: str) -> None:
+    ctx = make()
+    before = ctx.config.view().cluster
+    with pytest.raises(PrerequisiteError) as caught:
+        modify(ctx, **values)
+    assert sentence in str(caught.value)
+    assert ctx.config.view().cluster == before
+
+
+def test_a_change_that_waits_for_no_instance_runs_its_hooks_on_the_master() -> None:
+    ctx = make()
+    operation = ModifyCluster(max_running_jobs=5)
+    view = ctx.config.view()
+    assert operation.locks(view) == LockPlan(shared=frozenset({BGL}))
+    hooks = operation.hooks(view, operation.check(view, True, ctx))  # type: ignore[arg-type]
+    assert (hooks.path, hooks.object_type, hooks.target) == ("cluster-modify", "CLUSTER", "cluster")
+    assert hooks.env == {"NEW_VG_NAME": "None"}
+    assert hooks.pre_nodes == hooks.post_nodes == ["uuid-node1"]
+
+
+def test_two_changes_of_different_values_do_not_undo_each_other() -> None:
+    config = configuration()
+    draft = Draft(config, 1.0)
+    ChangeCluster(values={"max_running_jobs": 3}, names={"hidden_os": [("add", "a")]}).apply(draft)
+    ChangeCluster(values={"max_tracked_jobs": 7}, names={"hidden_os": [("add", "b")]}).apply(draft)
+    cluster = draft.cluster
+    assert (cluster.max_running_jobs, cluster.max_tracked_jobs, cluster.hidden_os) == (3, 7, ["a", "b"])

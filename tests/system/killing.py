@@ -12,7 +12,7 @@ from ganeti.wire.job_file import FINAL_STATUSES
 
 STEPS = range(1, 60)
 PAUSES = ",".join(
-    ["job-before-locks", "job-after-locks", "job-before-end", "job-after-end"]
+    ["job-before-claim", "job-after-claim", "job-before-end", "job-after-end"]
     + [f"job-{what}-{step}" for step in STEPS for what in ("step", "settling", "committed")]
 )
 NAME = "inst1"

@@ -3,7 +3,7 @@
 
 A change is one commit on one instance, over WConfD's socket, until `config.data` holds it; the two clusters take turns.
 CPU is that of the whole WConfD process, publication included. The batch is of eight OP_INSTANCE_SHUTDOWN of instances
-on an offline node with ignore_offline_nodes: the cheapest job that changes an instance and needs no node.
+on offline nodes with ignore_offline_nodes: the cheapest job that changes an instance and needs no node.
 
 Bars: WConfD CPU and wall p50 grow < 1.3 times; exactly one sync a change (checkpoints, once in some hundred changes,
 counted by themselves); batch ≤ 0.6 s from submission to the last end.
@@ -44,6 +44,8 @@ from ganeti.runtime.wconfd_client import JobOwner, WConfdClient
 SMALL = 100
 SYNCS = "fsync,fdatasync,sync_file_range,syncfs,msync"
 BATCH_JOBS = 8
+NODES = 50
+"""Offline, with the instances spread over them: jobs of one node would wait for each other."""
 ADDRESS = "127.0.77.1"
 """Of the master's node daemon, which runs the hooks of the batch; both clusters have it, one after the other."""
 JOB_ID = 1_000_000
@@ -59,18 +61,23 @@ def filled(instances: int) -> dict[str, Any]:
     plain = configuration()
     plain["cluster"]["enabled_disk_templates"] = ["file", "diskless"]
     plain["nodes"][NODE_UUID] |= {"primary_ip": ADDRESS, "secondary_ip": ADDRESS}
+    for index in range(NODES):
+        address = f"127.0.78.{index + 1}"
+        addresses = {"name": f"away{index:02d}.example.com", "primary_ip": address, "secondary_ip": address}
+        plain["nodes"][uuid(0xE, index)] = plain["nodes"][OFFLINE_UUID] | {"uuid": uuid(0xE, index)} | addresses
     plain["instances"], plain["disks"] = {}, {}
     for number in range(instances):
+        node = uuid(0xE, number % NODES)
         disks = [uuid(0xD + index, number) for index in range(2)]
         for index, disk in enumerate(disks):
             plain["disks"][disk] = {
                 "uuid": disk, "dev_type": "file", "logical_id": ["loop", f"/srv/{disk}.disk{index}"], "size": 10240,
-                "mode": "rw", "iv_name": f"disk/{index}", "nodes": [OFFLINE_UUID], "children": [], **TIMES,
+                "mode": "rw", "iv_name": f"disk/{index}", "nodes": [node], "children": [], **TIMES,
                 "params": {"stripes": 1},
             }  # fmt: skip
         name = f"instance{number:05d}.some-department.example.com"
         plain["instances"][uuid(0xA, number)] = {
-            "uuid": uuid(0xA, number), "name": name, "primary_node": OFFLINE_UUID, "os": "debootstrap+default",
+            "uuid": uuid(0xA, number), "name": name, "primary_node": node, "os": "debootstrap+default",
             "hypervisor": "fake", "hvparams": {"migration_mode": "live"}, "admin_state": "up", "disks_active": True,
             "beparams": {"minmem": 1024, "maxmem": 2048, "vcpus": 2, "auto_balance": True}, "disks": disks,
             "osparams": {f"parameter_{index}": "x" * 130 for index in range(12)},

@@ -8,6 +8,7 @@ LastWordIsTheJobs  what a job wrote as its end is what is remembered
 DependentsWait     a job is picked only after what it depends on has ended as asked
 NobodyForgotten    every job in the queue is ready, asked for, waiting in WConfD, or kept back for a reason it can name
 WaitersAreIdle     who waits for locks, or is kept back, has no slot
+RulesHoldAtOnce    no process is asked for against the job filters of the moment, however few jobs they were asked about
 """
 
 from hypothesis import HealthCheck, settings
@@ -69,6 +70,7 @@ class QueueHistory(RuleBasedStateMachine):
                 case ev.StartProcess(job_id, attempt):
                     assert job_id not in self.asked and job_id not in self.running
                     self._dependencies_are_met(job_id)
+                    self._rules_allow(job_id)
                     self.asked[job_id] = attempt
                 case ev.AskLocks(job_id):
                     if self.requests.get(job_id) != "waiting":
@@ -86,6 +88,10 @@ class QueueHistory(RuleBasedStateMachine):
             for other, statuses in entry.input.get("depends", []):
                 status = self._read(other).status
                 assert status in FINAL_STATUSES and (not statuses or status in statuses)
+
+    def _rules_allow(self, job_id: int) -> None:
+        job = self.machine.jobs[job_id]
+        assert job.file.deaths or self.machine.admission.of(job.file).action == "run", job.story
 
     # What clients do
 
@@ -154,6 +160,11 @@ class QueueHistory(RuleBasedStateMachine):
             predicates = [["jobid", ["<=", "id", up_to]]]
             rules = [FilterRule(uuid=uuid, watermark=0, priority=0, predicates=predicates, action=action)]
         self._do(self.machine.set_admission(Admission(rules), 0.0))
+
+    @precondition(lambda self: self.machine.outdated)
+    @rule(most=st.integers(1, 3))
+    def filters_are_asked(self, most: int) -> None:
+        self._do(self.machine.reconsider(0.0, most))
 
     # What processes do
 
@@ -282,6 +293,16 @@ class QueueHistory(RuleBasedStateMachine):
                 assert job_id in ready or job.depends or job.held_by, job.story
             elif job.phase is Phase.ASKING or job.phase is Phase.PARKED:
                 assert self.requests.get(job_id) in ("asked", "waiting"), job.story
+
+    @invariant()
+    def rules_hold_when_all_were_asked_about(self) -> None:
+        if self.machine.outdated:
+            return
+        for job in self.machine.jobs.values():
+            assert job.verdict == self.machine.admission.of(job.file), job.story
+            waits = job.phase in (Phase.QUEUED, Phase.ASKING, Phase.PARKED) and not job.file.deaths
+            assert not (waits and job.verdict.action == "reject"), job.story
+            assert not (waits and job.verdict.action == "pause" and job.phase is not Phase.QUEUED), job.story
 
     @invariant()
     def waiters_are_idle(self) -> None:

@@ -9,23 +9,24 @@ import asyncio
 import logging
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
-from ganeti.base.errors import GanetiError, JobFileCorrupted, TransportError
+from ganeti.base.errors import GanetiError, JobFileCorrupted
 from ganeti.base.paths import Paths
 from ganeti.master.queue import events as ev
 from ganeti.master.queue.filters import Admission
 from ganeti.master.queue.lock_needs import next_locks
 from ganeti.master.queue.machine import Phase, QueueMachine
 from ganeti.runtime import priority_messages
+from ganeti.runtime.alarm import Alarm
 from ganeti.runtime.config_follower import ConfigFollower
 from ganeti.runtime.event_loop import Background
 from ganeti.runtime.group_commit import GroupCommit
+from ganeti.runtime.job_cancelling import JobCancelling
 from ganeti.runtime.job_files import JobFiles
+from ganeti.runtime.job_starts import JobStarts
 from ganeti.runtime.pause_points import reach
 from ganeti.runtime.queue_locks import QueueLocks
 from ganeti.runtime.queue_scan import scan
@@ -33,16 +34,14 @@ from ganeti.runtime.queue_watching import QueueWatching
 from ganeti.runtime.spawner_client import SpawnerClient
 from ganeti.runtime.undo_files import undo_path
 from ganeti.runtime.wconfd_client import WConfdClient
-from ganeti.wire.framing import Connection, encode
-from ganeti.wire.job_file import RUNNING, JobFile, secrets_of
+from ganeti.wire.job_file import JobFile, secrets_of
 
 _log = logging.getLogger(__name__)
 
-_CANCEL_S = 44.0
-_STARTING_S = 6.3
 _TROUBLE_PAUSE_S = 5.0
 _RECENT_JOBS = 64
 _STOP_S = 5.0
+_SLICE_S = 0.01
 
 Observer = Callable[[JobFile | None, int], None]
 
@@ -71,15 +70,15 @@ class QueueDriver:
         self._release_owner = release_owner
         self._tasks = Background()
         self._watching = QueueWatching(paths, self.files, machine, follower.reached, self._handle, self._release)
-        self._pipes: dict[int, Connection] = {}
+        self._starts = JobStarts(spawner, self._handle, self._tasks)
         self._waiting: dict[int, asyncio.Future[None]] = {}
         self._recent: dict[int, JobFile] = {}
         self._next_id = 0
-        self._handshakes: set[asyncio.Task[Any]] = set()
         self._store = GroupCommit(self.files.add, self._stored, self._tasks)
         self._known_archived: dict[int, str] = {}
-        self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_at_s = 0.0
+        self._alarm = Alarm(self._tick)
+        self._cancelling = JobCancelling(machine, self._carry_out, self.changed)
+        self._reconsidering = False
 
     # Start and stop
 
@@ -103,11 +102,7 @@ class QueueDriver:
     async def stop(self) -> None:
         """Start no more jobs, and let those being started get under way."""
         self.machine.held_back = True
-        try:
-            async with asyncio.timeout(_STOP_S):
-                await asyncio.gather(*self._handshakes, return_exceptions=True)
-        except TimeoutError:
-            _log.warning("jobs still being started will be found dead")
+        await self._starts.settle(_STOP_S)
         self._spawner.close()
         await self._tasks.cancel()
         await self._watching.close()
@@ -128,8 +123,18 @@ class QueueDriver:
             self._carry_out(self.machine.resume(time.time(), limits))
 
     def set_admission(self, admission: Admission) -> None:
-        """Other job filters hold from now on."""
+        """Other job filters hold from now on; very many jobs are asked about in slices: each may cost a write."""
         self._carry_out(self.machine.set_admission(admission, time.time()))
+        if not self._reconsidering:
+            self._reconsider()
+
+    def _reconsider(self) -> None:
+        until_s = time.monotonic() + _SLICE_S
+        self._reconsidering = self.machine.outdated > 0
+        if self._reconsidering:
+            asyncio.get_running_loop().call_soon(self._reconsider)
+        while self.machine.outdated and time.monotonic() < until_s:
+            self._carry_out(self.machine.reconsider(time.time()))
 
     # Submission
 
@@ -189,11 +194,7 @@ class QueueDriver:
         return job is None or job.file.attempt != attempt or self.machine.may_continue(job_id)
 
     async def cancel(self, job_id: int, kill: bool) -> tuple[bool, str]:
-        await self._while_starting(job_id)
-        answer = self._carry_out(self.machine.handle(ev.CancelAsked(job_id, kill), time.time()))
-        if answer is not None:
-            return answer
-        return await self._await_cancel(job_id)
+        return await self._cancelling.cancel(job_id, kill)
 
     def change_priority(self, job_id: int, priority: int) -> tuple[bool, str]:
         answer = self._carry_out(self.machine.handle(ev.PriorityAsked(job_id, priority), time.time()))
@@ -234,32 +235,6 @@ class QueueDriver:
             self._recent.pop(job_id, None)
             self._observed(None, job_id)
 
-    async def _while_starting(self, job_id: int) -> None:
-        """Wait, not for long, until a job that is being started has a process that can be told something."""
-        try:
-            async with asyncio.timeout(_STARTING_S):
-                while (job := self.machine.jobs.get(job_id)) is not None and job.phase is Phase.ANNOUNCED:
-                    await self.changed(job_id)
-        except TimeoutError:
-            return
-
-    async def _await_cancel(self, job_id: int) -> tuple[bool, str]:
-        """Wait for the end of a job that was told; one that was handed back just before is cancelled in the queue."""
-        try:
-            async with asyncio.timeout(_CANCEL_S):
-                while (job := self.machine.jobs.get(job_id)) is not None:
-                    if job.phase is not Phase.STARTED:
-                        return await self.cancel(job_id, False)
-                    if job.file.status == RUNNING:
-                        return False, "Job no longer waiting, can't cancel (informed it anyway)"
-                    await self.changed(job_id)
-        except TimeoutError:
-            return False, f"Job {job_id} was told to stop but has not ended yet"
-        status = self.machine.status_of(job_id)
-        if status == "canceled":
-            return True, f"Job {job_id} canceled"
-        return False, f"Job {job_id} ended with {status} before it could be canceled"
-
     # What locks tell
 
     def granted(self, job_id: int) -> None:
@@ -287,6 +262,9 @@ class QueueDriver:
     def _handle(self, event: ev.JobEvent) -> None:
         self._carry_out(self.machine.handle(event, time.time()))
 
+    def _tick(self) -> None:
+        self._carry_out(self.machine.tick(time.time()))
+
     def _carry_out(self, effects: Sequence[ev.Effect]) -> tuple[bool, str] | None:
         """Carry out effects in order; gives the answer for who asked, if there is one."""
         answer: tuple[bool, str] | None = None
@@ -299,7 +277,7 @@ class QueueDriver:
                 self._carry_out_one(effect, unwritten)
             except Exception:  # a fault in one effect must not swallow those of other jobs
                 _log.exception("%s could not be carried out", effect)
-        self._set_alarm()
+        self._alarm.set(self.machine.next_alarm_s())
         return answer
 
     def _carry_out_one(self, effect: ev.Effect, unwritten: set[int]) -> None:
@@ -372,38 +350,18 @@ class QueueDriver:
             loop.call_later(_TROUBLE_PAUSE_S, self._trouble_over)
             loop.call_soon(self._handle, ev.SpawnerLost(job_id))
             return
-        pipe = self._spawner.request(job_id, attempt)
-        task = self._tasks.start(self._shake_hands(job_id, pipe), f"start of job {job_id}")
-        self._handshakes.add(task)
-        task.add_done_callback(self._handshakes.discard)
-
-    async def _shake_hands(self, job_id: int, pipe: socket.socket) -> None:
-        """Steps 3 to 5 of the handshake, from this side (S2.36 to S2.40)."""
-        connection = Connection(*await asyncio.open_unix_connection(sock=pipe))
-        try:
-            greeting = await connection.receive()
-            event: ev.JobEvent = ev.Greeted(job_id, str(greeting["lock_file"]), int(greeting["pid"]))
-            reach("luxid-greeted")
-            self._pipes[job_id] = connection
-        except TransportError:
-            connection.abort()
-            if await self._spawner.alive():
-                event = ev.StartFailed(job_id, "it ended before it said that it is there")
-            else:
-                event = ev.SpawnerLost(job_id)
-        self._handle(event)
+        self._starts.start(job_id, attempt)
 
     def _confirm(self, job_id: int, *, allowed: bool) -> None:
         """Let the process run; whether it still lives, its lock file says from here on."""
-        connection = self._pipes.pop(job_id)
         job = self.machine.jobs[job_id].file
         reach("luxid-stored")
         if allowed:
             secrets = [secrets_of(entry.input) for entry in job.ops]
             claim = self.locks.owner(job_id).to_wire()
-            connection.send_soon(encode({"confirmed": True, "secrets": secrets, "claim": claim}))
+            self._starts.confirm(job_id, {"confirmed": True, "secrets": secrets, "claim": claim})
             reach("luxid-confirmed")
-        self._tasks.start(connection.close(), f"pipe of job {job_id}")
+        self._starts.over(job_id)
         self._watching.processes.add(job.id, job.process_id, job.livelock)
 
     def _forget(self, file: JobFile) -> None:
@@ -412,17 +370,3 @@ class QueueDriver:
         while len(self._recent) > _RECENT_JOBS:
             del self._recent[next(iter(self._recent))]
         self._observed(file, file.id)
-
-    def _set_alarm(self) -> None:
-        """Have the machine told when the next job has waited long enough to be seen to."""
-        at_s = self.machine.next_alarm_s()
-        if at_s is None or (self._alarm is not None and self._alarm_at_s <= at_s):
-            return
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm_at_s = at_s
-        self._alarm = asyncio.get_running_loop().call_later(max(at_s - time.time(), 0.0), self._tick)
-
-    def _tick(self) -> None:
-        self._alarm = None
-        self._carry_out(self.machine.tick(time.time()))

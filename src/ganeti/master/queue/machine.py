@@ -15,12 +15,14 @@ What always holds (`check`):
  3. No more than `limits.running` jobs have a slot, unless the limit was lowered meanwhile. A job that waits, for
     whatever, has neither slot nor process; so those that have one get on, and nobody waits for ever (S2.61).
  4. A job is picked only when all it depends on has ended as asked and no filter keeps it back; among those that may,
-    by (priority of its first opcode that has not ended, id) (S1.82).
+    by (priority of its first opcode that has not ended, id) (S1.82). Filters that
+    hold no more start nobody.
 
 The machine keeps unfinished jobs whole; of an ended one it keeps the final status and the time.
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from ganeti.base.errors import JobQueueFull
 from ganeti.master.queue import entries
@@ -52,8 +54,12 @@ from ganeti.wire.job_file import FINAL_STATUSES, RUNNING, JobFile
 __all__ = ["InvalidTransition", "Phase", "QueueMachine"]
 
 
+_CONSIDERED_AT_ONCE = 4
+"""Jobs that the filters are asked about in one go: each that is rejected then costs a synced write."""
+
+
 class QueueMachine:
-    """Entry points: `submit`, `handle`, `recover`, `resume`, `set_admission`, `tick`.
+    """Entry points: `submit`, `handle`, `recover`, `resume`, `set_admission`, `reconsider`, `tick`.
 
     All give effects, to be carried out in order.
     """
@@ -89,6 +95,11 @@ class QueueMachine:
         return self._state.admission
 
     @property
+    def outdated(self) -> int:
+        """How many jobs the present job filters have not been asked about yet: `reconsider` is wanted."""
+        return len(self._state.outdated)
+
+    @property
     def held_back(self) -> bool:
         """True while no process can be started (no spawner, or LuxiD is about to stop)."""
         return self._state.held_back
@@ -110,14 +121,15 @@ class QueueMachine:
     def handle(self, event: JobEvent, now_s: float) -> list[Effect]:
         """Carry out one transition. Events about jobs that have ended or never were are ignored, but for requests."""
         self._state.now_s = now_s
+        effects = self._bring_up_to_date(event.job_id)
         job = self._state.jobs.get(event.job_id)
         if job is not None:
-            return step(self._state, job, event) + self._pick()
+            return effects + step(self._state, job, event) + self._pick()
         if isinstance(event, CancelAsked | PriorityAsked):
-            return [Answer(False, f"Job {event.job_id} not found in queue")]
+            return [*effects, Answer(False, f"Job {event.job_id} not found in queue")]
         if isinstance(event, Granted | Refused):
-            return [WithdrawLocks(event.job_id)]
-        return []
+            return [*effects, WithdrawLocks(event.job_id)]
+        return effects
 
     def recover(self, found: Iterable[Found], now_s: float, known: Mapping[int, str] | None = None) -> list[Effect]:
         """Take up the unfinished jobs of an earlier life, in order of their ids."""
@@ -140,14 +152,28 @@ class QueueMachine:
         return self._pick()
 
     def set_admission(self, admission: Admission, now_s: float) -> list[Effect]:
-        """The job filters are others now: they hold at once, for every job that has not begun."""
-        self._state.now_s = now_s
-        self._state.admission = admission
+        """The job filters are others now: they hold at once, for every job that has not begun.
+
+        Jobs with a slot are counted anew here and now. Of the others there may be thousands: they are asked about by
+        `reconsider`, those first whose turn is next; and whatever happens to one before that finds it asked about.
+        """
+        state = self._state
+        state.now_s = now_s
+        state.admission = admission
+        state.outdated = dict.fromkeys(
+            job_id for _, job_id in sorted((job.file.priority, job.file.id) for job in state.jobs.values())
+        )
         effects: list[Effect] = []
-        for job_id in sorted(self._state.jobs):
-            job = self._state.jobs.get(job_id)
-            if job is not None:  # a job before it may have taken it along
-                effects += step(self._state, job, AdmissionChanged(job_id))
+        for job_id in sorted(state.slots):
+            effects += self._bring_up_to_date(job_id)
+        return effects + self.reconsider(now_s)
+
+    def reconsider(self, now_s: float, most: int = _CONSIDERED_AT_ONCE) -> list[Effect]:
+        """Ask the job filters about so many of the jobs that they were not asked about since they changed."""
+        self._state.now_s = now_s
+        effects: list[Effect] = []
+        for job_id in list(islice(self._state.outdated, most)):
+            effects += self._bring_up_to_date(job_id)
         return effects + self._pick()
 
     def tick(self, now_s: float) -> list[Effect]:
@@ -218,7 +244,7 @@ class QueueMachine:
             assert (job.phase is Phase.PARKED) <= (job.attempts is not None), job.story
             for dependency in job.depends:
                 assert dependency.job_id in state.jobs and job_id in state.waiters[dependency.job_id], job.story
-        assert state.slots <= set(state.jobs)
+        assert state.slots <= set(state.jobs) and not state.slots & set(state.outdated)
         in_buckets = [name for job_id in state.slots for name in state.jobs[job_id].buckets]
         assert sum(state.usage.values()) == len(in_buckets)
 
@@ -236,6 +262,22 @@ class QueueMachine:
 
     def _pick(self) -> list[Effect]:
         effects: list[Effect] = []
+        still_to_ask = _CONSIDERED_AT_ONCE
         while not self.held_back and (job := self._state.next_ready()) is not None:
-            effects += step(self._state, job, Picked(job.file.id))
+            if job.file.id not in self._state.outdated:
+                effects += step(self._state, job, Picked(job.file.id))
+                continue
+            self._state.push(job)
+            if not still_to_ask:
+                break
+            still_to_ask -= 1
+            effects += self._bring_up_to_date(job.file.id)
         return effects
+
+    def _bring_up_to_date(self, job_id: int) -> list[Effect]:
+        """Ask the job filters about a job, if they have changed since they were."""
+        if job_id not in self._state.outdated:
+            return []
+        del self._state.outdated[job_id]
+        job = self._state.jobs.get(job_id)
+        return step(self._state, job, AdmissionChanged(job_id)) if job is not None else []

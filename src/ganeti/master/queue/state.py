@@ -97,6 +97,8 @@ class QueueState:
         """By rate limit, the jobs it keeps back."""
         self.usage: dict[str, int] = {}
         self.admission = Admission(())
+        self.outdated: dict[int, None] = {}
+        """Jobs whose verdict is that of earlier rules, in the order of their turns."""
         self._alarms: list[tuple[float, int]] = []
 
     def add(self, file: JobFile, phase: Phase, sentence: str) -> Job:

@@ -144,15 +144,16 @@ def attempt_over(state: QueueState, job: Job, event: AttemptOver) -> list[Effect
 
 
 def admission_changed(state: QueueState, job: Job, event: AdmissionChanged) -> list[Effect]:
+    if job.phase is Phase.QUEUED:
+        state.unready(job)  # under the limits that it had: another may get on under them
     job.verdict = state.admission.of(job.file)
     state.recount(job)
     if job.file.deaths:
+        state.push(job)
         return []
     if job.verdict.action == "reject" and job.phase is not Phase.ANNOUNCED and job.phase is not Phase.STARTED:
         return reject(state, job)
-    if job.phase is Phase.QUEUED:
-        state.unready(job)
-    elif job.verdict.action == "pause" and job.phase in (Phase.ASKING, Phase.PARKED):
+    if job.verdict.action == "pause" and job.phase in (Phase.ASKING, Phase.PARKED):
         state.free_slot(job)
         job.attempts = None
         state.enter(job, Phase.QUEUED, "paused by a filter rule")

@@ -22,7 +22,7 @@ from ganeti.runtime.undo_files import jobs_with_undo, outstanding_undo
 from ganeti.wire.framing_sync import connect
 from ganeti.wire.job_file import FINAL_STATUSES, SUCCESS, JobFile
 
-END_WITHIN_S = 90.0
+END_WITHIN_S = 60.0
 SETTLE_WITHIN_S = 10.0
 WAIT_AGAIN = "the locks of the dead"
 

@@ -8,6 +8,7 @@ restarted is waited for; repeating a call to it is harmless, as every step has i
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -40,6 +41,7 @@ from ganeti.wire.job_file import decode as decode_job
 from ganeti.wire.job_file import encode as encode_job
 
 _log = logging.getLogger(__name__)
+_WRITE_AGAIN_S = 0.5
 _SAVE_PAUSE_S = 0.01
 _PUBLISH_S = 30.0
 _SUBMIT_S = 60.0
@@ -104,9 +106,21 @@ class JobWorld:
         final = job.status in FINAL_STATUSES
         if final:
             reach("job-before-end")
-        self._files.write(job, durable=True)
+        self._write_whatever_it_takes(job)
         if final:
             reach("job-after-end")
+
+    def _write_whatever_it_takes(self, job: JobFile) -> None:
+        """What a job has done must not be forgotten for lack of space: it has nothing to do but wait for some."""
+        said = False
+        while True:
+            try:
+                return self._files.write(job, durable=True)
+            except OSError as err:
+                if not said:
+                    _log.error("job %d waits until its file can be written: %s", job.id, err.strerror)
+                said = True
+            time.sleep(_WRITE_AGAIN_S)
 
     def hand_back(self, job: JobFile) -> None:
         reach("job-before-hand-back")

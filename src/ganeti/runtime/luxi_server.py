@@ -93,6 +93,10 @@ def _read(data: bytes) -> tuple[str, list[Any]]:
 
 
 def _failure(method: str, error: Exception) -> dict[str, Any]:
+    if isinstance(error, OSError) and not isinstance(error, TimeoutError):
+        where = f" ({error.filename})" if error.filename else ""
+        error = GanetiError(f"The call {method} could not be carried out: {error.strerror or error}{where}")
+        _log.error("%s", error)
     if not isinstance(error, GanetiError):
         _log.error("the call %s failed by a fault of its own", method, exc_info=error)
         error = GanetiError(f"The call {method} failed by a fault of its own: {type(error).__name__}: {error}")

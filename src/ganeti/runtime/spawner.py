@@ -58,7 +58,10 @@ class Spawner:
             return False
         message = json.loads(data)
         if "ping" in message:
-            self._control.send(b'{"pong":true}')
+            try:
+                self._control.send(b'{"pong":true}')
+            except (BrokenPipeError, ConnectionResetError):
+                return False
             return True
         signal.pthread_sigmask(signal.SIG_BLOCK, job_process.SIGNALS)  # for the job
         try:

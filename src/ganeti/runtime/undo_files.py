@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Undo logs on disk: `queue/job-N.undo`, one line a record, synced before the step it undoes (D5)."""
 
+import errno
 import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ganeti.base.errors import ConfigurationError, GanetiError, JobFileCorrupted
+from ganeti.base.errors import ConfigurationError, ExecutionError, GanetiError, JobFileCorrupted
 from ganeti.base.paths import Paths
 from ganeti.master.queue.undo import Line, UndoLog, decode_lines, encode_line
 from ganeti.runtime.files import read_if_there, sync_directory
-from ganeti.wire.job_file import SUCCESS, JobFile
+from ganeti.runtime.livelock import is_alive
+from ganeti.wire.job_file import SUCCESS, JobFile, decode
 
 _NAME = re.compile(r"^job-([1-9][0-9]*)\.undo$")
 
@@ -25,15 +27,32 @@ class UndoFile:
         self.log = UndoLog() if raw is None else _read_log(raw, self.path)
         self._size = raw.rfind(b"\n") + 1 if raw is not None else 0
         self._descriptor = -1
+        self._unwritten: list[bytes] = []
 
     def append(self, line: Line, *, durable: bool = True) -> None:
-        """Add one line; when this returns, it is on disk. Raises `OSError` (disk full): the step must not begin."""
+        """Add one line; when this returns, it is on disk. Raises `ExecutionError`: the step must not begin.
+
+        A line about a record that is dealt with is only noted where there is no space, and written with the next one:
+        undoing must go on, and doing it twice does no harm.
+        """
+        note = not ("record" in line or "settles" in line)
+        data = b"".join((*self._unwritten, encode_line(line)))
+        try:
+            self._write(data, durable)
+        except OSError as err:
+            if not note:
+                raise ExecutionError(f"The undo log {self.path} cannot be written: {err.strerror}") from err
+            self._unwritten.append(encode_line(line))
+        else:
+            self._unwritten.clear()
+        self.log.add(line)
+
+    def _write(self, data: bytes, durable: bool) -> None:
         if self._descriptor < 0:
             self._open()
-        data = encode_line(line)
         try:
             if os.write(self._descriptor, data) != len(data):
-                raise OSError(28, "No space left on device", self.path)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
             if durable:
                 os.fdatasync(self._descriptor)
         except OSError:
@@ -41,7 +60,6 @@ class UndoFile:
                 os.ftruncate(self._descriptor, self._size)
             raise
         self._size += len(data)
-        self.log.add(line)
 
     def clear(self) -> None:
         """The opcode has ended: its records go, but for those given up, which verify names."""
@@ -98,6 +116,23 @@ class Outstanding:
     reason: str
 
 
+def _owed_by_nobody(paths: Paths, job_id: int, log: UndoLog) -> list[tuple[str, str]]:
+    """Records that no process will carry out: the job's file is damaged, or says that the job has ended."""
+    damaged = damaged_job_path(paths, job_id)
+    if os.path.exists(damaged):
+        return [(item.record.sentence, f"the job's file is damaged, see {damaged}") for item in log.owed(None)]
+    try:
+        raw = read_if_there(f"{paths.queue_dir}/job-{job_id}")
+        job = None if raw is None else decode(raw, job_id)
+    except (OSError, GanetiError) as err:
+        return [(item.record.sentence, str(err)) for item in log.owed(None)]
+    if job is None or not job.final or (job.livelock is not None and is_alive(job.livelock)):
+        return []
+    succeeded = [index for index, entry in enumerate(job.ops) if entry.status == SUCCESS]
+    reason = "the process that should have undone it died"
+    return [(item.record.sentence, reason) for item in log.owed(None, succeeded)]
+
+
 def undo_path(paths: Paths, job_id: int) -> str:
     return f"{paths.queue_dir}/job-{job_id}.undo"
 
@@ -114,16 +149,13 @@ def outstanding_undo(paths: Paths) -> list[Outstanding]:
     """
     found: list[Outstanding] = []
     for job_id in jobs_with_undo(paths):
-        damaged = damaged_job_path(paths, job_id)
         try:
             log = UndoFile(paths, job_id).log
         except GanetiError as err:
             found.append(Outstanding(job_id, f"the undo log of job {job_id} cannot be read", str(err)))
             continue
         found += [Outstanding(job_id, item.sentence, item.reason) for item in log.given_up()]
-        if os.path.exists(damaged):
-            reason = f"the job's file is damaged, see {damaged}"
-            found += [Outstanding(job_id, item.record.sentence, reason) for item in log.owed(None)]
+        found += [Outstanding(job_id, *item) for item in _owed_by_nobody(paths, job_id, log)]
     return found
 
 

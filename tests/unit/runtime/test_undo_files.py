@@ -5,9 +5,11 @@ import os
 
 import pytest
 
+from ganeti.base.errors import ExecutionError, JobFileCorrupted
 from ganeti.base.paths import Paths
 from ganeti.master.queue.undo import record_line
 from ganeti.ports.context import UndoNodeCall
+from ganeti.runtime.job_files import JobFiles
 from ganeti.runtime.undo_files import UndoFile, jobs_with_undo, outstanding_undo, settle_for_good, undo_path
 from ganeti.wire.job_file import JobFile, OpcodeEntry
 
@@ -52,7 +54,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(paths, monkeypatch):
     undo.append(line(1))
     real = os.write
     monkeypatch.setattr("ganeti.runtime.undo_files.os.write", lambda descriptor, data: real(descriptor, data[:10]))
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(ExecutionError, match="No space left"):
         undo.append(line(2))
     monkeypatch.undo()
     assert [item.number for item in UndoFile(paths, 3).log.owed(None)] == [1]
@@ -88,3 +90,36 @@ def test_records_of_a_job_that_ended_without_a_process(paths, status, left):
     settle_for_good(undo, JobFile(id=3, ops=[OpcodeEntry(input={}, status=status)]))
     assert [item.sentence for item in outstanding_undo(paths)] == left
     assert os.path.exists(undo.path) == bool(left)
+
+
+def test_a_note_waits_for_space_and_undoing_goes_on(paths, monkeypatch):
+    undo = UndoFile(paths, 3)
+    undo.append(line(1))
+    undo.append(line(2))
+    monkeypatch.setattr("ganeti.runtime.undo_files.os.write", lambda descriptor, data: 0)
+    undo.append({"given_up": 2, "reason": "because"})
+    monkeypatch.undo()
+    assert [item.number for item in undo.log.owed(None)] == [1]
+    assert [item.number for item in UndoFile(paths, 3).log.owed(None)] == [2, 1]
+    undo.append({"undone": 1})
+    assert UndoFile(paths, 3).log.owed(None) == []
+    assert [item.reason for item in outstanding_undo(paths)] == ["because"]
+
+
+def test_records_of_an_ended_job_that_nobody_will_carry_out_are_named(paths):
+    UndoFile(paths, 3).append(line(1))
+    assert outstanding_undo(paths) == []
+    file = JobFile(id=3, ops=[OpcodeEntry(input={"OP_ID": "OP_TEST_DELAY"}, status="error")])
+    JobFiles(paths).write(file, durable=False)
+    assert [item.sentence for item in outstanding_undo(paths)] == ["undo 1"]
+
+
+@pytest.mark.parametrize(
+    "damaged", [b"[]\n", b"{]\n", b'{"record": "x"}\n', b'{"record": 1, "opcode": 0}\n', b"[" * 10**5 + b"\n"]
+)
+def test_damage_shows_when_the_log_is_read(paths, damaged):
+    UndoFile(paths, 3).append(line(1))
+    with open(undo_path(paths, 3), "ab") as file:
+        file.write(damaged)
+    with pytest.raises(JobFileCorrupted, match="is damaged"):
+        UndoFile(paths, 3)

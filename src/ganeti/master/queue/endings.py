@@ -5,32 +5,50 @@ from ganeti.master.queue import entries
 from ganeti.master.queue.dependencies import why_failed
 from ganeti.master.queue.events import Announce, Effect, Ended, Forget, Log, ReleaseOwner, WithdrawLocks, WriteJob
 from ganeti.master.queue.state import Job, Phase, QueueState
-from ganeti.wire.job_file import seconds
+from ganeti.wire.job_file import JobFile, seconds
 
 
 def end(state: QueueState, job: Job) -> list[Effect]:
-    """Forget a job whose file says how it ended, and let those go that waited for it."""
-    job_id, status = job.file.id, job.file.status
+    """Forget a job whose file says how it ended, and let those go that waited for it, and those that waited for them.
+
+    One after the other and not each within the other: a chain of jobs may be as long as the queue.
+    """
+    effects = _forget(state, job)
+    gone = [job.file]
+    for file in gone:
+        for waiting_id in state.waiters.pop(file.id, ()):
+            waiting = state.jobs.get(waiting_id)
+            if waiting is None:
+                continue
+            failed = _dependency_ended(state, waiting, file)
+            if failed is not None:
+                effects += _fail_in_file(state, waiting, failed, durable=False)
+                effects += _forget(state, waiting)
+                gone.append(waiting.file)
+    return effects
+
+
+def _forget(state: QueueState, job: Job) -> list[Effect]:
+    job_id = job.file.id
     job.phase = Phase.ENDED
     state.unready(job)
     state.free_slot(job)
     state.holding.discard(job_id)
     del state.jobs[job_id]
-    state.ended[job_id] = Ended(status, seconds(job.file.end_timestamp) or state.now_s)
-    effects: list[Effect] = [Announce(job_id), Forget(job.file)]
-    for waiting_id in state.waiters.pop(job_id, []):
-        waiting = state.jobs.get(waiting_id)
-        if waiting is not None:
-            effects += dependency_ended(state, waiting, job_id, status)
-    return effects
+    state.ended[job_id] = Ended(job.file.status, seconds(job.file.end_timestamp) or state.now_s)
+    return [Announce(job_id), Forget(job.file)]
 
 
 def fail(state: QueueState, job: Job, sentence: str) -> list[Effect]:
     """End a job in error, in its file too: there is no process that could write it."""
+    return [*_fail_in_file(state, job, sentence, durable=True), *end(state, job)]
+
+
+def _fail_in_file(state: QueueState, job: Job, sentence: str, *, durable: bool) -> list[Effect]:
     let_go = let_go_of_locks(job)
     entries.fail(job.file, sentence, state.now_s)
     told = Log(f"job {job.file.id} ended in error: {sentence}")
-    return [WriteJob(job.file, durable=True), *let_go, told, *end(state, job)]
+    return [WriteJob(job.file, durable=durable), *let_go, told]
 
 
 def cancel(state: QueueState, job: Job, sentence: str = entries.CANCELED_SENTENCE) -> list[Effect]:
@@ -50,13 +68,16 @@ def let_go_of_locks(job: Job) -> list[Effect]:
     return []
 
 
-def dependency_ended(state: QueueState, job: Job, dependency_id: int, status: str) -> list[Effect]:
-    """A job that waited for another one: it goes on, or can never be run."""
-    met = [each for each in job.depends if each.job_id == dependency_id]
-    job.depends = [each for each in job.depends if each.job_id != dependency_id]
+def _dependency_ended(state: QueueState, job: Job, ended: JobFile) -> str | None:
+    """A job that waited for another one: it goes on, or can never be run; then gives why.
+
+    Its end needs no sync: what it follows from is on disk, and a restart that finds it waiting ends it again.
+    """
+    met = [each for each in job.depends if each.job_id == ended.id]
+    job.depends = [each for each in job.depends if each.job_id != ended.id]
     for dependency in met:
-        failed = why_failed(dependency, status)
+        failed = why_failed(dependency, ended.status)
         if failed is not None:
-            return fail(state, job, failed)
+            return failed
     state.push(job)
-    return []
+    return None

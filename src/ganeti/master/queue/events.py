@@ -96,14 +96,6 @@ class PriorityAsked(JobEvent):
 
 
 @dataclass(frozen=True)
-class DependencyEnded(JobEvent):
-    """A job this one waited for has ended with *status*."""
-
-    dependency: int
-    status: str
-
-
-@dataclass(frozen=True)
 class Effect:
     pass
 

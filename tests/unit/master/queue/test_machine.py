@@ -187,3 +187,16 @@ def test_a_job_may_not_depend_on_one_that_is_not_there():
 def test_priorities_that_are_none(priority):
     with pytest.raises(GanetiError):
         check_priority(priority)
+
+
+def test_the_end_of_a_job_ends_a_chain_as_long_as_the_queue():
+    machine = QueueMachine("own", ev.Limits(running=1, active=5000))
+    machine.held_back = True
+    last = 3000
+    machine.submit([job(1), *(job(number, depends=[[number - 1, ["success"]]]) for number in range(2, last + 1))], 1.0)
+    effects = machine.handle(ev.CancelAsked(1), 2.0)
+    assert not machine.jobs and {machine.status_of(number) for number in range(2, last + 1)} == {"error"}
+    assert [effect.file.id for effect in effects if isinstance(effect, ev.Forget)] == list(range(1, last + 1))
+    synced = [effect.file.id for effect in effects if isinstance(effect, ev.WriteJob) and effect.durable]
+    assert synced == [1], "the others follow from it, whoever restarts in between"
+    machine.check()

@@ -40,8 +40,9 @@ def scan(paths: Paths, files: JobFiles) -> Scan:
     decoder = msgspec.json.Decoder(_JobGlance)
     found: list[Found] = []
     ended: list[tuple[int, str, float]] = []
+    job_ids = files.ids()
     with JobFilesReader(files) as reader:
-        for job_id in files.ids():
+        for job_id in job_ids:
             try:
                 raw = reader.raw(job_id)
                 if raw is None:
@@ -53,14 +54,18 @@ def scan(paths: Paths, files: JobFiles) -> Scan:
                 if status in FINAL_STATUSES:
                     ended.append((job_id, status, seconds(glance.end_timestamp) or 0.0))
                 else:
-                    found.append(_look(paths, decode(raw, job_id)))
+                    file = decode(raw, job_id)
+                    alive = file.livelock is not None and is_alive(file.livelock)
+                    if file.livelock is None or alive or reader.raw(job_id) == raw:
+                        found.append(_look(paths, file, alive))
+                    else:
+                        job_ids.append(job_id)  # its process came to its last write between our two looks
             except Exception as err:  # whatever stands in it, it must not keep the daemon from starting
                 _set_aside(paths, files, job_id, err)
     return found, ended, _archived_dependencies(files, found)
 
 
-def _look(paths: Paths, file: JobFile) -> Found:
-    alive = file.livelock is not None and is_alive(file.livelock)
+def _look(paths: Paths, file: JobFile, alive: bool) -> Found:
     records = 0
     if file.livelock is not None and not alive:
         ended = [index for index, entry in enumerate(file.ops) if entry.status in FINAL_STATUSES]

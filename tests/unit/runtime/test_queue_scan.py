@@ -6,6 +6,7 @@ import os
 import pytest
 
 from ganeti.base.paths import Paths
+from ganeti.runtime import queue_scan
 from ganeti.runtime.job_files import JobFiles
 from ganeti.runtime.queue_scan import scan
 from ganeti.wire.job_file import JobFile, OpcodeEntry, encode
@@ -109,3 +110,19 @@ def test_archived_dependencies_are_known_by_their_status(paths, files):
     assert files.archive([1]) == 1
     _, _, archived = scan(paths, files)
     assert archived == {1: "error"}, "what is in the queue is known from its own file"
+
+
+@pytest.mark.parametrize("handed_back", [False, True])
+def test_a_process_that_ends_in_good_order_just_while_its_job_is_read_has_not_died(
+    paths, files, monkeypatch, handed_back
+):
+    store(files, job(1, "running", livelock="/lock", process_id=77))
+
+    def ends(lock_file):
+        store(files, job(1, "queued") if handed_back else job(1, "success", end_timestamp=ENDED))
+        return False
+
+    monkeypatch.setattr(queue_scan, "is_alive", ends)
+    found, ended, _ = scan(paths, files)
+    assert [item.file.livelock for item in found] == [None] * handed_back
+    assert [job_id for job_id, _, _ in ended] == [1] * (not handed_back)

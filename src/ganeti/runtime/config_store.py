@@ -183,9 +183,15 @@ class SqliteStore:
             return
         row = (epoch, serial, commit.digest, event_of(commit))
         self._db.execute("INSERT INTO commits VALUES (?, ?, ?, ?)", row)
-        oldest = serial - COMMITS_KEPT
+        oldest = min(serial - COMMITS_KEPT, self._oldest_state_there(commit) - 1)
         if self._db.execute("DELETE FROM commits WHERE epoch = ? AND serial <= ?", (epoch, oldest)).rowcount:
             self._db.execute(_SET_META, ("stream_start", msgspec.json.encode((epoch, oldest)).decode()))
+
+    @staticmethod
+    def _oldest_state_there(commit: Commit) -> int:
+        """Serial number of the oldest state that `config.data` may have: from there on each must be known."""
+        mark = commit.published
+        return mark.synced[1] if mark is not None and mark.synced[0] == commit.position[0] else 0
 
     @property
     def wants_maintenance(self) -> bool:

@@ -28,7 +28,7 @@ _NOTHING: Position = (0, 0)
 _NOT_SYNCED = ("instance_list",)
 """Changes with every creation, and no daemon needs it to start."""
 _SYNC_AFTER_COMMITS = COMMITS_KEPT // 4
-"""A file that far behind must still be known."""
+"""The store keeps all commits since the state that was synced."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,9 @@ class Publisher:
         self._wait_distributed = wait_distributed
         self._digest = file_digest
         """Fingerprint of the file on disk."""
-        self._synced_serial = form.position[1]
+        self._synced: Position = _NOTHING
+        """What is durable of it at least; of the file found nothing is known."""
+        self._sync_tried: Position = _NOTHING
         self._position: Position = _NOTHING
         self._ssconf_position: Position = _NOTHING
         self._ssconf: dict[str, str] = {}
@@ -140,7 +142,7 @@ class Publisher:
         if self._digest != digest:
             await self._write_config(digest)
             self._digest = digest
-        self._on_written(PublishedMark(position, digest))
+        self._on_written(PublishedMark(position, digest, self._synced))
         if source is not None:
             self._ssconf = await asyncio.to_thread(self._write_ssconf, source)
             self._source = source
@@ -163,7 +165,7 @@ class Publisher:
         except OSError as err:
             _log.warning("config.data may not be on disk whole: %s", err.strerror)
             return None
-        return PublishedMark(self._position, self._digest)
+        return PublishedMark(self._position, self._digest, self._position)
 
     async def _write_config(self, digest: str) -> None:
         """What cannot be written now is written with the next; what fails by a fault of its own begins anew."""
@@ -184,13 +186,16 @@ class Publisher:
 
     async def _sync_at_times(self) -> None:
         """When nobody waits, so that a loss of power takes `config.data` back by a bounded number of commits."""
-        if self._stopped or self._position[1] - self._synced_serial < _SYNC_AFTER_COMMITS:
+        if self._stopped or self._digest is None or self._position[1] - self._sync_tried[1] < _SYNC_AFTER_COMMITS:
             return
-        self._synced_serial = self._position[1]
+        self._sync_tried = self._position
         try:
             await asyncio.to_thread(self._file.sync)
         except OSError as err:
             _log.warning("config.data cannot be made durable: %s", err.strerror)
+            return
+        self._synced = self._sync_tried
+        self._on_written(PublishedMark(self._position, self._digest, self._synced))
 
     def _write_ssconf(self, source: SsconfSource) -> dict[str, str]:
         """Only what differs is written: most commits change no ssconf file."""

@@ -5,7 +5,6 @@ import gc
 import logging
 import os
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 
 from ganeti.base.errors import EXIT_NO_CLUSTER, EXIT_NOT_MASTER, ConfigurationError
@@ -32,13 +31,13 @@ class Opened:
     loaded: Loaded
     file_digest: str | None
     imported: Import | None
-    torn_file: str | None = None
-    """A `config.data` that lost power has damaged."""
+    outdated_file: str | None = None
+    """A `config.data` of ours that lost power has left damaged, or older than what was acknowledged."""
 
     def accept(self) -> None:
         """This node is the master: take over what is imported. Raises `ConfigurationError`."""
-        if self.torn_file is not None:
-            _keep_torn(self.torn_file)
+        if self.outdated_file is not None:
+            _set_aside(self.outdated_file)
         if self.imported is not None:
             self.store.commit([self.imported.commit])
             _log.info(
@@ -88,8 +87,9 @@ def _open(store: SqliteStore, data: bytes | None, config_file: str) -> Opened:
         raise DaemonRefused(_NO_CLUSTER, EXIT_NO_CLUSTER)
     for problem in verify_all(loaded.config):
         _log.warning("%s", problem)
-    torn_file = config_file if start is Start.TORN else None
-    return Opened(store, loaded, digest if data is not None else None, imported, torn_file)
+    if start is Start.OUTDATED:
+        return Opened(store, loaded, None, imported, config_file)
+    return Opened(store, loaded, digest if data is not None else None, imported)
 
 
 def boot_id() -> str:
@@ -98,12 +98,11 @@ def boot_id() -> str:
     return data.decode().strip() if data else f"unknown at {time.time_ns()}"
 
 
-def _keep_torn(path: str) -> None:
+def _set_aside(path: str) -> None:
+    """Take away the name, and not only link: a start after this one, before anything is published, would import it."""
     kept = f"{path}.found"
     try:
-        with suppress(FileNotFoundError):
-            os.unlink(kept)
-        os.link(path, kept)
+        os.rename(path, kept)
     except OSError as err:
         raise ConfigurationError(f"{path} cannot be kept as {kept}: {err.strerror}") from err
     _log.warning(

@@ -10,7 +10,7 @@ from tests.fakes.wconfd import GOLDEN, fast_directory
 from ganeti.base.errors import ConfigurationError
 from ganeti.master.config.head import Head
 from ganeti.master.config.importing import read_foreign
-from ganeti.master.config.records import Commit, StepAnswer, make_put
+from ganeti.master.config.records import Commit, PublishedMark, StepAnswer, make_put
 from ganeti.model.objects import Instance
 from ganeti.runtime.config_store import SqliteStore
 from ganeti.runtime.config_view import ConfigReader
@@ -121,10 +121,30 @@ def test_the_disk_is_synced_at_every_commit(store):
 def test_the_stored_stream_is_bounded(store):
     web1 = make_put("instances", WEB1, renamed(store, "x"))
     for serial in range(43, 43 + 1100, 50):
-        store.commit([Commit((1, number), 0.0, (web1,)) for number in range(serial, serial + 50)])
+        mark = PublishedMark((1, serial - 1), "x", synced=(1, serial - 1))
+        store.commit([Commit((1, number), 0.0, (web1,), published=mark) for number in range(serial, serial + 50)])
     loaded = store.load()
     assert len(loaded.events) == 1000
     assert loaded.events[0][0] == (1, loaded.stream_start[1] + 1)
+
+
+@pytest.mark.parametrize("published", [100, 60])
+def test_every_state_is_known_that_may_lie_on_the_disk(store, published):
+    """However far publication and syncing are behind: an unknown file would be imported, and undo what it lacks."""
+    web1 = make_put("instances", WEB1, renamed(store, "x"))
+    mark = PublishedMark((1, published), f"d{published}", synced=(1, 60))
+    for serial in range(43, 43 + 3000, 250):
+        store.commit(
+            [
+                Commit((1, number), 0.0, (web1,), digest=f"d{number}", published=mark if number > published else None)
+                for number in range(serial, serial + 250)
+            ]
+        )
+    loaded = store.load()
+    assert {f"d{number}" for number in range(published, 3043)} <= set(loaded.published)
+    assert {f"d{number}" for number in range(60, published)} <= set(loaded.earlier)
+    assert loaded.stream_start == (1, 59)
+    assert [position[1] for position, _ in loaded.events] == list(range(60, 3043))
 
 
 def test_forgotten_steps_are_gone(store):

@@ -2,18 +2,20 @@
 """Publication and distribution: files follow commits and are known by their fingerprints, nodes are tried again."""
 
 import asyncio
+import errno
 import json
 import os
 from pathlib import Path
 
 import pytest
-from tests.fakes.wconfd import AddDisk, TagCluster, fast_directory, running_wconfd
+from tests.fakes.wconfd import AddDisk, TagCluster, fast_directory, running_wconfd, until
 
 from ganeti.base.errors import ConfigurationError, NodeUnreachableError
 from ganeti.base.paths import Paths
 from ganeti.master.config.fingerprint import fingerprint_of
 from ganeti.model.objects import Disk
 from ganeti.runtime import distribution
+from ganeti.runtime.config_file import ConfigFile
 from ganeti.runtime.config_store import SqliteStore
 from ganeti.wire.ssconf import KEYS
 
@@ -246,5 +248,30 @@ def test_a_commit_tells_the_store_what_was_published_before(root):
         loaded = SqliteStore(daemon.paths.config_database).load()
         assert loaded.published == tuple(states[-2:]), "the last one may not have been published before a kill"
         assert loaded.earlier == tuple(states[1:3])
+
+    run(scenario, root)
+
+
+def test_what_could_not_be_synced_is_not_told_as_durable(root, monkeypatch):
+    monkeypatch.setattr("ganeti.runtime.publisher._SYNC_AFTER_COMMITS", 1)
+
+    async def scenario(daemon):
+        await daemon.client.call("flushConfig")
+        published = daemon.service.committer
+        await until(lambda: published.published.synced == (1, 42))
+        refused, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def refuse(file):
+            loop.call_soon_threadsafe(refused.set)
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(ConfigFile, "sync", refuse)
+        await daemon.client.commit(daemon.job(1), 1, TagCluster(tag="a"), False)
+        await refused.wait()
+        assert published.published[0::2] == ((1, 43), (1, 42))
+        monkeypatch.undo()
+        monkeypatch.setattr("ganeti.runtime.publisher._SYNC_AFTER_COMMITS", 1)
+        await daemon.client.commit(daemon.job(2), 1, TagCluster(tag="b"), False)
+        await until(lambda: published.published[0::2] == ((1, 44), (1, 44)))
 
     run(scenario, root)

@@ -117,12 +117,18 @@ def test_a_file_that_cannot_be_taken_over_refuses_the_start(root, text, error, c
 @pytest.fixture
 def after_commits(root, monkeypatch):
     """A cluster with two published commits; gives its paths and what `config.data` was after the first."""
+    paths, states = committed_and_killed(root, monkeypatch, ("one", "two"))
+    return paths, states[0]
+
+
+def committed_and_killed(root, monkeypatch, tags):
+    """Give the paths, and `config.data` as it was after each tag of the cluster."""
     states = []
 
     async def commit_and_die():
         async with running_wconfd(root) as daemon:
             monkeypatch.setattr(daemon.service.publisher, "close", nothing)  # as when it is killed
-            for step, tag in enumerate(("one", "two"), 1):
+            for step, tag in enumerate(tags, 1):
                 position, _ = await daemon.client.commit(daemon.job(step), 1, TagCluster(tag=tag), True)
                 await daemon.client.wait_published(position)
                 states.append(Path(daemon.paths.config_file).read_bytes())
@@ -131,7 +137,7 @@ def after_commits(root, monkeypatch):
         return None
 
     run(commit_and_die())
-    return prepare(root), states[0]
+    return prepare(root), states
 
 
 def started_on(paths: Paths, data: bytes):
@@ -141,6 +147,15 @@ def started_on(paths: Paths, data: bytes):
     opened.accept()
     opened.store.close()
     return opened
+
+
+def started_again_before_anything_was_published(paths: Paths) -> list[str]:
+    """Start as a daemon does that is killed before it has written anything; gives the tags of the cluster."""
+    opened = open_configuration(paths)
+    opened.accept()
+    opened.store.close()
+    assert opened.imported is None
+    return opened.loaded.config.cluster.tags
 
 
 def lose_power(monkeypatch) -> None:
@@ -156,10 +171,17 @@ def test_a_state_before_the_last_is_a_restored_one(after_commits):
 def test_an_older_file_after_a_loss_of_power_is_not_imported(after_commits, monkeypatch):
     paths, older = after_commits
     lose_power(monkeypatch)
-    opened = started_on(paths, older)
-    assert (opened.imported, opened.torn_file) == (None, None)
-    assert opened.loaded.config.cluster.tags == ["prod", "one", "two"]
-    assert started_on(paths, older).imported is None, "nor by a second start before anything was published"
+    assert started_on(paths, older).loaded.config.cluster.tags == ["prod", "one", "two"]
+    started_again_before_anything_was_published(paths)
+
+
+def test_a_file_older_than_the_last_known_mark_is_not_imported_after_a_loss_of_power(root, monkeypatch):
+    """Nor by a second start, and the file is kept, as it may be a backup that somebody has just put there."""
+    paths, states = committed_and_killed(root, monkeypatch, ("one", "two", "three"))
+    lose_power(monkeypatch)
+    assert started_on(paths, states[0]).loaded.config.cluster.tags == ["prod", "one", "two", "three"]
+    assert Path(f"{paths.config_file}.found").read_bytes() == states[0]
+    assert started_again_before_anything_was_published(paths) == ["prod", "one", "two", "three"]
 
 
 @pytest.mark.parametrize(
@@ -174,6 +196,7 @@ def test_a_file_that_lost_power_has_damaged_is_kept_and_not_imported(after_commi
     assert opened.loaded.config.cluster.tags == ["prod", "one", "two"]
     assert Path(f"{paths.config_file}.found").read_bytes() == damaged
     assert "copy it back" in caplog.text
+    assert started_again_before_anything_was_published(paths) == ["prod", "one", "two"]
 
 
 def test_a_file_of_3_1_is_imported_even_after_a_loss_of_power(after_commits, monkeypatch):

@@ -31,7 +31,7 @@ FIRST_EPOCH = 1
 class Start(Enum):
     NO_CLUSTER = "there is neither a store nor a config.data"
     STORED = "the store holds what config.data says, or something newer"
-    TORN = "config.data is ours, in pieces: the machine lost power"
+    OUTDATED = "config.data is ours, in pieces or older than what was published: the machine lost power"
     IMPORT = "config.data is not ours"
 
 
@@ -51,9 +51,9 @@ def decide(stored: Loaded | None, data: bytes | None, digest: str, boot: str) ->
         return Start.STORED
     if stored.boot in ("", boot):
         return Start.IMPORT
-    if digest in stored.earlier:
-        return Start.STORED
-    return Start.TORN if digest == UNREADABLE or is_broken(data, digest) else Start.IMPORT
+    if digest in stored.earlier or digest == UNREADABLE or is_broken(data, digest):
+        return Start.OUTDATED
+    return Start.IMPORT
 
 
 def read_foreign(data: bytes, digest: str, stored: Position | None, now_s: float) -> Import:

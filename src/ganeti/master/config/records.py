@@ -22,6 +22,8 @@ class PublishedMark(NamedTuple):
 
     position: Position
     digest: str
+    synced: Position = (0, 0)
+    """As of which `config.data` is durable: even after a loss of power no older state lies there."""
 
 
 class Put(NamedTuple):

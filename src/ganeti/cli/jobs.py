@@ -28,6 +28,7 @@ _STANDING = {
     "queued": "Job {} is waiting in queue",
     "waiting": "Job {} is trying to acquire all necessary locks",
 }
+_CANCELED_BY_A_USER = "Job canceled by request"
 
 
 class _Submitted:
@@ -93,21 +94,29 @@ def follow_result(call: Invocation, result: Any) -> int:
     return batch.finish()
 
 
-def wait(client: Client, job_id: Any, *, silent: bool = False) -> list[Any]:
-    """Wait for the end of a job, showing its log unless *silent*; give its opcodes' results or raise what failed."""
+def wait(client: Client, job_id: Any, *, silent: bool = False, others: Sequence[Any] = ()) -> list[Any]:
+    """Wait for the end of a job, showing its log unless *silent*; give its opcodes' results or raise what failed.
+
+    *others* are jobs that come after it: an interrupt leaves them, too.
+    """
     printer = None if silent else LogPrinter()
     try:
         _follow(client, job_id, printer)
     except KeyboardInterrupt:
-        raise Failure(
-            f"Interrupted; job {job_id} goes on: follow it with 'gnt-job watch {job_id}', "
-            f"end it with 'gnt-job cancel {job_id}'"
-        ) from None
+        raise Failure(_left_behind([job_id, *others])) from None
     finally:
         if printer is not None:
             printer.finish()
     rows = client.call("QueryJobs", [job_id], ["status", "opstatus", "opresult"])
     return results_of(job_id, rows[0] if rows else None)
+
+
+def _left_behind(job_ids: Sequence[Any]) -> str:
+    """What somebody who stops waiting must know: nothing else has stopped."""
+    every = " ".join(str(job_id) for job_id in job_ids)
+    if len(job_ids) > 1:
+        return f"Interrupted; {len(job_ids)} jobs go on: see 'gnt-job list {every}', end them with 'gnt-job cancel {every}'"
+    return f"Interrupted; job {every} goes on: follow it with 'gnt-job watch {every}', end it with 'gnt-job cancel {every}'"
 
 
 def _follow(client: Client, job_id: Any, printer: LogPrinter | None) -> None:
@@ -131,6 +140,8 @@ def _follow(client: Client, job_id: Any, printer: LogPrinter | None) -> None:
         if values == seen and not entries:
             if printer is not None and status in _STANDING and told != status:
                 err(_STANDING[status].format(job_id))
+                if not told:
+                    err(f"'gnt-job why {job_id}' says what for")
                 told = status
             timeout_s = _WAIT_S
         seen = values
@@ -158,7 +169,7 @@ def results_of(job_id: Any, row: Any) -> list[Any]:
     if status == "success":
         return list(op_results)
     if status in ("canceled", "canceling"):
-        raise ServerError("JobCanceled", [f"Job {job_id} was canceled"])
+        raise ServerError("JobCanceled", [f"Job {job_id} was canceled{_why_canceled(op_statuses, op_results)}"])
     done = False
     for index, (op_status, result) in enumerate(zip(op_statuses, op_results, strict=False)):
         if op_status == "success":
@@ -170,9 +181,20 @@ def results_of(job_id: Any, row: Any) -> list[Any]:
     raise ServerError("OpExecError", [f"Job {job_id} ended with status {status}: see 'gnt-job info {job_id}'"])
 
 
+def _why_canceled(op_statuses: Sequence[str], op_results: Sequence[Any]) -> str:
+    """What the first opcode that was canceled says about it; nothing if it was just what somebody asked for."""
+    for op_status, result in zip(op_statuses, op_results, strict=False):
+        if op_status == "canceled" and result is not None:
+            said = _brief(result)
+            return "" if said == _CANCELED_BY_A_USER else f": {said}"
+    return ""
+
+
 def _brief(result: Any) -> str:
+    """The sentence of a failure, without its class."""
     error = from_wire(result)
-    return ", ".join(str(detail) for detail in error.details)
+    details = error.details[:1] if error.name == "OpPrereqError" else error.details
+    return ", ".join(str(detail) for detail in details)
 
 
 class Batch:
@@ -201,8 +223,9 @@ class Batch:
         submitted = [str(job) for ok, job, _ in self._jobs if ok]
         if submitted and not quiet_submission:
             out(f"Submitted jobs {', '.join(submitted)}")
-        for ok, job, name in self._jobs:
-            self.results.append(self._finish_one(ok, job, name))
+        for index, (ok, job, name) in enumerate(self._jobs):
+            later = [other for submitted_too, other, _ in self._jobs[index + 1 :] if submitted_too]
+            self.results.append(self._finish_one(ok, job, name, later))
         return 0 if all(ok and result is not False for ok, result in self.results) else 1
 
     def _submit_pending(self) -> None:
@@ -223,14 +246,14 @@ class Batch:
                 out(f"{job}: {name}" if len(self._jobs) > 1 else f"JobID: {job}")
         return 0 if all(ok for ok, _, _ in self._jobs) else 1
 
-    def _finish_one(self, ok: bool, job: Any, name: str) -> tuple[bool, Any]:
+    def _finish_one(self, ok: bool, job: Any, name: str, later: Sequence[Any]) -> tuple[bool, Any]:
         for_name = f" for {name}" if name else ""
         if not ok:
             err(f"Failed to submit job{for_name}: {job}")
             return False, job
         out(f"Waiting for job {job}{for_name} ...")
         try:
-            return True, wait(self._call.client, job)[0]
+            return True, wait(self._call.client, job, others=later)[0]
         except ServerError as error:
             err(f"Job {job}{for_name} has failed: {error.text}")
             return False, error.text

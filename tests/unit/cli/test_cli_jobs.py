@@ -112,6 +112,27 @@ def test_a_cancelled_job_fails(gnt, master):
     assert (ran.status, ran.err) == (1, "Failure: the job was canceled: Job 14 was canceled\n")
 
 
+def test_a_job_that_was_not_cancelled_by_hand_says_why(gnt, master):
+    master.job(["JobCanceled", ["Job rejected by the filter rule U"]], status="canceled")
+    told = "Failure: the job was canceled: Job 14 was canceled: Job rejected by the filter rule U\n"
+    assert gnt("gnt-debug delay 1").err == told
+    assert gnt("gnt-job watch 14").err == f"Job 14 failed: {told}"
+
+
+@pytest.mark.parametrize("result", [["JobCanceled", ["Job canceled by request"]], "Job canceled by request", None])
+def test_a_job_cancelled_by_hand_says_it_once(result):
+    with pytest.raises(jobs.ServerError) as caught:
+        jobs.results_of(3, ["canceled", ["success", "canceled"], [True, result]])
+    assert caught.value.details == ["Job 3 was canceled"]
+
+
+def test_a_partial_failure_is_told_without_its_class():
+    refused = ["OpPrereqError", ["Instance 'a' not known: there are b, c", "unknown_entity"]]
+    with pytest.raises(jobs.ServerError) as caught:
+        jobs.results_of(3, ["error", ["success", "error"], [None, refused]])
+    assert caught.value.text.endswith("partial failure (opcode 1): Instance 'a' not known: there are b, c")
+
+
 def test_a_lost_job_fails(gnt, master):
     master.job()
     master.answers["QueryJobs"] = [[None, None, None]]
@@ -138,6 +159,7 @@ def test_standing_jobs_are_explained_once(gnt, master):
     ran = gnt("gnt-debug delay 1")
     assert ran.err.splitlines() == [
         "Job 14 is waiting in queue",
+        "'gnt-job why 14' says what for",
         "Job 14 is trying to acquire all necessary locks",
     ]
     timeouts = [call[4] for call in master.calls("WaitForJobChange")]
@@ -145,7 +167,9 @@ def test_standing_jobs_are_explained_once(gnt, master):
     assert max(timeouts) <= 89
 
 
-def test_an_interrupt_says_that_the_job_goes_on(gnt, master):
+@pytest.fixture
+def interrupted(master):
+    """Interrupt the command as soon as it waits for a job."""
     waiting, ended = threading.Event(), threading.Event()
 
     def change(*_):
@@ -160,12 +184,22 @@ def test_an_interrupt_says_that_the_job_goes_on(gnt, master):
     master.job()
     master.answers["WaitForJobChange"] = change
     threading.Thread(target=interrupt).start()
-    ran = gnt("gnt-debug delay 1")
+    yield master
     ended.set()
+
+
+def test_an_interrupt_says_that_the_job_goes_on(gnt, interrupted):
+    ran = gnt("gnt-debug delay 1")
     assert ran.status == 1
     assert ran.err == (
         "Interrupted; job 14 goes on: follow it with 'gnt-job watch 14', end it with 'gnt-job cancel 14'\n"
     )
+
+
+def test_an_interrupt_names_all_jobs_not_waited_for(gnt, interrupted):
+    interrupted.answers["SubmitManyJobs"] = [[True, 3], [False, "queue full"], [True, 4]]
+    ran = gnt("gnt-instance startup --force-multiple a b c")
+    assert ran.err == ("Interrupted; 2 jobs go on: see 'gnt-job list 3 4', end them with 'gnt-job cancel 3 4'\n")
 
 
 def test_many_jobs_are_submitted_together_and_waited_for(gnt, master):

@@ -67,8 +67,8 @@ class _Image:
                 _write_at(self.descriptor, self.owed[offset], offset)
                 reach("publish-patching")
         finally:
+            self._seen = self._written()  # before somebody who waits for us can open it
             fcntl.fcntl(self.descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-            self._seen = self._written()
         self.owed.clear()
         return True
 
@@ -90,8 +90,13 @@ class ConfigFile:
         self._spare: _Image | None = None
         self._layout: FileLayout | None = None
         self._working = threading.Lock()
-        for left in glob.glob(os.path.join(glob.escape(directory), f".{glob.escape(name)}.*")):
-            os.unlink(left)
+        self._following = f"{self._names[0]}.next"
+        unfinished = glob.glob(
+            os.path.join(glob.escape(directory), f".{glob.escape(name)}.*.new")
+        )  # `write_atomically`
+        for left in (*self._names, self._following, *unfinished):
+            with suppress(FileNotFoundError):
+                os.unlink(left)
 
     @property
     def is_begun(self) -> bool:
@@ -141,11 +146,10 @@ class ConfigFile:
         if image is None:
             image = self._spare = self._write_new(layout)
         reach("publish-patched")
-        following = f"{self._names[0]}.next"
         with suppress(FileNotFoundError):
-            os.unlink(following)
-        os.link(image.path, following)
-        os.rename(following, self._path)
+            os.unlink(self._following)
+        os.link(image.path, self._following)
+        os.rename(self._following, self._path)
         reach("publish-replaced")
         self._current, self._spare = image, self._current
 

@@ -167,3 +167,27 @@ def test_the_end_leaves_one_file(writing):
     ConfigFile(writing.path)
     assert os.listdir(directory) == ["config.data"], "what a killed writer left goes too"
     assert os.stat(writing.path).st_nlink == 1
+
+
+def test_files_of_others_beside_it_are_left_alone():
+    """An editor keeps its own beside the file it edits."""
+    with fast_directory() as directory:
+        others = [directory / ".config.data.swp", directory / ".config.data.orig", directory / ".config.data.d"]
+        for path in others[:2]:
+            path.write_text("precious")
+        others[2].mkdir()
+        for left in (".config.data.0", ".config.data.1", ".config.data.0.next", ".config.data.x1y2.new"):
+            (directory / left).write_text("left by a killed writer")
+        ConfigFile(str(directory / "config.data")).close()
+        assert sorted(directory.iterdir()) == sorted(others)
+
+
+def test_a_cluster_that_shrinks_has_a_file_that_shrinks(writing):
+    largest = os.path.getsize(writing.path)
+    for number in range(400):
+        writing.change(f"many{number}", b'{"name":"%d","notes":"%s"}' % (number, b"x" * 200))
+    full = os.path.getsize(writing.path)
+    for number in range(400):
+        writing.change(f"many{number}", None)
+    assert os.path.getsize(writing.path) < full / 4 and full > 5 * largest
+    assert len(writing.read()["instances"]) == 20

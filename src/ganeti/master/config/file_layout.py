@@ -13,8 +13,8 @@ One line an object, filled up with spaces, which JSON ignores:
     }
 
 An object that outgrows its place moves into the room at the end of its container, so the order of lines says nothing.
-When the room is used up, everything is laid out anew, with new room in proportion: a change costs what it changes, over
-many of them. The seal, at the end of the first line, is the fingerprint the file should have, in spaces and tabs: a
+When the room is used up, or half of all is blank, everything is laid out anew, with new room in proportion: a change
+costs what it changes, over many of them. The seal, at the end of the first line, is the fingerprint the file should have, in spaces and tabs: a
 file laid out like this that has another one is in pieces, or was edited.
 
 Invariants: places do not overlap and are in the order of `_places`; whoever makes all writes, in any order, to a file
@@ -84,6 +84,7 @@ class FileLayout:
             self._room[kind] = Place(end, max(_ROOM_LEAST_BYTES, (end - begin) // _ROOM_SHARE))
             end = self._room[kind].end + len(_CLOSING)
         self.size_bytes = end + len(_CLOSING)
+        self._vacated_bytes = 0
 
     def whole(self) -> Iterator[bytes]:
         """The pieces of the file as it is now; joined they are it."""
@@ -153,6 +154,9 @@ class FileLayout:
         was_first = next(iter(places)) == uuid
         place = places.pop(uuid)
         self._writes[place.offset] = b" " * place.size_bytes
+        self._vacated_bytes += place.size_bytes
+        if 2 * self._vacated_bytes > self.size_bytes:
+            self.fits = False
         heir = next(iter(places), None) if was_first else None
         if heir is not None:
             self._write(places[heir], b" " + _entry(heir, self._entries[kind][heir]))

@@ -35,6 +35,13 @@ class Fingerprint:
     def apply(self, commit: Commit) -> None:
         """Take over a commit that does not replace everything."""
         self._sum += _difference(commit, self._by_object, self._by_object)
+        for key in commit.removes:
+            del self._by_object[key]
+
+    @property
+    def objects(self) -> Iterable[ObjectKey]:
+        """Those it is made of."""
+        return self._by_object.keys()
 
     def now(self, serial: int, mtime_s: float) -> str:
         """As of the last commit applied; its serial number and time stand in the file too."""
@@ -65,7 +72,7 @@ def fingerprint_of(data: bytes) -> str:
                 total += sum(_number(key, uuid, bytes(entry)) for uuid, entry in entries.items())
             else:
                 total += _number("", key, bytes(raw))
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return UNREADABLE
     return _text(total)
 

@@ -60,7 +60,7 @@ def read_foreign(data: bytes, digest: str, stored: Position | None, now_s: float
     """Read and verify a `config.data`. Raises `ConfigurationError` or `ConfigVerifyError` with all problems."""
     try:
         plain = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as err:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
         raise ConfigurationError(f"config.data is not JSON: {err}") from err
     if not isinstance(plain, dict):
         raise ConfigurationError("config.data must be a JSON object")

@@ -59,6 +59,18 @@ def test_commits_show_in_the_file(form, config):
     assert ssconf_files(form.ssconf_source())["instance_list"] == "renamed\nweb2.example.com\nweb3.example.com\n"
 
 
+def test_objects_that_come_and_go_leave_nothing_in_memory(form, config):
+    known = set(form.fingerprint.objects)
+    web1, before = config.instance(WEB1), form.digest
+    for number in range(50):
+        uuid = f"short-lived-{number}"
+        form.apply(Commit((1, 42), 1.0, (make_put("instances", uuid, replace(web1, uuid=uuid)),)))
+        form.apply(Commit((1, 42), form.header()["mtime"], (), (("instances", uuid),)))
+    assert set(form.fingerprint.objects) == known
+    form.apply(Commit((1, 41), config.header["mtime"], (make_put("instances", WEB1, web1),)))
+    assert form.digest == before
+
+
 def test_only_what_ssconf_tells_of_asks_for_new_ssconf(form, config):
     web1 = config.instance(WEB1)
     form.apply(Commit((1, 42), 0.0, (make_put("instances", WEB1, replace(web1, admin_state="down")),)))

@@ -114,9 +114,10 @@ def wait(client: Client, job_id: Any, *, silent: bool = False, others: Sequence[
 def _left_behind(job_ids: Sequence[Any]) -> str:
     """What somebody who stops waiting must know: nothing else has stopped."""
     every = " ".join(str(job_id) for job_id in job_ids)
+    end = f"'gnt-job cancel {every}'"
     if len(job_ids) > 1:
-        return f"Interrupted; {len(job_ids)} jobs go on: see 'gnt-job list {every}', end them with 'gnt-job cancel {every}'"
-    return f"Interrupted; job {every} goes on: follow it with 'gnt-job watch {every}', end it with 'gnt-job cancel {every}'"
+        return f"Interrupted; {len(job_ids)} jobs go on: see 'gnt-job list {every}', end them with {end}"
+    return f"Interrupted; job {every} goes on: follow it with 'gnt-job watch {every}', end it with {end}"
 
 
 def _follow(client: Client, job_id: Any, printer: LogPrinter | None) -> None:

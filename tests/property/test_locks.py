@@ -178,9 +178,11 @@ class Model:
     def claim(self, old, new, priority, request, granted):
         key = (priority, 10**9, 10**9)
         if old is not None:
-            if (old in self.held or self.find(old)) and (new in self.held or self.find(new)):
-                return None
-            self.hand_over(old, new)
+            if new in self.held or self.find(new):
+                self.forget(old)
+                self.held.pop(old, None)
+            else:
+                self.hand_over(old, new)
             granted += self.serve()
             self.apply(new, {lock: RELEASE for lock in self.mine(new) if lock not in wants_of(request)})
             granted += self.serve()

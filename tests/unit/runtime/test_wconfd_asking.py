@@ -174,6 +174,22 @@ def test_a_plan_that_changed_between_asking_and_claiming_is_claimed_in_order(roo
     run(scenario, root)
 
 
+def test_a_claim_repeated_after_the_queue_asked_anew_is_harmless(root):
+    """The answer was lost; meanwhile LuxiD, that had not yet heard of its grant, asked again as it does."""
+
+    async def scenario(daemon):
+        luxid, client = Luxid(daemon), daemon.client
+        parked, process = luxid.parked(1), daemon.job(1).for_locks
+        await client.ask_locks([(parked, 0, NODE)])
+        assert await client.claim_locks(parked, process, 0, NODE) == []
+        assert await client.ask_locks([(parked, 0, NODE)]) == [[process]]
+        assert await client.claim_locks(parked, process, 0, NODE) == []
+        assert await client.list_locks(process) == dict(NODE)
+        assert not daemon.service.locks.table.has_pending(parked)
+
+    run(scenario, root)
+
+
 def test_a_better_priority_passes_and_its_grant_is_told(root):
     async def scenario(daemon):
         luxid, client = Luxid(daemon), daemon.client

@@ -41,10 +41,10 @@ def claim(table: LockTable, old: Owner | None, new: Owner, priority: int, reques
     """
     if old is None:
         return _try(table, Change(), new, priority, request)
-    try:
+    if old != new and (table.held(new) or table.has_pending(new)):
+        change = table.free(old)  # handed over before, and the answer was lost; what it asked for since is for nobody
+    else:
         change = table.hand_over(old, new)
-    except LockError as err:
-        return Change(), err
     change = _together(change, table.intersect(new, wants_of(request)))
     outcome = _try(table, change, new, priority, request)
     if not isinstance(outcome[1], LockOrderError):

@@ -56,7 +56,7 @@ def _spawner_lost(state: QueueState, job: Job, event: ev.SpawnerLost) -> list[Ef
     state.enter(job, Phase.QUEUED, "queued again, because the spawner ended before it made the process")
     state.push(job)
     told = ev.Log(f"job {job.file.id} is queued again: the spawner ended before it began")
-    return [ev.WriteJob(job.file), ev.WithdrawLocks(job.file.id), told]
+    return [ev.WriteJob(job.file), ev.WithdrawLocks(job.file.id), told, ev.Announce(job.file.id)]
 
 
 def _changed(state: QueueState, job: Job, event: ev.Changed) -> list[Effect]:
@@ -128,13 +128,24 @@ def _cancel_started(state: QueueState, job: Job, event: ev.CancelAsked) -> list[
     return [told, ev.AwaitCancel(job.file.id)]
 
 
-def _priority_with_process(state: QueueState, job: Job, event: ev.PriorityAsked) -> list[Effect]:
+def _priority_announced(state: QueueState, job: Job, event: ev.PriorityAsked) -> list[Effect]:
+    """Its process reads the file only when it has been confirmed: the file is ours still."""
+    if job.file.deaths:
+        return [_nothing_left(job)]
+    return waiting.priority_waiting(state, job, event)
+
+
+def _priority_started(state: QueueState, job: Job, event: ev.PriorityAsked) -> list[Effect]:
     """The file is the process's: it is told (protocols, section 13)."""
     pending = [op for op in job.file.ops if op.status not in FINAL_STATUSES and op.status != RUNNING]
     if not pending or job.file.deaths:
-        return [ev.Answer(False, f"Job {job.file.id} has no opcode left that waits for its turn")]
+        return [_nothing_left(job)]
     message = f"Priorities of pending opcodes for job {job.file.id} have been changed to {event.priority}"
     return [ev.TellPriority(job.file.id, event.priority), ev.Answer(True, message)]
+
+
+def _nothing_left(job: Job) -> ev.Answer:
+    return ev.Answer(False, f"Job {job.file.id} has no opcode left that waits for its turn")
 
 
 Handler = Callable[[QueueState, Job, Any], list[Effect]]
@@ -177,7 +188,7 @@ TRANSITIONS: dict[tuple[Phase, type[JobEvent]], Transition] = {
     (_N, ev.StartFailed): Transition(_start_failed, (_N, _E)),
     (_N, ev.SpawnerLost): Transition(_spawner_lost, (_Q,)),
     (_N, ev.CancelAsked): Transition(_cancel_announced, (_N,)),
-    (_N, ev.PriorityAsked): Transition(_priority_with_process, (_N,)),
+    (_N, ev.PriorityAsked): Transition(_priority_announced, (_N,)),
     (_N, ev.AdmissionChanged): Transition(waiting.admission_changed, (_N,)),
     (_N, ev.Granted): Transition(waiting.ignore, (_N,)),
     (_N, ev.Refused): Transition(waiting.ignore, (_N,)),
@@ -187,7 +198,7 @@ TRANSITIONS: dict[tuple[Phase, type[JobEvent]], Transition] = {
     (_S, ev.HandedBack): Transition(_handed_back, (_S, _Q, _E)),
     (_S, ev.Died): Transition(_died, (_N, _E)),
     (_S, ev.CancelAsked): Transition(_cancel_started, (_S,)),
-    (_S, ev.PriorityAsked): Transition(_priority_with_process, (_S,)),
+    (_S, ev.PriorityAsked): Transition(_priority_started, (_S,)),
     (_S, ev.AdmissionChanged): Transition(waiting.admission_changed, (_S,)),
     (_S, ev.Granted): Transition(waiting.stray_answer, (_S,)),
     (_S, ev.Refused): Transition(waiting.stray_answer, (_S,)),

@@ -182,7 +182,7 @@ def priority_waiting(state: QueueState, job: Job, event: PriorityAsked) -> list[
             state.push(job)
         else:
             _move_under_limit(state, job)
-    else:
+    elif job.phase is not Phase.ANNOUNCED:
         effects.append(MoveRequest(job.file.id, event.priority))
     message = f"Priorities of pending opcodes for job {job.file.id} have been changed to {event.priority}"
     return [*effects, Announce(job.file.id), Answer(True, message)]

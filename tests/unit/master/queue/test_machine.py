@@ -66,7 +66,7 @@ def test_a_lost_spawner_queues_the_job_again(machine):
     machine.submit([job(1)], 1.0)
     machine.handle(ev.Granted(1), 1.0)
     machine.held_back = True
-    assert names(machine.handle(ev.SpawnerLost(1), 2.0)) == ["WriteJob", "WithdrawLocks", "Log"]
+    assert names(machine.handle(ev.SpawnerLost(1), 2.0)) == ["WriteJob", "WithdrawLocks", "Log", "Announce"]
     assert machine.jobs[1].phase is Phase.QUEUED and machine.jobs[1].file.livelock is None
     machine.held_back = False
     assert names(machine.resume(3.0)) == ["AskLocks"]

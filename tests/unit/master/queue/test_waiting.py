@@ -114,6 +114,28 @@ def test_priority_of_a_started_job_is_told_to_its_process():
     ]
 
 
+def test_priority_of_a_job_that_gets_its_process_is_written_for_that():
+    """Nobody could be told by a signal; the process reads the file when it is confirmed."""
+    machine = machine_of(1)
+    machine.submit([job(1)], 1.0)
+    machine.handle(ev.Granted(1), 1.0)
+    effects = machine.handle(ev.PriorityAsked(1, -10), 2.0)
+    assert effects[0] == ev.WriteJob(machine.jobs[1].file, durable=True) and effects[-1].ok
+    assert machine.jobs[1].file.priority == -10
+    assert not [each for each in effects if isinstance(each, ev.TellPriority | ev.MoveRequest)]
+    machine.jobs[1].file.deaths = 1
+    assert not machine.handle(ev.PriorityAsked(1, 5), 2.0)[-1].ok, "a successor only undoes"
+
+
+def test_who_waits_for_a_start_hears_when_it_was_in_vain():
+    """Else a client that cancels would wait seconds for a process that will not come."""
+    machine = machine_of(1)
+    machine.submit([job(1)], 1.0)
+    machine.handle(ev.Granted(1), 1.0)
+    machine.held_back = True
+    assert ev.Announce(1) in machine.handle(ev.SpawnerLost(1), 2.0)
+
+
 def test_long_waiting_raises_the_priority_up_to_where_it_just_waits():
     machine = machine_of(1)
     machine.submit([job(1)], 0.0)

@@ -398,7 +398,7 @@ class TestQueue:
     def test_drained_queue(self, master):
         assert master.luxi("SetDrainFlag", True) is True
         try:
-            assert master.raw_luxi("SubmitJob", [DELAY]) == (False, ["JobQueueDrainError", ["Queue drained"]])
+            assert master.raw_luxi("SubmitJob", [DELAY]) == (False, ["GenericError", ["Queue drained"]])
             assert master.luxi("QueryConfigValues", ["drain_flag", "cluster_name", "nonsense"]) == [
                 True,
                 "cluster.example.com",

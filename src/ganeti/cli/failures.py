@@ -60,6 +60,7 @@ _PREFIXES = {
     "UnitParseError": "Failure: ",
     "JobLost": "Failure: ",
     "JobQueueError": "Failure: ",
+    "JobQueueFull": "Failure: ",
     "LockError": "Failure: ",
     "LuxiError": "Failure: ",
     "GenericError": "Failure: ",
@@ -71,10 +72,7 @@ _PREFIXES = {
     "JobFileCorrupted": "Failure: damaged job file: ",
     "CommandError": "Failure: ",
 }
-_FIXED = {
-    "JobQueueDrainError": "Failure: the job queue is marked for drain and doesn't accept new requests",
-    "JobQueueFull": "Failure: the job queue is full and doesn't accept new job submissions until old jobs are archived",
-}
+_DRAINED = "Failure: the job queue is marked for drain and doesn't accept new requests"
 
 
 def describe(name: str, details: list[Any]) -> str:
@@ -89,8 +87,8 @@ def describe(name: str, details: list[Any]) -> str:
         return f"Failure: can't resolve hostname '{host}'" if len(details) == 3 else f"Failure: {_joined(details)}"
     if name == "HooksAbort" and details and isinstance(details[0], list):
         return _PREFIXES[name] + "\n".join(_hook_line(entry) for entry in details[0])
-    if name in _FIXED:
-        return _FIXED[name]
+    if name == "JobQueueDrainError" or (name == "GenericError" and details == ["Queue drained"]):
+        return _DRAINED
     prefix = _PREFIXES.get(name, f"Failure: {name}: ")
     if name == "JobCanceled" and not details:
         return "Failure: the job was canceled"

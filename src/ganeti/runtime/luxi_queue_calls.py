@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from ganeti.base.errors import WRONG_INPUT, GanetiError, JobLost, JobQueueDrainError, PrerequisiteError
+from ganeti.base.errors import WRONG_INPUT, GanetiError, JobLost, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.master.query.fields import Missing
 from ganeti.master.query.jobs import JOBS, JobRow
@@ -177,7 +177,7 @@ class QueueCalls:
 
     def _refuse_if_drained(self) -> None:
         if self._queue.files.drained():
-            raise JobQueueDrainError("Queue drained")
+            raise GanetiError("Queue drained")  # 3.1 says it in this class
 
 
 def _or_none(entries: list[LogEntry]) -> list[LogEntry] | None:

@@ -14,8 +14,8 @@ One line an object, filled up with spaces, which JSON ignores:
 
 An object that outgrows its place moves into the room at the end of its container, so the order of lines says nothing.
 When the room is used up, or half of all is blank, everything is laid out anew, with new room in proportion: a change
-costs what it changes, over many of them. The seal, at the end of the first line, is the fingerprint the file should have, in spaces and tabs: a
-file laid out like this that has another one is in pieces, or was edited.
+costs what it changes, over many of them. The seal, at the end of the first line, is the fingerprint the file should
+have, in spaces and tabs: a file laid out like this that has another one is in pieces, or was edited.
 
 Invariants: places do not overlap and are in the order of `_places`; whoever makes all writes, in any order, to a file
 that had the layout's former content has its present one.

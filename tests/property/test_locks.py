@@ -328,24 +328,24 @@ class Watcher:
         redo(self.saved, 1.0, json.loads(json.dumps(effects_to_plain(effects))))
         self.saved.table.check()
         assert to_plain(self.saved.table) == to_plain(table)
-        for kind, owner, locks in tell(effects):
-            self.hear(kind, owner, locks)
+        for kind, owner, locks, *priority in tell(effects):
+            self.hear(kind, owner, locks, *priority)
         assert {owner: held for owner, held in self.held.items() if held} == dict(table.all_held())
-        assert self.waiting == {pending.owner: pending.wants for pending in table.waiting()}
+        assert self.waiting == {pending.owner: (pending.wants, pending.priority) for pending in table.waiting()}
 
-    def hear(self, kind, owner, locks):
+    def hear(self, kind, owner, locks, *priority):
         held = self.held.setdefault(owner, {})
         if kind == "waiting":
-            self.waiting[owner] = locks
+            self.waiting[owner] = (locks, *priority)
         elif kind == "withdrawn":
-            assert self.waiting.pop(owner) == locks
+            assert self.waiting.pop(owner)[0] == locks
         elif kind == "freed":
             for lock, state in locks.items():
                 assert held.pop(lock) == state
         else:
             held.update(locks)
-            if self.waiting.get(owner, {}).keys() <= locks.keys():
-                self.waiting.pop(owner, None)
+            if owner in self.waiting and self.waiting[owner][0].keys() <= locks.keys():
+                del self.waiting[owner]
 
 
 def to_plain(table):

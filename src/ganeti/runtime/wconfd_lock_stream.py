@@ -73,7 +73,7 @@ class LockStream:
             self._send(connection, {"event": "granted", "clients": clients})
 
     def _tell_everything(self, connection: Connection, news: News) -> None:
-        changes = [(kind, owner.to_wire(), locks) for kind, owner, locks in tell(news.effects)]
+        changes = [(kind, owner.to_wire(), *rest) for kind, owner, *rest in tell(news.effects)]
         if changes:
             self._send(connection, {"event": "lock-changes", "serial": news.serial, "changes": changes})
 

@@ -246,7 +246,7 @@ def test_everything_that_happens_is_told_to_the_event_api(root):
         assert await told.get() == ([["node/a", [[one.to_wire(), "exclusive"]]]], [])
         node = dict(NODE)
         await client.ask_locks([(two, 3, NODE)])
-        assert await told.get() == ["waiting", two.to_wire(), node]
+        assert await told.get() == ["waiting", two.to_wire(), node, 3]
         await client.claim_locks(one, process, 0, NODE)
         assert await told.get() == ["freed", one.to_wire(), node]
         assert await told.get() == ["granted", process.to_wire(), node]

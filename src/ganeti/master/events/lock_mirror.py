@@ -33,27 +33,27 @@ class LockMirror:
             self._waiting[tuple(client)] = (priority, dict(request))
         return {"what": "table", **self.state()}
 
-    def change(self, what: str, client: list[Any], locks: Mapping[str, str]) -> Fields:
+    def change(self, what: str, client: list[Any], locks: Mapping[str, str], priority: int | None = None) -> Fields:
         """Take in one change of the contract of `followLocks`; gives its event. Raises `TransportError`."""
         owner, named = tuple(client), dict(locks)
+        fields: Fields = {"what": what, "client": client, "locks": named}
         if what == "granted":
-            self._waiting.pop(owner, None)
+            if self._waiting.get(owner, (None, {}))[1].keys() <= named.keys():
+                self._waiting.pop(owner, None)
             self._held.setdefault(owner, {}).update(named)
         elif what == "waiting":
-            self._waiting[owner] = (None, named)
+            self._waiting[owner] = (priority, named)
+            fields["priority"] = priority
         elif what == "withdrawn":
             self._waiting.pop(owner, None)
         elif what == "freed":
             self._free(owner, named)
         else:
             raise TransportError(f"'{what}' is no change of locks: do the master's daemons come from the same release?")
-        return {"what": what, "client": client, "locks": named}
+        return fields
 
     def state(self) -> Fields:
-        """``{"held": [[lock, [[client, state]…]]…], "waiting": [[priority or null, client, request]…]}``.
-
-        Changes tell no priority: it is known of those who waited when the following began.
-        """
+        """``{"held": [[lock, [[client, state]…]]…], "waiting": [[priority, client, request]…]}``."""
         held: dict[str, list[Any]] = {}
         for client, locks in self._held.items():
             for lock, state in locks.items():

@@ -7,8 +7,9 @@ from typing import NamedTuple
 from ganeti.master.locks.owners import Owner
 from ganeti.master.locks.waiting import Pending
 
-Story = tuple[str, Owner, Mapping[str, str]]
-"""("granted" | "waiting" | "withdrawn" | "freed", who, lock to state), as the event API tells it."""
+Story = tuple[str, Owner, Mapping[str, str], *tuple[int, ...]]
+"""("granted" | "waiting" | "withdrawn" | "freed", who, lock to state), as the event API tells it; the priority follows
+where somebody waits."""
 
 
 class Holds(NamedTuple):
@@ -50,7 +51,7 @@ def tell(effects: Iterable[Effect]) -> list[Story]:
     for effect in effects:
         match effect:
             case Waits(pending):
-                stories.append(("waiting", pending.owner, pending.wants))
+                stories.append(("waiting", pending.owner, pending.wants, pending.priority))
             case EndsWaiting(pending, granted=True):
                 waited[pending.owner] = pending.wants
             case EndsWaiting(pending):

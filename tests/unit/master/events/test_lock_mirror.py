@@ -19,24 +19,40 @@ def test_it_follows_grants_waits_and_ends():
     mirror.change("freed", ONE, {"cluster/BGL": "shared"})
     told = mirror.change("granted", TWO, {"cluster/BGL": "exclusive"})
     assert told == {"what": "granted", "client": TWO, "locks": {"cluster/BGL": "exclusive"}}
-    mirror.change("waiting", ONE, {"node/n": "shared"})
+    mirror.change("waiting", ONE, {"node/n": "shared"}, 0)
     assert mirror.state() == {
         "held": [["cluster/BGL", [[TWO, "exclusive"]]]],
-        "waiting": [[None, ONE, {"node/n": "shared"}]],
+        "waiting": [[0, ONE, {"node/n": "shared"}]],
     }
     mirror.change("withdrawn", ONE, {"node/n": "shared"})
     mirror.change("freed", TWO, {"cluster/BGL": "exclusive"})
     assert mirror.state() == {"held": [], "waiting": []}
 
 
+def test_it_knows_the_priority_of_those_who_begin_to_wait():
+    mirror = LockMirror()
+    told = mirror.change("waiting", ONE, {"node/n": "shared"}, -10)
+    assert told == {"what": "waiting", "client": ONE, "locks": {"node/n": "shared"}, "priority": -10}
+    assert mirror.state()["waiting"] == [[-10, ONE, {"node/n": "shared"}]]
+    mirror.change("waiting", ONE, {"node/n": "shared"}, -20)
+    assert mirror.state()["waiting"] == [[-20, ONE, {"node/n": "shared"}]], "it was moved"
+
+
+def test_who_waits_may_be_granted_something_else():
+    mirror = LockMirror()
+    mirror.change("waiting", ONE, {"node/n": "shared"}, 0)
+    mirror.change("granted", ONE, {"node/m": "shared"})
+    assert mirror.state()["waiting"] == [[0, ONE, {"node/n": "shared"}]]
+
+
 def test_what_is_told_twice_does_no_harm():
     mirror = LockMirror()
     for _ in range(2):
         mirror.change("granted", ONE, {"node/a": "shared"})
-        mirror.change("waiting", TWO, {"node/a": "exclusive"})
+        mirror.change("waiting", TWO, {"node/a": "exclusive"}, 3)
     assert mirror.state() == {
         "held": [["node/a", [[ONE, "shared"]]]],
-        "waiting": [[None, TWO, {"node/a": "exclusive"}]],
+        "waiting": [[3, TWO, {"node/a": "exclusive"}]],
     }
     for _ in range(2):
         mirror.change("freed", ONE, {"node/a": "shared"})

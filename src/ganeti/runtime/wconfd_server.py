@@ -17,11 +17,13 @@ from ganeti.master.config.stream import snapshot_of
 from ganeti.runtime.wconfd_arguments import read_lock_file, read_position
 from ganeti.runtime.wconfd_calls import Call, Parts, calls_of
 from ganeti.runtime.wconfd_lock_stream import LockStream
-from ganeti.wire.framing import Connection, MessageTooLong, decode
+from ganeti.wire.framing import Connection, MessageTooLong, MessageTooSlow, decode
 from ganeti.wire.framing_sync import END
 
 _log = logging.getLogger(__name__)
 _SEND_TIMEOUT_S = 60.0
+_MESSAGE_TIMEOUT_S = 60.0
+"""How long a client may take for one request, from its first byte to its last."""
 _SUBSCRIBER_LAG_BYTES = 64 * 1024 * 1024
 
 
@@ -55,8 +57,8 @@ class Server:
     async def serve(self, connection: Connection) -> None:
         while True:
             try:
-                data = await connection.receive_bytes()
-            except MessageTooLong as err:
+                data = await connection.receive_bytes(_MESSAGE_TIMEOUT_S)
+            except (MessageTooLong, MessageTooSlow) as err:
                 await self._answer(connection, _failure(err))
                 return
             if data is None:

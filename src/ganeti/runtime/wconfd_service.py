@@ -18,7 +18,7 @@ from ganeti.runtime.event_loop import Background
 from ganeti.runtime.livelock import is_alive
 from ganeti.runtime.lock_journal import load_locks
 from ganeti.runtime.publisher import Published, Publisher
-from ganeti.runtime.unix_socket import serve
+from ganeti.runtime.unix_socket import allow_many_connections, serve
 from ganeti.runtime.wconfd_calls import Parts
 from ganeti.runtime.wconfd_commits import Committer, StoreThread
 from ganeti.runtime.wconfd_locks import LockService, remove_stale_lock_files, undo_records_in
@@ -59,6 +59,7 @@ class Service:
         Steps of dead jobs must go before new jobs come: in a restored queue these may have the same numbers.
         """
         _freeze_memory()
+        allow_many_connections()
         self._ending.callback(self.store.close)
         self._ending.push_async_callback(self._end_publication)
         if self._distributor is not None:

@@ -245,6 +245,26 @@ def test_an_endless_message_is_refused_and_harms_nobody(root, monkeypatch):
     run(scenario, root)
 
 
+def test_a_message_that_does_not_end_is_refused_in_time_and_idle_clients_are_left_alone(root, monkeypatch):
+    monkeypatch.setattr("ganeti.runtime.wconfd_server._MESSAGE_TIMEOUT_S", 0.1)
+
+    async def scenario(daemon):
+        idle = await connect(daemon.paths.wconfd_socket)
+        await idle.send({"method": "echo", "args": ["before"]})
+        assert (await idle.receive())["result"] == "before"
+        slow = await connect(daemon.paths.wconfd_socket)
+        await slow.send_bytes(b'{"method": "ec')
+        async with asyncio.timeout(5.0):
+            assert "not complete within 0.1 s" in (await slow.receive())["result"][1][0]
+            with pytest.raises(TransportError):
+                await slow.receive()
+        await idle.send({"method": "echo", "args": ["after"]})
+        assert (await idle.receive())["result"] == "after"
+        idle.abort()
+
+    run(scenario, root)
+
+
 def test_a_follower_that_does_not_read_is_dropped(root, monkeypatch):
     monkeypatch.setattr("ganeti.runtime.wconfd_server._SUBSCRIBER_LAG_BYTES", 1000)
 

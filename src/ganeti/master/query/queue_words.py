@@ -10,7 +10,7 @@ from ganeti.base.errors import GanetiError
 from ganeti.master.query.jobs import opcode_summary
 from ganeti.model.locks import BGL, CONFIG, Level, is_set_lock, lock_order
 from ganeti.model.view import ConfigView
-from ganeti.wire.job_file import CANCELED, MESSAGE, SUCCESS, JobFile, OpcodeEntry, seconds
+from ganeti.wire.job_file import CANCELED, ERROR, MESSAGE, SUCCESS, JobFile, OpcodeEntry, seconds
 
 _PRIORITY_WORDS = {-10: "high", 0: "normal", 10: "low"}
 _SUMMARY_LETTERS = 80
@@ -102,10 +102,12 @@ def submitted_priority(entry: OpcodeEntry) -> int:
 
 
 def label(file: JobFile) -> str:
-    """``job 9 (INSTANCE_MIGRATE(db3))``: the number, and the opcode it has come to."""
+    """``job 9 (INSTANCE_MIGRATE(db3))``: the number, and the opcode it has come to, or at which it failed."""
     if not file.ops:
         return f"job {file.id}"
-    return f"job {file.id} ({cut(opcode_summary(file.ops[file.current_index()].input), _SUMMARY_LETTERS)})"
+    stopped = next((entry for entry in file.ops if entry.status in (ERROR, CANCELED)), None)
+    entry = stopped or file.ops[file.current_index()]
+    return f"job {file.id} ({cut(opcode_summary(entry.input), _SUMMARY_LETTERS)})"
 
 
 def owner_words(name: int | str) -> str:

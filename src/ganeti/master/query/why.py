@@ -22,6 +22,7 @@ DEEPEST = 6
 """Beyond this the story goes on with `gnt-job why` of another job."""
 MOST_JOBS = 40
 _MOST_OF_A_KIND = 5
+_REASON_LETTERS = 160
 
 Sentence = tuple[int, str]
 """(depth, text): what explains a sentence follows it, one deeper."""
@@ -235,6 +236,8 @@ class _Story:
         rule = next((each for each in self.facts.view.filters() if each.uuid == verdict.rule), None)
         if rule is not None:
             self._say(depth, f"the rule reads: {_action(rule.action)} {_predicates(rule.predicates)}")
+            if reason := _reason(rule.reason_trail):
+                self._say(depth, f'it was made with the reason "{reason}"')
         for bucket, most in verdict.limits:
             users = [job_id for job_id in self.facts.slots if self._counts_for(job_id, bucket)]
             if len(users) >= most:
@@ -262,7 +265,8 @@ def _last_heard(job: UnfinishedJob) -> str:
     silent = ": who holds what it waits for cannot be said, since ganeti-wconfd does not answer"
     if not job.blockers or job.phase is not Phase.PARKED:
         return silent
-    return f"{silent}; the last in its way were {words.listed(map(words.owner_words, job.blockers))}"
+    verb = "was" if len(job.blockers) == 1 else "were"
+    return f"{silent}; the last in its way {verb} {words.listed(map(words.owner_words, job.blockers))}"
 
 
 def _wish(dependency: Dependency) -> str:
@@ -303,6 +307,12 @@ def _past(file: JobFile) -> list[str]:
 
 def _action(action: Any) -> str:
     return action if isinstance(action, str) else " ".join(str(part) for part in action)
+
+
+def _reason(trail: Sequence[Any]) -> str:
+    """What the person who made a rule gave with ``--reason``; nothing if nothing was given."""
+    said = (entry[1] for entry in trail if entry[0] == "gnt:user" and isinstance(entry[1], str))
+    return words.cut(next(said, ""), _REASON_LETTERS)
 
 
 def _predicates(predicates: Sequence[Any]) -> str:

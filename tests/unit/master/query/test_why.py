@@ -2,7 +2,7 @@
 """Why a job is where it is: one situation each, in whole sentences."""
 
 import pytest
-from tests.fakes.queue_facts import GROUP, NODE, NODE_LOCK, NOW_S, FakeFacts
+from tests.fakes.queue_facts import GROUP, NODE, NODE_LOCK, NOW_S, FakeFacts, entry
 
 from ganeti.base.errors import JobLost
 from ganeti.master.query import queue_words as words
@@ -106,14 +106,16 @@ def test_locks_just_granted(facts):
 
 
 def test_wconfd_is_silent(facts):
-    facts.waits = {12: None, 13: None}
+    facts.waits = {12: None, 13: None, 14: None}
     facts.job(12, Phase.PARKED)
     facts.job(13, Phase.PARKED, blockers=[9, "watcher"])
+    facts.job(14, Phase.PARKED, blockers=[9])
     silence = (
         "has been queued for 12 s: who holds what it waits for cannot be said, since ganeti-wconfd does not answer"
     )
     assert facts.told(12)[0].endswith(f"{silence}.")
     assert facts.told(13)[0].endswith(f"{silence}; the last in its way were job 9 and watcher.")
+    assert facts.told(14)[0].endswith(f"{silence}; the last in its way was job 9.")
 
 
 def test_a_thousand_ahead_are_not_all_told(facts):
@@ -178,6 +180,16 @@ def test_a_pausing_filter_rule(facts):
     assert told[0].endswith("has been queued for 12 s: it is kept back by a filter rule.")
     assert f"filter rule {RULE} with priority 3 says PAUSE" in told[2]
     assert told[3] == '  The rule reads: PAUSE for jobs with ["opcode",["==","OP_ID","OP_INSTANCE_STARTUP"]].'
+    assert len(told) == 4
+
+
+def test_the_reason_of_a_rule_is_told(facts):
+    trail = [["gnt:user", "storage is being\nreplaced", 1], ["gnt:client:gnt-filter", "add", 2]]
+    rule = FilterRule(uuid=RULE, action="PAUSE", reason_trail=trail)
+    facts.view.put("filters", RULE, rule)
+    facts.admission = Admission([rule])
+    facts.job(5, held_by=f"filter rule {RULE} pauses it")
+    assert facts.told(5)[-1] == '  It was made with the reason "storage is being replaced".'
 
 
 def test_a_rule_that_is_just_gone(facts):
@@ -281,6 +293,13 @@ def test_the_priority_and_how_it_came_about(facts, submitted, now, says):
 def test_ended_jobs(facts, status, result, says):
     facts.ended_job(7, status, result)
     assert facts.told(7) == [f"Job 7 (INSTANCE_STARTUP(web1)) {says}"]
+
+
+def test_a_failed_job_is_named_by_the_opcode_that_failed(facts):
+    facts.ended_job(7, "error", ["OpExecError", ["no"]])
+    facts.files[7].ops[:0] = [entry(name="first", status="success")]
+    facts.files[7].ops.append(entry(name="last", status="error", result=["OpExecError", ["not done"]]))
+    assert facts.told(7) == ["Job 7 (INSTANCE_STARTUP(web1)) failed 3 min ago: no."]
 
 
 def test_an_unknown_job(facts):

@@ -25,6 +25,7 @@ class FakeConfig:
         self.config = config
         self.story = story
         self.settled: list[bool] = []
+        self.on_flush: Callable[[], None] = lambda: None
 
     def view(self) -> Configuration:
         return self.config
@@ -42,6 +43,10 @@ class FakeConfig:
         self.story.append(f"commit {type(change).__name__}{' settles' if settles else ''}")
         self.settled.append(settles)
         return answer
+
+    async def flush(self) -> None:
+        self.story.append("flush")
+        self.on_flush()
 
 
 class FakeNodes:

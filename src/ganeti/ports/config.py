@@ -40,3 +40,10 @@ class ConfigPort(Protocol):
         is nothing to take back.
         """
         ...
+
+    async def flush(self) -> None:
+        """Return when every reachable master candidate has been sent what is committed, or that cannot be waited for.
+
+        Otherwise a large `config.data` goes to a candidate now and then only. Never raises.
+        """
+        ...

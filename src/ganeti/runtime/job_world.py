@@ -44,6 +44,8 @@ _log = logging.getLogger(__name__)
 _WRITE_AGAIN_S = 0.5
 _SAVE_PAUSE_S = 0.01
 _PUBLISH_S = 30.0
+_FLUSH_S = 120.0
+"""A node that hangs is given up by whoever sends to it within a minute."""
 _SUBMIT_S = 60.0
 _CONTINUE_S = 5.0
 CONTINUE_CALL = "MayContinue"
@@ -313,3 +315,12 @@ class JobConfig:
         if settles:
             self.last_settled = (attempt, step)
         return done.result
+
+    async def flush(self) -> None:
+        world = self._world
+        try:
+            await world.wconfd.flush(_FLUSH_S)
+        except GanetiError as err:
+            _log.warning(
+                "job %d goes on although not all candidates may have the configuration: %s", world.owner.job_id, err
+            )

@@ -118,6 +118,10 @@ class WConfdClient:
         """Return when `config.data` and ssconf on the master hold *position*."""
         await self.call("waitPublished", list(position))
 
+    async def flush(self, timeout_s: float) -> None:
+        """Return when every reachable node has been sent what is committed now."""
+        await self.call("flushConfig", answer_timeout_s=timeout_s)
+
     async def events(self, position: Callable[[], Position]) -> AsyncIterator[dict[str, Any]]:
         """Follow the change stream after *position*, asked again at each reconnection; ends with `TransportError`
         when WConfD is away for longer than the patience.

@@ -257,7 +257,7 @@ def test_everything_that_happens_is_told_to_the_event_api(root):
         assert await told.get() == ["granted", two.to_wire(), {"node/a": "shared"}]
         await client.ask_locks([(one, 3, NODE)])
         await client.withdraw_locks([one])
-        assert await told.get() == ["waiting", one.to_wire(), node]
+        assert await told.get() == ["waiting", one.to_wire(), node, 3]
         assert await told.get() == ["withdrawn", one.to_wire(), node]
         assert told.empty()
         task.cancel()

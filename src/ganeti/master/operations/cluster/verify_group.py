@@ -118,6 +118,7 @@ class _Work:
         log.info(f"* Verifying group '{scope.group.name}'")
         log.info(f"* Gathering data ({count} nodes)")
         log.info(f"* Gathering information about nodes ({count} nodes)")
+        await self.ctx.config.flush()  # a copy that is still under way would be taken for a difference
         answers = await self._ask(assess_parameters)
         reports = {report.node.uuid: report for report in answers}
         log.info(f"* Gathering disk information ({count} nodes)")
@@ -156,6 +157,7 @@ class _Work:
         if not found:
             return found
         await self.ctx.clock.sleep(SETTLE_S)
+        await self.ctx.config.flush()
         reachable = [report.node for report in answers if report.answer is not None]
         again = await asyncio.gather(*(self._ask_one(node, {"filelist": wanted.of(node)}) for node in reachable))
         return list(shared_files.compare(again, wanted))

@@ -199,6 +199,37 @@ def test_files_that_differ_are_looked_at_twice() -> None:
     assert counts["node2"] == 2
 
 
+def test_the_configuration_is_with_all_candidates_before_its_copies_are_compared() -> None:
+    """A large one is sent to a node now and then only: what is under way would be taken for a difference."""
+    cluster = Cluster()
+    copies = {"node1": "new", "node2": "old"}
+
+    def flush() -> None:
+        copies["node2"] = copies["node1"]
+
+    cluster.ctx.config.on_flush = flush
+    cluster.spoil = lambda name, answer: answer["filelist"].update(
+        {path: copies[name] for path in answer["filelist"] if path.endswith("config.data")}
+    )
+    assert cluster.group()[0]
+    assert cluster.ctx.story[0] == "flush" and cluster.ctx.story.count("flush") == 1
+
+
+def test_a_commit_while_verification_asks_is_on_all_candidates_at_the_second_look() -> None:
+    cluster = Cluster()
+    copies = {"node1": "new", "node2": "old"}
+
+    def flush() -> None:
+        if cluster.ctx.story.count("flush") == 2:
+            copies["node2"] = copies["node1"]
+
+    cluster.ctx.config.on_flush = flush
+    cluster.spoil = lambda name, answer: answer["filelist"].update(
+        {path: copies[name] for path in answer["filelist"] if path.endswith("config.data")}
+    )
+    assert cluster.group()[0]
+
+
 def test_files_that_stay_different_or_missing_are_told() -> None:
     cluster = Cluster()
 

@@ -44,8 +44,8 @@ class LockFollower:
         connection; *granted* those whose waiting requests were granted since.
 
         Without: *snapshot* gets ``[[lock, [[client, state]…]]…]`` and ``[[priority, client, request]…]``, *changed* a
-        serial number and ``[[kind, client, {lock: state}]…]``, where ``waiting`` has its priority besides. *lost* is called
-        when the connection has gone.
+        serial number and ``[[kind, client, {lock: state}]…]``, where ``waiting`` has its priority besides. *lost* is
+        called when the connection has gone.
         """
         self._path = socket_path
         self._lock_file = lock_file

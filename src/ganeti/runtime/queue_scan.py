@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reading the whole queue when LuxiD starts: quickly for jobs that have ended, fully for those that have not."""
 
+import errno
 import logging
 import os
 from typing import Annotated, Literal
 
 import msgspec
 
-from ganeti.base.errors import GanetiError, JobFileCorrupted
+from ganeti.base.errors import GanetiError, JobFileCorrupted, JobQueueError
 from ganeti.base.paths import Paths
 from ganeti.master.queue.dependencies import dependencies_of
 from ganeti.master.queue.events import Found
@@ -17,6 +18,7 @@ from ganeti.runtime.livelock import is_alive
 from ganeti.runtime.undo_files import UndoFile, damaged_job_path
 from ganeti.wire.job_file import FINAL_STATUSES, JobFile, combined_status, decode, seconds, secrets_lost
 
+_NOT_A_FILE = (errno.EISDIR, errno.ELOOP, errno.ENXIO)
 _log = logging.getLogger(__name__)
 
 
@@ -60,6 +62,10 @@ def scan(paths: Paths, files: JobFiles) -> Scan:
                         found.append(_look(paths, file, alive))
                     else:
                         job_ids.append(job_id)  # its process came to its last write between our two looks
+            except OSError as err:
+                if err.errno not in _NOT_A_FILE:  # it may be sound: its job must not be forgotten
+                    raise JobQueueError(f"The file of job {job_id} cannot be read: {err.strerror}") from err
+                _set_aside(paths, files, job_id, err)
             except Exception as err:  # whatever stands in it, it must not keep the daemon from starting
                 _set_aside(paths, files, job_id, err)
     return found, ended, _archived_dependencies(files, found)

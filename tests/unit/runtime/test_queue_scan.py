@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What LuxiD finds when it starts: every job where it belongs, and a damaged file in nobody's way."""
 
+import errno
 import os
 
 import pytest
 
+from ganeti.base.errors import JobQueueError
 from ganeti.base.paths import Paths
 from ganeti.runtime import queue_scan
 from ganeti.runtime.job_files import JobFiles
+from ganeti.runtime.job_files_reader import JobFilesReader
 from ganeti.runtime.queue_scan import scan
 from ganeti.wire.job_file import JobFile, OpcodeEntry, encode
 
@@ -126,3 +129,16 @@ def test_a_process_that_ends_in_good_order_just_while_its_job_is_read_has_not_di
     found, ended, _ = scan(paths, files)
     assert [item.file.livelock for item in found] == [None] * handed_back
     assert [job_id for job_id, _, _ in ended] == [1] * (not handed_back)
+
+
+def test_a_file_that_cannot_be_read_now_is_no_damaged_file(paths, files, monkeypatch):
+    """Its job was acknowledged: LuxiD must rather not start than forget it."""
+    store(files, job(1, "queued"))
+
+    def fail(reader: object, job_id: int) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(JobFilesReader, "raw", fail)
+    with pytest.raises(JobQueueError, match="job 1 cannot be read: Input/output error"):
+        scan(paths, files)
+    assert os.path.exists(files.path(1))

@@ -26,6 +26,10 @@ class Owner:
     def from_wire(cls, data: Any) -> "Owner":
         """Read ``[job id or name, lock file, pid]``; raises `LockError`."""
         match data:
-            case [int() | str() as name, str() as lock_file, int() as pid] if not isinstance(name, bool) and lock_file:
+            case [int() | str() as name, str() as lock_file, int() as pid] if _can_be(name, lock_file):
                 return cls(name, intern(lock_file), pid)  # all that LuxiD asks for is under one lock file
         raise LockError(f"{data!r} is not a client: write [job id or name, lock file, process id]")
+
+
+def _can_be(name: int | str, lock_file: str) -> bool:
+    return not isinstance(name, bool) and bool(lock_file) and "\0" not in lock_file

@@ -26,6 +26,8 @@ REASON = "gnt:watcher"
 FINAL = ("canceled", "success", "error")
 _MASTER_DAEMONS = {"ganeti-wconfd": "wconfd_socket", "ganeti-luxid": "luxi_socket"}
 _ASKED = {"ganeti-wconfd": ("echo", "watcher"), "ganeti-luxid": ("QueryConfigValues", ["drain_flag"])}
+_PAUSE_S = 0.2
+_LEAST_S = 0.1
 _log = logging.getLogger(__name__)
 
 
@@ -44,7 +46,7 @@ class MasterWork:
         """Gives the exit status; raises `GanetiError` when the master's daemons cannot be brought back."""
         for name in _MASTER_DAEMONS:
             self._ensure(name)
-            self._ensure_answer(name)
+            self.ensure_answer(name)
         self._ensure_address()
         if self._luxi("QueryConfigValues", ["drain_flag"])[0]:
             _log.info("the job queue is drained: nothing more is done")
@@ -62,14 +64,29 @@ class MasterWork:
         self._merge_status(self._groups())
         return status
 
-    def _ensure_answer(self, name: str) -> None:
-        method, argument = _ASKED[name]
-        path = str(getattr(self._paths, _MASTER_DAEMONS[name]))
+    def ensure_answer(self, name: str) -> None:
+        """Start a daemon again that runs and does not answer; raises `TransportError` if that does not help."""
         try:
-            ask(path, self._answer_within_s, method, argument)
+            self._await_answer(name, self._answer_within_s)
         except TransportError:
             self._restart(name)
-            ask(path, ANSWER_WITHIN_S, method, argument)
+            self._await_answer(name, ANSWER_WITHIN_S)
+
+    def _await_answer(self, name: str, within_s: float) -> None:
+        """A daemon that is still reading its queue or configuration does not listen yet, and is not to be stopped."""
+        method, argument = _ASKED[name]
+        path = str(getattr(self._paths, _MASTER_DAEMONS[name]))
+        give_up_s = time.monotonic() + within_s
+        while True:
+            left_s = give_up_s - time.monotonic()
+            try:
+                ask(path, max(left_s, _LEAST_S), method, argument)
+            except TransportError:
+                if left_s <= _PAUSE_S:
+                    raise
+                time.sleep(_PAUSE_S)
+            else:
+                return
 
     def _ensure_address(self) -> None:
         """After the master's power-on nobody else brings the cluster's address up."""

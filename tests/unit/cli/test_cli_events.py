@@ -57,6 +57,10 @@ CLIENT = [7, "/lock", 1]
             },
             "Job 7 waits for node/a (exclusive), node/b (shared)",
         ),
+        (
+            {"event": "lock", "what": "granted", "client": [7, "/luxid", 0], "locks": {"node/a": "shared"}},
+            "Job 7 (no process yet) holds node/a (shared)",
+        ),
         ({"event": "lock", "what": "freed", "client": ["watcher", "/l", 1], "locks": {}}, "watcher has freed nothing"),
         ({"event": "lock", "what": "table", "held": [1, 2], "waiting": []}, "2 locks are held, 0 requests wait"),
         (

@@ -114,8 +114,10 @@ def _job(event: Event) -> str:
 def _lock(event: Event) -> str:
     if event["what"] == "table":
         return _locks_held(event)
-    name = event["client"][0]
+    name, *_, process_id = event["client"]
     who = f"Job {name}" if isinstance(name, int) else str(name)
+    if process_id == 0:
+        who += " (no process yet)"  # what it is granted passes to its process: freed here, held there
     locks = [f"{lock} ({state})" for lock, state in sorted(event["locks"].items())]
     more = len(locks) - _NAMED_AT_MOST
     listed = ", ".join(locks[:_NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")

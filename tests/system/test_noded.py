@@ -32,6 +32,7 @@ from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import CONFIG_VERSION, Node
 from ganeti.runtime import node_client
 from ganeti.runtime.node_client import NodeClient
+from ganeti.runtime.node_requests import TextOfFile
 
 NODE = "node1.example.com"
 CLUSTER = "cluster.example.com"
@@ -379,6 +380,16 @@ def test_files_are_uploaded_to_known_places_only(noded: Noded) -> None:
     for path, mode in (("/etc/passwd", 0o644), ("/var/lib/ganeti/config.data", 0o666)):
         with pytest.raises(ParameterError):
             noded.call("upload_file", path=path, content="", mode=mode)
+
+
+def test_a_long_file_comes_as_it_is(noded: Noded, tmp_path: Path) -> None:
+    text = '{"name": "k\u00f6ln \\\\ \U0001f600"}\r\n' * 100_000
+    source = tmp_path / "source"
+    source.write_bytes(text.encode())
+    for content in (text, TextOfFile(str(source))):
+        noded.call("upload_file", path="/var/lib/ganeti/config.data", content=content, mode=0o640)
+        assert Path(noded.paths.config_file).read_bytes() == text.encode()
+        Path(noded.paths.config_file).unlink()
 
 
 def test_leaving_the_cluster_forgets_it_and_ends_the_daemon(noded: Noded) -> None:

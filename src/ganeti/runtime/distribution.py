@@ -9,6 +9,7 @@ alone nine times as long as it took, unless somebody asks for all to be sent (`f
 
 import asyncio
 import logging
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from ganeti.model.objects import Node
 from ganeti.ports.nodes import NodesPort
 from ganeti.runtime.config_file import CONFIG_MODE
 from ganeti.runtime.event_loop import Background
+from ganeti.runtime.node_requests import TextOfFile
 from ganeti.runtime.publisher import Published
 from ganeti.wire.ssconf import SIZE_LIMIT_BYTES
 
@@ -129,10 +131,10 @@ class Distributor:
         uuid = receiver.node.uuid
         if receiver.node.master_candidate and receiver.config < newest.position and self._config_is_due(receiver):
             begun_s = self._now_s()
-            content = await asyncio.to_thread(_read_text, newest)
+            size_bytes, content = _size_bytes(newest), TextOfFile(newest.config_file)
             await self._nodes.call(uuid, "upload_file", path=self._config_file, content=content, mode=CONFIG_MODE)
             receiver.config = newest.position
-            if len(content) >= PACED_FROM_BYTES:
+            if size_bytes >= PACED_FROM_BYTES:
                 ended_s = self._now_s()
                 receiver.config_due_s = ended_s + PAUSE_PER_UPLOAD * (ended_s - begun_s)
         if receiver.ssconf != newest.ssconf:
@@ -168,8 +170,8 @@ class Distributor:
             self._moved.notify_all()
 
 
-def _read_text(published: Published) -> str:
+def _size_bytes(published: Published) -> int:
     try:
-        return published.read_config().decode()
-    except (OSError, UnicodeDecodeError) as err:
-        raise ConfigurationError(f"{published.config_file} cannot be read: {err}") from err
+        return os.stat(published.config_file).st_size
+    except OSError as err:
+        raise ConfigurationError(f"{published.config_file} cannot be read: {err.strerror}") from err

@@ -33,6 +33,7 @@ from ganeti.model.objects import Node
 from ganeti.model.view import ConfigView
 from ganeti.node.actions.registry import NORMAL_S, REGISTRY
 from ganeti.ports.nodes import NodeAnswer
+from ganeti.runtime.node_requests import RequestBody
 from ganeti.runtime.tls import client_context
 
 _PATIENCE = float(os.environ.get("GANETI_PATIENCE", "1"))
@@ -85,16 +86,14 @@ class NodeClient:
             raise NodeUnreachableError(f"Node {node.name} is marked offline, it is not called")
         declared = REGISTRY.get(call)
         limit_s = deadline_s if deadline_s is not None else declared.timeout_s if declared is not None else NORMAL_S
-        body = msgspec.json.encode(
-            {
-                "epoch": view.position[0],
-                "job": self._job,
-                "attempt": self._attempt,
-                "step": self._next_step(),
-                "arguments": arguments,
-                "timeout_s": deadline_s,
-            }
-        )
+        fields = {
+            "epoch": view.position[0],
+            "job": self._job,
+            "attempt": self._attempt,
+            "step": self._next_step(),
+            "timeout_s": deadline_s,
+        }
+        body = RequestBody(fields, arguments)
         return await self._repeat(node, call, body, limit_s + (_ANSWER_SLACK_S if self._job else 0))
 
     async def call_many(
@@ -115,7 +114,7 @@ class NodeClient:
             await self._session.close()
             self._session = None
 
-    async def _repeat(self, node: Node, call: str, body: bytes, limit_s: float) -> Any:
+    async def _repeat(self, node: Node, call: str, body: RequestBody, limit_s: float) -> Any:
         """Send until there is an answer, or the node is not merely restarting."""
         deadline = time.monotonic() + limit_s
         broken_since: float | None = None
@@ -136,7 +135,7 @@ class NodeClient:
                     raise NodeUnreachableError(f"Node {node.name} cannot be reached: {err.reason}") from err
             await asyncio.sleep(REPEAT_EVERY_S)
 
-    async def _watched(self, node: Node, call: str, body: bytes, limit_s: float) -> Any:
+    async def _watched(self, node: Node, call: str, body: RequestBody, limit_s: float) -> Any:
         exchange = asyncio.ensure_future(self._exchange(node, call, body, limit_s))
         try:
             done, _ = await asyncio.wait([exchange], timeout=WATCH_AFTER_S)
@@ -156,7 +155,7 @@ class NodeClient:
                 await asyncio.gather(exchange, return_exceptions=True)
 
     async def _lives(self, node: Node) -> bool:
-        body = msgspec.json.encode({"epoch": 0, "job": 0, "attempt": 0, "step": 0, "arguments": {}})
+        body = RequestBody({"epoch": 0, "job": 0, "attempt": 0, "step": 0}, {})
         try:
             await self._exchange(node, "version", body, PROBE_S, connect_s=PROBE_S)
         except (_BrokenError, NodeTimeoutError):
@@ -166,12 +165,12 @@ class NodeClient:
         return True
 
     async def _exchange(
-        self, node: Node, call: str, body: bytes, limit_s: float, *, connect_s: float = CONNECT_S
+        self, node: Node, call: str, body: RequestBody, limit_s: float, *, connect_s: float = CONNECT_S
     ) -> Any:
         url = URL.build(scheme="https" if self._use_tls else "http", host=node.name, port=self._port, path=f"/{call}")
         timeout = aiohttp.ClientTimeout(total=max(limit_s, 0.001), connect=connect_s)
         try:
-            async with self._open_session().post(url, data=body, timeout=timeout) as response:
+            async with self._open_session().post(url, data=body.data, timeout=timeout) as response:
                 status, answer = response.status, await response.read()
         except aiohttp.ConnectionTimeoutError:
             raise _BrokenError(f"no connection to {node.primary_ip} within {connect_s:g} seconds") from None

@@ -37,13 +37,9 @@ class Published:
 
     position: Position
     config_file: str
+    """Of this position or a later one."""
     ssconf: dict[str, str]
     source: SsconfSource
-
-    def read_config(self) -> bytes:
-        """Give `config.data`, of this position or a later one. Blocks; raises `OSError`."""
-        with open(self.config_file, "rb") as stream:
-            return stream.read()
 
 
 class Publisher:

@@ -41,6 +41,8 @@ class RecordingNodes:
         self.tried.set()
         if node_uuid in self.away:
             raise NodeUnreachableError("Node is away")
+        if call == "upload_file":
+            arguments["content"] = Path(arguments["content"].path).read_text()
         self.calls.append((node_uuid, call, arguments))
 
     async def call_many(self, node_uuids, call, /, *, timeout_s=None, **arguments):

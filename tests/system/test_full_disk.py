@@ -193,7 +193,6 @@ def test_requests(bed):
     bed.check()
 
 
-@pytest.mark.xfail(strict=False, reason="LuxiD says that a job is dequeued although it could not write that down")
 def test_a_cancel_that_was_acknowledged_stands(bed):
     holder = bed.submit(bed.counted(duration=2, marks=False))
     bed.master.until(lambda: bed.master.file(holder).status == "running", "it runs")

@@ -13,9 +13,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from ganeti.base.errors import GanetiError, JobFileCorrupted
 from ganeti.base.paths import Paths
 from ganeti.master.queue import events as ev
+from ganeti.master.queue.dependencies import dependencies_of
 from ganeti.master.queue.filters import Admission
 from ganeti.master.queue.lock_needs import next_locks
 from ganeti.master.queue.machine import Phase, QueueMachine
@@ -31,10 +34,11 @@ from ganeti.runtime.pause_points import reach
 from ganeti.runtime.queue_locks import QueueLocks
 from ganeti.runtime.queue_scan import scan
 from ganeti.runtime.queue_watching import QueueWatching
+from ganeti.runtime.queue_writes import QueueWrites
 from ganeti.runtime.spawner_client import SpawnerClient
 from ganeti.runtime.undo_files import undo_path
 from ganeti.runtime.wconfd_client import WConfdClient
-from ganeti.wire.job_file import JobFile, secrets_of
+from ganeti.wire.job_file import FINAL_STATUSES, JobFile, secrets_of
 
 _log = logging.getLogger(__name__)
 
@@ -75,7 +79,8 @@ class QueueDriver:
         self._recent: dict[int, JobFile] = {}
         self._next_id = 0
         self._store = GroupCommit(self.files.add, self._stored, self._tasks)
-        self._known_archived: dict[int, str] = {}
+        self._writes = QueueWrites(self.files, machine)
+        self._stopping = False
         self._alarm = Alarm(self._tick)
         self._cancelling = JobCancelling(machine, self._carry_out, self.changed)
         self._reconsidering = False
@@ -101,15 +106,22 @@ class QueueDriver:
 
     async def stop(self) -> None:
         """Start no more jobs, and let those being started get under way."""
-        self.machine.held_back = True
+        self._stopping = self.machine.held_back = True
         await self._starts.settle(_STOP_S)
         self._spawner.close()
         await self._tasks.cancel()
         await self._watching.close()
 
     def _spawner_came(self) -> None:
+        if self._stopping:
+            return
         self.machine.held_back = False
         self._carry_out(self.machine.resume(time.time()))
+
+    def _pause_for_trouble(self) -> None:
+        """Start nothing for a while: there is no space, or there are no descriptors."""
+        self.machine.held_back = True
+        asyncio.get_running_loop().call_later(_TROUBLE_PAUSE_S, self._trouble_over)
 
     def _trouble_over(self) -> None:
         if self._spawner.is_there:  # if not, its coming is what starts jobs again
@@ -148,15 +160,16 @@ class QueueDriver:
 
     def _stored(self, jobs: Sequence[JobFile]) -> None:
         reach("luxid-submitted")
-        self._carry_out(self.machine.submit(jobs, time.time(), self._known_archived))
+        self._carry_out(
+            self.machine.submit(jobs, time.time(), _archived_dependencies(jobs, self.status_for_dependency))
+        )
 
     def status_for_dependency(self, job_id: int) -> str | None:
         """Status of a job something wants to depend on; archived ones count by what they ended with."""
         status = self.machine.status_of(job_id)
         if status is None and 0 < job_id < self._next_id:
             file = self._watching.read(job_id)
-            if file is not None:
-                status = self._known_archived[job_id] = file.status
+            status = file.status if file is not None else None
         return status
 
     @property
@@ -170,7 +183,7 @@ class QueueDriver:
         live = self.machine.jobs.get(job_id)
         if live is not None:
             return live.file
-        recent = self._recent.get(job_id)
+        recent = self._writes.owed(job_id) or self._recent.get(job_id)
         return recent if recent is not None else self.files.read(job_id)
 
     def readable_job(self, job_id: int) -> JobFile | None:
@@ -217,7 +230,7 @@ class QueueDriver:
             left_behind = undo_path(self._paths, job_id)
             if os.path.exists(left_behind) and not dealt_with:
                 continue
-            if self.machine.archive(job_id):
+            if self._writes.owed(job_id) is None and self.machine.archive(job_id):
                 ended.append(job_id)
                 with suppress(FileNotFoundError):
                     os.unlink(left_behind)
@@ -226,7 +239,8 @@ class QueueDriver:
 
     async def archive_many(self, job_ids: Sequence[int]) -> int:
         """Archive jobs that have ended and left nothing behind; a thread moves their files, as the disk may be busy."""
-        ended = [job_id for job_id in job_ids if self.machine.archive(job_id)]
+        written = [job_id for job_id in job_ids if self._writes.owed(job_id) is None]
+        ended = [job_id for job_id in written if self.machine.archive(job_id)]
         self._archived(ended)
         return await asyncio.to_thread(self.files.archive, ended)
 
@@ -260,31 +274,45 @@ class QueueDriver:
     # Effects
 
     def _handle(self, event: ev.JobEvent) -> None:
-        self._carry_out(self.machine.handle(event, time.time()))
+        try:
+            effects = self.machine.handle(event, time.time())
+        except Exception:  # a mistake of ours about one job must not end the task that tells of all of them
+            _log.exception("%s could not be dealt with", event)
+        else:
+            self._carry_out(effects)
 
     def _tick(self) -> None:
         self._carry_out(self.machine.tick(time.time()))
 
     def _carry_out(self, effects: Sequence[ev.Effect]) -> tuple[bool, str] | None:
-        """Carry out effects in order; gives the answer for who asked, if there is one."""
+        """Carry out effects in order; gives the answer for who asked, if there is one.
+
+        What cannot be written down is not promised, though it is done and will be written when there is space.
+        """
         answer: tuple[bool, str] | None = None
         unwritten: set[int] = set()
+        trouble = None
         for effect in effects:
             if isinstance(effect, ev.Answer):
                 answer = (effect.ok, effect.message)
                 continue
             try:
                 self._carry_out_one(effect, unwritten)
+            except OSError as err:
+                _log.error("%s", _not_done(effect, err))
+                if isinstance(effect, ev.TellPriority) or (isinstance(effect, ev.WriteJob) and effect.durable):
+                    trouble = trouble or _not_done(effect, err)
             except Exception:  # a fault in one effect must not swallow those of other jobs
                 _log.exception("%s could not be carried out", effect)
         self._alarm.set(self.machine.next_alarm_s())
-        return answer
+        return (False, trouble) if trouble is not None and answer is not None and answer[0] else answer
 
     def _carry_out_one(self, effect: ev.Effect, unwritten: set[int]) -> None:
         match effect:
             case ev.WriteJob(file, durable):
-                if not self._write(file, durable):
-                    unwritten.add(file.id)
+                unwritten.add(file.id)
+                self._writes.write(file, durable=durable)
+                unwritten.discard(file.id)
             case ev.AskLocks(job_id, priority):
                 self._ask_locks(job_id, priority)
             case ev.WithdrawLocks(job_id):
@@ -310,19 +338,13 @@ class QueueDriver:
             case ev.Log(sentence):
                 _log.info("%s", sentence)
 
-    def _write(self, file: JobFile, durable: bool) -> bool:
-        try:
-            self.files.write(file, durable=durable)
-        except OSError as err:
-            _log.error("the file of job %d cannot be written: %s", file.id, err)
-            return False
-        return True
-
     def _ask_locks(self, job_id: int, priority: int) -> None:
         """Where the plan cannot be made, there is nothing to wait for: the job's process will say why."""
         try:
             plan = next_locks(self.machine.jobs[job_id].file, self._follower.configuration)
-        except GanetiError:
+        except Exception as err:  # also a mistake of ours in one operation: else the job would keep its slot for ever
+            if not isinstance(err, GanetiError):
+                _log.exception("the locks that job %d needs cannot be said", job_id)
             asyncio.get_running_loop().call_soon(self._handle, ev.Granted(job_id))
         else:
             self.locks.ask(job_id, priority, plan.request())
@@ -344,16 +366,22 @@ class QueueDriver:
 
     def _start_process(self, job_id: int, attempt: int, *, allowed: bool) -> None:
         reach("luxid-announced")
-        if not allowed:
-            self.machine.held_back = True
-            loop = asyncio.get_running_loop()
-            loop.call_later(_TROUBLE_PAUSE_S, self._trouble_over)
-            loop.call_soon(self._handle, ev.SpawnerLost(job_id))
-            return
-        self._starts.start(job_id, attempt)
+        if allowed:
+            try:
+                self._starts.start(job_id, attempt)
+            except OSError as err:
+                _log.error("job %d cannot be started now: %s", job_id, err.strerror)
+            else:
+                return
+        self._pause_for_trouble()
+        asyncio.get_running_loop().call_soon(self._handle, ev.SpawnerLost(job_id))
 
     def _confirm(self, job_id: int, *, allowed: bool) -> None:
-        """Let the process run; whether it still lives, its lock file says from here on."""
+        """Let the process run; whether it still lives, its lock file says from here on.
+
+        Where its name could not be stored it must not run: it ends without having begun (S2.39), and another one is
+        made when there is space.
+        """
         job = self.machine.jobs[job_id].file
         reach("luxid-stored")
         if allowed:
@@ -362,11 +390,30 @@ class QueueDriver:
             self._starts.confirm(job_id, {"confirmed": True, "secrets": secrets, "claim": claim})
             reach("luxid-confirmed")
         self._starts.over(job_id)
-        self._watching.processes.add(job.id, job.process_id, job.livelock)
+        if allowed or job.deaths:
+            self._watching.processes.add(job.id, job.process_id, job.livelock)
+        else:
+            self._pause_for_trouble()
+            given_back = replace(job, livelock=None, process_id=None)
+            asyncio.get_running_loop().call_soon(self._handle, ev.HandedBack(job_id, given_back))
 
     def _forget(self, file: JobFile) -> None:
         self._watching.forget(file)
+        priority_messages.take(self._paths, file.id)  # one that came too late is in nobody's way
         self._recent[file.id] = file
         while len(self._recent) > _RECENT_JOBS:
             del self._recent[next(iter(self._recent))]
         self._observed(file, file.id)
+
+
+def _archived_dependencies(jobs: Sequence[JobFile], status_of: Callable[[int], str | None]) -> dict[int, str]:
+    """How those ended that are archived: perhaps since the jobs came in, so it is looked up when they are taken."""
+    wanted = {dependency.job_id for file in jobs for dependency in dependencies_of(file)}
+    known = {job_id: status_of(job_id) for job_id in wanted - {file.id for file in jobs}}
+    return {job_id: status for job_id, status in known.items() if status in FINAL_STATUSES}
+
+
+def _not_done(effect: ev.Effect, err: OSError) -> str:
+    """What a client is told, and the log."""
+    where = f"The file of job {effect.file.id}" if isinstance(effect, ev.WriteJob) else f"A message for {effect}"
+    return f"{where} cannot be written: {err.strerror}; free some space"

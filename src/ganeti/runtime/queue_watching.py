@@ -60,10 +60,12 @@ class QueueWatching:
         self._watch = DirectoryWatch(self._files.directory, self._file_replaced, self._look_at_all)
 
     def watch_processes(self) -> None:
-        """Take up the processes of an earlier life."""
+        """Take up the processes of an earlier life, and what was left for those that gave their jobs back meanwhile."""
         for job in list(self._machine.jobs.values()):
             if job.phase is Phase.STARTED:
                 self.processes.add(job.file.id, job.file.process_id, job.file.livelock)
+            elif job.file.start_timestamp is not None:
+                self._take_message(job.file.id)
         self._clean_up_after_others()
 
     async def close(self) -> None:
@@ -137,12 +139,16 @@ class QueueWatching:
         elif file.livelock is None:
             self.processes.drop(file.id)
             self._handle(ev.HandedBack(file.id, file))
-            if (priority := priority_messages.take(self._paths, file.id)) is not None:  # it came too late for it
-                self._handle(ev.PriorityAsked(file.id, priority))
+            self._take_message(file.id)
         elif alive:
             self._handle(ev.Changed(file.id, file))
         else:
             self._handle(ev.Died(file.id, file, self._records_owed(file)))
+
+    def _take_message(self, job_id: int) -> None:
+        """A priority that came too late for the job's process."""
+        if (priority := priority_messages.take(self._paths, job_id)) is not None:
+            self._handle(ev.PriorityAsked(job_id, priority))
 
     def _records_owed(self, file: JobFile) -> int:
         ended = [index for index, entry in enumerate(file.ops) if entry.status in FINAL_STATUSES]

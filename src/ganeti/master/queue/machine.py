@@ -258,6 +258,9 @@ class QueueMachine:
             return []
         if item.secrets_lost:
             return fail(self._state, job, entries.SECRETS_LOST)
+        if item.file.start_timestamp is not None and job.verdict.action != "reject":
+            self._state.push(job)  # what it depended on had ended as asked, and may be gone since
+            return []
         return wait_or_ready(self._state, job, known)
 
     def _pick(self) -> list[Effect]:

@@ -13,7 +13,7 @@ from ganeti.master.queue import events as ev
 from ganeti.master.queue.endings import end, fail
 from ganeti.master.queue.events import Effect, JobEvent
 from ganeti.master.queue.state import Job, Phase, QueueState
-from ganeti.wire.job_file import FINAL_STATUSES, RUNNING
+from ganeti.wire.job_file import FINAL_STATUSES, RUNNING, SUCCESS
 
 
 class InvalidTransition(AssertionError):
@@ -65,7 +65,11 @@ def _changed(state: QueueState, job: Job, event: ev.Changed) -> list[Effect]:
     job.replace_file(event.file)
     if job.file.status == RUNNING:
         job.attempts = None  # it has what it waited for
-    return end(state, job) if job.file.final else [ev.Announce(job.file.id)]
+    if not job.file.final:
+        return [ev.Announce(job.file.id)]
+    if job.file.status == SUCCESS:
+        return end(state, job)
+    return [ev.WithdrawLocks(job.file.id), *end(state, job)]  # it may have ended before it claimed them
 
 
 def _handed_back(state: QueueState, job: Job, event: ev.HandedBack) -> list[Effect]:

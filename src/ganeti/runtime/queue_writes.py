@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The job files that LuxiD writes: what cannot be written for lack of space is remembered, and written later."""
+
+import asyncio
+import logging
+
+from ganeti.master.queue.machine import Phase, QueueMachine
+from ganeti.runtime.job_files import JobFiles
+from ganeti.wire.job_file import JobFile
+
+_log = logging.getLogger(__name__)
+AGAIN_S = 5.0
+
+
+class QueueWrites:
+    """A job's file is never written from here while its process may write it."""
+
+    def __init__(self, files: JobFiles, machine: QueueMachine) -> None:
+        self._files = files
+        self._machine = machine
+        self._owed: dict[int, JobFile] = {}
+
+    def owed(self, job_id: int) -> JobFile | None:
+        """What should stand in a job's file and does not, yet."""
+        return self._owed.get(job_id)
+
+    def write(self, file: JobFile, *, durable: bool) -> None:
+        """Raises `OSError`; what then is not on disk is tried again from time to time."""
+        try:
+            self._files.write(file, durable=durable)
+        except OSError:
+            if not self._owed:
+                asyncio.get_running_loop().call_later(AGAIN_S, self._write_again)
+            self._owed[file.id] = file
+            raise
+        self._owed.pop(file.id, None)
+
+    def _write_again(self) -> None:
+        for job_id, file in list(self._owed.items()):
+            job = self._machine.jobs.get(job_id)
+            if job is None or job.phase not in (Phase.ANNOUNCED, Phase.STARTED):
+                try:
+                    self._files.write(file if job is None else job.file, durable=True)
+                except OSError:
+                    asyncio.get_running_loop().call_later(AGAIN_S, self._write_again)
+                    return
+                _log.info("the file of job %d could be written now", job_id)
+            del self._owed[job_id]

@@ -200,3 +200,21 @@ def test_the_end_of_a_job_ends_a_chain_as_long_as_the_queue():
     synced = [effect.file.id for effect in effects if isinstance(effect, ev.WriteJob) and effect.durable]
     assert synced == [1], "the others follow from it, whoever restarts in between"
     machine.check()
+
+
+def test_a_job_that_has_begun_needs_its_dependencies_no_more(machine):
+    """They had ended as asked before it began; since then they may be archived, and the archive be emptied."""
+    file = job(5, depends=[[4, ["success"]]])
+    file.start_timestamp = [1, 0]
+    assert ev.AskLocks(5, 0) in machine.recover([ev.Found(file)], 2.0)
+    fresh = job(6, depends=[[4, ["success"]]])
+    machine.recover([ev.Found(fresh)], 2.0)
+    assert fresh.status == "error"
+
+
+@pytest.mark.parametrize("status", ["success", "error", "canceled"])
+def test_what_a_job_that_failed_may_not_have_claimed_is_given_up(machine, status):
+    """It may have ended while WConfD was away: LuxiD lives, so nobody would find those locks to be of the dead."""
+    file = started(machine, job(1))
+    file.ops[0].status = status
+    assert (ev.WithdrawLocks(1) in machine.handle(ev.Changed(1, file), 3.0)) == (status != "success")

@@ -20,6 +20,7 @@ from ganeti.master.query.fields import (
     table,
 )
 from ganeti.model import inheritance
+from ganeti.model.ipolicy import full_policy
 from ganeti.model.objects import CONFIG_VERSION, Cluster
 from ganeti.model.parameters import BACKEND_PARAMETERS, NIC_PARAMETERS, NODE_PARAMETERS, defaults
 from ganeti.model.traits import Catalogue
@@ -66,7 +67,6 @@ _AS_STORED = (
     "maintain_node_health",
     "osparams",
     "os_hvp",
-    "ipolicy",
     "ctime",
     "mtime",
     "uuid",
@@ -96,6 +96,7 @@ def cluster_info(view: ConfigView, catalogue: Catalogue) -> dict[str, Any]:
         "beparams": {"default": defaults(BACKEND_PARAMETERS) | cluster.beparams.get("default", {})},
         "nicparams": {"default": defaults(NIC_PARAMETERS) | cluster.nicparams.get("default", {})},
         "ndparams": defaults(NODE_PARAMETERS) | cluster.ndparams,
+        "ipolicy": full_policy(cluster.enabled_disk_templates) | cluster.ipolicy,
         "diskparams": {
             name: defaults(traits.parameters) | cluster.diskparams.get(name, {})
             for name, traits in catalogue.templates.items()

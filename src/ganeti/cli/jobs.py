@@ -7,7 +7,7 @@ import time
 
 from ganeti.cli.failures import Failure, ServerError, from_wire
 from ganeti.cli.invocation import err, out
-from ganeti.cli.luxi import Client, Disconnected
+from ganeti.cli.luxi import Client, Disconnected, LostAnswer
 from ganeti.cli.progress import LogPrinter
 
 TYPE_CHECKING = False
@@ -24,6 +24,8 @@ FINAL = ("success", "error", "canceled")
 _FIRST_WAIT_S = 5
 _WAIT_S = 60
 _RECONNECT_S = 60
+_TELL_AFTER_S = 3
+_RETRY_S = 0.2
 _STANDING = {
     "queued": "Job {} is waiting in queue",
     "waiting": "Job {} is trying to acquire all necessary locks",
@@ -63,7 +65,7 @@ def reason_trail(call: Invocation) -> list[list[Any]]:
 
 def submit_or_wait(call: Invocation, opcode: Opcode) -> Any:
     """Submit one job of one opcode; give its result, or `SUBMITTED` with ``--submit``."""
-    job_id = call.client.call("SubmitJob", [prepare(call, opcode)])
+    job_id = _submit(call.client, "SubmitJob", [prepare(call, opcode)])
     if call.get("print_jobid"):
         out(str(job_id))
     if call.get("submit"):
@@ -81,7 +83,15 @@ def run(call: Invocation, opcode: Opcode) -> int:
 
 def ask(call: Invocation, opcode: Opcode) -> Any:
     """Run an opcode that only reads, without the options of jobs; its log is not shown."""
-    return wait(call.client, call.client.call("SubmitJob", [prepare(call, opcode)]), silent=True)[0]
+    return wait(call.client, _submit(call.client, "SubmitJob", [prepare(call, opcode)]), silent=True)[0]
+
+
+def _submit(client: Client, method: str, jobs: Sequence[Any]) -> Any:
+    """Submit once only: nobody knows what became of jobs whose answer is lost, but the queue itself."""
+    try:
+        return client.call(method, jobs)
+    except LostAnswer as lost:
+        raise Failure(f"{lost.text}; 'gnt-job list' shows whether what was asked for has become a job") from None
 
 
 def follow_result(call: Invocation, result: Any) -> int:
@@ -107,7 +117,7 @@ def wait(client: Client, job_id: Any, *, silent: bool = False, others: Sequence[
     finally:
         if printer is not None:
             printer.finish()
-    rows = client.call("QueryJobs", [job_id], ["status", "opstatus", "opresult"])
+    rows = _patient_call(client, job_id, silent, "QueryJobs", [job_id], ["status", "opstatus", "opresult"])
     return results_of(job_id, rows[0] if rows else None)
 
 
@@ -127,7 +137,9 @@ def _follow(client: Client, job_id: Any, printer: LogPrinter | None) -> None:
     timeout_s, told = _FIRST_WAIT_S, ""
     fields = ["status", "opprogress"] if printer is not None and printer.wants_progress else ["status"]
     while True:
-        answer = _patient_call(client, job_id, fields, seen, serial, timeout_s)
+        answer = _patient_call(
+            client, job_id, printer is None, "WaitForJobChange", job_id, fields, seen, serial, timeout_s
+        )
         values, entries = answer if isinstance(answer, list) else (seen, [])
         for entry in entries or []:
             serial = max(serial or 0, entry[0])
@@ -148,18 +160,23 @@ def _follow(client: Client, job_id: Any, printer: LogPrinter | None) -> None:
         seen = values
 
 
-def _patient_call(client: Client, job_id: Any, fields: list[str], seen: Any, serial: int | None, timeout_s: int) -> Any:
-    """Wait for a change once; while the master daemon restarts, try again for a minute."""
-    give_up = 0.0
+def _patient_call(client: Client, job_id: Any, silent: bool, method: str, *arguments: Any) -> Any:
+    """Ask about a job; while the master daemon restarts, try again for a minute, and say so unless *silent*."""
+    since_s: float | None = None
+    told = silent
     while True:
         try:
-            return client.call("WaitForJobChange", job_id, fields, seen, serial, timeout_s)
-        except Disconnected:
-            now = time.monotonic()
-            give_up = give_up or now + _RECONNECT_S
-            if now > give_up:
-                raise
-            time.sleep(0.2)
+            return client.call(method, *arguments)
+        except Disconnected as away:
+            now_s = time.monotonic()
+            since_s = now_s if since_s is None else since_s
+            if now_s - since_s > _RECONNECT_S:
+                later = f"job {job_id} is not lost: follow it with 'gnt-job watch {job_id}' then"
+                raise Failure(f"{away.text}; {later}") from None
+            if not told and now_s - since_s > _TELL_AFTER_S:
+                err(f"The master daemon is away; job {job_id} is not lost, its end is told when the daemon is back")
+                told = True
+            time.sleep(_RETRY_S)
 
 
 def results_of(job_id: Any, row: Any) -> list[Any]:
@@ -232,7 +249,7 @@ class Batch:
     def _submit_pending(self) -> None:
         if not self._pending:
             return
-        answers = self._call.client.call("SubmitManyJobs", [opcodes for _, opcodes in self._pending])
+        answers = _submit(self._call.client, "SubmitManyJobs", [opcodes for _, opcodes in self._pending])
         for (name, _), (ok, job) in zip(self._pending, answers, strict=True):
             self._jobs.append((bool(ok), job, name))
             if ok and self._call.get("print_jobid"):

@@ -21,6 +21,10 @@ class Disconnected(Failure):
     """The master daemon went away, or is down for now; it may come back."""
 
 
+class LostAnswer(Disconnected):
+    """It went away after it was asked: whether it did what was asked is not known."""
+
+
 class Client:
     """One connection, opened at the first call; requests are answered in order."""
 
@@ -36,7 +40,7 @@ class Client:
             answer = connection.receive()
         except TransportError as err:
             self.close()
-            raise Disconnected(f"Lost the master daemon: {err}; see 'daemon-util check ganeti-luxid'") from None
+            raise LostAnswer(f"Lost the master daemon: {err}; see 'daemon-util check ganeti-luxid'") from None
         if not isinstance(answer, dict) or "success" not in answer:
             raise Failure("The master daemon gave an answer without 'success': do both come from the same release?")
         if not answer["success"]:

@@ -151,6 +151,47 @@ def test_waiting_survives_a_restart_of_the_master_daemon(gnt, master):
     assert len(master.calls("WaitForJobChange")) == 3
 
 
+def test_the_result_survives_a_restart_of_the_master_daemon(gnt, master):
+    master.job()
+    master.answers["QueryJobs"] = Turns(Hangup(), [["success", ["success"], [None]]])
+    assert gnt("gnt-debug delay 1").status == 0
+
+
+@pytest.fixture
+def hours(monkeypatch):
+    """A clock that runs ten seconds ahead each time somebody waits."""
+    now = [0.0]
+
+    def sleep(_):
+        now[0] += 10
+
+    monkeypatch.setattr(jobs.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(jobs.time, "sleep", sleep)
+
+
+def test_who_waits_is_told_once_that_the_master_daemon_is_away(gnt, master, hours):
+    master.job()
+    master.answers["WaitForJobChange"] = Turns(Hangup(), Hangup(), Hangup(), [["success"], []])
+    ran = gnt("gnt-debug delay 1")
+    assert (ran.status, ran.err.count("\n")) == (0, 1)
+    assert "The master daemon is away; job 14 is not lost" in ran.err
+
+
+def test_who_gives_up_is_told_that_the_job_goes_on(gnt, master, hours):
+    master.job()
+    master.answers["WaitForJobChange"] = Hangup()
+    ran = gnt("gnt-debug delay 1")
+    assert ran.status == 1
+    assert ran.err.endswith("job 14 is not lost: follow it with 'gnt-job watch 14' then\n")
+
+
+def test_a_submission_is_never_repeated(gnt, master):
+    master.answers["SubmitJob"] = Hangup()
+    ran = gnt("gnt-debug delay 1")
+    assert (ran.status, len(master.calls("SubmitJob"))) == (1, 1)
+    assert "'gnt-job list' shows whether" in ran.err
+
+
 def test_standing_jobs_are_explained_once(gnt, master):
     master.job()
     master.answers["WaitForJobChange"] = Turns(

@@ -125,13 +125,16 @@ def deferral_over(state: QueueState, job: Job, event: AttemptOver) -> list[Effec
     effects: list[Effect] = []
     if priority != before:
         entries.set_priority(job.file, priority)
-        effects = [WriteJob(job.file, durable=True), Announce(job.file.id)]
+        effects = [WriteJob(job.file), Announce(job.file.id)]
     state.push(job)
     return effects
 
 
 def attempt_over(state: QueueState, job: Job, event: AttemptOver) -> list[Effect]:
-    """Ask again, which is harmless, and with a better priority when it has waited long (S1.84)."""
+    """Ask again, which is harmless, and with a better priority when it has waited long (S1.84).
+
+    That is promised to nobody, so it is not synced: thousands that were submitted together rise together.
+    """
     assert job.attempts is not None
     before = job.file.priority
     priority = job.attempts.over(before, state.now_s)
@@ -140,7 +143,7 @@ def attempt_over(state: QueueState, job: Job, event: AttemptOver) -> list[Effect
         return [AskLocks(job.file.id, priority)]
     entries.set_priority(job.file, priority)
     told = Log(f"job {job.file.id} has waited long for its locks: its priority rises from {before} to {priority}")
-    return [WriteJob(job.file, durable=True), MoveRequest(job.file.id, priority), told, Announce(job.file.id)]
+    return [WriteJob(job.file), MoveRequest(job.file.id, priority), told, Announce(job.file.id)]
 
 
 def admission_changed(state: QueueState, job: Job, event: AdmissionChanged) -> list[Effect]:

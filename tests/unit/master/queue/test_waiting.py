@@ -148,6 +148,8 @@ def test_long_waiting_raises_the_priority_up_to_where_it_just_waits():
         for effect in machine.tick(now_s):
             if isinstance(effect, ev.MoveRequest):
                 raised_at_s.append(now_s)
+            elif isinstance(effect, ev.WriteJob):
+                assert not effect.durable, "promised to nobody; syncs of thousands would keep LuxiD from its clients"
             elif isinstance(effect, ev.AskLocks):
                 asked_s.append(now_s)
         machine.check()

@@ -29,8 +29,9 @@ from ganeti.master.queue import entries
 from ganeti.master.queue.engine_ports import EngineWorld
 from ganeti.master.queue.hook_runs import HookRunner
 from ganeti.master.queue.job_log import JobLog
+from ganeti.master.queue.lock_needs import handed_back, with_big_lock
 from ganeti.master.queue.unwinding import UndoWriter, unwind
-from ganeti.model.locks import BGL, EXCLUSIVE, LockPlan, lock_order
+from ganeti.model.locks import EXCLUSIVE, LockPlan, lock_order
 from ganeti.ports.context import JobIdentity, OperationContext
 from ganeti.wire.job_file import (
     CANCELED,
@@ -165,13 +166,11 @@ class JobRunner:
 
         Raises `HandBack` where locks cannot be had at once, and where the operation defers itself.
         """
-        wanted = _with_bgl(operation.locks(self._world.view()))
-        if self.job.wants is not None:
-            wanted = wanted.union(_plan_of(self.job.wants))
+        wanted = with_big_lock(operation.locks(self._world.view())).union(handed_back(self.job))
         for _ in range(_MAX_ROUNDS):
             await self._take(wanted, entry)
             view = self._world.view()
-            renewed = _with_bgl(operation.locks(view))
+            renewed = with_big_lock(operation.locks(view))
             if self._held is not None and not self._held.covers(renewed):
                 wanted = renewed.union(wanted)
                 continue
@@ -181,7 +180,7 @@ class JobRunner:
                 raise HandBack(priority=defer.priority) from None
             if not isinstance(facts, MoreLocks):
                 return operation.check(self._world.view(), facts, context)
-            wanted = wanted.union(_with_bgl(facts.plan))
+            wanted = wanted.union(with_big_lock(facts.plan))
         raise LockError(f"{operation.op_id} asked for more locks {_MAX_ROUNDS} times without end")
 
     async def _take(self, wanted: LockPlan, entry: OpcodeEntry) -> None:
@@ -275,18 +274,6 @@ class JobRunner:
     def _refuse_if_cancelled(self) -> None:
         if self._cancel_asked:
             raise JobCanceled(entries.CANCELED_SENTENCE)
-
-
-def _with_bgl(plan: LockPlan) -> LockPlan:
-    """Every operation holds the big lock, shared unless it says otherwise (protocols, section 3.1)."""
-    return plan if BGL in plan.exclusive else plan.union(LockPlan.of(shared=[BGL]))
-
-
-def _plan_of(wants: Sequence[tuple[str, str]]) -> LockPlan:
-    return LockPlan.of(
-        shared=[lock for lock, state in wants if state != EXCLUSIVE],
-        exclusive=[lock for lock, state in wants if state == EXCLUSIVE],
-    )
 
 
 def _may_follow(held: LockPlan, wanted: LockPlan) -> bool:

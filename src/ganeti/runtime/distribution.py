@@ -116,7 +116,9 @@ class Distributor:
                     continue
                 try:
                     await self._send(receiver, newest)
-                except GanetiError as err:
+                except Exception as err:
+                    if not isinstance(err, GanetiError):
+                        _log.exception("Sending to node %s failed by a fault of its own", receiver.node.name)
                     await self._after_failure(receiver, err)
                     continue
                 if receiver.failures:
@@ -157,7 +159,7 @@ class Distributor:
     def _now_s(self) -> float:
         return asyncio.get_running_loop().time()
 
-    async def _after_failure(self, receiver: _Receiver, error: GanetiError) -> None:
+    async def _after_failure(self, receiver: _Receiver, error: Exception) -> None:
         receiver.failures += 1
         pause_s = min(RETRY_FIRST_S * 2 ** (receiver.failures - 1), RETRY_LONGEST_S)
         if receiver.failures == 1:

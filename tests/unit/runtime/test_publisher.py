@@ -17,6 +17,10 @@ from ganeti.model.objects import Disk
 from ganeti.runtime import distribution
 from ganeti.runtime.config_file import ConfigFile
 from ganeti.runtime.config_store import SqliteStore
+from ganeti.runtime.environment import Environment
+from ganeti.runtime.job_world import JobWorld
+from ganeti.runtime.livelock import LiveLock, job_lock_path
+from ganeti.wire.job_file import JobFile
 from ganeti.wire.ssconf import KEYS
 
 DISK = Disk(uuid="d", dev_type="plain", logical_id=["xenvg", "new"], iv_name="disk/0")
@@ -277,3 +281,48 @@ def test_what_could_not_be_synced_is_not_told_as_durable(root, monkeypatch):
         await until(lambda: published.published[0::2] == ((1, 44), (1, 44)))
 
     run(scenario, root)
+
+
+def test_a_fault_of_our_own_at_one_node_keeps_nobody_waiting(root, monkeypatch, caplog):
+    monkeypatch.setattr(distribution, "RETRY_FIRST_S", 0.02)
+
+    class Faulty(RecordingNodes):
+        faults = 1
+
+        async def call(self, node_uuid, call, /, **arguments):
+            if node_uuid == NODE2 and self.faults:
+                self.faults -= 1
+                raise ZeroDivisionError("a mistake")
+            await super().call(node_uuid, call, **arguments)
+
+    nodes = Faulty()
+
+    async def scenario(daemon):
+        async with asyncio.timeout(5):
+            await daemon.client.flush(5.0)
+        await until(lambda: any(uuid == NODE2 and call == "write_ssconf_files" for uuid, call, _ in nodes.calls))
+
+    run(scenario, root, lambda: nodes)
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_job_has_all_sent_or_goes_on(root, monkeypatch, caplog):
+    """Whoever asks wants to look at the copies: one that may differ is better than none."""
+    nodes = RecordingNodes()
+
+    async def refuse():
+        raise ConfigurationError("No space left on device")
+
+    async def scenario(daemon):
+        lock = LiveLock(job_lock_path(daemon.paths.livelock_dir, 7, 1))
+        world = JobWorld(Environment(daemon.paths, "node1"), JobFile(id=7, ops=[], attempt=1), lock)
+        await world.config.flush()
+        sent = {(uuid, call) for uuid, call, _ in nodes.calls}
+        assert sent == {(NODE2, "upload_file"), (NODE2, "write_ssconf_files")}
+        monkeypatch.setattr(daemon.service.publisher, "flush", refuse)
+        await world.config.flush()
+        await world.close()
+        lock.remove()
+
+    run(scenario, root, lambda: nodes)
+    assert "job 7 goes on" in caplog.text

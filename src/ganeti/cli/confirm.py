@@ -20,7 +20,7 @@ def require(question: str, remedy: str, status: int = EXIT_FAILURE) -> None:
 
 
 def ask(question: str) -> bool | None:
-    """Give the answer to a yes-or-no question, None if there is no terminal."""
+    """Give the answer to a yes-or-no question, None if there is no terminal; raises `Failure` at an interrupt."""
     try:
         with open("/dev/tty", "r+b", buffering=0) as terminal:
             while True:
@@ -32,6 +32,8 @@ def ask(question: str) -> bool | None:
                 return line in ("y", "yes")
     except OSError:
         return None
+    except KeyboardInterrupt:
+        raise Failure("\nInterrupted; nothing was done.") from None
 
 
 def listing(what: str, names: Sequence[str], verb: str) -> str:

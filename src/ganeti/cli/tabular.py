@@ -26,8 +26,8 @@ def print_table(
     if separator is not None:
         lines = [separator.join(row) for row in shown]
     else:
-        limit = os.get_terminal_size(sys.stdout.fileno()).columns if shown and sys.stdout.isatty() else None
-        lines = aligned(shown, right, limit)
+        limit = os.get_terminal_size(sys.stdout.fileno()).columns if shown and sys.stdout.isatty() else 0
+        lines = aligned(shown, right, limit or None)  # a terminal that does not know its width says 0
     sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 

@@ -64,6 +64,16 @@ def test_change_priority_by_state_asks(gnt, master, monkeypatch):
     assert (ran.status, ran.out) == (0, "No jobs to change.\n")
 
 
+def test_an_interrupt_instead_of_an_answer_changes_nothing(gnt, master, monkeypatch):
+    def terminal(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(confirm, "open", terminal, raising=False)
+    master.answers["Query"] = jobs_found(4)
+    ran = gnt("gnt-job cancel --pending")
+    assert (ran.status, ran.err, master.calls("CancelJob")) == (1, "\nInterrupted; nothing was done.\n", [])
+
+
 def test_a_no_changes_nothing(gnt, master, monkeypatch):
     master.answers["Query"] = jobs_found(3)
     monkeypatch.setattr(confirm, "ask", lambda question: False)
@@ -136,4 +146,5 @@ def test_locks_are_there_at_once_for_who_reads_along(gnt, master, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(listing.time, "sleep", sleep)
-    assert gnt("gnt-debug locks --interval 1").status == 1
+    ran = gnt("gnt-debug locks --interval 1")
+    assert (ran.status, ran.err) == (0, ""), "an interrupt is how this ends"

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Alignment of tables, nesting of info texts."""
 
+import os
+
+from ganeti.cli import tabular
 from ganeti.cli.infotext import Ordered, render
-from ganeti.cli.tabular import aligned
+from ganeti.cli.tabular import aligned, print_table
 
 ROWS = [["Name", "Size", "Text"], ["a-long-name", "1", "x"], ["b", "1000", "y z"]]
 
@@ -24,6 +27,14 @@ def test_wide_text_columns_give_way_to_the_terminal():
     lines = aligned(rows, [False, True], limit=30)
     assert [len(line) for line in lines] == [30, 30]
     assert lines[1] == "x" * 20 + "… 12345678"
+
+
+def test_a_terminal_that_does_not_know_its_width_gets_all(monkeypatch, capsys):
+    monkeypatch.setattr(tabular.sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(tabular.sys.stdout, "fileno", lambda: 1)
+    monkeypatch.setattr(tabular.os, "get_terminal_size", lambda _: os.terminal_size((0, 0)))
+    print_table(["Name"], [False], [["x" * 50]])
+    assert capsys.readouterr().out == f"Name\n{'x' * 50}\n"
 
 
 def test_numbers_are_never_cut():

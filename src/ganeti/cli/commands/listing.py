@@ -157,7 +157,10 @@ def locks(call: Invocation) -> int:
     status = show_list(call, LOCK, [])
     while interval is not None:
         sys.stdout.flush()  # who reads along through a pipe sees it now, not an interval later
-        time.sleep(interval)
+        try:
+            time.sleep(interval)
+        except KeyboardInterrupt:
+            break
         out()
         status = show_list(call, LOCK, [])
     return status

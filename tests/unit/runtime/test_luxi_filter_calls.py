@@ -88,7 +88,7 @@ def test_what_is_committed_is_answered_although_it_is_not_seen_yet():
     ("arguments", "sentence"),
     [
         ([5, 0, [], "PAUSE", []], "must be text, or null"),
-        (["mine", 0, [], "PAUSE", []], "is not a UUID"),
+        (["mine", 0, [], "PAUSE", []], "is not the UUID of a rule"),
         ([None, "0", [], "PAUSE", []], "whole number"),
         ([None, True, [], "PAUSE", []], "whole number"),
         ([None, None, [], "PAUSE", []], "whole number"),

@@ -59,7 +59,7 @@ def _compile(qfilter: Any, fields: Mapping[str, Field], used: set[str], depth: i
             return _test(_field(name, fields, used), bool)
         case [str() as operator, str() as name, value] if operator in _COMPARISONS:
             return _COMPARISONS[operator](_field(name, fields, used), value)
-    raise QueryFilterParseError(f"'{_short(qfilter)}' is not a filter: write [operator, field, value] or [&, filter…]")
+    raise QueryFilterParseError(f"{_short(qfilter)} is not a filter: write [operator, field, value] or [&, filter…]")
 
 
 def _field(name: str, fields: Mapping[str, Field], used: set[str]) -> Field:
@@ -182,8 +182,11 @@ def _check_types(field: Field, have: Any, want: Any) -> None:
     else:
         ok = isinstance(want, type(have)) or isinstance(have, type(want))
     if not ok:
-        word = "a number" if field.kind in (NUMBER, UNIT, TIMESTAMP) else type(have).__name__
+        word = "a number" if field.kind in (NUMBER, UNIT, TIMESTAMP) else _TYPE_WORDS.get(type(have), "no single value")
         raise ParameterError(f"Field '{field.name}' is {word}: it cannot be compared with {_short(want)}")
+
+
+_TYPE_WORDS = {str: "text", bool: "a truth value", int: "a number", float: "a number"}
 
 
 def _short(value: Any) -> str:

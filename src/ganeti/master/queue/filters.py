@@ -96,7 +96,7 @@ class Admission:
 def check_rule(rule: FilterRule) -> None:
     """Raise `ParameterError` with a sentence on the first thing that is wrong with a rule somebody wants to make."""
     if not _UUID.fullmatch(rule.uuid):
-        raise ParameterError(f"'{rule.uuid}' is not a UUID: leave it out, and the rule gets a new one")
+        raise ParameterError(f"'{rule.uuid}' is not the UUID of a rule: see 'gnt-filter list'; a new one needs none")
     if rule.priority < 0:
         raise ParameterError(f"The priority of a filter rule must be 0 or more, not {rule.priority}")
     if len(rule.predicates) > _PREDICATES_MOST:

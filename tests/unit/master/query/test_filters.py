@@ -131,6 +131,21 @@ def test_filters_that_are_refused(qfilter):
     assert len(str(raised.value)) > 10
 
 
+@pytest.mark.parametrize(
+    ("qfilter", "says"),
+    [
+        ("name", "^'name' is not a filter"),
+        (["<", "name", 3], "^Field 'name' is text: it cannot be compared with 3$"),
+        (["==", "even", "yes"], "^Field 'even' is a truth value: it"),
+        (["==", "size", "two"], "^Field 'size' is a number: it"),
+        (["==", "tags", 1], "^Field 'tags' is no single value: it"),
+    ],
+)
+def test_refusals_are_in_plain_words(qfilter, says):
+    with pytest.raises(GanetiError, match=says):
+        ask(qfilter)
+
+
 def test_a_filter_nested_too_deep_is_refused():
     qfilter: Any = ["?", "even"]
     for _ in range(3000):

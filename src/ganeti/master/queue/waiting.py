@@ -131,7 +131,7 @@ def deferral_over(state: QueueState, job: Job, event: AttemptOver) -> list[Effec
 
 
 def attempt_over(state: QueueState, job: Job, event: AttemptOver) -> list[Effect]:
-    """Ask again, which is harmless, and with a better priority when it has waited long (S1.84).
+    """Ask again, which is harmless, and with a better priority when it has waited long (S1.84): its arrival stays.
 
     That is promised to nobody, so it is not synced: thousands that were submitted together rise together.
     """
@@ -139,11 +139,12 @@ def attempt_over(state: QueueState, job: Job, event: AttemptOver) -> list[Effect
     before = job.file.priority
     priority = job.attempts.over(before, state.now_s)
     state.begin_attempts(job)
+    ask = AskLocks(job.file.id, priority)
     if priority == before:
-        return [AskLocks(job.file.id, priority)]
+        return [ask]
     entries.set_priority(job.file, priority)
     told = Log(f"job {job.file.id} has waited long for its locks: its priority rises from {before} to {priority}")
-    return [WriteJob(job.file), MoveRequest(job.file.id, priority), told, Announce(job.file.id)]
+    return [WriteJob(job.file), ask, told, Announce(job.file.id)]
 
 
 def admission_changed(state: QueueState, job: Job, event: AdmissionChanged) -> list[Effect]:

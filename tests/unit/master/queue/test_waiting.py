@@ -146,11 +146,11 @@ def test_long_waiting_raises_the_priority_up_to_where_it_just_waits():
     while now_s < 12 * 3600:
         now_s = machine.next_alarm_s()
         for effect in machine.tick(now_s):
-            if isinstance(effect, ev.MoveRequest):
+            if isinstance(effect, ev.WriteJob):
                 raised_at_s.append(now_s)
-            elif isinstance(effect, ev.WriteJob):
                 assert not effect.durable, "promised to nobody; syncs of thousands would keep LuxiD from its clients"
             elif isinstance(effect, ev.AskLocks):
+                assert effect.priority == machine.jobs[1].file.priority
                 asked_s.append(now_s)
         machine.check()
     assert machine.jobs[1].file.priority == -20 and len(raised_at_s) == 20

@@ -2,6 +2,7 @@
 """Group commit of new jobs: whatever is submitted while the disk is busy shares the next round of syncs."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from ganeti.base.errors import JobQueueError
 from ganeti.runtime.event_loop import Background
 from ganeti.wire.job_file import JobFile
 
+_log = logging.getLogger(__name__)
 Group = tuple[list[JobFile], "asyncio.Future[None]"]
 
 
@@ -54,14 +56,24 @@ class GroupCommit:
         self._being_written = len(jobs)
         try:
             await asyncio.to_thread(self._write, jobs)
+            self._being_written = 0
+            self._stored(jobs)
         except OSError as err:
-            for _, done in groups:
-                if not done.done():
-                    done.set_exception(JobQueueError(f"The job cannot be stored: {err.strerror or err}"))
-            return
+            _tell(groups, JobQueueError(f"The job cannot be stored: {err.strerror or err}"))
+        except Exception as err:  # those who submitted wait for an answer, whatever is wrong with us
+            _log.exception("jobs %d to %d were not queued", jobs[0].id, jobs[-1].id)
+            _tell(groups, JobQueueError(f"The job was not queued because of a fault of ours: {type(err).__name__}"))
+        else:
+            _tell(groups, None)
         finally:
             self._being_written = 0
-        self._stored(jobs)
-        for _, done in groups:
-            if not done.done():
-                done.set_result(None)
+
+
+def _tell(groups: Sequence[Group], error: JobQueueError | None) -> None:
+    for _, done in groups:
+        if done.done():
+            continue
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)

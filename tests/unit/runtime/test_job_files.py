@@ -165,3 +165,22 @@ def test_a_full_disk_is_told_to_everyone_of_the_round_and_to_nobody_later():
         await store.add([job(2)])
 
     asyncio.run(submit_all())
+
+
+@pytest.mark.parametrize("at", ["write", "stored"])
+def test_a_fault_of_ours_leaves_nobody_who_submits_without_an_answer(at):
+    def fails(jobs):
+        if jobs[0].id == 1:
+            raise KeyError("a mistake")
+
+    async def scenario():
+        store = GroupCommit(
+            fails if at == "write" else lambda jobs: None, fails if at == "stored" else lambda jobs: None, Background()
+        )
+        async with asyncio.timeout(5):
+            with pytest.raises(JobQueueError, match="KeyError"):
+                await store.add([job(1)])
+            await store.add([job(2)])
+        assert store.pending == 0
+
+    asyncio.run(scenario())

@@ -32,10 +32,18 @@ class LockStream:
         self._locks.flush()
         if lock_file is None:
             connection.send_soon(encode(self._everything()))
-            tell_news = partial(self._tell_everything, connection)
+            tell = partial(self._tell_everything, connection)
         else:
             connection.send_soon(encode(self._of(lock_file)))
-            tell_news = partial(self._tell_grants, connection, lock_file)
+            tell = partial(self._tell_grants, connection, lock_file)
+
+        def tell_news(news: News) -> None:
+            try:
+                tell(news)
+            except Exception:
+                connection.abort()  # it must not take silence for nothing having happened
+                raise
+
         self._locks.listeners[tell_news] = None
         try:
             while await connection.receive_bytes() is not None:

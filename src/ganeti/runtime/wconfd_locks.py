@@ -309,7 +309,11 @@ class LockService:
             if waiting is not None and not waiting.done():
                 waiting.set_result(None)
         for listener in list(self.listeners):
-            listener(news)
+            try:
+                listener(news)
+            except Exception:
+                _log.exception("A follower of the locks is told nothing any more, by a fault of our own")
+                self.listeners.pop(listener, None)
         if not saving.done():
             saving.set_result(None)
 

@@ -11,7 +11,9 @@ from tests.fakes.wconfd import fast_directory, running_wconfd, until
 from ganeti.base.errors import ConfigurationError, LockError, LockOrderError
 from ganeti.master.locks.owners import Owner
 from ganeti.runtime import lock_journal, wconfd_locks
+from ganeti.runtime.lock_follower import LockFollower
 from ganeti.runtime.lock_journal import load_locks
+from ganeti.runtime.wconfd_lock_stream import LockStream
 
 NODE = [("node/a", "exclusive")]
 
@@ -276,6 +278,44 @@ def test_what_cannot_be_written_is_refused_or_told_later(root, monkeypatch):
 
 def daemon_owner(daemon):
     return Owner(9, daemon.locks[0].path)
+
+
+def test_a_fault_in_telling_others_keeps_no_answer_back(root):
+    async def scenario(daemon):
+        def fail(news):
+            raise ZeroDivisionError("a mistake")
+
+        heard = []
+        locks = daemon.service.locks
+        locks.listeners |= {fail: None, heard.append: None}
+        async with asyncio.timeout(5):
+            assert await daemon.client.try_locks(daemon.job(1).for_locks, NODE) == []
+        assert len(heard) == 1
+        assert fail not in locks.listeners
+
+    run(scenario, root)
+
+
+def test_a_follower_that_cannot_be_told_is_dropped_and_comes_back(root, monkeypatch):
+    def fail(*_):
+        raise ZeroDivisionError("a mistake")
+
+    async def scenario(daemon):
+        monkeypatch.setattr(LockStream, "_tell_grants", fail)
+        snapshots = []
+        owner = daemon.job(1)
+        follower = LockFollower(
+            daemon.paths.wconfd_socket, owner.lock_file, snapshot=lambda held, waiting: snapshots.append(held)
+        )
+        task = asyncio.ensure_future(follower.run())
+        await until(lambda: len(snapshots) == 1)
+
+        assert await daemon.client.try_locks(owner.for_locks, NODE) == []
+        await until(lambda: len(snapshots) > 1)
+        assert snapshots[-1] == [owner.for_locks]
+        task.cancel()
+
+    run(scenario, root)
 
 
 def test_stale_lock_files_go_and_those_in_use_stay(root):

@@ -4,6 +4,7 @@
 The directory tells of files, a descriptor of each process of its end; nobody polls. Looks at one job never overlap.
 """
 
+import asyncio
 import logging
 import os
 from collections.abc import Callable, Coroutine
@@ -13,6 +14,7 @@ from ganeti.base.errors import GanetiError, JobFileCorrupted
 from ganeti.base.paths import Paths
 from ganeti.master.queue import events as ev
 from ganeti.master.queue.machine import Phase, QueueMachine
+from ganeti.master.queue.state import Job
 from ganeti.runtime import priority_messages
 from ganeti.runtime.directory_watch import DirectoryWatch
 from ganeti.runtime.event_loop import Background
@@ -23,6 +25,7 @@ from ganeti.runtime.undo_files import UndoFile, jobs_with_undo, settle_for_good,
 from ganeti.wire.job_file import FINAL_STATUSES, JobFile
 
 _log = logging.getLogger(__name__)
+AGAIN_S = 1.0
 _PUBLISH_S = 10.0
 """How long the end of a job may be held back until our view of the configuration holds its last commit."""
 
@@ -111,6 +114,14 @@ class QueueWatching:
         if job_id in self._observing:
             self._observe_again.add(job_id)
             return
+        try:
+            self._look_at(job)
+        except OSError as err:  # out of descriptors, say: nothing else may come to tell of this job
+            _log.warning("job %d cannot be looked at now: %s", job_id, err.strerror)
+            asyncio.get_running_loop().call_later(AGAIN_S, self._observe, job_id)
+
+    def _look_at(self, job: Job) -> None:
+        job_id = job.file.id
         alive = job_id in self.processes or (job.file.livelock is not None and is_alive(job.file.livelock))
         file = self.read(job_id) or job.file
         if file.status in FINAL_STATUSES and file.position is not None:

@@ -14,7 +14,7 @@ from ganeti.master import operations
 from ganeti.master.queue import events as ev
 from ganeti.master.queue.machine import Phase, QueueMachine
 from ganeti.model.configuration import Configuration
-from ganeti.runtime import priority_messages, queue_driver, queue_writes
+from ganeti.runtime import priority_messages, queue_driver, queue_watching, queue_writes
 from ganeti.runtime.queue_driver import QueueDriver
 from ganeti.wire.job_file import JobFile, OpcodeEntry
 
@@ -79,7 +79,7 @@ class Bed:
 @pytest.fixture
 def bed(tmp_path, monkeypatch):
     """For use inside a loop; pauses are short."""
-    for module, name in ((queue_driver, "_TROUBLE_PAUSE_S"), (queue_writes, "AGAIN_S")):
+    for module, name in ((queue_driver, "_TROUBLE_PAUSE_S"), (queue_writes, "AGAIN_S"), (queue_watching, "AGAIN_S")):
         monkeypatch.setattr(module, name, 0.01)
     os.makedirs(tmp_path / "run")
     return Bed(Paths(str(tmp_path)), monkeypatch)
@@ -204,5 +204,23 @@ def test_a_spawner_that_comes_while_the_queue_stops_starts_nothing(bed):
         bed.driver._stopping = bed.machine.held_back = True
         bed.driver._spawner_came()
         assert bed.machine.held_back
+
+    in_loop(scenario)
+
+
+def test_a_death_met_without_descriptors_is_looked_at_again(bed, monkeypatch):
+    """Nothing else would tell of it: the job would keep its slot for ever."""
+
+    async def scenario():
+        job = bed.submit(1)
+        bed.machine.handle(ev.Granted(1), 1.0)
+        bed.machine.handle(ev.Greeted(1, "/lock-1", 4194305), 1.0)
+        bed.driver.files.write(job.file, durable=False)
+        with monkeypatch.context() as patch:
+            patch.setattr(queue_watching, "is_alive", lambda path: os.open("/dev/null/none", os.O_RDONLY))
+            bed.driver._watching._process_ended(1)
+            assert job.phase is Phase.STARTED
+        await until(lambda: job.phase is Phase.ENDED)
+        assert "died" in job.file.ops[0].result[1][0]
 
     in_loop(scenario)

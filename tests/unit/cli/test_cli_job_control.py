@@ -64,6 +64,17 @@ def test_change_priority_by_state_asks(gnt, master, monkeypatch):
     assert (ran.status, ran.out) == (0, "No jobs to change.\n")
 
 
+def test_who_cannot_cancel_a_running_job_is_told_what_becomes_of_it(gnt, master):
+    master.answers["CancelJob"] = [False, "Job no longer waiting, can't cancel (informed it anyway)"]
+    ran = gnt("gnt-job cancel 7")
+    assert ran.status == 1
+    assert ran.err.splitlines() == [
+        "Job no longer waiting, can't cancel (informed it anyway)",
+        "Job 7 goes no further than to the end of its current opcode; "
+        "'gnt-job cancel --kill --yes-do-it 7' ends it at once",
+    ]
+
+
 def test_an_interrupt_instead_of_an_answer_changes_nothing(gnt, master, monkeypatch):
     def terminal(*_, **__):
         raise KeyboardInterrupt

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 PRIORITY_RANGE = range(-20, 20)
 EVERY_AGE = -1
+_RUNS = "Job no longer waiting"
+"""How the answer about a job begins that could not be cancelled, as it has begun to act."""
 _AGE_LETTERS = 12
 _ARCHIVE_S = 30
 """How long one call may look at jobs."""
@@ -57,7 +59,8 @@ def archive(call: Invocation) -> int:
     status = 0
     for number in [job_id(word) for word in call.values["jobs"]]:
         if not call.client.call("ArchiveJob", number):
-            err(f"Failed to archive job with ID '{number}': there is no such job, or it has not ended")
+            why = "there is no such job, it has not ended, or it is archived already"
+            err(f"Failed to archive job with ID '{number}': {why}")
             status = 1
     return status
 
@@ -122,6 +125,9 @@ def _each_chosen(call: Invocation, verb: str, none: str, request: Callable[[int]
             out(message)
         else:
             err(message)
+            if message.startswith(_RUNS):
+                kill = f"gnt-job cancel --kill --yes-do-it {number}"
+                err(f"Job {number} goes no further than to the end of its current opcode; '{kill}' ends it at once")
             status = 1
     return status
 

@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -101,7 +102,7 @@ class QueueDriver:
         _log.info("the queue has %d unfinished jobs, %d ended ones", len(self.machine.jobs), len(ended))
         self.locks.start(self._tasks)
         self._spawner.came = self._spawner_came
-        self._spawner.went = self._spawner_went
+        self._spawner.went = partial(setattr, self.machine, "held_back", True)
         self._spawner.attach()
 
     async def stop(self) -> None:
@@ -126,9 +127,6 @@ class QueueDriver:
     def _trouble_over(self) -> None:
         if self._spawner.is_there:  # if not, its coming is what starts jobs again
             self._spawner_came()
-
-    def _spawner_went(self) -> None:
-        self.machine.held_back = True
 
     def set_limits(self, limits: ev.Limits) -> None:
         if limits != self.machine.limits:
@@ -225,29 +223,33 @@ class QueueDriver:
 
         One that left something behind stays until somebody names it (*dealt_with*): verify no longer tells of it then.
         """
-        ended = []
-        for job_id in job_ids:
-            left_behind = undo_path(self._paths, job_id)
-            if os.path.exists(left_behind) and not dealt_with:
-                continue
-            if self._writes.owed(job_id) is None and self.machine.archive(job_id):
-                ended.append(job_id)
-                with suppress(FileNotFoundError):
-                    os.unlink(left_behind)
+        ended = self._may_be_archived(job_ids)
+        if not dealt_with:
+            ended = [job_id for job_id in ended if not os.path.exists(undo_path(self._paths, job_id))]
+        moved = self.files.archive(ended)
+        for job_id in ended:
+            with suppress(FileNotFoundError):
+                os.unlink(undo_path(self._paths, job_id))
         self._archived(ended)
-        return self.files.archive(ended)
+        return moved
 
     async def archive_many(self, job_ids: Sequence[int]) -> int:
         """Archive jobs that have ended and left nothing behind; a thread moves their files, as the disk may be busy."""
-        written = [job_id for job_id in job_ids if self._writes.owed(job_id) is None]
-        ended = [job_id for job_id in written if self.machine.archive(job_id)]
+        ended = self._may_be_archived(job_ids)
+        moved = await asyncio.to_thread(self.files.archive, ended)
         self._archived(ended)
-        return await asyncio.to_thread(self.files.archive, ended)
+        return moved
+
+    def _may_be_archived(self, job_ids: Sequence[int]) -> list[int]:
+        """Those that have ended, in their files too."""
+        return [job_id for job_id in job_ids if job_id in self.machine.ended and self._writes.owed(job_id) is None]
 
     def _archived(self, job_ids: Sequence[int]) -> None:
+        """Forget them, now that their files are moved: where that fails, they stay in the lists."""
         for job_id in job_ids:
-            self._recent.pop(job_id, None)
-            self._observed(None, job_id)
+            if self.machine.archive(job_id):
+                self._recent.pop(job_id, None)
+                self._observed(None, job_id)
 
     # What locks tell
 

@@ -224,3 +224,24 @@ def test_a_death_met_without_descriptors_is_looked_at_again(bed, monkeypatch):
         assert "died" in job.file.ops[0].result[1][0]
 
     in_loop(scenario)
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_job_whose_file_cannot_be_moved_stays_in_the_lists(bed, monkeypatch, many):
+    def fails(path, **how):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async def archive():
+        return await bed.driver.archive_many([1]) if many else bed.driver.archive([1])
+
+    async def scenario():
+        bed.submit(1)
+        await bed.driver.cancel(1, False)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "makedirs", fails)
+            with pytest.raises(OSError, match="No space left"):
+                await archive()
+        assert bed.driver.job_ids() == [1]
+        assert await archive() == 1 and bed.driver.job_ids() == []
+
+    in_loop(scenario)

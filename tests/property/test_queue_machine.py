@@ -138,6 +138,12 @@ class QueueHistory(RuleBasedStateMachine):
         self.requests[job_id] = "held"
         self._do(self.machine.handle(ev.Granted(job_id), 0.0))
 
+    @rule(back=st.integers(1, 6), free=st.booleans())
+    def an_answer_is_late(self, back: int, free: bool) -> None:
+        """One that was under way while its request was withdrawn, or told twice: the two connections know no order."""
+        job_id = self.next_id - back
+        self._do(self.machine.handle(ev.Granted(job_id) if free else ev.Refused(job_id, (99,)), 0.0))
+
     @rule()
     def wconfd_forgets(self) -> None:
         """A restart without its file of locks: what waits is asked for again."""

@@ -36,7 +36,10 @@ _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 async def connect(path: str, timeout_s: float = 10.0) -> Connection:
     """Connect to a daemon; raises `TransportError` saying who does not answer."""
-    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except OSError as err:  # no descriptor: that passes, as a daemon's restart does
+        raise TransportError(f"Cannot connect to {path}: {err.strerror or err}") from err
     try:
         client.setblocking(False)
         with reachable_path(path) as name:

@@ -14,7 +14,7 @@ DEBUG_DELAY = Command(
         flag("--no-master", field="on_master", value=False, help="do not wait on the master"),
         option("-n", "--node", field="on_nodes", repeatable=True, metavar="NODE", help="wait on this node, too"),
         option("-r", "--repeat", field="repeat", kind="int", help="how often"),
-        flag("-i", "--interruptible", field="interruptible", help="kept for Ganeti 3.1: the delay cannot be ended early"),
+        flag("-i", "--interruptible", field="interruptible", help="kept for Ganeti 3.1: has no effect"),
         flag("-l", "--no-locks", field="no_locks", help="take no locks"),
     ),
 )

@@ -400,12 +400,12 @@ class QueueDriver:
             asyncio.get_running_loop().call_soon(self._handle, ev.HandedBack(job_id, given_back))
 
     def _forget(self, file: JobFile) -> None:
-        self._watching.forget(file)
-        priority_messages.take(self._paths, file.id)  # one that came too late is in nobody's way
         self._recent[file.id] = file
         while len(self._recent) > _RECENT_JOBS:
             del self._recent[next(iter(self._recent))]
         self._observed(file, file.id)
+        self._watching.forget(file)
+        priority_messages.take(self._paths, file.id)  # one that came too late for the process
 
 
 def _archived_dependencies(jobs: Sequence[JobFile], status_of: Callable[[int], str | None]) -> dict[int, str]:

@@ -57,6 +57,7 @@ def test_archive(gnt, master):
 
 def test_cancel_says_what_the_cluster_says(gnt, master):
     master.answers["CancelJob"] = Turns([True, "Dequeued job 1"], [False, "Job 2 not found in queue"])
+    master.answers["QueryJobs"] = [[None]]
     ran = gnt("gnt-job cancel 1 2")
     assert (ran.status, ran.out, ran.err) == (1, "Dequeued job 1\n", "Job 2 not found in queue\n")
     gnt("gnt-job cancel --kill --yes-do-it 7")

@@ -42,6 +42,7 @@ def test_change_priority_says_what_the_cluster_says(gnt, master):
     master.answers["ChangeJobPriority"] = Turns(
         [True, "Priorities of pending opcodes for job 1 have been changed to 10"], [False, "Job 2 not found in queue"]
     )
+    master.answers["QueryJobs"] = [[None]]
     ran = gnt("gnt-job change-priority --priority low 1 2")
     assert ran.status == 1
     assert ran.out == "Priorities of pending opcodes for job 1 have been changed to 10\n"
@@ -73,6 +74,22 @@ def test_who_cannot_cancel_a_running_job_is_told_what_becomes_of_it(gnt, master)
         "Job 7 goes no further than to the end of its current opcode; "
         "'gnt-job cancel --kill --yes-do-it 7' ends it at once",
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "row", "hints"),
+    [
+        ("gnt-job cancel 7", ["success"], ["Job 7 has ended: success"]),
+        ("gnt-job change-priority --priority=low 7", ["canceled"], ["Job 7 has ended: canceled"]),
+        ("gnt-job cancel 7", [None], []),
+        ("gnt-job cancel 7", ["running"], []),
+    ],
+)
+def test_a_job_that_has_ended_is_told_from_one_that_never_was(gnt, master, line, row, hints):
+    master.answers["CancelJob"] = master.answers["ChangeJobPriority"] = [False, "Job 7 not found in queue"]
+    master.answers["QueryJobs"] = [row]
+    ran = gnt(line)
+    assert (ran.status, ran.err.splitlines()) == (1, ["Job 7 not found in queue", *hints])
 
 
 def test_an_interrupt_instead_of_an_answer_changes_nothing(gnt, master, monkeypatch):

@@ -20,6 +20,8 @@ PRIORITY_RANGE = range(-20, 20)
 EVERY_AGE = -1
 _RUNS = "Job no longer waiting"
 """How the answer about a job begins that could not be cancelled, as it has begun to act."""
+_NOT_THERE = "not found in queue"
+"""How it ends about a job that does not exist, or has ended."""
 _AGE_LETTERS = 12
 _ARCHIVE_S = 30
 """How long one call may look at jobs."""
@@ -125,11 +127,22 @@ def _each_chosen(call: Invocation, verb: str, none: str, request: Callable[[int]
             out(message)
         else:
             err(message)
-            if message.startswith(_RUNS):
-                kill = f"gnt-job cancel --kill --yes-do-it {number}"
-                err(f"Job {number} goes no further than to the end of its current opcode; '{kill}' ends it at once")
+            for hint in _hints(call, number, message):
+                err(hint)
             status = 1
     return status
+
+
+def _hints(call: Invocation, number: int, message: str) -> list[str]:
+    """What the sentences of 3.1 leave open about a job that nothing was done to."""
+    if message.startswith(_RUNS):
+        kill = f"gnt-job cancel --kill --yes-do-it {number}"
+        return [f"Job {number} goes no further than to the end of its current opcode; '{kill}' ends it at once"]
+    if message.endswith(_NOT_THERE):
+        rows = call.client.call("QueryJobs", [number], ["status"])
+        if rows and rows[0] and rows[0][0] in jobs.FINAL:
+            return [f"Job {number} has ended: {rows[0][0]}"]
+    return []
 
 
 def _in_state(call: Invocation, selector: str) -> list[int]:

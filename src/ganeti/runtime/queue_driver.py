@@ -417,5 +417,12 @@ def _archived_dependencies(jobs: Sequence[JobFile], status_of: Callable[[int], s
 
 def _not_done(effect: ev.Effect, err: OSError) -> str:
     """What a client is told, and the log."""
-    where = f"The file of job {effect.file.id}" if isinstance(effect, ev.WriteJob) else f"A message for {effect}"
-    return f"{where} cannot be written: {err.strerror}; free some space"
+    match effect:
+        case ev.WriteJob(file):
+            return (
+                f"What was decided about job {file.id} holds but cannot be written ({err.strerror}): free some space, "
+                "or the next start of the master daemon forgets it"
+            )
+        case ev.TellPriority(job_id):
+            return f"Job {job_id} cannot be told its new priority ({err.strerror}): free some space and try again"
+    return f"{effect} could not be carried out: {err}"

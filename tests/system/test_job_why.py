@@ -281,7 +281,7 @@ def test_while_wconfd_is_away(tmp_path):
         dependent = master.submit(delay(depends=[[first, []]]))
         master.kill("wconfd")
         told = why(master, dependent)
-        assert told[2].endswith(f"ganeti-wconfd does not answer; the last in its way were job {holder}.")
+        assert told[2].endswith(f"ganeti-wconfd does not answer; the last in its way was job {holder}.")
         assert len(told) == 3
         master.start("wconfd")
         assert f"by job {holder} (" in why(master, first)[2]

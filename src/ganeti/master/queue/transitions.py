@@ -54,6 +54,8 @@ def _spawner_lost(state: QueueState, job: Job, event: ev.SpawnerLost) -> list[Ef
     job.file.livelock = None
     state.free_slot(job)
     state.enter(job, Phase.QUEUED, "queued again, because the spawner ended before it made the process")
+    if job.verdict.action == "reject" and not job.file.deaths:  # by a rule that came when it had its place already
+        return [ev.WithdrawLocks(job.file.id), *waiting.reject(state, job)]
     state.push(job)
     told = ev.Log(f"job {job.file.id} is queued again: the spawner ended before it began")
     return [ev.WriteJob(job.file), ev.WithdrawLocks(job.file.id), told, ev.Announce(job.file.id)]
@@ -190,7 +192,7 @@ TRANSITIONS: dict[tuple[Phase, type[JobEvent]], Transition] = {
     (_P, ev.Changed): Transition(waiting.ignore, (_P,)),
     (_N, ev.Greeted): Transition(_greeted, (_S,)),
     (_N, ev.StartFailed): Transition(_start_failed, (_N, _E)),
-    (_N, ev.SpawnerLost): Transition(_spawner_lost, (_Q,)),
+    (_N, ev.SpawnerLost): Transition(_spawner_lost, (_Q, _E)),
     (_N, ev.CancelAsked): Transition(_cancel_announced, (_N,)),
     (_N, ev.PriorityAsked): Transition(_priority_announced, (_N,)),
     (_N, ev.AdmissionChanged): Transition(waiting.admission_changed, (_N,)),

@@ -127,6 +127,17 @@ def test_priority_of_a_job_that_gets_its_process_is_written_for_that():
     assert not machine.handle(ev.PriorityAsked(1, 5), 2.0)[-1].ok, "a successor only undoes"
 
 
+def test_a_job_rejected_while_it_gets_its_process_does_not_get_another_one():
+    machine = machine_of(1)
+    machine.submit([job(1)], 1.0)
+    machine.handle(ev.Granted(1), 1.0)
+    machine.set_admission(Admission([rule("REJECT", [])]), 2.0)
+    assert machine.jobs[1].phase is Phase.ANNOUNCED, "it has its place"
+    effects = machine.handle(ev.SpawnerLost(1), 3.0)
+    assert machine.status_of(1) == "canceled" and of_kind(effects, ev.WithdrawLocks) == [1]
+    machine.check()
+
+
 def test_who_waits_for_a_start_hears_when_it_was_in_vain():
     """Else a client that cancels would wait seconds for a process that will not come."""
     machine = machine_of(1)

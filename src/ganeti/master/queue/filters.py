@@ -3,7 +3,8 @@
 
 Of the rules that match a job, the first by (priority, watermark, uuid) whose action is not CONTINUE decides; if there
 is none, the job runs. Whatever the rules say, a reason `rate-limit:N:KEY` in a reason trail of the job lets at most N
-jobs of that key have a process.
+jobs of that key have a process. A job that has begun, one of whose opcodes has ended, is neither paused nor rejected
+any more when its process hands it back: half a job would be worse than none. Rate limits count for it as before.
 
 A rule that cannot be read (an imported configuration may hold anything) matches nothing; `check_rule` says why, to
 whoever wants to make it.
@@ -16,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 from ganeti.base.errors import ParameterError
 from ganeti.master.queue.predicates import JobTest, compile_predicate, reasons
 from ganeti.model.objects import FilterRule
-from ganeti.wire.job_file import JobFile
+from ganeti.wire.job_file import FINAL_STATUSES, JobFile
 
 Action = Literal["run", "pause", "reject"]
 
@@ -67,7 +68,15 @@ class Admission:
         uuid = found.rule.uuid
         if found.most is not None:
             limits = ((uuid, found.most), *limits)
-        return Verdict(found.action or "run", limits, uuid)
+        return Verdict("run" if _has_begun(file) else found.action or "run", limits, uuid)
+
+    def rejection(self, file: JobFile) -> str:
+        """The sentence for a job that `of` says is rejected: by which rule, and why there is that rule."""
+        found = self._first_match(file)
+        if found is None:
+            return "Job rejected by a filter rule"
+        said = next((entry[1] for entry in found.rule.reason_trail if _is_from_user(entry)), "")
+        return f"Job rejected by the filter rule {found.rule.uuid}" + (f" ({said})" if said else "")
 
     def explain(self, file: JobFile) -> str | None:
         """Say in a sentence which rule or reason holds the job back, or may; None if nothing does."""
@@ -91,6 +100,15 @@ class Admission:
             if all(test(file) for test in item.tests):
                 return item
         return None
+
+
+def _has_begun(file: JobFile) -> bool:
+    return any(entry.status in FINAL_STATUSES for entry in file.ops)
+
+
+def _is_from_user(entry: Any) -> bool:
+    """Whether an entry of a reason trail, which may come from anywhere, is what a person gave with ``--reason``."""
+    return isinstance(entry, list | tuple) and len(entry) == 3 and entry[0] == "gnt:user" and isinstance(entry[1], str)
 
 
 def check_rule(rule: FilterRule) -> None:

@@ -54,8 +54,8 @@ def wait_or_ready(state: QueueState, job: Job, known: Mapping[int, str]) -> list
 
 
 def reject(state: QueueState, job: Job) -> list[Effect]:
-    sentence = f"Job rejected by the filter rule {job.verdict.rule}"
-    return [Log(f"job {job.file.id} is rejected by the filter rule {job.verdict.rule}"), *cancel(state, job, sentence)]
+    told = Log(f"job {job.file.id} is rejected by the filter rule {job.verdict.rule}")
+    return [told, *cancel(state, job, state.admission.rejection(job.file))]
 
 
 def announce(state: QueueState, job: Job) -> list[Effect]:

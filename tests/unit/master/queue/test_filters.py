@@ -326,3 +326,20 @@ def test_explanations_read_as_sentences():
         f" (see 'gnt-filter info {uuid(1)}'); its reason 'rate-limit:2:a' lets at most 2 jobs with the key 'a' run at"
         " a time"
     )
+
+
+@pytest.mark.parametrize("action", ["PAUSE", "REJECT"])
+def test_a_job_that_has_begun_is_not_stopped_half_way(action):
+    file = JobFile(id=1, ops=[OpcodeEntry(input={"OP_ID": "OP_TEST_DUMMY"}) for _ in range(2)])
+    rule = FilterRule(uuid=f"{0:032x}", watermark=0, priority=0, predicates=[], action=action)
+    admission = Admission([rule])
+    assert admission.of(file).action == action.lower()
+    file.ops[0].status = "success"
+    assert admission.of(file).action == "run"
+
+
+def test_a_rejection_names_the_rule_and_why_it_was_made():
+    file = JobFile(id=1, ops=[OpcodeEntry(input={"OP_ID": "OP_TEST_DUMMY"})])
+    trail = [["gnt:user", "moving house", 1], ["gnt:client:gnt-filter", "add", 2]]
+    rule = FilterRule(uuid="U", watermark=0, priority=0, predicates=[], action="REJECT", reason_trail=trail)
+    assert Admission([rule]).rejection(file) == "Job rejected by the filter rule U (moving house)"

@@ -9,7 +9,10 @@ store knows, and a file with another one was not written here. `config.data` is 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
 
 from ganeti.base.errors import ConfigurationError
 from ganeti.base.paths import Paths
@@ -19,6 +22,8 @@ from ganeti.master.config.stream import COMMITS_KEPT
 from ganeti.runtime.config_file import ConfigFile
 from ganeti.runtime.files import read_if_there, write_atomically
 from ganeti.wire.ssconf import SIZE_LIMIT_BYTES
+
+Answer = TypeVar("Answer")
 
 _log = logging.getLogger(__name__)
 _RETRY_FIRST_S = 1.0
@@ -61,6 +66,7 @@ class Publisher:
         self._paths = paths
         self._form = form
         self._file = ConfigFile(paths.config_file)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="publication")
         self._on_written = on_written
         self._on_published = on_published
         self._wait_distributed = wait_distributed
@@ -77,6 +83,10 @@ class Publisher:
         self._wake = asyncio.Event()
         self._waiters: list[tuple[Position, asyncio.Future[None]]] = []
         self._stopped = False
+
+    async def _in_turn(self, work: Callable[..., Answer], *arguments: Any) -> Answer:
+        """Do *work* in the one thread that writes: what a cancelled publication has begun ends before `close` acts."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, partial(work, *arguments))
 
     def notify(self) -> None:
         """There is a newer commit."""
@@ -140,7 +150,7 @@ class Publisher:
             self._digest = digest
         self._on_written(PublishedMark(position, digest, self._synced))
         if source is not None:
-            self._ssconf = await asyncio.to_thread(self._write_ssconf, source)
+            self._ssconf = await self._in_turn(self._write_ssconf, source)
             self._source = source
         self._position = position
         self._ssconf_position = ssconf_position
@@ -154,13 +164,15 @@ class Publisher:
         Nothing else of this object may run any more.
         """
         try:
-            await asyncio.to_thread(self._file.close)
+            await self._in_turn(self._file.close)
             if self._stopped or self._position == _NOTHING or self._digest is None:
                 return None
-            await asyncio.to_thread(self._file.sync)
+            await self._in_turn(self._file.sync)
         except OSError as err:
             _log.warning("config.data may not be on disk whole: %s", err.strerror)
             return None
+        finally:
+            self._thread.shutdown()
         return PublishedMark(self._position, self._digest, self._position)
 
     async def _write_config(self, digest: str) -> None:
@@ -170,10 +182,10 @@ class Publisher:
         self._digest = None
         try:
             if changes is None or not self._file.is_begun:
-                await asyncio.to_thread(self._file.begin, header, self._form.entries(), digest)
+                await self._in_turn(self._file.begin, header, self._form.entries(), digest)
             else:
-                await asyncio.to_thread(self._file.update, header, changes, digest)
-            await asyncio.to_thread(self._file.write)
+                await self._in_turn(self._file.update, header, changes, digest)
+            await self._in_turn(self._file.write)
         except OSError:
             raise
         except Exception:
@@ -186,7 +198,7 @@ class Publisher:
             return
         self._sync_tried = self._position
         try:
-            await asyncio.to_thread(self._file.sync)
+            await self._in_turn(self._file.sync)
         except OSError as err:
             _log.warning("config.data cannot be made durable: %s", err.strerror)
             return

@@ -5,6 +5,7 @@ import asyncio
 import errno
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -326,3 +327,31 @@ def test_a_job_has_all_sent_or_goes_on(root, monkeypatch, caplog):
 
     run(scenario, root, lambda: nodes)
     assert "job 7 goes on" in caplog.text
+
+
+def test_a_stop_in_the_midst_of_a_publication_waits_for_what_is_being_written(root, monkeypatch):
+    """The file must not be closed under the thread that writes it."""
+    order: list[str] = []
+    writing, go_on = threading.Event(), threading.Event()
+    write, close = ConfigFile.write, ConfigFile.close
+
+    def slow_write(file: ConfigFile) -> None:
+        writing.set()
+        assert go_on.wait(10)
+        write(file)
+        order.append("written")
+
+    def noted_close(file: ConfigFile) -> None:
+        order.append("closed")
+        close(file)
+
+    async def scenario(daemon):
+        await daemon.client.call("flushConfig")
+        monkeypatch.setattr(ConfigFile, "write", slow_write)
+        monkeypatch.setattr(ConfigFile, "close", noted_close)
+        await daemon.client.commit(daemon.job(1), 1, TagCluster(tag="new"), False)
+        await asyncio.to_thread(writing.wait, 10)
+        asyncio.get_running_loop().call_later(0.05, go_on.set)
+
+    run(scenario, root)
+    assert order[:2] == ["written", "closed"]

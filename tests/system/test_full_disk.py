@@ -46,6 +46,7 @@ def _libc(name: str, *arguments: object) -> None:
 def mounted(directory: Path) -> Iterator[None]:
     """A small file system at *directory*, for this process and its children; all mounts are as before afterwards."""
     before = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    root, here = (os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) for path in ("/", "."))
     try:
         _libc("unshare", NEW_MOUNTS)
         try:
@@ -54,8 +55,12 @@ def mounted(directory: Path) -> Iterator[None]:
             yield
         finally:
             _libc("setns", before, NEW_MOUNTS)
+            os.fchdir(root)  # coming back leads out of a changed root
+            os.chroot(".")
+            os.fchdir(here)
     finally:
-        os.close(before)
+        for descriptor in (before, root, here):
+            os.close(descriptor)
 
 
 class Disk:

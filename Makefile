@@ -2,6 +2,8 @@
 # Every target sets up what it needs; the second time that takes a moment only. See README.md.
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
+# Where process 1 collects no orphans, nodes of the testbed could not end.
+ALONE  := $(PYTHON) -m ganeti.tools.reaping
 FAST   := tests/unit tests/property tests/contract tests/golden tests/tidy
 SLOW   := tests/system tests/real
 # Those with one node's daemons in a directory of their own do not get into each other's way: two at a time.
@@ -18,7 +20,7 @@ install:
 
 # Three nodes, real guests: placed, moved, rescued. KEEP=1 leaves them running.
 demo: install
-	@setup/demo
+	@$(ALONE) setup/demo
 
 # Format, types, tidy and unit tests: under a minute.
 check: install
@@ -32,13 +34,13 @@ test: export GANETI_HISTORIES ?= 10000
 test: check slow
 
 slow: install
-	$(PYTEST) -m real tests/contract
-	$(PYTEST) -n 2 --dist loadfile --durations=15 $(APART)
-	$(PYTEST) --durations=15 $(SLOW) $(addprefix --ignore=,$(APART))
+	$(ALONE) $(PYTEST) -m real tests/contract
+	$(ALONE) $(PYTEST) -n 2 --dist loadfile --durations=15 $(APART)
+	$(ALONE) $(PYTEST) --durations=15 $(SLOW) $(addprefix --ignore=,$(APART))
 
 # Long seeds and kills: GANETI_CAMPAIGN is read by the tests that can go on for longer.
 campaign: install
-	GANETI_CAMPAIGN=1 GANETI_HISTORIES=200000 $(PYTEST) tests/property tests/system tests/real
+	GANETI_CAMPAIGN=1 GANETI_HISTORIES=200000 $(ALONE) $(PYTEST) tests/property tests/system tests/real
 
 # Every figure the project claims; each file in bench/ also runs alone.
 bench: install

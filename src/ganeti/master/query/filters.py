@@ -11,9 +11,7 @@ from typing import Any
 
 from ganeti.base.errors import ParameterError, QueryFilterParseError
 from ganeti.master.query.fields import NUMBER, TIMESTAMP, UNIT, Field, Missing
-
-Truth = bool | None
-Predicate = Callable[[Any], Truth]
+from ganeti.master.three_valued import Predicate, Truth, all_of, any_of, negated
 
 _MAX_DEPTH = 100
 
@@ -49,12 +47,11 @@ def _compile(qfilter: Any, fields: Mapping[str, Field], used: set[str], depth: i
         return lambda row: True
     match qfilter:
         case ["&", *parts]:
-            return _all([_compile(part, fields, used, depth + 1) for part in parts])
+            return all_of([_compile(part, fields, used, depth + 1) for part in parts])
         case ["|", *parts]:
-            return _any([_compile(part, fields, used, depth + 1) for part in parts])
+            return any_of([_compile(part, fields, used, depth + 1) for part in parts])
         case ["!", part]:
-            inner = _compile(part, fields, used, depth + 1)
-            return lambda row: None if (truth := inner(row)) is None else not truth
+            return negated(_compile(part, fields, used, depth + 1))
         case ["?", str() as name]:
             return _test(_field(name, fields, used), bool)
         case [str() as operator, str() as name, value] if operator in _COMPARISONS:
@@ -68,34 +65,6 @@ def _field(name: str, fields: Mapping[str, Field], used: set[str]) -> Field:
         raise ParameterError(f"The filter asks for the field '{name}', which does not exist")
     used.add(name)
     return found
-
-
-def _all(parts: list[Predicate]) -> Predicate:
-    def predicate(row: Any) -> Truth:
-        result: Truth = True
-        for part in parts:
-            truth = part(row)
-            if truth is False:
-                return False
-            if truth is None:
-                result = None
-        return result
-
-    return predicate
-
-
-def _any(parts: list[Predicate]) -> Predicate:
-    def predicate(row: Any) -> Truth:
-        result: Truth = False
-        for part in parts:
-            truth = part(row)
-            if truth is True:
-                return True
-            if truth is None:
-                result = None
-        return result
-
-    return predicate
 
 
 def _test(field: Field, test: Callable[[Any], bool]) -> Predicate:
@@ -113,8 +82,7 @@ def _equal(field: Field, wanted: Any) -> Predicate:
 
 
 def _different(field: Field, wanted: Any) -> Predicate:
-    equal = _equal(field, wanted)
-    return lambda row: None if (truth := equal(row)) is None else not truth
+    return negated(_equal(field, wanted))
 
 
 def _same(field: Field, value: Any, wanted: Any) -> bool:

@@ -14,6 +14,7 @@ from ganeti.master.locks.owners import Owner
 from ganeti.master.query import queue_words as words
 from ganeti.master.query.queue_facts import Ahead, Held, LockWait, QueueFacts, UnfinishedJob
 from ganeti.master.queue.dependencies import Dependency
+from ganeti.master.queue.filters import reason_given
 from ganeti.master.queue.state import Phase
 from ganeti.model.locks import EXCLUSIVE
 from ganeti.wire.job_file import CANCELING, QUEUED, RUNNING, WAITING, JobFile, OpcodeEntry, seconds
@@ -236,7 +237,7 @@ class _Story:
         rule = next((each for each in self.facts.view.filters() if each.uuid == verdict.rule), None)
         if rule is not None:
             self._say(depth, f"the rule reads: {_action(rule.action)} {_predicates(rule.predicates)}")
-            if reason := _reason(rule.reason_trail):
+            if reason := words.cut(reason_given(rule.reason_trail), _REASON_LETTERS):
                 self._say(depth, f'it was made with the reason "{reason}"')
         for bucket, most in verdict.limits:
             users = [job_id for job_id in self.facts.slots if self._counts_for(job_id, bucket)]
@@ -307,12 +308,6 @@ def _past(file: JobFile) -> list[str]:
 
 def _action(action: Any) -> str:
     return action if isinstance(action, str) else " ".join(str(part) for part in action)
-
-
-def _reason(trail: Sequence[Any]) -> str:
-    """What the person who made a rule gave with ``--reason``; nothing if nothing was given."""
-    said = (entry[1] for entry in trail if entry[0] == "gnt:user" and isinstance(entry[1], str))
-    return words.cut(next(said, ""), _REASON_LETTERS)
 
 
 def _predicates(predicates: Sequence[Any]) -> str:

@@ -75,7 +75,7 @@ class Admission:
         found = self._first_match(file)
         if found is None:
             return "Job rejected by a filter rule"
-        said = next((entry[1] for entry in found.rule.reason_trail if _is_from_user(entry)), "")
+        said = reason_given(found.rule.reason_trail)
         return f"Job rejected by the filter rule {found.rule.uuid}" + (f" ({said})" if said else "")
 
     def explain(self, file: JobFile) -> str | None:
@@ -106,9 +106,13 @@ def _has_begun(file: JobFile) -> bool:
     return any(entry.status in FINAL_STATUSES for entry in file.ops)
 
 
-def _is_from_user(entry: Any) -> bool:
-    """Whether an entry of a reason trail, which may come from anywhere, is what a person gave with ``--reason``."""
-    return isinstance(entry, list | tuple) and len(entry) == 3 and entry[0] == "gnt:user" and isinstance(entry[1], str)
+def reason_given(trail: Sequence[Any]) -> str:
+    """What a person gave with ``--reason``, in a reason trail that may come from anywhere; nothing if nothing was."""
+    for entry in trail:
+        match entry:
+            case ["gnt:user", str() as text, _]:
+                return text
+    return ""
 
 
 def check_rule(rule: FilterRule) -> None:

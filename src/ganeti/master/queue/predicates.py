@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ganeti.base.errors import ParameterError
+from ganeti.master.three_valued import Predicate as Test
+from ganeti.master.three_valued import Truth, all_of, any_of, negated
 from ganeti.wire.job_file import SECRET_SUFFIX, JobFile, redact
 
 WATERMARK = "watermark"
 """As a value in a predicate about job ids: the highest job id when the rule was made."""
 
-Truth = bool | None
-Test = Callable[[Any], Truth]
 JobTest = Callable[[JobFile], bool]
 Read = Callable[[Any], Any]
 Key = Callable[[str], Read]
@@ -71,11 +71,11 @@ def _compile(
 
     match qfilter:
         case ["&", *parts]:
-            return _all([inner(part) for part in parts])
+            return all_of([inner(part) for part in parts])
         case ["|", *parts]:
-            return _any([inner(part) for part in parts])
+            return any_of([inner(part) for part in parts])
         case ["!", part]:
-            return _not(inner(part))
+            return negated(inner(part))
         case ["?", str() as name] if "?" in operators:
             return _compare(key(name), operators["?"], None)
         case [str() as sign, str() as name, value] if sign in operators and sign != "?":
@@ -156,36 +156,6 @@ def _any_value(value: Any) -> Any:
 
 def _parts(value: list[Any] | dict[str, Any]) -> list[Any]:
     return value if isinstance(value, list) else list(value.values())
-
-
-def _all(parts: list[Test]) -> Test:
-    def test(item: Any) -> Truth:
-        result: Truth = True
-        for part in parts:
-            truth = part(item)
-            if truth is False:
-                return False
-            result = None if truth is None else result
-        return result
-
-    return test
-
-
-def _any(parts: list[Test]) -> Test:
-    def test(item: Any) -> Truth:
-        result: Truth = False
-        for part in parts:
-            truth = part(item)
-            if truth is True:
-                return True
-            result = None if truth is None else result
-        return result
-
-    return test
-
-
-def _not(part: Test) -> Test:
-    return lambda item: None if (truth := part(item)) is None else not truth
 
 
 def _compare(read: Read, operator: Operator, wanted: Any) -> Test:

@@ -219,10 +219,6 @@ class QueueState:
         if not queue:
             del self.limited[bucket]
 
-    def waiting_under_limits(self) -> Iterator[int]:
-        for queue in self.limited.values():
-            yield from queue.in_order()
-
     # Waiting for locks
 
     def begin_attempts(self, job: Job) -> None:

@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 
 from ganeti.master.query.fields import Field
-from ganeti.master.query.filters import Predicate, passes
+from ganeti.master.query.filters import passes
 from ganeti.master.query.jobs import JobRow
 from ganeti.master.query.running import cell
+from ganeti.master.three_valued import Predicate
 from ganeti.runtime.job_files_reader import JobFilesReader
 from ganeti.runtime.queue_driver import QueueDriver
 from ganeti.wire.framing import Pieces

@@ -30,6 +30,7 @@
     ├── OpCodeUnknown               OpCodeUnknown
     ├── HooksAbort                  HooksAbort               a pre hook said no
     ├── ResolverError               ResolverError            a name has no address
+    ├── DeposedError                DeposedError             another node is the master now
     ├── TransportError              LuxiError                a daemon does not answer or speaks nonsense
     └── CommandError                CommandError             a program ended with an error
 
@@ -224,6 +225,14 @@ class HooksAbort(GanetiError):
 class ResolverError(GanetiError):
     wire_name = "ResolverError"
     http_status = 400
+
+
+class DeposedError(GanetiError):
+    """Another node has become the master: who acts for this one ends and leaves everything as it is."""
+
+    wire_name = "DeposedError"
+    exit_status = EXIT_NOT_MASTER
+    http_status = 503
 
 
 class TransportError(GanetiError):

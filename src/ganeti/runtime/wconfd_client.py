@@ -122,6 +122,15 @@ class WConfdClient:
         """Return when every reachable node has been sent what is committed now."""
         await self.call("flushConfig", answer_timeout_s=timeout_s)
 
+    async def replicate_queue(self, names: Iterable[str], archived: Iterable[int] = ()) -> None:
+        """Return when every member of the in-sync set has these files of the queue as they are on disk now (S2.7).
+
+        Waits as long as it takes: WConfD cannot say yes while a member neither answers nor may be left out. Names are
+        `job-N`, `job-N.undo` and `drain`; *archived* are ids of jobs that were moved into the archive. Raises
+        `DeposedError` where another node is the master, and `TransportError` where WConfD stays away.
+        """
+        await self.call("replicateQueue", list(names), list(archived), answer_timeout_s=None)
+
     async def events(self, position: Callable[[], Position]) -> AsyncIterator[dict[str, Any]]:
         """Follow the change stream after *position*, asked again at each reconnection; ends with `TransportError`
         when WConfD is away for longer than the patience.

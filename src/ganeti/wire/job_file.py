@@ -5,6 +5,8 @@ The reader is tolerant and keeps keys it does not know; the writer writes what 3
 are left out until they say something:
 
     attempt    number of the newest process of the job; it numbers their lock files
+    begun      number of the newest process that was about to change something: written before its first step, and
+               copied to the candidates, so that no take-over and no loss of power runs what it did twice
     deaths     how many of these processes died and left work to undo; the next one unwinds
     wants      [[lock, state], …] a job needs next, when it was handed back because it could not have them at once
     position   [epoch, serial] of the job's last commit, for who announces its end
@@ -76,6 +78,7 @@ class JobFile(msgspec.Struct, kw_only=True):
     process_id: int | None = None
     attempt: int = 1
     deaths: int = 0
+    begun: int = 0
     wants: list[tuple[str, str]] | None = None
     position: list[int] | None = None
     unknown: dict[str, Any] = {}
@@ -153,6 +156,8 @@ def encode(job: JobFile) -> bytes:
         plain["attempt"] = job.attempt
     if job.deaths:
         plain["deaths"] = job.deaths
+    if job.begun:
+        plain["begun"] = job.begun
     return msgspec.json.encode(plain)
 
 

@@ -16,6 +16,7 @@ from ganeti.model.configuration import Configuration
 from ganeti.model.traits import Catalogue
 from ganeti.ports.nodes import NodesPort
 from ganeti.runtime.config_follower import ConfigFollower
+from ganeti.runtime.copies import ask_copies
 from ganeti.runtime.job_listing import JobLists, Wanted
 from ganeti.runtime.queue_driver import QueueDriver
 from ganeti.runtime.wconfd_client import WConfdClient
@@ -73,8 +74,9 @@ class QuerySources:
         return resources.config_rows(resource.name, QueryWorld(self.view, self._catalogue))
 
     def collector(self, resource: Resource) -> Collect:
-        """What asks the nodes for the live fields of this resource."""
-        return collecting.collector(resource.name, QueryWorld(self.view, self._catalogue), self.asker)
+        """What asks the nodes, and WConfD for the state of the copies, for the live fields of this resource."""
+        world = QueryWorld(self.view, self._catalogue)
+        return collecting.collector(resource.name, world, self.asker, lambda: ask_copies(self._wconfd))
 
     async def job_list(self, names: Sequence[str], qfilter: Any) -> tuple[list[Field], Pieces]:
         """Answer a query for jobs that is not for certain ids: the fields, and [status, value] of each, per row."""

@@ -2,16 +2,17 @@
 """Asking the nodes for live fields: all nodes concerned at once, and none for long."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from ganeti.base.errors import GanetiError, NodeTimeoutError, NodeUnreachableError
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.query.fields import QueryWorld
 from ganeti.master.query.instance_rows import InstanceRow, LiveInstance
-from ganeti.master.query.nodes import NodeRow
+from ganeti.master.query.nodes import SYNC_FIELDS, NodeRow
 from ganeti.master.query.running import Collect
 from ganeti.model import inheritance
+from ganeti.model.copies import Copies
 from ganeti.model.objects import Cluster
 from ganeti.ports.nodes import NodeAnswer, NodesPort
 
@@ -19,6 +20,10 @@ NODE_ANSWER_S = 5.0
 """A node that has not answered by then is shown as having no data."""
 SILENT_ANSWER_S = 1.0
 """What a node gets that did not answer the last time: people wait for a list once, not each time."""
+
+
+AskCopies = Callable[[], Awaitable[Copies]]
+"""Asks WConfD; raises `GanetiError`."""
 
 
 class NodeAsker:
@@ -48,12 +53,15 @@ class NodeAsker:
         return [answers[uuid] for uuid in uuids]
 
 
-def collector(what: str, world: QueryWorld, nodes: NodeAsker) -> Collect:
+def collector(what: str, world: QueryWorld, nodes: NodeAsker, copies: AskCopies) -> Collect:
     """What fills the live part of the rows of a resource; nothing where there is none."""
 
     async def collect(rows: Sequence[Any], fields: frozenset[str]) -> None:
         if what == "node":
-            await _ask_nodes(rows, world, nodes)
+            if fields - SYNC_FIELDS:
+                await _ask_nodes(rows, world, nodes)
+            if fields & SYNC_FIELDS:
+                await _ask_copies(rows, copies)
         elif what == "instance":
             await _ask_about_instances(rows, world, nodes)
             if "console" in fields:
@@ -92,6 +100,16 @@ async def _ask_nodes(rows: Sequence[NodeRow], world: QueryWorld, nodes: NodeAske
     )
     for row, answer in zip(asked, answers, strict=True):
         row.live = answer.value if answer.error is None else None
+
+
+async def _ask_copies(rows: Sequence[NodeRow], copies: AskCopies) -> None:
+    """One question for all rows; where it has no answer, the rows have none."""
+    try:
+        answer = await copies()
+    except GanetiError:
+        return
+    for row in rows:
+        row.copies = answer
 
 
 async def _ask_about_instances(rows: Sequence[InstanceRow], world: QueryWorld, nodes: NodeAsker) -> None:

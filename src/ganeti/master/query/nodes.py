@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Fields of nodes (rapi, section 4); live ones come from the node's own answer."""
+"""Fields of nodes (rapi, section 4); live ones come from the node's own answer, those about copies from WConfD's."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,9 +26,12 @@ from ganeti.master.query.fields import (
     table,
 )
 from ganeti.model import inheritance
+from ganeti.model.copies import Copies, Copy, position_text
 from ganeti.model.objects import Node
 from ganeti.model.parameters import NODE_PARAMETERS, Parameter
 
+SYNC_FIELDS = frozenset({"sync_state", "sync_position"})
+"""Answered by WConfD, not by the nodes."""
 MASTER, CANDIDATE, REGULAR, DRAINED, OFFLINE_ROLE = "M", "C", "R", "D", "O"
 
 
@@ -38,6 +41,8 @@ class NodeRow:
     world: QueryWorld
     live: dict[str, Any] | None = None
     """The node's answer to `node_info`; None where there is none."""
+    copies: Copies | None = None
+    """Who has copies of the configuration; None where WConfD did not say."""
 
     @property
     def is_master(self) -> bool:
@@ -114,6 +119,21 @@ def _boot_id(row: NodeRow) -> Any:
     if row.node.offline:
         return OFFLINE
     return NODATA if row.live is None else row.live["boot_id"]
+
+
+def _copy(get: Callable[[Copy], Any]) -> Callable[[NodeRow], Any]:
+    """Of a candidate's copy; other nodes have none, and those that WConfD says nothing of have no data."""
+
+    def value(row: NodeRow) -> Any:
+        if not row.node.master_candidate and not row.is_master:
+            return UNAVAILABLE
+        if row.node.offline:
+            return OFFLINE
+        copy = row.copies.nodes.get(row.node.uuid) if row.copies is not None else None
+        found = get(copy) if copy is not None else None
+        return NODATA if found is None else found
+
+    return value
 
 
 def _powered(row: NodeRow) -> Any:
@@ -274,6 +294,23 @@ NODES = Resource(
                 UNIT,
                 "Total amount of memory of physical machine",
                 _hypervisor("memory_total"),
+                live=True,
+            ),
+            Field(
+                "sync_state",
+                "SyncState",
+                TEXT,
+                "Copy of configuration and queue on a master candidate:"
+                ' "master", "in-sync", "catching-up", "behind: REASON" or "away"',
+                _copy(lambda copy: copy.words),
+                live=True,
+            ),
+            Field(
+                "sync_position",
+                "SyncPosition",
+                TEXT,
+                "Last record known to be in a master candidate's copy, as EPOCH.SERIAL",
+                _copy(lambda copy: position_text(copy.position)),
                 live=True,
             ),
             *[_parameter(parameter) for parameter in NODE_PARAMETERS],

@@ -9,12 +9,13 @@ from msgspec.structs import replace
 from tests.fakes.context import FakeNodes
 from tests.fakes.sample_cluster import catalogue, configuration
 
-from ganeti.base.errors import GanetiError
+from ganeti.base.errors import GanetiError, TransportError
 from ganeti.master.query import resources
 from ganeti.master.query.collecting import NODE_ANSWER_S, SILENT_ANSWER_S, NodeAsker, collector
 from ganeti.master.query.fields import Missing, QueryWorld
 from ganeti.master.query.instance_rows import InstanceRow, LiveInstance
 from ganeti.master.query.running import run_query
+from ganeti.model.copies import Copies
 from ganeti.model.objects import Instance, Network, Nic
 from ganeti.ports.nodes import NodeAnswer
 
@@ -66,6 +67,10 @@ def test_status_without_user_shutdown_and_on_an_offline_node():
     assert isinstance(row.running, Missing) and row.running.status == 4
 
 
+async def no_copies() -> Copies:
+    raise TransportError("WConfD is not there")
+
+
 def ask(config: Any, what: str, fields: list[str], handlers: dict[str, Any], dead: set[str] | None = None) -> Any:
     world = QueryWorld(config, catalogue())
     nodes = FakeNodes(config, [])
@@ -73,7 +78,8 @@ def ask(config: Any, what: str, fields: list[str], handlers: dict[str, Any], dea
     nodes.dead = dead or set()
     resource = resources.build(catalogue())[what]
     rows = resources.config_rows(what, world)
-    _, data = asyncio.run(run_query(resource, rows, fields, None, collector(what, world, NodeAsker(nodes))))
+    collect = collector(what, world, NodeAsker(nodes), no_copies)
+    _, data = asyncio.run(run_query(resource, rows, fields, None, collect))
     return data
 
 

@@ -1,23 +1,20 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """By what WConfD knows a `config.data` as its own, at a cost that does not grow with the cluster (D6).
 
-A fingerprint is the sum, modulo 2^256, of the SHA-256 of every object (kind, uuid, JSON fragment) and every other
-top-level key: a change subtracts what was and adds what is. The same value comes from the file alone, whatever the
-order and spacing of its entries. It tells accident and administrator from us; it is no guard against a forger.
+The fingerprint of `wire/config_fingerprint.py`, kept up: a change subtracts what was and adds what is.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from ganeti.master.config.records import Commit, ObjectKey
-from ganeti.model.objects import CLUSTER_KEY, KINDS, Plain
+from ganeti.model.objects import Plain
+from ganeti.wire.config_fingerprint import UNREADABLE, fingerprint_of, summand, total_text
 
-_MODULUS = 2**256
+__all__ = ["UNREADABLE", "Fingerprint", "fingerprint_of"]
+
 _VARYING = ("serial_no", "mtime")
-UNREADABLE = ""
-"""Fingerprint of a file that is not laid out as a configuration."""
 
 
 class Fingerprint:
@@ -28,8 +25,8 @@ class Fingerprint:
 
     def reset(self, header: Plain, fragments: Mapping[ObjectKey, bytes]) -> None:
         constant = {key: value for key, value in header.items() if key not in _VARYING}
-        self._header_sum = sum(_number("", key, msgspec.json.encode(value)) for key, value in constant.items())
-        self._by_object = {key: _number(*key, data) for key, data in fragments.items()}
+        self._header_sum = sum(summand("", key, msgspec.json.encode(value)) for key, value in constant.items())
+        self._by_object = {key: summand(*key, data) for key, data in fragments.items()}
         self._sum = sum(self._by_object.values())
 
     def apply(self, commit: Commit) -> None:
@@ -55,42 +52,16 @@ class Fingerprint:
             yield self._with_times(total, commit.position[1], commit.time_s)
 
     def _with_times(self, total: int, serial: int, mtime_s: float) -> str:
-        total += self._header_sum + _number("", "serial_no", msgspec.json.encode(serial))
-        return _text(total + _number("", "mtime", msgspec.json.encode(mtime_s)))
-
-
-def fingerprint_of(data: bytes) -> str:
-    """Of a `config.data` as it lies on disk; `UNREADABLE` if it is not one."""
-    try:
-        top = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
-        total = 0
-        for key, raw in top.items():
-            if key == "cluster":
-                total += _number(key, CLUSTER_KEY, bytes(raw))
-            elif key in KINDS:
-                entries = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-                total += sum(_number(key, uuid, bytes(entry)) for uuid, entry in entries.items())
-            else:
-                total += _number("", key, bytes(raw))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return UNREADABLE
-    return _text(total)
+        total += self._header_sum + summand("", "serial_no", msgspec.json.encode(serial))
+        return total_text(total + summand("", "mtime", msgspec.json.encode(mtime_s)))
 
 
 def _difference(commit: Commit, changed: dict[ObjectKey, int], before: Mapping[ObjectKey, int]) -> int:
     """What the commit adds to the sum. Its numbers go into *changed*, which covers *before*; a removed one is 0."""
     difference = 0
-    new = [((put.kind, put.uuid), _number(put.kind, put.uuid, put.data)) for put in commit.puts]
+    new = [((put.kind, put.uuid), summand(put.kind, put.uuid, put.data)) for put in commit.puts]
     for key, number in [*new, *((key, 0) for key in commit.removes)]:
         old = changed[key] if key in changed else before.get(key, 0)
         changed[key] = number
         difference += number - old
     return difference
-
-
-def _number(kind: str, key: str, data: bytes) -> int:
-    return int.from_bytes(hashlib.sha256(f"{kind}\0{key}\0".encode() + data).digest())
-
-
-def _text(total: int) -> str:
-    return f"{total % _MODULUS:064x}"

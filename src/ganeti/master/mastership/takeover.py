@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A node becomes master: the machine of one take-over. Pure: an event in, effects out.
+
+What always holds (`check_invariants`, and over many claimants `tests/property/test_mastership.py`):
+ 1. In any epoch at most one node acknowledges records.
+ 2. A node that takes over has every record that was ever acknowledged.
+ 3. Before the promises are asked for, nothing has changed anywhere but that the old master may have been stopped.
+
+Why 1 holds. An epoch is begun only with the promises of T of the N candidates, and a candidate gives one promise an
+epoch. What is acknowledged in an epoch is on disk at its master and at all members; a member refuses records of epochs
+lower than its promise, and to take a member out R candidates must know. Since R + T > N, a former master is told by one
+of them: it can neither reach all members nor be rid of those that refuse.
+
+Why 2 holds. Every member has every acknowledged record. The T that promise contain one of the R that know the newest
+membership, so the newest they report is the newest there is, or one that nothing was acknowledged under; the claimant
+must be in it. The candidates it counts are those of its own copy, which are the right ones if it is in that membership:
+a change of the candidates counts only once every member has it.
+
+A forced take-over (`--no-voting`) has neither: a human vouches that the former master and the other copies are gone.
+Its epoch is a number nobody else can have, so that two humans who both do so can be told apart afterwards.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+
+from ganeti.master.mastership import refusals
+from ganeti.master.mastership.messages import (
+    Answer,
+    Answered,
+    AskBefore,
+    AskPromise,
+    Begin,
+    Claim,
+    Effect,
+    Event,
+    Membership,
+    OldMasterNotStopped,
+    OldMasterStopped,
+    Refuse,
+    Silent,
+    StopOldMaster,
+)
+from ganeti.master.replication.quorum import take_over_quorum
+
+FORCED_STEP = 1_000_000
+"""Forced epochs lie above the next multiple of this."""
+
+
+class Phase(Enum):
+    NEW = "not begun"
+    ASKING = "asks what the nodes would promise"
+    STOPPING = "waits for the old master to stop"
+    PROMISING = "asks for the promises"
+    BEGUN = "is master"
+    REFUSED = "has given up"
+
+
+class TakeOver:
+    """One attempt of one node; another attempt is another object."""
+
+    def __init__(self, claim: Claim) -> None:
+        self.claim = claim
+        self.phase = Phase.NEW
+        self.epoch = 0
+        """The epoch that is asked for, 0 before that."""
+        self.before: dict[str, Answer] = {}
+        self.promises: dict[str, Answer] = {}
+        self.silent: dict[str, str] = {}
+        """Who did not answer, and why; in the phase that is on."""
+        self.old_master = claim.old_master
+        self.stopped: bool | None = None
+        """Whether the old master was stopped; None if it was not asked to."""
+        self._awaited: tuple[str, ...] = ()
+        self._warnings: list[str] = []
+
+    @property
+    def quorum(self) -> int:
+        return take_over_quorum(len(self.claim.candidates))
+
+    def start(self) -> list[Effect]:
+        assert self.phase is Phase.NEW
+        if self.claim.me not in self.claim.candidates:
+            return self._refuse(refusals.no_candidate(self.claim))
+        self.phase = Phase.ASKING
+        self._awaited = tuple(self.claim.names)
+        return [AskBefore(self._awaited)]
+
+    def hear(self, event: Event) -> list[Effect]:
+        """Take in what has happened; what comes too late or was not asked for changes nothing."""
+        if self.phase is Phase.STOPPING and isinstance(event, OldMasterStopped | OldMasterNotStopped):
+            return self._old_master_done(event)
+        if self.phase not in (Phase.ASKING, Phase.PROMISING) or not isinstance(event, Answered | Silent):
+            return []
+        if event.node not in self.claim.names:
+            return []
+        answers = self.before if self.phase is Phase.ASKING else self.promises
+        if isinstance(event, Silent):
+            self.silent.setdefault(event.node, event.why)
+        else:
+            answers.setdefault(event.node, event.answer)
+        if any(node not in answers and node not in self.silent for node in self._awaited):
+            return []
+        return self._decide_before() if self.phase is Phase.ASKING else self._decide()
+
+    def _decide_before(self) -> list[Effect]:
+        """Would it succeed? All that can be known is looked at before the old master is disturbed."""
+        self.old_master = current_master(self.claim, self.before)
+        if self.old_master == self.claim.me:
+            return self._refuse(refusals.already_master(self.claim))
+        refusal = self._own_fault(self.before) or self._not_enough(self.before) or self._behind(self.before)
+        if refusal is not None:
+            return self._refuse(refusal)
+        if self.old_master in self.before:
+            self.phase = Phase.STOPPING
+            return [StopOldMaster(self.old_master)]
+        why = self.silent.get(self.old_master, "it is marked offline")
+        self._warnings.append(refusals.old_master_not_told(self._name(self.old_master), why))
+        return self._ask_for_promises()
+
+    def _old_master_done(self, event: OldMasterStopped | OldMasterNotStopped) -> list[Effect]:
+        self.stopped = isinstance(event, OldMasterStopped)
+        if isinstance(event, OldMasterNotStopped):
+            self._warnings.append(refusals.old_master_not_told(self._name(self.old_master), event.why))
+        return self._ask_for_promises()
+
+    def _ask_for_promises(self) -> list[Effect]:
+        """All are told; those that were silent just now are not waited for again."""
+        self.phase = Phase.PROMISING
+        self.epoch = self._next_epoch()
+        self._awaited = tuple(node for node in self.claim.names if node in self.before)
+        self.silent = {node: why for node, why in self.silent.items() if node not in self._awaited}
+        return [AskPromise(tuple(self.claim.names), self._awaited, self.epoch)]
+
+    def _next_epoch(self) -> int:
+        answers = self.before.values()
+        known = max([self.claim.position[0], *(max(answer.promised, answer.established) for answer in answers)])
+        if self.claim.forced:
+            return (known // FORCED_STEP + 1) * FORCED_STEP + self.claim.entropy
+        return known + 1
+
+    def _decide(self) -> list[Effect]:
+        refusal = (
+            self._own_fault(self.promises)
+            or self._promised_away()
+            or self._not_enough(self.promises)
+            or self._behind(self.promises)
+        )
+        if refusal is not None:
+            return self._refuse(refusal)
+        self.phase = Phase.BEGUN
+        return [Begin(self.epoch, self.old_master, bool(self.stopped), tuple(self._warnings))]
+
+    def _own_fault(self, answers: dict[str, Answer]) -> Refuse | None:
+        """This node's own copy and promise are needed whatever the others say."""
+        own = answers.get(self.claim.me)
+        if own is None:
+            return refusals.own_daemon_silent(self._name(self.claim.me), self.silent.get(self.claim.me, ""))
+        if own.refused:
+            return refusals.own_copy_unfit(self._name(self.claim.me), own)
+        return None
+
+    def _promised_away(self) -> Refuse | None:
+        """Another node asks for promises at the same time, and came first here or at too many."""
+        if self.claim.me in self.granted() and (self.claim.forced or len(self.granted()) >= self.quorum):
+            return None
+        others = [
+            answer
+            for node, answer in self.promises.items()
+            if answer.promised >= self.epoch and answer.holder not in (None, self.claim.me) and node in self.claim.names
+        ]
+        if not others:
+            return None
+        highest = max(others, key=lambda answer: (answer.promised, str(answer.holder)))
+        return refusals.promised_away(self.claim, highest)
+
+    def _not_enough(self, answers: dict[str, Answer]) -> Refuse | None:
+        """Fewer candidates than needed answer with a sound copy, or promise."""
+        counted = self.granted() if self.phase is Phase.PROMISING else self._sound(answers)
+        if len(counted) >= (1 if self.claim.forced else self.quorum) and self.claim.me in counted:
+            return None
+        away = {node: self._why_not(node, answers) for node in self.claim.candidates if node not in counted}
+        return refusals.minority(self.claim, len(counted), self.quorum, away)
+
+    def _behind(self, answers: dict[str, Answer]) -> Refuse | None:
+        newest = newest_membership(answers.values())
+        if newest is not None and self.claim.me in newest.members:
+            return None
+        if self.claim.forced:
+            self._warn_once(refusals.forced_behind(self.claim, newest))
+            return None
+        usable = self._sound(answers)
+        return refusals.behind(self.claim, newest, self.old_master, usable, self.silent)
+
+    def _sound(self, answers: dict[str, Answer]) -> tuple[str, ...]:
+        return tuple(node for node in self.claim.candidates if node in answers and not answers[node].refused)
+
+    def granted(self) -> tuple[str, ...]:
+        """The candidates that have promised this epoch to this node, with a sound copy."""
+        return tuple(
+            node
+            for node in self._sound(self.promises)
+            if (answer := self.promises[node]).granted
+            and answer.promised == self.epoch
+            and answer.holder == self.claim.me
+        )
+
+    def _why_not(self, node: str, answers: dict[str, Answer]) -> str:
+        if node not in answers:
+            return self.silent.get(node, "no answer")
+        answer = answers[node]
+        return answer.sentence or answer.refused or f"it has promised itself to epoch {answer.promised}"
+
+    def _warn_once(self, sentence: str) -> None:
+        if sentence not in self._warnings:
+            self._warnings.append(sentence)
+
+    def _name(self, node: str) -> str:
+        return refusals.name_of(self.claim, node)
+
+    def _refuse(self, refusal: Refuse) -> list[Effect]:
+        self.phase = Phase.REFUSED
+        if self.stopped:
+            refusal = refusals.after_stop(refusal, self._name(self.old_master))
+        return [refusal]
+
+    def check_invariants(self) -> None:
+        """Raise `AssertionError` where this object breaks one of the rules at the head of this module."""
+        claim = self.claim
+        if self.phase in (Phase.NEW, Phase.ASKING):
+            assert not self.promises and self.epoch == 0 and self.stopped is None, "asked before the time"
+        if self.epoch:
+            assert self.epoch > max([claim.position[0], *(answer.promised for answer in self.before.values())])
+        if self.phase is not Phase.BEGUN:
+            return
+        assert claim.me in self.granted(), "begun without a promise of its own"
+        if not claim.forced:
+            assert len(self.granted()) >= take_over_quorum(len(claim.candidates)), "begun without the promises it needs"
+            newest = newest_membership(self.promises.values())
+            assert newest is not None and claim.me in newest.members, "begun without being in sync"
+
+
+def newest_membership(answers: Iterable[Answer]) -> Membership | None:
+    """The newest that sound copies report."""
+    known = [answer.membership for answer in answers if answer.membership is not None and not answer.refused]
+    return max(known, key=lambda membership: membership.version, default=None)
+
+
+def current_master(claim: Claim, answers: dict[str, Answer]) -> str:
+    """Who is master as the answers have it: who holds the newest epoch with a record, else whom most of them name."""
+    sure = [
+        (answer.established, answer.holder)
+        for answer in answers.values()
+        if answer.holder is not None and answer.established and answer.established == answer.promised
+    ]
+    newest = max((answer.established for answer in answers.values()), default=0)
+    holders = sorted(holder for established, holder in sure if established == newest)
+    if holders and holders[0] in claim.names:
+        return holders[0]
+    by_name = {name: uuid for uuid, name in claim.names.items()}
+    votes: dict[str, int] = {}
+    for node, answer in answers.items():
+        named = by_name.get(answer.names)
+        if named is not None and node != claim.me:
+            votes[named] = votes.get(named, 0) + 1
+    if not votes:
+        return claim.old_master
+    return max(votes, key=lambda uuid: (votes[uuid], uuid == claim.old_master, uuid))

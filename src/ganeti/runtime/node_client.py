@@ -7,17 +7,13 @@ answer `version` any more, it hangs or has lost its power, and the call ends wit
 """
 
 import asyncio
-import errno
 import os
-import socket
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
-import aiohttp
 import msgspec
-from aiohttp.abc import AbstractResolver, ResolveResult
-from yarl import URL
 
 import ganeti.node.actions
 from ganeti.base.errors import (
@@ -33,6 +29,7 @@ from ganeti.model.objects import Node
 from ganeti.model.view import ConfigView
 from ganeti.node.actions.registry import NORMAL_S, REGISTRY
 from ganeti.ports.nodes import NodeAnswer
+from ganeti.runtime.http_client import BrokenError, HttpClient
 from ganeti.runtime.node_requests import RequestBody
 from ganeti.runtime.tls import client_context
 
@@ -46,8 +43,6 @@ WATCH_AFTER_S = 10.0 * _PATIENCE
 PROBE_S = 10.0 * _PATIENCE
 PROBE_EVERY_S = 5.0 * _PATIENCE
 PROBES = 3
-_KEPT_ALIVE_S = 60.0
-_CONNECTIONS = 200
 _STOPPING = 503
 _ANSWER_SLACK_S = 5.0
 """The node ends a call in time itself, and then says so."""
@@ -69,14 +64,12 @@ class NodeClient:
         port: int = NODED_PORT,
         use_tls: bool = True,
     ) -> None:
-        self._paths = paths
         self._view = view
         self._job = job
         self._attempt = attempt
         self._next_step = next_step
         self._port = port
-        self._use_tls = use_tls
-        self._session: aiohttp.ClientSession | None = None
+        self._http = HttpClient(partial(client_context, paths) if use_tls else None, self._address_of)
 
     async def call(self, node_uuid: str, call: str, /, *, deadline_s: float | None = None, **arguments: Any) -> Any:
         """See `NodesPort.call`."""
@@ -110,9 +103,10 @@ class NodeClient:
         return await asyncio.gather(*(one(uuid) for uuid in node_uuids))
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        await self._http.close()
+
+    def _address_of(self, host: str) -> str:
+        return self._view().find_node(host).primary_ip
 
     async def _repeat(self, node: Node, call: str, body: RequestBody, limit_s: float) -> Any:
         """Send until there is an answer, or the node is not merely restarting."""
@@ -123,7 +117,7 @@ class NodeClient:
             begun = time.monotonic()
             try:
                 return await self._watched(node, call, body, deadline - begun)
-            except _BrokenError as err:
+            except BrokenError as err:
                 now = time.monotonic()
                 if err.stale and not fresh:
                     fresh = True  # a connection kept from before the node's last start: the next one is new
@@ -158,7 +152,7 @@ class NodeClient:
         body = RequestBody({"epoch": 0, "job": 0, "attempt": 0, "step": 0}, {})
         try:
             await self._exchange(node, "version", body, PROBE_S, connect_s=PROBE_S)
-        except (_BrokenError, NodeTimeoutError):
+        except (BrokenError, NodeTimeoutError):
             return False
         except NodeCallError:
             return True
@@ -167,86 +161,12 @@ class NodeClient:
     async def _exchange(
         self, node: Node, call: str, body: RequestBody, limit_s: float, *, connect_s: float = CONNECT_S
     ) -> Any:
-        url = URL.build(scheme="https" if self._use_tls else "http", host=node.name, port=self._port, path=f"/{call}")
-        timeout = aiohttp.ClientTimeout(total=max(limit_s, 0.001), connect=connect_s)
-        try:
-            async with self._open_session().post(url, data=body.data, timeout=timeout) as response:
-                status, answer = response.status, await response.read()
-        except aiohttp.ConnectionTimeoutError:
-            raise _BrokenError(f"no connection to {node.primary_ip} within {connect_s:g} seconds") from None
-        except TimeoutError:
-            raise NodeTimeoutError(
-                f"Node {node.name} did not answer the call {call} within {limit_s:.0f} seconds"
-            ) from None
-        except aiohttp.ClientError as err:
-            raise _explain(node, err) from err
+        status, answer = await self._http.post(
+            node.name, self._port, f"/{call}", body.data, limit_s=limit_s, connect_s=connect_s
+        )
         if status == _STOPPING:
-            raise _BrokenError("its node daemon is ending", may_restart=True)
+            raise BrokenError("its node daemon is ending", may_restart=True)
         return _read_answer(node, call, status, answer)
-
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            connector = aiohttp.TCPConnector(
-                ssl=client_context(self._paths) if self._use_tls else False,
-                resolver=_ViewResolver(self._view),
-                use_dns_cache=False,
-                keepalive_timeout=_KEPT_ALIVE_S,
-                limit=_CONNECTIONS,
-            )
-            self._session = aiohttp.ClientSession(
-                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), headers={"Content-Type": "application/json"}
-            )
-        return self._session
-
-
-class _BrokenError(Exception):
-    """A connection that did not come about, or broke."""
-
-    def __init__(self, reason: str, *, may_restart: bool = False, stale: bool = False) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.may_restart = may_restart
-        self.stale = stale
-
-
-class _ViewResolver(AbstractResolver):
-    """Addresses as the configuration has them: the name in the URL is for the certificate."""
-
-    def __init__(self, view: Callable[[], ConfigView]) -> None:
-        self._view = view
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        address = self._view().find_node(host).primary_ip
-        return [
-            ResolveResult(
-                hostname=host,
-                host=address,
-                port=port,
-                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                proto=0,
-                flags=socket.AI_NUMERICHOST,
-            )
-        ]
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-
-def _explain(node: Node, err: aiohttp.ClientError) -> _BrokenError:
-    where = f"{node.primary_ip} port {NODED_PORT}"
-    if isinstance(err, aiohttp.ClientConnectorCertificateError):
-        return _BrokenError(f"{where} shows a certificate that is not this node's: {err.certificate_error}")
-    if isinstance(err, aiohttp.ClientConnectorSSLError):
-        return _BrokenError(f"{where} refuses the TLS connection: {err.os_error}")
-    if isinstance(err, aiohttp.ClientOSError):
-        reason = os.strerror(err.errno) if err.errno else str(err)
-        may_restart = err.errno in (errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE)
-        daemon = ", is its node daemon running?" if err.errno == errno.ECONNREFUSED else ""
-        stale = err.errno in (errno.ECONNRESET, errno.EPIPE)
-        return _BrokenError(f"{where}: {reason}{daemon}", may_restart=may_restart, stale=stale)
-    return _BrokenError(f"{where}: the connection broke", may_restart=True, stale=True)
 
 
 def _read_answer(node: Node, call: str, status: int, body: bytes) -> Any:

@@ -21,6 +21,7 @@ from typing import NoReturn
 
 from ganeti.runtime import job_process
 from ganeti.runtime.environment import Environment
+from ganeti.runtime.forking import fork
 
 _log = logging.getLogger(__name__)
 _MESSAGE_BYTES = 64 * 1024
@@ -65,12 +66,9 @@ class Spawner:
             return True
         signal.pthread_sigmask(signal.SIG_BLOCK, job_process.SIGNALS)  # for the job
         try:
-            pid = os.fork()
+            fork(lambda: self._become_job(message["job"], message["attempt"], descriptors[0]))
         except OSError as err:  # the job's socket closes below, and LuxiD ends the job in error
             _log.error("job %s cannot be started: %s", message["job"], err.strerror)
-            pid = -1
-        if pid == 0:
-            self._become_job(message["job"], message["attempt"], descriptors[0])
         signal.pthread_sigmask(signal.SIG_UNBLOCK, job_process.SIGNALS)
         for descriptor in descriptors:
             os.close(descriptor)

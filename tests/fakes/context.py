@@ -12,6 +12,7 @@ import msgspec
 from ganeti.base.errors import GanetiError, NodeUnreachableError
 from ganeti.master.operation import Operation
 from ganeti.model.configuration import Configuration, Draft
+from ganeti.model.copies import IN_SYNC, MASTER, Copies, Copy, Membership
 from ganeti.model.traits import Catalogue
 from ganeti.ports.config import Change
 from ganeti.ports.context import JobIdentity, UndoChange, UndoNodeCall
@@ -26,6 +27,9 @@ class FakeConfig:
         self.story = story
         self.settled: list[bool] = []
         self.on_flush: Callable[[], None] = lambda: None
+        self.not_in_sync: dict[str, Copy] = {}
+        """What is told of candidates (by uuid) instead of their being in sync."""
+        self.copies_error: GanetiError | None = None
 
     def view(self) -> Configuration:
         return self.config
@@ -47,6 +51,18 @@ class FakeConfig:
     async def flush(self) -> None:
         self.story.append("flush")
         self.on_flush()
+
+    async def copies(self) -> Copies:
+        if self.copies_error is not None:
+            raise self.copies_error
+        master = self.config.cluster.master_node
+        copies = {
+            node.uuid: Copy(state=MASTER if node.uuid == master else IN_SYNC, position=(1, 9))
+            for node in self.config.nodes()
+            if node.master_candidate and not node.offline
+        } | self.not_in_sync
+        members = [uuid for uuid, copy in copies.items() if copy.in_sync]
+        return Copies(epoch=1, membership=Membership(version=(1, 1), members=members), position=(1, 9), nodes=copies)
 
 
 class FakeNodes:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Protocol
 import msgspec
 
 from ganeti.model.configuration import Draft
+from ganeti.model.copies import Copies
 from ganeti.model.view import ConfigView
 
 
@@ -46,4 +47,8 @@ class ConfigPort(Protocol):
 
         Otherwise a large `config.data` goes to a candidate now and then only. Never raises.
         """
+        ...
+
+    async def copies(self) -> Copies:
+        """Who has copies of the configuration and the queue; raises `GanetiError` where WConfD cannot say."""
         ...

@@ -18,6 +18,7 @@ import msgspec
 from ganeti.base.errors import GanetiError, TransportError
 from ganeti.master.locks.owners import Owner
 from ganeti.master.operation import REGISTRY
+from ganeti.model.copies import Copies
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
@@ -25,6 +26,7 @@ from ganeti.ports.context import AllocatorPort, JobIdentity, JobLogPort, Operati
 from ganeti.ports.nodes import NodesPort
 from ganeti.runtime import job_loop, priority_messages
 from ganeti.runtime.config_view import ConfigReader
+from ganeti.runtime.copies import ask_copies
 from ganeti.runtime.environment import Environment
 from ganeti.runtime.job_context import Clock, Entropy, JobContext, LockCalls, Names
 from ganeti.runtime.job_files import JobFiles
@@ -324,3 +326,6 @@ class JobConfig:
             _log.warning(
                 "job %d goes on although not all candidates may have the configuration: %s", world.owner.job_id, err
             )
+
+    async def copies(self) -> Copies:
+        return await ask_copies(self._world.wconfd)

@@ -36,7 +36,19 @@ def files(view: ConfigView) -> FileSet:
     paths = Paths()
     everywhere = [paths.known_hosts, paths.hmac_key, paths.cluster_domain_secret, paths.authority_cert]
     everywhere += [paths.ssconf_file(key) for key in KEYS]
-    return FileSet(everywhere, [paths.config_file, paths.authority_key], [paths.file_storage_paths_file])
+    return FileSet(everywhere, [paths.authority_key], [paths.file_storage_paths_file])
+
+
+def certificates() -> list[str]:
+    """The certificate files of each node."""
+    paths = Paths()
+    return [paths.server_cert, paths.client_cert, paths.authority_cert]
+
+
+def file_checks(view: ConfigView, node: Node) -> Plain:
+    """The files of one node that are held against those of others."""
+    checks: Plain = {"filelist": files(view).of(node)}
+    return checks | {"config-copy": True} if node.master_candidate else checks
 
 
 def template_unit(view: ConfigView, traits: TemplateTraits) -> Plain | None:
@@ -86,7 +98,8 @@ def node_checks(
     master = view.node(cluster.master_node)
     checks: Plain = {
         "client-cert": True,
-        "filelist": files(view).of(node),
+        "certificates": certificates(),
+        **file_checks(view, node),
         "node-net-test": neighbours(online, index),
         "master-ip": {"name": master.name, "primary_ip": cluster.master_ip},
         "time": True,

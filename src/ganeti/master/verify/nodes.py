@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What verification finds about single nodes, from their answers to `node_verify`."""
 
+import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 
 MAX_CLOCK_SKEW_S = 150.0
+EXPIRES_SOON_S = 30 * 86400.0
 RELEASE = "3.1"
 _UNUSABLE = {
     "file_storage_dir": ("ENODEFILESTORAGEPATHUNUSABLE", "file storage path"),
@@ -135,6 +137,21 @@ def client_certificate(view: ConfigView, report: NodeReport) -> Iterator[Finding
         yield Finding(
             "ECLUSTERCLIENTCERT", "", f"node {node.name} is no master candidate, but its certificate counts as one's"
         )
+
+
+def certificates(report: NodeReport) -> Iterator[Finding]:
+    """Certificates that have expired, or will soon; by the master's clock."""
+    name = report.node.name
+    for path, expiry in sorted(report.part("certificates", {}).items()):
+        if reason := _failure(expiry):
+            yield Finding("ECLUSTERCERT", "", f"certificate file {path} of node {name} {reason}")
+        if not isinstance(expiry, int | float):
+            continue
+        day = datetime.datetime.fromtimestamp(expiry, datetime.UTC).date().isoformat()
+        if expiry <= report.answered_s:
+            yield Finding("ECLUSTERCERT", "", f"certificate {path} of node {name} expired on {day}")
+        elif expiry <= report.answered_s + EXPIRES_SOON_S:
+            yield Finding("ECLUSTERCERT", "", f"certificate {path} of node {name} expires on {day}", WARNING)
 
 
 def operating_systems(reports: Sequence[NodeReport]) -> Iterator[Finding]:

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whether the files that every node should have are there, and are the same."""
+"""Whether the files that every node should have are there, and are the same.
 
-from collections.abc import Iterator, Mapping, Sequence
+`config.data` is compared by its fingerprint: each candidate in sync writes its own, laid out by its own history.
+"""
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from ganeti.base.paths import Paths
 from ganeti.master.verify.asking import FileSet
 from ganeti.master.verify.findings import Finding
 from ganeti.master.verify.nodes import NodeReport
@@ -24,6 +29,48 @@ def compare(reports: Sequence[NodeReport], wanted: FileSet) -> Iterator[Finding]
                 if node.master_candidate or not candidates_only
             }
             yield from _compare_one(path, holders, optional=optional)
+
+
+def config_copies(
+    first: Sequence[NodeReport], second: Sequence[NodeReport], master: str, expected: Collection[str] | None
+) -> Iterator[Finding]:
+    """Hold the `config.data` of candidates against that of the node *master* (uuid), in two looks at all of them.
+
+    A file that has changed between the looks is one that follows; one that has stayed as it was, and is not what the
+    master's was at either look, does not. *expected* are the uuids of the nodes in sync, None where that is not known:
+    of other candidates nothing is expected.
+    """
+    path = Paths().config_file
+    before, now = _config_answers(first), _config_answers(second)
+    reference = [found for found in (before.get(master), now.get(master)) if found is not None]
+    right = [found["fingerprint"] for found in reference]
+    for report in second:
+        node = report.node
+        if node.uuid not in now or (expected is not None and node.uuid not in expected):
+            continue
+        copy = now[node.uuid]
+        if copy is None:
+            yield Finding("ECLUSTERFILECHECK", "", f"File {path} is missing from node(s) {node.name}")
+        elif not copy["fingerprint"]:
+            yield Finding("ECLUSTERFILECHECK", "", f"File {path} of node {node.name} is no configuration")
+        elif reference and copy["fingerprint"] not in right and copy == before.get(node.uuid, copy):
+            yield Finding(
+                "ECLUSTERFILECHECK",
+                "",
+                f"File {path} of node {node.name} (serial number {copy['serial_no']}) does not hold what the master's "
+                f"does (serial number {reference[-1]['serial_no']})",
+            )
+
+
+def _config_answers(reports: Sequence[NodeReport]) -> dict[str, Mapping[str, Any] | None]:
+    """By the uuid of those that were asked and could look."""
+    return {
+        report.node.uuid: report.answer["config-copy"]
+        for report in reports
+        if report.answer is not None
+        and "config-copy" in report.answer
+        and (report.answer["config-copy"] is None or report.part("config-copy", None) is not None)
+    }
 
 
 def _checksums(report: NodeReport) -> Mapping[str, str | None]:

@@ -10,6 +10,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ from ganeti.node.actions.registry import NORMAL_S, node_call
 from ganeti.node.os import definition
 from ganeti.node.state import NodeState
 from ganeti.node.storage.allowed_paths import AllowedPaths
+from ganeti.wire.config_fingerprint import fingerprint_of
 
 RELEASE = "3.1"
 CONNECT_S = 5.0
@@ -44,6 +46,12 @@ class NodeAddress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     port: int = NODED_PORT
 
 
+class _Serial(msgspec.Struct, frozen=True):
+    """What is read of `config.data` beside its fingerprint."""
+
+    serial_no: int
+
+
 class NodeChecks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     """What to check; unset keys are not."""
 
@@ -51,6 +59,12 @@ class NodeChecks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Answer: those that are missing."""
     client_cert: bool | None = None
     """Answer: SHA-256 digest of this node's client certificate, or null."""
+    certificates: list[str] | None = None
+    """Answer: path to the time (seconds since the epoch) at which the first certificate of the file, the node's own,
+    expires; null for a missing file, ``{"error": sentence}`` for one without a certificate."""
+    config_copy: bool | None = None
+    """Answer: ``{"serial_no", "fingerprint"}`` of this node's `config.data`, null where there is none. The fingerprint
+    is empty for a file that is no configuration."""
     filelist: list[str] | None = None
     """Answer: path to SHA-256 of its content, null for a missing file."""
     allowed_file_storage_paths: bool | None = None
@@ -118,6 +132,41 @@ async def _client_cert(node: NodeState, value: bool) -> Any:
         return None
     der = ssl.PEM_cert_to_DER_cert(text[start:end] + "-----END CERTIFICATE-----\n")
     return hashlib.sha256(der).hexdigest()
+
+
+async def _certificates(node: NodeState, value: list[str]) -> Any:
+    return {path: await asyncio.to_thread(_expiry, node.paths.under(path)) for path in value}
+
+
+def _expiry(path: str) -> float | dict[str, str] | None:
+    from cryptography import x509
+
+    try:
+        with open(path, "rb") as file:
+            certificate = x509.load_pem_x509_certificates(file.read())[0]
+    except FileNotFoundError:
+        return None
+    except OSError as err:
+        return {"error": f"cannot be read: {err.strerror}"}
+    except ValueError:
+        return {"error": "holds no certificate"}
+    return certificate.not_valid_after_utc.timestamp()
+
+
+async def _config_copy(node: NodeState, value: bool) -> Any:
+    return await asyncio.to_thread(_config_file, node.paths.config_file)
+
+
+def _config_file(path: str) -> dict[str, Any] | None:
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError:
+        return None
+    serial = None
+    with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+        serial = msgspec.json.decode(data, type=_Serial).serial_no
+    return {"serial_no": serial, "fingerprint": fingerprint_of(data)}
 
 
 async def _filelist(node: NodeState, value: list[str]) -> Any:
@@ -258,6 +307,8 @@ async def _version(node: NodeState, value: bool) -> Any:
 _CHECKS: dict[str, Callable[[NodeState, Any], Awaitable[Any]]] = {
     "bridges": _bridges,
     "client_cert": _client_cert,
+    "certificates": _certificates,
+    "config_copy": _config_copy,
     "filelist": _filelist,
     "allowed_file_storage_paths": _allowed_paths,
     "storage": _storage,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Hooks, allocators, files, daemons, addresses: what each does with good and with bad input."""
 
+import datetime
 import json
 import os
 import socket
@@ -12,6 +13,7 @@ import pytest
 from tests.fakes.one_node import OneNode, instance_spec
 
 from ganeti.base.errors import BlockDeviceError, ExecutionError, ParameterError
+from ganeti.bootstrap.certificates import VALIDITY, create_authority, issue_node_certificate
 from ganeti.node.actions import daemons
 
 
@@ -243,3 +245,32 @@ def test_the_name_of_an_instance_leads_nowhere_else(node, call: str, name: str) 
 def test_a_line_end_is_no_part_of_a_name(node, call: str, arguments: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match="is not a"):
         node.call(call, **arguments)
+
+
+def test_the_copy_of_the_configuration_is_told_by_its_fingerprint(node) -> None:
+    def copy_of(data: bytes) -> Any:
+        Path(node.paths.config_file).write_bytes(data)
+        return node.call("node_verify", checks={"config-copy": True})["config-copy"]
+
+    assert node.call("node_verify", checks={"config-copy": True})["config-copy"] is None
+    one = copy_of(b'{"serial_no":7,"cluster":{"a":1},"nodes":{"x":{"b":2},"y":{"c":3}}}')
+    assert one["serial_no"] == 7 and len(one["fingerprint"]) == 64
+    assert copy_of(b'{ "nodes":{"y":{"c":3}\n,"x":{"b":2}}, "serial_no":7,   "cluster":{"a":1}}') == one
+    other = copy_of(b'{"serial_no":7,"cluster":{"a":1},"nodes":{"x":{"b":2},"y":{"c":4}}}')
+    assert other["serial_no"] == 7 and other["fingerprint"] != one["fingerprint"]
+    for broken in (b"", b"{", b"[1]", b'{"serial_no":"x"}'[:-1], b"\xff\x00"):
+        assert copy_of(broken) == {"serial_no": None, "fingerprint": ""}
+
+
+def test_certificates_are_told_by_their_last_moment(node) -> None:
+    path = "/var/lib/ganeti/server.pem"
+
+    def expiry() -> Any:
+        return node.call("node_verify", checks={"certificates": [path]})["certificates"][path]
+
+    assert expiry() is None
+    file = Path(node.paths.under(path))
+    file.write_text("nothing of the kind")
+    assert expiry() == {"error": "holds no certificate"}
+    file.write_text(issue_node_certificate(create_authority("cluster"), "node1", "cluster"))
+    assert abs(expiry() - (datetime.datetime.now(datetime.UTC) + VALIDITY).timestamp()) < 60

@@ -4,10 +4,9 @@
 from collections.abc import Iterable
 
 from ganeti.base.errors import GanetiError
-from ganeti.base.paths import Paths
 from ganeti.master.operation import Operation, operation
 from ganeti.master.operations.lock_plans import plan
-from ganeti.master.verify import configuration
+from ganeti.master.verify import asking, configuration, copies
 from ganeti.master.verify.findings import Finding, Report, simulated
 from ganeti.model.locks import ALL_GROUPS, ALL_INSTANCES, ALL_NETWORKS, ALL_NODE_RES, ALL_NODES, LockPlan
 from ganeti.model.view import ConfigView
@@ -37,20 +36,30 @@ class VerifyConfiguration(Operation[bool], frozen=True, kw_only=True):
         view = ctx.config.view()
         tell("* Verifying cluster config", configuration.consistency(view))
         tell("* Verifying cluster certificate files", await _certificates(ctx))
+        tell("* Verifying copies of the configuration", await _copies(ctx))
         view = ctx.config.view()
         tell("* Verifying hypervisor parameters", configuration.hypervisor_parameters(view, ctx.catalogue))
         tell("* Verifying all nodes belong to an existing group", configuration.dangling(view))
+        for line in copies.notes(view):
+            ctx.log.info(line)
         if self.debug_simulate_errors:
             tell("* Simulated errors", simulated())
         return report.good
 
 
 async def _certificates(ctx: OperationContext) -> list[Finding]:
-    paths = Paths()
-    wanted = [paths.server_cert, paths.client_cert, paths.authority_cert]
+    wanted = asking.certificates()
     master = ctx.config.view().cluster.master_node
     try:
         answer = await ctx.nodes.call(master, "node_verify", checks={"filelist": wanted})
     except GanetiError as err:
         return list(configuration.certificates(None, wanted, str(err)))
     return list(configuration.certificates(answer.get("filelist", {}), wanted, None))
+
+
+async def _copies(ctx: OperationContext) -> list[Finding]:
+    try:
+        found = await ctx.config.copies()
+    except GanetiError as err:
+        return [copies.unknown(str(err))]
+    return list(copies.findings(ctx.config.view(), found, ctx.clock.now_s()))

@@ -2,7 +2,7 @@
 """OP_CLUSTER_VERIFY_GROUP: ask all nodes of a group, and hold their answers against the configuration."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,15 +152,39 @@ class _Work:
         return NodeReport(node, answer, "", asked, self.ctx.clock.now_s())
 
     async def _files(self, answers: list[NodeReport]) -> list[Finding]:
-        wanted = asking.files(self.scope.view)
-        found = list(shared_files.compare(answers, wanted))
+        view = self.scope.view
+        expected = await self._in_sync()
+        first = [*answers, *await self._master_elsewhere()]
+        found = self._differences(first, first, expected)
         if not found:
             return found
         await self.ctx.clock.sleep(SETTLE_S)
         await self.ctx.config.flush()
         reachable = [report.node for report in answers if report.answer is not None]
-        again = await asyncio.gather(*(self._ask_one(node, {"filelist": wanted.of(node)}) for node in reachable))
-        return list(shared_files.compare(again, wanted))
+        again = await asyncio.gather(*(self._ask_one(node, asking.file_checks(view, node)) for node in reachable))
+        return self._differences(first, [*again, *await self._master_elsewhere()], expected)
+
+    def _differences(
+        self, first: Sequence[NodeReport], second: Sequence[NodeReport], expected: list[str] | None
+    ) -> list[Finding]:
+        view = self.scope.view
+        group = [report for report in second if report.node.group == self.scope.group.uuid]
+        found = list(shared_files.compare(group, asking.files(view)))
+        return found + list(shared_files.config_copies(first, second, view.cluster.master_node, expected))
+
+    async def _in_sync(self) -> list[str] | None:
+        """Uuids of the nodes whose `config.data` must be the master's; None where nobody can say."""
+        try:
+            return (await self.ctx.config.copies()).in_sync
+        except GanetiError:
+            return None
+
+    async def _master_elsewhere(self) -> list[NodeReport]:
+        """The `config.data` of the master, where that is no node of this group."""
+        master = self.scope.view.node(self.scope.view.cluster.master_node)
+        if master.group == self.scope.group.uuid:
+            return []
+        return [await self._ask_one(master, {"config-copy": True})]
 
     def _node_findings(self, answers: list[NodeReport]) -> Iterable[Finding]:
         view, catalogue = self.scope.view, self.ctx.catalogue
@@ -168,6 +192,7 @@ class _Work:
             yield from nodes.reachable(report)
             yield from nodes.basics(report)
             yield from nodes.client_certificate(view, report)
+            yield from nodes.certificates(report)
             yield from nodes.network(report)
             yield from nodes.hypervisors(report)
             yield from nodes.storage(report, catalogue)

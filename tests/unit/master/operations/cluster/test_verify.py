@@ -11,11 +11,12 @@ from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
 from tests.fakes.sample_cluster import LOCAL_DIR, SHARED_DIR, add_instance, catalogue, configuration
 
-from ganeti.base.errors import NodeUnreachableError, PrerequisiteError
+from ganeti.base.errors import GanetiError, NodeUnreachableError, PrerequisiteError
 from ganeti.master.operations.cluster.verify import VerifyCluster
 from ganeti.master.operations.cluster.verify_config import VerifyConfiguration
 from ganeti.master.operations.cluster.verify_group import VerifyGroup
 from ganeti.master.verify.findings import CODES
+from ganeti.model.copies import Copy
 from ganeti.model.objects import CLUSTER_KEY, CONFIG_VERSION, NodeGroup
 
 Answer = dict[str, Any]
@@ -67,7 +68,9 @@ class Cluster:
             "version": [CONFIG_VERSION, "3.1"],
             "time": [1000, 0],
             "client-cert": f"digest-{name}",
+            "certificates": {path: 1e10 for path in checks.get("certificates", [])},
             "filelist": {path: "same" for path in checks.get("filelist", [])},
+            "config-copy": {"serial_no": 9, "fingerprint": "print9"},
             "node-net-test": {},
             "master-ip": True,
             "bridges": [],
@@ -82,10 +85,8 @@ class Cluster:
             "oob-paths": [],
             "user-scripts": [],
         }
-        if set(checks) == {"filelist"}:
-            whole = {"filelist": whole["filelist"]}
         self.spoil(name, whole)
-        return whole
+        return whole if "version" in checks else {key: value for key, value in whole.items() if key in checks}
 
     def group(self, **fields: Any) -> tuple[bool, list[str]]:
         good = run(VerifyGroup(group_name="default", error_codes=True, **fields), self.ctx)
@@ -192,42 +193,106 @@ def test_files_that_differ_are_looked_at_twice() -> None:
         if name == "node2":
             counts[name] += 1
             if counts[name] == 1:  # a change was on its way
-                answer["filelist"]["/var/lib/ganeti/config.data"] = "older"
+                answer["filelist"]["/var/lib/ganeti/ssconf_node_list"] = "older"
 
     cluster.spoil = once
     assert cluster.group()[0] is True
     assert counts["node2"] == 2
 
 
+def copy_of(serial: int, fingerprint: str = "") -> Answer:
+    return {"serial_no": serial, "fingerprint": fingerprint or f"print{serial}"}
+
+
 def test_the_configuration_is_with_all_candidates_before_its_copies_are_compared() -> None:
     """A large one is sent to a node now and then only: what is under way would be taken for a difference."""
     cluster = Cluster()
-    copies = {"node1": "new", "node2": "old"}
+    copies = {"node1": copy_of(9), "node2": copy_of(8)}
 
     def flush() -> None:
         copies["node2"] = copies["node1"]
 
     cluster.ctx.config.on_flush = flush
-    cluster.spoil = lambda name, answer: answer["filelist"].update(
-        {path: copies[name] for path in answer["filelist"] if path.endswith("config.data")}
-    )
+    cluster.spoil = lambda name, answer: answer.update({"config-copy": copies[name]} if name in copies else {})
     assert cluster.group()[0]
     assert cluster.ctx.story[0] == "flush" and cluster.ctx.story.count("flush") == 1
 
 
 def test_a_commit_while_verification_asks_is_on_all_candidates_at_the_second_look() -> None:
     cluster = Cluster()
-    copies = {"node1": "new", "node2": "old"}
+    copies = {"node1": copy_of(9), "node2": copy_of(8)}
 
     def flush() -> None:
         if cluster.ctx.story.count("flush") == 2:
             copies["node2"] = copies["node1"]
 
     cluster.ctx.config.on_flush = flush
-    cluster.spoil = lambda name, answer: answer["filelist"].update(
-        {path: copies[name] for path in answer["filelist"] if path.endswith("config.data")}
-    )
+    cluster.spoil = lambda name, answer: answer.update({"config-copy": copies[name]} if name in copies else {})
     assert cluster.group()[0]
+
+
+def config_copies(second_look: dict[str, Answer | None], **first_look: Answer | None) -> tuple[Cluster, list[str]]:
+    """Verify where *first_look* and then *second_look* is in the files of the nodes; give what is said of files."""
+    cluster = Cluster()
+    looks = dict.fromkeys(first_look, 0)
+
+    def spoil(name: str, answer: Answer) -> None:
+        if name in first_look:
+            looks[name] += 1
+            answer["config-copy"] = (first_look | second_look if looks[name] > 1 else first_look)[name]
+
+    cluster.spoil = spoil
+    lines = cluster.group()[1]
+    return cluster, [line.split(":", 4)[4] for line in lines if "FILECHECK" in line]
+
+
+def test_a_copy_that_does_not_follow_is_told() -> None:
+    _, told = config_copies({}, node1=copy_of(9), node2=copy_of(7))
+    assert told == [
+        "File /var/lib/ganeti/config.data of node node2 (serial number 7) does not hold what the master's does "
+        "(serial number 9)"
+    ]
+    _, told = config_copies({"node1": copy_of(11)}, node1=copy_of(9), node2=copy_of(9, "other"))
+    assert told == [
+        "File /var/lib/ganeti/config.data of node node2 (serial number 9) does not hold what the master's does "
+        "(serial number 11)"
+    ]
+
+
+def test_a_copy_that_follows_while_jobs_go_on_is_well() -> None:
+    """At no moment need both be looked at with the same in them."""
+    assert config_copies({"node1": copy_of(11), "node2": copy_of(10)}, node1=copy_of(9), node2=copy_of(8))[1] == []
+    assert config_copies({"node1": copy_of(11)}, node1=copy_of(9), node2=copy_of(8))[1] != []
+    assert config_copies({"node1": copy_of(11), "node2": copy_of(9)}, node1=copy_of(9), node2=copy_of(8))[1] == []
+
+
+def test_a_copy_that_is_missing_or_none_is_told() -> None:
+    path = "/var/lib/ganeti/config.data"
+    assert config_copies({}, node1=copy_of(9), node2=None)[1] == [f"File {path} is missing from node(s) node2"]
+    broken = {"serial_no": None, "fingerprint": ""}
+    assert config_copies({}, node1=copy_of(9), node2=broken)[1] == [f"File {path} of node node2 is no configuration"]
+    assert config_copies({}, node1=None, node2=copy_of(9))[1] == [f"File {path} is missing from node(s) node1"]
+
+
+def test_of_candidates_that_are_not_in_sync_no_file_is_expected() -> None:
+    cluster = Cluster()
+    cluster.ctx.config.not_in_sync = {"uuid-node2": Copy(state="behind", reason="disk")}
+    cluster.spoil = lambda name, answer: answer.update({"config-copy": copy_of(3)} if name == "node2" else {})
+    assert cluster.group()[0]
+    cluster.ctx.config.copies_error = GanetiError("WConfD is not there")
+    assert not cluster.group()[0], "where nobody can say who is in sync, all are expected to be"
+
+
+def test_candidates_of_other_groups_are_held_against_the_master_too() -> None:
+    cluster = Cluster()
+    cluster.config.put("nodegroups", "uuid-group2", NodeGroup(uuid="uuid-group2", name="blue"))
+    cluster.config.put("nodes", "uuid-node1", replace(cluster.config.node("uuid-node1"), group="uuid-group2"))
+    copies = {"node1": copy_of(9), "node2": copy_of(7)}
+    cluster.spoil = lambda name, answer: answer.update({"config-copy": copies[name]} if name in copies else {})
+    assert [line for line in cluster.group()[1] if "FILECHECK" in line] == [
+        "  - ERROR:ECLUSTERFILECHECK:cluster:None:File /var/lib/ganeti/config.data of node node2 (serial number 7) "
+        "does not hold what the master's does (serial number 9)"
+    ]
 
 
 def test_files_that_stay_different_or_missing_are_told() -> None:
@@ -236,7 +301,7 @@ def test_files_that_stay_different_or_missing_are_told() -> None:
     def spoil(name: str, answer: Answer) -> None:
         files = answer["filelist"]
         if name == "node2":
-            files["/var/lib/ganeti/config.data"] = "other"
+            files["/var/lib/ganeti/ca.key"] = "other"
             files["/etc/ganeti/file-storage-paths"] = None
         if name == "node3":
             files["/var/lib/ganeti/known_hosts"] = None
@@ -246,12 +311,44 @@ def test_files_that_stay_different_or_missing_are_told() -> None:
     assert not good
     assert [line for line in lines if "FILECHECK" in line] == [
         "  - ERROR:ECLUSTERFILECHECK:cluster:None:File /var/lib/ganeti/known_hosts is missing from node(s) node3",
-        "  - ERROR:ECLUSTERFILECHECK:cluster:None:File /var/lib/ganeti/config.data found with 2 different checksums "
+        "  - ERROR:ECLUSTERFILECHECK:cluster:None:File /var/lib/ganeti/ca.key found with 2 different checksums "
         "(variant 1 on node1; variant 2 on node2)",
         "  - ERROR:ECLUSTERFILECHECK:cluster:None:File /etc/ganeti/file-storage-paths is optional, but it must exist "
         "on all or no nodes (not found on node2)",
     ]
-    assert "/var/lib/ganeti/config.data" not in cluster.asked["node3"]["filelist"]
+    assert "/var/lib/ganeti/ca.key" not in cluster.asked["node3"]["filelist"]
+    assert "config-copy" not in cluster.asked["node3"]
+
+
+DAY_S = 86400.0
+
+
+@pytest.mark.parametrize(
+    ("expiry", "told"),
+    [
+        (1000.0 + 31 * DAY_S, []),
+        (
+            1000.0 + 29 * DAY_S,
+            ["WARNING:ECLUSTERCERT:cluster:None:certificate PATH of node node3 expires on 1970-01-30"],
+        ),
+        (999.0, ["ERROR:ECLUSTERCERT:cluster:None:certificate PATH of node node3 expired on 1970-01-01"]),
+        (
+            {"error": "holds no certificate"},
+            ["ERROR:ECLUSTERCERT:cluster:None:certificate file PATH of node node3 holds"],
+        ),
+        (None, []),
+    ],
+)
+def test_certificates_have_a_last_day(expiry: Any, told: list[str]) -> None:
+    cluster = Cluster()
+    path = "/var/lib/ganeti/server.pem"
+    cluster.spoil = on("node3", certificates={path: expiry})
+    good, lines = cluster.group()
+    lines = [line.replace(path, "PATH") for line in lines if "CERT" in line]
+    assert len(lines) == len(told) and all(
+        line.startswith(f"  - {words}") for line, words in zip(lines, told, strict=True)
+    )
+    assert good is not any("ERROR" in line for line in told)
 
 
 def test_orphans_on_shared_storage_are_told_once() -> None:
@@ -385,8 +482,11 @@ def test_the_configuration_and_its_certificates() -> None:
     assert cluster.ctx.lines == [
         "* Verifying cluster config",
         "* Verifying cluster certificate files",
+        "* Verifying copies of the configuration",
         "* Verifying hypervisor parameters",
         "* Verifying all nodes belong to an existing group",
+        "  - NOTICE: with two master candidates, the one that is left can become master with --no-voting only; a third "
+        "candidate makes a fail-over possible without.",
     ]
 
     def spoil(name: str, answer: Answer) -> None:

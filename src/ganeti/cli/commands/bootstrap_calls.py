@@ -30,3 +30,10 @@ def leave_cluster(master_uuid: str) -> None:
     from ganeti.bootstrap.destroy import destroy_cluster
 
     destroy_cluster(master_uuid)
+
+
+def fail_over(options: dict[str, Any]) -> int:
+    """Make this machine the master; gives the exit status."""
+    from ganeti.bootstrap.failover import fail_over as become_master
+
+    return become_master(options)

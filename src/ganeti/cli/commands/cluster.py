@@ -219,3 +219,48 @@ CLUSTER_VERSION = Command(
     is_job=False,
     needs_master=False,
 )
+
+CLUSTER_MASTER_FAILOVER = Command(
+    "gnt-cluster master-failover",
+    "make this node the master",
+    aliases=("masterfailover",),
+    handler="cluster_master:failover",
+    is_job=False,
+    needs_root=True,
+    needs_master=False,
+    options=(
+        flag(
+            "--no-voting", field="no_voting", help="do not wait for the promises of a majority: this may lose changes"
+        ),
+        flag("--yes-do-it", field="yes_do_it", help="confirm --no-voting"),
+        flag(
+            "--ignore-offline-nodes",
+            field="ignore_offline_nodes",
+            help="kept for Ganeti 3.1; nodes marked offline are never counted",
+        ),
+    ),
+)
+
+CLUSTER_MASTER_PING = Command(
+    "gnt-cluster master-ping",
+    "exit with 0 if the master answers",
+    handler="cluster_master:ping",
+    is_job=False,
+)
+
+CLUSTER_ACTIVATE_MASTER_IP = Command(
+    "gnt-cluster activate-master-ip",
+    "bring the master IP up",
+    handler="cluster_master:activate_master_ip",
+    op_id="OP_CLUSTER_ACTIVATE_MASTER_IP",
+    is_job=False,
+)
+
+CLUSTER_DEACTIVATE_MASTER_IP = Command(
+    "gnt-cluster deactivate-master-ip",
+    "take the master IP down",
+    handler="cluster_master:deactivate_master_ip",
+    op_id="OP_CLUSTER_DEACTIVATE_MASTER_IP",
+    is_job=False,
+    options=(flag("--yes", field="confirm", help="do not ask"),),
+)

@@ -3,6 +3,16 @@
 
 # fmt: off
 COMMANDS = (
+    ('activate-master-ip', 'bring the master IP up',
+     (),
+     (),
+     (), 'cluster_master:activate_master_ip', '', False, 'OP_CLUSTER_ACTIVATE_MASTER_IP', False, True, False),
+    ('deactivate-master-ip', 'take the master IP down',
+     (),
+     (
+      (('--yes',), 'confirm', 'flag', 'do not ask', True, None, (), '', False),
+     ),
+     (), 'cluster_master:deactivate_master_ip', '', False, 'OP_CLUSTER_DEACTIVATE_MASTER_IP', False, True, False),
     ('destroy', 'tear the cluster down',
      (),
      (
@@ -70,6 +80,18 @@ COMMANDS = (
       (('--specs-nic-count',), 'specs_nic_count', 'keyvalues', 'limits of the instance policy for nic count', True, None, (), 'min=N,max=N,std=N', False),
      ),
      (), 'cluster_setup:init', '', False, '', True, False, False),
+    ('master-failover', 'make this node the master',
+     (),
+     (
+      (('--no-voting',), 'no_voting', 'flag', 'do not wait for the promises of a majority: this may lose changes', True, None, (), '', False),
+      (('--yes-do-it',), 'yes_do_it', 'flag', 'confirm --no-voting', True, None, (), '', False),
+      (('--ignore-offline-nodes',), 'ignore_offline_nodes', 'flag', 'kept for Ganeti 3.1; nodes marked offline are never counted', True, None, (), '', False),
+     ),
+     ('masterfailover',), 'cluster_master:failover', '', False, '', True, False, False),
+    ('master-ping', 'exit with 0 if the master answers',
+     (),
+     (),
+     (), 'cluster_master:ping', '', False, '', False, True, False),
     ('modify', 'change parameters of the cluster',
      (),
      (

@@ -19,26 +19,27 @@ def master_address(cluster: Cluster) -> dict[str, Any]:
 
 async def take_master_address(ctx: OperationContext) -> None:
     """Have the master take the cluster's address; a failure is told and stops nothing: the cluster works without."""
-    cluster = ctx.config.view().cluster
     try:
-        await ctx.nodes.call(
-            cluster.master_node,
-            "node_activate_master_ip",
-            master=master_address(cluster),
-            use_external_mip_script=cluster.use_external_mip_script,
-        )
+        await change_master_address(ctx, up=True)
     except GanetiError as err:
-        ctx.log.warning(f"Could not activate the master IP {cluster.master_ip}: {err}")
+        ctx.log.warning(f"Could not activate the master IP {ctx.config.view().cluster.master_ip}: {err}")
 
 
 async def give_up_master_address(ctx: OperationContext) -> None:
-    cluster = ctx.config.view().cluster
     try:
-        await ctx.nodes.call(
-            cluster.master_node,
-            "node_deactivate_master_ip",
-            master=master_address(cluster),
-            use_external_mip_script=cluster.use_external_mip_script,
-        )
+        await change_master_address(ctx, up=False)
     except GanetiError as err:
-        ctx.log.warning(f"Could not deactivate the master IP {cluster.master_ip}: {err}")
+        ctx.log.warning(f"Could not deactivate the master IP {ctx.config.view().cluster.master_ip}: {err}")
+
+
+async def change_master_address(ctx: OperationContext, *, up: bool) -> None:
+    """Take the cluster's address on the master, or give it up; raises what the node answers."""
+    cluster = ctx.config.view().cluster
+    arguments: dict[str, Any] = {
+        "master": master_address(cluster),
+        "use_external_mip_script": cluster.use_external_mip_script,
+    }
+    if up:
+        await ctx.nodes.call(cluster.master_node, "node_activate_master_ip", **arguments)
+    else:
+        await ctx.nodes.call(cluster.master_node, "node_deactivate_master_ip", **arguments)

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`gnt-cluster master-failover`: this node becomes the master (protocols, section 25).
+
+Nothing changes before `master/mastership` says that it may; from then on the node's daemons are started one after
+another, and what does not go well is told as a warning: the cluster has a master again as soon as LuxiD answers.
+"""
+
+import asyncio
+import secrets
+import sqlite3
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ganeti.base import version
+from ganeti.base.errors import WRONG_STATE, GanetiError, PrerequisiteError, TransportError, from_wire
+from ganeti.base.paths import NODED_PORT, Paths
+from ganeti.bootstrap.machine import Machine
+from ganeti.bootstrap.node_call import call_node
+from ganeti.master.mastership.conduct import take_over
+from ganeti.master.mastership.messages import Answer, Begin, Claim
+from ganeti.master.mastership.takeover import FORCED_STEP
+from ganeti.master.operations.cluster.master_ip import master_address
+from ganeti.model.objects import Cluster, Node
+from ganeti.wire.framing_sync import connect
+from ganeti.wire.ssconf import read_lines
+
+ANSWER_WITHIN_S = 1.0
+"""A node that is silent for so long is left out: the cluster is without a master meanwhile."""
+STOP_WITHIN_S = 30.0
+ADDRESS_WITHIN_S = 30.0
+DAEMON_WITHIN_S = 30.0
+_PUBLISHED_WITHIN_S = 60.0
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What this node's copy of the configuration says."""
+
+    cluster: Cluster
+    nodes: tuple[Node, ...]
+    position: tuple[int, int]
+
+    def claim(self, me: str, *, forced: bool) -> Claim:
+        serving = [node for node in self.nodes if not node.offline]
+        return Claim(
+            me=me,
+            names={node.uuid: node.name for node in serving},
+            candidates=tuple(node.uuid for node in serving if node.master_candidate),
+            old_master=self.cluster.master_node,
+            position=self.position,
+            forced=forced,
+            entropy=secrets.randbelow(FORCED_STEP),
+        )
+
+
+def fail_over(options: Mapping[str, Any]) -> int:
+    """Make this node the master; *options*: no_voting. Gives the exit status, 1 if something was left to be done.
+
+    Raises `PrerequisiteError` when it may not; then at most the old master was stopped, which is said.
+    """
+    machine = Machine.here()
+    copy = read_copy(machine)
+    me = next((node.uuid for node in copy.nodes if is_named(machine.hostname, node.name)), "")
+    if not me:
+        raise PrerequisiteError(
+            f"The cluster's copy on this machine knows no node {machine.hostname}: run this on a master candidate",
+            WRONG_STATE,
+        )
+    return asyncio.run(_fail_over(machine, copy, copy.claim(me, forced=bool(options.get("no_voting")))))
+
+
+async def _fail_over(machine: Machine, copy: "Copy", claim: Claim) -> int:
+    world = NodesByCalls(machine, copy, claim.me)
+    begin = await take_over(claim, world)
+    # Blocks the loop, while silent nodes are still being told in threads: the cluster must not wait for those.
+    return _Beginning(machine, copy, claim, begin, world.jobs_ended).run()
+
+
+def is_named(hostname: str, node_name: str) -> bool:
+    return node_name == hostname or ("." not in hostname and node_name.startswith(f"{hostname}."))
+
+
+def read_copy(machine: Machine) -> Copy:
+    """Read the configuration database of this node; raises `PrerequisiteError` where there is none that is usable."""
+    paths = machine.paths
+    try:
+        return _read_database(paths.config_database)
+    except (sqlite3.Error, GanetiError, msgspec.MsgspecError, LookupError, ValueError, StopIteration) as err:
+        raise _no_copy(paths, machine.hostname, str(err) or "it is empty") from err
+
+
+def _read_database(path: str) -> Copy:
+    quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    database = sqlite3.connect(f"file:{quoted}?mode=ro", uri=True, isolation_level=None)
+    try:
+        database.execute("BEGIN")
+        meta = dict(database.execute("SELECT key, value FROM meta WHERE key IN ('epoch', 'serial')"))
+        rows = database.execute(
+            "SELECT kind, uuid, data FROM objects WHERE kind IN ('cluster', 'nodes') ORDER BY id"
+        ).fetchall()
+    finally:
+        database.close()
+    decoded = [(kind, msgspec.json.decode(data)) for kind, _, data in rows]
+    cluster = next(Cluster.from_plain(plain) for kind, plain in decoded if kind == "cluster")
+    nodes = tuple(Node.from_plain(plain) for kind, plain in decoded if kind == "nodes")
+    return Copy(cluster, nodes, (int(meta["epoch"]), int(meta["serial"])))
+
+
+def _no_copy(paths: Paths, hostname: str, why: str) -> PrerequisiteError:
+    candidates = [name for name in read_lines(_ssconf(paths, "master_candidates")) if not is_named(hostname, name)]
+    candidates = [name for name in candidates if name != _ssconf(paths, "master_node").strip()]
+    where = " or ".join(sorted(candidates)) or "a master candidate, of which the master has none beside itself"
+    return PrerequisiteError(
+        f"{hostname} has no copy of the cluster to go on with ({why}): run gnt-cluster master-failover on {where}",
+        WRONG_STATE,
+    )
+
+
+def _ssconf(paths: Paths, key: str) -> str:
+    try:
+        with open(paths.ssconf_file(key), encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+class NodesByCalls:
+    """`TakeOverWorld` over node calls, each from a thread of its own."""
+
+    def __init__(self, machine: Machine, copy: Copy, me: str) -> None:
+        self._machine = machine
+        self._copy = copy
+        self._me = me
+        self._addresses = {node.uuid: node.primary_ip for node in copy.nodes}
+        self.jobs_ended = 0
+
+    async def promise(self, node: str, epoch: int, *, ask_only: bool) -> Answer:
+        arguments = {
+            "cluster": self._copy.cluster.uuid,
+            "software": version.RELEASE,
+            "epoch": epoch,
+            "master": self._me,
+            "time_s": time.time(),
+            "ask_only": ask_only,
+            "position": list(self._copy.position),
+        }
+        return Answer.from_plain(await self._call(node, "promise", arguments, ANSWER_WITHIN_S))
+
+    async def stop_master(self, node: str) -> int:
+        answer = await self._call(node, "node_stop_master", {}, STOP_WITHIN_S)
+        self.jobs_ended = int(answer["jobs"]) if isinstance(answer, dict) else 0
+        return self.jobs_ended
+
+    def say(self, sentence: str) -> None:
+        self._machine.say(sentence)
+
+    async def _call(self, node: str, call: str, arguments: dict[str, Any], timeout_s: float) -> Any:
+        return await asyncio.to_thread(
+            call_node, self._machine.paths, self._addresses[node], call, arguments, timeout_s
+        )
+
+
+class _Beginning:
+    """This node has what it needs: from here on it is the master."""
+
+    def __init__(self, machine: Machine, copy: Copy, claim: Claim, begin: Begin, jobs_ended: int) -> None:
+        self._machine = machine
+        self._paths = machine.paths
+        self._cluster = copy.cluster
+        self._own_address = next(node.primary_ip for node in copy.nodes if node.uuid == claim.me)
+        self._own_name = claim.names[claim.me]
+        self._old_name = claim.names.get(begin.old_master, "the old master")
+        self._begin = begin
+        self._jobs_ended = jobs_ended
+        self._status = 0
+
+    def run(self) -> int:
+        for sentence in self._begin.warnings:
+            self._warn(sentence, fails=False)
+        if self._jobs_ended:
+            self._machine.say(f"{self._jobs_ended} jobs were running there: they are undone here now")
+        self._start_daemons()
+        self._machine.say(f"{self._own_name} is the master now, in epoch {self._begin.epoch}")
+        self._undrain()
+        self._take_address()
+        return self._status
+
+    def _start_daemons(self) -> None:
+        """Raises `GanetiError` when WConfD or LuxiD does not start: without them there is no master."""
+        self._machine.say("Starting ganeti-wconfd")
+        voted = ["--no-voting", "--yes-do-it"]
+        self._machine.daemon_util("start", "ganeti-wconfd", "--", "--epoch", str(self._begin.epoch), *voted)
+        # LuxiD asks ssconf who is master.
+        position = _ask(self._paths.wconfd_socket, DAEMON_WITHIN_S, "position")
+        _ask(self._paths.wconfd_socket, _PUBLISHED_WITHIN_S, "waitPublished", position)
+        self._machine.say("Starting ganeti-luxid")
+        self._machine.daemon_util("start", "ganeti-luxid", "--", *voted)
+        _ask(self._paths.luxi_socket, DAEMON_WITHIN_S, "QueryConfigValues", ["master_node"])
+        try:
+            self._machine.daemon_util("start-master")
+        except GanetiError as err:
+            self._warn(f"Not all daemons of the master could be started: {err}")
+
+    def _undrain(self) -> None:
+        try:
+            if _ask(self._paths.luxi_socket, DAEMON_WITHIN_S, "QueryConfigValues", ["drain_flag"])[0]:
+                _ask(self._paths.luxi_socket, DAEMON_WITHIN_S, "SetDrainFlag", False)
+                self._machine.say("The job queue was drained: it takes jobs again")
+        except GanetiError as err:
+            self._warn(f"The job queue may be drained still: {err}")
+
+    def _take_address(self) -> None:
+        """Wait until the former master has let go of the cluster's address, then take it."""
+        address = self._cluster.master_ip
+        if not self._paths.root and not self._machine.owns(address):
+            deadline = time.monotonic() + ADDRESS_WITHIN_S
+            told = False
+            while self._machine.answers(address, NODED_PORT, 1.0):
+                if time.monotonic() > deadline:
+                    self._warn(
+                        f"The master IP {address} still answers after {ADDRESS_WITHIN_S:g} seconds: take it off "
+                        f"{self._old_name}, then run gnt-cluster activate-master-ip"
+                    )
+                    return
+                if not told:
+                    self._machine.say(f"Waiting for the master IP {address} to be free")
+                    told = True
+                time.sleep(0.2)
+        arguments = {
+            "master": master_address(self._cluster),
+            "use_external_mip_script": self._cluster.use_external_mip_script,
+        }
+        try:
+            call_node(self._paths, self._own_address, "node_activate_master_ip", arguments)
+        except GanetiError as err:
+            self._warn(f"The master IP {address} is not up: {err}; run gnt-cluster activate-master-ip")
+
+    def _warn(self, sentence: str, *, fails: bool = True) -> None:
+        self._machine.say(f"Warning: {sentence}")
+        if fails:
+            self._status = 1
+
+
+def _ask(path: str, timeout_s: float, method: str, *arguments: Any) -> Any:
+    """One question to a daemon of this machine, as soon as it listens; raises `GanetiError`."""
+    with connect(path, timeout_s) as connection:
+        connection.send({"method": method, "args": list(arguments)})
+        answer = connection.receive()
+    if not isinstance(answer, dict) or "success" not in answer:
+        raise TransportError(f"{path} gave an answer that is none")
+    if not answer["success"]:
+        raise from_wire(answer.get("result"))
+    return answer["result"]

@@ -44,6 +44,15 @@ def test_one_answer_one_text(gnt, master, line, method, answer, text):
     assert (ran.status, ran.err) == (0, "")
 
 
+def test_cluster_info_says_at_its_end_who_has_copies(gnt, master):
+    cells = [("node1", 0, "master"), ("node2", 0, "in-sync"), ("node3", 0, "behind: disk is full"), ("node4", 2, None)]
+    master.answers["QueryClusterInfo"] = recorded.CLUSTER
+    master.answers["Query"] = {"data": [[[0, name], [status, value]] for name, status, value in cells]}
+    assert gnt("gnt-cluster info").out == golden("cluster-info") + (
+        "Copies of the configuration: \n  node1: master\n  node2: in-sync\n  node3: behind, disk is full\n"
+    )
+
+
 def test_instance_info(gnt, master):
     master.job(recorded.INSTANCE_DATA)
     ran = gnt("gnt-instance info inst1")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ganeti.cli import jobs
+from ganeti.cli.failures import ServerError
 from ganeti.cli.infotext import Ordered, print_info, scalar, timestamp
 from ganeti.cli.invocation import err
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from ganeti.cli.invocation import Invocation
 
+_NORMAL = 0
 SPEC_KEYS = ("cpu-count", "disk-count", "disk-size", "memory-size", "nic-count", "spindle-use")
 
 
@@ -22,8 +24,21 @@ def info(call: Invocation) -> int:
     answer = call.client.call("QueryClusterInfo")
     if call.get("roman"):
         answer = romanized(answer)
-    print_info(describe(answer, OS_SEARCH_PATH, EXTSTORAGE_SEARCH_PATH))
+    shown = describe(answer, OS_SEARCH_PATH, EXTSTORAGE_SEARCH_PATH)
+    if states := copies(call):
+        shown.append(("Copies of the configuration", states))
+    print_info(shown)
     return 0
+
+
+def copies(call: Invocation) -> Ordered:
+    """The state of each master candidate's copy; nothing where nobody can say. 3.1 has no such lines."""
+    try:
+        rows = call.client.call("Query", "node", ["name", "sync_state"], ["?", "master_candidate"])["data"]
+    except ServerError:
+        return Ordered()
+    # What follows the colon of a plain value must have none itself, to be read as YAML.
+    return Ordered([(name, value.replace(": ", ", ")) for (_, name), (status, value) in rows if status == _NORMAL])
 
 
 def describe(answer: dict[str, Any], os_path: tuple[str, ...], provider_path: tuple[str, ...]) -> Ordered:

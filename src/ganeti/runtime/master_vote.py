@@ -5,10 +5,14 @@ import argparse
 import asyncio
 import logging
 import sys
+import time
 from collections.abc import Awaitable, Callable
 
-from ganeti.base.errors import EXIT_NOT_MASTER, GanetiError
-from ganeti.master.config.vote import Verdict, count_votes, explain
+from ganeti.base.errors import EXIT_NOT_MASTER, GanetiError, NodeTimeoutError, NodeUnreachableError
+from ganeti.base.version import RELEASE
+from ganeti.master.config.vote import Verdict, count_votes, explain, vote_of
+from ganeti.master.mastership.conduct import LOOK_EPOCH
+from ganeti.master.mastership.messages import Answer
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import Node
 from ganeti.ports.nodes import NodesPort
@@ -38,14 +42,16 @@ async def win_vote(
     nodes: NodesPort,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Ask the other candidates who is master; raises `DaemonRefused` unless a majority names this node."""
+    """Ask the candidates who is master; raises `DaemonRefused` unless a majority names this node."""
     me = config.node(config.cluster.master_node)
-    others = [node for node in config.nodes() if node.master_candidate and not node.offline and node.uuid != me.uuid]
+    voters = [node for node in config.nodes() if node.master_candidate and not node.offline]
+    if [node.uuid for node in voters] == [me.uuid]:
+        return
     votes: dict[str, str | None] = {}
     for round_number in range(VOTING_ROUNDS):
         if round_number:
             await pause(VOTING_PAUSE_S)
-        votes = await _gather_votes(nodes, others, me.name)
+        votes = await _Round(config, nodes, voters).gather()
         verdict = count_votes(votes, me.name)
         if verdict is Verdict.ELECTED:
             return
@@ -60,25 +66,55 @@ async def win_vote(
     )
 
 
-async def _gather_votes(nodes: NodesPort, others: list[Node], own_name: str) -> dict[str, str | None]:
-    """Ask all at once, no longer than it takes to decide: a node that is away must not hold up the others."""
-    votes: dict[str, str | None] = {node.name: None for node in others}
+class _Round:
+    """Asks all at once, no longer than it takes to decide: a node that is away must not hold up the others."""
 
-    async def ask(node: Node) -> None:
+    def __init__(self, config: Configuration, nodes: NodesPort, voters: list[Node]) -> None:
+        self._config = config
+        self._nodes = nodes
+        self._voters = voters
+        self._me = config.node(config.cluster.master_node)
+        self._names = {node.uuid: node.name for node in config.nodes()}
+        self._votes: dict[str, str | None] = {node.name: None for node in voters}
+        self._left = len(voters)
+        self._decided = asyncio.Event()
+
+    async def gather(self) -> dict[str, str | None]:
+        asking = [asyncio.ensure_future(self._ask(node)) for node in self._voters]
         try:
-            answer = await nodes.call(node.uuid, "master_node_name")
-        except GanetiError:
-            return
-        votes[node.name] = answer if isinstance(answer, str) else None
+            await self._decided.wait()
+        finally:
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+        return dict(self._votes)
 
-    pending = {asyncio.ensure_future(ask(node)) for node in others}
-    try:
-        while pending and count_votes(votes, own_name) is Verdict.OPEN:
-            done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-    finally:
-        for task in pending:
-            task.cancel()
-        await asyncio.gather(*pending, return_exceptions=True)
-    return votes
+    async def _ask(self, node: Node) -> None:
+        try:
+            self._votes[node.name] = await self._vote(node)
+        except GanetiError as err:
+            _log.debug("%s has not voted: %s", node.name, err)
+        finally:
+            self._left -= 1
+            if not self._left or count_votes(self._votes, self._me.name) is not Verdict.OPEN:
+                self._decided.set()
+
+    async def _vote(self, node: Node) -> str | None:
+        try:
+            answer = await self._nodes.call(
+                node.uuid,
+                "promise",
+                cluster=self._config.cluster.uuid,
+                software=RELEASE,
+                epoch=LOOK_EPOCH,
+                master=self._me.uuid,
+                time_s=time.time(),
+                ask_only=True,
+            )
+        except (NodeUnreachableError, NodeTimeoutError):
+            raise
+        except GanetiError as err:
+            _log.debug("%s promises nothing to anybody: %s", node.name, err)
+            name = await self._nodes.call(node.uuid, "master_node_name")
+            return name if isinstance(name, str) else None
+        return vote_of(Answer.from_plain(answer), self._me.uuid, self._config.position[0], self._names)

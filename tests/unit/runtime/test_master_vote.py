@@ -23,19 +23,23 @@ def golden_config() -> Configuration:
 
 
 class Voters:
+    own = "node1.example.com"
+
     def __init__(self, *rounds: str | None) -> None:
         self.rounds = list(rounds)
         self.asked = 0
 
-    async def call(self, node_uuid, call, /, *, timeout_s=None, **arguments):
-        assert call == "master_node_name"
+    async def call(self, node_uuid, call, /, *, deadline_s=None, **arguments):
+        assert call == "promise" and arguments["ask_only"]
+        if node_uuid == golden_config().cluster.master_node:
+            return {"refused": None, "granted": True, "names": self.own}
         vote = self.rounds[min(self.asked, len(self.rounds) - 1)]
         self.asked += 1
         if vote is None:
             raise NodeUnreachableError("away")
-        return vote
+        return {"refused": None, "granted": True, "names": vote}
 
-    async def call_many(self, node_uuids, call, /, *, timeout_s=None, **arguments):
+    async def call_many(self, node_uuids, call, /, *, deadline_s=None, **arguments):
         raise AssertionError("not used")
 
 
@@ -95,13 +99,32 @@ def test_a_node_that_is_away_does_not_hold_up_a_majority():
     away = next(node.uuid for node in config.nodes() if node.uuid != config.cluster.master_node)
 
     class OneAway(Voters):
-        async def call(self, node_uuid, call, /, *, timeout_s=None, **arguments):
+        async def call(self, node_uuid, call, /, *, deadline_s=None, **arguments):
             if node_uuid == away:
                 await asyncio.Event().wait()
-            return await super().call(node_uuid, call)
+            return await super().call(node_uuid, call, **arguments)
 
     assert len(config.nodes()) == 3
     run(asyncio.wait_for(win_vote(config, OneAway("node1.example.com")), 5))
+
+
+def test_a_former_master_is_told_by_a_majority_that_has_promised_itself_to_another():
+    """The third candidate has heard nothing yet; the node daemon here has."""
+    data = json.loads(GOLDEN.read_bytes())
+    for node in data["nodes"].values():
+        node |= {"master_candidate": True, "offline": False}
+    config = Configuration.from_plain(data)
+    me = config.cluster.master_node
+    new, third = (node.uuid for node in config.nodes() if node.uuid != me)
+
+    class Promised(Voters):
+        async def call(self, node_uuid, call, /, *, deadline_s=None, **arguments):
+            answer = {"refused": None, "granted": True, "names": "node1.example.com"}
+            return answer if node_uuid == third else {**answer, "promised": config.position[0] + 1, "holder": new}
+
+    with pytest.raises(DaemonRefused) as caught:
+        run(win_vote(config, Promised()))
+    assert caught.value.status == 11
 
 
 @pytest.mark.parametrize(("words", "settled"), [([], True), (["--no-voting"], False)])

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Who is master, by vote of the master candidates: asked before the master's daemons serve (protocols, section 1).
 
-The votes are what each candidate's ssconf says. Silence is no vote, so a candidate that cannot be reached helps
-nobody; this node's own vote counts for itself.
+The vote of a candidate is the master its ssconf names, unless it has promised itself to a later epoch: then it is whom
+it promised. So a former master is told by each of those that made another one, and a new master is named by those who
+promised, before any ssconf can name it. Silence is no vote, and the node that asks is asked as well.
 """
 
 from collections.abc import Mapping
 from enum import Enum
+
+from ganeti.master.mastership.messages import Answer
+
+ANOTHER = "another node"
+"""Named by one who has promised a later epoch to it does not know whom."""
 
 
 class Verdict(Enum):
@@ -15,10 +21,22 @@ class Verdict(Enum):
     OPEN = "no majority has answered"
 
 
+def vote_of(answer: Answer, me: str, own_epoch: int, names: Mapping[str, str]) -> str | None:
+    """Whom a candidate names. *me* is the UUID of the node that asks, *own_epoch* that of its configuration.
+
+    *names* has the name of each node by its UUID.
+    """
+    if answer.promised > own_epoch and answer.holder != me:
+        return names.get(answer.holder or "", ANOTHER)
+    if answer.promised >= own_epoch and answer.holder == me:
+        return names[me]
+    return None if answer.refused else answer.names or None
+
+
 def count_votes(votes: Mapping[str, str | None], own_name: str) -> Verdict:
-    """*votes* holds for each other candidate the master it names, None for silence."""
-    total = len(votes) + 1
-    for_me = 1 + sum(name == own_name for name in votes.values())
+    """*votes* holds for each candidate, this node too, the master it names; None for silence."""
+    total = len(votes)
+    for_me = sum(name == own_name for name in votes.values())
     against = sum(name is not None and name != own_name for name in votes.values())
     if 2 * for_me > total:
         return Verdict.ELECTED

@@ -3,7 +3,8 @@
 
 import pytest
 
-from ganeti.master.config.vote import Verdict, count_votes, explain
+from ganeti.master.config.vote import ANOTHER, Verdict, count_votes, explain, vote_of
+from ganeti.master.mastership.messages import Answer
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,36 @@ from ganeti.master.config.vote import Verdict, count_votes, explain
     ],
 )
 def test_verdicts(votes, verdict):
-    assert count_votes(votes, "a") is verdict
+    assert count_votes({"a": "a", **votes}, "a") is verdict
+
+
+def test_silence_of_the_own_node_daemon_is_no_vote():
+    assert count_votes({"a": None, "b": "a", "c": None}, "a") is Verdict.OPEN
+    assert count_votes({"a": None, "b": "a", "c": "a"}, "a") is Verdict.ELECTED
+
+
+NAMES = {"A": "a", "B": "b"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "vote"),
+    [
+        ({"names": "a"}, "a"),
+        ({"names": "b"}, "b"),
+        ({"names": ""}, None),
+        ({"names": "a", "refused": "damaged"}, None),
+        ({"names": "a", "promised": 3, "holder": "B"}, "a"),
+        ({"names": "a", "promised": 4, "holder": "B"}, "b"),
+        ({"names": "a", "promised": 4, "holder": "B", "refused": "clock"}, "b"),
+        ({"names": "a", "promised": 4, "holder": None}, ANOTHER),
+        ({"names": "a", "promised": 4, "holder": "C"}, ANOTHER),
+        ({"names": "b", "promised": 3, "holder": "A"}, "a"),
+        ({"names": "b", "promised": 4, "holder": "A"}, "a"),
+        ({"names": "b", "promised": 2, "holder": "A"}, "b"),
+    ],
+)
+def test_a_promise_to_a_later_epoch_is_stronger_than_ssconf(answer, vote):
+    assert vote_of(Answer(**answer), "A", 3, NAMES) == vote
 
 
 def test_the_votes_in_words():

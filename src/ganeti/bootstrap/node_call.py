@@ -18,23 +18,28 @@ def call_node(paths: Paths, address: str, call: str, arguments: dict[str, Any], 
 
     Raises `NodeUnreachableError`, or the error the node gave.
     """
-    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=paths.authority_cert)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_cert_chain(paths.client_cert)
     body = json.dumps({"epoch": _epoch(paths), "job": 0, "attempt": 0, "step": 0, "arguments": arguments})
-    connection = http.client.HTTPSConnection(address, NODED_PORT, timeout=timeout_s, context=context)
-    try:
-        connection.request("POST", f"/{call}", body.encode(), {"Content-Type": "application/json"})
-        answer = json.loads(connection.getresponse().read())
-    except (OSError, http.client.HTTPException, ValueError) as err:
-        raise NodeUnreachableError(f"The node daemon at {address} does not answer: {err}") from err
-    finally:
-        connection.close()
+    answer = _send(paths, address, call, body.encode(), timeout_s)
     if not isinstance(answer, list) or len(answer) != 2:
         raise NodeUnreachableError(f"The node daemon at {address} gave an answer that is none: is it another release?")
     if not answer[0]:
         raise from_wire(answer[1])
     return answer[1]
+
+
+def _send(paths: Paths, address: str, call: str, body: bytes, timeout_s: float) -> Any:
+    """Give what the node daemon answers, decoded; raises `NodeUnreachableError`."""
+    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=paths.authority_cert)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_cert_chain(paths.client_cert)
+    connection = http.client.HTTPSConnection(address, NODED_PORT, timeout=timeout_s, context=context)
+    try:
+        connection.request("POST", f"/{call}", body, {"Content-Type": "application/json"})
+        return json.loads(connection.getresponse().read())
+    except (OSError, http.client.HTTPException, ValueError) as err:
+        raise NodeUnreachableError(f"The node daemon at {address} does not answer: {err}") from err
+    finally:
+        connection.close()
 
 
 def wait_for_node_daemon(paths: Paths, address: str, timeout_s: float) -> None:

@@ -20,10 +20,12 @@ from ganeti.daemons.noded_options import NAME, check, make_parser
 from ganeti.node.state import NodeState
 from ganeti.runtime.daemonize import Daemon, parse_options, run_daemon
 from ganeti.runtime.environment import Environment
+from ganeti.runtime.event_loop import Background
 from ganeti.runtime.http_server import HttpReply, HttpRequest, HttpServer
 from ganeti.runtime.node_access import CandidateCertificates, own_name
 from ganeti.runtime.node_calls import NodeCalls, StoppingError
 from ganeti.runtime.node_world import RealNodeWorld, end_orphans
+from ganeti.runtime.replica import Replica
 from ganeti.runtime.tls import ServerFiles, reload_certificate, server_context
 
 STOP_GRACE_S = 1.0
@@ -64,6 +66,7 @@ class NodeDaemon:
 
     def __init__(self, paths: Paths, options: argparse.Namespace, stopping: asyncio.Event) -> None:
         self._stopping = stopping
+        self._background = Background()
         self._candidates = CandidateCertificates(paths)
         self._files = ServerFiles.of(paths, key=options.ssl_key, certificate=options.ssl_cert)
         self._tls = None if options.no_ssl else server_context(self._files)
@@ -71,7 +74,9 @@ class NodeDaemon:
         if orphans:
             _log.warning("%d process groups that a killed daemon had left behind were ended", orphans)
         self._calls = NodeCalls(paths, max_running=options.max_clients)
-        self._state = NodeState(RealNodeWorld(paths, own_name(paths)), self._calls, self)
+        world = RealNodeWorld(paths, own_name(paths))
+        self._replica = Replica(paths, world.node_name, self._calls, world.now_s)
+        self._state = NodeState(world, self._calls, self, self._replica)
         self._server = HttpServer(
             self._handle, address=options.address, port=options.port, tls=self._tls, door=self._admit
         )
@@ -80,11 +85,14 @@ class NodeDaemon:
         """Listen; raises `TransportError`."""
         await self._server.start()
         _log.info("node daemon of %s listens on port %d", self._state.world.node_name, self._server.port)
+        self._background.start(self._replica.resume(), "the copy of the configuration")
 
     async def close(self) -> None:
         """Calls still running are ended; whoever made them repeats them to the next daemon."""
         await self._calls.close(STOP_GRACE_S)
         await self._server.close()
+        await self._background.cancel()
+        await self._replica.close()
         _log.info("node daemon stops; instances go on running")
 
     def reload(self) -> None:

@@ -9,6 +9,7 @@ and its number (job, attempt, step) has not been answered. `admit` says which of
 from dataclasses import dataclass
 
 from ganeti.base.errors import NodeCallError, ParameterError
+from ganeti.node.promises import Promise
 
 KEPT_ANSWERS = 512
 KEPT_ANSWER_BYTES = 8 * 1024 * 1024
@@ -29,22 +30,26 @@ class Answer:
 
 @dataclass(frozen=True)
 class Fences:
-    """What must survive a restart: the highest epoch, and for each job the lowest attempt still served."""
+    """What must survive a restart: the promised epoch, and for each job the lowest attempt still served."""
 
-    epoch: int
+    promise: Promise
     attempts: dict[int, int]
 
 
 class CallLedger:
     def __init__(self, fences: Fences | None = None) -> None:
-        self.epoch = fences.epoch if fences else 0
+        self.promise = fences.promise if fences else Promise()
         self._attempts = dict(fences.attempts) if fences else {}
         self._answers: dict[Number, Answer] = {}
         self._bytes = 0
 
     @property
     def fences(self) -> Fences:
-        return Fences(self.epoch, dict(self._attempts))
+        return self.fences_with(self.promise)
+
+    def fences_with(self, promise: Promise) -> Fences:
+        """What must be on disk before *promise* may be told."""
+        return Fences(promise, dict(self._attempts))
 
     @property
     def answers(self) -> dict[Number, Answer]:
@@ -56,15 +61,16 @@ class CallLedger:
         Gives whether `fences` have changed. Job 0 stands for the daemons of the master, which have no attempts.
         """
         job, attempt, _ = number
-        if epoch < self.epoch:
+        promise = self.promise.admit_call(epoch)
+        if promise is None:
             raise NodeCallError(
-                f"The call comes from epoch {epoch}, which is over: another master has begun epoch {self.epoch}"
+                f"The call comes from epoch {epoch}, which is over: another master has begun epoch {self.promise.epoch}"
             )
         lowest = self._attempts.get(job, 0)
         if job and attempt < lowest:
             raise NodeCallError(f"Attempt {attempt} of job {job} has been superseded by attempt {lowest}")
-        raised = epoch > self.epoch
-        self.epoch = epoch
+        raised = promise != self.promise
+        self.promise = promise
         if job and attempt > max(lowest, 1):
             self._raise_attempt(job, attempt)
             raised = True

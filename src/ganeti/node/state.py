@@ -5,13 +5,14 @@ from typing import Protocol
 
 import ganeti.node.hypervisors
 import ganeti.node.storage
-from ganeti.base.errors import BlockDeviceError, HypervisorError
+from ganeti.base.errors import BlockDeviceError, HypervisorError, NodeCallError
 from ganeti.base.paths import Paths
 from ganeti.base.registry import import_all
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.node.hypervisors.interface import Hypervisor
 from ganeti.node.storage.interface import DiskTemplate
 from ganeti.ports.node_world import NodeWorld
+from ganeti.ports.replica import ReplicaPort
 
 
 class CallsPort(Protocol):
@@ -36,16 +37,26 @@ class DaemonPort(Protocol):
 class NodeState:
     """One object for the life of the node daemon; drivers are made when first asked for."""
 
-    def __init__(self, world: NodeWorld, calls: CallsPort, daemon: DaemonPort) -> None:
+    def __init__(
+        self, world: NodeWorld, calls: CallsPort, daemon: DaemonPort, replica: ReplicaPort | None = None
+    ) -> None:
         self.world = world
         self.calls = calls
         self.daemon = daemon
+        self._replica = replica
         self._hypervisors: dict[str, Hypervisor] = {}
         self._templates: dict[str, DiskTemplate] = {}
 
     @property
     def paths(self) -> Paths:
         return self.world.paths
+
+    @property
+    def replica(self) -> ReplicaPort:
+        """This node's copy of configuration and queue; raises `NodeCallError` where none is kept."""
+        if self._replica is None:
+            raise NodeCallError("This node keeps no copy of the configuration")
+        return self._replica
 
     def hypervisor(self, name: str) -> Hypervisor:
         """Give the driver *name*; raises `HypervisorError` listing those there are."""

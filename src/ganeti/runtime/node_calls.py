@@ -9,6 +9,7 @@ counts for nothing. A call that was running when the daemon was killed has a lin
 import asyncio
 import base64
 import contextlib
+import errno
 import hashlib
 import logging
 import os
@@ -22,6 +23,7 @@ from ganeti.base.paths import Paths
 from ganeti.node.actions.registry import REGISTRY, NodeCall
 from ganeti.node.boot import boot_identity
 from ganeti.node.ledger import KEPT_ANSWERS, Answer, CallLedger, Fences, Number
+from ganeti.node.promises import Promise
 from ganeti.node.state import NodeState
 
 DEFAULT_MAX_RUNNING = 100
@@ -77,6 +79,22 @@ class NodeCalls:
         self._closing = False
         self._restore_answers()
         self._answers_file = self._rewrite_answers()
+
+    @property
+    def promise(self) -> Promise:
+        """The highest epoch this node knows of, and who holds it."""
+        return self._ledger.promise
+
+    def keep_promise(self, promise: Promise) -> None:
+        """Make *promise* durable, and only then the one that counts; raises `NodeCallError` if it cannot be.
+
+        What could not be written may be on disk all the same: then the next daemon keeps it, and nobody was told.
+        """
+        if promise != self._ledger.promise:
+            self._write(self._ledger.fences_with(promise))
+            self._ledger.promise = promise
+            self._fences_owed = False
+        self._keep_fences(False)
 
     async def serve(self, state: NodeState, name: str, body: bytes) -> bytes:
         """Give the answer's body for a request's. Raises `StoppingError`, and nothing for what the request asks."""
@@ -147,11 +165,14 @@ class NodeCalls:
         self._fences_owed = self._fences_owed or raised
         if not self._fences_owed:
             return
+        self._write(self._ledger.fences)
+        self._fences_owed = False
+
+    def _write(self, fences: Fences) -> None:
         try:
-            _write_fences(self._paths, self._ledger.fences)
+            _write_fences(self._paths, fences)
         except OSError as err:
             raise NodeCallError(f"{self._paths.epoch_file} cannot be written: {err.strerror}") from err
-        self._fences_owed = False
 
     async def _outcome(self, running: _Running) -> bytes:
         """Wait for a call without ending it when its caller goes away."""
@@ -262,6 +283,8 @@ def _failure(err: GanetiError) -> bytes:
 class _FencesFile(msgspec.Struct, frozen=True):
     epoch: int
     attempts: dict[int, int] = {}
+    holder: str | None = None
+    """Missing in files of earlier releases."""
 
 
 def _read_fences(paths: Paths) -> Fences | None:
@@ -277,15 +300,17 @@ def _read_fences(paths: Paths) -> Fences | None:
         raise NodeCallError(
             f"{paths.epoch_file} cannot be read ({err}): remove it if this node has one master"
         ) from err
-    return Fences(found.epoch, found.attempts)
+    return Fences(Promise(found.epoch, found.holder), found.attempts)
 
 
 def _write_fences(paths: Paths, fences: Fences) -> None:
     fresh = f"{paths.epoch_file}.new"
+    content = msgspec.json.encode(_FencesFile(fences.promise.epoch, fences.attempts, fences.promise.holder))
     os.makedirs(os.path.dirname(fresh), mode=0o755, exist_ok=True)
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
     try:
-        os.write(descriptor, msgspec.json.encode(_FencesFile(fences.epoch, fences.attempts)))
+        if os.write(descriptor, content) != len(content):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

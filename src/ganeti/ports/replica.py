@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the calls `replica_*` and `promise` may ask of this node's copy of configuration and queue.
+
+Each gives the answer as it goes back. A refusal is an answer too: `{"refused": reason, "sentence": text, "promised":
+epoch, "holder": uuid or null, "established": epoch}`, where nothing has changed but, perhaps, the promised epoch.
+"""
+
+from typing import Any, Protocol
+
+from ganeti.model.replica_records import Caller, CommitRecord, MembershipRecord, Position, WireStep
+
+EPOCH = "epoch"
+CLUSTER = "cluster"
+SOFTWARE = "software"
+CLOCK = "clock"
+DISK = "disk"
+DAMAGED = "damaged"
+MASTER = "master"
+GAP = "gap"
+"""Reasons of a refusal: a higher epoch is promised; a copy of another cluster; another release or layout of the store;
+clocks too far apart; a disk full or failing; a copy that cannot be read or is not what its fingerprint says; this node
+runs the master's daemons; the copy ends at another record."""
+
+Answer = dict[str, Any]
+
+
+class ReplicaPort(Protocol):
+    async def state(self, caller: Caller) -> Answer: ...
+
+    async def append(
+        self,
+        caller: Caller,
+        after: Position,
+        commits: list[CommitRecord],
+        files: dict[str, str | None],
+        archived: list[int],
+        serial: int,
+        membership: MembershipRecord | None,
+    ) -> Answer: ...
+
+    async def snapshot(
+        self,
+        caller: Caller,
+        position: Position,
+        config: str,
+        steps: list[WireStep],
+        membership: MembershipRecord | None,
+        digest: str,
+    ) -> Answer: ...
+
+    async def queue_list(self, caller: Caller) -> Answer: ...
+
+    async def members(self, caller: Caller, membership: MembershipRecord) -> Answer: ...
+
+    async def promise(self, caller: Caller, ask_only: bool) -> Answer: ...

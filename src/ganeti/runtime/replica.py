@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""This node's copy of configuration and queue, and its promises: what is asked, whether it may be, and who does it.
+
+The database is opened for writing only while another node is the master: before this node promises itself to itself,
+it is closed, for WConfD opens it then. One request at a time; one that has begun is finished though its caller goes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ganeti.base import version
+from ganeti.base.errors import GanetiError
+from ganeti.base.paths import Paths
+from ganeti.model.replica_records import Caller, CommitRecord, MembershipRecord, Position, WireStep
+from ganeti.node.promises import Promise, established_epoch, refusal_sentence
+from ganeti.ports.replica import CLOCK, CLUSTER, DAMAGED, DISK, EPOCH, GAP, MASTER, SOFTWARE, Answer
+from ganeti.runtime.event_loop import Background
+from ganeti.runtime.livelock import is_alive
+from ganeti.runtime.replica_fault import ReplicaFaultError
+from ganeti.runtime.replica_place import ReplicaPlace
+from ganeti.runtime.replica_queue import queue_digest
+
+if TYPE_CHECKING:
+    from ganeti.runtime.replica_copy import ReplicaCopy
+    from ganeti.runtime.replica_store import Marks
+
+_log = logging.getLogger(__name__)
+CLOCKS_APART_S = 150.0
+_MASTER_DAEMON = "ganeti-wconfd"
+
+
+class PromiseKeeper(Protocol):
+    """Who keeps the promise durable (`NodeCalls`)."""
+
+    @property
+    def promise(self) -> Promise: ...
+
+    def keep_promise(self, promise: Promise) -> None:
+        """Raises `NodeCallError`."""
+        ...
+
+
+class Replica:
+    """`ReplicaPort` of this node."""
+
+    def __init__(self, paths: Paths, node_name: str, keeper: PromiseKeeper, now_s: Callable[[], float]) -> None:
+        self._paths = paths
+        self._node_name = node_name
+        self._keeper = keeper
+        self._now_s = now_s
+        self._place = ReplicaPlace(paths, node_name, now_s)
+        self._turn = asyncio.Lock()
+        self._background = Background()
+        self._ending: asyncio.Task[Any] | None = None
+        self._established = 0
+        """As last told."""
+
+    async def state(self, caller: Caller) -> Answer:
+        """See `replica_state`. Whoever asks may be of an epoch that is over: this is how it learns so."""
+        return await self._whole(self._state(caller))
+
+    async def append(
+        self,
+        caller: Caller,
+        after: Position,
+        commits: list[CommitRecord],
+        files: dict[str, str | None],
+        archived: list[int],
+        serial: int,
+        membership: MembershipRecord | None,
+    ) -> Answer:
+        """See `replica_append`."""
+
+        async def work(copy: "ReplicaCopy") -> Answer:
+            def write_queue() -> None:
+                if files or archived or serial:
+                    self._place.queue.write(files, archived, serial)
+
+            await copy.append(after, commits, membership, archived, write_queue)
+            return {"position": copy.position}
+
+        return await self._whole(self._as_follower(caller, work))
+
+    async def snapshot(
+        self,
+        caller: Caller,
+        position: Position,
+        config: str,
+        steps: list[WireStep],
+        membership: MembershipRecord | None,
+        digest: str,
+    ) -> Answer:
+        """See `replica_snapshot`."""
+
+        async def work(copy: "ReplicaCopy") -> Answer:
+            await copy.restore(position, config.encode(), steps, membership, digest)
+            _log.info("the copy of the configuration is that of %d.%d now", *position)
+            return {"position": copy.position}
+
+        return await self._whole(self._as_follower(caller, work, may_replace=True))
+
+    async def members(self, caller: Caller, membership: MembershipRecord) -> Answer:
+        """See `replica_members`."""
+
+        async def work(copy: "ReplicaCopy") -> Answer:
+            await copy.keep_members(membership)
+            return {"membership": copy.membership}
+
+        return await self._whole(self._as_follower(caller, work))
+
+    async def queue_list(self, caller: Caller) -> Answer:
+        """See `replica_queue_list`."""
+
+        async def work() -> Answer:
+            if (refusal := await self._refuse_stranger(caller)) is not None:
+                return refusal
+            return {"refused": None, "files": await self._place.in_turn(self._place.queue.digests)}
+
+        return await self._whole(self._guarded(work()))
+
+    async def promise(self, caller: Caller, ask_only: bool) -> Answer:
+        """See `promise`."""
+        answer = await self._whole(self._guarded(self._promise(caller, ask_only)))
+        return {"granted": False} | answer
+
+    async def resume(self) -> None:
+        """Open the copy if this node is a candidate of another master, so that what it publishes is not left behind."""
+        async with self._turn:
+            try:
+                marks = await self._place.marks()
+                if marks is not None and marks.is_candidate and self._follows_another(marks):
+                    await self._place.open()
+            except ReplicaFaultError as err:
+                _log.error("%s", err.sentence)
+
+    async def flush(self) -> None:
+        """Return when what the copy holds is published; raises `ConfigurationError`."""
+        if self._place.copy is not None:
+            await self._place.copy.flush()
+
+    async def close(self) -> None:
+        """The daemon ends."""
+        async with self._turn:
+            await self._place.close()
+        await self._background.cancel()
+
+    async def _whole(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        """Do *work* alone, and to its end even if whoever asked is gone: memory and disk must agree."""
+
+        async def alone() -> Answer:
+            async with self._turn:
+                return await work
+
+        return await asyncio.shield(self._background.start(alone(), "request to the copy"))
+
+    async def _guarded(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        """Turn what goes wrong with the disk or the database into a refusal."""
+        try:
+            return await work
+        except ReplicaFaultError as err:
+            if err.reason == DAMAGED:
+                _log.error("%s", err.sentence)
+            return self._refusal(err.reason, err.sentence)
+        except OSError as err:
+            return self._refusal(DISK, f"The disk of node {self._node_name} fails: {err.strerror or err}")
+        except GanetiError as err:
+            from ganeti.runtime.replica_store import fault_of
+
+            fault = fault_of(err, self._paths.config_database)
+            reason = fault.reason if err.__cause__ is not None else DISK
+            return self._refusal(reason, err.message)
+
+    async def _as_follower(
+        self,
+        caller: Caller,
+        work: "Callable[[ReplicaCopy], Coroutine[Any, Any, Answer]]",
+        *,
+        may_replace: bool = False,
+    ) -> Answer:
+        """Do *work* with the open copy, if *caller* is the master this node follows."""
+
+        async def admitted() -> Answer:
+            if (refusal := await self._refuse_caller(caller)) is not None:
+                return refusal
+            copy = await self._place.open(may_replace=may_replace)
+            try:
+                return {"refused": None} | await work(copy)
+            except ReplicaFaultError:
+                raise
+            except Exception:
+                # What is in memory may not be what is on disk: the next request reads it again.
+                await self._place.close_copy(settle=False)
+                raise
+
+        answer = await self._guarded(admitted())
+        if answer["refused"] == GAP:
+            answer["position"] = None if self._place.copy is None else self._place.copy.position
+        return answer
+
+    async def _state(self, caller: Caller) -> Answer:
+        async def work() -> Answer:
+            if (refusal := await self._refuse_stranger(caller)) is not None:
+                return refusal
+            if await self._may_open_for(caller):
+                await self._place.open()
+            copy = self._place.copy
+            if copy is None or self._place.wants_examination:
+                content = await self._place.examine()
+                told = self._told(content.position, content.digest, content.membership)
+            else:
+                told = self._told(copy.position, copy.digest, copy.membership)
+            queue = await self._place.in_turn(self._place.queue.digests)
+            return {"refused": None, "queue": queue_digest(queue)} | told
+
+        return await self._guarded(work())
+
+    async def _may_open_for(self, caller: Caller) -> bool:
+        """Whether *caller* is the master this node follows, and has sent something before."""
+        promise = self._keeper.promise
+        if (caller.epoch, caller.master) != (promise.epoch, promise.holder):
+            return False
+        marks = await self._place.marks()
+        return marks is not None and self._follows_another(marks)
+
+    async def _promise(self, caller: Caller, ask_only: bool) -> Answer:
+        if (refusal := await self._refuse_stranger(caller)) is not None:
+            return refusal
+        content = await self._place.examine()
+        marks = await self._place.marks()
+        told = self._told(content.position, content.digest, content.membership)
+        asked = self._keeper.promise.grant(caller.epoch, caller.master)
+        if asked is not None and not ask_only:
+            self._keeper.keep_promise(asked)
+            if marks is not None and caller.master == marks.own:
+                await self._place.close_copy(settle=True)
+            elif self._runs_master():
+                self._end_master(caller)
+        promise = self._keeper.promise
+        return told | {
+            "refused": None,
+            "granted": asked is not None,
+            "promised": promise.epoch,
+            "holder": promise.holder,
+            "names": await self._place.named_master(),
+        }
+
+    def _told(self, position: Position | None, digest: str, membership: MembershipRecord | None) -> Answer:
+        promise = self._keeper.promise
+        self._established = established_epoch(position, None if membership is None else membership.version)
+        return {
+            "position": position,
+            "digest": digest,
+            "membership": membership,
+            "promised": promise.epoch,
+            "holder": promise.holder,
+            "established": self._established,
+        }
+
+    def _refusal(self, reason: str, sentence: str) -> Answer:
+        promise = self._keeper.promise
+        copy = self._place.copy
+        if copy is not None:
+            self._told(copy.position, copy.digest, copy.membership)
+        return {
+            "refused": reason,
+            "sentence": sentence,
+            "promised": promise.epoch,
+            "holder": promise.holder,
+            "established": self._established,
+        }
+
+    async def _refuse_stranger(self, caller: Caller) -> Answer | None:
+        """Refuse who cannot be understood, whatever its epoch."""
+        if caller.software != version.RELEASE:
+            return self._refusal(
+                SOFTWARE,
+                f"Node {self._node_name} runs release {version.RELEASE}, the one that asks {caller.software}: "
+                "upgrade the older one",
+            )
+        apart_s = self._now_s() - caller.time_s
+        if abs(apart_s) > CLOCKS_APART_S:
+            return self._refusal(
+                CLOCK,
+                f"The clock of node {self._node_name} is {abs(apart_s):.0f} seconds "
+                f"{'before' if apart_s > 0 else 'behind'} that of the one that asks: set it",
+            )
+        try:
+            marks = await self._place.marks()
+        except ReplicaFaultError:
+            return None  # a damaged copy is nobody's: whatever needs it says so
+        if marks is not None and marks.cluster not in (None, caller.cluster):
+            return self._refusal(
+                CLUSTER,
+                f"Node {self._node_name} holds a copy of another cluster ({marks.cluster}): move "
+                f"{self._paths.config_database} away, with its -wal and -shm, if it is not needed",
+            )
+        return None
+
+    async def _refuse_caller(self, caller: Caller) -> Answer | None:
+        """Refuse who is not the master of the newest epoch; raises the promise to it if it is."""
+        if (refusal := await self._refuse_stranger(caller)) is not None:
+            return refusal
+        known = self._keeper.promise
+        promise = known.admit_record(caller.epoch, caller.master)
+        if promise is None:
+            return self._refusal(EPOCH, refusal_sentence(known, caller.epoch))
+        self._keeper.keep_promise(promise)
+        if self._runs_master():
+            await self._place.close_copy(settle=False)
+            self._end_master(caller)
+            return self._refusal(MASTER, f"Node {self._node_name} still runs the daemons of a master: they are ending")
+        return None
+
+    def _runs_master(self) -> bool:
+        return is_alive(self._paths.pid_file(_MASTER_DAEMON))
+
+    def _follows_another(self, marks: "Marks") -> bool:
+        holder = self._keeper.promise.holder
+        return holder is not None and holder != marks.own and not self._runs_master()
+
+    def _end_master(self, caller: Caller) -> None:
+        """In the background, once: whoever is waited for tries again."""
+        if self._ending is not None and not self._ending.done():
+            return
+        _log.warning(
+            "node %s is the master from epoch %d on: the master's daemons and the jobs of this node are ended",
+            caller.master,
+            caller.epoch,
+        )
+        self._ending = self._background.start(self.stop_master(), "end of the master's daemons")
+
+    async def stop_master(self) -> None:
+        """End the daemons of a master and the job processes of this node."""
+        from ganeti.runtime.master_ending import end_master_daemons
+
+        await end_master_daemons(self._paths)

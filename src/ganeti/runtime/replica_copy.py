@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The copy of a master candidate while it is open: the database, its form in memory, and their publication.
+
+Invariant: the form is what the database holds. The fingerprint each record comes with is checked before anything is
+written, so a record that does not fit changes nothing. Calls are made one at a time.
+"""
+
+import base64
+import binascii
+import logging
+import zlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from ganeti.base.errors import ConfigurationError, GanetiError
+from ganeti.base.paths import Paths
+from ganeti.master.config.publication import PublishedForm
+from ganeti.master.config.records import Commit, ObjectKey, Position, Put, StepAnswer
+from ganeti.model.configuration import Configuration
+from ganeti.model.objects import CLUSTER_KEY, KINDS
+from ganeti.model.replica_records import CommitRecord, MembershipRecord, WireStep, answer_of, fragment_of
+from ganeti.ports.replica import DAMAGED, GAP, SOFTWARE
+from ganeti.runtime.replica_fault import ReplicaFaultError
+from ganeti.runtime.replica_publication import ReplicaPublication, file_digest
+from ganeti.runtime.replica_store import Content, Marks, ReplicaStore
+from ganeti.runtime.wconfd_start import boot_id
+
+_log = logging.getLogger(__name__)
+InTurn = Callable[..., Awaitable[Any]]
+"""Does work in the one thread that has the disk."""
+
+
+class ReplicaCopy:
+    """One open copy."""
+
+    def __init__(self, paths: Paths, store: ReplicaStore, content: Content, in_turn: InTurn) -> None:
+        self._paths = paths
+        self._store = store
+        self._in_turn = in_turn
+        self.membership = content.membership
+        self._form: PublishedForm | None = None
+        self._publication: ReplicaPublication | None = None
+        self._marks: tuple[Position, Marks] | None = None
+        if content.loaded is not None:
+            loaded = content.loaded
+            self._form = PublishedForm(loaded.config, loaded.fragments, loaded.mtime_s)
+
+    @property
+    def position(self) -> Position | None:
+        return None if self._form is None else self._form.position
+
+    @property
+    def digest(self) -> str:
+        return "" if self._form is None else self._form.digest
+
+    def marks(self, node_name: str) -> Marks:
+        """See `glance`."""
+        if self._form is None:
+            return Marks()
+        if self._marks is None or self._marks[0] != self._form.ssconf_position:
+            source = self._form.ssconf_source()
+            own = next((node for node in source.nodes if node.name == node_name), None)
+            marks = Marks(source.cluster.uuid)
+            if own is not None:
+                marks = Marks(source.cluster.uuid, own.uuid, own.master_candidate)
+            self._marks = (self._form.ssconf_position, marks)
+        return self._marks[1]
+
+    async def publish(self) -> None:
+        """Begin to keep `config.data` and ssconf like the copy. Raises `ConfigurationError`."""
+        if self._form is not None and self._publication is None:
+            found = await self._in_turn(file_digest, self._paths)
+            await self._in_turn(self._store.begin_use, boot_id())
+            self._publication = ReplicaPublication(self._paths, self._form, found)
+
+    async def append(
+        self,
+        after: Position,
+        records: Sequence[CommitRecord],
+        membership: MembershipRecord | None,
+        ended_jobs: Sequence[int],
+        write_first: Callable[[], None],
+    ) -> None:
+        """Make records and a membership durable, after *write_first* has been done in the same turn.
+
+        Raises `ReplicaFaultError` if they do not fit or the disk fails, `OSError` and `GanetiError` of *write_first*.
+        """
+        commits = self._fitting(after, records) if records else []
+        newer = self._newer(membership)
+
+        def write() -> None:
+            write_first()
+            if commits or newer is not None or ended_jobs:
+                self._store.apply(commits, newer, ended_jobs)
+
+        await self._in_turn(write)
+        if newer is not None:
+            self.membership = newer
+        if self._form is not None:
+            for commit in commits:
+                self._form.apply(commit)
+        await self._told_newer()
+
+    async def restore(
+        self,
+        position: Position,
+        data: bytes,
+        steps: Sequence[WireStep],
+        membership: MembershipRecord | None,
+        digest: str,
+    ) -> None:
+        """Replace everything; raises `ReplicaFaultError` for a configuration that is not what *digest* says."""
+        found = await self._in_turn(file_digest, self._paths)
+        config, commit = await self._in_turn(read_whole, position, data, digest, found or "")
+        fragments = {(put.kind, put.uuid): put.data for put in commit.puts}
+        form = PublishedForm(config, fragments, commit.time_s)
+        if form.digest != digest:
+            raise ReplicaFaultError(DAMAGED, "The configuration that came is not what its fingerprint says")
+        newer = self._newer(membership)
+        await self._stop_publication(settle=False)
+        try:
+            await self._in_turn(self._store.restore, commit, [_step_of(step) for step in steps], newer)
+            self._form, self._marks = form, None
+            self.membership = newer or self.membership
+        finally:
+            await self.publish()
+
+    async def keep_members(self, membership: MembershipRecord) -> None:
+        newer = self._newer(membership)
+        if newer is not None:
+            await self._in_turn(self._store.apply, [], newer)
+            self.membership = newer
+
+    async def flush(self) -> None:
+        """Return when the newest record is published."""
+        if self._publication is not None:
+            await self._publication.flush()
+
+    async def close(self, *, settle: bool) -> None:
+        """Close the database; with *settle* for WConfD, which is to find `config.data` as the database has it."""
+        mark = await self._stop_publication(settle=settle)
+        try:
+            if mark is not None:
+                await self._in_turn(self._store.end_use, mark)
+        except ConfigurationError as err:
+            _log.warning("%s", err)
+        finally:
+            await self._in_turn(self._store.close)
+
+    async def _stop_publication(self, *, settle: bool) -> Any:
+        publication, self._publication = self._publication, None
+        return None if publication is None else await publication.close(settle=settle)
+
+    async def _told_newer(self) -> None:
+        if self._publication is not None:
+            self._publication.notify()
+        if self._store.wants_maintenance:
+            await self._in_turn(self._store.maintain)
+
+    def _newer(self, membership: MembershipRecord | None) -> MembershipRecord | None:
+        known = self.membership
+        if membership is None or (known is not None and membership.version <= known.version):
+            return None
+        return membership
+
+    def _fitting(self, after: Position, records: Sequence[CommitRecord]) -> list[Commit]:
+        """The commits of records that continue this copy; raises `ReplicaFaultError` for others."""
+        form = self._form
+        if form is None or form.position != after:
+            held = "nothing" if form is None else f"{form.position[0]}.{form.position[1]}"
+            raise ReplicaFaultError(GAP, f"The records begin after {after[0]}.{after[1]}, and this copy holds {held}")
+        mark = None if self._publication is None else self._publication.mark
+        commits = [replace(commit_of(record), published=mark) for record in records]
+        held_keys = set(form.fingerprint.objects)
+        position = after
+        for commit, digest in zip(commits, form.fingerprint.after(commits), strict=True):
+            if not commit.changes_objects:
+                continue
+            follows = commit.position == (position[0], position[1] + 1) or commit.position[0] > position[0]
+            held_keys |= {(put.kind, put.uuid) for put in commit.puts}
+            if not follows or not held_keys.issuperset(commit.removes):
+                raise ReplicaFaultError(GAP, f"Record {_text(commit.position)} does not follow {_text(position)}")
+            if digest != commit.digest:
+                raise ReplicaFaultError(
+                    DAMAGED, f"With record {_text(commit.position)}, this copy is not what the master has"
+                )
+            held_keys.difference_update(commit.removes)
+            position = commit.position
+        return commits
+
+
+def commit_of(record: CommitRecord) -> Commit:
+    """Raises `ReplicaFaultError` for objects this release cannot read."""
+    puts = tuple(_put_of(kind, uuid, fragment_of(plain), plain) for kind, uuid, plain in record.put)
+    step = None if record.step is None else _step_of(record.step)
+    removes: tuple[ObjectKey, ...] = tuple(record.remove)
+    return Commit(record.position, record.time_s, puts, removes, step, digest=record.digest)
+
+
+def read_whole(position: Position, data: bytes, digest: str, file_found: str) -> tuple[Configuration, Commit]:
+    """Read a compressed `config.data` tolerantly, keeping each fragment as it stands there.
+
+    *file_found* is the fingerprint of the `config.data` on this node's disk, which this commit makes outdated: WConfD
+    must not take it for an administrator's. Raises `ReplicaFaultError`.
+    """
+    try:
+        plain = zlib.decompress(base64.b64decode(data, validate=True))
+        top = msgspec.json.decode(plain, type=dict[str, msgspec.Raw])
+        fragments = [("cluster", CLUSTER_KEY, bytes(top["cluster"]))]
+        for kind in KINDS:
+            if kind != "cluster" and kind in top:
+                entries = msgspec.json.decode(top[kind], type=dict[str, msgspec.Raw])
+                fragments += [(kind, uuid, bytes(entry)) for uuid, entry in entries.items()]
+        header = {key: msgspec.json.decode(value) for key, value in top.items() if key not in KINDS}
+        puts = tuple(_put_of(kind, uuid, raw, msgspec.json.decode(raw)) for kind, uuid, raw in fragments)
+        time_s = float(header.get("mtime", 0.0))
+    except (
+        binascii.Error,
+        zlib.error,
+        msgspec.DecodeError,
+        UnicodeDecodeError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ) as err:
+        raise ReplicaFaultError(
+            DAMAGED, f"The configuration that came cannot be read: {type(err).__name__}: {err}"
+        ) from err
+    config = Configuration()
+    config.header = header
+    config.position = position
+    for put in puts:
+        config.put(put.kind, put.uuid, put.obj)
+    commit = Commit(position, time_s, puts, whole=True, header=header, imported_digest=file_found, digest=digest)
+    return config, commit
+
+
+def _put_of(kind: str, uuid: str, data: bytes, plain: Any) -> Put:
+    try:
+        return Put(kind, uuid, KINDS[kind].from_plain(plain), data)
+    except (KeyError, AttributeError, TypeError, GanetiError) as err:
+        raise ReplicaFaultError(
+            SOFTWARE, f"This release cannot read the object {kind}/{uuid}: {type(err).__name__}: {err}"
+        ) from err
+
+
+def _step_of(step: WireStep) -> StepAnswer:
+    job, attempt, number, settles, lock_file, answer = step
+    return StepAnswer(job, attempt, number, settles, lock_file, answer_of(answer))
+
+
+def _text(position: Position) -> str:
+    return f"{position[0]}.{position[1]}"

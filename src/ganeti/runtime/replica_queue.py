@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The queue's files on a master candidate: what the master sends is written here, and told by digests.
+
+They are state and no log: each is replaced whole by what it is on the master now, so doing it twice does no harm.
+All calls block and come from one thread at a time.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+from ganeti.base.paths import Paths
+from ganeti.runtime.files import read_if_there, sync_directory, write_atomically
+from ganeti.runtime.job_files import DIRECTORY_MODE, FILE_MODE, JobFiles
+
+UNDO_MODE = 0o600
+_DIGEST_LETTERS = 16
+_NAME = re.compile(r"job-[1-9][0-9]{0,17}(\.undo)?|drain")
+_UNFINISHED = re.compile(r"\.(job-[1-9][0-9]{0,17}(\.undo)?|drain)\.new")
+
+
+def is_replicated(name: str) -> bool:
+    """Whether the queue's file of this name is kept on all members."""
+    return _NAME.fullmatch(name) is not None
+
+
+def content_digest(content: bytes) -> str:
+    """By what two copies of one file are compared."""
+    return hashlib.sha256(content).hexdigest()[:_DIGEST_LETTERS]
+
+
+def queue_digest(files: Mapping[str, str]) -> str:
+    """By what two whole queues are compared: over each name and the digest of its content, in the order of names."""
+    lines = "".join(f"{name}\0{files[name]}\n" for name in sorted(files))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+class ReplicaQueue:
+    """The queue directory of a candidate. What is read is remembered until the file is another one."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._files = JobFiles(paths)
+        self._directory = paths.queue_dir
+        self._known: dict[str, tuple[tuple[int, int, int], str]] = {}
+        self._prepared = False
+
+    def write(self, files: Mapping[str, str | None], archived: Iterable[int], serial: int) -> None:
+        """Make the files what they are given as (None: gone), durably; then archive ended jobs.
+
+        Raises `OSError` or `JobQueueError`; a file is then the old one or the new one.
+        """
+        self._prepare()
+        self._replace(files)
+        moved = self._archive(archived)
+        if files or moved:
+            sync_directory(self._directory)
+        if serial:
+            self._write_serial(serial)
+
+    def digests(self) -> dict[str, str]:
+        """Every replicated file by name, with the digest of its content. Raises `OSError`."""
+        found: dict[str, tuple[tuple[int, int, int], str]] = {}
+        try:
+            entries = list(os.scandir(self._directory))
+        except FileNotFoundError:
+            return {}
+        for entry in entries:
+            if not is_replicated(entry.name):
+                continue
+            status = os.stat(entry.path)
+            stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+            known = self._known.get(entry.name)
+            if known is None or known[0] != stamp:
+                content = read_if_there(entry.path)
+                if content is None:
+                    continue
+                known = (stamp, content_digest(content))
+            found[entry.name] = known
+        self._known = found
+        return {name: digest for name, (_, digest) in sorted(found.items())}
+
+    def _prepare(self) -> None:
+        if self._prepared:
+            return
+        self._files.prepare()
+        for name in os.listdir(self._directory):
+            if _UNFINISHED.fullmatch(name):
+                with suppress(FileNotFoundError):
+                    os.unlink(f"{self._directory}/{name}")
+        self._prepared = True
+
+    def _replace(self, files: Mapping[str, str | None]) -> None:
+        """All are written before the first is renamed: a disk that is full leaves everything as it was."""
+        written: list[tuple[str, str]] = []
+        try:
+            for name, content in files.items():
+                if content is not None:
+                    fresh = f"{self._directory}/.{name}.new"
+                    written.append((fresh, f"{self._directory}/{name}"))
+                    _write_synced(fresh, content.encode(), UNDO_MODE if name.endswith(".undo") else FILE_MODE)
+            for fresh, final in written:
+                os.rename(fresh, final)
+        except OSError:
+            for fresh, _ in written:
+                with suppress(OSError):
+                    os.unlink(fresh)
+            raise
+        for name, content in files.items():
+            if content is None:
+                with suppress(FileNotFoundError):
+                    os.unlink(f"{self._directory}/{name}")
+
+    def _archive(self, archived: Iterable[int]) -> bool:
+        """The new place is synced before the old one: a loss of power leaves the file in one of them at least."""
+        targets: dict[str, None] = {}
+        for job_id in archived:
+            target = self._files.archive_path(job_id)
+            directory = os.path.dirname(target)
+            if not os.path.isdir(directory):
+                os.makedirs(directory, mode=DIRECTORY_MODE)
+                sync_directory(self._files.archive_directory)
+            with suppress(FileNotFoundError):
+                os.rename(self._files.path(job_id), target)
+                targets[directory] = None
+        for directory in targets:
+            sync_directory(directory)
+        return bool(targets)
+
+    def _write_serial(self, serial: int) -> None:
+        path, data = f"{self._directory}/serial", b"%d\n" % serial
+        if read_if_there(path) != data:
+            write_atomically(path, data, mode=FILE_MODE, durable=False)
+
+
+def _write_synced(path: str, data: bytes, mode: int) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The configuration database of a master candidate: records are applied to it, a snapshot replaces it, rot is found.
+
+It is the same database that WConfD opens when this node becomes the master. What the fingerprint cannot speak for
+(SQLite's own pages) is checked by SQLite. A damaged database is kept beside as `config.sqlite.damaged`; until a
+snapshot has taken its place, this node says that it is damaged, for what it knew of the members is gone with it.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from urllib.parse import quote
+
+import msgspec
+
+from ganeti.base.errors import ConfigurationError
+from ganeti.master.config.fingerprint import Fingerprint
+from ganeti.master.config.records import Commit, Position, StepAnswer
+from ganeti.master.config.store import Loaded
+from ganeti.model.objects import CLUSTER_KEY
+from ganeti.model.replica_records import MembershipRecord
+from ganeti.ports.replica import DAMAGED, DISK, SOFTWARE
+from ganeti.runtime.config_store import SqliteStore
+from ganeti.runtime.files import sync_directory
+from ganeti.runtime.replica_fault import ReplicaFaultError
+
+_SET_META = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+_MEMBERSHIP = "membership"
+_CORRUPT, _NOT_A_DATABASE = 11, 26
+_BUSY_S = 10.0
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What a glance at a database tells, without reading the configuration."""
+
+    cluster: str | None = None
+    """UUID of the cluster, None where nothing is stored."""
+    own: str | None = None
+    """UUID of this node."""
+    is_candidate: bool = False
+
+
+@dataclass(frozen=True)
+class Content:
+    """A whole database, read and found to be as it was written; *loaded* is None where nothing is stored."""
+
+    loaded: Loaded | None
+    digest: str
+    membership: MembershipRecord | None
+
+    @property
+    def position(self) -> Position | None:
+        return None if self.loaded is None else self.loaded.config.position
+
+
+class ReplicaStore(SqliteStore):
+    """The one writer, for as long as another node is the master."""
+
+    @classmethod
+    def for_reading(cls, path: str) -> "ReplicaStore":
+        """Open what is there beside whoever writes it; raises `sqlite3.Error`."""
+        store = cls.__new__(cls)
+        store._path = path
+        store._uncheckpointed = 0
+        store._db = sqlite3.connect(
+            f"file:{quote(path)}?mode=rw", uri=True, isolation_level=None, check_same_thread=False, timeout=_BUSY_S
+        )
+        store._db.execute("PRAGMA query_only = 1")
+        return store
+
+    def apply(
+        self, commits: Sequence[Commit], membership: MembershipRecord | None, ended_jobs: Iterable[int] = ()
+    ) -> None:
+        """Take over records and a membership durably, all or none, and forget the steps of jobs that are archived.
+
+        Raises `ConfigurationError`.
+        """
+        try:
+            with self._transaction():
+                for commit in commits:
+                    self._write(commit)
+                mark = commits[-1].published if commits else None
+                if mark is not None:
+                    self._set_published(mark.position, mark.digest)
+                self._set_membership(membership)
+                self._db.executemany("DELETE FROM steps WHERE job = ?", [(job,) for job in ended_jobs])
+        except sqlite3.Error as err:
+            raise ConfigurationError(f"The configuration database {self._path} cannot be written: {err}") from err
+        self._uncheckpointed += len(commits)
+
+    def restore(self, commit: Commit, steps: Iterable[StepAnswer], membership: MembershipRecord | None) -> None:
+        """Replace everything by a whole commit, in one transaction; raises `ConfigurationError`."""
+        try:
+            with self._transaction():
+                self._db.execute("DELETE FROM steps")
+                self._write(commit)
+                for step in steps:
+                    self._put_step(step)
+                self._set_membership(membership)
+        except sqlite3.Error as err:
+            raise ConfigurationError(f"The configuration database {self._path} cannot be written: {err}") from err
+        self._uncheckpointed += 1
+
+    def read_membership(self) -> MembershipRecord | None:
+        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (_MEMBERSHIP,)).fetchone()
+        return None if row is None else msgspec.json.decode(row[0], type=MembershipRecord)
+
+    def read_marks(self, node_name: str) -> Marks:
+        row = self._db.execute(
+            "SELECT data FROM objects WHERE kind = 'cluster' AND uuid = ?", (CLUSTER_KEY,)
+        ).fetchone()
+        if row is None:
+            return Marks()
+        cluster = msgspec.json.decode(row[0]).get("uuid")
+        row = self._db.execute(
+            "SELECT uuid, data FROM objects WHERE kind = 'nodes' AND name = ?", (node_name,)
+        ).fetchone()
+        if row is None:
+            return Marks(cluster)
+        return Marks(cluster, row[0], bool(msgspec.json.decode(row[1]).get("master_candidate")))
+
+    def read_content(self) -> Content:
+        """Read everything in one transaction and hold it against SQLite's check and the fingerprint.
+
+        Raises `ReplicaFaultError` and what reading damaged data raises.
+        """
+        self._db.execute("BEGIN")
+        try:
+            problems = [text for (text,) in self._db.execute("PRAGMA quick_check(1)") if text != "ok"]
+            if problems:
+                raise ReplicaFaultError(DAMAGED, f"The configuration database {self._path} is damaged: {problems[0]}")
+            membership = self.read_membership()
+            loaded = self.load()
+            if loaded is None:
+                return Content(None, "", membership)
+            digest = self._stored_digest(loaded)
+        finally:
+            self._db.execute("ROLLBACK")
+        found = Fingerprint(loaded.config.header, loaded.fragments).now(loaded.config.position[1], loaded.mtime_s)
+        if found != digest:
+            raise ReplicaFaultError(
+                DAMAGED,
+                f"The configuration database {self._path} is damaged: its content is not what its fingerprint says",
+            )
+        return Content(loaded, digest, membership)
+
+    def _stored_digest(self, loaded: Loaded) -> str:
+        row = self._db.execute(
+            "SELECT epoch, serial, digest FROM commits ORDER BY epoch DESC, serial DESC LIMIT 1"
+        ).fetchone()
+        if row is None:
+            return loaded.published[-1]
+        if (row[0], row[1]) != loaded.config.position:
+            raise ReplicaFaultError(
+                DAMAGED, f"The configuration database {self._path} is damaged: it does not end with its last record"
+            )
+        return str(row[2])
+
+    def _write(self, commit: Commit) -> None:
+        """A step that comes again, because its answer was lost, is the same one."""
+        super()._write(replace(commit, step=None))
+        if commit.step is not None:
+            self._put_step(commit.step)
+
+    def _put_step(self, step: StepAnswer) -> None:
+        row = (step.job, step.attempt, step.step, step.settles, step.lock_file, step.answer)
+        self._db.execute("INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def _set_membership(self, membership: MembershipRecord | None) -> None:
+        if membership is not None:
+            self._db.execute(_SET_META, (_MEMBERSHIP, msgspec.json.encode(membership).decode()))
+
+
+def fault_of(err: Exception, path: str) -> ReplicaFaultError:
+    """What an error of the database means for a copy."""
+    if isinstance(err, ReplicaFaultError):
+        return err
+    cause = err if isinstance(err, sqlite3.Error) else err.__cause__
+    if isinstance(cause, sqlite3.Error):
+        code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+        reason = DAMAGED if code in (_CORRUPT, _NOT_A_DATABASE) else DISK
+        return ReplicaFaultError(reason, f"The configuration database {path} cannot be used: {cause}")
+    if isinstance(err, OSError) or isinstance(cause, OSError):
+        return ReplicaFaultError(DISK, f"The configuration database {path} cannot be used: {err}")
+    if isinstance(err, ConfigurationError) and "has layout" in err.message:
+        return ReplicaFaultError(SOFTWARE, err.message)
+    said = str(err) if isinstance(err, ConfigurationError) else f"{type(err).__name__}: {err}"
+    return ReplicaFaultError(DAMAGED, f"The configuration database {path} is damaged: {said}")
+
+
+def glance(path: str, node_name: str) -> Marks:
+    """Whose copy it is; raises `ReplicaFaultError`."""
+    if not os.path.exists(path):
+        return Marks()
+    try:
+        with closing(ReplicaStore.for_reading(path)) as store:
+            return store.read_marks(node_name)
+    except sqlite3.OperationalError as err:
+        if "no such table" in str(err):
+            return Marks()
+        raise fault_of(err, path) from err
+    except Exception as err:
+        raise fault_of(err, path) from err
+
+
+def examine(path: str) -> Content:
+    """Read the whole database from the disk, beside whoever has it open; raises `ReplicaFaultError`."""
+    if not os.path.exists(path):
+        _refuse_lost(path)
+        return Content(None, "", None)
+    try:
+        with closing(ReplicaStore.for_reading(path)) as store:
+            content = store.read_content()
+    except sqlite3.OperationalError as err:
+        if "no such table" not in str(err):
+            raise fault_of(err, path) from err
+        content = Content(None, "", None)
+    except Exception as err:
+        raise fault_of(err, path) from err
+    if content.loaded is None:
+        _refuse_lost(path)
+    return content
+
+
+def open_store(path: str) -> tuple[ReplicaStore, Content]:
+    """Open or create the database for writing, and read it; raises `ReplicaFaultError`."""
+    try:
+        if not os.path.exists(path):
+            _set_aside(path, "-wal", "-shm")
+        store = ReplicaStore(path)
+        try:
+            content = store.read_content()
+            if content.loaded is None:
+                _refuse_lost(path)
+        except BaseException:
+            store.close()
+            raise
+    except Exception as err:
+        raise fault_of(err, path) from err
+    return store, content
+
+
+def make_anew(path: str) -> ReplicaStore:
+    """Keep a damaged database beside, and begin an empty one; raises `ReplicaFaultError`."""
+    try:
+        _set_aside(path, "", "-wal", "-shm")
+        return ReplicaStore(path)
+    except Exception as err:
+        raise fault_of(err, path) from err
+
+
+def damaged_path(path: str) -> str:
+    return f"{path}.damaged"
+
+
+def _refuse_lost(path: str) -> None:
+    if os.path.exists(damaged_path(path)):
+        raise ReplicaFaultError(
+            DAMAGED, f"The configuration database {path} was damaged, and no copy of the master's has replaced it yet"
+        )
+
+
+def _set_aside(path: str, *suffixes: str) -> None:
+    """The database first: without it, what is left of its log is nobody's."""
+    for suffix in suffixes:
+        if os.path.exists(path + suffix):
+            os.replace(path + suffix, damaged_path(path) + suffix)
+    sync_directory(os.path.dirname(path))

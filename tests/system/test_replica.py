@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A master candidate's copy in the real node daemon, over mutual TLS: sent, kept through `kill -9`, promised away."""
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.fakes.sending_master import SendingMaster, SetTags, sound_configuration
+from tests.system.test_noded import NODE, Noded, wait_for
+
+from ganeti.bootstrap.certificates import digest
+from ganeti.master.config.fingerprint import fingerprint_of
+from ganeti.model.configuration import Configuration
+from ganeti.runtime.node_client import NodeClient
+from ganeti.runtime.wconfd_start import open_configuration
+
+CANDIDATE = "uuid-node2"
+
+
+@pytest.fixture
+def noded(tmp_path: Path) -> Iterator[Noded]:
+    node = Noded(tmp_path)
+    node.start()
+    try:
+        yield node
+    finally:
+        node.end(signal.SIGKILL)
+
+
+def cluster_of(noded: Noded) -> Configuration:
+    """The cluster whose second node is the one under test."""
+    config = sound_configuration()
+    renamed = msgspec.structs.replace(config.node(CANDIDATE), name=NODE)
+    config.put("nodes", CANDIDATE, renamed)
+    # Once the copy is published, only certificates that the configuration names are let in.
+    certs = {CANDIDATE: digest(noded.pem)}
+    config.put("cluster", "cluster", msgspec.structs.replace(config.cluster, candidate_certs=certs))
+    return config
+
+
+def test_what_is_acknowledged_survives_and_the_promised_master_finds_it(noded: Noded) -> None:
+    master = SendingMaster(cluster_of(noded))
+    assert noded.call("replica_state", **master.caller)["position"] is None
+    assert noded.call("replica_snapshot", **master.snapshot())["position"] == [2, 1]
+    wait_for(lambda: Path(noded.paths.ssconf_file("master_candidates_certs")).exists())
+    files = {"job-3": '{"id":3}'}
+    answer = noded.call(
+        "replica_append", **master.append(master.position, master.record(SetTags(("red",))), files=files, serial=3)
+    )
+    assert answer == {"refused": None, "position": [2, 2]}
+    noded.end(signal.SIGKILL)
+    noded.start()
+    state = noded.call("replica_state", **master.caller)
+    assert (state["position"], state["digest"]) == ([2, 2], master.form.digest)
+    assert noded.call("replica_queue_list", **master.caller)["files"].keys() == {"job-3"}
+    wait_for(lambda: fingerprint_of(Path(noded.paths.config_file).read_bytes()) == master.form.digest)
+
+    new = SendingMaster(epoch=3, uuid=CANDIDATE)
+    assert noded.call("promise", **new.caller, ask_only=False)["granted"]
+    refused = noded.call("replica_append", **master.append(master.position, master.record(SetTags(("late",)))))
+    assert (refused["refused"], refused["promised"], refused["holder"]) == ("epoch", 3, CANDIDATE)
+    opened = open_configuration(noded.paths)
+    opened.store.close()
+    assert opened.imported is None
+    assert opened.loaded.config.position == (2, 2)
+    assert opened.loaded.config.cluster.tags == ["red"]
+
+
+def test_a_caller_that_goes_away_changes_nothing_about_the_answer_of_the_next(noded: Noded) -> None:
+    master = SendingMaster(cluster_of(noded))
+    noded.call("replica_snapshot", **master.snapshot())
+    after = master.position
+    first = master.append(after, master.record(SetTags(("one",))))
+
+    async def hurried(client: NodeClient) -> Any:
+        sending = asyncio.ensure_future(client.call("uuid-1", "replica_append", **first))
+        await asyncio.sleep(0)
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        return await client.call("uuid-1", "replica_append", **first)
+
+    answer = noded.run(hurried)
+    assert answer["position"] == [2, 2]
+    assert noded.call("replica_state", **master.caller)["digest"] == master.form.digest

@@ -7,14 +7,15 @@ it should be, `ECLUSTERFILECHECK` where the cluster as a whole has too few. A co
 warning; one that somebody has to do something about is an error, and so is having none beside the master's.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from ganeti.base.natural import natural_key
 from ganeti.master.query.queue_words import listed, span
 from ganeti.master.verify.findings import WARNING, Finding
-from ganeti.model.copies import AWAY, CATCHING_UP, Copies, Copy, position_text
+from ganeti.model.copies import AWAY, BEHIND, CATCHING_UP, Copies, Copy, position_text
 from ganeti.model.objects import Node
 from ganeti.model.view import ConfigView
+from ganeti.ports.nodes import NodeAnswer
 
 _THING = "its copy of the configuration and the queue"
 _BEHIND = {
@@ -32,7 +33,7 @@ _BEHIND = {
     "master": ("ENODESETUP", "stop its master daemons, unless it is the one that should be the master"),
     "software": ("ENODEVERSION", "install the software of the master there and restart its node daemon"),
 }
-"""By the word of refusal: code, remedy."""
+"""By the word a node refuses with: code, and what to do where its own sentence does not say."""
 
 
 def unknown(reason: str) -> Finding:
@@ -40,8 +41,25 @@ def unknown(reason: str) -> Finding:
     return Finding("ECLUSTERFILECHECK", "", f"it cannot be said which nodes have copies: {reason}", WARNING)
 
 
-def findings(view: ConfigView, copies: Copies, now_s: float) -> Iterator[Finding]:
-    """Every candidate that is not in sync, and why; *now_s* is the master's clock."""
+def behind(copies: Copies) -> list[str]:
+    """Uuids of the nodes that can be asked with which word they refuse."""
+    return [uuid for uuid, copy in copies.nodes.items() if copy.state == BEHIND]
+
+
+def refused_words(answers: Iterable[NodeAnswer]) -> dict[str, str]:
+    """The words of refusal by uuid, from answers to `replica_state`; none for a node that would take records now."""
+    return {
+        answer.node_uuid: str(answer.value["refused"])
+        for answer in answers
+        if isinstance(answer.value, Mapping) and answer.value.get("refused")
+    }
+
+
+def findings(view: ConfigView, copies: Copies, words: Mapping[str, str], now_s: float) -> Iterator[Finding]:
+    """Every candidate that is not in sync, and why.
+
+    *words* are those that nodes refuse with (`refused_words`), *now_s* is the master's clock.
+    """
     candidates = _candidates(view)
     others = [node for node in candidates if node.uuid != view.cluster.master_node]
     in_sync = [node for node in others if _in_sync(copies, node)]
@@ -57,7 +75,7 @@ def findings(view: ConfigView, copies: Copies, now_s: float) -> Iterator[Finding
         if copy is None:
             yield Finding("ENODEFILECHECK", node.name, f"nothing is known yet of {_THING}", WARNING)
         elif not copy.in_sync:
-            yield _not_in_sync(node, copy, copies, now_s)
+            yield _not_in_sync(node, copy, words.get(node.uuid, copy.reason), copies.position, now_s)
 
 
 def notes(view: ConfigView) -> Iterator[str]:
@@ -69,10 +87,10 @@ def notes(view: ConfigView) -> Iterator[str]:
         )
 
 
-def _not_in_sync(node: Node, copy: Copy, copies: Copies, now_s: float) -> Finding:
+def _not_in_sync(node: Node, copy: Copy, word: str, newest: tuple[int, int], now_s: float) -> Finding:
     since = f" for {span(now_s - copy.since_s)}" if copy.since_s else ""
     at = position_text(copy.position)
-    where = f" (it is at record {at}, the master at {position_text(copies.position)})" if at is not None else ""
+    where = f" (it is at record {at}, the master at {position_text(newest)})" if at is not None else ""
     why = f": {copy.why}" if copy.why else ""
     if copy.state == CATCHING_UP:
         return Finding("ENODEFILECHECK", node.name, f"{_THING} has been catching up{since}{where}", WARNING)
@@ -82,8 +100,9 @@ def _not_in_sync(node: Node, copy: Copy, copies: Copies, now_s: float) -> Findin
             f"not to come back: gnt-node modify --offline yes {node.name}"
         )
         return Finding("ENODERPC", node.name, sentence, WARNING)
-    code, remedy = _BEHIND.get(copy.reason, ("ENODEFILECHECK", ""))
-    return Finding(code, node.name, f"{_THING} has been behind{since}{where}{why}{'; ' if remedy else ''}{remedy}")
+    code, remedy = _BEHIND.get(word, ("ENODEFILECHECK", ""))
+    todo = f"; {remedy}" if remedy and word == copy.reason else ""
+    return Finding(code, node.name, f"{_THING} has been behind{since}{where}{why}{todo}")
 
 
 def _candidates(view: ConfigView) -> list[Node]:

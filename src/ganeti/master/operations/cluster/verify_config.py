@@ -4,6 +4,7 @@
 from collections.abc import Iterable
 
 from ganeti.base.errors import GanetiError
+from ganeti.base.version import RELEASE
 from ganeti.master.operation import Operation, operation
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.verify import asking, configuration, copies
@@ -62,4 +63,15 @@ async def _copies(ctx: OperationContext) -> list[Finding]:
         found = await ctx.config.copies()
     except GanetiError as err:
         return [copies.unknown(str(err))]
-    return list(copies.findings(ctx.config.view(), found, ctx.clock.now_s()))
+    cluster = ctx.config.view().cluster
+    answers = await ctx.nodes.call_many(
+        copies.behind(found),
+        "replica_state",
+        cluster=cluster.uuid,
+        software=RELEASE,
+        epoch=found.epoch,
+        master=cluster.master_node,
+        time_s=ctx.clock.now_s(),
+    )
+    words = copies.refused_words(answers)
+    return list(copies.findings(ctx.config.view(), found, words, ctx.clock.now_s()))

@@ -42,6 +42,13 @@ class Cluster:
         return [line.removeprefix("  - ") for line in lines[begin : lines.index("* Verifying hypervisor parameters")]]
 
 
+def refusing(cluster: Cluster, **words: str) -> Cluster:
+    """Nodes that answer `replica_state` with these words."""
+    answers = {name: {"refused": word, "sentence": "as told"} for name, word in words.items()}
+    cluster.ctx.nodes.handlers["replica_state"] = lambda name, **_: answers.get(name, {"refused": None})
+    return cluster
+
+
 def behind(reason: str) -> Copy:
     return Copy(state="behind", position=(1, 4), reason=reason, since_s=NOW_S - 130)
 
@@ -82,6 +89,24 @@ def test_where_all_are_in_sync_nothing_is_said() -> None:
 def test_each_candidate_that_is_not_in_sync_is_named(copy: Copy, line: str) -> None:
     told = Cluster(node3=copy).told()
     assert len(told) == 1 and told[0].startswith(line), told
+
+
+@pytest.mark.parametrize(
+    ("word", "code"), [("clock", "ENODETIME"), ("software", "ENODEVERSION"), ("cluster", "ENODESETUP")]
+)
+def test_a_sentence_of_the_node_stands_for_itself_and_its_word_gives_the_code(word: str, code: str) -> None:
+    told = refusing(Cluster(4, node2=behind("The clock is off: set it"), node3=behind("")), node2=word).told()
+    assert told == [
+        f"ERROR:{code}:node:node2:{COPY} {LATE}: The clock is off: set it",
+        f"ERROR:ENODEFILECHECK:node:node3:{COPY} {LATE}",
+    ]
+
+
+def test_a_node_that_is_away_is_not_asked_again() -> None:
+    cluster = refusing(Cluster(node2=Copy(state="away"), node3=behind("no room")))
+    cluster.ctx.nodes.dead.add("node3")
+    assert cluster.told()[-1] == f"ERROR:ENODEFILECHECK:node:node3:{COPY} {LATE}: no room"
+    assert [line for line in cluster.ctx.story if line.endswith("replica_state")] == ["node3 replica_state"]
 
 
 @pytest.mark.parametrize("copy", [behind("disk"), Copy(state="away"), Copy(state="catching-up", position=None)])

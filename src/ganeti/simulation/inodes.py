@@ -32,9 +32,6 @@ class Source(Protocol):
     def size(self) -> int:
         """How many bytes `content` would give."""
 
-    def copy_for(self, file: "File") -> "Source":
-        """The same for the copy of the file on a copied disk."""
-
     def dismiss(self) -> None:
         """The file's bytes are from now on in the file."""
 
@@ -130,15 +127,16 @@ class File(Inode):
 
     def copied(self, disk: "Disk") -> "File":
         twin: File = super().copied(disk)
-        twin.content = b""
-        if self.source is None:
+        if self.source is not None:
+            twin.content = self.source.content()
+        else:
             twin.content = frozen(self.content)
             if type(self.content) is bytearray:
                 self.content = twin.content
         twin.synced = self.synced
-        twin.unsynced = self.unsynced and self.unsynced.copy() if self.unsynced else ([] if disk.forgets else None)
+        twin.unsynced = None if self.unsynced is None else self.unsynced.copy()
         twin.reserved = self.reserved
-        twin.source = None if self.source is None else self.source.copy_for(twin)
+        twin.source = None
         twin._settle()
         return twin
 

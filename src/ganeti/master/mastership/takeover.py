@@ -105,7 +105,7 @@ class TakeOver:
     def _decide_before(self) -> list[Effect]:
         """Would it succeed? All that can be known is looked at before the old master is disturbed."""
         self.old_master = current_master(self.claim, self.before)
-        if self.old_master == self.claim.me:
+        if self.old_master == self.claim.me and not self._is_fenced_off():
             return self._refuse(refusals.already_master(self.claim))
         refusal = self._own_fault(self.before) or self._not_enough(self.before) or self._behind(self.before)
         if refusal is not None:
@@ -116,6 +116,16 @@ class TakeOver:
         why = self.silent.get(self.old_master, "it is marked offline")
         self._warnings.append(refusals.old_master_not_told(self._name(self.old_master), why))
         return self._ask_for_promises()
+
+    def _is_fenced_off(self) -> bool:
+        """Whether a master's daemons could not serve here: too many have promised themselves away, perhaps in vain."""
+        known = self.claim.position[0]
+        away = sum(
+            answer.promised > known and answer.holder != self.claim.me
+            for node, answer in self.before.items()
+            if node in self.claim.candidates
+        )
+        return len(self.claim.candidates) - away < self.quorum
 
     def _old_master_done(self, event: OldMasterStopped | OldMasterNotStopped) -> list[Effect]:
         self.stopped = isinstance(event, OldMasterStopped)

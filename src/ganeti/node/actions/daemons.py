@@ -5,6 +5,7 @@ import contextlib
 import os
 import shutil
 import sys
+from typing import Any
 
 from ganeti.base.errors import ParameterError
 from ganeti.node.actions.files import read_text, replace_file
@@ -51,6 +52,18 @@ async def set_watcher_pause(node: NodeState, *, until: float | None) -> None:
         return
     replace_file(node.paths.watcher_pause_file, f"{int(until)}\n".encode(), 0o644)
     node.world.log(f"watcher pauses until {int(until)}")
+
+
+@node_call(timeout_s=URGENT_S, changes=False, takes_slot=False)
+async def node_stop_master(node: NodeState) -> dict[str, Any]:
+    """End the daemons of a master and its jobs here, and give the cluster's address up, for another node to take over.
+
+    Harmless where none runs. Gives ``{"daemons": names, "jobs": how many were running}``.
+    """
+    ended = await node.replica.stop_master()
+    if ended["daemons"]:
+        node.world.log(f"{', '.join(ended['daemons'])} ended for another node to be the master")
+    return ended
 
 
 @node_call(timeout_s=URGENT_S)

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from ganeti.base.errors import CommandError, GanetiError, UnitParseError
+from ganeti.base.errors import EXIT_NOT_MASTER, CommandError, GanetiError, UnitParseError
 from ganeti.base.paths import Paths
 from ganeti.base.units import parse_duration_s
 from ganeti.daemons.watcher_master import ANSWER_WITHIN_S, MasterWork
@@ -76,9 +76,13 @@ def _watch(environment: Environment, options: argparse.Namespace, job_age_s: int
     master = (read_if_there(paths.ssconf_file("master_node")) or b"").decode().strip()
     if not environment.is_named(master):
         return 0
-    return MasterWork(paths, ensure_daemon, restart_daemon, options.daemon_timeout).run(
-        group=options.nodegroup, job_age_s=job_age_s, wait=options.wait
-    )
+    try:
+        return MasterWork(paths, ensure_daemon, restart_daemon, options.daemon_timeout).run(
+            group=options.nodegroup, job_age_s=job_age_s, wait=options.wait
+        )
+    except NotMasterError as err:
+        _log.info("%s: its daemons stay down", err)
+        return 0
 
 
 def paused_until(paths: Paths, now_s: float) -> float | None:
@@ -92,12 +96,19 @@ def paused_until(paths: Paths, now_s: float) -> float | None:
     return until if until is not None and until > now_s else None
 
 
+class NotMasterError(CommandError):
+    """The others have another master, of which the files here do not know yet."""
+
+
 def ensure_daemon(name: str) -> None:
-    """Start a daemon unless it runs; raises `CommandError`."""
+    """Start a daemon unless it runs; raises `CommandError`, `NotMasterError` where the candidates have another."""
     if _daemon_util("check", name) == 0:
         return
     _log.warning("%s is not running: starting it", name)
-    if status := _daemon_util("check-and-start", name):
+    status = _daemon_util("check-and-start", name)
+    if status == EXIT_NOT_MASTER:
+        raise NotMasterError("This node is the master no longer")
+    if status:
         raise CommandError(f"{name} could not be started (exit status {status}): see its log")
 
 

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The watcher of a former master that has not heard of the new one starts nothing, and says so in one line."""
+
+import argparse
+import logging
+
+import pytest
+
+from ganeti.base.errors import CommandError
+from ganeti.base.paths import Paths
+from ganeti.daemons import watcher
+from ganeti.runtime.environment import Environment
+
+OPTIONS = argparse.Namespace(ignore_pause=False, daemon_timeout=1.0, nodegroup=None, wait=True)
+
+
+@pytest.fixture
+def environment(tmp_path):
+    paths = Paths(str(tmp_path))
+    (tmp_path / "var/lib/ganeti").mkdir(parents=True)
+    (tmp_path / "var/lib/ganeti/ssconf_master_node").write_text("node1.example.com\n")
+    return Environment(paths, "node1.example.com")
+
+
+def daemon_util(statuses):
+    """Node daemon runs; the master's do not, and end with these statuses when started."""
+    asked = []
+
+    def run(action, name):
+        asked.append((action, name))
+        return 0 if name == "ganeti-noded" else 1 if action == "check" else statuses[name]
+
+    run.asked = asked
+    return run
+
+
+def test_status_11_is_no_failure(environment, monkeypatch, caplog):
+    run = daemon_util({"ganeti-wconfd": 11})
+    monkeypatch.setattr(watcher, "_daemon_util", run)
+    with caplog.at_level(logging.INFO):
+        assert watcher._watch(environment, OPTIONS, 60) == 0
+    assert caplog.messages[-1] == "This node is the master no longer: its daemons stay down"
+    assert run.asked[-1] == ("check-and-start", "ganeti-wconfd")
+
+
+def test_any_other_status_is_one(environment, monkeypatch):
+    monkeypatch.setattr(watcher, "_daemon_util", daemon_util({"ganeti-wconfd": 1}))
+    with pytest.raises(CommandError, match="could not be started"):
+        watcher._watch(environment, OPTIONS, 60)

@@ -26,7 +26,7 @@ _BEHIND = {
     ),
     "damaged": (
         "ENODEFILECHECK",
-        "the damaged database is kept as config.db.damaged and replaced by itself; look after its disk",
+        "the damaged database is kept as config.sqlite.damaged and replaced by itself; look after its disk",
     ),
     "disk": ("ENODESETUP", "make room on the file system of /var/lib/ganeti, it catches up by itself"),
     "epoch": ("ENODESETUP", "see 'gnt-cluster master-ping' and 'gnt-cluster getmaster' there for who is the master"),

@@ -153,16 +153,15 @@ class _Work:
 
     async def _files(self, answers: list[NodeReport]) -> list[Finding]:
         view = self.scope.view
-        expected = await self._in_sync()
         first = [*answers, *await self._master_elsewhere()]
-        found = self._differences(first, first, expected)
+        found = self._differences(first, first, await self._in_sync())
         if not found:
             return found
         await self.ctx.clock.sleep(SETTLE_S)
         await self.ctx.config.flush()
         reachable = [report.node for report in answers if report.answer is not None]
         again = await asyncio.gather(*(self._ask_one(node, asking.file_checks(view, node)) for node in reachable))
-        return self._differences(first, [*again, *await self._master_elsewhere()], expected)
+        return self._differences(first, [*again, *await self._master_elsewhere()], await self._in_sync())
 
     def _differences(
         self, first: Sequence[NodeReport], second: Sequence[NodeReport], expected: list[str] | None

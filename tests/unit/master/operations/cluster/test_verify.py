@@ -279,8 +279,22 @@ def test_of_candidates_that_are_not_in_sync_no_file_is_expected() -> None:
     cluster.ctx.config.not_in_sync = {"uuid-node2": Copy(state="behind", reason="disk")}
     cluster.spoil = lambda name, answer: answer.update({"config-copy": copy_of(3)} if name == "node2" else {})
     assert cluster.group()[0]
+    cluster.ctx.config.not_in_sync = {}
+    assert not cluster.group()[0]
     cluster.ctx.config.copies_error = GanetiError("WConfD is not there")
     assert not cluster.group()[0], "where nobody can say who is in sync, all are expected to be"
+
+
+def test_a_candidate_that_falls_out_between_the_looks_is_no_fault_of_its_file() -> None:
+    cluster = Cluster()
+    cluster.spoil = lambda name, answer: answer.update({"config-copy": copy_of(3)} if name == "node2" else {})
+
+    def flush() -> None:
+        if cluster.ctx.story.count("flush") == 2:
+            cluster.ctx.config.not_in_sync = {"uuid-node2": Copy(state="away")}
+
+    cluster.ctx.config.on_flush = flush
+    assert cluster.group()[0]
 
 
 def test_candidates_of_other_groups_are_held_against_the_master_too() -> None:

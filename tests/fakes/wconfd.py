@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -121,13 +122,13 @@ def prepare(root: Path, *, fresh: bool = True) -> Paths:
 
 @asynccontextmanager
 async def running_wconfd(
-    root: Path, nodes: NodesPort | None = None, patience_s: float = 5.0, *, fresh: bool = True
+    root: Path, nodes: NodesPort | None = None, patience_s: float = 5.0, *, fresh: bool = True, **more: Any
 ) -> AsyncIterator[Running]:
-    """Start on what lies below *root*, or on the golden configuration."""
+    """Start on what lies below *root*, or on the golden configuration; *more* is for the service."""
     paths = prepare(root, fresh=fresh)
     opened = open_configuration(paths)
     opened.accept()
-    service = Service(paths, opened, nodes)
+    service = Service(paths, opened, nodes, **more)
     await service.start()
     running = Running(paths, service, WConfdClient(paths.wconfd_socket, patience_s))
     try:

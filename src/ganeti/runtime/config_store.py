@@ -17,13 +17,14 @@ import msgspec
 
 from ganeti.base.errors import ConfigurationError
 from ganeti.master.config.records import Commit, Position, PublishedMark, StepAnswer
-from ganeti.master.config.store import Loaded
+from ganeti.master.config.store import Loaded, StoredCommit
 from ganeti.master.config.stream import COMMITS_KEPT, event_of
+from ganeti.master.replication.membership import Kept, Membership
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import KINDS, ConfigObject
 
 _log = logging.getLogger(__name__)
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _SCHEMA = """
 CREATE TABLE objects (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, uuid TEXT NOT NULL, name TEXT,
                       primary_node TEXT, data BLOB NOT NULL);
@@ -31,11 +32,13 @@ CREATE UNIQUE INDEX object_key ON objects (kind, uuid);
 CREATE INDEX object_name ON objects (kind, name) WHERE name IS NOT NULL;
 CREATE INDEX object_primary_node ON objects (primary_node) WHERE primary_node IS NOT NULL;
 CREATE TABLE commits (epoch INTEGER NOT NULL, serial INTEGER NOT NULL, digest TEXT NOT NULL, event BLOB NOT NULL,
+                      time REAL NOT NULL DEFAULT 0,
                       PRIMARY KEY (epoch, serial)) WITHOUT ROWID;
 CREATE TABLE steps (job INTEGER NOT NULL, attempt INTEGER NOT NULL, step INTEGER NOT NULL, settles INTEGER NOT NULL,
                     lock_file TEXT NOT NULL, answer BLOB NOT NULL, PRIMARY KEY (job, attempt, step)) WITHOUT ROWID;
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
+_FROM_LAYOUT_2 = "ALTER TABLE commits ADD COLUMN time REAL NOT NULL DEFAULT 0"
 _PUT = (
     "INSERT INTO objects (kind, uuid, name, primary_node, data) VALUES (?, ?, ?, ?, ?) ON CONFLICT (kind, uuid)"
     " DO UPDATE SET name = excluded.name, primary_node = excluded.primary_node, data = excluded.data"
@@ -85,9 +88,12 @@ class SqliteStore:
                 return None
             rows = self._db.execute("SELECT kind, uuid, data FROM objects ORDER BY id").fetchall()
             steps = self._db.execute("SELECT job, attempt, step, settles, lock_file, answer FROM steps").fetchall()
-            commits = self._db.execute(
-                "SELECT epoch, serial, digest, event FROM commits ORDER BY epoch, serial"
-            ).fetchall()
+            commits = [
+                StoredCommit((epoch, serial), *rest)
+                for epoch, serial, *rest in self._db.execute(
+                    "SELECT epoch, serial, time, digest, event FROM commits ORDER BY epoch, serial"
+                )
+            ]
         published_at, published = msgspec.json.decode(meta["published"], type=tuple[Position, list[str]])
         config = Configuration()
         config.header = msgspec.json.decode(meta["header"])
@@ -104,9 +110,11 @@ class SqliteStore:
                 StepAnswer(job, attempt, step, bool(settles), *rest) for job, attempt, step, settles, *rest in steps
             ],
             stream_start=tuple(msgspec.json.decode(meta["stream_start"])),
-            events=[((epoch, serial), event) for epoch, serial, _, event in commits],
-            published=(*published, *(digest for *position, digest, _ in commits if tuple(position) > published_at)),
-            earlier=tuple(digest for *position, digest, _ in commits if tuple(position) <= published_at),
+            events=[(commit.position, commit.event) for commit in commits],
+            published=(*published, *(commit.digest for commit in commits if commit.position > published_at)),
+            earlier=tuple(commit.digest for commit in commits if commit.position <= published_at),
+            commits=commits if all(commit.time_s for commit in commits) else [],
+            kept=_kept_in(meta),
             boot=meta.get("boot", ""),
         )
 
@@ -128,6 +136,19 @@ class SqliteStore:
             self._db.execute(_SET_META, ("boot", ""))
             self._set_published(published.position, published.digest)
 
+    def set_membership(self, kept: Kept) -> None:
+        with _explained("written", self._path), self._transaction():
+            self._keep_membership(kept)
+
+    def begin_epoch(self, commit: Commit, kept: Kept) -> None:
+        with _explained("written", self._path), self._transaction():
+            self._write(commit)
+            self._keep_membership(kept)
+
+    def _keep_membership(self, kept: Kept) -> None:
+        rows = [("membership", kept.membership), ("membership_kept", kept)]
+        self._db.executemany(_SET_META, [(key, msgspec.json.encode(value).decode()) for key, value in rows])
+
     def _set_published(self, position: Position, *digests: str) -> None:
         self._db.execute(_SET_META, ("published", msgspec.json.encode([position, digests]).decode()))
 
@@ -140,6 +161,10 @@ class SqliteStore:
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
         if version == 0:
             self._db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+        elif version == SCHEMA_VERSION - 1:
+            self._db.executescript(
+                f"BEGIN IMMEDIATE; {_FROM_LAYOUT_2}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+            )
         elif version != SCHEMA_VERSION:
             raise ConfigurationError(
                 f"The configuration database {self._path} has layout {version}, this program knows {SCHEMA_VERSION}: "
@@ -181,10 +206,13 @@ class SqliteStore:
         )
         if commit.whole:
             return
-        row = (epoch, serial, commit.digest, event_of(commit))
-        self._db.execute("INSERT INTO commits VALUES (?, ?, ?, ?)", row)
+        row = (epoch, serial, commit.digest, event_of(commit), commit.time_s)
+        self._db.execute("INSERT INTO commits (epoch, serial, digest, event, time) VALUES (?, ?, ?, ?, ?)", row)
         oldest = min(serial - COMMITS_KEPT, self._oldest_state_there(commit) - 1)
-        if self._db.execute("DELETE FROM commits WHERE epoch = ? AND serial <= ?", (epoch, oldest)).rowcount:
+        if (
+            oldest > 0
+            and self._db.execute("DELETE FROM commits WHERE (epoch, serial) <= (?, ?)", (epoch, oldest)).rowcount
+        ):
             self._db.execute(_SET_META, ("stream_start", msgspec.json.encode((epoch, oldest)).decode()))
 
     @staticmethod
@@ -204,6 +232,15 @@ class SqliteStore:
             self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
         except sqlite3.Error as err:
             _log.warning("The log of the configuration database %s stays as long as it is: %s", self._path, err)
+
+
+def _kept_in(meta: dict[str, str]) -> Kept | None:
+    """What a master has kept beside the membership counts only as long as it is that membership."""
+    if "membership" not in meta:
+        return None
+    membership = msgspec.json.decode(meta["membership"], type=Membership)
+    kept = msgspec.json.decode(meta.get("membership_kept", "null"), type=Kept | None)
+    return kept if kept is not None and kept.membership == membership else Kept(membership)
 
 
 def read_object(kind: str, uuid: str, data: bytes) -> ConfigObject:

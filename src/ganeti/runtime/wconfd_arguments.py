@@ -41,6 +41,18 @@ def read_names(names: Any) -> list[str]:
     return names
 
 
+def read_file_names(names: Any) -> list[str]:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise GanetiError(f"The files of the queue must be a list of names, not {names!r}")
+    return names
+
+
+def read_job_ids(ids: Any) -> list[int]:
+    if not isinstance(ids, list):
+        raise GanetiError(f"The archived jobs must be a list of job ids, not {ids!r}")
+    return [read_number(job_id, "job id") for job_id in ids]
+
+
 def read_number(value: Any, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _LARGEST_NUMBER:
         raise GanetiError(f"The {what} must be a whole number, not {value!r}")

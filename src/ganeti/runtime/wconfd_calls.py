@@ -18,7 +18,15 @@ from ganeti.master.locks.owners import Owner
 from ganeti.runtime.config_view import ConfigReader
 from ganeti.runtime.livelock import is_alive
 from ganeti.runtime.publisher import Publisher
-from ganeti.runtime.wconfd_arguments import read_change, read_number, read_position, read_step
+from ganeti.runtime.replication import Replicator
+from ganeti.runtime.wconfd_arguments import (
+    read_change,
+    read_file_names,
+    read_job_ids,
+    read_number,
+    read_position,
+    read_step,
+)
 from ganeti.runtime.wconfd_commits import Committer
 from ganeti.runtime.wconfd_lock_calls import VOID, LockCalls
 from ganeti.runtime.wconfd_locks import LockService
@@ -36,6 +44,7 @@ class Parts:
     publisher: Publisher
     database: str
     clean_up: Callable[[], Awaitable[None]]
+    replicator: Replicator
 
 
 def calls_of(parts: Parts) -> dict[str, Call]:
@@ -56,6 +65,7 @@ class ConfigCalls:
         self._committer = parts.committer
         self._publisher = parts.publisher
         self._database = parts.database
+        self._replicator = parts.replicator
 
     async def echo(self, text: Any) -> Any:
         return text
@@ -90,6 +100,13 @@ class ConfigCalls:
     async def flush_config(self) -> Any:
         await self._publisher.flush()
         return VOID
+
+    async def replicate_queue(self, names: Any, archived: Any) -> Any:
+        await self._replicator.replicate_queue(read_file_names(names), read_job_ids(archived))
+        return []
+
+    async def replication_state(self) -> Any:
+        return self._replicator.state()
 
     async def prepare_cluster_destruction(self, client: Any) -> Any:
         owner = Owner.from_wire(client)

@@ -1,34 +1,39 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Commits as they run: staged in memory, made durable together, then told to everyone (D6).
+"""Commits as they run: staged in memory, made durable together, handed to the copies, then told to everyone (D6).
 
-Requests that wait while the disk is busy form the next batch: one transaction and one fsync for all of them. Readers
-see `form` and `stream`, which hold durable commits only. A batch that cannot be written is taken back whole.
+Requests that wait while the disk is busy form the next batch: one transaction and one fsync for all of them. The next
+batch may be written while the former is on its way to the copies; they are finished in order, when every copy in sync
+has them. Readers see `form` and `stream`, which hold nothing else. A batch that cannot be written is taken back whole;
+one that is written stays, whatever becomes of the copies.
 """
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from ganeti.base.errors import ConfigurationError, GanetiError
+from ganeti.master.config.fingerprint import Ahead
 from ganeti.master.config.head import Head, Staged
 from ganeti.master.config.publication import PublishedForm
 from ganeti.master.config.records import Commit, PublishedMark, StepAnswer
 from ganeti.master.config.steps import Steps
-from ganeti.master.config.store import ConfigStore
 from ganeti.master.config.stream import ChangeStream
 from ganeti.model.objects import ConfigObject
 from ganeti.ports.config import Change
 from ganeti.runtime.pause_points import reach
+from ganeti.runtime.replication import Replicator
+from ganeti.runtime.replication_sending import Snapshot
+from ganeti.runtime.store_thread import StoreThread
 
 _log = logging.getLogger(__name__)
 _BATCH_COMMITS = 256
-
-Answer = TypeVar("Answer")
+_BATCHES_AHEAD = 4
+"""Batches written and not finished, after which the next waits: a copy that is slow must not fill the memory."""
 
 
 @dataclass(frozen=True)
@@ -54,20 +59,12 @@ class _Request:
     commit: Commit | None = None
 
 
-class StoreThread:
-    """The one thread in which the store works, so that the loop never waits for the disk."""
+@dataclass(eq=False)
+class _Batch:
+    """Requests that are durable here; *number* is that of the last of their records, 0 until it has one."""
 
-    def __init__(self, store: ConfigStore) -> None:
-        self.store = store
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
-
-    async def run(self, work: Callable[..., Answer], *arguments: Any) -> Answer:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
-
-    def close(self) -> None:
-        """Wait for what is being written, then close the store."""
-        self._thread.submit(self.store.close)
-        self._thread.shutdown()
+    requests: list[_Request]
+    number: int = 0
 
 
 class Committer:
@@ -80,10 +77,11 @@ class Committer:
         stream: ChangeStream,
         steps: Steps,
         store: StoreThread,
+        replicator: Replicator,
         now_s: Callable[[], float],
         on_commit: Callable[[Commit, bytes | None], None],
     ) -> None:
-        """*on_commit* is told each durable commit and its message for subscribers, in order."""
+        """*on_commit* is told each finished commit and its message for subscribers, in order."""
         self.form = form
         self.stream = stream
         self.steps = steps
@@ -93,15 +91,23 @@ class Committer:
         self._store = store
         self._now_s = now_s
         self._on_commit = on_commit
+        self._replicator = replicator
+        self._ahead = Ahead(form.fingerprint)
+        self._unfinished: deque[_Batch] = deque()
+        self._finished = replicator.log.last
+        """The newest record that `form` and `stream` hold; at the start, the newest there is."""
+        self._room = asyncio.Event()
         self._queue: asyncio.Queue[_Request] = asyncio.Queue()
         self._in_flight: dict[tuple[int, int, int], asyncio.Future[bytes]] = {}
 
     async def commit(self, step: JobStep, change: Change) -> bytes:
-        """Commit *change*; gives the answer as JSON once it is durable.
+        """Commit *change*; gives the answer as JSON once it is durable, here and at every copy in sync.
 
         A step that was answered before gets the same answer. Raises what the change raises, `ConfigVerifyError`,
         `LockError` for a superseded attempt, or `ConfigurationError` if the disk is at fault; nothing has changed then.
+        `DeposedError` where another node is master: it may or may not have what was sent.
         """
+        self._replicator.refuse_deposed()
         known = self.steps.find(step.job, step.attempt, step.step)
         if known is not None:
             return known.answer
@@ -117,6 +123,9 @@ class Committer:
     async def run(self) -> None:
         """Serve the queue, until cancelled; a batch that has begun is finished."""
         while True:
+            while len(self._unfinished) >= _BATCHES_AHEAD:
+                self._room.clear()
+                await self._room.wait()
             batch = [await self._queue.get()]
             while len(batch) < _BATCH_COMMITS and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
@@ -147,14 +156,45 @@ class Committer:
             self._take_back(staged, err)
             return
         reach("commit-durable")
-        for request in staged:
-            self._finish(request)
-        reach("commit-told")
+        for commit in commits:
+            if commit.step is not None:
+                self.steps.supersede(commit.step.job, commit.step.attempt)
+        batch_kept = _Batch(staged)
+        self._unfinished.append(batch_kept)
+        batch_kept.number = self._replicator.hand_over(commits)
+        self.finish(self._replicator.released)
+
+    def finish(self, released: int) -> None:
+        """Every copy in sync has all records up to this one: answer those who wait, and show what they did."""
+        while self._unfinished and 0 < self._unfinished[0].number <= released:
+            batch = self._unfinished.popleft()
+            for request in batch.requests:
+                self._finish(request)
+            self._finished = batch.number
+            self._room.set()
+            reach("commit-told")
+        if not self._unfinished:
+            self._ahead.reset()
+            self._finished = max(self._finished, released)
+
+    def snapshot(self) -> Snapshot:
+        """What readers see now, for a copy that lacks too much."""
+        form = self.form
+        answers = [answer for job in self.steps.newest_by_job() for answer in self.steps.of_job(job)]
+        return Snapshot(self._finished, form.position, form.digest, form.config_parts(), answers)
+
+    def give_up(self, error: GanetiError) -> None:
+        """Nobody gets an answer any more but this one."""
+        for batch in self._unfinished:
+            for request in batch.requests:
+                _fail(request, error)
+        while not self._queue.empty():
+            _fail(self._queue.get_nowait(), error)
 
     def _sign(self, requests: list[_Request]) -> list[Commit]:
         """Give each commit the fingerprint of the configuration that holds it."""
         commits = [request.commit for request in requests if request.commit is not None]
-        digests = self.form.fingerprint.after(commits)
+        digests = self._ahead.sign(commits)
         signed = [
             replace(commit, digest=digest, published=self.published)
             for commit, digest in zip(commits, digests, strict=True)
@@ -167,6 +207,8 @@ class Committer:
         _log.error("%d changes of the configuration are taken back: %s", len(staged), error)
         if not isinstance(error, GanetiError):
             error = ConfigurationError(f"The configuration cannot be written: {type(error).__name__}: {error}")
+        written = [request.commit for batch in self._unfinished for request in batch.requests]
+        self._ahead.reset(commit for commit in written if commit is not None)
         for request in reversed(staged):
             if request.staged is not None:
                 self._head.revert(request.staged)

@@ -6,21 +6,27 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
+from ganeti.base.errors import DeposedError
 from ganeti.base.paths import Paths
 from ganeti.master.config.head import Head
 from ganeti.master.config.publication import PublishedForm
 from ganeti.master.config.records import Commit, PublishedMark, StepAnswer
 from ganeti.master.config.steps import Steps
 from ganeti.master.config.stream import ChangeStream
+from ganeti.master.replication.followers import Timing
 from ganeti.ports.nodes import NodesPort
 from ganeti.runtime.distribution import Distributor
 from ganeti.runtime.event_loop import Background
 from ganeti.runtime.livelock import is_alive
 from ganeti.runtime.lock_journal import load_locks
 from ganeti.runtime.publisher import Published, Publisher
+from ganeti.runtime.replication import Begin, Hooks, Replicator, candidates_of
+from ganeti.runtime.replication_log import ReplicationLog
+from ganeti.runtime.replication_sending import Identity
+from ganeti.runtime.store_thread import StoreThread
 from ganeti.runtime.unix_socket import allow_many_connections, serve
 from ganeti.runtime.wconfd_calls import Parts
-from ganeti.runtime.wconfd_commits import Committer, StoreThread
+from ganeti.runtime.wconfd_commits import Committer
 from ganeti.runtime.wconfd_locks import LockService, remove_stale_lock_files, undo_records_in
 from ganeti.runtime.wconfd_server import Server
 from ganeti.runtime.wconfd_start import Opened
@@ -30,16 +36,34 @@ class Service:
     """Commits, locks, publication and distribution; `start` serves the socket, `stop` ends everything in order."""
 
     def __init__(
-        self, paths: Paths, opened: Opened, nodes: NodesPort | None, now_s: Callable[[], float] = time.time
+        self,
+        paths: Paths,
+        opened: Opened,
+        nodes: NodesPort | None,
+        now_s: Callable[[], float] = time.time,
+        *,
+        on_deposed: Callable[[str], None] = lambda _: None,
+        forced: bool = False,
+        timing: Timing | None = None,
     ) -> None:
-        """*nodes* is None where there is nobody to distribute to. Raises `LockError` for an unreadable `locks.data`."""
+        """*nodes* is None where there is nobody to distribute to. Raises `LockError` for an unreadable `locks.data`.
+
+        With *forced*, copies that do not answer at the start are left out without asking anybody. *on_deposed* is told
+        why this node is not the master any more.
+        """
         loaded = opened.loaded
+        self._on_deposed = on_deposed
         self._paths = paths
         self._has_undo = undo_records_in(paths.queue_dir)
         self._background = Background()
         self._ending = AsyncExitStack()
-        self._distributor = None if nodes is None else Distributor(nodes)
         self.store = StoreThread(opened.store)
+        begin = _begin(opened, now_s, forced, timing or Timing())
+        hooks = Hooks(lambda: self.committer.snapshot(), self._released, self._deposed, self._members_changed)
+        self.replicator = Replicator(begin, nodes, self.store, paths, hooks)
+        self._distributor = (
+            None if nodes is None else Distributor(nodes, self.replicator.is_in_sync, self.replicator.appeared)
+        )
         self.form = PublishedForm(loaded.config, loaded.fragments, loaded.mtime_s)
         stream = ChangeStream(loaded.config.position)
         stream.restore(loaded.stream_start, loaded.events)
@@ -49,13 +73,23 @@ class Service:
             paths, self.form, opened.file_digest, self._written, self._published, self._flush_distribution
         )
         self.committer = Committer(
-            Head(loaded.config), self.form, stream, Steps(loaded.steps), self.store, now_s, self._committed
+            Head(loaded.config),
+            self.form,
+            stream,
+            Steps(loaded.steps),
+            self.store,
+            self.replicator,
+            now_s,
+            self._committed,
         )
-        self.server = Server(Parts(self.committer, self.locks, self.publisher, paths.config_database, self.clean_up))
+        self.server = Server(
+            Parts(self.committer, self.locks, self.publisher, paths.config_database, self.clean_up, self.replicator)
+        )
 
     async def start(self) -> None:
-        """Clean up after what died while this daemon was away, then serve.
+        """Clean up after what died while this daemon was away, hand the copies what they lack, then serve.
 
+        What is durable here and not at every copy in sync was acknowledged to nobody: nobody shall see it before.
         Steps of dead jobs must go before new jobs come: in a restored queue these may have the same numbers.
         """
         _freeze_memory()
@@ -64,8 +98,11 @@ class Service:
         self._ending.push_async_callback(self._end_publication)
         if self._distributor is not None:
             self._ending.push_async_callback(self._distributor.close)
+        self._ending.push_async_callback(self.replicator.close)
         self._ending.push_async_callback(self._background.cancel)
         await self.clean_up()
+        self.replicator.start()
+        await self.replicator.wait_released()
         self._background.start(self.committer.run(), "commits")
         self._background.start(self.publisher.run(), "publication")
         self._background.start(self.locks.watch_owners(self.clean_up), "watching lock owners")
@@ -86,6 +123,18 @@ class Service:
     def _is_finished(self, newest: StepAnswer) -> bool:
         return not is_alive(newest.lock_file) and not self._has_undo(newest.job)
 
+    def _released(self, number: int) -> None:
+        self.committer.finish(number)
+
+    def _deposed(self, sentence: str) -> None:
+        self.publisher.stop_publishing()
+        self.committer.give_up(DeposedError(f"This node is not the master any more: {sentence}"))
+        self._on_deposed(sentence)
+
+    def _members_changed(self) -> None:
+        if self._distributor is not None:
+            self._distributor.refresh()
+
     def _committed(self, commit: Commit, event: bytes | None) -> None:
         self.server.tell(event)
         self.publisher.notify()
@@ -105,6 +154,17 @@ class Service:
     async def _flush_distribution(self) -> None:
         if self._distributor is not None:
             await self._distributor.flush()
+
+
+def _begin(opened: Opened, now_s: Callable[[], float], forced: bool, timing: Timing) -> Begin:
+    loaded = opened.loaded
+    config = loaded.config
+    me = config.cluster.master_node
+    start = loaded.stream_start if loaded.commits or not loaded.events else config.position
+    log = ReplicationLog(start, loaded.commits, loaded.steps)
+    kept = opened.kept
+    identity = Identity(config.cluster.uuid, me, config.position[0], now_s)
+    return Begin(identity, kept, candidates_of(config.nodes()), log, forced, timing)
 
 
 def _freeze_memory() -> None:

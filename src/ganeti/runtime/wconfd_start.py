@@ -13,6 +13,7 @@ from ganeti.master.config.fingerprint import UNREADABLE, fingerprint_of
 from ganeti.master.config.importing import Import, Start, decide, read_foreign
 from ganeti.master.config.invariants import verify_all
 from ganeti.master.config.store import Loaded
+from ganeti.master.replication.membership import Kept, Membership
 from ganeti.model.configuration import Configuration
 from ganeti.runtime.config_store import SqliteStore
 from ganeti.runtime.daemonize import DaemonRefused
@@ -39,11 +40,21 @@ class Opened:
         if self.outdated_file is not None:
             _set_aside(self.outdated_file)
         if self.imported is not None:
-            self.store.commit([self.imported.commit])
+            self.store.begin_epoch(self.imported.commit, self.kept)
             _log.info(
                 "config.data was not written by this daemon: it is imported as %d.%d", *self.loaded.config.position
             )
+        elif self.kept != self.loaded.kept:
+            self.store.set_membership(self.kept)
         self.store.begin_use(boot_id())
+
+    @property
+    def kept(self) -> Kept:
+        """Which copies are in sync: the master's alone where an epoch has begun without any other."""
+        kept, epoch = self.loaded.kept, self.loaded.config.position[0]
+        if kept is not None and kept.membership.version[0] == epoch:
+            return kept
+        return Kept(Membership((epoch, 1), (self.loaded.config.cluster.master_node,)))
 
 
 def make_directories(paths: Paths) -> None:

@@ -178,7 +178,7 @@ def test_a_layout_of_another_version_is_refused(path):
     with sqlite3.connect(path) as other:
         other.execute("PRAGMA user_version = 99")
     other.close()
-    with pytest.raises(ConfigurationError, match="has layout 99, this program knows 2"):
+    with pytest.raises(ConfigurationError, match="has layout 99, this program knows 3"):
         SqliteStore(path)
 
 

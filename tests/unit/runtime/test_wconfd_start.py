@@ -63,7 +63,7 @@ def test_a_restored_file_is_imported_and_our_own_is_not(root):
     Path(paths.config_file).write_bytes(GOLDEN.read_bytes())
     restored = open_configuration(paths)
     assert restored.imported is not None
-    assert restored.loaded.config.position == (1, 44), "later than everything committed before"
+    assert restored.loaded.config.position == (2, 44), "later than everything committed before"
     assert restored.loaded.config.cluster.tags == ["prod"]
     assert [answer.job for answer in restored.loaded.steps] == [1]
     restored.accept()

@@ -42,18 +42,52 @@ class Fingerprint:
 
     def now(self, serial: int, mtime_s: float) -> str:
         """As of the last commit applied; its serial number and time stand in the file too."""
-        return self._with_times(self._sum, serial, mtime_s)
+        return self.with_times(self._sum, serial, mtime_s)
 
     def after(self, commits: Iterable[Commit]) -> Iterator[str]:
         """What the fingerprint would be after each of these commits, one upon the other; nothing is taken over."""
         total, changed = self._sum, dict[ObjectKey, int]()
         for commit in commits:
             total += _difference(commit, changed, self._by_object)
-            yield self._with_times(total, commit.position[1], commit.time_s)
+            yield self.with_times(total, commit.position[1], commit.time_s)
 
-    def _with_times(self, total: int, serial: int, mtime_s: float) -> str:
+    @property
+    def total(self) -> int:
+        return self._sum
+
+    @property
+    def numbers(self) -> Mapping[ObjectKey, int]:
+        """What each object adds to it."""
+        return self._by_object
+
+    def with_times(self, total: int, serial: int, mtime_s: float) -> str:
         total += self._header_sum + summand("", "serial_no", msgspec.json.encode(serial))
         return total_text(total + summand("", "mtime", msgspec.json.encode(mtime_s)))
+
+
+class Ahead:
+    """Fingerprints of commits that are not applied to *base* yet, each upon the one before."""
+
+    def __init__(self, base: Fingerprint) -> None:
+        self._base = base
+        self._changed: dict[ObjectKey, int] = {}
+        self._total: int | None = None
+
+    def sign(self, commits: Iterable[Commit]) -> list[str]:
+        """Take over *commits*; gives the fingerprint after each."""
+        total = self._base.total if self._total is None else self._total
+        digests = []
+        for commit in commits:
+            total += _difference(commit, self._changed, self._base.numbers)
+            digests.append(self._base.with_times(total, commit.position[1], commit.time_s))
+        self._total = total
+        return digests
+
+    def reset(self, commits: Iterable[Commit] = ()) -> None:
+        """Begin again at the base, with *commits* upon it."""
+        self._changed = {}
+        self._total = None
+        self.sign(commits)
 
 
 def _difference(commit: Commit, changed: dict[ObjectKey, int], before: Mapping[ObjectKey, int]) -> int:

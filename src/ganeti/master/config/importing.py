@@ -95,11 +95,12 @@ def import_commit(config: Configuration, now_s: float, imported_digest: str = ""
 
 
 def _next_position(config: Configuration, stored: Position | None) -> Position:
+    """An import begins an epoch: what another copy may have after the stored position was never meant by it."""
     written = config.header.get("serial_no", 0)
     serial = written if isinstance(written, int) else 0
     if stored is None:
         return FIRST_EPOCH, max(serial, 0) + 1
-    return stored[0], max(serial, stored[1]) + 1
+    return stored[0] + 1, max(serial, stored[1]) + 1
 
 
 def _check_version(version: object) -> None:

@@ -7,10 +7,20 @@ stored data is at fault. What `commit` has returned from survives the death of t
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ganeti.master.config.records import Commit, Position, PublishedMark, StepAnswer
+from ganeti.master.replication.membership import Kept
 from ganeti.model.configuration import Configuration
+
+
+class StoredCommit(NamedTuple):
+    """A commit as the change stream on disk has it; *event* is its message."""
+
+    position: Position
+    time_s: float
+    digest: str
+    event: bytes
 
 
 @dataclass
@@ -27,6 +37,10 @@ class Loaded:
     """Fingerprints that the last `config.data` written from this store may have."""
     earlier: tuple[str, ...] = ()
     """Fingerprints of states before these: what lies on a disk that has lost power may be one of them."""
+    commits: list[StoredCommit] = field(default_factory=list)
+    """Those of `events`, with what followers need beside."""
+    kept: Kept | None = None
+    """Which copies are in sync; None if that was never written down."""
     boot: str = ""
     """The boot of the machine during which the store was last in use; empty if that came to an orderly end."""
 
@@ -55,6 +69,14 @@ class ConfigStore(Protocol):
 
     def end_use(self, published: PublishedMark) -> None:
         """Note that `config.data` is durable as *published*."""
+        ...
+
+    def set_membership(self, kept: Kept) -> None:
+        """Note durably which copies are in sync."""
+        ...
+
+    def begin_epoch(self, commit: Commit, kept: Kept) -> None:
+        """Make the first commit of an epoch durable, and with it the membership it begins with."""
         ...
 
     def forget_steps(self, answers: Sequence[StepAnswer]) -> None:

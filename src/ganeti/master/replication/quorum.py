@@ -6,6 +6,8 @@ copy that was taken out of the set in sync. With two candidates the master may t
 nobody takes over without its promise.
 """
 
+from collections.abc import Iterable, Sequence
+
 
 def take_over_quorum(candidates: int) -> int:
     """Promises that a new epoch needs: more than half."""
@@ -15,3 +17,15 @@ def take_over_quorum(candidates: int) -> int:
 def shrink_quorum(candidates: int) -> int:
     """Candidates that must know, durably, that a copy is left out before anything is acknowledged without it."""
     return (candidates + 1) // 2
+
+
+def may_shrink(accepted: Iterable[str], candidate_sets: Iterable[Sequence[str]]) -> bool:
+    """Whether *accepted* are enough under every one of the sets.
+
+    A change of the candidates counts for whoever takes over once its copy has the change. So until every member has
+    it, both what was and what will be must agree.
+    """
+    known = frozenset(accepted)
+    return all(
+        sum(node in known for node in candidates) >= shrink_quorum(len(candidates)) for candidates in candidate_sets
+    )

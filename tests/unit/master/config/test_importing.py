@@ -47,7 +47,7 @@ def test_only_a_file_we_never_published_is_imported(stored, data, digest, start)
     assert decide(stored, data, digest, "this boot") is start
 
 
-@pytest.mark.parametrize(("stored", "position"), [(None, (1, 42)), ((1, 7), (1, 42)), ((3, 99), (3, 100))])
+@pytest.mark.parametrize(("stored", "position"), [(None, (1, 42)), ((1, 7), (2, 42)), ((3, 99), (4, 100))])
 def test_an_import_is_later_than_everything_before(golden_bytes, stored, position):
     imported = read_foreign(golden_bytes, "hash", stored, 1.0)
     assert imported.config.position == imported.commit.position == position

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""One candidate beside the master, as the master knows it: what it has, what it is owed, what is wrong with it."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ganeti.master.replication import events
+from ganeti.master.replication.effects import Effect, SendAppend, SendQueue, SendSnapshot, SendState
+from ganeti.master.replication.events import Problem
+from ganeti.master.replication.membership import Membership, Version
+
+
+class State(Enum):
+    """As shown to people (`replicationState`)."""
+
+    IN_SYNC = "in-sync"
+    CATCHING_UP = "catching-up"
+    BEHIND = "behind"
+    AWAY = "away"
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long what may take, in seconds."""
+
+    take_s: float = 5.0
+    """A member that has not taken a record for so long is left out."""
+    long_take_s: float = 30.0
+    """The same while it is sent everything."""
+    quick_s: float = 1.0
+    """A member that says no, or cannot be reached at all, is left out after so long, and so many tries."""
+    quick_tries: int = 2
+    heartbeat_s: float = 5.0
+    retry_first_s: float = 0.5
+    retry_longest_s: float = 30.0
+    ask_again_s: float = 1.0
+    """Pause before candidates are asked again to know who is left out."""
+
+
+@dataclass(eq=False)
+class Follower:
+    """*commits* and *queue* are numbers of records: it has what those up to there ask for."""
+
+    node: str
+    name: str
+    since_s: float
+    """Since when its state is as it is."""
+    heard_s: float
+    state: State = State.CATCHING_UP
+    known: bool = False
+    """It has said what it has, and nothing has failed since."""
+    needs_snapshot: bool = False
+    needs_queue: bool = True
+    went_back: bool = False
+    """It has lost records it had: nobody can help that, but what was released then does not count for it."""
+    joining: bool = False
+    """It is waited for already, so that what is acknowledged does not run away from it."""
+    commits: int = 0
+    queue: int = 0
+    membership: Version | None = None
+    busy: bool = False
+    is_long: bool = False
+    """What it is busy with may take long."""
+    owed_since_s: float | None = None
+    problem: Problem | None = None
+    reason: str = "it is asked what it has"
+    tries: int = 0
+    failing_since_s: float = 0.0
+    retry_s: float = 0.0
+
+    @property
+    def has(self) -> int:
+        """All records up to this number."""
+        return min(self.commits, self.queue)
+
+    @property
+    def is_following(self) -> bool:
+        """Nothing but the newest records is missing."""
+        return self.known and not self.needs_snapshot and not self.needs_queue
+
+    def take(self, event: events.Event, now_s: float, last: int) -> None:
+        """Take in an answer. *last* is the newest record."""
+        match event:
+            case events.Acked():
+                self.commits = max(self.commits, event.commits)
+                self.queue = max(self.queue, event.queue)
+                self.membership = event.membership or self.membership
+            case events.SnapshotTaken():
+                self.needs_snapshot = False
+                self.commits = max(self.commits, event.commits)
+                self.membership = event.membership or self.membership
+            case events.QueueEqual():
+                self.needs_queue = False
+                self.queue = max(self.queue, event.queue)
+            case events.StateKnown():
+                self.membership = event.membership
+                if not self.known or not event.is_expected:
+                    self._begin_anew(event)
+        self.busy = self.is_long = False
+        self.heard_s = now_s
+        self.problem = None
+        self.tries = 0
+        self.owed_since_s = None if self.has >= last else now_s
+
+    def _begin_anew(self, state: events.StateKnown) -> None:
+        self.known = self.needs_queue = True
+        self.needs_snapshot = state.commits is None
+        self.reason = "it gets what it lacks"
+        if not state.is_expected and (state.commits or 0) < self.commits:
+            self.went_back = True
+            self.commits = state.commits or 0
+        self.commits = max(self.commits, state.commits or 0)
+
+    def damaged(self, reason: str) -> None:
+        """It must be sent everything."""
+        self.busy = False
+        self.known = self.needs_snapshot = self.needs_queue = True
+        self.problem = None
+        self.reason = reason
+
+    def failed(self, problem: Problem, reason: str, now_s: float, timing: Timing, *, is_member: bool) -> None:
+        self.busy = self.is_long = self.known = self.joining = False
+        if self.problem is None:
+            self.failing_since_s = now_s
+        self.problem, self.reason = problem, reason
+        pause_s = timing.retry_first_s
+        if not is_member:
+            pause_s = min(pause_s * 2 ** min(self.tries, 16), timing.retry_longest_s)
+        self.tries += 1
+        self.retry_s = now_s + pause_s
+
+    def lost_s(self, last: int, timing: Timing) -> float | None:
+        """From when on it counts as lost, as a member; None if for nothing that has happened so far."""
+        owed_s = self.owed_since_s if self.has < last else None
+        times = []
+        if owed_s is not None:
+            times.append(owed_s + (timing.long_take_s if self.is_long else timing.take_s))
+        if self.problem is Problem.SILENT:
+            times.append(self.failing_since_s + timing.take_s)
+        elif self.problem is not None and self.tries >= timing.quick_tries:
+            times.append(self.failing_since_s + (timing.take_s if owed_s is None else timing.quick_s))
+        return min(times, default=None)
+
+    def state_now(self, *, is_member: bool) -> State:
+        if self.problem is Problem.REFUSED:
+            return State.BEHIND
+        if self.problem is not None:
+            return State.AWAY
+        return State.IN_SYNC if is_member and self.is_following else State.CATCHING_UP
+
+    def next_request(self, now_s: float, last: int, membership: Membership, timing: Timing) -> Effect | None:
+        """What to send it now; None if it is busy, failed a moment ago, or has everything."""
+        if self.busy or (self.problem is not None and now_s < self.retry_s):
+            return None
+        if not self.known:
+            return SendState(self.node)
+        if self.needs_snapshot:
+            return SendSnapshot(self.node, membership)
+        if self.needs_queue:
+            return SendQueue(self.node, last)
+        newest = None if self.membership == membership.version else membership
+        if self.has < last or newest is not None:
+            return SendAppend(self.node, self.commits, self.queue, last, newest)
+        return SendState(self.node) if now_s - self.heard_s >= timing.heartbeat_s else None
+
+    def due_s(self, timing: Timing) -> float | None:
+        """When `next_request` has something by the time alone."""
+        if self.busy:
+            return None
+        return self.heard_s + timing.heartbeat_s if self.problem is None else self.retry_s

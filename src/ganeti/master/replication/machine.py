@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""All followers of one master in one epoch. Pure: an event and a time in, effects out.
+
+What always holds (`check_invariants`):
+ 1. What was released is on disk at the master and at every member of its membership, and of the one it is growing into.
+ 2. A copy leaves the membership only when R candidates know, under every set of candidates that may be in force
+    (`quorum.may_shrink`); or where a human has said that nobody else is master (`forced`, until all is in sync once).
+ 3. The master is a member, and memberships have ever greater versions, none used twice.
+
+Members of a membership found at the start have said nothing yet: nothing is released until each has everything, or is
+left out by rule 2.
+"""
+
+from collections.abc import Mapping
+
+from ganeti.master.replication import events
+from ganeti.master.replication.candidates import Candidates
+from ganeti.master.replication.effects import (
+    Deposed,
+    Effect,
+    NodeIn,
+    NodeOut,
+    Release,
+    SendQueue,
+    SendSnapshot,
+    Told,
+)
+from ganeti.master.replication.events import Event, Problem
+from ganeti.master.replication.followers import Follower, State, Timing
+from ganeti.master.replication.members import Members
+from ganeti.master.replication.membership import Kept, Membership
+
+JOINING_LAG = 1000
+"""Records a newcomer may lack when it begins to be waited for."""
+
+
+class Machine:
+    def __init__(
+        self,
+        me: str,
+        kept: Kept,
+        candidates: Mapping[str, str],
+        last: int,
+        now_s: float,
+        timing: Timing | None = None,
+        *,
+        forced: bool = False,
+    ) -> None:
+        """*candidates* are those of the newest configuration (UUID to name), *last* is the newest durable record."""
+        self.me = me
+        self.last = last
+        self.released = 0
+        self.followers: dict[str, Follower] = {}
+        self.deposed: str | None = None
+        self.timing = timing or Timing()
+        self._candidates = Candidates(kept, candidates, last)
+        self._members = Members(me, kept, self._candidates, self.timing, forced=forced)
+        self._effects: list[Effect] = []
+        self._keep_followers(now_s)
+
+    @property
+    def membership(self) -> Membership:
+        return self._members.membership
+
+    @property
+    def epoch(self) -> int:
+        return self.membership.version[0]
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """Of the newest configuration."""
+        return self._candidates.newest
+
+    @property
+    def waited(self) -> list[Follower]:
+        """Those without whom nothing is released."""
+        return [
+            follower
+            for follower in self.followers.values()
+            if follower.joining or self._members.includes(follower.node)
+        ]
+
+    def due_s(self) -> float | None:
+        """When a `Tick` is wanted; None if only events can bring anything about."""
+        times = [self._members.due_s()]
+        for follower in self.followers.values():
+            times.append(follower.due_s(self.timing))
+            if self._members.changing is None:
+                times.append(self._lost_s(follower))
+        return min((time_s for time_s in times if time_s is not None), default=None)
+
+    def check_invariants(self) -> None:
+        """Raise `AssertionError` with what does not hold."""
+        assert self.released <= self.last, "a record was released that is not durable"
+        for follower in self.waited:
+            has = follower.has
+            told = f"{follower.name} has records up to {has}, released are those up to {self.released}"
+            assert has >= self.released or follower.went_back, told
+        self._members.check_invariants()
+        unknown = [node for node in self.membership.members if node != self.me and node not in self.followers]
+        assert not unknown, f"members nobody sends to: {unknown}"
+
+    def handle(self, event: Event, now_s: float) -> list[Effect]:
+        """Take in what has happened; gives what is to be done, in order."""
+        self._effects = []
+        if self.deposed is None:
+            self._take(event, now_s)
+        if self.deposed is None:
+            self._release()
+            self._change_membership(now_s)
+            self._note_states(now_s)
+            self._send(now_s)
+        return self._effects
+
+    def _take(self, event: Event, now_s: float) -> None:
+        match event:
+            case events.Durable():
+                self.last = max(self.last, event.up_to)
+                for follower in self.followers.values():
+                    if follower.owed_since_s is None:
+                        follower.owed_since_s = now_s
+            case events.MembershipKept():
+                self._membership_written(now_s)
+            case events.MembershipNotKept():
+                self._tell(f"Which copies are in sync cannot be written down: {event.reason}", is_warning=True)
+                self._members.not_written(now_s)
+            case events.MembersAccepted():
+                self._members.accepted(event.node, event.version)
+            case events.CandidatesChanged():
+                self._candidates.change(event.number, event.candidates)
+                self._keep_followers(now_s)
+            case events.EpochSeen():
+                self._epoch_seen(event)
+            case events.Tick() | events.MembersRefused():
+                pass
+            case _:
+                if (answering := self.followers.get(event.node)) is not None:
+                    self._answered(answering, event, now_s)
+
+    def _answered(self, follower: Follower, event: Event, now_s: float) -> None:
+        match event:
+            case events.Failed():
+                self._fail(follower, event.problem, event.reason, now_s)
+            case events.Lost():
+                self._fail(follower, Problem.REFUSED, event.reason, now_s)
+                if follower.tries == 1:
+                    follower.retry_s = now_s  # at once, but not for ever
+            case events.Damaged() if follower.needs_snapshot:
+                self._fail(follower, Problem.REFUSED, event.reason, now_s)
+            case events.Damaged():
+                follower.damaged(event.reason)
+                self._tell(
+                    f"The copy at node {follower.name} is damaged and is made anew: {event.reason}", is_warning=True
+                )
+            case events.Appeared():
+                follower.retry_s = now_s
+            case _:
+                follower.take(event, now_s, self.last)
+                if follower.has >= self.released:
+                    follower.went_back = False
+
+    def _fail(self, follower: Follower, problem: Problem, reason: str, now_s: float) -> None:
+        is_member = self._members.includes(follower.node)
+        follower.failed(problem, reason, now_s, self.timing, is_member=is_member)
+
+    def _membership_written(self, now_s: float) -> None:
+        knowing = len(self._members.changing.accepted) if self._members.changing is not None else 0
+        effects, left = self._members.written(now_s)
+        self._effects += effects
+        for node in left:
+            self._left_out(self.followers[node], knowing)
+        self._keep_followers(now_s)
+        self._release()  # whoever left may have been the only one waited for
+
+    def _epoch_seen(self, event: events.EpochSeen) -> None:
+        if event.established <= self.epoch or event.holder == self.me:
+            return
+        other = f"node {self._candidates.name(event.holder)}" if event.holder else "another node"
+        self.deposed = (
+            f"{other} is the master since epoch {event.established}, this node was until epoch {self.epoch}: node "
+            f"{self._candidates.name(event.node)} has its records"
+        )
+        self._effects.append(Deposed(self.deposed))
+
+    def _release(self) -> None:
+        target = min([self.last, *(follower.has for follower in self.waited)])
+        if target > self.released:
+            self.released = target
+            self._members.forced = False
+            self._candidates.settle(target)
+            self._effects.append(Release(target))
+
+    def _change_membership(self, now_s: float) -> None:
+        if self._members.changing is not None:
+            self._effects += self._members.poll(now_s, lambda: self._leaving(now_s))
+            return
+        leaving = self._leaving(now_s)
+        for follower in self.followers.values():
+            near = follower.is_following and self.last - follower.has <= JOINING_LAG
+            if near and follower.node in self.candidates and not self._members.includes(follower.node):
+                follower.joining = True
+        ready = [follower.node for follower in self.followers.values() if self._may_join(follower)]
+        if leaving:
+            self._effects += self._members.leave_out(leaving)
+        elif ready:
+            self._effects += self._members.grow(ready)
+        elif self._candidates.written != self._candidates.settled:
+            self._effects += self._members.write_candidates()
+
+    def _may_join(self, follower: Follower) -> bool:
+        """It has everything that was acknowledged, and what comes is waited for."""
+        has_all = follower.has >= self.released > 0
+        return follower.joining and has_all and not self._members.includes(follower.node)
+
+    def _leaving(self, now_s: float) -> list[str]:
+        return [
+            follower.node
+            for follower in self.followers.values()
+            if (lost_s := self._lost_s(follower)) is not None and lost_s <= now_s
+        ]
+
+    def _lost_s(self, follower: Follower) -> float | None:
+        """When this one is to be left out; None if there is no cause, or it is no member."""
+        if follower.node not in self.membership.members:
+            return None
+        if follower.node not in self.candidates:
+            knows = follower.has >= self._candidates.changed_at
+            if knows or follower.problem is not None:
+                return follower.heard_s
+        return follower.lost_s(self.last, self.timing)
+
+    def _left_out(self, follower: Follower, knowing: int) -> None:
+        why = follower.reason if follower.problem else f"it has not taken a record for {self.timing.take_s:g} seconds"
+        if follower.node not in self.candidates:
+            why = "it is no master candidate any more"
+        follower.reason = why
+        sentence = (
+            f"The copy at node {follower.name} is left out of those in sync, with the knowledge of {knowing} of "
+            f"{len(self.candidates)} candidates: {why}"
+        )
+        self._effects.append(NodeOut(follower.node, sentence))
+
+    def _note_states(self, now_s: float) -> None:
+        for follower in self.followers.values():
+            new = follower.state_now(is_member=follower.node in self.membership.members)
+            old, follower.state = follower.state, new
+            if old is new:
+                continue
+            follower.since_s = now_s
+            if new is State.IN_SYNC:
+                follower.reason = "it has everything"
+            sentence = f"The copy at node {follower.name} was {old.value} and is {new.value} now: {follower.reason}"
+            if new is State.IN_SYNC:
+                self._effects.append(NodeIn(follower.node, sentence))
+            else:
+                self._tell(sentence, is_warning=new is not State.CATCHING_UP)
+
+    def _send(self, now_s: float) -> None:
+        for follower in self.followers.values():
+            request = follower.next_request(now_s, self.last, self.membership, self.timing)
+            if request is not None:
+                follower.busy = True
+                follower.is_long = isinstance(request, SendSnapshot | SendQueue)
+                self._effects.append(request)
+
+    def _keep_followers(self, now_s: float) -> None:
+        """One for each candidate and each member."""
+        wanted = dict.fromkeys(node for node in (*self.candidates, *self.membership.members) if node != self.me)
+        for node in wanted:
+            if node not in self.followers:
+                self.followers[node] = Follower(
+                    node, self._candidates.name(node), since_s=now_s, heard_s=now_s, owed_since_s=now_s
+                )
+        for node in [node for node in self.followers if node not in wanted and not self._members.includes(node)]:
+            del self.followers[node]
+
+    def _tell(self, sentence: str, *, is_warning: bool = False) -> None:
+        self._effects.append(Told(sentence, is_warning))

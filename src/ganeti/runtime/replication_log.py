@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The newest records, as followers are sent them: commits, and wishes to have files of the queue as they are.
+
+Records are counted from 1, which is the state before the oldest commit held. Bounded: who lacks more gets a snapshot.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ganeti.master.config.records import Commit, Position, StepAnswer
+from ganeti.master.config.store import StoredCommit
+
+COMMITS_KEPT = 1000
+BYTES_KEPT = 16 * 1024 * 1024
+SENT_COMMITS = 256
+SENT_BYTES = 4 * 1024 * 1024
+
+
+class Entry(NamedTuple):
+    """One record; *position* is that of the configuration as of it."""
+
+    position: Position
+    digest: str = ""
+    commit: Commit | StoredCommit | None = None
+    names: tuple[str, ...] = ()
+    archived: tuple[int, ...] = ()
+    size_bytes: int = 0
+    changes_objects: bool = False
+
+
+class Commits(NamedTuple):
+    """What to send of commits: those after position *after*, up to record *up_to*."""
+
+    after: Position
+    encoded: list[msgspec.Raw]
+    up_to: int
+
+
+class ReplicationLog:
+    def __init__(self, start: Position, commits: Iterable[StoredCommit], steps: Iterable[StepAnswer]) -> None:
+        """Begin with what a start finds: commits after *start*, and the answers to steps, whichever they belong to."""
+        self._first = 1
+        self._entries = [Entry(start)]
+        self._numbers: dict[Position, int] = {start: 1}
+        self._size_bytes = 0
+        for commit in commits:
+            self._add(Entry(commit.position, commit.digest, commit, (), (), len(commit.event), True))
+        end = self._entries[-1]
+        for step in steps:
+            answered = Commit(end.position, 0.0, step=step, digest=end.digest)
+            self._add(Entry(end.position, end.digest, answered, (), (), len(step.answer)))
+
+    @property
+    def last(self) -> int:
+        return self._first + len(self._entries) - 1
+
+    def add_commit(self, commit: Commit) -> int:
+        size_bytes = sum(len(put.data) for put in commit.puts)
+        return self._add(Entry(commit.position, commit.digest, commit, (), (), size_bytes, commit.changes_objects))
+
+    def add_queue(self, names: Iterable[str], archived: Iterable[int]) -> int:
+        newest = self._entries[-1]
+        return self._add(Entry(newest.position, newest.digest, None, tuple(names), tuple(archived)))
+
+    def number_at(self, position: Position, digest: str) -> int | None:
+        """The record that led to *position*; None if none is held, or another one with the same position did."""
+        number = self._numbers.get(position)
+        if number is None:
+            return None
+        known = self._entries[number - self._first].digest
+        return number if not known or known == digest else None
+
+    def commits_after(self, number: int, up_to: int) -> Commits | None:
+        """As many as are sent at once; None if they are not held any more."""
+        if number < self._first:
+            return None
+        encoded: list[msgspec.Raw] = []
+        size_bytes = 0
+        reached = number
+        for entry in self._entries[number + 1 - self._first : up_to + 1 - self._first]:
+            if entry.commit is not None:
+                if len(encoded) >= SENT_COMMITS or (encoded and size_bytes + entry.size_bytes > SENT_BYTES):
+                    break
+                encoded.append(encode_commit(entry.commit))
+                size_bytes += entry.size_bytes
+            reached += 1
+        return Commits(self._entries[number - self._first].position, encoded, reached)
+
+    def queue_after(self, number: int, up_to: int) -> tuple[list[str], list[int]] | None:
+        """Files and archived jobs of the records after *number*; None if they are not held any more."""
+        if number < self._first:
+            return None
+        names: dict[str, None] = {}
+        archived: dict[int, None] = {}
+        for entry in self._entries[number + 1 - self._first : up_to + 1 - self._first]:
+            names.update(dict.fromkeys(entry.names))
+            archived.update(dict.fromkeys(entry.archived))
+        return list(names), list(archived)
+
+    def position_at(self, number: int) -> Position:
+        return self._entries[max(number - self._first, 0)].position
+
+    def trim(self, released: int) -> None:
+        """Let go of the oldest when there are too many; those that nobody was told of stay."""
+        if len(self._entries) <= 2 * COMMITS_KEPT and self._size_bytes <= 2 * BYTES_KEPT:
+            return
+        drop = max(0, len(self._entries) - COMMITS_KEPT)
+        size_bytes = self._size_bytes - sum(entry.size_bytes for entry in self._entries[:drop])
+        while size_bytes > BYTES_KEPT and drop < len(self._entries) - 1:
+            size_bytes -= self._entries[drop].size_bytes
+            drop += 1
+        drop = max(0, min(drop, released - self._first))
+        for entry in self._entries[:drop]:
+            self._numbers.pop(entry.position, None)
+        self._size_bytes -= sum(entry.size_bytes for entry in self._entries[:drop])
+        del self._entries[:drop]
+        self._first += drop
+        self._numbers.setdefault(self._entries[0].position, self._first)
+
+    def _add(self, entry: Entry) -> int:
+        self._entries.append(entry)
+        self._size_bytes += entry.size_bytes
+        if entry.changes_objects:
+            self._numbers[entry.position] = self.last
+        return self.last
+
+
+def encode_commit(commit: Commit | StoredCommit) -> msgspec.Raw:
+    """As it stands in the call ``replica_append``."""
+    if isinstance(commit, StoredCommit):
+        event = msgspec.json.decode(commit.event, type=dict[str, msgspec.Raw])
+        put: Any = event["put"]
+        remove: Any = event["remove"]
+        step = None
+    else:
+        put = [[item.kind, item.uuid, msgspec.Raw(item.data)] for item in commit.puts]
+        remove = commit.removes
+        step = encode_step(commit.step) if commit.step is not None else None
+    plain = {"position": commit.position, "time_s": commit.time_s, "digest": commit.digest}
+    return msgspec.Raw(msgspec.json.encode({**plain, "put": put, "remove": remove, "step": step}))
+
+
+def encode_step(step: StepAnswer) -> Sequence[Any]:
+    return [step.job, step.attempt, step.step, step.settles, step.lock_file, step.answer.decode()]

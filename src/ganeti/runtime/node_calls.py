@@ -25,6 +25,7 @@ from ganeti.node.boot import boot_identity
 from ganeti.node.ledger import KEPT_ANSWERS, Answer, CallLedger, Fences, Number
 from ganeti.node.promises import Promise
 from ganeti.node.state import NodeState
+from ganeti.runtime.pause_points import reach
 
 DEFAULT_MAX_RUNNING = 100
 STUCK_AFTER_S = 5.0
@@ -314,6 +315,7 @@ def _write_fences(paths: Paths, fences: Fences) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+    reach("fences-written")
     os.replace(fresh, paths.epoch_file)
     directory = os.open(os.path.dirname(fresh), os.O_RDONLY | os.O_CLOEXEC)
     try:

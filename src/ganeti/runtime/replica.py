@@ -20,7 +20,6 @@ from ganeti.runtime.event_loop import Background
 from ganeti.runtime.livelock import is_alive
 from ganeti.runtime.replica_fault import ReplicaFaultError
 from ganeti.runtime.replica_place import ReplicaPlace
-from ganeti.runtime.replica_queue import queue_digest
 
 if TYPE_CHECKING:
     from ganeti.runtime.replica_copy import ReplicaCopy
@@ -55,7 +54,7 @@ class Replica:
         self._background = Background()
         self._ending: asyncio.Task[Any] | None = None
         self._established = 0
-        """As last told."""
+        """As last seen."""
 
     async def state(self, caller: Caller) -> Answer:
         """See `replica_state`. Whoever asks may be of an epoch that is over: this is how it learns so."""
@@ -211,8 +210,8 @@ class Replica:
                 told = self._told(content.position, content.digest, content.membership)
             else:
                 told = self._told(copy.position, copy.digest, copy.membership)
-            queue = await self._place.in_turn(self._place.queue.digests)
-            return {"refused": None, "queue": queue_digest(queue)} | told
+            queue = await self._place.in_turn(self._place.queue.digest, self._runs_master())
+            return {"refused": None, "queue": queue} | told
 
         return await self._guarded(work())
 
@@ -260,9 +259,6 @@ class Replica:
 
     def _refusal(self, reason: str, sentence: str) -> Answer:
         promise = self._keeper.promise
-        copy = self._place.copy
-        if copy is not None:
-            self._told(copy.position, copy.digest, copy.membership)
         return {
             "refused": reason,
             "sentence": sentence,
@@ -290,6 +286,7 @@ class Replica:
             marks = await self._place.marks()
         except ReplicaFaultError:
             return None  # a damaged copy is nobody's: whatever needs it says so
+        self._established = 0 if marks is None else marks.established
         if marks is not None and marks.cluster not in (None, caller.cluster):
             return self._refusal(
                 CLUSTER,
@@ -331,8 +328,9 @@ class Replica:
         )
         self._ending = self._background.start(self.stop_master(), "end of the master's daemons")
 
-    async def stop_master(self) -> None:
-        """End the daemons of a master and the job processes of this node."""
+    async def stop_master(self) -> Answer:
+        """See `node_stop_master`."""
         from ganeti.runtime.master_ending import end_master_daemons
 
-        await end_master_daemons(self._paths)
+        ended = await end_master_daemons(self._paths)
+        return {"daemons": list(ended.daemons), "jobs": ended.jobs}

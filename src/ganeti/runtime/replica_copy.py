@@ -22,7 +22,9 @@ from ganeti.master.config.records import Commit, ObjectKey, Position, Put, StepA
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import CLUSTER_KEY, KINDS
 from ganeti.model.replica_records import CommitRecord, MembershipRecord, WireStep, answer_of, fragment_of
+from ganeti.node.promises import established_epoch
 from ganeti.ports.replica import DAMAGED, GAP, SOFTWARE
+from ganeti.runtime.pause_points import reach
 from ganeti.runtime.replica_fault import ReplicaFaultError
 from ganeti.runtime.replica_publication import ReplicaPublication, file_digest
 from ganeti.runtime.replica_store import Content, Marks, ReplicaStore
@@ -58,8 +60,9 @@ class ReplicaCopy:
 
     def marks(self, node_name: str) -> Marks:
         """See `glance`."""
+        established = established_epoch(self.position, None if self.membership is None else self.membership.version)
         if self._form is None:
-            return Marks()
+            return Marks(established=established)
         if self._marks is None or self._marks[0] != self._form.ssconf_position:
             source = self._form.ssconf_source()
             own = next((node for node in source.nodes if node.name == node_name), None)
@@ -67,7 +70,7 @@ class ReplicaCopy:
             if own is not None:
                 marks = Marks(source.cluster.uuid, own.uuid, own.master_candidate)
             self._marks = (self._form.ssconf_position, marks)
-        return self._marks[1]
+        return replace(self._marks[1], established=established)
 
     async def publish(self) -> None:
         """Begin to keep `config.data` and ssconf like the copy. Raises `ConfigurationError`."""
@@ -97,6 +100,7 @@ class ReplicaCopy:
                 self._store.apply(commits, newer, ended_jobs)
 
         await self._in_turn(write)
+        reach("replica-applied")
         if newer is not None:
             self.membership = newer
         if self._form is not None:
@@ -123,6 +127,7 @@ class ReplicaCopy:
         await self._stop_publication(settle=False)
         try:
             await self._in_turn(self._store.restore, commit, [_step_of(step) for step in steps], newer)
+            reach("replica-restored")
             self._form, self._marks = form, None
             self.membership = newer or self.membership
         finally:

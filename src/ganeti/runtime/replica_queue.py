@@ -14,6 +14,7 @@ from contextlib import suppress
 from ganeti.base.paths import Paths
 from ganeti.runtime.files import read_if_there, sync_directory, write_atomically
 from ganeti.runtime.job_files import DIRECTORY_MODE, FILE_MODE, JobFiles
+from ganeti.runtime.pause_points import reach
 
 UNDO_MODE = 0o600
 _DIGEST_LETTERS = 16
@@ -45,15 +46,18 @@ class ReplicaQueue:
         self._directory = paths.queue_dir
         self._known: dict[str, tuple[tuple[int, int, int], str]] = {}
         self._prepared = False
+        self._digest: tuple[int, str] | None = None
 
     def write(self, files: Mapping[str, str | None], archived: Iterable[int], serial: int) -> None:
         """Make the files what they are given as (None: gone), durably; then archive ended jobs.
 
         Raises `OSError` or `JobQueueError`; a file is then the old one or the new one.
         """
+        self._digest = None
         self._prepare()
         self._replace(files)
         moved = self._archive(archived)
+        reach("replica-files-renamed")
         if files or moved:
             sync_directory(self._directory)
         if serial:
@@ -81,6 +85,20 @@ class ReplicaQueue:
         self._known = found
         return {name: digest for name, (_, digest) in sorted(found.items())}
 
+    def digest(self, is_master: bool) -> str:
+        """The digest of the whole queue. Raises `OSError`.
+
+        Nobody but this object writes to the queue of a candidate, and never into a file that is there; on a master they
+        are looked at each time.
+        """
+        try:
+            changed_ns = os.stat(self._directory).st_mtime_ns
+        except FileNotFoundError:
+            return queue_digest({})
+        if is_master or self._digest is None or self._digest[0] != changed_ns:
+            self._digest = (changed_ns, queue_digest(self.digests()))
+        return self._digest[1]
+
     def _prepare(self) -> None:
         if self._prepared:
             return
@@ -100,6 +118,7 @@ class ReplicaQueue:
                     fresh = f"{self._directory}/.{name}.new"
                     written.append((fresh, f"{self._directory}/{name}"))
                     _write_synced(fresh, content.encode(), UNDO_MODE if name.endswith(".undo") else FILE_MODE)
+            reach("replica-files-written")
             for fresh, final in written:
                 os.rename(fresh, final)
         except OSError:

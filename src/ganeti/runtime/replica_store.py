@@ -21,9 +21,11 @@ from ganeti.master.config.records import Commit, Position, StepAnswer
 from ganeti.master.config.store import Loaded
 from ganeti.model.objects import CLUSTER_KEY
 from ganeti.model.replica_records import MembershipRecord
+from ganeti.node.promises import established_epoch
 from ganeti.ports.replica import DAMAGED, DISK, SOFTWARE
-from ganeti.runtime.config_store import SqliteStore
+from ganeti.runtime.config_store import SCHEMA_VERSION, SqliteStore
 from ganeti.runtime.files import sync_directory
+from ganeti.runtime.pause_points import reach
 from ganeti.runtime.replica_fault import ReplicaFaultError
 
 _SET_META = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
@@ -41,6 +43,8 @@ class Marks:
     own: str | None = None
     """UUID of this node."""
     is_candidate: bool = False
+    established: int = 0
+    """The highest epoch of which there is a record."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,11 @@ class ReplicaStore(SqliteStore):
         store._db.execute("PRAGMA query_only = 1")
         return store
 
+    @property
+    def has_older_layout(self) -> bool:
+        """Whether it was written by an earlier release: opening it for writing brings it up."""
+        return 0 < int(self._db.execute("PRAGMA user_version").fetchone()[0]) < SCHEMA_VERSION
+
     def apply(
         self, commits: Sequence[Commit], membership: MembershipRecord | None, ended_jobs: Iterable[int] = ()
     ) -> None:
@@ -87,6 +96,7 @@ class ReplicaStore(SqliteStore):
                     self._set_published(mark.position, mark.digest)
                 self._set_membership(membership)
                 self._db.executemany("DELETE FROM steps WHERE job = ?", [(job,) for job in ended_jobs])
+                reach("replica-applying")
         except sqlite3.Error as err:
             raise ConfigurationError(f"The configuration database {self._path} cannot be written: {err}") from err
         self._uncheckpointed += len(commits)
@@ -100,6 +110,7 @@ class ReplicaStore(SqliteStore):
                 for step in steps:
                     self._put_step(step)
                 self._set_membership(membership)
+                reach("replica-restoring")
         except sqlite3.Error as err:
             raise ConfigurationError(f"The configuration database {self._path} cannot be written: {err}") from err
         self._uncheckpointed += 1
@@ -112,15 +123,17 @@ class ReplicaStore(SqliteStore):
         row = self._db.execute(
             "SELECT data FROM objects WHERE kind = 'cluster' AND uuid = ?", (CLUSTER_KEY,)
         ).fetchone()
-        if row is None:
-            return Marks()
-        cluster = msgspec.json.decode(row[0]).get("uuid")
+        cluster = None if row is None else msgspec.json.decode(row[0]).get("uuid")
         row = self._db.execute(
             "SELECT uuid, data FROM objects WHERE kind = 'nodes' AND name = ?", (node_name,)
         ).fetchone()
-        if row is None:
-            return Marks(cluster)
-        return Marks(cluster, row[0], bool(msgspec.json.decode(row[1]).get("master_candidate")))
+        own, node = (None, {}) if row is None else (row[0], msgspec.json.decode(row[1]))
+        row = self._db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
+        membership = self.read_membership()
+        established = established_epoch(
+            None if row is None else (int(row[0]), 0), None if membership is None else membership.version
+        )
+        return Marks(cluster, own, bool(node.get("master_candidate")), established)
 
     def read_content(self) -> Content:
         """Read everything in one transaction and hold it against SQLite's check and the fingerprint.
@@ -181,8 +194,9 @@ def fault_of(err: Exception, path: str) -> ReplicaFaultError:
     cause = err if isinstance(err, sqlite3.Error) else err.__cause__
     if isinstance(cause, sqlite3.Error):
         code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
-        reason = DAMAGED if code in (_CORRUPT, _NOT_A_DATABASE) else DISK
-        return ReplicaFaultError(reason, f"The configuration database {path} cannot be used: {cause}")
+        if code in (_CORRUPT, _NOT_A_DATABASE):
+            return ReplicaFaultError(DAMAGED, f"The configuration database {path} is damaged: {cause}")
+        return ReplicaFaultError(DISK, f"The configuration database {path} cannot be used: {cause}")
     if isinstance(err, OSError) or isinstance(cause, OSError):
         return ReplicaFaultError(DISK, f"The configuration database {path} cannot be used: {err}")
     if isinstance(err, ConfigurationError) and "has layout" in err.message:
@@ -213,7 +227,12 @@ def examine(path: str) -> Content:
         return Content(None, "", None)
     try:
         with closing(ReplicaStore.for_reading(path)) as store:
-            content = store.read_content()
+            if not store.has_older_layout:
+                content = store.read_content()
+            else:
+                store.close()
+                with closing(ReplicaStore(path)) as brought_up:
+                    content = brought_up.read_content()
     except sqlite3.OperationalError as err:
         if "no such table" not in str(err):
             raise fault_of(err, path) from err

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A candidate's copy: what it takes over, whom it refuses, what it promises."""
+
+import asyncio
+import fcntl
+import json
+import os
+import zlib
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fakes.following_node import FollowingNode, with_node
+from tests.fakes.sending_master import AddNode, RemoveNode, SendingMaster, SetTags, sound_configuration
+
+from ganeti.master.config.fingerprint import fingerprint_of
+from ganeti.runtime import master_ending
+from ganeti.runtime.wconfd_start import open_configuration
+
+OWN = "uuid-node2"
+MEMBERS = ("uuid-node1", OWN)
+
+
+async def follow(node: FollowingNode, master: SendingMaster) -> None:
+    assert (await node.call("replica_snapshot", master.snapshot(MEMBERS)))["refused"] is None
+
+
+def test_records_are_taken_over_and_the_content_is_the_masters(tmp_path: Path) -> None:
+    master = SendingMaster()
+
+    async def story(node: FollowingNode) -> None:
+        await follow(node, master)
+        after = master.position
+        records = [
+            master.record(SetTags(("ü", "b"))),
+            master.record(AddNode("node9")),
+            master.record(RemoveNode("node9")),
+        ]
+        assert await node.call("replica_append", master.append(after, *records)) == {
+            "refused": None,
+            "position": list(master.position),
+        }
+        state = await node.call("replica_state", master.caller)
+        assert state["digest"] == master.form.digest
+        assert state["membership"] == master.membership(MEMBERS, 1)
+        assert (state["promised"], state["holder"], state["established"]) == (2, "uuid-node1", 2)
+        await node.replica.flush()
+        assert fingerprint_of(Path(node.paths.config_file).read_bytes()) == master.form.digest
+        assert Path(node.paths.config_file).stat().st_mode & 0o777 == 0o640
+        assert Path(node.paths.ssconf_file("cluster_tags")).read_text() == "b\nü\n"
+        assert Path(node.paths.ssconf_file("master_node")).read_text() == "node1\n"
+
+    with_node(tmp_path, story)
+
+
+def test_the_stored_database_is_one_that_wconfd_starts_with(tmp_path: Path) -> None:
+    master = SendingMaster()
+
+    async def story(node: FollowingNode) -> None:
+        await follow(node, master)
+        await node.call("replica_append", master.append(master.position, master.record(SetTags(("a",)), job=12)))
+        new = SendingMaster(epoch=3, uuid=OWN)
+        assert (await node.call("promise", new.caller | {"ask_only": False}))["granted"]
+        opened = open_configuration(node.paths)
+        opened.store.close()
+        assert opened.imported is None
+        assert opened.outdated_file is None
+        assert opened.loaded.config.position == (2, 2)
+        assert opened.file_digest == master.form.digest
+        assert sorted((step.job, step.step) for step in opened.loaded.steps) == [(7, 99), (12, 1)]
+        assert opened.loaded.events[-1][0] == (2, 2)
+
+    with_node(tmp_path, story)
+
+
+def test_records_that_do_not_continue_the_copy_are_refused_with_its_position(tmp_path: Path) -> None:
+    master = SendingMaster()
+
+    async def story(node: FollowingNode) -> None:
+        lost = master.record(SetTags(("lost",)))
+        answer = await node.call("replica_append", master.append((2, 1), lost))
+        assert (answer["refused"], answer["position"]) == ("gap", None)
+        await follow(node, master)
+        after = master.position
+        first = master.append(after, master.record(SetTags(("a",))))
+        assert (await node.call("replica_append", first))["position"] == [2, 3]
+        answer = await node.call("replica_append", first)
+        assert (answer["refused"], answer["position"]) == ("gap", [2, 3])
+        skipped = master.record(SetTags(("b",)))
+        later = master.record(SetTags(("c",)))
+        answer = await node.call("replica_append", master.append((2, 3), later))
+        assert answer["refused"] == "gap"
+        assert (await node.call("replica_append", master.append((2, 3), skipped, later)))["position"] == [2, 5]
+
+    with_node(tmp_path, story)
+
+
+def test_a_step_that_comes_again_is_the_same(tmp_path: Path) -> None:
+    master = SendingMaster()
+
+    async def story(node: FollowingNode) -> None:
+        await follow(node, master)
+        step = {"position": master.position, "time_s": 0.0, "digest": "", "put": [], "remove": []}
+        step["step"] = [5, 1, 1, True, "/run/ganeti/livelocks/job_000005_1", '{"position":[2,1]}']
+        for _ in range(2):
+            answer = await node.call("replica_append", master.append(master.position, step))
+            assert answer == {"refused": None, "position": [2, 1]}
+
+    with_node(tmp_path, story)
+
+
+def test_a_record_with_another_fingerprint_changes_nothing(tmp_path: Path) -> None:
+    master = SendingMaster()
+
+    async def story(node: FollowingNode) -> None:
+        await follow(node, master)
+        before = await node.call("replica_state", master.caller)
+        record = master.record(SetTags(("a",))) | {"digest": "0" * 64}
+        assert (await node.call("replica_append", master.append((2, 1), record)))["refused"] == "damaged"
+        absent = master.record(SetTags(("b",))) | {"position": (2, 2), "remove": [("nodes", "nobody")]}
+        assert (await node.call("replica_append", master.append((2, 1), absent)))["refused"] == "gap"
+        assert await node.call("replica_state", master.caller) == before
+        assert (await node.call("replica_snapshot", master.snapshot()))["position"] == list(master.position)
+
+    with_node(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "sentence"),
+    [
+        ({"cluster": "other"}, "cluster", "holds a copy of another cluster"),
+        ({"software": "9.9"}, "software", "upgrade the older one"),
+        ({"time_s": 0.0}, "clock", "seconds before that of the one that asks: set it"),
+        ({"epoch": 1}, "epoch", "Epoch 1 is over"),
+        ({"master": "uuid-node3"}, "epoch", "Epoch 2 is promised to node uuid-node1"),
+    ],
+)
+def test_who_is_not_the_master_of_this_copy_is_refused(
+    tmp_path: Path, change: dict[str, Any], reason: str, sentence: str
+) -> None:
+    master = SendingMaster()
+
+    async def story(node: FollowingNode) -> None:
+        await follow(node, master)
+        before = await node.call("replica_state", master.caller)
+        epoch_file = Path(node.paths.epoch_file).read_bytes()
+        own_position = {"position": (1, 1)} if reason == "epoch" else {}
+        append = master.append((2, 1), membership=master.membership(("x",), 9)) | change
+        for name, arguments in (
+            ("replica_append", append),
+            ("replica_snapshot", master.snapshot() | own_position | change),
+            ("replica_members", master.caller | {"membership": master.membership(("x",), 9)} | change),
+        ):
+            answer = await node.call(name, arguments)
+            assert answer["refused"] == reason
+            assert sentence in answer["sentence"]
+            assert (answer["promised"], answer["holder"], answer["established"]) == (2, "uuid-node1", 2)
+        assert await node.call("replica_state", master.caller) == before
+        assert Path(node.paths.epoch_file).read_bytes() == epoch_file
+        if reason != "epoch":
+            answer = await node.call("promise", master.caller | {"ask_only": False} | change | {"epoch": 9})
+            assert (answer["granted"], answer["refused"]) == (False, reason)
+
+    with_node(tmp_path, story)
+
+
+def test_bad_arguments_are_named_at_the_door(tmp_path: Path) -> None:
+    master = SendingMaster()
+
+    async def story(node: FollowingNode) -> None:
+        for name, arguments, sentence in (
+            ("replica_append", master.append((2, 1), files={"../x": ""}), "not the name of a replicated file"),
+            ("replica_append", master.append((2, 1), files={"job-01": ""}), "not the name of a replicated file"),
+            ("replica_append", master.append((2, 1), archived=[0]), "not the number of a job"),
+            ("replica_append", master.append((2, 1), master.record(SetTags(("a",))), later=1), "unknown field"),
+            ("replica_append", master.append((2, 1), {"position": [3, 1], "time_s": 0, "digest": ""}), "up to epoch 2"),
+            ("replica_state", master.caller | {"epoch": 0}, "epoch of 1 or more"),
+            ("replica_snapshot", master.snapshot() | {"digest": "x"}, "no fingerprint"),
+        ):
+            succeeded, error = await node.raw(name, arguments)
+            assert not succeeded
+            assert sentence in error[1][0]
+
+    with_node(tmp_path, story)
+
+
+def test_a_snapshot_that_is_nonsense_is_refused_and_the_copy_stays(tmp_path: Path) -> None:
+    master = SendingMaster()
+
+    def packed(text: str) -> dict[str, Any]:
+        return master.snapshot() | {"config": b64encode(zlib.compress(text.encode())).decode()}
+
+    async def story(node: FollowingNode) -> None:
+        await follow(node, master)
+        good = json.loads(b"".join(master.form.config_parts()))
+        for arguments in (
+            master.snapshot() | {"config": "no base64"},
+            packed("[]"),
+            packed("{}"),
+            packed(json.dumps(good | {"serial_no": 77})),
+        ):
+            assert (await node.call("replica_snapshot", arguments))["refused"] == "damaged"
+        state = await node.call("replica_state", master.caller)
+        assert (state["position"], state["digest"]) == ([2, 1], master.form.digest)
+
+    with_node(tmp_path, story)
+
+
+def test_a_newer_membership_stays_whatever_comes_later(tmp_path: Path) -> None:
+    master = SendingMaster()
+
+    async def story(node: FollowingNode) -> None:
+        newer = master.membership(("a", "b"), 5)
+        assert (await node.call("replica_members", master.caller | {"membership": newer}))["refused"] is None
+        await follow(node, master)  # with number 1
+        assert (await node.call("replica_state", master.caller))["membership"] == newer
+        await node.call("replica_append", master.append((2, 1), membership=master.membership(("c",), 4)))
+        assert (await node.call("replica_state", master.caller))["membership"] == newer
+        await node.call("replica_append", master.append((2, 1), membership=master.membership(("c",), 6)))
+
+    async def again(node: FollowingNode) -> None:
+        assert (await node.call("replica_state", master.caller))["membership"] == master.membership(("c",), 6)
+
+    with_node(tmp_path, story)
+    with_node(tmp_path, again)
+
+
+def test_a_promise_is_kept_by_the_next_daemon_and_given_once(tmp_path: Path) -> None:
+    master, new = SendingMaster(), SendingMaster(epoch=7, uuid="uuid-node3")
+
+    async def story(node: FollowingNode) -> None:
+        await follow(node, master)
+        await node.replica.flush()
+        asked = await node.call("promise", new.caller | {"ask_only": True})
+        assert (asked["granted"], asked["promised"], asked["names"]) == (True, 2, "node1")
+        assert (await node.call("promise", new.caller | {"ask_only": False, "position": [2, 1]}))["granted"]
+
+    async def again(node: FollowingNode) -> None:
+        assert not (await node.call("promise", new.caller | {"ask_only": False}))["granted"]
+        answer = await node.call("replica_append", master.append((2, 1)))
+        assert (answer["refused"], answer["promised"], answer["holder"]) == ("epoch", 7, "uuid-node3")
+        assert answer["established"] == 2
+        _, (_, (sentence, *_)) = await node.raw_changing("write_ssconf_files", epoch=6, values={})
+        assert "epoch 6, which is over" in sentence
+
+    with_node(tmp_path, story)
+    with_node(tmp_path, again)
+
+
+def test_an_epoch_file_of_an_earlier_release_is_read(tmp_path: Path) -> None:
+    async def story(node: FollowingNode) -> None:
+        assert (node.calls.promise.epoch, node.calls.promise.holder) == (4, None)
+        master = SendingMaster(epoch=4)
+        assert not (await node.call("promise", master.caller | {"ask_only": False}))["granted"]
+        await follow(node, master)
+        assert json.loads(Path(node.paths.epoch_file).read_text()) == {
+            "epoch": 4,
+            "attempts": {"7": 2},
+            "holder": "uuid-node1",
+        }
+
+    paths = FollowingNode(tmp_path).paths
+    Path(paths.epoch_file).write_text('{"epoch":4,"attempts":{"7":2}}')
+    with_node(tmp_path, story)
+
+
+def test_a_returning_master_ends_its_daemons_before_it_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock on the pid file is what says that they run."""
+    old, new = SendingMaster(epoch=2, uuid=OWN), SendingMaster(epoch=3)
+    ended = asyncio.Event()
+
+    async def end(_: object) -> None:
+        ended.set()
+
+    async def story(node: FollowingNode) -> None:
+        monkeypatch.setattr(master_ending, "end_master_daemons", end)
+        await follow(node, old)
+        pid_file = os.open(node.paths.pid_file("ganeti-wconfd"), os.O_RDWR | os.O_CREAT)
+        fcntl.flock(pid_file, fcntl.LOCK_EX)
+        answer = await node.call("replica_snapshot", new.snapshot())
+        assert (answer["refused"], answer["promised"], answer["holder"]) == ("master", 3, "uuid-node1")
+        await asyncio.wait_for(ended.wait(), 10)
+        os.close(pid_file)
+        assert (await node.call("replica_snapshot", new.snapshot()))["position"] == [3, 1]
+
+    with_node(tmp_path, story)
+
+
+def test_a_node_that_is_no_candidate_loads_nothing(tmp_path: Path) -> None:
+    """Asked and promised as every node is, it never opens a database."""
+    new = SendingMaster(epoch=7, uuid="uuid-node3")
+
+    async def story(node: FollowingNode) -> None:
+        await node.replica.resume()
+        assert (await node.call("replica_state", new.caller))["position"] is None
+        assert (await node.call("promise", new.caller | {"ask_only": False}))["granted"]
+        assert not Path(node.paths.config_database).exists()
+
+    with_node(tmp_path, story)
+
+
+def test_files_left_behind_by_a_dead_daemon_are_brought_up_when_the_next_begins(tmp_path: Path) -> None:
+    master = SendingMaster(sound_configuration())
+
+    async def story(node: FollowingNode) -> None:
+        await follow(node, master)
+        await node.replica.flush()
+
+    async def again(node: FollowingNode) -> None:
+        for key in ("master_node", "node_list"):
+            os.unlink(node.paths.ssconf_file(key))
+        os.unlink(node.paths.config_file)
+        await node.replica.resume()
+        await node.replica.flush()
+        assert Path(node.paths.ssconf_file("master_node")).read_text() == "node1\n"
+        assert fingerprint_of(Path(node.paths.config_file).read_bytes()) == master.form.digest
+
+    with_node(tmp_path, story)
+    with_node(tmp_path, again)

@@ -304,7 +304,7 @@ class Disk(Names):
             return
         if self.durability == WRITTEN_THROUGH:
             return
-        power_loss.lose_names(list(self._dirty), random)
+        power_loss.lose_names([directory for directory in self._dirty if directory.unsynced], random)
         self._dirty.clear()
         files: dict[Inode, int] = {}
         for directory in self._directories():

@@ -27,6 +27,10 @@ class Names:
     root: Directory
     faults: list[Any]
 
+    def find_name(self, path: str) -> Place:
+        """As `find`, for a call that makes, moves or removes the name itself: a slash at its end means nothing yet."""
+        return self.find(path, False) if path[-1:] != "/" else self._find_slowly(path, False, naming=True)
+
     def find(self, path: str, follow: bool = True) -> Place:
         """Follow *path*; a symbolic link at its end is followed if asked. Raises if a directory on the way is
         missing."""
@@ -47,7 +51,7 @@ class Names:
             return self._find_slowly(path, follow)
         return node, name, found
 
-    def _find_slowly(self, path: str, follow: bool) -> Place:
+    def _find_slowly(self, path: str, follow: bool, naming: bool = False) -> Place:
         if not path:
             raise refused(errno.ENOENT, path)
         if len(os.fsencode(path)) >= _PATH_BYTES:
@@ -55,7 +59,7 @@ class Names:
         if not path.startswith("/"):
             raise ValueError(f"a simulated disk knows no current directory: {path}")
         stripped = path.rstrip("/")
-        must_be_directory = stripped != path
+        must_be_directory = stripped != path and not naming
         follow = follow or must_be_directory
         trail = [self.root]
         pending = stripped.split("/")[::-1]
@@ -119,13 +123,14 @@ class Names:
             self.meet_fault("open", path)
         if flags & os.O_TMPFILE == os.O_TMPFILE:
             return self._open_nameless(path, flags, mode)
+        if flags & os.O_CREAT and path[-1:] == "/":
+            self.find_name(path)
+            raise refused(errno.EISDIR, path)
         follow = not (flags & os.O_NOFOLLOW or (flags & os.O_CREAT and flags & os.O_EXCL))
         directory, name, inode = self.find(path, follow)
         if inode is None:
             if not flags & os.O_CREAT:
                 raise refused(errno.ENOENT, path)
-            if path.endswith("/"):
-                raise refused(errno.EISDIR, path)
             if flags & os.O_DIRECTORY:
                 raise refused(errno.EINVAL, path)
             inode = File(directory.disk, stat.S_IMODE(mode))
@@ -181,7 +186,7 @@ class Names:
 
     def _new(self, path: str) -> tuple[Directory, str]:
         """Where something new shall be; what has a name already is not followed."""
-        directory, name, found = self.find(path, follow=False)
+        directory, name, found = self.find_name(path)
         if found is not None:
             raise refused(errno.EEXIST, path)
         return directory, name
@@ -219,12 +224,10 @@ class Names:
 
     def link(self, source: str, path: str, follow: bool = False) -> None:
         try:
-            _, _, inode = self.find(source, follow)
-            directory, name, found = self.find(path, follow=False)
+            inode = self.there(source, follow)
+            directory, name, found = self.find_name(path)
         except OSError as err:
             raise refused(err.errno or 0, source, path) from None
-        if inode is None:
-            raise refused(errno.ENOENT, source, path)
         if found is not None:
             raise refused(errno.EEXIST, source, path)
         if inode.disk is not directory.disk:
@@ -237,11 +240,13 @@ class Names:
         inode.changed_ns = inode.disk.now_ns()
 
     def unlink(self, path: str) -> None:
-        directory, name, found = self.find(path, follow=False)
+        directory, name, found = self.find_name(path)
         if found is None:
             raise refused(errno.ENOENT, path)
         if type(found) is Directory:
             raise refused(errno.EISDIR, path)
+        if path[-1] == "/":
+            raise refused(errno.ENOTDIR, path)
         if self.faults:
             self.meet_fault("unlink", path)
         directory.disk.record(Change((directory, name, found, None)))
@@ -251,7 +256,7 @@ class Names:
         found.changed_ns = directory.changed_ns
 
     def rmdir(self, path: str) -> None:
-        directory, name, found = self.find(path, follow=False)
+        directory, name, found = self.find_name(path)
         if found is None:
             raise refused(errno.ENOENT, path)
         if type(found) is not Directory:
@@ -274,8 +279,8 @@ class Names:
     def rename(self, source: str, path: str) -> None:
         """Atomic, also for who reads after a loss of power. Watchers of the target's directory are told."""
         try:
-            old_directory, old_name, inode = self.find(source, follow=False)
-            directory, name, replaced = self.find(path, follow=False)
+            old_directory, old_name, inode = self.find_name(source)
+            directory, name, replaced = self.find_name(path)
         except OSError as err:
             raise refused(err.errno or 0, source, path) from None
         if {source.rstrip("/").rsplit("/", 1)[-1], path.rstrip("/").rsplit("/", 1)[-1]} & {"", ".", ".."}:
@@ -284,7 +289,7 @@ class Names:
             raise refused(errno.ENOENT, source, path)
         if directory.disk is not old_directory.disk:
             raise refused(errno.EXDEV, source, path)
-        self._check_rename(inode, replaced, directory, (source, path))
+        self._check_rename(inode, old_directory, replaced, directory, (source, path))
         if replaced is inode:
             return
         if directory.entries.get(name) is not replaced or old_directory.entries.get(old_name) is not inode:
@@ -308,18 +313,24 @@ class Names:
         for watcher in directory.watchers.copy():
             watcher(name)
 
-    def _check_rename(self, inode: Inode, replaced: Inode | None, target: Directory, paths: tuple[str, str]) -> None:
+    @staticmethod
+    def _check_rename(
+        inode: Inode, old_directory: Directory, replaced: Inode | None, directory: Directory, paths: tuple[str, str]
+    ) -> None:
         if type(inode) is Directory:
-            if _contains(inode, target):
+            if _contains(inode, directory):
                 raise refused(errno.EINVAL, *paths)
-            if replaced is not None and type(replaced) is not Directory:
-                raise refused(errno.ENOTDIR, *paths)
-        elif type(replaced) is Directory:
-            raise refused(errno.EISDIR, *paths)
-        elif replaced is None and (paths[0].endswith("/") or paths[1].endswith("/")):
+        elif paths[0].endswith("/") or paths[1].endswith("/"):
             raise refused(errno.ENOTDIR, *paths)
-        if type(replaced) is Directory and replaced is not inode and replaced.entries:
-            raise refused(errno.ENOTEMPTY, *paths)
+        if type(replaced) is Directory and replaced is not inode:
+            if _contains(replaced, old_directory):
+                raise refused(errno.ENOTEMPTY, *paths)
+            if type(inode) is not Directory:
+                raise refused(errno.EISDIR, *paths)
+            if replaced.entries:
+                raise refused(errno.ENOTEMPTY, *paths)
+        elif replaced is not None and replaced is not inode and type(inode) is Directory:
+            raise refused(errno.ENOTDIR, *paths)
 
     def readlink(self, path: str) -> str:
         found = self.there(path, follow=False)

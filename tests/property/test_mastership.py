@@ -216,7 +216,7 @@ class Cluster:
         assert not missing, f"{me} begins epoch {begin.epoch} without {missing}"
         if copy.promised > begin.epoch:
             return  # it has promised itself away in the meantime: WConfD will not start
-        membership = Membership((begin.epoch, 1), copy.membership.members)
+        membership = Membership((begin.epoch, 1), begin.members)
         copy.membership = membership
         self.masters.append(Master(me, begin.epoch, membership, {me}))
 

@@ -193,7 +193,8 @@ class _Beginning:
         """Raises `GanetiError` when WConfD or LuxiD does not start: without them there is no master."""
         self._machine.say("Starting ganeti-wconfd")
         voted = ["--no-voting", "--yes-do-it"]
-        self._machine.daemon_util("start", "ganeti-wconfd", "--", "--epoch", str(self._begin.epoch), *voted)
+        begun = ["--epoch", str(self._begin.epoch), "--members", ",".join(self._begin.members)]
+        self._machine.daemon_util("start", "ganeti-wconfd", "--", *begun, *voted)
         # LuxiD asks ssconf who is master.
         position = _ask(self._paths.wconfd_socket, DAEMON_WITHIN_S, "position")
         _ask(self._paths.wconfd_socket, _PUBLISHED_WITHIN_S, "waitPublished", position)

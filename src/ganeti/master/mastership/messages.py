@@ -122,6 +122,8 @@ class Begin:
     epoch: int
     old_master: str
     old_master_stopped: bool
+    members: tuple[str, ...]
+    """The copies in sync: nothing is acknowledged until each has everything, or was taken out by the rules."""
     warnings: tuple[str, ...] = ()
 
 

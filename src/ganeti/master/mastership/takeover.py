@@ -158,7 +158,10 @@ class TakeOver:
         if refusal is not None:
             return self._refuse(refusal)
         self.phase = Phase.BEGUN
-        return [Begin(self.epoch, self.old_master, bool(self.stopped), tuple(self._warnings))]
+        newest = newest_membership(self.promises.values())
+        # Forced, it begins alone: to take out those that do not answer it would need the others.
+        members = (self.claim.me,) if self.claim.forced or newest is None else newest.members
+        return [Begin(self.epoch, self.old_master, bool(self.stopped), members, tuple(self._warnings))]
 
     def _own_fault(self, answers: dict[str, Answer]) -> Refuse | None:
         """This node's own copy and promise are needed whatever the others say."""

@@ -51,7 +51,7 @@ def run(claim: Claim, world: World) -> Begin:
 
 def test_all_are_asked_before_anything_changes() -> None:
     world = World()
-    assert run(CLAIM, world) == Begin(2, "a", True)
+    assert run(CLAIM, world) == Begin(2, "a", True, ALL.members)
     assert world.asked[:3] == [(node, LOOK_EPOCH, True) for node in "abc"]
     assert world.asked[3:] == [(node, 2, False) for node in "abc"]
     assert world.stopped == ["a"]

@@ -69,7 +69,7 @@ def test_a_graceful_take_over_stops_the_old_master_and_then_asks_everybody():
     assert before(machine) == [StopOldMaster("a")]
     (ask,) = machine.hear(OldMasterStopped(3))
     assert ask == AskPromise(("a", "b", "c", "d"), ("a", "b", "c", "d"), 2)
-    assert promised(machine, ask) == [Begin(2, "a", True)]
+    assert promised(machine, ask) == [Begin(2, "a", True, ALL.members)]
     assert machine.phase is Phase.BEGUN
 
 
@@ -78,7 +78,7 @@ def test_a_dead_master_is_not_waited_for_again_and_its_absence_is_told():
     (ask,) = before(machine, a=None)
     assert ask == AskPromise(("a", "b", "c", "d"), ("b", "c", "d"), 2)
     (begin,) = promised(machine, ask)
-    assert begin == Begin(2, "a", False, begin.warnings)
+    assert begin == Begin(2, "a", False, ALL.members, begin.warnings)
     assert "node-a could not be told (no route)" in begin.warnings[0]
 
 
@@ -192,6 +192,15 @@ def test_a_promise_of_another_epoch_or_to_another_is_not_counted():
     assert isinstance(refused(promised(machine, ask, c=wrong)), Refuse)
 
 
+def test_it_begins_with_the_newest_members_though_its_own_copy_does_not_know_them():
+    machine = TakeOver(CLAIM)
+    (ask,) = before(machine, a=None)
+    newest = Membership((1, 5), ("a", "b"))
+    told = replace_answer(USUAL, granted=True, promised=2, holder="b", membership=newest)
+    (begin,) = promised(machine, ask, c=told)
+    assert begin.members == ("a", "b")
+
+
 def test_promises_of_nodes_that_are_no_candidates_are_not_counted():
     machine = TakeOver(CLAIM)
     (ask,) = before(machine, a=None)
@@ -232,7 +241,7 @@ class TestForced:
         (ask,) = before(machine, a=None, c=None, d=None)
         assert ask == AskPromise(("a", "b", "c", "d"), ("b",), FORCED_STEP + 77)
         (begin,) = promised(machine, ask)
-        assert begin.epoch == FORCED_STEP + 77
+        assert begin.epoch == FORCED_STEP + 77 and begin.members == ("b",)
 
     def test_after_a_forced_epoch_comes_the_next_step(self):
         machine = TakeOver(self.claim)

@@ -55,9 +55,11 @@ class Replica:
         self._ending: asyncio.Task[Any] | None = None
         self._established = 0
         """As last seen."""
+        self._newest_sent: tuple[int, str, float] | None = None
+        """Epoch, master and the master's clock of the newest request that brought something."""
 
     async def state(self, caller: Caller) -> Answer:
-        """See `replica_state`. Whoever asks may be of an epoch that is over: this is how it learns so."""
+        """See `replica_state`. A master that is one no more learns so here, even if it has nothing to send."""
         return await self._whole(self._state(caller))
 
     async def append(
@@ -107,13 +109,13 @@ class Replica:
             await copy.keep_members(membership)
             return {"membership": copy.membership}
 
-        return await self._whole(self._as_follower(caller, work))
+        return await self._whole(self._as_follower(caller, work, in_order=False))
 
     async def queue_list(self, caller: Caller) -> Answer:
         """See `replica_queue_list`."""
 
         async def work() -> Answer:
-            if (refusal := await self._refuse_stranger(caller)) is not None:
+            if (refusal := await self._refuse_caller(caller, raises=False)) is not None:
                 return refusal
             return {"refused": None, "files": await self._place.in_turn(self._place.queue.digests)}
 
@@ -177,11 +179,14 @@ class Replica:
         work: "Callable[[ReplicaCopy], Coroutine[Any, Any, Answer]]",
         *,
         may_replace: bool = False,
+        in_order: bool = True,
     ) -> Answer:
         """Do *work* with the open copy, if *caller* is the master this node follows."""
 
         async def admitted() -> Answer:
             if (refusal := await self._refuse_caller(caller)) is not None:
+                return refusal
+            if in_order and (refusal := self._refuse_late(caller)) is not None:
                 return refusal
             copy = await self._place.open(may_replace=may_replace)
             try:
@@ -200,7 +205,7 @@ class Replica:
 
     async def _state(self, caller: Caller) -> Answer:
         async def work() -> Answer:
-            if (refusal := await self._refuse_stranger(caller)) is not None:
+            if (refusal := await self._refuse_caller(caller, raises=False)) is not None:
                 return refusal
             if await self._may_open_for(caller):
                 await self._place.open()
@@ -295,19 +300,47 @@ class Replica:
             )
         return None
 
-    async def _refuse_caller(self, caller: Caller) -> Answer | None:
-        """Refuse who is not the master of the newest epoch; raises the promise to it if it is."""
+    async def _refuse_caller(self, caller: Caller, *, raises: bool = True) -> Answer | None:
+        """Refuse who is not the master of the newest epoch.
+
+        The promise is raised to who is, with *raises*, and always on a node that runs a master's daemons: their time is
+        over.
+        """
         if (refusal := await self._refuse_stranger(caller)) is not None:
             return refusal
         known = self._keeper.promise
         promise = known.admit_record(caller.epoch, caller.master)
         if promise is None:
             return self._refusal(EPOCH, refusal_sentence(known, caller.epoch))
-        self._keeper.keep_promise(promise)
-        if self._runs_master():
+        is_master = self._runs_master() and not await self._is_own(caller, if_unknown=not raises)
+        if is_master and caller.epoch == known.epoch and known.holder is None:
+            return self._refusal(MASTER, f"Node {self._node_name} is the master of epoch {known.epoch} itself")
+        if raises or is_master:
+            self._keeper.keep_promise(promise)
+        if is_master:
             await self._place.close_copy(settle=False)
             self._end_master(caller)
             return self._refusal(MASTER, f"Node {self._node_name} still runs the daemons of a master: they are ending")
+        return None
+
+    async def _is_own(self, caller: Caller, *, if_unknown: bool) -> bool:
+        """Whether the master that asks is on this very node; of a damaged copy nobody can say so."""
+        try:
+            marks = await self._place.marks()
+        except ReplicaFaultError:
+            return if_unknown
+        return marks is not None and marks.own == caller.master
+
+    def _refuse_late(self, caller: Caller) -> Answer | None:
+        """Refuse what was sent before something that has come already: it would make a queue file an older one."""
+        newest = self._newest_sent
+        if newest is not None and newest[:2] == (caller.epoch, caller.master) and caller.time_s < newest[2]:
+            return self._refusal(
+                CLOCK,
+                f"Node {self._node_name} has got something that was sent {newest[2] - caller.time_s:.3f} seconds later "
+                "than this: send it again",
+            )
+        self._newest_sent = (caller.epoch, caller.master, caller.time_s)
         return None
 
     def _runs_master(self) -> bool:

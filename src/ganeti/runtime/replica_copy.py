@@ -116,7 +116,13 @@ class ReplicaCopy:
         membership: MembershipRecord | None,
         digest: str,
     ) -> None:
-        """Replace everything; raises `ReplicaFaultError` for a configuration that is not what *digest* says."""
+        """Replace everything; raises `ReplicaFaultError` for a configuration that is not what *digest* says.
+
+        One of this epoch that is older than the copy was under way for long: what has come since was acknowledged.
+        """
+        held = self.position
+        if held is not None and held[0] == position[0] and held[1] > position[1]:
+            raise ReplicaFaultError(GAP, f"This copy holds {_text(held)} already, and {_text(position)} came")
         found = await self._in_turn(file_digest, self._paths)
         config, commit = await self._in_turn(read_whole, position, data, digest, found or "")
         fragments = {(put.kind, put.uuid): put.data for put in commit.puts}

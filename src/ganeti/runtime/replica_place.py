@@ -99,10 +99,10 @@ class ReplicaPlace:
         if self._thread is not None:
             self._thread.shutdown()
 
-    async def named_master(self) -> str | None:
-        """Whom ssconf names."""
+    async def named_master(self) -> str:
+        """Whom ssconf names; empty where it names nobody."""
         data = await self.in_turn(read_if_there, self._paths.ssconf_file("master_node"))
-        return None if data is None else data.decode(errors="replace").strip()
+        return (data or b"").decode(errors="replace").strip()
 
     async def in_turn(self, work: Callable[..., Result], *arguments: Any) -> Result:
         if self._thread is None:

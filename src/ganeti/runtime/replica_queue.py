@@ -148,9 +148,10 @@ class ReplicaQueue:
         return bool(targets)
 
     def _write_serial(self, serial: int) -> None:
-        path, data = f"{self._directory}/serial", b"%d\n" % serial
-        if read_if_there(path) != data:
-            write_atomically(path, data, mode=FILE_MODE, durable=False)
+        path = f"{self._directory}/serial"
+        digits = (read_if_there(path) or b"").strip()
+        if not digits.isdigit() or int(digits) < serial:
+            write_atomically(path, b"%d\n" % serial, mode=FILE_MODE, durable=False)
 
 
 def _write_synced(path: str, data: bytes, mode: int) -> None:

@@ -151,6 +151,8 @@ def test_who_is_not_the_master_of_this_copy_is_refused(
             ("replica_append", append),
             ("replica_snapshot", master.snapshot() | own_position | change),
             ("replica_members", master.caller | {"membership": master.membership(("x",), 9)} | change),
+            ("replica_state", master.caller | change),
+            ("replica_queue_list", master.caller | change),
         ):
             answer = await node.call(name, arguments)
             assert answer["refused"] == reason
@@ -318,3 +320,58 @@ def test_files_left_behind_by_a_dead_daemon_are_brought_up_when_the_next_begins(
 
     with_node(tmp_path, story)
     with_node(tmp_path, again)
+
+
+def test_what_was_under_way_for_long_does_not_undo_what_came_since(tmp_path: Path) -> None:
+    """A file of the queue has no position: what was sent earlier is known by the sender's clock."""
+    master = SendingMaster()
+
+    async def story(node: FollowingNode) -> None:
+        early_snapshot = master.snapshot()
+        await follow(node, master)
+        early = master.append((2, 1), files={"job-3": "old"})
+        await asyncio.sleep(0.001)
+        assert (await node.call("replica_append", master.append((2, 1), files={"job-3": "new"})))["refused"] is None
+        answer = await node.call("replica_append", early)
+        assert (answer["refused"], "later than this: send it again" in answer["sentence"]) == ("clock", True)
+        assert Path(node.paths.queue_dir, "job-3").read_text() == "new"
+        await node.call("replica_append", master.append((2, 1), master.record(SetTags(("a",)))))
+        answer = await node.call("replica_snapshot", early_snapshot | {"time_s": master.caller["time_s"]})
+        assert (answer["refused"], answer["position"]) == ("gap", [2, 2])
+        assert (await node.call("replica_snapshot", early_snapshot))["refused"] == "clock"
+
+    with_node(tmp_path, story)
+
+
+def test_a_master_that_runs_here_is_asked_for_its_state_and_only_a_later_one_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, other = SendingMaster(epoch=2, uuid=OWN), SendingMaster(epoch=2, uuid="uuid-node3")
+    later = SendingMaster(epoch=3, uuid="uuid-node3")
+    ended = asyncio.Event()
+
+    async def end(_: object) -> None:
+        ended.set()
+
+    async def story(node: FollowingNode) -> None:
+        monkeypatch.setattr(master_ending, "end_master_daemons", end)
+        pid_file = os.open(node.paths.pid_file("ganeti-wconfd"), os.O_RDWR | os.O_CREAT)
+        fcntl.flock(pid_file, fcntl.LOCK_EX)
+        assert (await node.call("replica_state", own.caller))["position"] == [1, 1]
+        await node.raw_changing("write_ssconf_files", epoch=2, values={})  # of epoch 2, whose holder is not told
+        answer = await node.call("replica_append", other.append((1, 1)))
+        assert (answer["refused"], answer["promised"], answer["holder"]) == ("master", 2, None)
+        assert not ended.is_set()
+        answer = await node.call("replica_state", later.caller)
+        assert (answer["refused"], answer["promised"], answer["holder"]) == ("master", 3, "uuid-node3")
+        await asyncio.wait_for(ended.wait(), 10)
+        os.close(pid_file)
+
+    first = SendingMaster(epoch=1, uuid="uuid-node1")
+
+    async def before(node: FollowingNode) -> None:
+        await follow(node, first)
+
+    with_node(tmp_path, before)
+    os.unlink(FollowingNode(tmp_path).paths.epoch_file)
+    with_node(tmp_path, story)

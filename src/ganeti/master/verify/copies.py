@@ -28,12 +28,14 @@ _BEHIND = {
         "ENODEFILECHECK",
         "the damaged database is kept as config.sqlite.damaged and replaced by itself; look after its disk",
     ),
-    "disk": ("ENODESETUP", "make room on the file system of /var/lib/ganeti, it catches up by itself"),
+    "disk": ("ENODESETUP", "where /var/lib/ganeti lies, make room or mend the disk, then it catches up by itself"),
     "epoch": ("ENODESETUP", "see 'gnt-cluster master-ping' and 'gnt-cluster getmaster' there for who is the master"),
     "master": ("ENODESETUP", "stop its master daemons, unless it is the one that should be the master"),
     "software": ("ENODEVERSION", "install the software of the master there and restart its node daemon"),
 }
 """By the word a node refuses with: code, and what to do where its own sentence does not say."""
+_NEVER_SAID = ("disk",)
+"""Words whose sentences are the system's, without a remedy."""
 
 
 def unknown(reason: str) -> Finding:
@@ -101,7 +103,7 @@ def _not_in_sync(node: Node, copy: Copy, word: str, newest: tuple[int, int], now
         )
         return Finding("ENODERPC", node.name, sentence, WARNING)
     code, remedy = _BEHIND.get(word, ("ENODEFILECHECK", ""))
-    todo = f"; {remedy}" if remedy and word == copy.reason else ""
+    todo = f"; {remedy}" if remedy and word in (copy.reason, *_NEVER_SAID) else ""
     return Finding(code, node.name, f"{_THING} has been behind{since}{where}{why}{todo}")
 
 

@@ -66,7 +66,7 @@ def test_where_all_are_in_sync_nothing_is_said() -> None:
 @pytest.mark.parametrize(
     ("copy", "line"),
     [
-        (behind("disk"), f"ERROR:ENODESETUP:node:node3:{COPY} {LATE}: disk is full or fails; make room"),
+        (behind("disk"), f"ERROR:ENODESETUP:node:node3:{COPY} {LATE}: disk is full or fails; where "),
         (behind("clock"), f"ERROR:ENODETIME:node:node3:{COPY} {LATE}: clock is wrong; set its clock right"),
         (behind("software"), f"ERROR:ENODEVERSION:node:node3:{COPY} {LATE}: other software; install"),
         (behind("cluster"), f"ERROR:ENODESETUP:node:node3:{COPY} {LATE}: copy of another cluster; "),
@@ -100,6 +100,12 @@ def test_a_sentence_of_the_node_stands_for_itself_and_its_word_gives_the_code(wo
         f"ERROR:{code}:node:node2:{COPY} {LATE}: The clock is off: set it",
         f"ERROR:ENODEFILECHECK:node:node3:{COPY} {LATE}",
     ]
+
+
+def test_what_the_system_says_of_a_disk_gets_a_remedy() -> None:
+    (told,) = refusing(Cluster(node3=behind("config.sqlite cannot be used: disk I/O error")), node3="disk").told()
+    assert told.startswith(f"ERROR:ENODESETUP:node:node3:{COPY} {LATE}: config.sqlite cannot be used: disk I/O error; ")
+    assert "make room" in told
 
 
 def test_a_node_that_is_away_is_not_asked_again() -> None:

@@ -89,10 +89,15 @@ class Databases:
     def forget(self, database: "Database") -> None:
         self._open.remove(database)
 
-    def close(self) -> None:
-        """Put what is committed into the files of the disks and remove what is in /dev/shm."""
+    def close(self, *, keep: bool = True) -> None:
+        """Put what is committed into the files of the disks (unless nobody will *keep* these) and remove what is in
+        /dev/shm."""
         for database in list(self._open):
-            database.file.take_over()
+            if keep:
+                database.file.take_over()
+            else:
+                database.file.source = None
+                database.dismiss()
         if self._place is not None:
             self._place = None
             self._leave()

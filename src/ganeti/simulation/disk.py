@@ -301,6 +301,7 @@ class Disk(Names):
     def _lose(self, random: Random | None) -> None:
         if self.durability == VOLATILE:
             self.root.entries.clear()
+            self.root.watchers = []
             return
         if self.durability == WRITTEN_THROUGH:
             return

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _NAME_BYTES = 255
 _PATH_BYTES = 4096
+_SURELY_SHORT = 63  # characters, four bytes each at most
+_NO_NAMES = ("", ".", "..")
 _LINKS_FOLLOWED = 40
 Place = tuple[Directory, str, Inode | None]
 """Where a path leads: the directory, the name in it, and what is there. The name is "." for a directory that was not
@@ -42,13 +44,16 @@ class Names:
                 node = node.entries[part]
                 if node.covered is not None:
                     node = node.covered.root
-            found = node.entries[name]
-            if found.covered is not None:
-                found = found.covered.root
+            found = node.entries.get(name)
         except (KeyError, AttributeError):
             return self._find_slowly(path, follow)
-        if parts[0] or (follow and type(found) is SymbolicLink):
+        if found is None:
+            if name in _NO_NAMES or len(name) > _SURELY_SHORT or path[0] != "/":
+                return self._find_slowly(path, follow)
+        elif path[0] != "/" or (follow and type(found) is SymbolicLink):
             return self._find_slowly(path, follow)
+        elif found.covered is not None:
+            found = found.covered.root
         return node, name, found
 
     def _find_slowly(self, path: str, follow: bool, naming: bool = False) -> Place:

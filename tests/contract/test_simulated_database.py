@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The store of the configuration on a simulated database: its own tests hold there as they do on a real disk."""
+
+import contextlib
+import os
+from types import SimpleNamespace
+
+import pytest
+from tests.unit.runtime import test_config_store as real
+
+from ganeti.runtime import config_store, config_view
+from ganeti.simulation.databases import Databases, facade
+from ganeti.simulation.disk import Disk
+
+store = real.store
+globals().update({name: test for name, test in vars(real).items() if name.startswith("test_")})
+
+
+class Machine:
+    """What the store and its tests ask of `os`, `open` and `sqlite3`, on one simulated disk."""
+
+    def __init__(self):
+        self.disk = Disk()
+        self.disk.make_directories("/var/lib/ganeti")
+        self.disk.sync_all()
+        self.databases = Databases()
+        self.sqlite3 = facade(lambda path, **arguments: self.databases.connect(self.disk, path, **arguments))
+        self.os = SimpleNamespace(**{name: value for name, value in vars(os).items() if name.startswith("O_")})
+        self.os.open = self.disk.open
+        self.os.close = lambda file: file.close()
+        self.os.path = SimpleNamespace(exists=self.disk.exists)
+
+    def open(self, path, mode):
+        put = SimpleNamespace(write=lambda data: self.disk.put_file(path, data))
+        return contextlib.nullcontext(put)
+
+
+@pytest.fixture
+def path(monkeypatch):
+    machine = Machine()
+    for module in (config_store, config_view):
+        monkeypatch.setattr(module, "sqlite3", machine.sqlite3)
+        monkeypatch.setattr(module, "os", machine.os)
+    monkeypatch.setattr(real, "sqlite3", machine.sqlite3)
+    monkeypatch.setattr(real, "open", machine.open, raising=False)
+    yield "/var/lib/ganeti/config.db"
+    machine.databases.close(keep=False)
+
+
+def test_a_lost_power_keeps_every_commit(path, monkeypatch):
+    written = real.SqliteStore(path)
+    written.commit([real.read_foreign(real.GOLDEN.read_bytes(), "filehash", None, 5.0).commit])
+    disk = config_store.os.open.__self__
+    disk.power_loss()
+    again = real.SqliteStore(path)
+    put = real.make_put("instances", real.WEB1, real.renamed(again, "renamed"))
+    again.commit([real.Commit((1, 43), 6.0, (put,), (), None)])
+    disk.power_loss()
+    again = real.SqliteStore(path)
+    assert again.load().config.position == (1, 43)
+    assert config_view.ConfigReader(path).view().find_instance("renamed").uuid == real.WEB1

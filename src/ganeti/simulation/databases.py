@@ -23,6 +23,9 @@ from ganeti.simulation.inodes import Directory, File
 
 _MEMORY = "/dev/shm"  # noqa: S108 - a directory of this object's own is made there
 _PAGE_BYTES = 4096
+_TIMEOUT_S = 5.0
+_FIRST_DELAY_S = 0.001
+_LAST_DELAY_S = 0.1
 _COMMITS = {"COMMIT", "END"}
 _BEGINNING = {"INSERT", "UPDATE", "DELETE", "REPLAC"}
 """Before these a connection with an isolation level begins a transaction."""
@@ -35,20 +38,20 @@ class Databases:
     """All databases of one simulation. Close it: it has files in /dev/shm.
 
     *before_commit* and *after_commit* are called with disk and path around every COMMIT and may let time pass, end the
-    process or take the power away: before, nothing of the transaction is there; after, all of it. *busy* is called with
-    the number of attempts when a lock is in the way, and says whether to try again (it may let time pass); without it
-    the answer is "database is locked" at once.
+    process or take the power away: before, nothing of the transaction is there; after, all of it. *sleep* lets so many
+    seconds pass while a connection waits for another's lock, as long as its `timeout` (5 s) says; without it the answer
+    is "database is locked" at once.
     """
 
     def __init__(
         self,
         before_commit: Hook | None = None,
         after_commit: Hook | None = None,
-        busy: Callable[[int], bool] | None = None,
+        sleep: Callable[[float], None] | None = None,
     ) -> None:
         self.before_commit = before_commit
         self.after_commit = after_commit
-        self.busy = busy
+        self.sleep = sleep
         self._place: str | None = None
         self._made = 0
         self._open: list[Database] = []
@@ -62,16 +65,16 @@ class Databases:
         if not isinstance(source, Database) or source.owner is not self:
             source = self._attach(file, directory)
         arguments.pop("factory", None)
-        arguments["timeout"] = 0
+        timeout_s = arguments.pop("timeout", _TIMEOUT_S)
         real_mode = "ro" if mode == "ro" else "rw"
         try:
             opened = sqlite3.connect(
-                f"file:{source.path}?mode={real_mode}", uri=True, factory=SimulatedConnection, **arguments
+                f"file:{source.path}?mode={real_mode}", 0, uri=True, factory=SimulatedConnection, **arguments
             )
         except sqlite3.Error as err:
             raise sqlite3.OperationalError("unable to open database file") from err
         connection: SimulatedConnection = opened
-        connection.belong(source, disk, path)
+        connection.belong(source, disk, path, timeout_s)
         return connection
 
     def _attach(self, file: File, directory: Directory) -> "Database":
@@ -182,12 +185,14 @@ class SimulatedConnection(sqlite3.Connection):
     _database: Database
     _disk: Disk
     _path: str
+    _timeout_s: float
     _boot = 0
 
-    def belong(self, database: Database, disk: Disk, path: str) -> None:
+    def belong(self, database: Database, disk: Disk, path: str, timeout_s: float) -> None:
         self._database = database
         self._disk = disk
         self._path = path
+        self._timeout_s = timeout_s
         self._boot = disk.boot
 
     def cursor(self, factory: Any = SimulatedCursor) -> Any:
@@ -253,16 +258,18 @@ class SimulatedConnection(sqlite3.Connection):
             owner.after_commit(disk, path)
 
     def _try(self, act: Callable[[], Any]) -> None:
-        busy = self._database.owner.busy
-        attempts = 0
+        sleep = self._database.owner.sleep
+        waited_s, delay_s = 0.0, _FIRST_DELAY_S
         while True:
             try:
                 act()
                 return
             except sqlite3.OperationalError as err:
-                attempts += 1
-                if busy is None or "locked" not in str(err) or not busy(attempts):
+                if err.sqlite_errorcode != sqlite3.SQLITE_BUSY or sleep is None or waited_s >= self._timeout_s:
                     raise
+            sleep(delay_s)
+            waited_s += delay_s
+            delay_s = min(delay_s * 2, _LAST_DELAY_S)
 
     def _meet_fault(self, kind: str) -> None:
         try:

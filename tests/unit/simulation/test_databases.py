@@ -92,20 +92,25 @@ def test_a_second_writer_is_told_so(databases, disk, writer):
     assert rows(other) == []
 
 
-def test_a_second_writer_may_wait(disk):
-    attempts = []
+def test_a_second_writer_waits_as_long_as_it_wants(disk):
+    slept = []
 
-    def busy(count):
-        attempts.append(count)
-        if count == 3:
+    def sleep(delay_s):
+        slept.append(delay_s)
+        if sum(slept) > 2:
             first.execute("COMMIT")
-        return True
 
-    databases = Databases(busy=busy)
-    first, second = (databases.connect(disk, PATH, isolation_level=None) for _ in range(2))
+    databases = Databases(sleep=sleep)
+    first = databases.connect(disk, PATH, isolation_level=None)
+    impatient = databases.connect(disk, PATH, isolation_level=None, timeout=0.5)
     first.execute("BEGIN IMMEDIATE")
+    with pytest.raises(sqlite3.OperationalError, match="database is locked"):
+        impatient.execute("BEGIN IMMEDIATE")
+    assert 0.5 <= sum(slept) < 0.7
+    slept.clear()
+    second = databases.connect(disk, PATH, isolation_level=None)
     second.execute("BEGIN IMMEDIATE")
-    assert attempts == [1, 2, 3]
+    assert 2 < sum(slept) < 2.2
     databases.close()
 
 

@@ -21,7 +21,7 @@ class MemoryUndo:
         self.raw = b""
         self._story = story
 
-    def append(self, line: Line, *, durable: bool = True) -> None:
+    async def append(self, line: Line, *, durable: bool = True) -> None:
         self.raw += encode_line(line)
         self.log = UndoLog(decode_lines(self.raw))
         if "record" in line:
@@ -58,7 +58,7 @@ class MemoryWorld:
     def now_s(self) -> float:
         return self.inner.now_s()
 
-    def save(self, job: JobFile) -> None:
+    async def save(self, job: JobFile) -> None:
         self.disk = encode(job)
         self.story.append(f"saved {job.status}" if job.status in FINAL_STATUSES else "saved")
 
@@ -77,7 +77,7 @@ class MemoryWorld:
         self.inner.job = identity
         return self.inner
 
-    def hand_back(self, job: JobFile) -> None:
+    async def hand_back(self, job: JobFile) -> None:
         self.disk = encode(job)
         self.story.append("handed back")
 

@@ -108,6 +108,7 @@ async def serve_clients(
     feed(events, queue, follower, sources.asker)
     server = LuxiServer(calls, {SUBSCRIBE: events.serve})
     queue.start()
+    await queue.confirm()
     allow_many_connections()
     for path in (paths.luxi_socket, paths.master_socket):
         await server.listen(path)

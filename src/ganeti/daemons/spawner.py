@@ -16,11 +16,11 @@ def main() -> int:
 
     from ganeti.daemons.catalogue import build_catalogue
     from ganeti.master import operations
-    from ganeti.runtime import job_world, node_client, node_sessions, spawner
+    from ganeti.runtime import job_nodes, job_world, node_sessions, spawner
 
     operations.load()
     job_world.install(build_catalogue())
-    assert node_client  # imported for the jobs
+    assert job_nodes  # imported for the jobs
     job_world.warm_up()
     node_sessions.prepare(environment.paths)
     spawner.serve(int(sys.argv[1]), environment)

@@ -9,7 +9,7 @@ anywhere counts, so an id that somebody saw is never given twice.
 import logging
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 
 from ganeti.base.errors import JobQueueError
@@ -22,7 +22,9 @@ DIRECTORY_MODE = 0o750
 JOBS_PER_ARCHIVE_DIRECTORY = 10000
 QUEUE_VERSION = b"1\n"
 _JOB_PREFIX = "job-"
-_DAMAGED_NAME = re.compile(r"^damaged-job-([1-9][0-9]{0,17})$")
+_NAMED = re.compile(r"^(?:|\.|damaged-)job-([1-9][0-9]{0,17})(?:|\.undo)(?:|\.new)$", re.ASCII)
+"""Whatever lies here under the number of a job: its file, its undo log, what was set aside or never finished."""
+_STRAY = re.compile(r"^\.(?:job-([1-9][0-9]{0,17})(?:\.undo)?|(?:serial|drain)(?:\..*)?)\.new$", re.ASCII)
 _NUMBER = re.compile(rb"[0-9]{1,18}")
 _log = logging.getLogger(__name__)
 
@@ -110,6 +112,13 @@ class JobFiles:
                         os.unlink(path)
             raise
 
+    def remove(self, job_ids: Iterable[int]) -> None:
+        """Take back new jobs that nobody was told of; their ids stay used up."""
+        for job_id in job_ids:
+            with suppress(FileNotFoundError):
+                os.unlink(self.path(job_id))
+        sync_directory(self.directory)
+
     def _temporary(self, job_id: int) -> str:
         return f"{self.directory}/.job-{job_id}.new"
 
@@ -122,8 +131,17 @@ class JobFiles:
             _log.warning("%s is damaged: the highest job id found in the queue and its archive counts", path)
         newest = max((int(name) for name in os.listdir(self.archive_directory) if name.isdigit()), default=None)
         archived = _ids_in(f"{self.archive_directory}/{newest}") if newest is not None else []
-        damaged = [int(match[1]) for name in os.listdir(self.directory) if (match := _DAMAGED_NAME.match(name))]
-        return max([stored or 0, *self.ids()[-1:], *archived[-1:], *damaged])
+        named = [int(match[1]) for name in os.listdir(self.directory) if (match := _NAMED.match(name))]
+        return max([stored or 0, *archived[-1:], *named])
+
+    def remove_strays(self, written: Collection[int] = ()) -> None:
+        """Remove what writers that died left of files that were not in place yet; *written* may be written now."""
+        for name in os.listdir(self.directory):
+            stray = _STRAY.match(name)
+            if stray is not None and int(stray[1] or 0) not in written:
+                _log.info("%s was never finished and is removed", name)
+                with suppress(FileNotFoundError):
+                    os.unlink(f"{self.directory}/{name}")
 
     def archive(self, job_ids: Iterable[int]) -> int:
         """Move ended jobs into the archive; gives how many there were."""

@@ -4,16 +4,19 @@
 Most jobs do nothing but take locks, act, and free them; opening streams for that costs more than the rest of the job.
 """
 
+import logging
+import os
 import socket
-from typing import Any
+from typing import Any, NoReturn
 
-from ganeti.base.errors import TransportError, from_wire
+from ganeti.base.errors import EXIT_NOT_MASTER, DeposedError, TransportError, from_wire
 from ganeti.runtime import blocking_calls
 from ganeti.runtime.wconfd_client import WConfdClient
 
-_AT_ONCE = frozenset({"claimLocks", "freeLocks", "tryUpdateLocks", "downGradeLocksLevel"})
-"""Calls that wait for nothing and may be repeated."""
+_AT_ONCE = frozenset({"claimLocks", "freeLocks", "tryUpdateLocks", "downGradeLocksLevel", "replicateQueue"})
+"""Calls that wait for nothing, or for no longer than a candidate's disk, and may be repeated."""
 _AT_ONCE_S = 1.0
+_log = logging.getLogger(__name__)
 
 
 class JobWConfdClient(WConfdClient):
@@ -25,7 +28,13 @@ class JobWConfdClient(WConfdClient):
         self._connection: socket.socket | None = None
 
     async def call(self, method: str, *arguments: Any, **how: Any) -> Any:
-        """As in `WConfdClient`."""
+        """As in `WConfdClient`; but where another node is the master now, the process ends."""
+        try:
+            return await self._call(method, *arguments, **how)
+        except DeposedError as err:
+            _leave_everything(err)
+
+    async def _call(self, method: str, *arguments: Any, **how: Any) -> Any:
         if method in _AT_ONCE:
             try:
                 answer = self._ask_now({"method": method, "args": arguments})
@@ -54,3 +63,12 @@ class JobWConfdClient(WConfdClient):
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _leave_everything(err: DeposedError) -> NoReturn:
+    """The new master undoes or repeats what this job did, from its own copies: here nothing may be touched any more.
+
+    Not even by the clean-up of what is under way, so nothing is raised.
+    """
+    _log.error("the job's process ends and leaves everything as it is: %s", err)
+    os._exit(EXIT_NOT_MASTER)

@@ -8,7 +8,6 @@ restarted is waited for; repeating a call to it is harmless, as every step has i
 import asyncio
 import logging
 import os
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -30,12 +29,13 @@ from ganeti.runtime.copies import ask_copies
 from ganeti.runtime.environment import Environment
 from ganeti.runtime.job_context import Clock, Entropy, JobContext, LockCalls, Names
 from ganeti.runtime.job_files import JobFiles
+from ganeti.runtime.job_records import JobRecords
 from ganeti.runtime.job_wconfd import JobWConfdClient
 from ganeti.runtime.lazy_view import LazyView
 from ganeti.runtime.livelock import LiveLock, attempt_of, job_lock_path
 from ganeti.runtime.luxi_client import LuxiClient
 from ganeti.runtime.pause_points import reach
-from ganeti.runtime.undo_files import UndoFile, outstanding_undo
+from ganeti.runtime.undo_files import outstanding_undo
 from ganeti.runtime.watcher_switch import watcher_pause
 from ganeti.runtime.wconfd_client import JobOwner
 from ganeti.wire.job_file import FINAL_STATUSES, JobFile, OpcodeEntry
@@ -43,7 +43,6 @@ from ganeti.wire.job_file import decode as decode_job
 from ganeti.wire.job_file import encode as encode_job
 
 _log = logging.getLogger(__name__)
-_WRITE_AGAIN_S = 0.5
 _SAVE_PAUSE_S = 0.01
 _PUBLISH_S = 30.0
 _FLUSH_S = 120.0
@@ -89,7 +88,7 @@ class JobWorld:
         self._save_timer: asyncio.TimerHandle | None = None
         self._nodes: Any = None
         self._allocator: AllocatorPort | None = None
-        self.undo = UndoFile(environment.paths, job.id)
+        self.undo = JobRecords(environment.paths, job, self.wconfd)
         self.config = JobConfig(self)
         self.step = 0
 
@@ -103,32 +102,24 @@ class JobWorld:
     def now_s(self) -> float:
         return Clock().now_s()
 
-    def save(self, job: JobFile) -> None:
+    async def begin(self) -> None:
+        """To be called before what must not happen twice: commits, submissions, node calls that change something."""
+        await self.undo.begin()
+
+    async def save(self, job: JobFile) -> None:
         if self._save_timer is not None:
             self._save_timer.cancel()
             self._save_timer = None
         final = job.status in FINAL_STATUSES
         if final:
             reach("job-before-end")
-        self._write_whatever_it_takes(job)
+        await self.undo.save(job)
         if final:
             reach("job-after-end")
 
-    def _write_whatever_it_takes(self, job: JobFile) -> None:
-        """What a job has done must not be forgotten for lack of space: it has nothing to do but wait for some."""
-        said = False
-        while True:
-            try:
-                return self._files.write(job, durable=True)
-            except OSError as err:
-                if not said:
-                    _log.error("job %d waits until its file can be written: %s", job.id, err.strerror)
-                said = True
-            time.sleep(_WRITE_AGAIN_S)
-
-    def hand_back(self, job: JobFile) -> None:
+    async def hand_back(self, job: JobFile) -> None:
         reach("job-before-hand-back")
-        self.save(job)
+        await self.save(job)
         reach("job-after-hand-back")
 
     def priority(self, opcode_index: int) -> int:
@@ -222,6 +213,7 @@ class JobWorld:
     # Other jobs, nodes, hooks
 
     async def submit_jobs(self, jobs: Sequence[Sequence[Mapping[str, Any]]]) -> list[list[Any]]:
+        await self.begin()  # they would be submitted twice
         answer = await LuxiClient(self._paths).call("SubmitManyJobs", [list(job) for job in jobs], patience_s=_SUBMIT_S)
         return [list(item) for item in answer]
 
@@ -254,9 +246,9 @@ class JobWorld:
     @property
     def nodes(self) -> NodesPort:
         if self._nodes is None:
-            from ganeti.runtime.node_client import NodeClient
+            from ganeti.runtime.job_nodes import JobNodes
 
-            self._nodes = NodeClient(self._paths, self.view, self._job.id, self._job.attempt, self.next_step)
+            self._nodes = JobNodes(self.begin, self._paths, self.view, self._job.id, self._job.attempt, self.next_step)
         nodes: NodesPort = self._nodes
         return nodes
 
@@ -301,10 +293,11 @@ class JobConfig:
 
     async def commit(self, change: Change, *, settles: bool = False) -> Any:
         world = self._world
+        await world.begin()
         step = world.next_step()
         attempt = world.owner.attempt
         if settles and world.undo.log.has_records():
-            world.undo.append({"settles": step, "attempt": attempt})
+            await world.undo.append({"settles": step, "attempt": attempt})
             reach(f"job-settling-{step}")
         try:
             done = await world.wconfd.commit(world.owner, step, change, settles)

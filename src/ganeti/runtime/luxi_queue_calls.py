@@ -116,7 +116,7 @@ class QueueCalls:
 
     async def archive_job(self, args: list[Any]) -> bool:
         (job_argument,) = at_most(args, 1, 1)
-        return self._queue.archive([job_id_argument(job_argument)], dealt_with=True) == 1
+        return await self._queue.archiving.archive([job_id_argument(job_argument)], dealt_with=True) == 1
 
     async def auto_archive_jobs(self, args: list[Any]) -> list[int]:
         """[archived, left]: those not looked at when the time was over are left."""
@@ -132,7 +132,9 @@ class QueueCalls:
                 return [archived, len(ids) - position]
             some = [job_id for job_id in ids[position : position + _ARCHIVED_AT_ONCE] if job_id in known]
             old = [job_id for job_id in some if age_s == -1 or known[job_id].end_s < before_s]
-            archived += await self._queue.archive_many([job_id for job_id in old if job_id not in left_behind])
+            archived += await self._queue.archiving.archive_many(
+                [job_id for job_id in old if job_id not in left_behind]
+            )
         return [archived, 0]
 
     async def cancel_job(self, args: list[Any]) -> list[Any]:
@@ -142,12 +144,12 @@ class QueueCalls:
 
     async def change_job_priority(self, args: list[Any]) -> list[Any]:
         job_argument, priority = at_most(args, 2, 2)
-        ok, message = self._queue.change_priority(job_id_argument(job_argument), check_priority(priority))
+        ok, message = await self._queue.change_priority(job_id_argument(job_argument), check_priority(priority))
         return [ok, message]
 
     async def set_drain_flag(self, args: list[Any]) -> bool:
         (flag,) = at_most(args, 1, 1)
-        self._queue.files.set_drained(boolean(flag, "flag"))
+        await self._queue.set_drained(boolean(flag, "flag"))
         return True
 
     async def set_watcher_pause(self, args: list[Any]) -> Any:

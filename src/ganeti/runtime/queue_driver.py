@@ -7,16 +7,14 @@ and its writes. Only the syncs of new jobs run in a thread, before the machine h
 
 import asyncio
 import logging
-import os
 import signal
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from msgspec.structs import replace
 
-from ganeti.base.errors import GanetiError, JobFileCorrupted
+from ganeti.base.errors import GanetiError, JobFileCorrupted, JobQueueError
 from ganeti.base.paths import Paths
 from ganeti.master.queue import events as ev
 from ganeti.master.queue.dependencies import dependencies_of
@@ -32,12 +30,13 @@ from ganeti.runtime.job_cancelling import JobCancelling
 from ganeti.runtime.job_files import JobFiles
 from ganeti.runtime.job_starts import JobStarts
 from ganeti.runtime.pause_points import reach
+from ganeti.runtime.queue_archive import QueueArchive
+from ganeti.runtime.queue_copies import DRAIN_NAME, QueueCopies, job_name
 from ganeti.runtime.queue_locks import QueueLocks
-from ganeti.runtime.queue_scan import scan
+from ganeti.runtime.queue_scan import PowerOn, scan
 from ganeti.runtime.queue_watching import QueueWatching
 from ganeti.runtime.queue_writes import QueueWrites
 from ganeti.runtime.spawner_client import SpawnerClient
-from ganeti.runtime.undo_files import undo_path
 from ganeti.runtime.wconfd_client import WConfdClient
 from ganeti.wire.job_file import FINAL_STATUSES, JobFile, secrets_of
 
@@ -47,6 +46,8 @@ _TROUBLE_PAUSE_S = 5.0
 _RECENT_JOBS = 64
 _STOP_S = 5.0
 _SLICE_S = 0.01
+_CONFIRM_S = 5.0
+_COPIED_WITHIN_S = 600.0
 
 Observer = Callable[[JobFile | None, int], None]
 
@@ -74,13 +75,18 @@ class QueueDriver:
         self._follower = follower
         self._release_owner = release_owner
         self._tasks = Background()
-        self._watching = QueueWatching(paths, self.files, machine, follower.reached, self._handle, self._release)
+        self._copies = QueueCopies(wconfd, self._tasks)
+        self._watching = QueueWatching(
+            paths, self.files, machine, self._copies.soon, follower.reached, self._handle, self._release
+        )
         self._starts = JobStarts(spawner, self._handle, self._tasks)
         self._waiting: dict[int, asyncio.Future[None]] = {}
         self._recent: dict[int, JobFile] = {}
         self._next_id = 0
-        self._store = GroupCommit(self.files.add, self._stored, self._tasks)
-        self._writes = QueueWrites(self.files, machine)
+        self._unconfirmed: list[str] = []
+        self._store = GroupCommit(self.files.add, self._stored, self._tasks, self._copy_new)
+        self._writes = QueueWrites(self.files, machine, self._copies.soon)
+        self.archiving = QueueArchive(paths, self.files, machine, self._writes, self._copies, self._archived)
         self._stopping = False
         self._alarm = Alarm(self._tick)
         self._cancelling = JobCancelling(machine, self._carry_out, self.changed)
@@ -93,11 +99,14 @@ class QueueDriver:
         self.files.prepare()
         self._next_id = self.files.highest_id() + 1
         self._watching.watch_files()
-        found, ended, archived = scan(self._paths, self.files)
+        power_on = PowerOn(self._paths, self._follower.configuration.position[0])
+        found, ended, archived = scan(self._paths, self.files, foreign=not power_on.is_known)
         for job_id, status, end_s in ended:
             self.machine.remember(job_id, status, end_s)
         self.machine.held_back = True
         self._carry_out(self.machine.recover(found, time.time(), archived))
+        power_on.remember()
+        self._unconfirmed = [DRAIN_NAME, *map(job_name, self.machine.jobs), *map(job_name, _recent_ends(ended))]
         self._watching.watch_processes()
         _log.info("the queue has %d unfinished jobs, %d ended ones", len(self.machine.jobs), len(ended))
         self.locks.start(self._tasks)
@@ -105,10 +114,20 @@ class QueueDriver:
         self._spawner.went = partial(setattr, self.machine, "held_back", True)
         self._spawner.attach()
 
+    async def confirm(self) -> None:
+        """Wait, not for long, until the candidates have what this life of the queue begins with.
+
+        What lies on this machine's disk may be more than what they have: their copies may be on their way, or this
+        machine may have become the master with the only copy. Nobody should be told of what could yet be lost.
+        """
+        if reason := await self._copies.wait(self._unconfirmed, _CONFIRM_S):
+            _log.warning("the queue is served although candidates may not have all of it yet: %s", reason)
+
     async def stop(self) -> None:
         """Start no more jobs, and let those being started get under way."""
         self._stopping = self.machine.held_back = True
         await self._starts.settle(_STOP_S)
+        await self._copies.settle(_STOP_S)
         self._spawner.close()
         await self._tasks.cancel()
         await self._watching.close()
@@ -149,12 +168,28 @@ class QueueDriver:
     # Submission
 
     async def submit(self, makers: Sequence[Callable[[int], JobFile]]) -> list[JobFile]:
-        """Give new jobs their ids, make all of them durable, or none, and queue them. Raises `JobQueueError`."""
+        """Give new jobs their ids, make all of them durable, or none, and queue them. Raises `JobQueueError`.
+
+        They are durable when they are on disk here and at every candidate in sync (S2.7).
+        """
         self.machine.room_for(len(makers) + self._store.pending)
         jobs = [make(job_id) for job_id, make in enumerate(makers, self._next_id)]
         self._next_id += len(jobs)
         await self._store.add(jobs)
         return jobs
+
+    async def _copy_new(self, jobs: Sequence[JobFile]) -> None:
+        """Ids of jobs that are taken back are not given again."""
+        names = [job_name(job.id) for job in jobs]
+        reach("luxid-written")
+        reason = await self._copies.wait(names)
+        if reason:
+            await asyncio.to_thread(self.files.remove, [job.id for job in jobs])
+            self._copies.soon(names)
+            raise JobQueueError(
+                f"The job is not taken, since not every master candidate in sync can store it ({reason}): "
+                "see which one is behind with `gnt-node list -o +sync_state`, and submit the job again"
+            )
 
     def _stored(self, jobs: Sequence[JobFile]) -> None:
         reach("luxid-submitted")
@@ -205,11 +240,30 @@ class QueueDriver:
         return job is None or job.file.attempt != attempt or self.machine.may_continue(job_id)
 
     async def cancel(self, job_id: int, kill: bool) -> tuple[bool, str]:
-        return await self._cancelling.cancel(job_id, kill)
+        return await self._confirmed(job_id, await self._cancelling.cancel(job_id, kill))
 
-    def change_priority(self, job_id: int, priority: int) -> tuple[bool, str]:
+    async def change_priority(self, job_id: int, priority: int) -> tuple[bool, str]:
         answer = self._carry_out(self.machine.handle(ev.PriorityAsked(job_id, priority), time.time()))
-        return answer if answer is not None else (False, f"Job {job_id} not found in queue")
+        return await self._confirmed(job_id, answer or (False, f"Job {job_id} not found in queue"))
+
+    async def _confirmed(self, job_id: int, answer: tuple[bool, str]) -> tuple[bool, str]:
+        """Promise only what the candidates have as well."""
+        ok, sentence = answer
+        if ok and (reason := await self._copies.wait([job_name(job_id)])):
+            return False, (
+                f"{sentence}, but not every master candidate in sync knows that yet ({reason}): it holds unless this "
+                "master is lost before"
+            )
+        return answer
+
+    async def set_drained(self, flag: bool) -> None:
+        """Let jobs in, or not, from now on; raises `JobQueueError` where another master might not know of it."""
+        self.files.set_drained(flag)
+        if reason := await self._copies.wait([DRAIN_NAME]):
+            raise JobQueueError(
+                f"The queue is {'drained' if flag else 'open'} now, but not every master candidate in sync knows that "
+                f"yet ({reason}): see which one is behind with `gnt-node list -o +sync_state`"
+            )
 
     async def changed(self, job_id: int) -> None:
         """Wait until the job has changed in a way a client may see."""
@@ -218,38 +272,9 @@ class QueueDriver:
             future = self._waiting[job_id] = asyncio.get_running_loop().create_future()
         await asyncio.shield(future)
 
-    def archive(self, job_ids: Sequence[int], *, dealt_with: bool = False) -> int:
-        """Archive jobs that have ended; gives how many.
-
-        One that left something behind stays until somebody names it (*dealt_with*): verify no longer tells of it then.
-        """
-        ended = self._may_be_archived(job_ids)
-        if not dealt_with:
-            ended = [job_id for job_id in ended if not os.path.exists(undo_path(self._paths, job_id))]
-        moved = self.files.archive(ended)
-        for job_id in ended:
-            with suppress(FileNotFoundError):
-                os.unlink(undo_path(self._paths, job_id))
-        self._archived(ended)
-        return moved
-
-    async def archive_many(self, job_ids: Sequence[int]) -> int:
-        """Archive jobs that have ended and left nothing behind; a thread moves their files, as the disk may be busy."""
-        ended = self._may_be_archived(job_ids)
-        moved = await asyncio.to_thread(self.files.archive, ended)
-        self._archived(ended)
-        return moved
-
-    def _may_be_archived(self, job_ids: Sequence[int]) -> list[int]:
-        """Those that have ended, in their files too."""
-        return [job_id for job_id in job_ids if job_id in self.machine.ended and self._writes.owed(job_id) is None]
-
-    def _archived(self, job_ids: Sequence[int]) -> None:
-        """Forget them, now that their files are moved: where that fails, they stay in the lists."""
-        for job_id in job_ids:
-            if self.machine.archive(job_id):
-                self._recent.pop(job_id, None)
-                self._observed(None, job_id)
+    def _archived(self, job_id: int) -> None:
+        self._recent.pop(job_id, None)
+        self._observed(None, job_id)
 
     # What locks tell
 
@@ -413,6 +438,12 @@ def _archived_dependencies(jobs: Sequence[JobFile], status_of: Callable[[int], s
     wanted = {dependency.job_id for file in jobs for dependency in dependencies_of(file)}
     known = {job_id: status_of(job_id) for job_id in wanted - {file.id for file in jobs}}
     return {job_id: status for job_id, status in known.items() if status in FINAL_STATUSES}
+
+
+def _recent_ends(ended: Iterable[tuple[int, str, float]]) -> list[int]:
+    """Jobs whose end may not have been copied before an earlier life of LuxiD was over."""
+    since_s = time.time() - _COPIED_WITHIN_S
+    return [job_id for job_id, _, end_s in ended if end_s > since_s]
 
 
 def _not_done(effect: ev.Effect, err: OSError) -> str:

@@ -12,6 +12,7 @@ from ganeti.base.errors import GanetiError, JobFileCorrupted, JobQueueError
 from ganeti.base.paths import Paths
 from ganeti.master.queue.dependencies import dependencies_of
 from ganeti.master.queue.events import Found
+from ganeti.runtime.files import read_if_there, write_atomically
 from ganeti.runtime.job_files import JobFiles
 from ganeti.runtime.job_files_reader import JobFilesReader
 from ganeti.runtime.livelock import is_alive
@@ -37,8 +38,11 @@ class _JobGlance(msgspec.Struct, gc=False):
 Scan = tuple[list[Found], list[tuple[int, str, float]], dict[int, str]]
 
 
-def scan(paths: Paths, files: JobFiles) -> Scan:
-    """Give unfinished jobs, (id, status, end) of ended ones, and the statuses of archived dependencies."""
+def scan(paths: Paths, files: JobFiles, *, foreign: bool = False) -> Scan:
+    """Give unfinished jobs, (id, status, end) of ended ones, and the statuses of archived dependencies.
+
+    *foreign* says that the processes named in the files were another machine's, or of before its power was cut.
+    """
     decoder = msgspec.json.Decoder(_JobGlance)
     found: list[Found] = []
     ended: list[tuple[int, str, float]] = []
@@ -59,7 +63,7 @@ def scan(paths: Paths, files: JobFiles) -> Scan:
                     file = decode(raw, job_id)
                     alive = file.livelock is not None and is_alive(file.livelock)
                     if file.livelock is None or alive or reader.raw(job_id) == raw:
-                        found.append(_look(paths, file, alive))
+                        found.append(_look(paths, file, alive, foreign))
                     else:
                         job_ids.append(job_id)  # its process came to its last write between our two looks
             except OSError as err:
@@ -68,10 +72,31 @@ def scan(paths: Paths, files: JobFiles) -> Scan:
                 _set_aside(paths, files, job_id, err)
             except Exception as err:  # whatever stands in it, it must not keep the daemon from starting
                 _set_aside(paths, files, job_id, err)
+    files.remove_strays({item.file.id for item in found if item.alive})
     return found, ended, _archived_dependencies(files, found)
 
 
-def _look(paths: Paths, file: JobFile, alive: bool) -> Found:
+class PowerOn:
+    """Whether LuxiD has lived on this machine since that was switched on, as master of this epoch.
+
+    If not, no process that a job's file names was ever one of this machine, whatever has its number now.
+    """
+
+    def __init__(self, paths: Paths, epoch: int) -> None:
+        self._path = f"{paths.run_dir}/luxid-epoch"
+        self._content = b"%d\n" % epoch
+        self.is_known = read_if_there(self._path) == self._content
+
+    def remember(self) -> None:
+        """The jobs found are taken up: from now on what their files say is about this machine."""
+        if not self.is_known:
+            try:
+                write_atomically(self._path, self._content, durable=False)
+            except OSError as err:
+                _log.warning("%s cannot be written: %s", self._path, err.strerror)
+
+
+def _look(paths: Paths, file: JobFile, alive: bool, foreign: bool) -> Found:
     records = 0
     if file.livelock is not None and not alive:
         ended = [index for index, entry in enumerate(file.ops) if entry.status in FINAL_STATUSES]
@@ -79,7 +104,7 @@ def _look(paths: Paths, file: JobFile, alive: bool) -> Found:
             records = len(UndoFile(paths, file.id).log.owed(None, ended))
         except GanetiError as err:
             _log.error("job %d died and cannot be unwound: %s", file.id, err)
-    return Found(file, alive, records, secrets_lost(file))
+    return Found(file, alive, records, secrets_lost(file), foreign)
 
 
 def _set_aside(paths: Paths, files: JobFiles, job_id: int, err: Exception) -> None:

@@ -7,7 +7,7 @@ The directory tells of files, a descriptor of each process of its end; nobody po
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from ganeti.base.errors import GanetiError, JobFileCorrupted
@@ -21,6 +21,7 @@ from ganeti.runtime.event_loop import Background
 from ganeti.runtime.job_files import JobFiles, job_id_of
 from ganeti.runtime.livelock import is_alive
 from ganeti.runtime.process_watch import ProcessWatches
+from ganeti.runtime.queue_copies import job_name, undo_name
 from ganeti.runtime.undo_files import UndoFile, jobs_with_undo, settle_for_good, undo_path
 from ganeti.wire.job_file import FINAL_STATUSES, JobFile
 
@@ -40,6 +41,7 @@ class QueueWatching:
         paths: Paths,
         files: JobFiles,
         machine: QueueMachine,
+        copy: Callable[[Sequence[str]], "asyncio.Future[str]"],
         view_reached: ViewReached,
         handle: Callable[[ev.JobEvent], None],
         release_owner: Callable[[int, int], None],
@@ -48,6 +50,7 @@ class QueueWatching:
         self._paths = paths
         self._files = files
         self._machine = machine
+        self._copy = copy
         self._view_reached = view_reached
         self._handle = handle
         self._release_owner = release_owner
@@ -124,18 +127,23 @@ class QueueWatching:
         job_id = job.file.id
         alive = job_id in self.processes or (job.file.livelock is not None and is_alive(job.file.livelock))
         file = self.read(job_id) or job.file
-        if file.status in FINAL_STATUSES and file.position is not None:
+        if file.status in FINAL_STATUSES:
             self._observing.add(job_id)
             self._tasks.start(self._hold_back(file, alive), f"end of job {job_id}")
         else:
             self._judge(file, alive)
 
     async def _hold_back(self, file: JobFile, alive: bool) -> None:
-        """Announce the end only when our view holds the job's last commit (D6)."""
-        assert file.position is not None
+        """Announce the end when every candidate in sync has it (S2.7) and our view holds the job's last commit (D6).
+
+        It is asked for here and not left to the process, which may have died between writing and asking.
+        """
         try:
-            position = (file.position[0], file.position[1])
-            if not await self._view_reached(position, _PUBLISH_S):
+            if await self._copy([job_name(file.id), undo_name(file.id)] if file.begun else [job_name(file.id)]):
+                return  # the queue is another master's now, and so is the end of this job
+            if file.position is not None and not await self._view_reached(
+                (file.position[0], file.position[1]), _PUBLISH_S
+            ):
                 _log.warning("the end of job %d is announced although its last commit is not seen yet", file.id)
         finally:
             self._observing.discard(file.id)
@@ -171,6 +179,8 @@ class QueueWatching:
 
     def _clean_up(self, file: JobFile) -> None:
         """The job has ended and its process is gone: free and clear what the process did not come to any more."""
+        if file.begun or os.path.exists(undo_path(self._paths, file.id)):
+            asyncio.get_running_loop().call_soon(self._copy, [undo_name(file.id)])  # as it is when this is done
         if file.livelock is None or file.livelock == self._machine.own_lock_file:
             return
         if not os.path.exists(file.livelock) and not os.path.exists(undo_path(self._paths, file.id)):

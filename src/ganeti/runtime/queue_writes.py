@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The job files that LuxiD writes: what cannot be written for lack of space is remembered, and written later."""
+"""The job files that LuxiD writes: what cannot be written for lack of space is remembered, and written later.
+
+What somebody may count on is copied to the candidates as well, in the order in which it was written. Nobody waits for
+that here: who is told that something was done waits for the copies of it.
+"""
 
 import asyncio
 import logging
+from collections.abc import Callable, Iterable
 
 from ganeti.master.queue.machine import Phase, QueueMachine
 from ganeti.runtime.job_files import JobFiles
+from ganeti.runtime.queue_copies import job_name
 from ganeti.wire.job_file import JobFile
 
 _log = logging.getLogger(__name__)
@@ -15,9 +21,11 @@ AGAIN_S = 5.0
 class QueueWrites:
     """A job's file is never written from here while its process may write it."""
 
-    def __init__(self, files: JobFiles, machine: QueueMachine) -> None:
+    def __init__(self, files: JobFiles, machine: QueueMachine, copy: Callable[[Iterable[str]], object]) -> None:
+        """*copy* has files copied soon."""
         self._files = files
         self._machine = machine
+        self._copy = copy
         self._owed: dict[int, JobFile] = {}
 
     def owed(self, job_id: int) -> JobFile | None:
@@ -34,6 +42,8 @@ class QueueWrites:
             self._owed[file.id] = file
             raise
         self._owed.pop(file.id, None)
+        if durable or file.final:
+            self._copy([job_name(file.id)])
 
     def _write_again(self) -> None:
         for job_id, file in list(self._owed.items()):
@@ -44,5 +54,6 @@ class QueueWrites:
                 except OSError:
                     asyncio.get_running_loop().call_later(AGAIN_S, self._write_again)
                     return
+                self._copy([job_name(job_id)])
                 _log.info("the file of job %d could be written now", job_id)
             del self._owed[job_id]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Undo logs on disk: `queue/job-N.undo`, one line a record, synced before the step it undoes (D5)."""
+"""Undo logs on disk: `queue/job-N.undo`, one line a record, synced before the step it undoes (D5).
+
+Jobs write them by way of `job_records`, which has them copied to the candidates as well.
+"""
 
 import errno
 import os
@@ -11,6 +14,7 @@ from ganeti.base.errors import ConfigurationError, ExecutionError, GanetiError, 
 from ganeti.base.paths import Paths
 from ganeti.master.queue.undo import Line, UndoLog, decode_lines, encode_line
 from ganeti.runtime.files import read_if_there, sync_directory
+from ganeti.runtime.job_files import JobFiles
 from ganeti.runtime.livelock import is_alive
 from ganeti.wire.job_file import SUCCESS, JobFile, decode
 
@@ -126,7 +130,12 @@ def _owed_by_nobody(paths: Paths, job_id: int, log: UndoLog) -> list[tuple[str, 
         job = None if raw is None else decode(raw, job_id)
     except (OSError, GanetiError) as err:
         return [(item.record.sentence, str(err)) for item in log.owed(None)]
-    if job is None or not job.final or (job.livelock is not None and is_alive(job.livelock)):
+    if job is None:
+        if JobFiles(paths).is_archived(job_id):
+            return []
+        why = f"the job's file is not there; remove {undo_path(paths, job_id)} when you have dealt with it"
+        return [(item.record.sentence, why) for item in log.owed(None)]
+    if not job.final or (job.livelock is not None and is_alive(job.livelock)):
         return []
     succeeded = [index for index, entry in enumerate(job.ops) if entry.status == SUCCESS]
     reason = "the process that should have undone it died"

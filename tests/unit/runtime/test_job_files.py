@@ -6,6 +6,7 @@ import os
 import threading
 
 import pytest
+from tests.fakes.wconfd import until
 
 from ganeti.base.errors import JobFileCorrupted, JobQueueError
 from ganeti.base.paths import Paths
@@ -184,3 +185,58 @@ def test_a_fault_of_ours_leaves_nobody_who_submits_without_an_answer(at):
         assert store.pending == 0
 
     asyncio.run(scenario())
+
+
+def test_the_next_round_is_written_while_the_candidates_get_the_one_before():
+    async def scenario():
+        written: list[int] = []
+        copied: dict[int, asyncio.Future[None]] = {}
+        known: list[int] = []
+
+        async def copy(jobs):
+            copied[jobs[0].id] = asyncio.get_running_loop().create_future()
+            await copied[jobs[0].id]
+
+        store = GroupCommit(
+            lambda jobs: written.extend(item.id for item in jobs),
+            lambda jobs: known.extend(item.id for item in jobs),
+            Background(),
+            copy,
+        )
+        first = asyncio.ensure_future(store.add([job(1)]))
+        await until(lambda: 1 in copied)
+        second = asyncio.ensure_future(store.add([job(2)]))
+        await until(lambda: 2 in copied)
+        assert written == [1, 2] and known == [] and store.pending == 2 and not first.done()
+        copied[1].set_result(None)
+        await first
+        assert known == [1] and store.pending == 1
+        copied[2].set_exception(JobQueueError("the candidates cannot store it"))
+        with pytest.raises(JobQueueError, match="the candidates cannot"):
+            await second
+        assert known == [1] and store.pending == 0
+
+    asyncio.run(asyncio.wait_for(scenario(), 10))
+
+
+def test_new_jobs_can_be_taken_back_and_their_ids_stay_used_up(files):
+    files.add([job(1), job(2), job(3)])
+    files.remove([2, 3, 4])
+    assert files.ids() == [1] and files.highest_id() == 3
+
+
+def test_what_lies_there_under_the_number_of_a_job_uses_it_up(files):
+    for name in ("job-4.undo", ".job-9.new", ".job-11.undo.new", "damaged-job-7", "job-x", "job-"):
+        with open(f"{files.directory}/{name}", "w"):
+            pass
+    assert files.highest_id() == 11
+
+
+def test_what_was_never_finished_goes_but_for_what_is_written_now(files):
+    files.add([job(1)])
+    for name in (".job-2.new", ".job-3.new", ".job-4.undo.new", ".serial.x7.new", ".drain.new", ".other", "job-5.undo"):
+        with open(f"{files.directory}/{name}", "w"):
+            pass
+    files.remove_strays([3])
+    left = {name for name in os.listdir(files.directory) if name not in ("version", "serial", "archive")}
+    assert left == {"job-1", ".job-3.new", ".other", "job-5.undo"}

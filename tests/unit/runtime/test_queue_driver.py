@@ -7,16 +7,19 @@ import os
 import socket
 
 import pytest
+from msgspec.structs import replace
+from tests.fakes.replication import FakeReplication
 from tests.fakes.wconfd import until
 
+from ganeti.base.errors import JobQueueError
 from ganeti.base.paths import Paths
 from ganeti.master import operations
 from ganeti.master.queue import events as ev
 from ganeti.master.queue.machine import Phase, QueueMachine
 from ganeti.model.configuration import Configuration
-from ganeti.runtime import priority_messages, queue_driver, queue_watching, queue_writes
+from ganeti.runtime import priority_messages, queue_copies, queue_driver, queue_watching, queue_writes
 from ganeti.runtime.queue_driver import QueueDriver
-from ganeti.wire.job_file import JobFile, OpcodeEntry
+from ganeti.wire.job_file import JobFile, OpcodeEntry, decode
 
 operations.load()
 
@@ -50,8 +53,9 @@ class Bed:
         self.spawner = Spawner()
         self.machine = QueueMachine("/own", ev.Limits(running=1, active=100))
         self.released = []
+        self.wconfd = FakeReplication(paths.queue_dir)
         self.driver = QueueDriver(
-            paths, self.machine, self.spawner, None, Follower(), lambda *owner: self.released.append(owner)
+            paths, self.machine, self.spawner, self.wconfd, Follower(), lambda *owner: self.released.append(owner)
         )
         self.driver.files.prepare()
         self.paths = paths
@@ -81,6 +85,8 @@ def bed(tmp_path, monkeypatch):
     """For use inside a loop; pauses are short."""
     for module, name in ((queue_driver, "_TROUBLE_PAUSE_S"), (queue_writes, "AGAIN_S"), (queue_watching, "AGAIN_S")):
         monkeypatch.setattr(module, name, 0.01)
+    monkeypatch.setattr(queue_copies, "WITHIN_S", 0.05)
+    monkeypatch.setattr(queue_copies, "AGAIN_S", 0.01)
     os.makedirs(tmp_path / "run")
     return Bed(Paths(str(tmp_path)), monkeypatch)
 
@@ -96,12 +102,12 @@ def test_a_cancel_that_cannot_be_written_is_not_promised_and_is_written_when_the
         ok, sentence = await bed.driver.cancel(1, False)
         assert not ok and "No space left on device" in sentence
         assert bed.driver.job(1).status == "canceled" and bed.on_disk(1).status == "queued"
-        assert bed.driver.archive([1]) == 0, "its file would come back"
+        assert await bed.driver.archiving.archive([1]) == 0, "its file would come back"
         for job_id in range(2, 80):  # it must not be forgotten like others that have ended
             bed.driver._recent[job_id] = bed.driver.job(1)
         bed.full = False
         await until(lambda: bed.on_disk(1).status == "canceled")
-        assert bed.driver.archive([1]) == 1
+        assert await bed.driver.archiving.archive([1]) == 1
 
     in_loop(scenario)
 
@@ -110,14 +116,14 @@ def test_a_priority_that_cannot_be_told_or_written_is_not_promised(bed, monkeypa
     async def scenario():
         job = bed.submit(1)
         bed.full = True
-        assert not bed.driver.change_priority(1, -10)[0]
+        assert not (await bed.driver.change_priority(1, -10))[0]
         bed.full = False
-        assert bed.driver.change_priority(1, -10)[0]
+        assert (await bed.driver.change_priority(1, -10))[0]
         job.phase, job.file.livelock = Phase.STARTED, "/lock"
-        assert bed.driver.change_priority(1, -5)[0]
+        assert (await bed.driver.change_priority(1, -5))[0]
         monkeypatch.setattr(priority_messages, "leave", lambda *message: bed.no_space())
         bed.full = True
-        ok, sentence = bed.driver.change_priority(1, -4)
+        ok, sentence = await bed.driver.change_priority(1, -4)
         assert not ok and "No space left on device" in sentence
 
     in_loop(scenario)
@@ -182,7 +188,7 @@ def test_a_dependency_archived_while_its_dependent_was_being_stored_counts(bed, 
     async def scenario():
         bed.driver.files.add([JobFile(id=1, ops=[OpcodeEntry(input={"OP_ID": "OP_TEST_DELAY"}, status="success")])])
         bed.machine.remember(1, "success", 1.0)
-        assert bed.driver.archive([1]) == 1
+        assert await bed.driver.archiving.archive([1]) == 1
         job = bed.submit(2, depends=[[1, statuses]])
         assert job is not None and job.phase is Phase.ASKING
 
@@ -232,7 +238,7 @@ def test_a_job_whose_file_cannot_be_moved_stays_in_the_lists(bed, monkeypatch, m
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     async def archive():
-        return await bed.driver.archive_many([1]) if many else bed.driver.archive([1])
+        return await bed.driver.archiving.archive_many([1]) if many else await bed.driver.archiving.archive([1])
 
     async def scenario():
         bed.submit(1)
@@ -243,5 +249,121 @@ def test_a_job_whose_file_cannot_be_moved_stays_in_the_lists(bed, monkeypatch, m
                 await archive()
         assert bed.driver.job_ids() == [1]
         assert await archive() == 1 and bed.driver.job_ids() == []
+
+    in_loop(scenario)
+
+
+def new_job(job_id):
+    return JobFile(id=job_id, ops=[OpcodeEntry(input={"OP_ID": "OP_TEST_DELAY", "duration": 0})])
+
+
+def test_a_client_sees_the_id_and_the_machine_the_job_when_the_candidates_have_it(bed):
+    async def scenario():
+        bed.driver._next_id = 1
+        bed.wconfd.hold_back()
+        submitting = asyncio.ensure_future(bed.driver.submit([new_job, new_job]))
+        await until(lambda: bed.wconfd.calls == [["job-1", "job-2"]])
+        assert bed.driver.files.ids() == [1, 2] and not bed.machine.jobs and not submitting.done()
+        bed.wconfd.let_go()
+        assert [job.id for job in await submitting] == [1, 2]
+        assert sorted(bed.wconfd.copies) == ["job-1", "job-2"] and sorted(bed.machine.jobs) == [1, 2]
+
+    in_loop(scenario)
+
+
+@pytest.mark.parametrize("trouble", ["held back", "away", "deposed"])
+def test_a_job_that_the_candidates_cannot_store_is_refused_and_taken_back_everywhere(bed, trouble):
+    async def scenario():
+        bed.driver._next_id = 1
+        bed.wconfd.away, bed.wconfd.deposed = trouble == "away", trouble == "deposed"
+        if trouble == "held back":
+            bed.wconfd.hold_back()
+        with pytest.raises(JobQueueError, match=r"The job is not taken, .* submit the job again"):
+            await bed.driver.submit([new_job])
+        assert bed.driver.files.ids() == [] and not bed.machine.jobs
+        bed.wconfd.away = bed.wconfd.deposed = False
+        bed.wconfd.let_go()
+        (job,) = await bed.driver.submit([new_job])
+        assert job.id == 2, "an id is given once"
+        assert list(bed.wconfd.copies) == ["job-2"]
+
+    in_loop(scenario)
+
+
+def test_a_cancel_or_a_priority_is_promised_when_the_candidates_know(bed):
+    async def scenario():
+        bed.submit(1)
+        bed.submit(2)
+        assert (await bed.driver.change_priority(1, -10))[0]
+        assert decode(bed.wconfd.copies["job-1"]).priority == -10
+        bed.wconfd.hold_back()
+        for ok, sentence in (await bed.driver.change_priority(1, -5), await bed.driver.cancel(1, False)):
+            assert not ok and "not every master candidate in sync knows that yet" in sentence
+        assert bed.on_disk(1).status == "canceled", "it holds all the same"
+        bed.wconfd.let_go()
+        assert (await bed.driver.cancel(2, False))[0]
+        assert {decode(bed.wconfd.copies[name]).status for name in ("job-1", "job-2")} == {"canceled"}
+
+    in_loop(scenario)
+
+
+def test_the_drain_flag_is_set_when_the_candidates_have_it(bed):
+    async def scenario():
+        await bed.driver.set_drained(True)
+        assert bed.wconfd.copies == {"drain": b""}
+        bed.wconfd.away = True
+        with pytest.raises(JobQueueError, match="is open now, but not every master candidate"):
+            await bed.driver.set_drained(False)
+        bed.wconfd.away = False
+        await until(lambda: not bed.wconfd.copies)
+
+    in_loop(scenario)
+
+
+def test_what_is_archived_is_archived_by_the_candidates_after_they_have_its_end(bed):
+    async def scenario():
+        bed.submit(1)
+        bed.wconfd.hold_back()
+        await bed.driver.cancel(1, False)
+        assert await bed.driver.archiving.archive([1]) == 0, "they would archive what it was before"
+        bed.wconfd.let_go()
+        assert await bed.driver.archiving.archive([1]) == 1
+        await until(lambda: bed.wconfd.archived == [1])
+
+    in_loop(scenario)
+
+
+def test_the_end_of_a_job_is_told_when_the_candidates_have_it(bed):
+    async def scenario():
+        job = bed.submit(1)
+        bed.machine.handle(ev.Granted(1), 1.0)
+        bed.machine.handle(ev.Greeted(1, "/lock-1", 4194305), 1.0)
+        ended = replace(job.file, ops=[replace(job.file.ops[0], status="success")])
+        bed.driver.files.write(ended, durable=True)
+        bed.wconfd.hold_back()
+        bed.driver._watching._file_replaced("job-1")
+        await until(lambda: bed.wconfd.calls == [["job-1"]])
+        assert job.phase is Phase.STARTED and bed.driver.job(1).status == "queued"
+        bed.wconfd.let_go()
+        await until(lambda: job.phase is Phase.ENDED)
+        assert decode(bed.wconfd.copies["job-1"]).status == "success"
+
+    in_loop(scenario)
+
+
+def test_a_new_life_of_the_queue_waits_for_the_copies_of_what_it_begins_with(bed, monkeypatch):
+    monkeypatch.setattr(queue_driver, "_CONFIRM_S", 0.05)
+
+    async def scenario():
+        bed.driver.files.add([new_job(1), new_job(2)])
+        bed.wconfd.hold_back()
+        bed.spawner.attach = bed.spawner.close = lambda: None
+        monkeypatch.setattr(bed.driver.locks, "start", lambda tasks: None)
+        bed.driver.start()
+        await bed.driver.confirm()  # not for ever
+        bed.wconfd.let_go()
+        await bed.driver.confirm()
+        assert sorted(bed.wconfd.copies) == ["job-1", "job-2"] and bed.wconfd.calls[-1][0] == "drain"
+        await bed.driver.stop()
 
     in_loop(scenario)

@@ -11,7 +11,7 @@ from ganeti.base.paths import Paths
 from ganeti.runtime import queue_scan
 from ganeti.runtime.job_files import JobFiles
 from ganeti.runtime.job_files_reader import JobFilesReader
-from ganeti.runtime.queue_scan import scan
+from ganeti.runtime.queue_scan import PowerOn, scan
 from ganeti.wire.job_file import JobFile, OpcodeEntry, encode
 
 ENDED = [1_700_000_000, 500_000]
@@ -142,3 +142,22 @@ def test_a_file_that_cannot_be_read_now_is_no_damaged_file(paths, files, monkeyp
     with pytest.raises(JobQueueError, match="job 1 cannot be read: Input/output error"):
         scan(paths, files)
     assert os.path.exists(files.path(1))
+
+
+def test_a_machine_knows_its_own_processes_by_the_epoch_and_its_power(paths, files):
+    os.makedirs(paths.run_dir)
+    first = PowerOn(paths, 3)
+    assert not first.is_known and not PowerOn(paths, 3).is_known, "nothing is taken up yet"
+    first.remember()
+    assert PowerOn(paths, 3).is_known and not PowerOn(paths, 4).is_known
+    store(files, job(1, "running", livelock="/gone", begun=1))
+    assert [item.foreign for item in scan(paths, files, foreign=True)[0]] == [True]
+
+
+def test_what_a_living_process_is_writing_stays(paths, files, monkeypatch):
+    store(files, job(1, "running", livelock="/lock"), job(2, "queued"))
+    for job_id in (1, 2, 3):
+        open(f"{files.directory}/.job-{job_id}.new", "w").close()
+    monkeypatch.setattr(queue_scan, "is_alive", lambda lock_file: True)
+    scan(paths, files)
+    assert [name for name in os.listdir(files.directory) if name.endswith(".new")] == [".job-1.new"]

@@ -108,7 +108,8 @@ def test_a_note_waits_for_space_and_undoing_goes_on(paths, monkeypatch):
 
 def test_records_of_an_ended_job_that_nobody_will_carry_out_are_named(paths):
     UndoFile(paths, 3).append(line(1))
-    assert outstanding_undo(paths) == []
+    (left,) = outstanding_undo(paths)
+    assert left.reason.startswith("the job's file is not there; remove ")
     file = JobFile(id=3, ops=[OpcodeEntry(input={"OP_ID": "OP_TEST_DELAY"}, status="error")])
     JobFiles(paths).write(file, durable=False)
     assert [item.sentence for item in outstanding_undo(paths)] == ["undo 1"]

@@ -34,6 +34,7 @@ def _forget(state: QueueState, job: Job) -> list[Effect]:
     state.unready(job)
     state.free_slot(job)
     state.holding.discard(job_id)
+    state.unwinding.discard(job_id)
     del state.jobs[job_id]
     state.ended[job_id] = Ended(job.file.status, seconds(job.file.end_timestamp) or state.now_s)
     return [Announce(job_id), Forget(job.file)]
@@ -49,6 +50,11 @@ def _fail_in_file(state: QueueState, job: Job, sentence: str, *, durable: bool) 
     entries.fail(job.file, sentence, state.now_s)
     told = Log(f"job {job.file.id} ended in error: {sentence}")
     return [WriteJob(job.file, durable=durable), *let_go, told]
+
+
+def left_by_another(state: QueueState, job: Job) -> list[Effect]:
+    """End a job that had begun when its process ended with the former master, or with this machine's power."""
+    return fail(state, job, entries.left_sentence(job.file))
 
 
 def cancel(state: QueueState, job: Job, sentence: str = entries.CANCELED_SENTENCE) -> list[Effect]:

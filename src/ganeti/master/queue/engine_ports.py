@@ -16,12 +16,15 @@ class UndoStore(Protocol):
     @property
     def log(self) -> UndoLog: ...
 
-    def append(self, line: Line, *, durable: bool = True) -> None:
-        """Add a line; when this returns it is on disk (with *durable*)."""
+    async def append(self, line: Line, *, durable: bool = True) -> None:
+        """Add a line; when this returns it is on disk here and at every candidate in sync (with *durable*).
+
+        The log itself has it at once, before anything is waited for.
+        """
         ...
 
     def clear(self) -> None:
-        """Drop what has become moot; records that were given up stay."""
+        """Drop what has become moot; records that were given up stay. The candidates hear of it later."""
         ...
 
 
@@ -31,16 +34,16 @@ class EngineWorld(Protocol):
 
     def now_s(self) -> float: ...
 
-    def save(self, job: JobFile) -> None:
-        """Store the job file durably, now."""
+    async def save(self, job: JobFile) -> None:
+        """Store the job file durably, now; if the job has changed anything, at every candidate in sync as well."""
         ...
 
     def save_soon(self, job: JobFile) -> None:
         """Store the job file before long; several changes become one write."""
         ...
 
-    def hand_back(self, job: JobFile) -> None:
-        """Store the job file durably; from then on it is the queue's, and this process has no more to do with it."""
+    async def hand_back(self, job: JobFile) -> None:
+        """As `save`; from then on the file is the queue's, and this process has no more to do with it."""
         ...
 
     def priority_message(self) -> int | None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ganeti.base.errors import ExecutionError, GanetiError, JobCanceled
-from ganeti.wire.job_file import CANCELED, ERROR, FINAL_STATUSES, JobFile, OpcodeEntry, timestamp
+from ganeti.wire.job_file import CANCELED, ERROR, FINAL_STATUSES, QUEUED, JobFile, OpcodeEntry, timestamp
 
 CANCELED_SENTENCE = "Job canceled by request"
 PRECEDING_SENTENCE = "Preceding opcode failed"
@@ -77,6 +77,20 @@ def died_sentence(job: JobFile) -> str:
     op = job.ops[index] if job.ops else None
     what = f" while {op.input.get('OP_ID')} was {op.status}" if op is not None else ""
     return f"Job {job.id} died{what}"
+
+
+def left_sentence(job: JobFile) -> str:
+    return (
+        f"{died_sentence(job)}: its process ended with the former master or with the power of this one; what it had "
+        "committed holds and is not done again, see `gnt-cluster verify`"
+    )
+
+
+def begin_again(job: JobFile) -> None:
+    """Queue a job whose process is gone and had changed nothing: whatever its file says of that process is void."""
+    for op in unfinished(job):
+        op.status, op.exec_timestamp, op.progress = QUEUED, None, None
+    job.livelock = job.process_id = None
 
 
 def plain_error(error: BaseException) -> list[Any]:

@@ -211,6 +211,8 @@ class Found:
     alive: bool = False
     records: int = 0
     secrets_lost: bool = False
+    foreign: bool = False
+    """Its process was one of another machine, or of before this one's power was cut."""
 
 
 @dataclass(frozen=True)

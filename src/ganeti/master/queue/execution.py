@@ -223,7 +223,7 @@ class JobRunner:
         self.job.wants = back.wants.request() if back.wants is not None else None
         self.job.livelock = self.job.process_id = None
         self._over = True
-        self._world.hand_back(self.job)
+        await self._world.hand_back(self.job)
 
     async def _free(self) -> None:
         if self._held is not None:
@@ -249,7 +249,7 @@ class JobRunner:
         entry.status, entry.result, entry.end_timestamp = SUCCESS, result, now
         if last:
             self.job.end_timestamp = now
-        self._world.save(self.job)
+        await self._world.save(self.job)
         if owing:
             self._world.undo.clear()
             await self._free()
@@ -264,7 +264,7 @@ class JobRunner:
             entries.cancel(self.job, now_s)
         else:
             entries.close_after_failure(self.job, now_s)
-        self._world.save(self.job)
+        await self._world.save(self.job)
         self._world.undo.clear()
 
     def _context(self, index: int, entry: OpcodeEntry, log: JobLog) -> OperationContext:

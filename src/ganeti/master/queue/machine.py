@@ -26,7 +26,7 @@ from itertools import islice
 
 from ganeti.base.errors import JobQueueFull
 from ganeti.master.queue import entries
-from ganeti.master.queue.endings import fail
+from ganeti.master.queue.endings import fail, left_by_another
 from ganeti.master.queue.events import (
     AdmissionChanged,
     Announce,
@@ -140,8 +140,12 @@ class QueueMachine:
                 effects += self._recover_queued(item, known or {})
             elif item.alive:
                 self._state.add(item.file, Phase.STARTED, "found running after a restart")
+            elif item.foreign and not item.records:
+                effects += self._recover_foreign(item, known or {})
             else:
                 job = self._state.add(item.file, Phase.STARTED, "found dead after a restart")
+                if item.foreign:  # the locks of the dead are forgotten: nobody may meet what they left half done
+                    self._state.unwinding.add(item.file.id)
                 effects += step(self._state, job, Died(item.file.id, item.file, item.records))
         return effects + self._pick()
 
@@ -262,6 +266,14 @@ class QueueMachine:
             self._state.push(job)  # what it depended on had ended as asked, and may be gone since
             return []
         return wait_or_ready(self._state, job, known)
+
+    def _recover_foreign(self, item: Found, known: Mapping[int, str]) -> list[Effect]:
+        """Its process ended with another machine, or with this one's power: what had not begun runs now (S2.7)."""
+        if item.file.begun == item.file.attempt and not item.file.deaths:
+            job = self._state.add(item.file, Phase.STARTED, "found ended with the former master")
+            return left_by_another(self._state, job)
+        entries.begin_again(item.file)
+        return self._recover_queued(item, known)
 
     def _pick(self) -> list[Effect]:
         effects: list[Effect] = []

@@ -99,6 +99,8 @@ class QueueState:
         self.admission = Admission(())
         self.outdated: dict[int, None] = {}
         """Jobs whose verdict is that of earlier rules, in the order of their turns."""
+        self.unwinding: set[int] = set()
+        """Jobs of another machine's processes that are being undone; until they are, no other job starts."""
         self._alarms: list[tuple[float, int]] = []
 
     def add(self, file: JobFile, phase: Phase, sentence: str) -> Job:
@@ -149,7 +151,7 @@ class QueueState:
 
     def next_ready(self) -> Job | None:
         """The job whose turn it is, if there is a slot for it; by priority, then by id."""
-        while len(self.slots) < self.limits.running and (job_id := self.ready.pop()) is not None:
+        while len(self.slots) < self.limits.running and (job_id := self._pop_ready()) is not None:
             job = self.jobs[job_id]
             full = self.full_bucket(job)
             if full is None:
@@ -173,7 +175,23 @@ class QueueState:
         return not job.file.deaths and any(self.usage.get(name, 0) > most for name, most in job.verdict.limits)
 
     def may_start(self, job: Job) -> bool:
-        return not self.held_back and len(self.slots) < self.limits.running and self.full_bucket(job) is None
+        return (
+            not self.held_back
+            and self._may_go(job)
+            and len(self.slots) < self.limits.running
+            and self.full_bucket(job) is None
+        )
+
+    def _may_go(self, job: Job) -> bool:
+        return not self.unwinding or job.file.deaths > 0
+
+    def _pop_ready(self) -> int | None:
+        if not self.unwinding:
+            return self.ready.pop()
+        able = next((job_id for job_id in self.ready.in_order() if self._may_go(self.jobs[job_id])), None)
+        if able is not None:
+            self.ready.discard(able)
+        return able
 
     def take_slot(self, job: Job) -> None:
         if job.file.id in self.slots:

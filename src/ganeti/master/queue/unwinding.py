@@ -20,7 +20,7 @@ class UndoWriter:
 
     async def push(self, record: UndoNodeCall | UndoChange) -> None:
         number = self._store.log.next_number
-        self._store.append(record_line(number, self._opcode, self._attempt, record))
+        await self._store.append(record_line(number, self._opcode, self._attempt, record))
 
 
 async def unwind(world: EngineWorld, context: OperationContext, log: JobLog, ended: Sequence[int]) -> int:
@@ -33,7 +33,7 @@ async def unwind(world: EngineWorld, context: OperationContext, log: JobLog, end
     except GanetiError as err:
         log.warning(f"could not undo anything, since the configuration daemon cannot say what was committed: {err}")
         for each in store.log.owed(None, ended):
-            store.append({"given_up": each.number, "reason": str(err)})
+            await store.append({"given_up": each.number, "reason": str(err)})
         return 0
     for item in owed:
         try:
@@ -41,16 +41,16 @@ async def unwind(world: EngineWorld, context: OperationContext, log: JobLog, end
         except Exception as err:  # any failure: the next record must still be tried
             if not isinstance(err, GanetiError):
                 world.note_fault(err)
-            store.append({"given_up": item.number, "reason": str(err)})
+            await store.append({"given_up": item.number, "reason": str(err)})
             log.warning(f"could not undo: {item.record.sentence}: {err}")
             continue
-        store.append({"undone": item.number}, durable=False)
+        await store.append({"undone": item.number}, durable=False)
         if settled:
             log.info(f"complete after all: {item.record.sentence}")
             break
         log.info(f"undone: {item.record.sentence}")
     for number in store.log.unspoken():  # moot; whoever reads the log after our death need not ask WConfD
-        store.append({"dropped": number}, durable=False)
+        await store.append({"dropped": number}, durable=False)
     return len(owed)
 
 

@@ -152,7 +152,7 @@ def test_a_settling_commit_makes_earlier_records_moot():
 
     async def commit(change: Any, *, settles: bool = False) -> Any:
         if settles:
-            world.undo.append({"settles": 5, "attempt": 1})
+            await world.undo.append({"settles": 5, "attempt": 1})
             world.settled = (1, 5)
         return await original(change, settles=settles)
 

@@ -218,3 +218,48 @@ def test_what_a_job_that_failed_may_not_have_claimed_is_given_up(machine, status
     file = started(machine, job(1))
     file.ops[0].status = status
     assert (ev.WithdrawLocks(1) in machine.handle(ev.Changed(1, file), 3.0)) == (status != "success")
+
+
+def of_another_machine(job_id: int, *, begun: int, records: int = 0, **more: object) -> ev.Found:
+    file = job(job_id, **more)
+    file.ops[0].status, file.livelock, file.process_id, file.start_timestamp = RUNNING, "/theirs", 77, [1, 0]
+    file.attempt, file.begun = 2, begun
+    return ev.Found(file, records=records, foreign=True)
+
+
+def test_a_job_that_had_not_begun_with_the_former_master_runs_as_if_nothing_had_happened(machine):
+    effects = machine.recover([of_another_machine(1, begun=1)], 5.0)
+    assert names(effects) == ["AskLocks"]
+    file = machine.jobs[1].file
+    assert (file.status, file.livelock, file.process_id, file.attempt) == ("queued", None, None, 3)
+
+
+def test_a_job_that_had_begun_with_the_former_master_never_runs_again(machine):
+    effects = machine.recover([of_another_machine(1, begun=2)], 5.0)
+    assert names(effects) == ["WriteJob", "ReleaseOwner", "Log", "Announce", "Forget"]
+    (sentence,) = effects[0].file.ops[0].result[1]
+    assert "its process ended with the former master" in sentence and machine.ended[1].status == "error"
+
+
+def test_a_successor_that_ended_with_the_former_master_has_a_successor_even_without_records(machine):
+    found = of_another_machine(1, begun=2)
+    found.file.deaths = 1
+    machine.recover([found], 5.0)
+    assert machine.jobs[1].phase is Phase.ANNOUNCED and machine.jobs[1].file.attempt == 3
+
+
+def test_no_job_starts_until_what_the_former_master_left_half_done_is_undone(machine):
+    """Its locks were that master's: whoever came now would meet half of it."""
+    machine.resume(1.0, ev.Limits(running=3))
+    effects = machine.recover([ev.Found(job(1)), of_another_machine(2, begun=2, records=1)], 5.0)
+    assert [(type(each), each.job_id) for each in effects if isinstance(each, ev.StartProcess | ev.AskLocks)] == [
+        (ev.StartProcess, 2)
+    ]
+    machine.check()
+    assert names(machine.handle(ev.SpawnerLost(2), 6.0))[-1] == "StartProcess", "it comes first, whatever else waits"
+    assert machine.submit([job(3, priority=-10)], 7.0) == [ev.Announce(3)]
+    machine.handle(ev.Greeted(2, "lock", 78), 8.0)
+    undone = machine.jobs[2].file
+    undone.ops[0].status = "error"
+    effects = machine.handle(ev.Changed(2, undone), 9.0)
+    assert [effect.job_id for effect in effects if isinstance(effect, ev.AskLocks)] == [3, 1]

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Archiving jobs that have ended: their files move, here and at the candidates, and LuxiD forgets them."""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from ganeti.base.paths import Paths
+from ganeti.master.queue.machine import QueueMachine
+from ganeti.runtime.job_files import JobFiles
+from ganeti.runtime.queue_copies import QueueCopies, job_name, undo_name
+from ganeti.runtime.queue_writes import QueueWrites
+from ganeti.runtime.undo_files import undo_path
+
+
+class QueueArchive:
+    """*gone* is told of each job that is in the lists no more."""
+
+    def __init__(
+        self,
+        paths: Paths,
+        files: JobFiles,
+        machine: QueueMachine,
+        writes: QueueWrites,
+        copies: QueueCopies,
+        gone: Callable[[int], None],
+    ) -> None:
+        self._paths = paths
+        self._files = files
+        self._machine = machine
+        self._writes = writes
+        self._copies = copies
+        self._gone = gone
+
+    async def archive(self, job_ids: Sequence[int], *, dealt_with: bool = False) -> int:
+        """Archive jobs that have ended; gives how many.
+
+        One that left something behind stays until somebody names it (*dealt_with*): verify no longer tells of it then.
+        """
+        await self._copies.wait([name for name in map(job_name, job_ids) if self._copies.owes(name)])
+        ended = self._may_be_archived(job_ids)
+        if not dealt_with:
+            ended = [job_id for job_id in ended if not os.path.exists(undo_path(self._paths, job_id))]
+        moved = self._files.archive(ended)
+        logs = [job_id for job_id in ended if _unlink(undo_path(self._paths, job_id))]
+        self._forget(ended, logs)
+        return moved
+
+    async def archive_many(self, job_ids: Sequence[int]) -> int:
+        """Archive jobs that have ended and left nothing behind; a thread moves their files, as the disk may be busy."""
+        ended = self._may_be_archived(job_ids)
+        moved = await asyncio.to_thread(self._files.archive, ended)
+        self._forget(ended)
+        return moved
+
+    def _may_be_archived(self, job_ids: Sequence[int]) -> list[int]:
+        """Those that have ended, in their files too, and in the copies of these."""
+        return [
+            job_id
+            for job_id in job_ids
+            if job_id in self._machine.ended
+            and self._writes.owed(job_id) is None
+            and not self._copies.owes(job_name(job_id))
+        ]
+
+    def _forget(self, job_ids: Sequence[int], undo_logs: Sequence[int] = ()) -> None:
+        """Forget them, now that their files are moved: where that fails, they stay in the lists."""
+        if job_ids:
+            self._copies.soon(map(undo_name, undo_logs), job_ids)
+        for job_id in job_ids:
+            if self._machine.archive(job_id):
+                self._gone(job_id)
+
+
+def _unlink(path: str) -> bool:
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+        return True
+    return False

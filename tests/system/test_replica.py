@@ -86,3 +86,94 @@ def test_a_caller_that_goes_away_changes_nothing_about_the_answer_of_the_next(no
     answer = noded.run(hurried)
     assert answer["position"] == [2, 2]
     assert noded.call("replica_state", **master.caller)["digest"] == master.form.digest
+
+
+def killed_at(noded: Noded, point: str, monkeypatch: pytest.MonkeyPatch, call: str, arguments: dict[str, Any]) -> None:
+    """Have the daemon killed when it reaches *point* while it carries out *call*; the next daemon runs then."""
+    noded.end()
+    with monkeypatch.context() as patched:
+        patched.setenv("GANETI_PAUSE_AT", point)
+        noded.start()
+    process = noded.process
+    assert process is not None
+
+    def is_stopped() -> bool:
+        return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+    async def cut_off(client: NodeClient) -> None:
+        sending = asyncio.ensure_future(client.call("uuid-1", call, **arguments))
+        async with asyncio.timeout(30):
+            while not is_stopped():  # publication goes on after the answer
+                await asyncio.sleep(0.01)
+        process.kill()
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+
+    noded.run(cut_off, job=0)
+    noded.end(signal.SIGKILL)
+    noded.start()
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "replica-files-written",
+        "replica-files-renamed",
+        "replica-applying",
+        "replica-applied",
+        "publish-writing",
+        "publish-patched",
+        "publish-replaced",
+    ],
+)
+def test_a_daemon_killed_anywhere_in_an_append_has_all_of_it_or_gets_it_again(
+    noded: Noded, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    master = SendingMaster(cluster_of(noded))
+    noded.call("replica_snapshot", **master.snapshot())
+    after = master.position
+    records = [master.record(SetTags((name,))) for name in ("one", "two")]
+    arguments = master.append(after, *records, files={"job-1": "{}", "job-2": "{}"}, serial=2)
+    killed_at(noded, point, monkeypatch, "replica_append", arguments)
+    position = noded.call("replica_state", **master.caller)["position"]
+    durable = [list(after), list(master.position)]
+    assert position == durable[point not in ("replica-files-written", "replica-files-renamed", "replica-applying")]
+    if position == durable[0]:
+        assert noded.call("replica_append", **arguments | {"time_s": master.caller["time_s"]})["refused"] is None
+    assert noded.call("replica_state", **master.caller)["digest"] == master.form.digest
+    assert noded.call("replica_queue_list", **master.caller)["files"].keys() == {"job-1", "job-2"}
+    wait_for(lambda: fingerprint_of(Path(noded.paths.config_file).read_bytes()) == master.form.digest)
+
+
+@pytest.mark.parametrize("point", ["replica-restoring", "replica-restored"])
+def test_a_daemon_killed_in_a_snapshot_has_the_old_copy_or_the_new_one(
+    noded: Noded, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    master = SendingMaster(cluster_of(noded))
+    noded.call("replica_snapshot", **master.snapshot())
+    old = (list(master.position), master.form.digest)
+    for number in range(3):
+        master.record(SetTags((f"tag{number}",)))
+    killed_at(noded, point, monkeypatch, "replica_snapshot", master.snapshot(number=2))
+    state = noded.call("replica_state", **master.caller)
+    new = (list(master.position), master.form.digest)
+    is_new = point == "replica-restored"
+    assert (state["position"], state["digest"]) == (new if is_new else old)
+    assert state["membership"]["version"] == [2, 2 if is_new else 1]
+    noded.call("replica_snapshot", **master.snapshot(number=2))
+    promised = SendingMaster(epoch=3, uuid=CANDIDATE)
+    assert noded.call("promise", **promised.caller, ask_only=False)["granted"]
+    opened = open_configuration(noded.paths)
+    opened.store.close()
+    assert (opened.imported, opened.loaded.config.position) == (None, master.position)
+
+
+def test_a_daemon_killed_while_it_promises_has_promised_or_not(noded: Noded, monkeypatch: pytest.MonkeyPatch) -> None:
+    master, new = SendingMaster(cluster_of(noded)), SendingMaster(epoch=3, uuid=CANDIDATE)
+    noded.call("replica_snapshot", **master.snapshot())
+    killed_at(noded, "fences-written", monkeypatch, "promise", new.caller | {"ask_only": False})
+    assert noded.call("replica_state", **master.caller)["promised"] == 2
+    assert noded.call("promise", **new.caller, ask_only=False)["granted"]
+    noded.end(signal.SIGKILL)
+    noded.start()
+    assert not noded.call("promise", **new.caller, ask_only=False)["granted"]

@@ -27,7 +27,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
 
-from ganeti.base.errors import EXIT_FAILURE, GanetiError
+from ganeti.base.errors import EXIT_FAILURE, DeposedError, GanetiError
 from ganeti.runtime.environment import Environment, read_environment
 from ganeti.runtime.logs import reopen_logs, set_up_logs
 
@@ -54,12 +54,18 @@ class Daemon:
         self.log = logging.getLogger(name)
         self.stopping = asyncio.Event()
         self.on_hangup: Callable[[], None] | None = None
+        self.status = 0
         self._report = report
 
     def ready(self) -> None:
         """The daemon serves: let the command that started it return."""
         _log.info("%s is ready", self.name)
         self._report.send(0, "")
+
+    def stop_with(self, status: int) -> None:
+        """End as if told to by a signal, with this exit status."""
+        self.status = status
+        self.stopping.set()
 
     def hang_up(self) -> None:
         reopen_logs()
@@ -111,8 +117,9 @@ def run_daemon(
         return _refuse(name, report, err)
     except Exception as err:
         return _refuse_by_fault(name, report, err)
+    daemon = Daemon(name, options, environment, report)
     try:
-        asyncio.run(_supervise(Daemon(name, options, environment, report), main), debug=False)
+        asyncio.run(_supervise(daemon, main), debug=False)
     except (OSError, GanetiError) as err:
         return _refuse(name, report, err)
     except Exception as err:
@@ -120,7 +127,7 @@ def run_daemon(
     finally:
         pid_file.remove()
     _log.info("%s has ended", name)
-    return 0
+    return daemon.status
 
 
 async def _supervise(daemon: Daemon, main: Callable[[Daemon], Awaitable[None]]) -> None:
@@ -134,6 +141,8 @@ async def _supervise(daemon: Daemon, main: Callable[[Daemon], Awaitable[None]]) 
 
 def _refuse(name: str, report: "_Report", err: Exception) -> int:
     status = err.status if isinstance(err, DaemonRefused) else EXIT_FAILURE
+    if isinstance(err, DeposedError):
+        status = err.exit_status
     _log.error("%s does not run: %s", name, err)
     report.send(status, f"{name}: {err}")
     return status

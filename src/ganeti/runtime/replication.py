@@ -67,8 +67,8 @@ class Hooks:
     snapshot: Callable[[], Snapshot]
     on_release: Callable[[int], None] = lambda _: None
     on_deposed: Callable[[str], None] = lambda _: None
-    on_members: Callable[[], None] = lambda: None
-    """A node has come into sync, or is not any more."""
+    on_states: Callable[[], None] = lambda: None
+    """A node may have come into sync, or out of it."""
 
 
 class Replicator:
@@ -209,9 +209,10 @@ class Replicator:
                 self._wake()
             case NodeIn() | NodeOut():
                 _log.log(logging.INFO if isinstance(effect, NodeIn) else logging.WARNING, "%s", effect.sentence)
-                self.hooks.on_members()
+                self.hooks.on_states()
             case Told():
                 _log.log(logging.WARNING if effect.is_warning else logging.INFO, "%s", effect.sentence)
+                self.hooks.on_states()
             case Deposed():
                 _log.error("This node is not the master any more: %s", effect.sentence)
                 self._wake()

@@ -59,7 +59,7 @@ class Service:
         self._ending = AsyncExitStack()
         self.store = StoreThread(opened.store)
         begin = _begin(opened, now_s, forced, timing or Timing())
-        hooks = Hooks(lambda: self.committer.snapshot(), self._released, self._deposed, self._members_changed)
+        hooks = Hooks(lambda: self.committer.snapshot(), self._released, self._deposed, self._states_changed)
         self.replicator = Replicator(begin, nodes, self.store, paths, hooks)
         self._distributor = (
             None if nodes is None else Distributor(nodes, self.replicator.is_in_sync, self.replicator.appeared)
@@ -131,7 +131,7 @@ class Service:
         self.committer.give_up(DeposedError(f"This node is not the master any more: {sentence}"))
         self._on_deposed(sentence)
 
-    def _members_changed(self) -> None:
+    def _states_changed(self) -> None:
         if self._distributor is not None:
             self._distributor.refresh()
 

@@ -5,16 +5,24 @@ import gc
 import logging
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import replace as dataclass_replace
+
+from msgspec.structs import replace
 
 from ganeti.base.errors import EXIT_NO_CLUSTER, EXIT_NOT_MASTER, ConfigurationError
 from ganeti.base.paths import Paths
-from ganeti.master.config.fingerprint import UNREADABLE, fingerprint_of
+from ganeti.master.config.fingerprint import UNREADABLE, Fingerprint, fingerprint_of
 from ganeti.master.config.importing import Import, Start, decide, read_foreign
 from ganeti.master.config.invariants import verify_all
-from ganeti.master.config.store import Loaded
+from ganeti.master.config.records import Commit, make_put
+from ganeti.master.config.store import Loaded, StoredCommit
+from ganeti.master.config.stream import event_of
+from ganeti.master.mastership.takeover import FORCED_STEP
 from ganeti.master.replication.membership import Kept, Membership
-from ganeti.model.configuration import Configuration
+from ganeti.model.configuration import Configuration, Draft
+from ganeti.model.objects import CLUSTER_KEY, Node
 from ganeti.runtime.config_store import SqliteStore
 from ganeti.runtime.daemonize import DaemonRefused
 from ganeti.runtime.environment import Environment
@@ -32,6 +40,8 @@ class Opened:
     loaded: Loaded
     file_digest: str | None
     imported: Import | None
+    begun: Commit | None = None
+    """The first commit of the epoch that this start begins."""
     outdated_file: str | None = None
     """A `config.data` of ours that lost power has left damaged, or older than what was acknowledged."""
 
@@ -44,7 +54,10 @@ class Opened:
             _log.info(
                 "config.data was not written by this daemon: it is imported as %d.%d", *self.loaded.config.position
             )
-        elif self.kept != self.loaded.kept:
+        if self.begun is not None:
+            self.store.begin_epoch(self.begun, self.kept)
+            _log.info("Epoch %d begins: %s", self.begun.position[0], self.kept.membership)
+        elif self.imported is None and self.kept != self.loaded.kept:
             self.store.set_membership(self.kept)
         self.store.begin_use(boot_id())
 
@@ -55,6 +68,64 @@ class Opened:
         if kept is not None and kept.membership.version[0] == epoch:
             return kept
         return Kept(Membership((epoch, 1), (self.loaded.config.cluster.master_node,)))
+
+    def begin_epoch(self, epoch: int, me: Node, members: Sequence[str] | None) -> None:
+        """Make *me* the master from here on, with the members of the newest membership that was promised with.
+
+        *members* None means those of this copy; in a forced epoch, this node alone. Repeated for an epoch that has
+        begun, it changes nothing. Raises `DaemonRefused`.
+        """
+        loaded, stored = self.loaded, self.loaded.config.position[0]
+        config = loaded.config
+        if epoch == stored and config.cluster.master_node == me.uuid:
+            return
+        if epoch <= stored:
+            raise DaemonRefused(f"epoch {epoch} is over: this node's copy is of epoch {stored}", EXIT_NOT_MASTER)
+        if members is None:
+            is_forced = epoch // FORCED_STEP > stored // FORCED_STEP
+            members = (me.uuid,) if is_forced else self.kept.membership.members
+        if me.uuid not in members:
+            raise DaemonRefused(_not_in_sync(me.name, members, config), EXIT_NOT_MASTER)
+        draft = Draft(config, time.time())
+        draft.put("cluster", replace(config.cluster, master_node=me.uuid))
+        config.position = (epoch, 1)
+        put = make_put("cluster", CLUSTER_KEY, draft.cluster)
+        begun = Commit(config.position, draft.now_s, (put,))
+        digest = next(Fingerprint(config.header, loaded.fragments).after([begun]))
+        self.begun = begun = dataclass_replace(begun, digest=digest)
+        config.put(put.kind, put.uuid, put.obj)
+        loaded.fragments[put.kind, put.uuid] = put.data
+        loaded.mtime_s = begun.time_s
+        loaded.events.append((begun.position, event_of(begun)))
+        loaded.commits.append(StoredCommit(begun.position, begun.time_s, digest, event_of(begun)))
+        loaded.kept = Kept(Membership((epoch, 1), tuple(members)))
+
+    def check_member(self, *, forced: bool) -> None:
+        """Raise `DaemonRefused` if this node's copy is not in sync; *forced*, it alone is from here on."""
+        kept, config = self.kept, self.loaded.config
+        me = config.cluster.master_node
+        if me in kept.membership.members:
+            return
+        if not forced:
+            raise DaemonRefused(_not_in_sync(config.node(me).name, kept.membership.members, config), EXIT_NOT_MASTER)
+        version = (kept.membership.version[0], kept.highest + 1)
+        self.loaded.kept = Kept(Membership(version, (me,)), version[1])
+
+
+def _not_in_sync(name: str, members: Sequence[str], config: Configuration) -> str:
+    names = ", ".join(node.name for node in config.nodes() if node.uuid in members) or "no node that is known"
+    return (
+        f"the copy of the configuration at this node, {name}, is not in sync, so it may lack what was acknowledged: "
+        f"let one of these be the master: {names}; or start with --no-voting --yes-do-it, and lose what is lacking"
+    )
+
+
+def own_node(environment: Environment, config: Configuration) -> Node:
+    """This machine in the configuration; raises `DaemonRefused`."""
+    for node in config.nodes():
+        if environment.is_named(node.name):
+            return node
+    raise DaemonRefused(f"this machine, {environment.hostname}, is no node of the cluster", EXIT_NOT_MASTER)
 
 
 def make_directories(paths: Paths) -> None:
@@ -99,7 +170,7 @@ def _open(store: SqliteStore, data: bytes | None, config_file: str) -> Opened:
     for problem in verify_all(loaded.config):
         _log.warning("%s", problem)
     if start is Start.OUTDATED:
-        return Opened(store, loaded, None, imported, config_file)
+        return Opened(store, loaded, None, imported, outdated_file=config_file)
     return Opened(store, loaded, digest if data is not None else None, imported)
 
 

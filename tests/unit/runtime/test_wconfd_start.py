@@ -3,19 +3,27 @@
 
 import json
 import os
+import sqlite3
 from asyncio import run
 from pathlib import Path
 
+import msgspec
 import pytest
+from tests.fakes import sample_cluster
 from tests.fakes.wconfd import GOLDEN, TagCluster, fast_directory, prepare, running_wconfd
 
 from ganeti.base.errors import ConfigurationError, ConfigVerifyError
 from ganeti.base.paths import Paths
+from ganeti.master.config.fingerprint import Fingerprint
+from ganeti.master.config.records import fragment
+from ganeti.master.config.store import Loaded
+from ganeti.master.replication.membership import Kept, Membership
 from ganeti.model.configuration import Configuration
+from ganeti.model.objects import KINDS
 from ganeti.runtime import wconfd_start
 from ganeti.runtime.daemonize import DaemonRefused
 from ganeti.runtime.environment import Environment
-from ganeti.runtime.wconfd_start import check_master, open_configuration
+from ganeti.runtime.wconfd_start import Opened, check_master, open_configuration
 
 
 @pytest.fixture
@@ -250,3 +258,88 @@ def test_another_node_is_not_the_master():
     ) as caught:
         check_master(Environment(Paths(), "node2.example.com"), config)
     assert caught.value.status == 11
+
+
+def candidates(*, kept: Membership | None = None) -> Opened:
+    """A copy at node2 of what node1 was the master of."""
+    config = sample_cluster.configuration()
+    config.position = (3, 17)
+    fragments = {(kind, uuid): fragment(config.get(kind, uuid)) for kind in KINDS for uuid in config.uuids(kind)}
+    loaded = Loaded(config, fragments, 1.0, kept=Kept(kept) if kept else None)
+    return Opened(None, loaded, None, None)
+
+
+def test_an_epoch_begins_with_this_node_as_master_and_the_same_members():
+    opened = candidates(kept=Membership((3, 5), ("uuid-node1", "uuid-node2")))
+    me = opened.loaded.config.node("uuid-node2")
+    opened.begin_epoch(4, me, None)
+    config = opened.loaded.config
+    assert config.position == opened.begun.position == (4, 1)
+    assert config.cluster.master_node == "uuid-node2"
+    assert config.cluster.serial_no == 2
+    assert opened.kept == Kept(Membership((4, 1), ("uuid-node1", "uuid-node2")))
+    whole = Fingerprint(config.header, opened.loaded.fragments)
+    assert opened.begun.digest == whole.now(1, opened.loaded.mtime_s)
+    opened.check_member(forced=False)
+    opened.begin_epoch(4, me, None)
+    assert config.position == (4, 1), "repeated, it changes nothing"
+
+
+def test_the_members_are_those_that_were_reported_and_in_a_forced_epoch_this_node_alone():
+    opened = candidates(kept=Membership((3, 5), ("uuid-node1", "uuid-node2")))
+    me = opened.loaded.config.node("uuid-node2")
+    opened.begin_epoch(4, me, ["uuid-node2", "uuid-node3"])
+    assert opened.kept.membership.members == ("uuid-node2", "uuid-node3")
+    opened = candidates(kept=Membership((3, 5), ("uuid-node1", "uuid-node3")))
+    opened.begin_epoch(1_012_345, opened.loaded.config.node("uuid-node2"), None)
+    assert opened.kept.membership == Membership((1_012_345, 1), ("uuid-node2",))
+
+
+@pytest.mark.parametrize("epoch", [1, 3])
+def test_an_epoch_that_is_over_is_not_begun(epoch):
+    opened = candidates(kept=Membership((3, 5), ("uuid-node1", "uuid-node2")))
+    with pytest.raises(DaemonRefused, match="is over") as refusal:
+        opened.begin_epoch(epoch, opened.loaded.config.node("uuid-node2"), None)
+    assert refusal.value.status == 11
+
+
+def test_a_node_that_is_not_in_sync_is_no_master_unless_somebody_says_so():
+    opened = candidates(kept=Membership((3, 5), ("uuid-node2", "uuid-node3")))
+    with pytest.raises(DaemonRefused, match=r"node1, is not in sync.*: node2, node3; or start with --no-voting"):
+        opened.check_member(forced=False)
+    with pytest.raises(DaemonRefused, match="not in sync"):
+        opened.begin_epoch(4, opened.loaded.config.node("uuid-node1"), None)
+    opened.check_member(forced=True)
+    assert opened.kept.membership == Membership((3, 6), ("uuid-node1",))
+
+
+def test_the_membership_is_kept_and_an_import_begins_an_epoch_of_the_master_alone(root):
+    paths = prepare(root)
+    opened = open_configuration(paths)
+    opened.accept()
+    master = opened.loaded.config.cluster.master_node
+    assert opened.store.load().kept == Kept(Membership((1, 1), (master,)))
+    kept = Kept(Membership((1, 4), (master, "x")), 5, (master, "x", "y"))
+    opened.store.set_membership(kept)
+    assert opened.store.load().kept == kept
+    opened.store.close()
+    plain = json.loads(GOLDEN.read_bytes())
+    plain["cluster"]["tags"] = ["foreign"]
+    Path(paths.config_file).write_text(json.dumps(plain))
+    opened = open_configuration(paths)
+    opened.accept()
+    assert opened.store.load().kept == Kept(Membership((2, 1), (master,)))
+    opened.store.close()
+
+
+def test_a_replica_that_became_master_has_the_membership_it_was_sent(root):
+    paths = prepare(root)
+    opened = open_configuration(paths)
+    opened.accept()
+    opened.store.set_membership(Kept(Membership((1, 4), ("a", "x")), 5, ("a", "x", "y")))
+    sent = Membership((2, 1), ("b", "x"))
+    with sqlite3.connect(paths.config_database) as replica:
+        replica.execute("UPDATE meta SET value = ? WHERE key = 'membership'", (msgspec.json.encode(sent).decode(),))
+    replica.close()
+    assert opened.store.load().kept == Kept(sent), "what it reserved and counted as master is of another time"
+    opened.store.close()

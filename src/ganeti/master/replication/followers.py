@@ -23,6 +23,8 @@ class State(Enum):
 class Timing:
     """How long what may take, in seconds."""
 
+    first_s: float = 1.5
+    """A member that has not said what it has since this master began is left out after so long."""
     take_s: float = 5.0
     """A member that has not taken a record for so long is left out."""
     long_take_s: float = 30.0
@@ -47,6 +49,8 @@ class Follower:
     """Since when its state is as it is."""
     heard_s: float
     state: State = State.CATCHING_UP
+    is_heard: bool = False
+    """It has answered at all since this master began."""
     known: bool = False
     """It has said what it has, and nothing has failed since."""
     needs_snapshot: bool = False
@@ -98,9 +102,18 @@ class Follower:
                     self._begin_anew(event)
         self.busy = self.is_long = False
         self.heard_s = now_s
-        self.problem = None
-        self.tries = 0
-        self.owed_since_s = None if self.has >= last else now_s
+        is_back = self.problem is Problem.UNREACHABLE
+        is_record = isinstance(event, events.Acked | events.SnapshotTaken)
+        if is_record or (self.is_following and self.has >= last):
+            self.problem = None
+            self.tries = 0
+        elif is_back:
+            self.problem = None  # it is there; what it refused before, it may refuse again
+        if self.has >= last:
+            self.owed_since_s = None
+        elif is_back or not self.is_heard or not isinstance(event, events.StateKnown):
+            self.owed_since_s = now_s
+        self.is_heard = True
 
     def _begin_anew(self, state: events.StateKnown) -> None:
         self.known = self.needs_queue = True
@@ -134,12 +147,17 @@ class Follower:
         owed_s = self.owed_since_s if self.has < last else None
         times = []
         if owed_s is not None:
-            times.append(owed_s + (timing.long_take_s if self.is_long else timing.take_s))
+            times.append(owed_s + self._patience_s(timing))
         if self.problem is Problem.SILENT:
             times.append(self.failing_since_s + timing.take_s)
         elif self.problem is not None and self.tries >= timing.quick_tries:
             times.append(self.failing_since_s + (timing.take_s if owed_s is None else timing.quick_s))
         return min(times, default=None)
+
+    def _patience_s(self, timing: Timing) -> float:
+        if not self.is_heard:
+            return timing.first_s
+        return timing.long_take_s if self.is_long else timing.take_s
 
     def state_now(self, *, is_member: bool) -> State:
         if self.problem is Problem.REFUSED:

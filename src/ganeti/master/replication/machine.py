@@ -126,6 +126,8 @@ class Machine:
                 self._members.not_written(now_s)
             case events.MembersAccepted():
                 self._members.accepted(event.node, event.version)
+                if (heard := self.followers.get(event.node)) is not None:
+                    heard.retry_s = now_s
             case events.CandidatesChanged():
                 self._candidates.change(event.number, event.candidates)
                 self._keep_followers(now_s)

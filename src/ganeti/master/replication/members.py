@@ -98,15 +98,18 @@ class Members:
             return [self._store(changing.membership if changing.stage is Stage.STORING else self.membership)]
         if changing.stage is not Stage.ASKING:
             return []
-        if self._is_agreed(changing):
-            changing.stage = Stage.STORING
-            return [self._store(changing.membership)]
-        if now_s < changing.again_s:
-            return []
-        gone = leaving()
-        if changing.membership.members != tuple(node for node in self.membership.members if node not in gone):
-            return self.leave_out(gone)
-        return [self._ask(changing, now_s)]
+        others = [node for node in changing.accepted if not self._loses(changing, node)]
+        if not may_shrink(others, self._candidates.sets):
+            # One that is left out and answers may be about to take its records: it has until the next time.
+            if now_s < changing.again_s:
+                return []
+            gone = leaving()
+            if changing.membership.members != tuple(node for node in self.membership.members if node not in gone):
+                return self.leave_out(gone)
+            if not self._is_agreed(changing):
+                return [self._ask(changing, now_s)]
+        changing.stage = Stage.STORING
+        return [self._store(changing.membership)]
 
     def written(self, now_s: float) -> tuple[list[Effect], list[str]]:
         """What was to be stored is; gives what to do, and who is no member any more."""
@@ -130,6 +133,9 @@ class Members:
     def accepted(self, node: str, version: Version) -> None:
         if self.changing is not None and version == self.changing.membership.version:
             self.changing.accepted[node] = None
+
+    def _loses(self, changing: Changing, node: str) -> bool:
+        return node in self.membership.members and node not in changing.membership.members
 
     def _is_agreed(self, changing: Changing) -> bool:
         return may_shrink(changing.accepted, self._candidates.sets)

@@ -185,20 +185,20 @@ class ReplicaCopy:
             raise ReplicaFaultError(GAP, f"The records begin after {after[0]}.{after[1]}, and this copy holds {held}")
         mark = None if self._publication is None else self._publication.mark
         commits = [replace(commit_of(record), published=mark) for record in records]
-        held_keys = set(form.fingerprint.objects)
+        there: dict[ObjectKey, bool] = {}
         position = after
         for commit, digest in zip(commits, form.fingerprint.after(commits), strict=True):
             if not commit.changes_objects:
                 continue
             follows = commit.position == (position[0], position[1] + 1) or commit.position[0] > position[0]
-            held_keys |= {(put.kind, put.uuid) for put in commit.puts}
-            if not follows or not held_keys.issuperset(commit.removes):
+            there |= {(put.kind, put.uuid): True for put in commit.puts}
+            if not follows or not all(there.get(key, key in form.fingerprint.objects) for key in commit.removes):
                 raise ReplicaFaultError(GAP, f"Record {_text(commit.position)} does not follow {_text(position)}")
             if digest != commit.digest:
                 raise ReplicaFaultError(
                     DAMAGED, f"With record {_text(commit.position)}, this copy is not what the master has"
                 )
-            held_keys.difference_update(commit.removes)
+            there |= dict.fromkeys(commit.removes, False)
             position = commit.position
         return commits
 

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""WConfD with candidates whose copies are the real ones: both halves of replication, without a network between."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fakes import sample_cluster
+from tests.fakes.following_node import FollowingNode
+from tests.fakes.wconfd import TagCluster, fast_directory, prepare, running_wconfd, until
+
+from ganeti.base.errors import NodeUnreachableError, from_wire
+from ganeti.master.config.fingerprint import fingerprint_of
+from ganeti.master.replication.followers import Timing
+from ganeti.runtime.replica_queue import content_digest
+from ganeti.runtime.wconfd_start import open_configuration
+
+TIMING = Timing(
+    first_s=2.0,
+    take_s=2.0,
+    long_take_s=5.0,
+    quick_s=0.05,
+    heartbeat_s=0.1,
+    retry_first_s=0.02,
+    retry_longest_s=0.1,
+    ask_again_s=0.05,
+)
+NODES = {"uuid-node2": "node2", "uuid-node3": "node3"}
+Story = Callable[[Any, "Followers"], Awaitable[None]]
+
+
+class Followers:
+    """`NodesPort` of nodes with real copies; those in `away` do not answer."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.nodes: dict[str, FollowingNode] = {}
+        self.away: dict[str, None] = {}
+
+    async def call(self, node_uuid: str, call: str, /, *, deadline_s: float | None = None, **arguments: Any) -> Any:
+        await asyncio.sleep(0)
+        if node_uuid in self.away:
+            raise NodeUnreachableError(f"Node {node_uuid} cannot be reached")
+        async with asyncio.timeout(deadline_s):
+            succeeded, value = await self.nodes[node_uuid].raw(call, arguments)
+        if not succeeded:
+            raise from_wire(value)
+        return value
+
+    async def begin(self, stack: AsyncExitStack) -> None:
+        for uuid, name in NODES.items():
+            self.nodes[uuid] = await stack.enter_async_context(FollowingNode(self.root / name, name))
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    with fast_directory() as path:
+        master = path / "node1"
+        master.mkdir()
+        paths = prepare(master, fresh=False)
+        plain = sample_cluster.configuration().to_plain()
+        plain["cluster"] |= {"enabled_hypervisors": ["fake"], "hvparams": {"fake": {}}}
+        plain["cluster"] |= {"enabled_disk_templates": ["diskless"]}
+        Path(paths.config_file).write_text(json.dumps(plain))
+        yield path
+
+
+def tell(root: Path, story: Story) -> None:
+    """Run *story* with a master and two candidates in sync."""
+
+    async def whole() -> None:
+        followers = Followers(root)
+        async with asyncio.timeout(60), AsyncExitStack() as stack:
+            await followers.begin(stack)
+            daemon = await stack.enter_async_context(
+                running_wconfd(root / "node1", followers, fresh=False, timing=TIMING)
+            )
+            await until(lambda: all(daemon.service.replicator.is_in_sync(uuid) for uuid in NODES))
+            await story(daemon, followers)
+
+    asyncio.run(whole())
+
+
+async def state_of(daemon: Any, node: FollowingNode) -> dict[str, Any]:
+    """What a copy says of itself, whoever asks."""
+    me = daemon.service.replicator
+    return await node.call("replica_state", {**caller_of(me)})
+
+
+def caller_of(replicator: Any) -> dict[str, Any]:
+    arguments: dict[str, Any] = replicator._identity.arguments()
+    return arguments
+
+
+def test_what_is_acknowledged_is_on_every_candidate_and_published_there(root: Path) -> None:
+    async def story(daemon: Any, followers: Followers) -> None:
+        job = daemon.job(1)
+        for number in range(5):
+            position, _ = await daemon.client.commit(job, number, TagCluster(tag=f"t{number}"), True)
+        for node in followers.nodes.values():
+            state = await state_of(daemon, node)
+            assert (tuple(state["position"]), state["digest"]) == (position, daemon.service.form.digest)
+            assert sorted(state["membership"]["members"]) == ["uuid-node1", *NODES]
+            await node.replica.flush()
+            assert fingerprint_of(Path(node.paths.config_file).read_bytes()) == daemon.service.form.digest
+
+    tell(root, story)
+
+
+def test_a_candidate_that_was_away_has_everything_again(root: Path) -> None:
+    async def story(daemon: Any, followers: Followers) -> None:
+        job = daemon.job(1)
+        followers.away["uuid-node2"] = None
+        for number in range(3):
+            await daemon.client.commit(job, number, TagCluster(tag=f"t{number}"), True)
+        del followers.away["uuid-node2"]
+        await until(lambda: all(daemon.service.replicator.is_in_sync(uuid) for uuid in NODES))
+        state = await state_of(daemon, followers.nodes["uuid-node2"])
+        assert state["digest"] == daemon.service.form.digest
+
+    tell(root, story)
+
+
+def test_a_rotten_copy_gets_a_new_one(root: Path) -> None:
+    async def story(daemon: Any, followers: Followers) -> None:
+        job = daemon.job(1)
+        await daemon.client.commit(job, 1, TagCluster(tag="before"), True)
+        node = followers.nodes["uuid-node2"]
+        followers.away["uuid-node2"] = None
+        await daemon.client.commit(job, 2, TagCluster(tag="meanwhile"), True)
+        await node.__aexit__()
+        path = Path(node.paths.config_database)
+        data = path.read_bytes()
+        path.write_bytes(data[: len(data) // 2])
+        await node.__aenter__()
+        del followers.away["uuid-node2"]
+        await until(lambda: daemon.service.replicator.is_in_sync("uuid-node2"))
+        assert (await state_of(daemon, node))["digest"] == daemon.service.form.digest
+        assert Path(f"{path}.damaged").exists()
+
+    tell(root, story)
+
+
+def test_queue_files_are_on_every_candidate(root: Path) -> None:
+    async def story(daemon: Any, followers: Followers) -> None:
+        queue = Path(followers.root / "node1/var/lib/ganeti/queue")
+        queue.mkdir(parents=True, exist_ok=True)
+        for name in ("job-1", "job-2", "job-2.undo"):
+            (queue / name).write_text(name)
+        await daemon.service.replicator.replicate_queue(["job-1", "job-2", "job-2.undo"], [])
+        for node in followers.nodes.values():
+            files = (await node.call("replica_queue_list", caller_of(daemon.service.replicator)))["files"]
+            assert files == {name: content_digest(name.encode()) for name in ("job-1", "job-2", "job-2.undo")}
+
+    tell(root, story)
+
+
+def test_the_promised_candidate_has_a_database_that_wconfd_starts_from(root: Path) -> None:
+    async def story(daemon: Any, followers: Followers) -> None:
+        job = daemon.job(1)
+        position, _ = await daemon.client.commit(job, 1, TagCluster(tag="kept"), True)
+        node = followers.nodes["uuid-node2"]
+        caller = caller_of(daemon.service.replicator) | {"epoch": 9, "master": "uuid-node2", "ask_only": False}
+        answer = await node.call("promise", caller)
+        assert answer["granted"]
+        assert "uuid-node2" in answer["membership"]["members"]
+        opened = open_configuration(node.paths)
+        opened.store.close()
+        assert (opened.imported, opened.loaded.config.position) == (None, position)
+        assert "kept" in opened.loaded.config.cluster.tags
+
+    tell(root, story)

@@ -58,6 +58,11 @@ class NodeState:
             raise NodeCallError("This node keeps no copy of the configuration")
         return self._replica
 
+    async def forget_copy(self) -> None:
+        """Let go of the copy, if one is open: its files are about to be removed."""
+        if self._replica is not None:
+            await self._replica.forget()
+
     def hypervisor(self, name: str) -> Hypervisor:
         """Give the driver *name*; raises `HypervisorError` listing those there are."""
         if name not in self._hypervisors:

@@ -57,3 +57,7 @@ class ReplicaPort(Protocol):
     async def stop_master(self) -> Answer:
         """End the daemons of a master, its jobs, and give the cluster's address up: `{"daemons": names, "jobs": n}`."""
         ...
+
+    async def forget(self) -> None:
+        """Close the copy, and write nothing any more of what it holds."""
+        ...

@@ -136,6 +136,11 @@ class Replica:
             except ReplicaFaultError as err:
                 _log.error("%s", err.sentence)
 
+    async def forget(self) -> None:
+        """See `ReplicaPort.forget`."""
+        async with self._turn:
+            await self._place.close_copy(settle=False)
+
     async def flush(self) -> None:
         """Return when what the copy holds is published; raises `ConfigurationError`."""
         if self._place.copy is not None:

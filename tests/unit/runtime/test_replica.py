@@ -375,3 +375,18 @@ def test_a_master_that_runs_here_is_asked_for_its_state_and_only_a_later_one_end
     with_node(tmp_path, before)
     os.unlink(FollowingNode(tmp_path).paths.epoch_file)
     with_node(tmp_path, story)
+
+
+def test_a_node_that_leaves_the_cluster_publishes_nothing_any_more(tmp_path: Path) -> None:
+    master = SendingMaster()
+
+    async def story(node: FollowingNode) -> None:
+        await follow(node, master)  # what is to be published is not yet
+        node.stop_after_answer = lambda: None  # type: ignore[method-assign]
+        succeeded, _ = await node.raw_changing("node_leave_cluster", epoch=2)
+        assert succeeded
+        assert os.listdir(node.paths.data_dir) == []
+        await node.replica.close()
+        assert os.listdir(node.paths.data_dir) == []
+
+    with_node(tmp_path, story)

@@ -3,7 +3,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from tests.fakes.wconfd import TagCluster, fast_directory, prepare, running_wcon
 from ganeti.base.errors import NodeUnreachableError, from_wire
 from ganeti.master.config.fingerprint import fingerprint_of
 from ganeti.master.replication.followers import Timing
+from ganeti.ports.nodes import NodeAnswer
 from ganeti.runtime.replica_queue import content_digest
 from ganeti.runtime.wconfd_start import open_configuration
 
@@ -50,6 +51,13 @@ class Followers:
         if not succeeded:
             raise from_wire(value)
         return value
+
+    async def call_many(
+        self, node_uuids: Iterable[str], call: str, /, *, deadline_s: float | None = None, **arguments: Any
+    ) -> list[NodeAnswer]:
+        return [
+            NodeAnswer(uuid, await self.call(uuid, call, deadline_s=deadline_s, **arguments)) for uuid in node_uuids
+        ]
 
     async def begin(self, stack: AsyncExitStack) -> None:
         for uuid, name in NODES.items():

@@ -69,6 +69,7 @@ async def node_stop_master(node: NodeState) -> dict[str, Any]:
 @node_call(timeout_s=URGENT_S)
 async def node_leave_cluster(node: NodeState) -> None:
     """Forget the cluster: its configuration, queue, keys and certificates go, then this daemon ends."""
+    await node.forget_copy()
     data_dir = node.paths.data_dir
     for name in _names(data_dir):
         path = f"{data_dir}/{name}"

@@ -6,6 +6,7 @@ It is the same database that WConfD opens when this node becomes the master. Wha
 snapshot has taken its place, this node says that it is damaged, for what it knew of the members is gone with it.
 """
 
+import hashlib
 import os
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -29,7 +30,7 @@ from ganeti.runtime.pause_points import reach
 from ganeti.runtime.replica_fault import ReplicaFaultError
 
 _SET_META = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-_MEMBERSHIP = "membership"
+_MEMBERSHIP, _KEPT, _SUM = "membership", "membership_kept", "membership_sum"
 _CORRUPT, _NOT_A_DATABASE = 11, 26
 _BUSY_S = 10.0
 
@@ -116,8 +117,23 @@ class ReplicaStore(SqliteStore):
         self._uncheckpointed += 1
 
     def read_membership(self) -> MembershipRecord | None:
-        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (_MEMBERSHIP,)).fetchone()
-        return None if row is None else msgspec.json.decode(row[0], type=MembershipRecord)
+        """Who the members are, if it is as it was written: a replica keeps a sum beside it, a master the value twice.
+
+        Raises `ReplicaFaultError`.
+        """
+        rows = self._db.execute("SELECT key, value FROM meta WHERE key IN (?, ?, ?)", (_MEMBERSHIP, _SUM, _KEPT))
+        found: dict[str, str] = dict(rows)
+        text = found.get(_MEMBERSHIP)
+        if text is None:
+            return None
+        if found.get(_SUM) != _sum_of(text):
+            kept = msgspec.json.decode(found.get(_KEPT, "{}"))
+            if not isinstance(kept, dict) or kept.get(_MEMBERSHIP) != msgspec.json.decode(text):
+                raise ReplicaFaultError(
+                    DAMAGED,
+                    f"The configuration database {self._path} is damaged: its list of members is not as written",
+                )
+        return msgspec.json.decode(text, type=MembershipRecord)
 
     def read_marks(self, node_name: str) -> Marks:
         row = self._db.execute(
@@ -164,13 +180,12 @@ class ReplicaStore(SqliteStore):
         row = self._db.execute(
             "SELECT epoch, serial, digest FROM commits ORDER BY epoch DESC, serial DESC LIMIT 1"
         ).fetchone()
-        if row is None:
-            return loaded.published[-1]
-        if (row[0], row[1]) != loaded.config.position:
+        position, digest = (tuple(row[:2]), str(row[2])) if row else (loaded.stream_start, loaded.published[-1])
+        if position != loaded.config.position:
             raise ReplicaFaultError(
                 DAMAGED, f"The configuration database {self._path} is damaged: it does not end with its last record"
             )
-        return str(row[2])
+        return digest
 
     def _write(self, commit: Commit) -> None:
         """A step that comes again, because its answer was lost, is the same one."""
@@ -184,7 +199,12 @@ class ReplicaStore(SqliteStore):
 
     def _set_membership(self, membership: MembershipRecord | None) -> None:
         if membership is not None:
-            self._db.execute(_SET_META, (_MEMBERSHIP, msgspec.json.encode(membership).decode()))
+            text = msgspec.json.encode(membership).decode()
+            self._db.executemany(_SET_META, [(_MEMBERSHIP, text), (_SUM, _sum_of(text))])
+
+
+def _sum_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def fault_of(err: Exception, path: str) -> ReplicaFaultError:

@@ -12,7 +12,9 @@ import pytest
 from tests.fakes.following_node import FollowingNode, with_node
 from tests.fakes.sending_master import SendingMaster, SetTags, sound_configuration
 
+from ganeti.master.replication.membership import Kept, Membership
 from ganeti.runtime import node_calls
+from ganeti.runtime.config_store import SqliteStore
 from ganeti.runtime.replica_store import ReplicaStore, damaged_path
 
 OWN = "uuid-node2"
@@ -67,7 +69,15 @@ def change_epoch(path: Path) -> None:
     db.close()
 
 
-ROTS = [flip_in_object, flip_header, flip_pages, truncate, change_epoch]
+def flip_in_members(path: Path) -> None:
+    """The members are no part of the configuration, which has a fingerprint."""
+    db = sqlite3.connect(path)
+    db.execute("UPDATE meta SET value = replace(value, 'uuid-node2', 'uuid-node6') WHERE key = 'membership'")
+    db.commit()
+    db.close()
+
+
+ROTS = [flip_in_object, flip_header, flip_pages, truncate, change_epoch, flip_in_members]
 
 
 @pytest.mark.parametrize("rot", ROTS)
@@ -209,5 +219,37 @@ def test_a_full_disk_under_promise_or_queue_changes_nothing(
         else:
             answer = await node.call("replica_append", master.append(after, record, files={"job-1": "x"}))
             assert answer == {"refused": None, "position": [2, 2]}
+
+    with_node(tmp_path, story)
+
+
+def test_the_epoch_of_a_copy_without_records_is_checked_too(tmp_path: Path) -> None:
+    master = SendingMaster()
+
+    async def begin(node: FollowingNode) -> None:
+        await follow(node, master)
+
+    async def story(node: FollowingNode) -> None:
+        assert (await node.call("replica_state", master.caller))["refused"] == "damaged"
+
+    with_node(tmp_path, begin)
+    change_epoch(Path(FollowingNode(tmp_path).paths.config_database))
+    with_node(tmp_path, story)
+
+
+def test_a_former_masters_database_passes_with_the_members_it_wrote_itself(tmp_path: Path) -> None:
+    master = SendingMaster()
+    path = make_copy(tmp_path, master)
+    membership = Membership((2, 7), ("uuid-node1", OWN))
+    store = SqliteStore(str(path))
+    store.set_membership(Kept(membership))
+    store.close()
+
+    async def story(node: FollowingNode) -> None:
+        state = await node.call("replica_state", master.caller)
+        assert (state["refused"], state["membership"]["version"]) == (None, [2, 7])
+        newer = master.membership(("uuid-node1",), 8)
+        await node.call("replica_members", master.caller | {"membership": newer})
+        assert (await node.call("promise", master.caller | {"epoch": 3, "ask_only": True}))["membership"] == newer
 
     with_node(tmp_path, story)

@@ -93,6 +93,8 @@ WCONFD_CALLS: dict[str, list[Any]] = {
     "opportunisticLockUnionWaiting": [1, 0.01, ME, REQUEST],
     "position": [],
     "readConfig": [],
+    "replicateQueue": [["job-7", "drain"], [7]],
+    "replicationState": [],
     "subscribe": [[1, 1]],
     "tryUpdateLocks": [ME, REQUEST],
     "updateLocksWaiting": [ME, 0, REQUEST],

@@ -34,18 +34,20 @@ AFTER_CONFIRMATION = [
     "job-confirmed",
     "job-before-claim",
     "job-after-claim",
+    "job-recorded",
     "job-step-1",
     "job-committed-1",
     "job-settling-2",
     "job-committed-2",
     "job-before-end",
+    "job-written",
     "job-after-end",
 ]
 KILLED: dict[str, Ending] = {
     **dict.fromkeys([*BEFORE_CONFIRMATION, *AFTER_CONFIRMATION[:3]], NEVER_RAN),
-    **dict.fromkeys(["job-step-1", "job-committed-1", "job-settling-2"], UNDONE),
+    **dict.fromkeys(["job-recorded", "job-step-1", "job-committed-1", "job-settling-2"], UNDONE),
     **dict.fromkeys(["job-committed-2", "job-before-end"], DIED_AFTER),
-    "job-after-end": DONE,
+    **dict.fromkeys(["job-written", "job-after-end"], DONE),
 }
 TABLE: list[tuple[str, str, list[Ending]]] = [
     *((place, "job", [ending]) for place, ending in KILLED.items()),
@@ -56,7 +58,7 @@ TABLE: list[tuple[str, str, list[Ending]]] = [
     *((place, "luxid wconfd", [DONE]) for place in ["job-after-claim", "job-committed-1", "job-before-end"]),
     *((place, "luxid wconfd job", [UNDONE]) for place in ["job-committed-1", "job-settling-2"]),
     *((place, "spawner", [DONE]) for place in ["job-forked", "job-greeted", "job-committed-1"]),
-    ("luxid-submitted", "luxid", [DONE]),
+    *((place, "luxid", [DONE]) for place in ["luxid-written", "luxid-submitted"]),
     *((place, "luxid", [NEVER_RAN]) for place in ["luxid-announced", "luxid-greeted", "luxid-stored"]),
     *((place, "luxid", [DONE]) for place in ["luxid-granted", "luxid-confirmed"]),
     ("luxid-announced", "spawner", [DONE]),
@@ -177,6 +179,41 @@ def test_killed_while_a_job_is_handed_back(scene, place, victims, statuses):
     assert status in statuses
     assert scene.begun(job_id) == (2 if status == "success" else 1)
     assert scene.end(holder) == "success"
+
+
+POWER_CUT: dict[str, Ending] = {
+    **dict.fromkeys(["luxid-written", "luxid-submitted", "luxid-announced", "luxid-stored"], DONE),
+    **dict.fromkeys(["job-forked", "job-greeted", "job-confirmed", "job-before-claim", "job-after-claim"], DONE),
+    **dict.fromkeys(["job-recorded", "job-step-1", "job-committed-1", "job-settling-2"], UNDONE),
+    **dict.fromkeys(["job-committed-2", "job-before-end"], DIED_AFTER),
+    **dict.fromkeys(["job-written", "job-after-end"], DONE),
+}
+
+
+@pytest.mark.parametrize(("place", "ending"), POWER_CUT.items())
+def test_the_power_cut_there(scene, place, ending):
+    """As after a take-over: no process lives, nothing is left of locks, lock files and notes of the running system.
+
+    What had not begun runs then, and nothing runs twice.
+    """
+    scene.restart(place)
+    job_id = scene.submit(scene.counted(marks=True, exclusive=[LOCK]))
+    stopped = scene.stopped()
+    begun_before = scene.begun(job_id)
+    for name in ("luxid", "wconfd"):
+        scene.master.kill(name)
+    scene.cluster.signal(stopped, signal.SIGKILL)
+    scene.master.until(lambda: not scene.cluster.processes(), "all are gone")
+    paths = scene.master.paths
+    for directory in (paths.livelock_dir, paths.run_dir):
+        for path in Path(directory).iterdir():
+            if path.is_file():
+                path.unlink()
+    Path(f"{paths.data_dir}/locks.data").unlink(missing_ok=True)
+    scene.restart()
+    assert (scene.end(job_id), scene.begun(job_id), scene.marks(job_id)) == ending
+    assert begun_before in (0, ending[1])
+    assert scene.end(scene.submit(scene.counted(exclusive=[LOCK]))) == "success"
 
 
 def test_nothing_is_left(scene):

@@ -7,6 +7,7 @@ simulated file are read from there when somebody wants them, and at a loss of po
 durable (WAL, synchronous=FULL); a COMMIT that is cut short, in a hook around it, happened entirely or not at all.
 """
 
+import functools
 import os
 import shutil
 import sqlite3
@@ -22,6 +23,7 @@ from ganeti.simulation.disk import Disk
 from ganeti.simulation.inodes import Directory, File
 
 _MEMORY = "/dev/shm"  # noqa: S108 - a directory of this object's own is made there
+_PREFIX = "ganeti-simulation-"
 _PAGE_BYTES = 4096
 _TIMEOUT_S = 5.0
 _FIRST_DELAY_S = 0.001
@@ -79,8 +81,7 @@ class Databases:
 
     def _attach(self, file: File, directory: Directory) -> "Database":
         if self._place is None:
-            memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None
-            self._place = tempfile.mkdtemp(prefix="ganeti-simulation-", dir=memory)
+            self._place = _new_place()
             self._leave = weakref.finalize(self, shutil.rmtree, self._place, ignore_errors=True)
         self._made += 1
         file.take_over()
@@ -283,6 +284,21 @@ class SimulatedConnection(sqlite3.Connection):
         (pages,) = sqlite3.Connection.cursor(self).execute("PRAGMA page_count").fetchone()
         if file.disk.free_blocks() < max(pages - file.blocks(), 0) + 1:
             raise sqlite3.OperationalError("database or disk is full")
+
+
+@functools.cache
+def _memory() -> str:
+    """Where files cost no disk; what processes left there that were killed is removed first."""
+    place = _MEMORY if os.access(_MEMORY, os.W_OK) else tempfile.gettempdir()
+    for name in os.listdir(place):
+        pid = name.removeprefix(_PREFIX).partition("-")[0]
+        if name.startswith(_PREFIX) and not os.path.exists(f"/proc/{pid}"):
+            shutil.rmtree(f"{place}/{name}", ignore_errors=True)
+    return place
+
+
+def _new_place() -> str:
+    return tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=_memory())
 
 
 def facade(connect: Callable[..., Any]) -> ModuleType:

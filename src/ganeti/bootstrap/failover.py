@@ -28,8 +28,8 @@ from ganeti.model.objects import Cluster, Node
 from ganeti.wire.framing_sync import connect
 from ganeti.wire.ssconf import read_lines
 
-ANSWER_WITHIN_S = 1.0
-"""A node that is silent for so long is left out: the cluster is without a master meanwhile."""
+ANSWER_WITHIN_S = 2.0
+"""A node that is silent for so long is left out, one that is off after a third of it."""
 STOP_WITHIN_S = 30.0
 ADDRESS_WITHIN_S = 30.0
 DAEMON_WITHIN_S = 30.0
@@ -76,8 +76,7 @@ def fail_over(options: Mapping[str, Any]) -> int:
 async def _fail_over(machine: Machine, copy: "Copy", claim: Claim) -> int:
     world = NodesByCalls(machine, copy, claim.me)
     begin = await take_over(claim, world)
-    # Blocks the loop, while silent nodes are still being told in threads: the cluster must not wait for those.
-    return _Beginning(machine, copy, claim, begin, world.jobs_ended).run()
+    return await _Beginning(machine, copy, claim, begin, world.jobs_ended).run()
 
 
 def is_named(hostname: str, node_name: str) -> bool:
@@ -178,33 +177,43 @@ class _Beginning:
         self._jobs_ended = jobs_ended
         self._status = 0
 
-    def run(self) -> int:
+    async def run(self) -> int:
         for sentence in self._begin.warnings:
             self._warn(sentence, fails=False)
         if self._jobs_ended:
             self._machine.say(f"{self._jobs_ended} jobs were running there: they are undone here now")
-        self._start_daemons()
-        self._machine.say(f"{self._own_name} is the master now, in epoch {self._begin.epoch}")
-        self._undrain()
-        self._take_address()
+        # Daemons that were started before, and still ask who is master, would have read an older copy.
+        await asyncio.to_thread(call_node, self._paths, self._own_address, "node_stop_master", {}, DAEMON_WITHIN_S)
+        address = asyncio.ensure_future(asyncio.to_thread(self._take_address))
+        try:
+            await self._start_daemons()
+            self._machine.say(f"{self._own_name} is the master now, in epoch {self._begin.epoch}")
+            await asyncio.to_thread(self._finish)
+        finally:
+            await address
         return self._status
 
-    def _start_daemons(self) -> None:
-        """Raises `GanetiError` when WConfD or LuxiD does not start: without them there is no master."""
-        self._machine.say("Starting ganeti-wconfd")
+    async def _start_daemons(self) -> None:
+        """Start both at once: LuxiD waits for WConfD. Raises `GanetiError` when one does not start."""
+        self._machine.say("Starting ganeti-wconfd and ganeti-luxid")
         voted = ["--no-voting", "--yes-do-it"]
         begun = ["--epoch", str(self._begin.epoch), "--members", ",".join(self._begin.members)]
-        self._machine.daemon_util("start", "ganeti-wconfd", "--", *begun, *voted)
-        # LuxiD asks ssconf who is master.
-        position = _ask(self._paths.wconfd_socket, DAEMON_WITHIN_S, "position")
-        _ask(self._paths.wconfd_socket, _PUBLISHED_WITHIN_S, "waitPublished", position)
-        self._machine.say("Starting ganeti-luxid")
-        self._machine.daemon_util("start", "ganeti-luxid", "--", *voted)
-        _ask(self._paths.luxi_socket, DAEMON_WITHIN_S, "QueryConfigValues", ["master_node"])
+        wconfd = asyncio.to_thread(self._machine.daemon_util, "start", "ganeti-wconfd", "--", *begun, *voted)
+        luxid = asyncio.to_thread(self._machine.daemon_util, "start", "ganeti-luxid", "--", *voted)
+        ended = await asyncio.gather(wconfd, luxid, return_exceptions=True)
+        for failure in ended:
+            if failure is not None:
+                raise failure
+        await asyncio.to_thread(_ask, self._paths.luxi_socket, DAEMON_WITHIN_S, "QueryConfigValues", ["master_node"])
+
+    def _finish(self) -> None:
         try:
+            position = _ask(self._paths.wconfd_socket, DAEMON_WITHIN_S, "position")
+            _ask(self._paths.wconfd_socket, _PUBLISHED_WITHIN_S, "waitPublished", position)  # ssconf names the master
             self._machine.daemon_util("start-master")
         except GanetiError as err:
             self._warn(f"Not all daemons of the master could be started: {err}")
+        self._undrain()
 
     def _undrain(self) -> None:
         try:
@@ -215,30 +224,33 @@ class _Beginning:
             self._warn(f"The job queue may be drained still: {err}")
 
     def _take_address(self) -> None:
-        """Wait until the former master has let go of the cluster's address, then take it."""
+        """Take the cluster's address, as soon as the former master has let go of it."""
         address = self._cluster.master_ip
-        if not self._paths.root and not self._machine.owns(address):
-            deadline = time.monotonic() + ADDRESS_WITHIN_S
-            told = False
-            while self._machine.answers(address, NODED_PORT, 1.0):
-                if time.monotonic() > deadline:
-                    self._warn(
-                        f"The master IP {address} still answers after {ADDRESS_WITHIN_S:g} seconds: take it off "
-                        f"{self._old_name}, then run gnt-cluster activate-master-ip"
-                    )
-                    return
-                if not told:
-                    self._machine.say(f"Waiting for the master IP {address} to be free")
-                    told = True
-                time.sleep(0.2)
         arguments = {
             "master": master_address(self._cluster),
             "use_external_mip_script": self._cluster.use_external_mip_script,
         }
-        try:
-            call_node(self._paths, self._own_address, "node_activate_master_ip", arguments)
-        except GanetiError as err:
-            self._warn(f"The master IP {address} is not up: {err}; run gnt-cluster activate-master-ip")
+        deadline = time.monotonic() + ADDRESS_WITHIN_S
+        told = False
+        while True:
+            try:
+                call_node(self._paths, self._own_address, "node_activate_master_ip", arguments)
+                return
+            except GanetiError as err:
+                in_use = not self._paths.root and self._machine.answers(address, NODED_PORT, 1.0)
+                if not in_use:
+                    self._warn(f"The master IP {address} is not up: {err}; run gnt-cluster activate-master-ip")
+                    return
+            if time.monotonic() > deadline:
+                self._warn(
+                    f"The master IP {address} still answers after {ADDRESS_WITHIN_S:g} seconds: take it off "
+                    f"{self._old_name}, then run gnt-cluster activate-master-ip"
+                )
+                return
+            if not told:
+                self._machine.say(f"Waiting for the master IP {address} to be free")
+                told = True
+            time.sleep(0.2)
 
     def _warn(self, sentence: str, *, fails: bool = True) -> None:
         self._machine.say(f"Warning: {sentence}")

@@ -3,6 +3,7 @@
 
 import http.client
 import json
+import socket
 import ssl
 import time
 from typing import Any
@@ -11,6 +12,22 @@ from ganeti.base.errors import NodeUnreachableError, from_wire
 from ganeti.base.paths import NODED_PORT, Paths
 
 _ATTEMPT_S = 5.0
+_CONNECT_SHARE = 0.3
+"""How much of a call's time may pass until the machine there takes the connection."""
+
+
+class _Connection(http.client.HTTPSConnection):
+    """One whose TCP handshake, which costs a living machine nothing, may take less long than what follows."""
+
+    def __init__(self, address: str, context: ssl.SSLContext, timeout_s: float) -> None:
+        super().__init__(address, NODED_PORT, timeout=timeout_s, context=context)
+        self._tls = context
+        self._timeout_s = timeout_s
+
+    def connect(self) -> None:
+        plain = socket.create_connection((self.host, self.port), self._timeout_s * _CONNECT_SHARE)
+        plain.settimeout(self._timeout_s)
+        self.sock = self._tls.wrap_socket(plain, server_hostname=self.host)
 
 
 def call_node(paths: Paths, address: str, call: str, arguments: dict[str, Any], timeout_s: float = 60.0) -> Any:
@@ -32,7 +49,7 @@ def _send(paths: Paths, address: str, call: str, body: bytes, timeout_s: float) 
     context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=paths.authority_cert)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_cert_chain(paths.client_cert)
-    connection = http.client.HTTPSConnection(address, NODED_PORT, timeout=timeout_s, context=context)
+    connection = _Connection(address, context, timeout_s)
     try:
         connection.request("POST", f"/{call}", body, {"Content-Type": "application/json"})
         return json.loads(connection.getresponse().read())

@@ -17,6 +17,7 @@ from ganeti.master.locks.owners import Owner
 from ganeti.master.queue.events import Limits
 from ganeti.master.queue.filters import Admission
 from ganeti.master.queue.machine import QueueMachine
+from ganeti.model.configuration import Configuration
 from ganeti.model.objects import FilterRule
 from ganeti.runtime.config_follower import ConfigFollower
 from ganeti.runtime.daemon_commits import DaemonCommits
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     spawner = SpawnerClient(debug=options.debug)
 
     def before_loop(environment: Environment) -> None:
-        check_node(environment)
+        check_node(environment, by_ssconf=not options.no_voting)
         spawner.launch()
 
     async def serve_queue(daemon: Daemon) -> None:
@@ -79,6 +80,7 @@ async def serve(daemon: Daemon, spawner: SpawnerClient) -> None:
         background.start(follower.run(), "following the configuration")
         if not await follower.filled(_CONFIGURATION_S):
             raise DaemonRefused("ganeti-wconfd gives no configuration: is it running?")
+        check_master(daemon.environment, follower.configuration)
         if not daemon.options.no_voting:
             await win_vote(follower.configuration, nodes)
         await serve_clients(
@@ -122,21 +124,31 @@ async def serve_clients(
     lock.remove()
 
 
-def check_node(environment: Environment) -> None:
-    """Refuse to run where there is no cluster, or on a node that is not its master (exit statuses of 3.1)."""
+def check_node(environment: Environment, *, by_ssconf: bool = True) -> None:
+    """Refuse to run where there is no cluster, or on a node that is not its master (exit statuses of 3.1).
+
+    A new master is not in ssconf yet when its daemons are started together: *by_ssconf* is False then.
+    """
     paths = environment.paths
     if not os.path.exists(paths.config_file) and not os.path.exists(paths.config_database):
         raise DaemonRefused("this machine is in no cluster: create one with gnt-cluster init", EXIT_NO_CLUSTER)
     master = read_if_there(paths.ssconf_file("master_node"))
-    if master is not None and not environment.is_named(master.decode(errors="replace").strip()):
-        raise DaemonRefused(
-            f"this node, {environment.hostname}, is not the master: that is {master.decode(errors='replace').strip()}",
-            EXIT_NOT_MASTER,
-        )
+    if by_ssconf and master is not None:
+        check_named(environment, master.decode(errors="replace").strip())
     for directory, mode in ((paths.socket_dir, 0o770), (paths.livelock_dir, 0o750)):
         if not os.path.isdir(directory):
             os.makedirs(directory, exist_ok=True)
             os.chmod(directory, mode)
+
+
+def check_master(environment: Environment, config: Configuration) -> None:
+    """Refuse to serve unless the configuration names this node."""
+    check_named(environment, config.node(config.cluster.master_node).name)
+
+
+def check_named(environment: Environment, master: str) -> None:
+    if not environment.is_named(master):
+        raise DaemonRefused(f"this node, {environment.hostname}, is not the master: that is {master}", EXIT_NOT_MASTER)
 
 
 def own_lock_path(paths: Paths) -> str:

@@ -55,11 +55,13 @@ class Daemon:
         self.stopping = asyncio.Event()
         self.on_hangup: Callable[[], None] | None = None
         self.status = 0
+        self.is_ready = False
         self._report = report
 
     def ready(self) -> None:
         """The daemon serves: let the command that started it return."""
         _log.info("%s is ready", self.name)
+        self.is_ready = True
         self._report.send(0, "")
 
     def stop_with(self, status: int) -> None:
@@ -131,12 +133,25 @@ def run_daemon(
 
 
 async def _supervise(daemon: Daemon, main: Callable[[Daemon], Awaitable[None]]) -> None:
+    """Run *main*. Told to stop while it starts, which may take long (a vote, another daemon), it just ends."""
     loop = asyncio.get_running_loop()
+    work = asyncio.ensure_future(main(daemon))
+
+    def stop() -> None:
+        daemon.stopping.set()
+        if not daemon.is_ready:
+            work.cancel()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, daemon.stopping.set)
+        loop.add_signal_handler(number, stop)
     loop.add_signal_handler(signal.SIGHUP, daemon.hang_up)
     _log.info("%s starts", daemon.name)
-    await main(daemon)
+    try:
+        await work
+    except asyncio.CancelledError:
+        if not daemon.stopping.is_set():
+            raise
+        raise DaemonRefused("it was told to stop while it started") from None
 
 
 def _refuse(name: str, report: "_Report", err: Exception) -> int:

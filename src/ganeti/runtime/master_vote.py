@@ -51,7 +51,10 @@ async def win_vote(
     for round_number in range(VOTING_ROUNDS):
         if round_number:
             await pause(VOTING_PAUSE_S)
-        votes = await _Round(config, nodes, voters).gather()
+        asked = _Round(config, nodes, voters)
+        votes = await asked.gather()
+        if asked.is_outdated:
+            raise DaemonRefused("this node's copy has got newer records since it was read: start once more")
         verdict = count_votes(votes, me.name)
         if verdict is Verdict.ELECTED:
             return
@@ -78,6 +81,8 @@ class _Round:
         self._votes: dict[str, str | None] = {node.name: None for node in voters}
         self._left = len(voters)
         self._decided = asyncio.Event()
+        self.is_outdated = False
+        """This node's own copy has moved on, because another node was master meanwhile."""
 
     async def gather(self) -> dict[str, str | None]:
         asking = [asyncio.ensure_future(self._ask(node)) for node in self._voters]
@@ -117,4 +122,7 @@ class _Round:
             _log.debug("%s promises nothing to anybody: %s", node.name, err)
             name = await self._nodes.call(node.uuid, "master_node_name")
             return name if isinstance(name, str) else None
-        return vote_of(Answer.from_plain(answer), self._me.uuid, self._config.position[0], self._names)
+        told = Answer.from_plain(answer)
+        if node is self._me and told.position is not None and told.position > self._config.position:
+            self.is_outdated = True
+        return vote_of(told, self._me.uuid, self._config.position[0], self._names)

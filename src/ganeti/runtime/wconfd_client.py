@@ -139,6 +139,7 @@ class WConfdClient:
         position is too old, ``{"event": "snapshot", "position", "config": whole config.data}`` first.
         """
         deadline = time.monotonic() + self._patience_s
+        pause_s = _PAUSE_FIRST_S
         while True:
             try:
                 connection = await connect(self._path, _CONNECT_TIMEOUT_S)
@@ -148,14 +149,15 @@ class WConfdClient:
                         event = await connection.receive()
                         if "event" not in event:
                             raise from_wire(event.get("result"))
-                        deadline = time.monotonic() + self._patience_s
+                        deadline, pause_s = time.monotonic() + self._patience_s, _PAUSE_FIRST_S
                         yield event
                 finally:
                     connection.abort()
             except TransportError:
                 if time.monotonic() >= deadline:
                     raise
-            await asyncio.sleep(_PAUSE_LONGEST_S)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _PAUSE_LONGEST_S)
 
     # Locks
 

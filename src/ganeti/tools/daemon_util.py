@@ -110,7 +110,8 @@ class Node:
             raise Refused(f"The program {daemon} is not installed")
         words = ["start-stop-daemon", "--start", "--quiet", "--oknodo"]
         words += ["--pidfile", self.paths.pid_file(daemon), "--startas", program, "--", *arguments]
-        return self._run(words)
+        status = self._run(words)
+        return 0 if status == 1 and self.is_running(daemon) else status  # somebody else has started it meanwhile
 
     def stop(self, daemon: str) -> int:
         """Stop a daemon and wait until it has ended; one that does not is killed."""
@@ -235,6 +236,8 @@ def start_daemons(node: Node, names: Sequence[str]) -> int:
         if node.command(name) is None or (name in MASTER_DAEMONS and not node.is_master()):
             continue
         status = node.start(name)
+        if name in MASTER_DAEMONS and status == EXIT_NOT_MASTER:
+            break  # the others would wait for this one
         if not is_good(status):
             print(f"daemon-util: {name} did not start (exit status {status})", file=sys.stderr)
             worst = 1

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from tests.fakes.wconfd import fast_directory
 
 PROGRAM = """
-import sys
+import asyncio, sys
 from ganeti.base.errors import ConfigurationError
 from ganeti.runtime.daemonize import DaemonRefused, daemon_parser, parse_options, run_daemon
 
@@ -23,6 +24,9 @@ async def serve(daemon):
         raise ConfigurationError("the file is broken")
     if daemon.options.bind == "fault":
         raise ZeroDivisionError("a mistake")
+    if daemon.options.bind == "wait":
+        daemon.log.info("waits for others")
+        await asyncio.Event().wait()
     daemon.on_hangup = lambda: daemon.log.info("told to hang up")
     daemon.ready()
     await daemon.stopping.wait()
@@ -97,3 +101,16 @@ def test_a_refused_start_gives_its_sentence_and_status(root, why, status, senten
     assert done.stderr.splitlines(keepends=True)[-1] == sentence
     assert not (root / PID).exists()
     assert ("Traceback" in (root / LOG).read_text()) == (why == "fault")
+
+
+def test_one_that_is_told_to_stop_while_it_starts_just_ends(root):
+    """It may be waiting for votes or another daemon for a minute."""
+    starting = threading.Thread(target=lambda: done.append(start(root, "-b", "wait")))
+    done = []
+    starting.start()
+    until(lambda: (root / LOG).exists() and "waits for others" in (root / LOG).read_text())
+    os.kill(int((root / PID).read_text()), signal.SIGTERM)
+    starting.join(10)
+    assert done[0].returncode == 1
+    assert done[0].stderr == "ganeti-tried: it was told to stop while it started\n"
+    assert not (root / PID).exists()

@@ -127,6 +127,16 @@ def test_a_former_master_is_told_by_a_majority_that_has_promised_itself_to_anoth
     assert caught.value.status == 11
 
 
+def test_a_copy_that_has_moved_on_since_it_was_read_is_not_served():
+    class Newer(Voters):
+        async def call(self, node_uuid, call, /, *, deadline_s=None, **arguments):
+            epoch, serial = golden_config().position
+            return {"refused": None, "names": "node1.example.com", "position": [epoch, serial + 1]}
+
+    with pytest.raises(DaemonRefused, match="newer records since it was read"):
+        vote(Newer(), [])
+
+
 @pytest.mark.parametrize(("words", "settled"), [([], True), (["--no-voting"], False)])
 def test_to_leave_the_vote_out_must_be_confirmed(words, settled, capsys):
     parser = argparse.ArgumentParser()
@@ -149,7 +159,8 @@ def test_luxid_serves_only_who_has_won_the_vote(no_voting, monkeypatch):
     async def go(root):
         async with running_wconfd(root) as wconfd:
             daemon = SimpleNamespace(
-                environment=Environment(wconfd.paths, "node1.example.com"), options=SimpleNamespace(no_voting=no_voting)
+                environment=Environment(wconfd.paths, "node1.example.com"),
+                options=SimpleNamespace(no_voting=no_voting),,
             )
             await luxid.serve(daemon, None)
 

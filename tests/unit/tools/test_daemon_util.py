@@ -113,8 +113,9 @@ def test_a_refusal_is_passed_on_unless_it_is_not_the_master(node: Node, capsys: 
     _replace(node, "ganeti-wconfd", 11)
     assert run(["start", "ganeti-wconfd"], node) == 11
     assert run(["start-master"], node) == 0
+    assert not node.is_running("ganeti-luxid")  # it would wait for the one that has refused
+    _replace(node, "ganeti-wconfd", 0)
     _replace(node, "ganeti-luxid", 3)
-    node.stop("ganeti-luxid")
     assert run(["start-master"], node) == 1
     assert "ganeti-luxid did not start (exit status 3)" in capsys.readouterr().err
 

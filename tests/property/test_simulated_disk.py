@@ -120,6 +120,7 @@ def test_every_history_is_one_of_a_real_directory(history):
     try:
         with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as outside:
             top = f"{outside}/top"  # a link to .. leads no further than this
+            os.chmod(outside, 0o755)
             os.mkdir(top, 0o777)
             real, simulated = Real(top), Simulated()
             for step in (("mkdir", "d"), ("mkdir", "d/e"), ("open", 0, "a", os.O_RDWR | os.O_CREAT), *history):

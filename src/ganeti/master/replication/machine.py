@@ -85,7 +85,7 @@ class Machine:
         times = [self._members.due_s()]
         for follower in self.followers.values():
             times.append(follower.due_s(self.timing))
-            if self._members.changing is None:
+            if self._members.changing is None and not self._members.is_writing:
                 times.append(self._lost_s(follower))
         return min((time_s for time_s in times if time_s is not None), default=None)
 
@@ -95,7 +95,8 @@ class Machine:
         for follower in self.waited:
             has = follower.has
             told = f"{follower.name} has records up to {has}, released are those up to {self.released}"
-            assert has >= self.released or follower.went_back, told
+            is_new = not self._members.includes(follower.node)
+            assert has >= self.released or is_new or follower.went_back, told
         self._members.check_invariants()
         unknown = [node for node in self.membership.members if node != self.me and node not in self.followers]
         assert not unknown, f"members nobody sends to: {unknown}"
@@ -196,6 +197,8 @@ class Machine:
         if self._members.changing is not None:
             self._effects += self._members.poll(now_s, lambda: self._leaving(now_s))
             return
+        if self._members.is_writing:
+            return
         leaving = self._leaving(now_s)
         for follower in self.followers.values():
             near = follower.is_following and self.last - follower.has <= JOINING_LAG
@@ -206,8 +209,8 @@ class Machine:
             self._effects += self._members.leave_out(leaving)
         elif ready:
             self._effects += self._members.grow(ready)
-        elif self._candidates.written != self._candidates.settled:
-            self._effects += self._members.write_candidates()
+        else:
+            self._effects += self._members.write_candidates(now_s)
 
     def _may_join(self, follower: Follower) -> bool:
         """It has everything that was acknowledged, and what comes is waited for."""

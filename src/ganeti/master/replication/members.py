@@ -42,8 +42,12 @@ class Members:
         self.changing: Changing | None = None
         self.forced = forced
         """A human has said that nobody else is master: nobody is asked."""
+        self.is_writing = False
+        """Something is on its way to the master's disk: one thing at a time, so that its end is not another's."""
         self._me = me
         self._highest = kept.highest
+        self._again_s = 0.0
+        self._writing_candidates = candidates.written
         self._candidates = candidates
         self._timing = timing
 
@@ -81,9 +85,10 @@ class Members:
             return [self._store(proposal)]
         return [self._store(self.membership)]
 
-    def write_candidates(self) -> list[Effect]:
-        """Have the settled candidates written down."""
-        self._candidates.written = self._candidates.settled
+    def write_candidates(self, now_s: float) -> list[Effect]:
+        """Have the settled candidates written down, if they are not."""
+        if self._candidates.written == self._candidates.settled or now_s < self._again_s:
+            return []
         return [self._store(self.membership)]
 
     def poll(self, now_s: float, leaving: Callable[[], Sequence[str]]) -> list[Effect]:
@@ -113,6 +118,8 @@ class Members:
 
     def written(self, now_s: float) -> tuple[list[Effect], list[str]]:
         """What was to be stored is; gives what to do, and who is no member any more."""
+        self.is_writing = False
+        self._candidates.written = self._writing_candidates
         changing = self.changing
         if changing is None:
             return [], []
@@ -126,9 +133,11 @@ class Members:
         return ([AskMembers(self.membership, told)] if left and told else []), left
 
     def not_written(self, now_s: float) -> None:
+        self.is_writing = False
+        self._again_s = now_s + self._timing.ask_again_s
         if self.changing is not None:
             self.changing.write_failed = True
-            self.changing.again_s = now_s + self._timing.ask_again_s
+            self.changing.again_s = self._again_s
 
     def accepted(self, node: str, version: Version) -> None:
         if self.changing is not None and version == self.changing.membership.version:
@@ -148,4 +157,6 @@ class Members:
         return AskMembers(changing.membership, tuple(asked))
 
     def _store(self, membership: Membership) -> Effect:
-        return StoreMembership(Kept(membership, self._highest, self._candidates.settled))
+        self.is_writing = True
+        self._writing_candidates = self._candidates.settled
+        return StoreMembership(Kept(membership, self._highest, self._writing_candidates))

@@ -81,7 +81,7 @@ class ReplicaPlace:
             if err.reason != DAMAGED or not may_replace:
                 raise
             _log.error("%s: it is kept as %s and made anew", err.sentence, damaged_path(self._path))
-            store, content = await self.in_turn(make_anew, self._path), Content(None, "", None)
+            store, content = await self.in_turn(make_anew, self._path), Content()
         copy = ReplicaCopy(self._paths, store, content, self.in_turn)
         await copy.publish()
         self.copy = copy

@@ -50,15 +50,13 @@ class Marks:
 
 @dataclass(frozen=True)
 class Content:
-    """A whole database, read and found to be as it was written; *loaded* is None where nothing is stored."""
+    """What a database holds, found to be as it was written. *position* is None where no configuration is stored."""
 
-    loaded: Loaded | None
-    digest: str
-    membership: MembershipRecord | None
-
-    @property
-    def position(self) -> Position | None:
-        return None if self.loaded is None else self.loaded.config.position
+    position: Position | None = None
+    digest: str = ""
+    membership: MembershipRecord | None = None
+    loaded: Loaded | None = None
+    """The configuration itself, where that was asked for."""
 
 
 class ReplicaStore(SqliteStore):
@@ -151,41 +149,45 @@ class ReplicaStore(SqliteStore):
         )
         return Marks(cluster, own, bool(node.get("master_candidate")), established)
 
-    def read_content(self) -> Content:
+    def read_content(self, *, decoded: bool) -> Content:
         """Read everything in one transaction and hold it against SQLite's check and the fingerprint.
 
         Raises `ReplicaFaultError` and what reading damaged data raises.
         """
         self._db.execute("BEGIN")
         try:
-            problems = [text for (text,) in self._db.execute("PRAGMA quick_check(1)") if text != "ok"]
-            if problems:
-                raise ReplicaFaultError(DAMAGED, f"The configuration database {self._path} is damaged: {problems[0]}")
+            for (text,) in self._db.execute("PRAGMA quick_check(1)"):
+                if text != "ok":
+                    raise self._damaged(text)
             membership = self.read_membership()
-            loaded = self.load()
-            if loaded is None:
-                return Content(None, "", membership)
-            digest = self._stored_digest(loaded)
+            meta: dict[str, str] = dict(self._db.execute("SELECT key, value FROM meta"))
+            if "serial" not in meta:
+                return Content(membership=membership)
+            position, digest = self._last_record(meta)
+            rows = self._db.execute("SELECT kind, uuid, data FROM objects")
+            fingerprint = Fingerprint(
+                msgspec.json.decode(meta["header"]), {(kind, uuid): data for kind, uuid, data in rows}
+            )
+            if position != (int(meta["epoch"]), int(meta["serial"])):
+                raise self._damaged("it does not end with its last record")
+            if fingerprint.now(position[1], float(meta["mtime"])) != digest:
+                raise self._damaged("its content is not what its fingerprint says")
+            return Content(position, digest, membership, self.load() if decoded else None)
         finally:
             self._db.execute("ROLLBACK")
-        found = Fingerprint(loaded.config.header, loaded.fragments).now(loaded.config.position[1], loaded.mtime_s)
-        if found != digest:
-            raise ReplicaFaultError(
-                DAMAGED,
-                f"The configuration database {self._path} is damaged: its content is not what its fingerprint says",
-            )
-        return Content(loaded, digest, membership)
 
-    def _stored_digest(self, loaded: Loaded) -> str:
+    def _last_record(self, meta: dict[str, str]) -> tuple[Position, str]:
+        """Position and fingerprint of the last commit, or of the whole configuration that none has followed."""
         row = self._db.execute(
             "SELECT epoch, serial, digest FROM commits ORDER BY epoch DESC, serial DESC LIMIT 1"
         ).fetchone()
-        position, digest = (tuple(row[:2]), str(row[2])) if row else (loaded.stream_start, loaded.published[-1])
-        if position != loaded.config.position:
-            raise ReplicaFaultError(
-                DAMAGED, f"The configuration database {self._path} is damaged: it does not end with its last record"
-            )
-        return digest
+        if row is not None:
+            return (row[0], row[1]), row[2]
+        _, published = msgspec.json.decode(meta["published"], type=tuple[Position, list[str]])
+        return msgspec.json.decode(meta["stream_start"], type=Position), published[-1]
+
+    def _damaged(self, how: str) -> ReplicaFaultError:
+        return ReplicaFaultError(DAMAGED, f"The configuration database {self._path} is damaged: {how}")
 
     def _write(self, commit: Commit) -> None:
         """A step that comes again, because its answer was lost, is the same one."""
@@ -244,22 +246,22 @@ def examine(path: str) -> Content:
     """Read the whole database from the disk, beside whoever has it open; raises `ReplicaFaultError`."""
     if not os.path.exists(path):
         _refuse_lost(path)
-        return Content(None, "", None)
+        return Content()
     try:
         with closing(ReplicaStore.for_reading(path)) as store:
             if not store.has_older_layout:
-                content = store.read_content()
+                content = store.read_content(decoded=False)
             else:
                 store.close()
                 with closing(ReplicaStore(path)) as brought_up:
-                    content = brought_up.read_content()
+                    content = brought_up.read_content(decoded=False)
     except sqlite3.OperationalError as err:
         if "no such table" not in str(err):
             raise fault_of(err, path) from err
-        content = Content(None, "", None)
+        content = Content()
     except Exception as err:
         raise fault_of(err, path) from err
-    if content.loaded is None:
+    if content.position is None:
         _refuse_lost(path)
     return content
 
@@ -271,8 +273,8 @@ def open_store(path: str) -> tuple[ReplicaStore, Content]:
             _set_aside(path, "-wal", "-shm")
         store = ReplicaStore(path)
         try:
-            content = store.read_content()
-            if content.loaded is None:
+            content = store.read_content(decoded=True)
+            if content.position is None:
                 _refuse_lost(path)
         except BaseException:
             store.close()

@@ -160,7 +160,7 @@ def test_luxid_serves_only_who_has_won_the_vote(no_voting, monkeypatch):
         async with running_wconfd(root) as wconfd:
             daemon = SimpleNamespace(
                 environment=Environment(wconfd.paths, "node1.example.com"),
-                options=SimpleNamespace(no_voting=no_voting),,
+                options=SimpleNamespace(no_voting=no_voting),
             )
             await luxid.serve(daemon, None)
 

@@ -82,7 +82,7 @@ class Replica:
             await copy.append(after, commits, membership, archived, write_queue)
             return {"position": copy.position}
 
-        return await self._whole(self._as_follower(caller, work))
+        return await self._whole(self._as_follower(caller, work, in_order=bool(files or archived)))
 
     async def snapshot(
         self,
@@ -186,7 +186,10 @@ class Replica:
         may_replace: bool = False,
         in_order: bool = True,
     ) -> Answer:
-        """Do *work* with the open copy, if *caller* is the master this node follows."""
+        """Do *work* with the open copy, if *caller* is the master this node follows.
+
+        *in_order* is for what has no position or version of its own, by which it could be known to be late.
+        """
 
         async def admitted() -> Answer:
             if (refusal := await self._refuse_caller(caller)) is not None:

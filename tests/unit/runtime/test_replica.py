@@ -339,6 +339,10 @@ def test_what_was_under_way_for_long_does_not_undo_what_came_since(tmp_path: Pat
         answer = await node.call("replica_snapshot", early_snapshot | {"time_s": master.caller["time_s"]})
         assert (answer["refused"], answer["position"]) == ("gap", [2, 2])
         assert (await node.call("replica_snapshot", early_snapshot))["refused"] == "clock"
+        master.clock_ahead_s = -100.0  # set back: records have positions, and go on
+        record = master.record(SetTags(("b",)))
+        assert (await node.call("replica_append", master.append((2, 2), record)))["position"] == [2, 3]
+        assert (await node.call("replica_append", master.append((2, 3), archived=[3])))["refused"] == "clock"
 
     with_node(tmp_path, story)
 

@@ -198,6 +198,7 @@ class _Beginning:
         self._machine.say("Starting ganeti-wconfd and ganeti-luxid")
         voted = ["--no-voting", "--yes-do-it"]
         begun = ["--epoch", str(self._begin.epoch), "--members", ",".join(self._begin.members)]
+        begun += ["--away", ",".join(self._begin.away)] if self._begin.away else []
         wconfd = asyncio.to_thread(self._machine.daemon_util, "start", "ganeti-wconfd", "--", *begun, *voted)
         luxid = asyncio.to_thread(self._machine.daemon_util, "start", "ganeti-luxid", "--", *voted)
         ended = await asyncio.gather(wconfd, luxid, return_exceptions=True)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from ganeti.base.errors import EXIT_NOT_MASTER
+from ganeti.master.replication.followers import Timing
 from ganeti.runtime.daemonize import Daemon, daemon_parser, parse_options, run_daemon
 from ganeti.runtime.damage import damage_of_configuration, damage_of_locks
 from ganeti.runtime.master_vote import add_voting_options, voting_is_settled, win_vote
@@ -37,6 +38,12 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--members", metavar="UUID,...", help="with --epoch: the nodes in sync by the newest membership they reported"
     )
+    parser.add_argument(
+        "--away",
+        metavar="UUID,...",
+        default="",
+        help="with --epoch: members that did not answer, so are not waited for",
+    )
     return parser
 
 
@@ -62,6 +69,7 @@ async def serve(daemon: Daemon) -> None:
                 nodes,
                 on_deposed=lambda _: daemon.stop_with(EXIT_NOT_MASTER),
                 forced=daemon.options.no_voting and daemon.options.epoch is None,
+                timing=Timing(away=tuple(daemon.options.away.split(","))),
             )
         try:
             if await _start(daemon, service):

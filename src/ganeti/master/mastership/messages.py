@@ -124,6 +124,8 @@ class Begin:
     old_master_stopped: bool
     members: tuple[str, ...]
     """The copies in sync: nothing is acknowledged until each has everything, or was taken out by the rules."""
+    away: tuple[str, ...] = ()
+    """Those of them that did not answer."""
     warnings: tuple[str, ...] = ()
 
 

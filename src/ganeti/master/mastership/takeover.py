@@ -161,7 +161,8 @@ class TakeOver:
         newest = newest_membership(self.promises.values())
         # Forced, it begins alone: to take out those that do not answer it would need the others.
         members = (self.claim.me,) if self.claim.forced or newest is None else newest.members
-        return [Begin(self.epoch, self.old_master, bool(self.stopped), members, tuple(self._warnings))]
+        away = tuple(node for node in members if node not in self.promises)
+        return [Begin(self.epoch, self.old_master, bool(self.stopped), members, away, tuple(self._warnings))]
 
     def _own_fault(self, answers: dict[str, Answer]) -> Refuse | None:
         """This node's own copy and promise are needed whatever the others say."""

@@ -37,6 +37,8 @@ class Timing:
     retry_longest_s: float = 30.0
     ask_again_s: float = 1.0
     """Pause before candidates are asked again to know who is left out."""
+    away: tuple[str, ...] = ()
+    """Members that were silent just before this master began: they are left out at once, unless they answer at once."""
 
 
 @dataclass(eq=False)
@@ -156,7 +158,7 @@ class Follower:
 
     def _patience_s(self, timing: Timing) -> float:
         if not self.is_heard:
-            return timing.first_s
+            return 0.0 if self.node in timing.away else timing.first_s
         return timing.long_take_s if self.is_long else timing.take_s
 
     def state_now(self, *, is_member: bool) -> State:

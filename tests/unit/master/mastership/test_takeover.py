@@ -78,7 +78,7 @@ def test_a_dead_master_is_not_waited_for_again_and_its_absence_is_told():
     (ask,) = before(machine, a=None)
     assert ask == AskPromise(("a", "b", "c", "d"), ("b", "c", "d"), 2)
     (begin,) = promised(machine, ask)
-    assert begin == Begin(2, "a", False, ALL.members, begin.warnings)
+    assert begin == Begin(2, "a", False, ALL.members, ("a",), begin.warnings)
     assert "node-a could not be told (no route)" in begin.warnings[0]
 
 

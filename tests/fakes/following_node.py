@@ -2,6 +2,7 @@
 """A node with a real copy below a directory, without a daemon: calls as they come, answers as they go."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import msgspec
 
 import ganeti.node.actions
+from ganeti.base.errors import from_wire
 from ganeti.base.paths import Paths
 from ganeti.base.registry import import_all
 from ganeti.node.state import NodeState
@@ -22,7 +24,8 @@ import_all(ganeti.node.actions)
 class FollowingNode:
     """One life of a node daemon: `async with FollowingNode(root) as node`."""
 
-    def __init__(self, root: Path, name: str = "node2") -> None:
+    def __init__(self, root: Path, name: str = "node2", now_s: Callable[[], float] = time.time) -> None:
+        self._now_s = now_s
         self.paths = Paths(str(root))
         for directory in (self.paths.data_dir, self.paths.run_dir):
             Path(directory).mkdir(parents=True, exist_ok=True)
@@ -31,7 +34,7 @@ class FollowingNode:
     async def __aenter__(self) -> "FollowingNode":
         world = RealNodeWorld(self.paths, self.name)
         self.calls = NodeCalls(self.paths)
-        self.replica = Replica(self.paths, self.name, self.calls, world.now_s)
+        self.replica = Replica(self.paths, self.name, self.calls, self._now_s)
         self.state = NodeState(world, self.calls, self, self.replica)
         return self
 
@@ -67,3 +70,29 @@ def with_node(root: Path, story: Callable[[FollowingNode], Awaitable[None]], nam
             await story(node)
 
     asyncio.run(life())
+
+
+class OnDisk:
+    """The copy of node2 as the suite of all copies wants it: begun with the first call, its clock standing still."""
+
+    def __init__(self, root: Path, now_s: float) -> None:
+        self._node = FollowingNode(root, now_s=lambda: now_s)
+        self._is_begun = False
+
+    async def call(self, name: str, **arguments: Any) -> dict[str, Any]:
+        if not self._is_begun:
+            self._is_begun = True
+            await self._node.__aenter__()
+        succeeded, value = await self._node.raw(name, arguments)
+        if not succeeded:
+            raise from_wire(value)
+        assert isinstance(value, dict)
+        return value
+
+    async def restart(self) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        if self._is_begun:
+            self._is_begun = False
+            await self._node.__aexit__()

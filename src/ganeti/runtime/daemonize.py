@@ -24,6 +24,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
 
@@ -32,6 +33,8 @@ from ganeti.runtime.environment import Environment, read_environment
 from ganeti.runtime.logs import reopen_logs, set_up_logs
 
 _log = logging.getLogger(__name__)
+_LOOKS_PASS_S = 0.2
+_LOOK_S = 0.002
 
 Options = argparse.Namespace
 
@@ -190,7 +193,7 @@ class PidFile:
         while True:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _lock(descriptor)
             except BlockingIOError as err:
                 holder = os.read(descriptor, 32).decode(errors="replace").strip()
                 os.close(descriptor)
@@ -206,6 +209,18 @@ class PidFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _lock(descriptor: int) -> None:
+    """Lock, and let pass who only looks whether the daemon runs; raises `BlockingIOError` if one does."""
+    deadline = time.monotonic() + _LOOKS_PASS_S
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(_LOOK_S)
 
 
 class _Report:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Going into the background: whoever starts a daemon learns how it went, and a second one is refused."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.wconfd import fast_directory
+
+from ganeti.runtime.daemonize import DaemonRefused, PidFile
 
 PROGRAM = """
 import asyncio, sys
@@ -114,3 +117,18 @@ def test_one_that_is_told_to_stop_while_it_starts_just_ends(root):
     assert done[0].returncode == 1
     assert done[0].stderr == "ganeti-tried: it was told to stop while it started\n"
     assert not (root / PID).exists()
+
+
+def test_who_only_looks_whether_a_daemon_runs_does_not_keep_it_from_starting(tmp_path):
+    path = tmp_path / "tried.pid"
+    path.write_text("23\n")
+    looking = os.open(path, os.O_RDONLY)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    looks = threading.Timer(0.02, os.close, [looking])
+    looks.start()
+    pid_file = PidFile(str(path))
+    looks.join()
+    assert int(path.read_text()) == os.getpid()
+    with pytest.raises(DaemonRefused, match=f"it runs already, with process id {os.getpid()}"):
+        PidFile(str(path))
+    pid_file.remove()

@@ -112,7 +112,10 @@ class SqliteStore:
             stream_start=tuple(msgspec.json.decode(meta["stream_start"])),
             events=[(commit.position, commit.event) for commit in commits],
             published=(*published, *(commit.digest for commit in commits if commit.position > published_at)),
-            earlier=tuple(commit.digest for commit in commits if commit.position <= published_at),
+            earlier=(
+                *msgspec.json.decode(meta.get("base", "[]")),
+                *(commit.digest for commit in commits if commit.position <= published_at),
+            ),
             commits=commits if all(commit.time_s for commit in commits) else [],
             kept=_kept_in(meta),
             boot=meta.get("boot", ""),
@@ -189,7 +192,9 @@ class SqliteStore:
             db.execute("DELETE FROM commits")
             db.execute(_SET_META, ("stream_start", msgspec.json.encode(commit.position).decode()))
             db.execute(_SET_META, ("header", msgspec.json.encode(commit.header).decode()))
-            self._set_published(commit.position, *filter(None, (commit.imported_digest, commit.digest)))
+            digests = list(filter(None, (commit.imported_digest, commit.digest)))
+            self._set_published(commit.position, *digests)
+            self._set_base(digests)
         db.executemany(_PUT, [(put.kind, put.uuid, put.name, put.primary_node, put.data) for put in commit.puts])
         db.executemany("DELETE FROM objects WHERE kind = ? AND uuid = ?", commit.removes)
         if commit.step is not None:
@@ -209,11 +214,21 @@ class SqliteStore:
         row = (epoch, serial, commit.digest, event_of(commit), commit.time_s)
         self._db.execute("INSERT INTO commits (epoch, serial, digest, event, time) VALUES (?, ?, ?, ?, ?)", row)
         oldest = min(serial - COMMITS_KEPT, self._oldest_state_there(commit) - 1)
-        if (
-            oldest > 0
-            and self._db.execute("DELETE FROM commits WHERE (epoch, serial) <= (?, ?)", (epoch, oldest)).rowcount
-        ):
-            self._db.execute(_SET_META, ("stream_start", msgspec.json.encode((epoch, oldest)).decode()))
+        if oldest > 0:
+            self._forget_commits(epoch, oldest)
+
+    def _forget_commits(self, epoch: int, serial: int) -> None:
+        """Drop the stream up to here; the state it begins with then may still be what lies on the disk."""
+        forgotten = self._db.execute(
+            "DELETE FROM commits WHERE (epoch, serial) <= (?, ?) RETURNING epoch, serial, digest", (epoch, serial)
+        ).fetchall()
+        if forgotten:
+            self._db.execute(_SET_META, ("stream_start", msgspec.json.encode((epoch, serial)).decode()))
+            self._set_base([max(forgotten)[2]])
+
+    def _set_base(self, digests: list[str]) -> None:
+        """Keep the fingerprints of the state before the stream: without a sync since, it is what a loss of power leaves."""
+        self._db.execute(_SET_META, ("base", msgspec.json.encode(digests).decode()))
 
     @staticmethod
     def _oldest_state_there(commit: Commit) -> int:

@@ -147,6 +147,17 @@ def test_every_state_is_known_that_may_lie_on_the_disk(store, published):
     assert [position[1] for position, _ in loaded.events] == list(range(60, 3043))
 
 
+def test_the_state_before_all_commits_is_known_as_well(store):
+    """It is what lies on the disk after a loss of power when nothing was synced since (seed 24 with 3 nodes)."""
+    before = store.load().published
+    web1 = make_put("instances", WEB1, renamed(store, "x"))
+    store.commit([Commit((1, 43), 0.0, (web1,), digest="d43", published=PublishedMark((1, 42), before[-1]))])
+    store.commit([Commit((1, 44), 0.0, (web1,), digest="d44", published=PublishedMark((1, 43), "d43"))])
+    loaded = store.load()
+    assert before[-1] not in loaded.published
+    assert set(before) <= set(loaded.earlier)
+
+
 def test_forgotten_steps_are_gone(store):
     answers = [StepAnswer(3, 1, number, False, "/l", b"x") for number in (1, 2)]
     store.commit([Commit((1, 42), 0.0, step=answer) for answer in answers])

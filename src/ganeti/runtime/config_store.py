@@ -227,7 +227,7 @@ class SqliteStore:
             self._set_base([max(forgotten)[2]])
 
     def _set_base(self, digests: list[str]) -> None:
-        """Keep the fingerprints of the state before the stream: without a sync since, it is what a loss of power leaves."""
+        """Keep the fingerprints of the state before the stream: a loss of power may leave just that."""
         self._db.execute(_SET_META, ("base", msgspec.json.encode(digests).decode()))
 
     @staticmethod

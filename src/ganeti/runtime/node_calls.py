@@ -272,6 +272,10 @@ async def _answer(state: NodeState, call: NodeCall, arguments: dict[str, Any], l
         return _failure(NodeTimeoutError(f"Call {call.name} did not end within {limit_s:g} seconds and was stopped"))
     except GanetiError as err:
         return _failure(err)
+    except OSError as err:  # a disk that is full or fails is no fault of the program
+        where = f"{err.filename}: " if err.filename else ""
+        _log.error("call %s failed: %s%s", call.name, where, err.strerror or err)
+        return _failure(NodeCallError(f"Call {call.name} failed: {where}{err.strerror or err}"))
     except Exception as err:
         _log.exception("call %s failed in a way nobody thought of", call.name)
         return _failure(GanetiError(f"Call {call.name} failed: {type(err).__name__}: {err}"))

@@ -68,3 +68,27 @@ def test_an_abort_that_could_not_be_noted_is_noted_by_the_next(tmp_path: Path, f
         await calls.close(0)
 
     asyncio.run(story())
+
+
+def test_a_disk_that_fails_is_no_fault_of_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The caller reads what failed and where, and the log has no traceback (seed 44 with 7 nodes)."""
+    node = OneNode(tmp_path)
+
+    def fail(path: str, *_: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error", path)
+
+    monkeypatch.setattr("ganeti.node.actions.files.replace_file", fail)
+
+    async def story() -> None:
+        calls = NodeCalls(node.paths)
+        ok, answer = json.loads(
+            await calls.serve(node.state, "write_ssconf_files", request(values={"cluster_tags": "x"}))
+        )
+        assert (ok, answer[0]) == (False, "NodeCallError")
+        assert answer[1][0].endswith("ssconf_cluster_tags: Input/output error")
+        await calls.close(0)
+
+    asyncio.run(story())
+    assert not any(record.exc_info for record in caplog.records)

@@ -61,6 +61,8 @@ class ChangeStream:
             return []
         if not self.start <= position <= self.end:
             return None
+        if position != self.start and all(event_position != position for event_position, _ in self._events):
+            return None  # a record of a former master that nobody else has
         return [event for event_position, event in self._events if event_position > position]
 
     def _append(self, position: Position, event: bytes) -> None:

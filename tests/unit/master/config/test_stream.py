@@ -72,3 +72,10 @@ def test_a_stream_from_disk_goes_on():
 def test_a_snapshot_holds_the_file():
     event = msgspec.json.decode(snapshot_of((1, 3), b'{"version":3010000}'))
     assert event == {"event": "snapshot", "position": [1, 3], "config": {"version": 3010000}}
+
+
+def test_a_record_that_only_a_former_master_had_is_no_place_to_continue_from():
+    stream = ChangeStream((1, 10))
+    stream.restore((1, 10), [((1, 11), event_of(commit(11))), ((2, 1), event_of(commit(12)))])
+    assert stream.since((1, 12)) is None
+    assert serials(stream.since((1, 11))) == [12]

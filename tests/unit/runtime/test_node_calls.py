@@ -86,7 +86,7 @@ def test_a_disk_that_fails_is_no_fault_of_the_program(
         ok, answer = json.loads(
             await calls.serve(node.state, "write_ssconf_files", request(values={"cluster_tags": "x"}))
         )
-        assert (ok, answer[0]) == (False, "NodeCallError")
+        assert (ok, answer[0]) == (False, "RpcError")
         assert answer[1][0].endswith("ssconf_cluster_tags: Input/output error")
         await calls.close(0)
 

@@ -35,6 +35,9 @@ class Timing:
     heartbeat_s: float = 5.0
     retry_first_s: float = 0.5
     retry_longest_s: float = 30.0
+    """Longest pause after a refusal."""
+    retry_away_s: float = 3.0
+    """Longest pause while a node is away: to ask it costs nothing, and it shall be back in sync soon."""
     ask_again_s: float = 1.0
     """Pause before candidates are asked again to know who is left out."""
     away: tuple[str, ...] = ()
@@ -140,7 +143,8 @@ class Follower:
         self.problem, self.reason = problem, reason
         pause_s = timing.retry_first_s
         if not is_member:
-            pause_s = min(pause_s * 2 ** min(self.tries, 16), timing.retry_longest_s)
+            longest_s = timing.retry_longest_s if problem is Problem.REFUSED else timing.retry_away_s
+            pause_s = min(pause_s * 2 ** min(self.tries, 16), longest_s)
         self.tries += 1
         self.retry_s = now_s + pause_s
 

@@ -332,15 +332,22 @@ def test_what_the_candidates_were_outlives_a_restart():
     assert play.machine._candidates.sets == [(A, B, C), (A, B)]
 
 
-def test_failures_of_one_that_is_away_are_tried_with_growing_pauses():
+@pytest.mark.parametrize(
+    ("problem", "expected"),
+    [
+        (events.Problem.REFUSED, [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]),
+        (events.Problem.UNREACHABLE, [0.5, 1.0, 2.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0]),
+    ],
+)
+def test_who_is_no_member_and_fails_is_tried_with_growing_pauses(problem, expected):
     play = ready(B, members=(A, B))
     pauses = []
     for _ in range(9):
-        play.fail(C)
+        play.fail(C, problem)
         pauses.append(play.machine.followers[C].retry_s - play.now_s)
         play.give(events.Tick(), pauses[-1])
         assert SendState(C) in play.of(SendState)
-    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+    assert pauses == expected
     play.fail(C)
     play.give(events.Appeared(C))
     assert play.of(SendState) == [SendState(C)], "at once, when it is heard of"

@@ -181,7 +181,8 @@ class _Beginning:
         for sentence in self._begin.warnings:
             self._warn(sentence, fails=False)
         if self._jobs_ended:
-            self._machine.say(f"{self._jobs_ended} jobs were running there: they are undone here now")
+            jobs = "1 job was" if self._jobs_ended == 1 else f"{self._jobs_ended} jobs were"
+            self._machine.say(f"{jobs} running there: here what was begun is undone, and what was not is run")
         # Daemons that were started before, and still ask who is master, would have read an older copy.
         await asyncio.to_thread(call_node, self._paths, self._own_address, "node_stop_master", {}, DAEMON_WITHIN_S)
         address = asyncio.ensure_future(asyncio.to_thread(self._take_address))

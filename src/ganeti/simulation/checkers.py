@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What must hold of a simulated cluster, whatever happens to it (design, section 7).
+
+Some is looked at while things happen, the rest when everything has come to rest. A violation is a sentence; the first
+one ends a schedule.
+"""
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from typing import Any
+
+from ganeti.simulation.kernel import Process
+from ganeti.simulation.machine import Machine
+from ganeti.simulation.player import Player
+from ganeti.simulation.world import World
+
+DATABASE = "/var/lib/ganeti/config.sqlite"
+QUEUE = "/var/lib/ganeti/queue"
+GUESTS = "/run/ganeti/fake-hypervisor"
+_FINAL = ("success", "error", "canceled")
+
+Position = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What a machine's database holds."""
+
+    position: Position
+    start: Position
+    digests: dict[Position, str]
+    objects: dict[tuple[str, str], bytes]
+    members: tuple[str, ...]
+
+
+class Violation(Exception):
+    """Something that must never be."""
+
+
+class Checkers:
+    def __init__(self, world: World, player: Player) -> None:
+        self._world = world
+        self._player = player
+        self.acknowledged: dict[Position, tuple[str, str]] = {}
+        """What was acknowledged: position -> (machine, fingerprint)."""
+        self._highest_epoch = 0
+        self._begun = max(copy.start for each in world.machines if (copy := read_copy(each)) is not None)
+        self.violations: list[str] = []
+        world.kernel.local["acknowledged"] = self._heard
+
+    def violated(self, sentence: str) -> None:
+        self._world.kernel.tell("checker", f"VIOLATION: {sentence}")
+        self.violations.append(sentence)
+
+    # While things happen
+
+    def _heard(self, process: Process, position: Position, digest: str) -> None:
+        """A master has acknowledged a commit."""
+        name = process.machine.name
+        known = self.acknowledged.get(position)
+        if known is not None and known != (name, digest):
+            self.violated(f"{position} was acknowledged by {known[0]} and again by {name} as something else")
+        if position[0] < self._highest_epoch:
+            self.violated(
+                f"{name} acknowledged {position} although epoch {self._highest_epoch} has acknowledged commits"
+            )
+        self._highest_epoch = max(self._highest_epoch, position[0])
+        self.acknowledged[position] = (name, digest)
+
+    def look(self) -> None:
+        """At any moment: no guest runs twice, and nothing of ours has failed by its own fault."""
+        for who, sentence, _ in self._world.kernel.faults:
+            self.violated(f"{who} met a fault of its own: {sentence}")
+        self._world.kernel.faults.clear()
+        running: dict[str, str] = {}
+        for machine in self._world.machines:
+            for name in _guests_on(machine):
+                if name in running:
+                    self.violated(f"{name} runs on {running[name]} and on {machine.name}")
+                running[name] = machine.name
+
+    # At rest
+
+    def at_rest(self) -> bool:
+        """Whether everything has come right: one master, all jobs ended, all copies alike."""
+        world = self._world
+        serving = [each for each in world.machines if world.supervision[each.name].serves("ganeti-luxid")]
+        if len(serving) != 1:
+            return False
+        if any(process.name in ("job", "user", "administrator") for process in serving[0].processes.values()):
+            return False
+        if any(_status(raw) not in _FINAL for raw in _job_files(serving[0]).values()):
+            return False
+        copies = [read_copy(machine) for machine in world.machines[: world.candidates]]
+        first = copies[0]
+        return (
+            first is not None
+            and all(copy is not None and same(copy, first) for copy in copies)
+            and (len(first.members) == world.candidates)
+        )
+
+    def why_not_at_rest(self) -> list[str]:
+        """What is still in the way of rest, in sentences."""
+        world = self._world
+        serving = [each for each in world.machines if world.supervision[each.name].serves("ganeti-luxid")]
+        if len(serving) != 1:
+            return [f"{len(serving)} machines serve as master: {', '.join(each.name for each in serving) or 'none'}"]
+        found = []
+        for job, raw in _job_files(serving[0]).items():
+            if _status(raw) not in _FINAL:
+                found.append(f"job {job} is {_status(raw)} still")
+        for machine in world.machines[: world.candidates]:
+            copy = read_copy(machine)
+            if copy is None:
+                found.append(f"{machine.name} has no copy")
+            else:
+                found.append(f"{machine.name} has {copy.position} with members {', '.join(copy.members)}")
+        return found
+
+    def finally_(self) -> None:
+        """When everything is at rest."""
+        world = self._world
+        master = world.master()
+        if master is None:
+            self.violated("there is no master in the end")
+            return
+        self._check_commits(master)
+        self._check_jobs(master)
+        self._check_left_overs(master)
+        self._check_queues(master)
+        self.look()
+
+    def _check_commits(self, master: Machine) -> None:
+        copy = read_copy(master)
+        if copy is None:
+            self.violated(f"the master {master.name} has no configuration in the end")
+            return
+        if copy.start > self._begun:
+            self.violated(
+                f"the history of {master.name} begins with {copy.start}: what was before is not told any more"
+            )
+        for position, (name, digest) in self.acknowledged.items():
+            if position > copy.position:
+                self.violated(f"{position}, acknowledged by {name}, is lost: {master.name} has {copy.position}")
+            elif position > copy.start and copy.digests.get(position) != digest:
+                self.violated(f"{position}, acknowledged by {name}, is not what {master.name} has")
+
+    def _check_jobs(self, master: Machine) -> None:
+        files = _job_files(master)
+        for promise in self._player.ledger.promises.values():
+            raw = files.get(promise.job)
+            if raw is None:
+                self.violated(f"job {promise.job} ({promise.purpose}) was accepted and is unknown in the end")
+                continue
+            status = _status(raw)
+            if promise.status is not None and promise.status != status:
+                self.violated(
+                    f"job {promise.job} ({promise.purpose}) was told to have ended with {promise.status}, "
+                    f"and has ended with {status}"
+                )
+
+    def _check_left_overs(self, master: Machine) -> None:
+        for name in master.disk.listdir(QUEUE):
+            if name.endswith(".undo"):
+                text = master.disk.content(f"{QUEUE}/{name}").decode(errors="replace")
+                if "given_up" not in text:
+                    self.violated(f"{name} holds records that nobody will carry out, and nobody names: {text[:300]}")
+        config = read_copy(master)
+        if config is None:
+            return
+        disks = {
+            json.loads(data)["logical_id"][1]
+            for (kind, _), data in config.objects.items()
+            if kind == "disks" and len(json.loads(data).get("logical_id") or []) > 1
+        }
+        named = self._named(master)
+        for path in _images(self._world):
+            if path not in disks and path not in named:
+                self.violated(f"{path} belongs to no instance, and no undo record names it")
+        forthcoming = [
+            json.loads(data)["name"]
+            for (kind, _), data in config.objects.items()
+            if kind == "instances" and json.loads(data).get("forthcoming")
+        ]
+        for name in forthcoming:
+            if name not in named:
+                self.violated(f"{name} is half made in the end, and no undo record names it")
+
+    def _named(self, master: Machine) -> str:
+        return "".join(
+            master.disk.content(f"{QUEUE}/{name}").decode(errors="replace")
+            for name in master.disk.listdir(QUEUE)
+            if name.endswith(".undo")
+        )
+
+    def _check_queues(self, master: Machine) -> None:
+        """Members have the files of the queue as the master has them."""
+        wanted = _job_files(master)
+        for machine in self._world.machines[: self._world.candidates]:
+            theirs = _job_files(machine)
+            for job in sorted({*wanted, *theirs}):
+                if wanted.get(job) != theirs.get(job):
+                    self.violated(f"job {job} is not on {machine.name} what it is on the master {master.name}")
+
+
+def same(one: Copy, other: Copy) -> bool:
+    return one.position == other.position and one.objects == other.objects and one.members == other.members
+
+
+def read_copy(machine: Machine) -> Copy | None:
+    """The configuration database of a machine; None where there is none that can be read."""
+    if not machine.disk.exists(DATABASE):
+        return None
+    database = sqlite3.connect(":memory:")
+    try:
+        database.deserialize(_without_log(machine.disk.content(DATABASE)))
+        meta = dict(database.execute("SELECT key, value FROM meta"))
+        objects = {(kind, uuid): data for kind, uuid, data in database.execute("SELECT kind, uuid, data FROM objects")}
+        digests = {
+            (epoch, serial): digest
+            for epoch, serial, digest in database.execute("SELECT epoch, serial, digest FROM commits")
+        }
+        membership = json.loads(meta.get("membership", '{"members": []}'))
+        return Copy(
+            (int(meta["epoch"]), int(meta["serial"])),
+            tuple(json.loads(meta["stream_start"])),
+            digests,
+            objects,
+            tuple(sorted(membership["members"])),
+        )
+    except (sqlite3.Error, KeyError, ValueError):
+        return None
+    finally:
+        database.close()
+
+
+def _without_log(content: bytes) -> bytes:
+    """The file says that it has a write-ahead log: what we look at in memory has none."""
+    return content[:18] + b"\x01\x01" + content[20:]
+
+
+def _guests_on(machine: Machine) -> list[str]:
+    if not machine.powered:
+        return []
+    found = []
+    try:
+        names = machine.disk.listdir(GUESTS)
+    except OSError:
+        return []
+    for name in names:
+        if not name.startswith("."):
+            guest: dict[str, Any] = json.loads(machine.disk.content(f"{GUESTS}/{name}"))
+            if guest.get("state") in ("running", "paused") and guest.get("boot") == machine.boot_id:
+                found.append(name)
+    return found
+
+
+def _job_files(machine: Machine) -> dict[int, bytes]:
+    found = {}
+    try:
+        names = machine.disk.listdir(QUEUE)
+    except OSError:
+        return {}
+    for name in names:
+        if name.startswith("job-") and name[4:].isdigit():
+            found[int(name[4:])] = machine.disk.content(f"{QUEUE}/{name}")
+    return found
+
+
+def _status(raw: bytes) -> str:
+    """The status of a whole job, from its file."""
+    try:
+        statuses = [entry["status"] for entry in json.loads(raw)["ops"]]
+    except (ValueError, KeyError, TypeError):
+        return "damaged"
+    for status in ("error", "canceled", "canceling", "running", "waiting", "queued"):
+        if status in statuses:
+            return str(status)
+    return "success"
+
+
+def _images(world: World) -> list[str]:
+    from ganeti.simulation.world import SHARED
+
+    found = []
+    for directory in world.shared.listdir("/"):
+        if world.shared.isdir(f"/{directory}"):
+            for name in world.shared.listdir(f"/{directory}"):
+                if not name.startswith(".") and ".lock" not in name and not name.endswith((".owner", ".draft")):
+                    found.append(f"{SHARED}/{directory}/{name}")
+    return found

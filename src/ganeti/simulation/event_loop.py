@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""asyncio on the simulated operating system: one loop a process, as the standard library has it, with our selector.
+
+Threads of executors are threads of the simulated process, so that what they do in the background really happens beside
+the loop, in an order the seed decides.
+"""
+
+import asyncio
+import concurrent.futures
+import errno
+import os
+import selectors
+import signal
+from asyncio import events, runners, tasks
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from ganeti.simulation.descriptors import Description
+from ganeti.simulation.kernel import Process, Running, Thread
+
+
+class Selector(selectors.BaseSelector):
+    """Level-triggered, over descriptors of one process; looks only at those that have told of a change."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._keys: dict[int, selectors.SelectorKey] = {}
+        self._descriptions: dict[int, Description] = {}
+        self._maybe: dict[int, None] = {}
+        self._waiting: Thread | None = None
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        number = fileobj if isinstance(fileobj, int) else fileobj.fileno()
+        if number in self._keys:
+            raise KeyError(f"{fileobj!r} is already registered")
+        key = selectors.SelectorKey(fileobj, number, events, data)
+        description = self._process.descriptors[number]
+        self._keys[number] = key
+        self._descriptions[number] = description
+        description.watchers[id(self) + number] = lambda: self._changed(number)
+        self._maybe[number] = None
+        return key
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        number = fileobj if isinstance(fileobj, int) else fileobj.fileno()
+        key = self._keys.pop(number)
+        self._descriptions.pop(number).watchers.pop(id(self) + number, None)
+        self._maybe.pop(number, None)
+        return key
+
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        number = fileobj if isinstance(fileobj, int) else fileobj.fileno()
+        if number not in self._keys:
+            raise KeyError(fileobj)
+        key = selectors.SelectorKey(fileobj, number, events, data)
+        self._keys[number] = key
+        self._maybe[number] = None
+        return key
+
+    def get_map(self) -> Any:
+        return self._keys
+
+    def get_key(self, fileobj: Any) -> selectors.SelectorKey:
+        number = fileobj if isinstance(fileobj, int) else fileobj.fileno()
+        return self._keys[number]
+
+    def close(self) -> None:
+        for number in list(self._keys):
+            self.unregister(number)
+
+    def _changed(self, number: int) -> None:
+        self._maybe[number] = None
+        if self._waiting is not None:
+            Running.kernel.wake(self._waiting)
+
+    def wake(self) -> None:
+        """Something was called from elsewhere: let the loop look."""
+        if self._waiting is not None:
+            Running.kernel.wake(self._waiting)
+
+    def _ready(self) -> list[tuple[selectors.SelectorKey, int]]:
+        found = []
+        for number in list(self._maybe):
+            key, description = self._keys[number], self._descriptions[number]
+            ready = 0
+            if key.events & selectors.EVENT_READ and description.readable:
+                ready |= selectors.EVENT_READ
+            if key.events & selectors.EVENT_WRITE and description.writable:
+                ready |= selectors.EVENT_WRITE
+            if ready:
+                found.append((key, ready))
+            else:
+                del self._maybe[number]
+        return found
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        kernel = Running.kernel
+        kernel.deliver_signals()
+        found = self._ready()
+        if found or (timeout is not None and timeout <= 0):
+            return found
+        loop = self._process.local.get("loop")
+        if loop is not None and loop._ready:  # a signal's handler has called for something
+            return []
+        self._waiting = kernel.current
+        try:
+            kernel.block(timeout)
+        finally:
+            self._waiting = None
+        return self._ready()
+
+
+class Loop(asyncio.SelectorEventLoop):
+    """The event loop of one simulated process."""
+
+    def __init__(self) -> None:
+        self.process = Running.process()
+        self._own_selector = Selector(self.process)
+        self._own_tasks: dict[asyncio.Task[Any], None] = {}
+        super().__init__(self._own_selector)
+        self.set_task_factory(self._make_task)
+        self.process.local["loop"] = self
+
+    def _make_task(self, loop: Any, work: Any, **options: Any) -> "asyncio.Task[Any]":
+        task = asyncio.Task(work, loop=loop, **options)
+        self._own_tasks[task] = None
+        task.add_done_callback(self._forget_task)
+        return task
+
+    def _forget_task(self, task: "asyncio.Task[Any]") -> None:
+        self._own_tasks.pop(task, None)
+
+    def time(self) -> float:
+        return Running.kernel.look_at_clock() - self.process.machine.booted_s
+
+    def _make_self_pipe(self) -> None:
+        self._ssock = self._csock = None
+
+    def _close_self_pipe(self) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        self._own_selector.wake()
+
+    def close(self) -> None:
+        if not self.is_closed():
+            self._own_selector.close()
+            asyncio.BaseEventLoop.close(self)
+
+    async def create_connection(self, *arguments: Any, **options: Any) -> Any:
+        """Machines meet in `network` only; nothing may get out of here."""
+        raise OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH))
+
+    create_server = create_connection
+
+    def add_signal_handler(self, sig: int, callback: Callable[..., Any], *args: Any) -> None:
+        self.process.handlers[int(sig)] = lambda number, frame: self.call_soon_threadsafe(callback, *args)
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        return self.process.handlers.pop(int(sig), None) is not None
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+        if executor is None:
+            executor = self.process.local.get("executor")
+            if executor is None:
+                executor = self.process.local["executor"] = ThreadPool(8)
+        future = self.create_future()
+
+        def tell(done: "concurrent.futures.Future[Any]") -> None:
+            self.call_soon_threadsafe(_copy, done, future)
+
+        executor.submit(func, *args).add_done_callback(tell)
+        return future
+
+    async def shutdown_default_executor(self) -> None:
+        self.process.local.pop("executor", None)
+
+
+def _copy(done: "concurrent.futures.Future[Any]", future: "asyncio.Future[Any]") -> None:
+    if future.done():
+        return
+    error = done.exception()
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(done.result())
+
+
+class ThreadPool(concurrent.futures.Executor):
+    """`ThreadPoolExecutor` with threads of the simulated process."""
+
+    def __init__(self, max_workers: int | None = None, thread_name_prefix: str = "", **_: Any) -> None:
+        self._most = max_workers or 8
+        self._name = thread_name_prefix or "worker"
+        self._work: deque[tuple[concurrent.futures.Future[Any], Callable[[], Any]]] = deque()
+        self._running = 0
+        self._waiting: list[Thread] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        self._work.append((future, lambda: fn(*args, **kwargs)))
+        if self._running < self._most:
+            self._running += 1
+            Running.kernel.start_thread(Running.process(), self._name, self._serve)
+        return future
+
+    def _serve(self) -> None:
+        while self._work:
+            future, work = self._work.popleft()
+            try:
+                result = work()
+            except Exception as err:
+                future.set_exception(err)
+            else:
+                future.set_result(result)
+        self._running -= 1
+        for thread in self._waiting:
+            Running.kernel.wake(thread)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        if not wait:
+            return
+        thread = Running.thread()
+        self._waiting.append(thread)
+        while self._running:
+            Running.kernel.block()
+        self._waiting.remove(thread)
+
+
+class Policy(asyncio.DefaultEventLoopPolicy):
+    """Each simulated process has its own current loop."""
+
+    def get_event_loop(self) -> asyncio.AbstractEventLoop:
+        loop: asyncio.AbstractEventLoop | None = Running.process().local.get("set_loop")
+        if loop is None:
+            raise RuntimeError("There is no current event loop")
+        return loop
+
+    def set_event_loop(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        Running.process().local["set_loop"] = loop
+
+    def new_event_loop(self) -> asyncio.AbstractEventLoop:
+        return Loop()
+
+
+def _cancel_all_tasks(loop: Any) -> None:
+    """As `asyncio.runners` has it, in the order in which the tasks were made."""
+    left = [task for task in loop._own_tasks if not task.done()]
+    for task in left:
+        task.cancel()
+    if left:
+        loop.run_until_complete(tasks.gather(*left, return_exceptions=True))
+
+
+def install() -> None:
+    """Make asyncio of this real process simulated; for good."""
+    asyncio.set_event_loop_policy(Policy())
+    runners._cancel_all_tasks = _cancel_all_tasks  # type: ignore[attr-defined]
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # `asyncio.run` replaces the handler of Python only
+    events._set_running_loop(None)

@@ -97,6 +97,7 @@ class Committer:
         self._finished = replicator.log.last
         """The newest record that `form` and `stream` hold; at the start, the newest there is."""
         self._room = asyncio.Event()
+        self._is_writing = False
         self._queue: asyncio.Queue[_Request] = asyncio.Queue()
         self._in_flight: dict[tuple[int, int, int], asyncio.Future[bytes]] = {}
 
@@ -150,11 +151,14 @@ class Committer:
         if not commits:
             return
         reach("commit-staged")
+        self._is_writing = True
         try:
             await self._store.run(self._store.store.commit, commits)
         except Exception as err:
             self._take_back(staged, err)
             return
+        finally:
+            self._is_writing = False
         reach("commit-durable")
         for commit in commits:
             if commit.step is not None:
@@ -174,7 +178,8 @@ class Committer:
             self._room.set()
             reach("commit-told")
         if not self._unfinished:
-            self._ahead.reset()
+            if not self._is_writing:
+                self._ahead.reset()  # else the batch that is being written counts already
             self._finished = max(self._finished, released)
 
     def snapshot(self) -> Snapshot:

@@ -3,6 +3,7 @@
 
 import asyncio
 import json
+import threading
 import time
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,11 +12,12 @@ import pytest
 from msgspec.structs import replace
 from tests.fakes import sample_cluster
 from tests.fakes.replica import FakeNodes, FakeReplica
-from tests.fakes.wconfd import TagCluster, fast_directory, prepare, running_wconfd, until
+from tests.fakes.wconfd import AddDisk, TagCluster, fast_directory, prepare, running_wconfd, until
 
 from ganeti.base.errors import DeposedError, GanetiError
 from ganeti.master.replication.followers import Timing
 from ganeti.model.configuration import Draft
+from ganeti.model.objects import Disk
 from ganeti.ports.config import Change
 from ganeti.runtime.job_files import JobFiles
 from ganeti.runtime.wconfd_commits import JobStep
@@ -382,3 +384,44 @@ def test_a_candidate_in_sync_is_sent_no_ssconf(root):
         assert (NODE3, "write_ssconf_files") in nodes.calls
 
     run(scenario, root, nodes)
+
+
+def test_a_batch_that_is_written_while_another_finishes_counts_for_the_next_fingerprint(root, caplog):
+    nodes = network()
+
+    async def scenario(daemon):
+        await in_sync(daemon, NODE2, NODE3)
+        store, go_on, writing = daemon.service.store.store, threading.Event(), threading.Event()
+        write = store.commit
+
+        def write_slowly(commits):
+            if commits[0].step.job == 2:
+                writing.set()
+                assert go_on.wait(10)
+            write(commits)
+
+        store.commit = write_slowly
+        gate = nodes.held[NODE3] = asyncio.Event()
+
+        def commit(number):
+            disk = Disk(uuid=f"d{number}", dev_type="plain", logical_id=["xenvg", f"d{number}"], iv_name="disk/0")
+            step = JobStep(number, 1, 1, "/l", False)
+            return asyncio.ensure_future(daemon.service.committer.commit(step, AddDisk(disk=disk)))
+
+        first = commit(1)
+        await until(lambda: len(daemon.service.committer._unfinished) == 1)
+        second = commit(2)
+        await asyncio.to_thread(writing.wait, 10)
+        gate.set()
+        await first
+        gate.clear()
+        go_on.set()
+        await until(lambda: len(daemon.service.committer._unfinished) == 1)
+        third = commit(3)
+        await until(lambda: len(daemon.service.committer._unfinished) == 2)
+        gate.set()
+        await asyncio.gather(second, third)
+        assert nodes.replicas[NODE2].digest == nodes.replicas[NODE3].digest == daemon.service.form.digest
+
+    run(scenario, root, nodes)
+    assert "damaged" not in caplog.text

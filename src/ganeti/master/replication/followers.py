@@ -60,6 +60,8 @@ class Follower:
     """It has said what it has, and nothing has failed since."""
     needs_snapshot: bool = False
     needs_queue: bool = True
+    is_mended: bool = False
+    """It was damaged, and has taken no commit since it was sent everything."""
     went_back: bool = False
     """It has lost records it had: nobody can help that, but what was released then does not count for it."""
     joining: bool = False
@@ -91,6 +93,7 @@ class Follower:
         """Take in an answer. *last* is the newest record."""
         match event:
             case events.Acked():
+                self.is_mended = self.is_mended and event.commits <= self.commits
                 self.commits = max(self.commits, event.commits)
                 self.queue = max(self.queue, event.queue)
                 self.membership = event.membership or self.membership
@@ -132,7 +135,7 @@ class Follower:
     def damaged(self, reason: str) -> None:
         """It must be sent everything."""
         self.busy = False
-        self.known = self.needs_snapshot = self.needs_queue = True
+        self.known = self.needs_snapshot = self.needs_queue = self.is_mended = True
         self.problem = None
         self.reason = reason
 

@@ -148,7 +148,7 @@ class Machine:
                 self._fail(follower, Problem.REFUSED, event.reason, now_s)
                 if follower.tries == 1:
                     follower.retry_s = now_s  # at once, but not for ever
-            case events.Damaged() if follower.needs_snapshot:
+            case events.Damaged() if follower.is_mended:
                 self._fail(follower, Problem.REFUSED, event.reason, now_s)
             case events.Damaged():
                 follower.damaged(event.reason)

@@ -375,11 +375,18 @@ def test_one_that_has_gone_back_in_time_gets_everything_again():
 def test_damage_is_mended_once_and_then_a_fault_like_any_other():
     play = ready()
     play.durable(2)
+    play.give(events.Acked(C, 2, 2))
     play.give(events.Damaged(B, "bit rot"))
     assert play.of(SendSnapshot)
+    play.give(events.SnapshotTaken(B, 1, (1, 1)))
+    play.give(events.QueueEqual(B, 2))
+    assert play.of(SendAppend)
     play.give(events.Damaged(B, "bit rot"))
     assert not play.of(SendSnapshot)
     assert play.machine.followers[B].state is State.BEHIND
+    play.give(events.Damaged(B, "bit rot"), 0.5)
+    play.give(events.Tick(), TIMING.quick_s)
+    assert play.of(StoreMembership), "it is left out"
 
 
 @pytest.mark.parametrize(("established", "holder", "deposed"), [(2, B, True), (1, B, False), (2, A, False)])

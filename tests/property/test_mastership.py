@@ -27,10 +27,12 @@ from ganeti.master.mastership.messages import (
     Claim,
     Effect,
     Membership,
+    MembersWritten,
     OldMasterNotStopped,
     Refuse,
     Silent,
     StopOldMaster,
+    WriteMembers,
 )
 from ganeti.master.mastership.takeover import TakeOver
 from ganeti.master.replication.quorum import shrink_quorum, take_over_quorum
@@ -59,6 +61,8 @@ class Claimant:
     machine: TakeOver
     asked: list[tuple[str, int]] = field(default_factory=list)
     """(node, epoch) still to be asked, epoch 0 before the promises."""
+    writes: Membership | None = None
+    """What is to be written at those."""
 
 
 class Cluster:
@@ -174,6 +178,13 @@ class Cluster:
             self.carry_out(one, one.machine.hear(Silent(node, "away")))
             return
         copy = self.copies[node]
+        if one.writes is not None:
+            if (copy.promised, copy.holder) != (epoch, me):
+                self.carry_out(one, one.machine.hear(Silent(node, "promised away")))
+                return
+            copy.membership = one.writes
+            self.carry_out(one, one.machine.hear(Silent(node, "lost") if lost else MembersWritten(node)))
+            return
         granted = epoch > copy.promised
         if granted:
             copy.promised, copy.holder = epoch, me
@@ -198,6 +209,9 @@ class Cluster:
                 one.asked = [(node, 0) for node in effect.nodes]
             elif isinstance(effect, AskPromise):
                 one.asked = [(node, effect.epoch) for node in effect.nodes]
+            elif isinstance(effect, WriteMembers):
+                one.asked = [(node, effect.membership.version[0]) for node in effect.nodes]
+                one.writes = effect.membership
             elif isinstance(effect, StopOldMaster):
                 self.carry_out(one, one.machine.hear(OldMasterNotStopped("it is never told here")))
             elif isinstance(effect, Refuse):

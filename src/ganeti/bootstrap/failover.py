@@ -16,12 +16,12 @@ from typing import Any
 import msgspec
 
 from ganeti.base import version
-from ganeti.base.errors import WRONG_STATE, GanetiError, PrerequisiteError, TransportError, from_wire
+from ganeti.base.errors import WRONG_STATE, GanetiError, NodeCallError, PrerequisiteError, TransportError, from_wire
 from ganeti.base.paths import NODED_PORT, Paths
 from ganeti.bootstrap.machine import Machine
 from ganeti.bootstrap.node_call import call_node
 from ganeti.master.mastership.conduct import take_over
-from ganeti.master.mastership.messages import Answer, Begin, Claim
+from ganeti.master.mastership.messages import Answer, Begin, Claim, Membership
 from ganeti.master.mastership.takeover import FORCED_STEP
 from ganeti.master.operations.cluster.master_ip import master_address
 from ganeti.model.objects import Cluster, Node
@@ -138,16 +138,24 @@ class NodesByCalls:
         self.jobs_ended = 0
 
     async def promise(self, node: str, epoch: int, *, ask_only: bool) -> Answer:
-        arguments = {
+        arguments = {**self._caller(epoch), "ask_only": ask_only, "position": list(self._copy.position)}
+        return Answer.from_plain(await self._call(node, "promise", arguments, ANSWER_WITHIN_S))
+
+    async def write_members(self, node: str, membership: Membership) -> None:
+        plain = {"version": list(membership.version), "members": list(membership.members)}
+        arguments = {**self._caller(membership.version[0]), "membership": plain}
+        answer = Answer.from_plain(await self._call(node, "replica_members", arguments, ANSWER_WITHIN_S))
+        if answer.refused:
+            raise NodeCallError(answer.sentence or answer.refused)
+
+    def _caller(self, epoch: int) -> dict[str, Any]:
+        return {
             "cluster": self._copy.cluster.uuid,
             "software": version.RELEASE,
             "epoch": epoch,
             "master": self._me,
             "time_s": time.time(),
-            "ask_only": ask_only,
-            "position": list(self._copy.position),
         }
-        return Answer.from_plain(await self._call(node, "promise", arguments, ANSWER_WITHIN_S))
 
     async def stop_master(self, node: str) -> int:
         answer = await self._call(node, "node_stop_master", {}, STOP_WITHIN_S)

@@ -13,11 +13,14 @@ from ganeti.master.mastership.messages import (
     Begin,
     Claim,
     Event,
+    Membership,
+    MembersWritten,
     OldMasterNotStopped,
     OldMasterStopped,
     Refuse,
     Silent,
     StopOldMaster,
+    WriteMembers,
 )
 from ganeti.master.mastership.takeover import TakeOver
 
@@ -27,6 +30,10 @@ class TakeOverWorld(Protocol):
 
     async def promise(self, node: str, epoch: int, *, ask_only: bool) -> Answer:
         """Call ``promise`` of a node; raises `GanetiError` when it does not answer within a second or so."""
+        ...
+
+    async def write_members(self, node: str, membership: Membership) -> None:
+        """Call ``replica_members`` of a node, in the epoch of *membership*; raises `GanetiError` if that fails."""
         ...
 
     async def stop_master(self, node: str) -> int:
@@ -68,7 +75,7 @@ class _Conduct:
         self._world = world
         self._told: list[asyncio.Task[Event]] = []
 
-    async def do(self, effect: AskBefore | AskPromise | StopOldMaster) -> list[Event]:
+    async def do(self, effect: AskBefore | AskPromise | StopOldMaster | WriteMembers) -> list[Event]:
         """Give what has happened, in the order of the nodes."""
         names = self._machine.claim.names
         if isinstance(effect, StopOldMaster):
@@ -78,6 +85,8 @@ class _Conduct:
             self._world.say(f"Asking {len(effect.nodes)} nodes who is master and which copies are in sync")
             asked = [self._ask(node, LOOK_EPOCH, ask_only=True) for node in effect.nodes]
             return await asyncio.gather(*asked)
+        if isinstance(effect, WriteMembers):
+            return await asyncio.gather(*(self._write(node, effect.membership) for node in effect.nodes))
         self._world.say(f"Asking for the promise of epoch {effect.epoch}")
         # Those who were silent may still hear of it, but nobody waits for them.
         for node in effect.nodes:
@@ -95,6 +104,13 @@ class _Conduct:
             return Answered(node, await self._world.promise(node, epoch, ask_only=ask_only))
         except GanetiError as err:
             return Silent(node, err.message.rstrip("."))
+
+    async def _write(self, node: str, membership: Membership) -> Event:
+        try:
+            await self._world.write_members(node, membership)
+        except GanetiError as err:
+            return Silent(node, err.message.rstrip("."))
+        return MembersWritten(node)
 
     async def _stop(self, node: str) -> Event:
         try:

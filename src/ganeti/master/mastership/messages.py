@@ -89,7 +89,14 @@ class OldMasterNotStopped:
     why: str
 
 
-Event = Answered | Silent | OldMasterStopped | OldMasterNotStopped
+@dataclass(frozen=True)
+class MembersWritten:
+    """The node has the membership on its disk."""
+
+    node: str
+
+
+Event = Answered | Silent | OldMasterStopped | OldMasterNotStopped | MembersWritten
 
 # Effects
 
@@ -116,6 +123,14 @@ class AskPromise:
 
 
 @dataclass(frozen=True)
+class WriteMembers:
+    """Have the membership that the epoch begins with written down at these candidates, members or not."""
+
+    nodes: tuple[str, ...]
+    membership: Membership
+
+
+@dataclass(frozen=True)
 class Begin:
     """Be master from now on, with the first commit of *epoch*."""
 
@@ -137,4 +152,4 @@ class Refuse:
     remedy: str
 
 
-Effect = AskBefore | StopOldMaster | AskPromise | Begin | Refuse
+Effect = AskBefore | StopOldMaster | AskPromise | WriteMembers | Begin | Refuse

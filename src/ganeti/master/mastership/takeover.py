@@ -15,6 +15,9 @@ Why 2 holds. Every member has every acknowledged record. The T that promise cont
 membership, so the newest they report is the newest there is, or one that nothing was acknowledged under; the claimant
 must be in it. The candidates it counts are those of its own copy, which are the right ones if it is in that membership:
 a change of the candidates counts only once every member has it.
+What they report may never have been agreed on, though: a former master may have told one node alone, of one left out or
+taken in. So the membership the epoch begins with is written down at R candidates before anything can be acknowledged
+under it; being of the newest epoch, it is the newest that any later claimant meets.
 
 A forced take-over (`--no-voting`) has neither: a human vouches that the former master and the other copies are gone.
 Its epoch is a number nobody else can have, so that two humans who both do so can be told apart afterwards.
@@ -34,13 +37,15 @@ from ganeti.master.mastership.messages import (
     Effect,
     Event,
     Membership,
+    MembersWritten,
     OldMasterNotStopped,
     OldMasterStopped,
     Refuse,
     Silent,
     StopOldMaster,
+    WriteMembers,
 )
-from ganeti.master.replication.quorum import take_over_quorum
+from ganeti.master.replication.quorum import shrink_quorum, take_over_quorum
 
 FORCED_STEP = 1_000_000
 """Forced epochs lie above the next multiple of this."""
@@ -51,6 +56,7 @@ class Phase(Enum):
     ASKING = "asks what the nodes would promise"
     STOPPING = "waits for the old master to stop"
     PROMISING = "asks for the promises"
+    WRITING = "has the promises, and lets the candidates know the members"
     BEGUN = "is master"
     REFUSED = "has given up"
 
@@ -70,6 +76,8 @@ class TakeOver:
         self.old_master = claim.old_master
         self.stopped: bool | None = None
         """Whether the old master was stopped; None if it was not asked to."""
+        self.knowing: set[str] = set()
+        """Who has the membership of the new epoch; this node has it with its first commit."""
         self._awaited: tuple[str, ...] = ()
         self._warnings: list[str] = []
 
@@ -89,6 +97,8 @@ class TakeOver:
         """Take in what has happened; what comes too late or was not asked for changes nothing."""
         if self.phase is Phase.STOPPING and isinstance(event, OldMasterStopped | OldMasterNotStopped):
             return self._old_master_done(event)
+        if self.phase is Phase.WRITING and isinstance(event, MembersWritten | Silent):
+            return self._written(event)
         if self.phase not in (Phase.ASKING, Phase.PROMISING) or not isinstance(event, Answered | Silent):
             return []
         if event.node not in self.claim.names:
@@ -157,12 +167,39 @@ class TakeOver:
         )
         if refusal is not None:
             return self._refuse(refusal)
+        self._awaited = tuple(node for node in self.granted() if node != self.claim.me)
+        if self.claim.forced or not self._awaited:
+            return self._begin()
+        self.phase = Phase.WRITING
+        self.silent = {}
+        return [WriteMembers(self._awaited, Membership((self.epoch, 1), self._members()))]
+
+    def _written(self, event: MembersWritten | Silent) -> list[Effect]:
+        if event.node not in self._awaited:
+            return []
+        if isinstance(event, Silent):
+            self.silent.setdefault(event.node, event.why)
+        else:
+            self.knowing.add(event.node)
+        if any(node not in self.knowing and node not in self.silent for node in self._awaited):
+            return []
+        needed = shrink_quorum(len(self.claim.candidates))
+        if len(self.knowing) + 1 < needed:
+            away = {node: self.silent.get(node, "it has not promised") for node in self.claim.candidates}
+            away = {node: why for node, why in away.items() if node not in self.knowing and node != self.claim.me}
+            return self._refuse(refusals.minority(self.claim, len(self.knowing) + 1, needed, away))
+        return self._begin()
+
+    def _begin(self) -> list[Effect]:
         self.phase = Phase.BEGUN
-        newest = newest_membership(self.promises.values())
-        # Forced, it begins alone: to take out those that do not answer it would need the others.
-        members = (self.claim.me,) if self.claim.forced or newest is None else newest.members
+        members = self._members()
         away = tuple(node for node in members if node not in self.promises)
         return [Begin(self.epoch, self.old_master, bool(self.stopped), members, away, tuple(self._warnings))]
+
+    def _members(self) -> tuple[str, ...]:
+        """Forced, it begins alone: to take out those that do not answer it would need the others."""
+        newest = newest_membership(self.promises.values())
+        return (self.claim.me,) if self.claim.forced or newest is None else newest.members
 
     def _own_fault(self, answers: dict[str, Answer]) -> Refuse | None:
         """This node's own copy and promise are needed whatever the others say."""
@@ -251,6 +288,8 @@ class TakeOver:
             assert len(self.granted()) >= take_over_quorum(len(claim.candidates)), "begun without the promises it needs"
             newest = newest_membership(self.promises.values())
             assert newest is not None and claim.me in newest.members, "begun without being in sync"
+            knowing = len(self.knowing) + 1
+            assert knowing >= shrink_quorum(len(claim.candidates)), "begun with members that too few know"
 
 
 def newest_membership(answers: Iterable[Answer]) -> Membership | None:

@@ -22,6 +22,7 @@ class World:
         self.promised = dict.fromkeys("abc", 1)
         self.asked: list[tuple[str, int, bool]] = []
         self.stopped: list[str] = []
+        self.written: list[tuple[str, Membership]] = []
         self.said: list[str] = []
         self.never = asyncio.Event()
 
@@ -36,6 +37,9 @@ class World:
             self.promised[node] = epoch
         holder = "b" if granted and not ask_only else "a"
         return Answer(granted=granted, promised=self.promised[node], holder=holder, membership=ALL, names="node-a")
+
+    async def write_members(self, node: str, membership: Membership) -> None:
+        self.written.append((node, membership))
 
     async def stop_master(self, node: str) -> int:
         self.stopped.append(node)
@@ -55,6 +59,7 @@ def test_all_are_asked_before_anything_changes() -> None:
     assert world.asked[:3] == [(node, LOOK_EPOCH, True) for node in "abc"]
     assert world.asked[3:] == [(node, 2, False) for node in "abc"]
     assert world.stopped == ["a"]
+    assert world.written == [(node, Membership((2, 1), ALL.members)) for node in "ac"]
     assert len(world.said) == 3
 
 

@@ -16,11 +16,13 @@ from ganeti.master.mastership.messages import (
     Claim,
     Effect,
     Membership,
+    MembersWritten,
     OldMasterNotStopped,
     OldMasterStopped,
     Refuse,
     Silent,
     StopOldMaster,
+    WriteMembers,
 )
 from ganeti.master.mastership.takeover import FORCED_STEP, Phase, TakeOver
 
@@ -50,7 +52,13 @@ def promised(machine: TakeOver, effect: Effect, **answers: Answer | None) -> lis
     """Answer the questions for promises: granted, but for what is given."""
     assert isinstance(effect, AskPromise)
     granted = replace_answer(USUAL, granted=True, promised=effect.epoch, holder=machine.claim.me)
-    return tell(machine, effect.awaited, {node: granted for node in effect.awaited} | answers)
+    effects = tell(machine, effect.awaited, {node: granted for node in effect.awaited} | answers)
+    while effects and isinstance(effects[0], WriteMembers):
+        (write,) = effects
+        for node in write.nodes:
+            effects = machine.hear(MembersWritten(node))
+    machine.check_invariants()
+    return effects
 
 
 def replace_answer(answer: Answer, **changes: object) -> Answer:
@@ -199,6 +207,18 @@ def test_it_begins_with_the_newest_members_though_its_own_copy_does_not_know_the
     told = replace_answer(USUAL, granted=True, promised=2, holder="b", membership=newest)
     (begin,) = promised(machine, ask, c=told)
     assert begin.members == ("a", "b")
+
+
+def test_too_few_that_know_the_members_are_a_minority():
+    """A former master may have told one node alone of a copy left out: then nobody else would know."""
+    machine = TakeOver(CLAIM)
+    (ask,) = before(machine, a=None)
+    granted = replace_answer(USUAL, granted=True, promised=2, holder="b")
+    effects = tell(machine, ask.awaited, dict.fromkeys(ask.awaited, granted))
+    assert effects == [WriteMembers(("c",), Membership((2, 1), ALL.members))]
+    assert machine.hear(MembersWritten("a")) == []
+    refusal = refused(machine.hear(Silent("c", "its disk is full")))
+    assert "1 of 3" in refusal.why and "node-c: its disk is full" in refusal.why
 
 
 def test_promises_of_nodes_that_are_no_candidates_are_not_counted():

@@ -210,7 +210,18 @@ def test_a_file_that_lost_power_has_damaged_is_kept_and_not_imported(after_commi
 def test_a_file_of_3_1_is_imported_even_after_a_loss_of_power(after_commits, monkeypatch):
     paths, _ = after_commits
     lose_power(monkeypatch)
-    assert started_on(paths, GOLDEN.read_bytes()).loaded.config.cluster.tags == ["prod"]
+    restored = GOLDEN.read_bytes().replace(b'"prod"', b'"restored"')
+    assert started_on(paths, restored).loaded.config.cluster.tags == ["restored"]
+
+
+def test_the_file_imported_first_is_not_imported_again_after_a_loss_of_power(after_commits, monkeypatch):
+    """Nothing of ours may have reached the disk since: to import it again would undo what was acknowledged."""
+    paths, _ = after_commits
+    lose_power(monkeypatch)
+    opened = started_on(paths, GOLDEN.read_bytes())
+    assert opened.imported is None
+    assert opened.outdated_file == paths.config_file
+    assert opened.loaded.config.cluster.tags != ["prod"]
 
 
 def test_the_file_of_another_master_is_imported_even_after_a_loss_of_power(after_commits, monkeypatch):

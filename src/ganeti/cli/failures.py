@@ -61,6 +61,7 @@ _PREFIXES = {
     "JobLost": "Failure: ",
     "JobQueueError": "Failure: ",
     "JobQueueFull": "Failure: ",
+    "DeposedError": "Failure: this node is not the master any more: ",
     "LockError": "Failure: ",
     "LuxiError": "Failure: ",
     "GenericError": "Failure: ",

@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "rapi": DECIDING | {"node", "bootstrap", "runtime"},
     "tools": DECIDING | {"node", "bootstrap", "runtime"},
     "web": DECIDING | {"node", "bootstrap", "runtime", "daemons", "rapi", "tools"},
-    "simulation": DECIDING | {"node", "bootstrap", "runtime"},
+    "simulation": DECIDING | {"node", "bootstrap", "runtime", "daemons", "rapi", "tools", "cli"},
     "cli": {"base", "wire"},
 }
 

@@ -154,13 +154,13 @@ class Loop(asyncio.SelectorEventLoop):
 
     create_server = create_connection
 
-    def add_signal_handler(self, sig: int, callback: Callable[..., Any], *args: Any) -> None:
+    def add_signal_handler(self, sig: int, callback: Callable[..., Any], *args: Any) -> None:  # type: ignore[override]
         self.process.handlers[int(sig)] = lambda number, frame: self.call_soon_threadsafe(callback, *args)
 
     def remove_signal_handler(self, sig: int) -> bool:
         return self.process.handlers.pop(int(sig), None) is not None
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
         if executor is None:
             executor = self.process.local.get("executor")
             if executor is None:

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import greenlet
 
+from ganeti.simulation import signals
+
 if TYPE_CHECKING:
     from ganeti.simulation.descriptors import Description
     from ganeti.simulation.machine import Machine
@@ -128,7 +130,7 @@ class Kernel:
     """All machines of one simulation share one kernel: it is the world's, not a machine's."""
 
     def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
+        self.random = random.Random(seed)  # noqa: S311 - a seed is what it is for
         self.now_s = 0.0
         self.current: Thread | None = None
         self.processes: dict[int, Process] = {}
@@ -234,7 +236,7 @@ class Kernel:
                 process.threads.remove(thread)
 
         thread.greenlet = greenlet.greenlet(body, self._hub)
-        self._ready(thread)
+        self.ready(thread)
         return thread
 
     def _main(self, process: Process, program: Program) -> None:
@@ -248,7 +250,7 @@ class Kernel:
         if len(process.threads) > 1:
             self._graveyard.append(process)
 
-    def _ready(self, thread: Thread) -> None:
+    def ready(self, thread: Thread) -> None:
         if thread.woken is None:
             delay_s = self.random.random() * _LATENCY_S
             thread.woken = self.at(self.now_s + delay_s, lambda: self._resume(thread))
@@ -276,7 +278,7 @@ class Kernel:
     def wake(self, thread: Thread) -> None:
         """Let a blocked thread go on soon."""
         if thread.process.alive and thread.greenlet:
-            self._ready(thread)
+            self.ready(thread)
 
     def block(self, timeout_s: float | None = None) -> None:
         """The current thread waits until it is woken, or for *timeout_s*; then its process' signals are delivered.
@@ -289,7 +291,7 @@ class Kernel:
             thread.timer = self.at(self.now_s + max(timeout_s, 0.0), lambda: self._resume(thread))
         self._switch_away()
         if thread.process.pending:
-            self._deliver(thread)
+            signals.deliver(self, thread)
 
     def _switch_away(self) -> None:
         thread = self.current
@@ -372,51 +374,22 @@ class Kernel:
             self._continue(process)
         else:
             process.pending.append(number)
-            self._signal_arrived(process, number)
+            signals.arrived(self, process, number)
 
     def _continue(self, process: Process) -> None:
         process.stopped = False
         for thread in process.local.pop("held", {}).values():
-            self._ready(thread)
-
-    def _signal_arrived(self, process: Process, number: int) -> None:
-        if number in process.blocked or not process.threads:
-            return
-        handler = process.handlers.get(number, signal.SIG_DFL)
-        if handler == signal.SIG_DFL and number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
-            self.end(process, -number)
-            return
-        main = process.threads[0]
-        if main is not self.current:
-            self._ready(main)
+            self.ready(thread)
 
     def deliver_signals(self) -> None:
         thread = self.current
         if thread is not None and thread.process.pending:
-            self._deliver(thread)
-
-    def _deliver(self, thread: Thread) -> None:
-        process = thread.process
-        if thread is not process.threads[0] or thread.in_signal:
-            return
-        thread.in_signal = True
-        try:
-            for number in [number for number in process.pending if number not in process.blocked]:
-                process.pending.remove(number)
-                handler = process.handlers.get(number, signal.SIG_DFL)
-                if callable(handler):
-                    if process.wakeup >= 0 and process.wakeup in process.descriptors:
-                        process.descriptors[process.wakeup].write(bytes([number]))
-                    handler(number, None)
-                elif handler == signal.SIG_DFL and number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
-                    self.end(process, -number)
-        finally:
-            thread.in_signal = False
+            signals.deliver(self, thread)
 
     def unblocked(self, process: Process) -> None:
         """Signals may be delivered now that waited for that."""
         for number in [number for number in process.pending if number not in process.blocked]:
-            self._signal_arrived(process, number)
+            signals.arrived(self, process, number)
 
 
 class Running:

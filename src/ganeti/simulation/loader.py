@@ -17,8 +17,20 @@ from types import ModuleType
 from typing import Any
 
 from ganeti.simulation import event_loop
+from ganeti.simulation.facades import (
+    chance,
+    clocks,
+    databases,
+    interpreter,
+    locks,
+    names,
+    processes,
+    sockets,
+    streams,
+    system,
+    threads,
+)
 from ganeti.simulation.kernel import ProcessDeath
-from ganeti.simulation.facades import processes, rest, sockets, streams, system
 
 _PRIVATE = ("tempfile", "shutil", "pathlib", "glob")
 """Loaded from their sources, over the facades."""
@@ -44,7 +56,7 @@ class _Loader(importlib.abc.Loader):
         if code is None:
             return
         module.__dict__["__builtins__"] = self._builtins
-        exec(code, module.__dict__)
+        exec(code, module.__dict__)  # noqa: S102 - as `importlib` does, which leaves builtins no choice
         patch = self._patches.get(module.__name__)
         if patch is not None:
             patch(module)
@@ -74,23 +86,23 @@ def install(patches: dict[str, Patch]) -> None:
         raise RuntimeError(f"a simulation needs a real process of its own: {', '.join(early)} are loaded already")
     facades: dict[str, ModuleType] = {
         "os": system.OsFacade(),
-        "os.path": system.path_module,
+        "os.path": names.path_module,
         "socket": sockets.SocketFacade(),
         "select": sockets.SelectFacade(),
         "subprocess": processes.SubprocessFacade(),
         "signal": processes.SignalFacade(),
-        "time": rest.TimeFacade(),
-        "fcntl": rest.FcntlFacade(),
-        "threading": rest.ThreadingFacade(),
-        "sqlite3": rest.SqliteFacade(),
-        "random": rest.RandomFacade(),
-        "secrets": rest.SecretsFacade(),
-        "uuid": rest.UuidFacade(),
-        "gc": rest.GcFacade(),
-        "resource": rest.ResourceFacade(),
-        "concurrent.futures": rest.FuturesFacade(),
-        "sys": rest.SysFacade(),
-        "posixpath": system.path_module,
+        "time": clocks.TimeFacade(),
+        "fcntl": locks.FcntlFacade(),
+        "threading": threads.ThreadingFacade(),
+        "sqlite3": databases.SqliteFacade(),
+        "random": chance.RandomFacade(),
+        "secrets": chance.SecretsFacade(),
+        "uuid": chance.UuidFacade(),
+        "gc": interpreter.GcFacade(),
+        "resource": interpreter.ResourceFacade(),
+        "concurrent.futures": threads.FuturesFacade(),
+        "sys": interpreter.SysFacade(),
+        "posixpath": names.path_module,
     }
 
     def import_(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
@@ -102,7 +114,7 @@ def install(patches: dict[str, Patch]) -> None:
 
     changed = dict(vars(builtins))
     changed["open"] = streams.open_
-    changed["print"] = rest.print_
+    changed["print"] = interpreter.print_
     changed["__import__"] = import_
     changed["input"] = lambda *_: ""
     for name in _PRIVATE:
@@ -124,5 +136,5 @@ def _private_copy(name: str, builtins_: dict[str, Any]) -> ModuleType:
     module = ModuleType(name)
     module.__dict__["__builtins__"] = builtins_
     module.__file__ = spec.origin
-    exec(spec.loader.get_code(name), module.__dict__)  # type: ignore[attr-defined]
+    exec(spec.loader.get_code(name), module.__dict__)  # type: ignore[attr-defined]  # noqa: S102 - see `_Loader`
     return module

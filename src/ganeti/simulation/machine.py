@@ -70,7 +70,8 @@ class Machine:
         for process in list(self.processes.values()):
             if process is not ours:
                 self.kernel.end(process, -signal.SIGKILL)
-        self.disk.power_loss(random.Random(self.kernel.random.getrandbits(64)))
+        chance = random.Random(self.kernel.random.getrandbits(64))  # noqa: S311 - drawn from the seed
+        self.disk.power_loss(chance)
         self.addresses = {self.address: None}
         if ours is not None:
             self.kernel.end(ours, -signal.SIGKILL)

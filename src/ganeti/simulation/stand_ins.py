@@ -23,9 +23,9 @@ class _SentenceHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         kernel = getattr(Running, "kernel", None)
-        thread = kernel.current if kernel is not None else None
-        if thread is None or not thread.process.alive:
+        if kernel is None or kernel.current is None or not kernel.current.process.alive:
             return
+        thread = kernel.current
         text = " ".join(record.getMessage().split("\n"))
         if record.exc_info and record.exc_info[1] is not None:
             text += f" ({type(record.exc_info[1]).__name__}: {record.exc_info[1]})"
@@ -162,7 +162,8 @@ def _boot(module: Any) -> None:
 
 
 def _registry(module: Any) -> None:
-    inner, done = module.import_all, {}
+    inner = module.import_all
+    done: dict[str, None] = {}
 
     def import_all(package: ModuleType) -> None:
         if package.__name__ not in done:

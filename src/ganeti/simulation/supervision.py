@@ -144,6 +144,6 @@ class Supervision:
 
 
 def _write(sentence: str) -> None:
-    descriptors: dict[int, Any] = Running.process().descriptors  # type: ignore[assignment]
+    descriptors: dict[int, Any] = Running.process().descriptors
     if 2 in descriptors:
         descriptors[2].write(sentence.encode() + b"\n")

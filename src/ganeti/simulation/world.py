@@ -125,7 +125,7 @@ class World:
             "/var/log/ganeti",
             "/etc/ganeti/hooks",
             SHARED,
-            "/tmp",
+            "/tmp",  # noqa: S108 - on a simulated disk
             "/dev",
             "/proc",
             "/root",

@@ -8,7 +8,8 @@ from types import ModuleType
 from typing import Any
 
 from ganeti.simulation.descriptors import Description, Generated, make_pipe
-from ganeti.simulation.facades import streams, system
+from ganeti.simulation.facades import streams
+from ganeti.simulation.facades.arguments import description_of
 from ganeti.simulation.kernel import Process, Running
 
 
@@ -175,7 +176,7 @@ def _set_wakeup_fd(number: int, *, warn_on_full_buffer: bool = True) -> int:
 
 
 def _pidfd_send_signal(descriptor: int, number: int, *_: Any) -> None:
-    process = system.description_of(descriptor).process  # type: ignore[attr-defined]
+    process = description_of(descriptor).process  # type: ignore[attr-defined]
     if not process.alive:
         raise ProcessLookupError(3, "No such process")
     Running.kernel.signal(process, int(number))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`socket` and `select` of a simulated process. Machines meet at the level of requests, in `network`; sockets are local."""
+"""`socket` and `select` of a simulated process: sockets are local, machines meet in `network` with requests."""
 
 import errno
 import os as real_os
@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from ganeti.simulation.descriptors import Description, Listener, SocketEnd, make_socket_pair, wait_for
-from ganeti.simulation.facades import system
+from ganeti.simulation.facades.arguments import absolute, description_of
 from ganeti.simulation.kernel import Running
 
 
@@ -29,7 +29,7 @@ class Socket:
 
     @property
     def _description(self) -> Description:
-        return system.description_of(self._number)
+        return description_of(self._number)
 
     @property
     def _end(self) -> SocketEnd:
@@ -95,7 +95,7 @@ class Socket:
             raise OSError(errno.EADDRNOTAVAIL, real_os.strerror(errno.EADDRNOTAVAIL))
         listener = Listener()
         Running.kernel.system_call()
-        Running.process().machine.disk.mknod_socket(system.absolute(address), listener)
+        Running.process().machine.disk.mknod_socket(absolute(address), listener)
         self._name = address
         self._replace(listener)
 
@@ -107,7 +107,7 @@ class Socket:
     def connect(self, address: Any) -> None:
         if self.family != real.AF_UNIX:
             raise OSError(errno.ENETUNREACH, real_os.strerror(errno.ENETUNREACH))
-        listener = Running.process().machine.disk.socket_at(system.absolute(address))
+        listener = Running.process().machine.disk.socket_at(absolute(address))
         if not isinstance(listener, Listener):
             raise ConnectionRefusedError(errno.ECONNREFUSED, real_os.strerror(errno.ECONNREFUSED))
         self._replace(listener.connect())
@@ -121,9 +121,11 @@ class Socket:
 
     def _wait(self, *, to_write: bool) -> SocketEnd:
         end = self._end
-        if not (end.writable if to_write else end.readable) and self._timeout != 0.0:
-            if not wait_for(Running.kernel, end, to_write=to_write, timeout_s=self._timeout):
-                raise TimeoutError("timed out")
+        ready = end.writable if to_write else end.readable
+        if ready or self._timeout == 0.0:
+            return end
+        if not wait_for(Running.kernel, end, to_write=to_write, timeout_s=self._timeout):
+            raise TimeoutError("timed out")
         return end
 
     def recv(self, count: int, flags: int = 0) -> bytes:
@@ -155,7 +157,7 @@ def socketpair(family: int = real.AF_UNIX, type: int = real.SOCK_STREAM, proto: 
 
 def send_fds(sock: Socket, buffers: Any, fds: Any, flags: int = 0, address: Any = None) -> int:
     Running.kernel.system_call()
-    passed = [system.description_of(number) for number in fds]
+    passed = [description_of(number) for number in fds]
     return sock._wait(to_write=True).send(b"".join(buffers), passed)
 
 

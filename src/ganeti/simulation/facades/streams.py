@@ -5,7 +5,7 @@ import io
 import os as real
 from typing import Any
 
-from ganeti.simulation.facades import system
+from ganeti.simulation.facades import files
 from ganeti.simulation.kernel import Running
 
 _FLAGS = {
@@ -45,28 +45,28 @@ class Raw(io.RawIOBase):
         return False
 
     def readinto(self, buffer: Any) -> int:
-        data = system.read(self._number, len(buffer))
+        data = files.read(self._number, len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
     def readall(self) -> bytes:
         parts = []
-        while data := system.read(self._number, 1 << 20):
+        while data := files.read(self._number, 1 << 20):
             parts.append(data)
         return b"".join(parts)
 
     def write(self, data: Any) -> int:
-        return system.write(self._number, data)
+        return files.write(self._number, data)
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        return system.lseek(self._number, offset, whence)
+        return files.lseek(self._number, offset, whence)
 
     def tell(self) -> int:
-        return system.lseek(self._number, 0, 1)
+        return files.lseek(self._number, 0, 1)
 
     def truncate(self, size: int | None = None) -> int:
         size = self.tell() if size is None else size
-        system.ftruncate(self._number, size)
+        files.ftruncate(self._number, size)
         return size
 
     def close(self) -> None:
@@ -95,13 +95,13 @@ def open_(
         flags = _FLAGS[kind] | real.O_CLOEXEC
         if "+" in mode:
             flags = flags & ~(real.O_RDONLY | real.O_WRONLY) | real.O_RDWR
-        number = opener(file, flags) if opener is not None else system.open_(file, flags, 0o666)
+        number = opener(file, flags) if opener is not None else files.open_(file, flags, 0o666)
     raw = Raw(number, kind + ("+" if "+" in mode else ""), closes=closefd, name=file)
     if buffering == 0:
         return raw
     buffer: Any
     if "+" in mode and raw.seekable():
-        buffer = io.BufferedRandom(raw)  # type: ignore[arg-type]
+        buffer = io.BufferedRandom(raw)
     elif kind == "r":
         buffer = io.BufferedReader(raw)
     else:

@@ -197,8 +197,6 @@ class Network:
             self._send_back(exchange, target, REFUSED)
             return
         process = server.process
-        if process.stopped:
-            return
 
         def begin() -> None:
             server.tasks.append(server.loop.create_task(self._serve(exchange, server, target, path, body)))

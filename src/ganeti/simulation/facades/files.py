@@ -112,7 +112,7 @@ def fchmod(number: int, mode: int) -> None:
     Running.kernel.system_call()
     description = description_of(number)
     if isinstance(description, FileDescription):
-        Running.process().machine.disk.chmod(description.path, mode)
+        description.file.chmod(mode)
 
 
 def fchown(number: int, user: int, group: int) -> None:

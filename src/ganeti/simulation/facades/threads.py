@@ -24,6 +24,8 @@ class Mutex:
                 return False
             self._line.append(thread)
             Running.kernel.block()
+            if thread in self._line:  # woken by something else
+                self._line.remove(thread)
         self._holder = thread
         return True
 

@@ -261,11 +261,15 @@ class ProcessDescriptor(Description):
     def __init__(self, process: Process) -> None:
         super().__init__()
         self.process = process
-        process.ended.append(self.changed)
+        self._tell = self.changed
+        process.ended[self._tell] = None
 
     @property
     def readable(self) -> bool:
         return not self.process.alive
+
+    def closed(self) -> None:
+        self.process.ended.pop(self._tell, None)
 
 
 def wait_for(kernel: Kernel, description: Description, *, to_write: bool, timeout_s: float | None) -> bool:

@@ -101,7 +101,8 @@ class Process:
         self.wakeup: int = -1
         self.output: list[str] = []
         self.local: dict[str, Any] = {}
-        self.ended: list[Callable[[], None]] = []
+        self.ended: dict[Callable[[], None], None] = {}
+        """Called, in this order, when it has ended; whoever does not wait any more takes itself out."""
         self.started_s = kernel.now_s
         self.calls = 0
         self.doom: int | None = None
@@ -342,7 +343,7 @@ class Kernel:
             self.close(process, number)
         process.machine.processes.pop(process.pid, None)
         self.processes.pop(process.pid, None)
-        for act in process.ended:
+        for act in list(process.ended):
             act()
         parent = self.processes.get(process.parent)
         if parent is not None:

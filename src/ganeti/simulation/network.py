@@ -35,7 +35,7 @@ class Server:
     process: Process
     loop: asyncio.AbstractEventLoop
     serve: Serve
-    tasks: list["asyncio.Task[Any]"] = field(default_factory=list)
+    tasks: dict["asyncio.Task[Any]", None] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -198,16 +198,23 @@ class Network:
             return
         process = server.process
 
+        def broken() -> None:
+            self._send_back(exchange, target, BROKEN)
+
+        async def serve() -> None:
+            try:
+                answer = await server.serve(path, body, exchange.caller.machine)
+            finally:
+                process.ended.pop(broken, None)
+            self._send_back(exchange, target, answer)
+
         def begin() -> None:
-            server.tasks.append(server.loop.create_task(self._serve(exchange, server, target, path, body)))
-            server.tasks[-1].add_done_callback(server.tasks.remove)
+            task = server.loop.create_task(serve())
+            server.tasks[task] = None
+            task.add_done_callback(lambda _: server.tasks.pop(task, None))
 
         server.loop.call_soon_threadsafe(begin)
-        process.ended.append(lambda: self._send_back(exchange, target, BROKEN))
-
-    async def _serve(self, exchange: Exchange | Waiting, server: Server, target: str, path: str, body: bytes) -> None:
-        answer = await server.serve(path, body, exchange.caller.machine)
-        self._send_back(exchange, target, answer)
+        process.ended[broken] = None
 
     def _send_back(self, exchange: Exchange | Waiting, target: str, outcome: Answer | str) -> None:
         if exchange.settled or self._lost():

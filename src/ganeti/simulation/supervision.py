@@ -88,7 +88,7 @@ class Supervision:
         process = self.ensure(daemon, arguments)
         tell: Callable[[], None] = lambda: kernel.wake(thread)  # noqa: E731
         process.local.setdefault("when_reported", []).append(tell)
-        process.ended.append(tell)
+        process.ended[tell] = None
         until_s = kernel.now_s + _START_S
         while process.alive and "report" not in process.local and kernel.now_s < until_s:
             kernel.block(until_s - kernel.now_s)

@@ -23,7 +23,7 @@ class SqliteFacade(ModuleType):
         open_ones = process.local.get("connections")
         if open_ones is None:
             open_ones = process.local["connections"] = []
-            process.ended.append(lambda: _close_all(open_ones))
+            process.ended[lambda: _close_all(open_ones)] = None
         open_ones.append(connection)
         return connection
 

@@ -88,7 +88,7 @@ class Popen:
     def wait(self, timeout: float | None = None) -> int:
         kernel, thread = Running.kernel, Running.thread()
         until_s = None if timeout is None else kernel.now_s + timeout
-        self._child.ended.append(lambda: kernel.wake(thread))
+        self._child.ended[lambda: kernel.wake(thread)] = None
         while self.poll() is None:
             if until_s is not None and kernel.now_s >= until_s:
                 raise real.TimeoutExpired(list(self.args), timeout or 0.0)

@@ -1,166 +1,147 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The simulator's command line: many seeds in processes of their own, one seed with its story, scenarios, shrinking."""
+"""Plays production code on simulated machines: random schedules by their seeds, scenarios by their files.
+
+The same seed tells the same story, and ends with the same trace. See docs/simulator.md.
+"""
 
 import argparse
 import os
+import re
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NoReturn
 
-from ganeti.simulation import loader, stand_ins
-from ganeti.simulation.drawing import draw_plan
-from ganeti.simulation.plan import Plan, parse
-from ganeti.simulation.schedule import Outcome, play
+from ganeti.simulation import loader, mutations
+from ganeti.simulation.plan import Plan, PlanError
 
 _HASH_SEED = "0"
+_SIZES = range(2, 21)
+_SEEDS_AT_MOST = 10_000_000
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{message[:1].upper()}{message[1:]}; --help says what there is.\n")
 
 
 def main(arguments: Sequence[str]) -> int:
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    sentence = _contradiction(options)
+    if sentence:
+        parser.error(sentence)
+    if options.mutations:
+        for mutation in mutations.MUTATIONS.values():
+            print(f"{mutation.name}: {mutation.rule}")
+        return 0
     if os.environ.get("PYTHONHASHSEED") != _HASH_SEED:  # the order of sets of words must be the same in every run
         environment = {**os.environ, "PYTHONHASHSEED": _HASH_SEED}
         os.execve(sys.executable, [sys.executable, "-m", "ganeti.simulation", *arguments], environment)  # noqa: S606
-    loader.install(stand_ins.PATCHES)
+    loader.install(mutations.patches_with(options.mutation))
+    try:
+        return _act(options)
+    except (PlanError, OSError) as err:
+        print(_sentence(err), file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+
+
+def _act(options: argparse.Namespace) -> int:
+    from ganeti.simulation import telling
+    from ganeti.simulation.campaign import run_campaign, size_of
+    from ganeti.simulation.drawing import draw_plan
+
+    if options.plan and (options.golden or options.check):
+        return telling.compare(options.plan, options.jobs, rewrites=options.golden)
     if options.plan:
-        with open(options.plan, encoding="utf-8") as file:
-            return _tell(parse(file.read()), options.shrink)
+        return max([telling.tell(telling.read(path).plan, shrinks=options.shrink) for path in options.plan])
     if options.seed is not None:
-        return _tell(draw_plan(options.seed, options.nodes or 3), options.shrink)
-    return _campaign(options)
+        plan: Plan = draw_plan(options.seed, size_of(options.seed, options.nodes))
+        return telling.tell(plan, shrinks=options.shrink)
+    done = run_campaign(options.seeds or range(1, 101), options.nodes, options.jobs, keep_going=options.keep_going)
+    return 0 if done else 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m ganeti.simulation", description=__doc__)
-    parser.add_argument("--seed", type=int, help="play one seed and tell its story")
-    parser.add_argument("--seeds", default="1-100", help="which seeds to play: 1-500, or 7")
-    parser.add_argument("--nodes", type=int, help="size of the cluster; without it 3, 5 and 7 in turn")
-    parser.add_argument("--plan", help="a file with a plan")
-    parser.add_argument("--shrink", action="store_true", help="make a failing plan as short as it can be")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at once")
-    parser.add_argument("--keep-going", action="store_true", help="do not end with the tenth failure")
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="python -m ganeti.simulation", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    what = parser.add_argument_group("what is played")
+    what.add_argument("--seed", type=_seed, metavar="N", help="one random schedule, told as a story")
+    what.add_argument("--seeds", type=_seeds, metavar="A-B", help="many, of which the failing are named (1-100)")
+    what.add_argument("--nodes", type=_nodes, metavar="N", help="size of the cluster; without it 3, 5 and 7 in turn")
+    what.add_argument("--plan", nargs="+", metavar="FILE", help="plans from files, told as stories")
+    what.add_argument("--mutation", type=_mutation, metavar="NAME", help="break one rule of the product on purpose")
+    what.add_argument("--mutations", action="store_true", help="list what can be broken")
+    how = parser.add_argument_group("how")
+    how.add_argument("--shrink", action="store_true", help="make a failing plan as short as it can be")
+    how.add_argument("--check", action="store_true", help="compare the story below each plan instead of telling it")
+    how.add_argument("--golden", action="store_true", help="write the story below each plan into its file")
+    how.add_argument("--jobs", type=_jobs, metavar="N", default=os.cpu_count() or 1, help="how many at once")
+    how.add_argument("--keep-going", action="store_true", help="do not end with the tenth failure")
     return parser
 
 
-def _tell(plan: Plan, shrinks: bool) -> int:
-    if shrinks:
-        from ganeti.simulation.shrinking import shrink
-
-        plan = shrink(plan, lambda candidate: bool(_apart(candidate)))
-        print(plan)
-    outcome = play(plan, lambda now_s, who, sentence: print(f"{now_s:11.6f} {who}: {sentence}"))
-    print(_summary(outcome))
-    return 1 if outcome.violations else 0
-
-
-def _apart(plan: Plan) -> list[str]:
-    """Play in a process of its own; gives the violations."""
-    read_end, write_end = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(read_end)
-        try:
-            text = "\n".join(play(plan).violations)
-        except BaseException as err:
-            text = f"the simulation itself failed: {type(err).__name__}: {err}"
-        os.write(write_end, text.encode()[:60000])
-        os._exit(0)
-    os.close(write_end)
-    with os.fdopen(read_end, encoding="utf-8") as stream:
-        text = stream.read()
-    os.waitpid(pid, 0)
-    return text.splitlines()
+def _contradiction(options: argparse.Namespace) -> str:
+    """Why these options make no sense together, or ""."""
+    given = [f"--{name}" for name in ("seed", "seeds", "plan") if getattr(options, name) is not None]
+    if len(given) > 1:
+        return f"{' and '.join(given)} say different things: give one of them"
+    if options.plan and options.nodes:
+        return "a plan says itself how many nodes there are: leave --nodes out"
+    if (options.check or options.golden) and not options.plan:
+        return f"{'--golden' if options.golden else '--check'} needs the files of --plan"
+    if options.check and options.golden:
+        return "--check and --golden say different things: give one of them"
+    if options.golden and options.mutation:
+        return "a story of broken code must not be written down: leave --golden or --mutation out"
+    if options.shrink and (options.check or options.golden or (options.seed is None and not options.plan)):
+        return "--shrink needs one --seed or --plan, to be told"
+    return ""
 
 
-def _summary(outcome: Outcome) -> str:
-    plan = outcome.plan
-    what = f"seed {plan.seed} with {plan.nodes} nodes: {outcome.jobs} jobs, {outcome.commits} commits in "
-    what += f"{outcome.epochs} epochs, {outcome.simulated_s:.0f} simulated seconds, trace {outcome.trace_hash}"
-    return "\n".join([what, *(f"  VIOLATION: {sentence}" for sentence in outcome.violations)])
+def _whole(text: str, what: str, least: int, most: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", text) or not least <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"'{text}' is no {what}: write a whole number from {least} to {most}")
+    return int(text)
 
 
-@dataclass(frozen=True)
-class _Result:
-    seed: int
-    nodes: int
-    simulated_s: float
-    cpu_s: float
-    jobs: int
-    epochs: int
-    violations: tuple[str, ...]
+def _seed(text: str) -> int:
+    return _whole(text, "seed", 0, 10**18 - 1)
 
 
-def _campaign(options: argparse.Namespace) -> int:
-    first, _, last = options.seeds.partition("-")
-    seeds = range(int(first), int(last or first) + 1)
-    sizes = [options.nodes] if options.nodes else [3, 5, 7]
-    from ganeti.simulation.world import prepared
-
-    for nodes in sizes:
-        prepared(nodes)
-    wanted = [(seed, sizes[seed % len(sizes)]) for seed in seeds]
-    begun_s = time.monotonic()
-    results = []
-    failed = 0
-    for result in _many(wanted, options.jobs):
-        results.append(result)
-        if result.violations:
-            failed += 1
-            print(f"seed {result.seed} with {result.nodes} nodes:", *result.violations, sep="\n  ", flush=True)
-            if failed >= 10 and not options.keep_going:
-                break
-    simulated_s, cpu_s = sum(each.simulated_s for each in results), sum(each.cpu_s for each in results)
-    days = simulated_s / 86400
-    print(
-        f"{len(results)} schedules, {failed} with violations; {sum(each.jobs for each in results)} jobs, "
-        f"{sum(each.epochs - 1 for each in results if each.epochs)} changes of master; {days:.2f} simulated days in "
-        f"{cpu_s:.0f} s of CPU, {time.monotonic() - begun_s:.0f} s"
-    )
-    return 1 if failed else 0
+def _nodes(text: str) -> int:
+    return _whole(text, "size of a cluster", _SIZES.start, _SIZES.stop - 1)
 
 
-def _many(wanted: list[tuple[int, int]], at_once: int) -> Iterator[_Result]:
-    """Play each in a process of its own, *at_once* at a time."""
-    import msgspec
-
-    running: dict[int, tuple[int, int, int]] = {}
-    queue = list(reversed(wanted))
-    while queue or running:
-        while queue and len(running) < at_once:
-            seed, nodes = queue.pop()
-            read_end, write_end = os.pipe()
-            pid = os.fork()
-            if pid == 0:
-                os.close(read_end)
-                os.write(write_end, msgspec.json.encode(_one(seed, nodes)))
-                os._exit(0)
-            os.close(write_end)
-            running[pid] = (read_end, seed, nodes)
-        pid, status = os.wait()
-        read_end, seed, nodes = running.pop(pid)
-        with os.fdopen(read_end, "rb") as stream:
-            raw = stream.read()
-        if status or not raw:
-            yield _Result(seed, nodes, 0.0, 0.0, 0, 0, (f"the simulation itself ended with {status}",))
-        else:
-            yield msgspec.json.decode(raw, type=_Result)
+def _jobs(text: str) -> int:
+    return _whole(text, "number of processes", 1, 1024)
 
 
-def _one(seed: int, nodes: int) -> _Result:
-    import traceback
-
-    begun_s = time.process_time()
+def _seeds(text: str) -> range:
+    first, dash, last = text.partition("-")
     try:
-        outcome = play(draw_plan(seed, nodes))
-    except BaseException as err:
-        told = "".join(traceback.format_exception(err))[-1500:]
-        return _Result(seed, nodes, 0.0, 0.0, 0, 0, (f"the simulation itself failed: {told}",))
-    return _Result(
-        seed,
-        nodes,
-        outcome.simulated_s,
-        time.process_time() - begun_s,
-        outcome.jobs,
-        outcome.epochs,
-        tuple(outcome.violations[:5]),
-    )
+        seeds = range(_seed(first), _seed(last if dash else first) + 1)
+    except argparse.ArgumentTypeError as err:
+        raise argparse.ArgumentTypeError(f"'{text}' are no seeds: write the first and the last, as 1-500") from err
+    if not seeds or len(seeds) > _SEEDS_AT_MOST:
+        raise argparse.ArgumentTypeError(f"'{text}' are {len(seeds)} seeds: write 1 to {_SEEDS_AT_MOST} of them")
+    return seeds
+
+
+def _mutation(text: str) -> str:
+    if text not in mutations.MUTATIONS:
+        raise argparse.ArgumentTypeError(f"nothing is broken by '{text}': --mutations lists what is")
+    return text
+
+
+def _sentence(err: PlanError | OSError) -> str:
+    if isinstance(err, OSError):
+        return f"{err.filename or 'A file'} cannot be used: {err.strerror or err}"
+    return f"{str(err)[:1].upper()}{str(err)[1:]}"

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 _STEP = re.compile(r"(?P<at>[0-9]+(?:\.[0-9]+)?) (?P<what>\S.*)")
-_HEADS: Final = ("nodes", "seed", "for", "candidates")
+_HEADS: Final = {"nodes": (1, 20), "seed": (0, 10**18), "for": (1, 86400), "candidates": (1, 20)}
+"""What may stand before the steps, from and to."""
 
 
 class PlanError(ValueError):
@@ -62,14 +63,16 @@ def parse(text: str) -> Plan:
             continue
         word, _, rest = line.partition(" ")
         if word in _HEADS:
-            try:
-                heads[word] = float(rest)
-            except ValueError as err:
-                raise PlanError(f"line {number}: '{line}': {word} needs a number") from err
+            least, most = _HEADS[word]
+            if not re.fullmatch(r"[0-9]{1,18}(\.[0-9]+)?", rest) or not least <= float(rest) <= most:
+                raise PlanError(f"line {number}: '{line}': {word} needs a number from {least} to {most}")
+            heads[word] = float(rest)
             continue
         match = _STEP.fullmatch(line)
         if match is None:
             raise PlanError(f"line {number}: '{line}': write a second and what happens then")
         steps.append(Step(float(match["at"]), match["what"]))
     candidates = int(heads["candidates"]) if "candidates" in heads else None
+    if candidates is not None and candidates > heads["nodes"]:
+        raise PlanError(f"{candidates} candidates are more than {heads['nodes']:g} nodes")
     return Plan(int(heads["nodes"]), int(heads["seed"]), heads["for"], tuple(steps), candidates)

@@ -12,7 +12,7 @@ from typing import Any
 from ganeti.simulation import clients
 from ganeti.simulation.kernel import Process, Running
 from ganeti.simulation.machine import Machine
-from ganeti.simulation.plan import PlanError
+from ganeti.simulation.plan import Plan, PlanError
 from ganeti.simulation.world import World
 
 DISK_MIB = 64
@@ -40,6 +40,16 @@ def step(pattern: str) -> Callable[[Act], Act]:
         return act
 
     return declare
+
+
+def check(plan: Plan) -> None:
+    """Raise `PlanError` for a step that nobody understands, before anything is played."""
+    for each in plan.steps:
+        if not any(pattern.fullmatch(each.what) for pattern, _ in _STEPS):
+            raise PlanError(f"'{each.what}' is nothing that can happen")
+        for number in re.findall(r"\bnode([0-9]+)\b", each.what):
+            if not 1 <= int(number) <= plan.nodes:
+                raise PlanError(f"'{each.what}': there is no node{number}")
 
 
 class Player:

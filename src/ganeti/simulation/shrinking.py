@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Makes a failing plan short: drops steps, in ever smaller pieces, for as long as what is left still fails."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
 from ganeti.simulation.plan import Plan
+
+_PARTICULAR = re.compile(r"\b(?:node|disk)?[0-9][0-9a-f.-]*\b|\(.*|\[[0-9]+\]|'[^']*'")
+
+
+def kind_of(violation: str) -> str:
+    """What a violation is about, whoever it happened to: a shorter plan must fail in the same way."""
+    return " ".join(_PARTICULAR.sub(" ", violation.partition(": ")[0]).split()[:12])
 
 
 def shrink(plan: Plan, fails: Callable[[Plan], bool]) -> Plan:

@@ -10,6 +10,8 @@ from ganeti.base.errors import EXIT_NOT_MASTER
 from ganeti.master.replication.followers import Timing
 from ganeti.runtime.daemonize import Daemon, daemon_parser, parse_options, run_daemon
 from ganeti.runtime.damage import damage_of_configuration, damage_of_locks
+from ganeti.runtime.event_loop import Background
+from ganeti.runtime.master_ending import end_master_daemons
 from ganeti.runtime.master_vote import add_voting_options, voting_is_settled, win_vote
 from ganeti.runtime.node_client import NodeClient
 from ganeti.runtime.wconfd_service import Service
@@ -57,6 +59,11 @@ async def serve(daemon: Daemon) -> None:
         opened = open_configuration(paths)
     config = opened.loaded.config
     nodes = NodeClient(paths, lambda: config)
+    background = Background()
+
+    def deposed(_: str) -> None:
+        background.start(_end_as_deposed(daemon), "end of the master's daemons")
+
     try:
         _become_master(daemon, opened)
         if not daemon.options.no_voting:
@@ -67,7 +74,7 @@ async def serve(daemon: Daemon) -> None:
                 paths,
                 opened,
                 nodes,
-                on_deposed=lambda _: daemon.stop_with(EXIT_NOT_MASTER),
+                on_deposed=deposed,
                 forced=daemon.options.no_voting and daemon.options.epoch is None,
                 timing=Timing(away=tuple(daemon.options.away.split(","))),
             )
@@ -78,7 +85,15 @@ async def serve(daemon: Daemon) -> None:
         finally:
             await service.stop()
     finally:
+        await background.cancel()
         await nodes.close()
+
+
+async def _end_as_deposed(daemon: Daemon) -> None:
+    """Let nothing of a master outlive this daemon: who would ask it who is master could not any more."""
+    daemon.status = EXIT_NOT_MASTER
+    await end_master_daemons(daemon.environment.paths, besides=NAME)
+    daemon.stop_with(EXIT_NOT_MASTER)
 
 
 def _become_master(daemon: Daemon, opened: Opened) -> None:

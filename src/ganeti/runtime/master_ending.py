@@ -41,17 +41,18 @@ class Ended:
     jobs: int
 
 
-async def end_master_daemons(paths: Paths, grace_s: float = TERMINATION_GRACE_S) -> Ended:
+async def end_master_daemons(paths: Paths, grace_s: float = TERMINATION_GRACE_S, *, besides: str = "") -> Ended:
     """End the daemons of the master on this machine, the processes of its jobs, and give the cluster's address up.
 
-    Harmless where nothing of it is. Raises nothing: what cannot be ended is in the log.
+    *besides* is the daemon that does so, which ends by itself. Harmless where nothing of it is. Raises nothing: what
+    cannot be ended is in the log.
     """
     ended = []
     jobs = 0
     for daemon in MASTER_DAEMONS:
         if daemon == "ganeti-wconfd":
             jobs = await end_jobs(paths)
-        if await end_daemon(paths, daemon, grace_s):
+        if daemon != besides and await end_daemon(paths, daemon, grace_s):
             ended.append(daemon)
     await give_up_address(paths)
     if ended or jobs:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 CLOCKS_APART_S = 150.0
 _MASTER_DAEMON = "ganeti-wconfd"
+_LEFT_OVERS = ("ganeti-luxid", "ganeti-rapi")
 
 
 class PromiseKeeper(Protocol):
@@ -247,7 +248,7 @@ class Replica:
             self._keeper.keep_promise(asked)
             if marks is not None and caller.master == marks.own:
                 await self._place.close_copy(settle=True)
-            elif self._runs_master():
+            elif self._runs_master() or self._has_left_overs():
                 self._end_master(caller)
         promise = self._keeper.promise
         return told | {
@@ -329,6 +330,8 @@ class Replica:
             await self._place.close_copy(settle=False)
             self._end_master(caller)
             return self._refusal(MASTER, f"Node {self._node_name} still runs the daemons of a master: they are ending")
+        if self._has_left_overs() and not await self._is_own(caller, if_unknown=True):
+            self._end_master(caller)
         return None
 
     async def _is_own(self, caller: Caller, *, if_unknown: bool) -> bool:
@@ -353,6 +356,10 @@ class Replica:
 
     def _runs_master(self) -> bool:
         return is_alive(self._paths.pid_file(_MASTER_DAEMON))
+
+    def _has_left_overs(self) -> bool:
+        """Whether a daemon of a master outlives its ganeti-wconfd, which may have ended by itself as deposed."""
+        return any(is_alive(self._paths.pid_file(daemon)) for daemon in _LEFT_OVERS)
 
     def _follows_another(self, marks: "Marks") -> bool:
         holder = self._keeper.promise.holder

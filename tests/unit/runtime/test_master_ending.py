@@ -72,6 +72,12 @@ def test_daemons_and_jobs_end_and_others_do_not(paths: Paths) -> None:
         assert asyncio.run(end_master_daemons(paths)) == Ended((), 0)
 
 
+def test_wconfd_ends_what_else_there_is_and_itself_later(paths: Paths) -> None:
+    with process(DAEMON, paths.pid_file("ganeti-wconfd")) as wconfd, process(DAEMON, paths.pid_file("ganeti-luxid")):
+        assert asyncio.run(end_master_daemons(paths, besides="ganeti-wconfd")) == Ended(("ganeti-luxid",), 0)
+        assert wconfd.poll() is None
+
+
 def test_a_daemon_that_does_not_end_is_killed(paths: Paths) -> None:
     with process(DAEMON, paths.pid_file("ganeti-luxid"), "SIGTERM") as luxid:
         assert asyncio.run(end_master_daemons(paths, grace_s=0.1)) == Ended(("ganeti-luxid",), 0)

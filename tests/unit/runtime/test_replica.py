@@ -16,6 +16,7 @@ from tests.fakes.sending_master import AddNode, RemoveNode, SendingMaster, SetTa
 
 from ganeti.master.config.fingerprint import fingerprint_of
 from ganeti.runtime import master_ending
+from ganeti.runtime.master_ending import Ended
 from ganeti.runtime.wconfd_start import open_configuration
 
 OWN = "uuid-node2"
@@ -285,6 +286,28 @@ def test_a_returning_master_ends_its_daemons_before_it_follows(tmp_path: Path, m
         await asyncio.wait_for(ended.wait(), 10)
         os.close(pid_file)
         assert (await node.call("replica_snapshot", new.snapshot()))["position"] == [3, 1]
+
+    with_node(tmp_path, story)
+
+
+def test_daemons_that_outlive_a_deposed_wconfd_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """WConfD ends by itself where it learns first that another node is the master; nothing else may serve on."""
+    old, new = SendingMaster(epoch=2), SendingMaster(epoch=3)
+    ended = asyncio.Event()
+
+    async def end(_: object) -> Ended:
+        ended.set()
+        return Ended(("ganeti-luxid",), 0)
+
+    async def story(node: FollowingNode) -> None:
+        monkeypatch.setattr(master_ending, "end_master_daemons", end)
+        await follow(node, old)
+        assert not ended.is_set()
+        pid_file = os.open(node.paths.pid_file("ganeti-luxid"), os.O_RDWR | os.O_CREAT)
+        fcntl.flock(pid_file, fcntl.LOCK_EX)
+        assert (await node.call("replica_state", new.caller))["refused"] is None
+        await asyncio.wait_for(ended.wait(), 10)
+        os.close(pid_file)
 
     with_node(tmp_path, story)
 

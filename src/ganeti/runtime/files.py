@@ -47,6 +47,15 @@ def sync_directory(directory: str) -> None:
         os.close(descriptor)
 
 
+def sync_file(path: str) -> None:
+    """Make the content of a file durable as it is now. Raises `OSError`."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def read_if_there(path: str) -> bytes | None:
     """Give the content, or None if there is no such file."""
     try:

@@ -10,7 +10,7 @@ import msgspec
 
 from ganeti.base.errors import JobFileCorrupted
 from ganeti.runtime.job_files import JobFiles
-from ganeti.wire.job_file import ALL_STATUSES, JobFile, decode
+from ganeti.wire.job_file import ALL_STATUSES, JobFile
 
 _log = logging.getLogger(__name__)
 _PIECE_BYTES = 16 * 1024
@@ -61,7 +61,7 @@ class JobFilesReader:
             job = _typed.decode(raw)
             if job.id == job_id and all(entry.status in _statuses for entry in job.ops):
                 return job
-        return decode(raw, job_id)  # it is damaged, or one that only the tolerant way can read
+        return self._files.read(job_id)  # it is damaged, or one that only the tolerant way can read
 
     def readable_job(self, job_id: int) -> JobFile | None:
         """As `job`, but a damaged file counts as none."""

@@ -46,6 +46,7 @@ def scan(paths: Paths, files: JobFiles, *, foreign: bool = False) -> Scan:
     decoder = msgspec.json.Decoder(_JobGlance)
     found: list[Found] = []
     ended: list[tuple[int, str, float]] = []
+    files.mend()
     job_ids = files.ids()
     with JobFilesReader(files) as reader:
         for job_id in job_ids:
@@ -72,7 +73,9 @@ def scan(paths: Paths, files: JobFiles, *, foreign: bool = False) -> Scan:
                 _set_aside(paths, files, job_id, err)
             except Exception as err:  # whatever stands in it, it must not keep the daemon from starting
                 _set_aside(paths, files, job_id, err)
-    files.remove_strays({item.file.id for item in found if item.alive})
+    at_work = {item.file.id for item in found if item.alive}
+    files.remove_strays(at_work)
+    files.settle(but_for=at_work)
     return found, ended, _archived_dependencies(files, found)
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from ganeti.base.paths import Paths
 from ganeti.runtime.files import read_if_there, sync_directory, write_atomically
-from ganeti.runtime.job_files import DIRECTORY_MODE, FILE_MODE, JobFiles
+from ganeti.runtime.job_files import DIRECTORY_MODE, FILE_MODE, JobFiles, job_id_of
 from ganeti.runtime.pause_points import reach
 
 UNDO_MODE = 0o600
@@ -121,6 +121,9 @@ class ReplicaQueue:
             reach("replica-files-written")
             for fresh, final in written:
                 os.rename(fresh, final)
+            for job_id in filter(None, map(job_id_of, files)):  # this node may have been the master
+                with suppress(FileNotFoundError):
+                    os.unlink(self._files.durable_path(job_id))
         except OSError:
             for fresh, _ in written:
                 with suppress(OSError):

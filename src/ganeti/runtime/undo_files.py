@@ -16,7 +16,7 @@ from ganeti.master.queue.undo import Line, UndoLog, decode_lines, encode_line
 from ganeti.runtime.files import read_if_there, sync_directory
 from ganeti.runtime.job_files import JobFiles
 from ganeti.runtime.livelock import is_alive
-from ganeti.wire.job_file import SUCCESS, JobFile, decode
+from ganeti.wire.job_file import SUCCESS, JobFile
 
 _NAME = re.compile(r"^job-([1-9][0-9]*)\.undo$")
 
@@ -125,14 +125,14 @@ def _owed_by_nobody(paths: Paths, job_id: int, log: UndoLog) -> list[tuple[str, 
     damaged = damaged_job_path(paths, job_id)
     if os.path.exists(damaged):
         return [(item.record.sentence, f"the job's file is damaged, see {damaged}") for item in log.owed(None)]
+    files = JobFiles(paths)
+    if files.is_archived(job_id):
+        return []
     try:
-        raw = read_if_there(f"{paths.queue_dir}/job-{job_id}")
-        job = None if raw is None else decode(raw, job_id)
+        job = files.read(job_id)
     except (OSError, GanetiError) as err:
         return [(item.record.sentence, str(err)) for item in log.owed(None)]
     if job is None:
-        if JobFiles(paths).is_archived(job_id):
-            return []
         why = f"the job's file is not there; remove {undo_path(paths, job_id)} when you have dealt with it"
         return [(item.record.sentence, why) for item in log.owed(None)]
     if not job.final or (job.livelock is not None and is_alive(job.livelock)):

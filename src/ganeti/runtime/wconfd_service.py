@@ -17,6 +17,7 @@ from ganeti.master.replication.followers import Timing
 from ganeti.ports.nodes import NodesPort
 from ganeti.runtime.distribution import Distributor
 from ganeti.runtime.event_loop import Background
+from ganeti.runtime.job_files import JobFiles
 from ganeti.runtime.livelock import is_alive
 from ganeti.runtime.lock_journal import load_locks
 from ganeti.runtime.publisher import Published, Publisher
@@ -90,8 +91,10 @@ class Service:
         """Clean up after what died while this daemon was away, hand the copies what they lack, then serve.
 
         What is durable here and not at every copy in sync was acknowledged to nobody: nobody shall see it before.
-        Steps of dead jobs must go before new jobs come: in a restored queue these may have the same numbers.
+        Steps of dead jobs must go before new jobs come: in a restored queue these may have the same numbers. What a
+        loss of power has damaged of the queue must not go to the copies.
         """
+        JobFiles(self._paths).mend()
         _freeze_memory()
         allow_many_connections()
         self._ending.callback(self.store.close)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
-EXAMINED_FOR_S = 3600.0
+EXAMINED_FOR_S = 600.0
 """How long an open copy is trusted before it is read from the disk again and checked."""
 
 

@@ -137,8 +137,10 @@ class Database:
     def size(self) -> int:
         if not self.is_stale:
             return len(self._content)
-        pages: int = self._observe().execute("PRAGMA page_count").fetchone()[0]
-        return pages * _PAGE_BYTES
+        with suppress(sqlite3.DatabaseError):  # it is damaged: nobody can have made it longer
+            pages: int = self._observe().execute("PRAGMA page_count").fetchone()[0]
+            return pages * _PAGE_BYTES
+        return len(self._content)
 
     def _observe(self) -> sqlite3.Connection:
         if self._observer is None:

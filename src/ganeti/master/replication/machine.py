@@ -209,6 +209,8 @@ class Machine:
             self._effects += self._members.leave_out(leaving)
         elif ready:
             self._effects += self._members.grow(ready)
+        elif self._members.is_doubtful:
+            self._effects += self._members.leave_out([])
         else:
             self._effects += self._members.write_candidates(now_s)
 

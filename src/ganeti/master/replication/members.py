@@ -44,6 +44,8 @@ class Members:
         """A human has said that nobody else is master: nobody is asked."""
         self.is_writing = False
         """Something is on its way to the master's disk: one thing at a time, so that its end is not another's."""
+        self.is_doubtful = kept.highest > kept.membership.version[1]
+        """A master that died may have told somebody of a membership that never held: they keep it as the newest."""
         self._me = me
         self._highest = kept.highest
         self._again_s = 0.0
@@ -72,12 +74,14 @@ class Members:
 
     def grow(self, joining: Sequence[str]) -> list[Effect]:
         self._highest += 1
+        self.is_doubtful = False
         self.changing = Changing(self.membership.joined_by(joining, self._highest), Stage.STORING)
         return [self._store(self.changing.membership)]
 
     def leave_out(self, leaving: Sequence[str]) -> list[Effect]:
         """Go on without these; without nobody, say anew who is a member: others may have heard otherwise."""
         self._highest += 1
+        self.is_doubtful = False
         proposal = self.membership.without(leaving, self._highest)
         changing = self.changing = Changing(proposal, Stage.RESERVING, {self._me: None})
         if not leaving or self.forced or self._is_agreed(changing):

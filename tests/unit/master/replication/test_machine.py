@@ -120,6 +120,17 @@ def test_a_record_is_released_when_the_last_member_has_it():
     assert play.of(SendAppend) == [SendAppend(C, 2, 2, 3, None)]
 
 
+def test_a_membership_that_may_have_been_told_and_never_held_is_made_the_older_one():
+    """Its version was reserved, then the master died: who heard of it would keep it as the newest for ever."""
+    play = Play(kept=Kept(Membership((1, 2), (A, B, C)), 3, (A, B, C)))
+    (store,) = play.of(StoreMembership)
+    assert store.kept == Kept(Membership((1, 4), (A, B, C)), 4, (A, B, C))
+    assert not play.written() or not play.of(StoreMembership), "once is enough"
+    play.give(events.StateKnown(B, 1, (1, 3)))
+    play.give(events.QueueEqual(B, 1))
+    assert play.of(SendAppend) == [SendAppend(B, 1, 1, 1, Membership((1, 4), (A, B, C)))]
+
+
 def test_a_master_alone_releases_at_once_and_asks_for_no_time():
     play = Play((A,), {A: "node-a"})
     play.written()

@@ -30,6 +30,7 @@ pytestmark = [
 LONG = bool(os.environ.get("GANETI_CAMPAIGN"))
 ROUNDS = int(os.environ.get("GANETI_ROUNDS", "100" if LONG else "3"))
 USERS = 3
+BACK_WITHIN_S = 20.0
 
 
 class Campaign:
@@ -43,6 +44,7 @@ class Campaign:
         self.promises = Promises(bed, self.users, self.history)
         self.rounds = 0
         self.takeovers_s: list[float] = []
+        self.returns_s: list[float] = []
 
     def run(self, rounds: int) -> None:
         for thread in (*self.users, self.observer):
@@ -75,6 +77,7 @@ class Campaign:
             self._pass(choice.uniform(0.3, 1.0))
         finally:
             comes_back.join()
+        require(self.returns_s[-1] < BACK_WITHIN_S, f"{old} took {self.returns_s[-1]:.0f} s to start its daemons")
         bed.settle()
         self._tell("all are in sync")
         for user in self.users:
@@ -88,7 +91,9 @@ class Campaign:
     def _come_back(self, node: str, after_s: float) -> None:
         self._pass(after_s)
         self._tell(f"{node} is switched on")
+        begun_s = time.monotonic()
         self.bed.switch_on(node)
+        self.returns_s.append(time.monotonic() - begun_s)
         self._tell(f"{node} is on")
 
     def _tell(self, text: str) -> None:

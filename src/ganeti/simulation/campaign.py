@@ -14,7 +14,6 @@ from ganeti.simulation.schedule import play
 from ganeti.simulation.world import prepared
 
 SIZES = (3, 5, 7)
-_FAILURES_AT_MOST = 10
 _SENTENCES_AT_MOST = 5
 _LETTERS_AT_MOST = 1500
 
@@ -55,8 +54,8 @@ def violations_apart(plan: Plan) -> tuple[str, ...]:
     return next(_results([plan], 1))[1].violations
 
 
-def run_campaign(seeds: Iterable[int], nodes: int | None, jobs: int, *, keep_going: bool) -> bool:
-    """Play all, tell what fails and what was done; gives whether nothing failed."""
+def run_campaign(seeds: Iterable[int], nodes: int | None, jobs: int, *, failures_at_most: int | None) -> bool:
+    """Play all or until so many have failed, tell what fails and what was done; gives whether nothing failed."""
     wanted = {seed: size_of(seed, nodes) for seed in seeds}
     for size in sorted(set(wanted.values())):
         prepared(size)
@@ -68,8 +67,8 @@ def run_campaign(seeds: Iterable[int], nodes: int | None, jobs: int, *, keep_goi
         if result.violations:
             failed += 1
             print(f"seed {plan.seed} with {plan.nodes} nodes:", *result.violations, sep="\n  ", flush=True)
-            if failed >= _FAILURES_AT_MOST and not keep_going:
-                print("Ten have failed: that is enough (--keep-going plays the others, too).", file=sys.stderr)
+            if failed == failures_at_most:
+                print(f"{failed} failed: that is enough (--keep-going plays the others, too).", file=sys.stderr)
                 break
     print(_told(results, failed, time.monotonic() - begun_s))
     return not failed

@@ -47,7 +47,13 @@ class Checkers:
         self._highest_epoch = 0
         self._begun = max(copy.start for each in world.machines if (copy := read_copy(each)) is not None)
         self.violations: list[str] = []
+        self._carrying_out: dict[int, tuple[Process, int]] = {}
+        """Which process of a job began last, and with which opcode."""
+        self._done: dict[tuple[int, int], tuple[Process, Position]] = {}
+        """What was committed for an opcode of a job, and by which process."""
         world.kernel.local["acknowledged"] = self._heard
+        world.kernel.local["committed_for"] = self._committed_for
+        world.kernel.local["begun"] = self._begins
 
     def violated(self, sentence: str) -> None:
         self._world.kernel.tell("checker", f"VIOLATION: {sentence}")
@@ -67,6 +73,20 @@ class Checkers:
             )
         self._highest_epoch = max(self._highest_epoch, position[0])
         self.acknowledged[position] = (name, digest)
+
+    def _begins(self, process: Process, job: int, opcode: int) -> None:
+        """A process begins with an opcode: no other may have done any of it."""
+        done = self._done.get((job, opcode))
+        if done is not None and done[0] is not process:
+            self.violated(f"job {job} runs again: {process} begins, and {done[1]} was committed for {done[0]}")
+        self._carrying_out[job] = (process, opcode)
+
+    def _committed_for(self, job: int, position: Position) -> None:
+        """A commit of a job is acknowledged."""
+        known = self._carrying_out.get(job)
+        if known is not None:
+            process, opcode = known
+            self._done.setdefault((job, opcode), (process, position))
 
     def look(self) -> None:
         """At any moment: no guest runs twice, and nothing of ours has failed by its own fault."""

@@ -17,6 +17,7 @@ from ganeti.simulation.plan import Plan, PlanError
 _HASH_SEED = "0"
 _SIZES = range(2, 21)
 _SEEDS_AT_MOST = 10_000_000
+_ENOUGH = 10
 
 
 class _Parser(argparse.ArgumentParser):
@@ -64,8 +65,9 @@ def _act(options: argparse.Namespace) -> int:
     if options.seed is not None:
         plan: Plan = draw_plan(options.seed, size_of(options.seed, options.nodes))
         return telling.tell(plan, shrinks=options.shrink)
-    done = run_campaign(options.seeds or range(1, 101), options.nodes, options.jobs, keep_going=options.keep_going)
-    return 0 if done else 1
+    enough = None if options.keep_going else _ENOUGH if options.mutation is None else 1
+    seeds = options.seeds or range(1, 101)
+    return 0 if run_campaign(seeds, options.nodes, options.jobs, failures_at_most=enough) else 1
 
 
 def _parser() -> _Parser:
@@ -84,7 +86,9 @@ def _parser() -> _Parser:
     how.add_argument("--check", action="store_true", help="compare the story below each plan instead of telling it")
     how.add_argument("--golden", action="store_true", help="write the story below each plan into its file")
     how.add_argument("--jobs", type=_jobs, metavar="N", default=os.cpu_count() or 1, help="how many at once")
-    how.add_argument("--keep-going", action="store_true", help="do not end with the tenth failure")
+    how.add_argument(
+        "--keep-going", action="store_true", help="do not end with the tenth failure, or the first of a mutation"
+    )
     return parser
 
 

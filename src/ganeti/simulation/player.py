@@ -45,8 +45,9 @@ def step(pattern: str) -> Callable[[Act], Act]:
 def check(plan: Plan) -> None:
     """Raise `PlanError` for a step that nobody understands, before anything is played."""
     for each in plan.steps:
-        if not any(pattern.fullmatch(each.what) for pattern, _ in _STEPS):
-            raise PlanError(f"'{each.what}' is nothing that can happen")
+        what = each.what.partition(" when told ")[0]
+        if not any(pattern.fullmatch(what) for pattern, _ in _STEPS):
+            raise PlanError(f"'{what}' is nothing that can happen")
         for number in re.findall(r"\bnode([0-9]+)\b", each.what):
             if not 1 <= int(number) <= plan.nodes:
                 raise PlanError(f"'{each.what}': there is no node{number}")
@@ -128,6 +129,23 @@ def _fail_over(player: Player, words: tuple[str, ...]) -> int:
     said = " ".join("".join(Running.process().output).split())
     player.kernel.tell(f"administrator on {Running.process().machine.name}", f"exit status {status}: {said}")
     return status
+
+
+# At moments that no second names
+
+
+@step("(?P<what>.+) when told (?P<sentence>.+)")
+def _(player: Player, match: re.Match[str]) -> None:
+    """The next time the story has a sentence with these words."""
+    kernel, waits = player.kernel, True
+
+    def hear(_: float, who: str, sentence: str) -> None:
+        nonlocal waits
+        if waits and who != "plan" and match["sentence"] in sentence:
+            waits = False
+            kernel.after(0.0, lambda: player.play(match["what"]))
+
+    kernel.listeners.append(hear)
 
 
 # Users

@@ -253,9 +253,23 @@ def _wconfd_commits(module: Any) -> None:
             heard = Running.kernel.local.get("acknowledged")
             if heard is not None:
                 heard(Running.process(), commit.position, commit.digest)
+                Running.kernel.local["committed_for"](request.step.job, commit.position)
         inner(self, request)
 
     module.Committer._finish = finish
+
+
+def _execution(module: Any) -> None:
+    """Nothing is changed: the checkers are told when a process begins with an opcode of a job."""
+    inner = module.JobRunner._carry_out
+
+    async def carry_out(self: Any, entry: Any, *rest: Any) -> Any:
+        heard = Running.kernel.local.get("begun")
+        if heard is not None:
+            heard(Running.process(), self.job.id, self.job.ops.index(entry))
+        return await inner(self, entry, *rest)
+
+    module.JobRunner._carry_out = carry_out
 
 
 def _bootstrap_machine(module: Any) -> None:
@@ -291,6 +305,7 @@ PATCHES: dict[str, Callable[[Any], None]] = {
     "ganeti.runtime.tls": _tls,
     "ganeti.bootstrap.node_call": _node_call,
     "ganeti.runtime.wconfd_commits": _wconfd_commits,
+    "ganeti.master.queue.execution": _execution,
     "ganeti.bootstrap.machine": _bootstrap_machine,
     "ganeti.node.boot": _boot,
     "ganeti.node.actions.node": _node,

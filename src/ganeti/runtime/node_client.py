@@ -3,7 +3,9 @@
 
 A job's call has a number, so it may be sent again: when a node daemon restarts under a call, the next one gets the same
 call and either carries it out or repeats the answer. A call that takes long is watched: if the node does not even
-answer `version` any more, it hangs or has lost its power, and the call ends without waiting out its time.
+answer `version` any more, it hangs or has lost its power, and the call ends without waiting out its time. If it does,
+a job's call is sent again from time to time, over another connection: the answer may have been lost with the one before
+(the node was without power for a moment, or something between forgot the connection), and nobody would ever say so.
 """
 
 import asyncio
@@ -43,6 +45,8 @@ WATCH_AFTER_S = 10.0 * _PATIENCE
 PROBE_S = 10.0 * _PATIENCE
 PROBE_EVERY_S = 5.0 * _PATIENCE
 PROBES = 3
+ASK_AGAIN_S = 60.0 * _PATIENCE
+"""Twice as long each time: a call that only reads is carried out again."""
 _STOPPING = 503
 _ANSWER_SLACK_S = 5.0
 """The node ends a call in time itself, and then says so."""
@@ -130,7 +134,9 @@ class NodeClient:
             await asyncio.sleep(REPEAT_EVERY_S)
 
     async def _watched(self, node: Node, call: str, body: RequestBody, limit_s: float) -> Any:
+        deadline = time.monotonic() + limit_s
         exchange = asyncio.ensure_future(self._exchange(node, call, body, limit_s))
+        patience_s, asked = ASK_AGAIN_S, time.monotonic()
         try:
             done, _ = await asyncio.wait([exchange], timeout=WATCH_AFTER_S)
             missed = 0
@@ -141,12 +147,14 @@ class NodeClient:
                         f"Node {node.name} does not answer any more, since the call {call} began: it hangs or has lost "
                         "its power or network"
                     )
+                if self._job and not missed and not exchange.done() and time.monotonic() - asked > patience_s:
+                    await _end(exchange)
+                    patience_s, asked = patience_s * 2, time.monotonic()
+                    exchange = asyncio.ensure_future(self._exchange(node, call, body, deadline - asked))
                 done, _ = await asyncio.wait([exchange], timeout=PROBE_EVERY_S)
             return exchange.result()
         finally:
-            if not exchange.done():
-                exchange.cancel()
-                await asyncio.gather(exchange, return_exceptions=True)
+            await _end(exchange)
 
     async def _lives(self, node: Node) -> bool:
         body = RequestBody({"epoch": 0, "job": 0, "attempt": 0, "step": 0}, {})
@@ -167,6 +175,12 @@ class NodeClient:
         if status == _STOPPING:
             raise BrokenError("its node daemon is ending", may_restart=True)
         return _read_answer(node, call, status, answer)
+
+
+async def _end(exchange: "asyncio.Future[Any]") -> None:
+    if not exchange.done():
+        exchange.cancel()
+        await asyncio.gather(exchange, return_exceptions=True)
 
 
 def _read_answer(node: Node, call: str, status: int, body: bytes) -> Any:

@@ -12,7 +12,12 @@ APART  := $(wildcard $(addprefix tests/system/test_,$(addsuffix .py,campaign cor
 KEEP   ?=
 export KEEP
 
-.PHONY: install demo test check campaign bench format fast slow
+# The simulator (docs/simulator.md): make simulate SEED=79 NODES=5, or SEEDS=1-500, or PLAN=FILE.
+SIMULATE := $(PYTHON) -m ganeti.simulation
+SIMULATED ?= $(if $(SEED),--seed '$(SEED)') $(if $(SEEDS),--seeds '$(SEEDS)') $(if $(NODES),--nodes '$(NODES)') \
+             $(if $(PLAN),--plan '$(PLAN)') $(if $(MUTATION),--mutation '$(MUTATION)')
+
+.PHONY: install demo test check campaign bench format fast slow simulate
 .NOTPARALLEL:
 
 install:
@@ -28,19 +33,28 @@ check: install
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	$(PYTEST) -n 2 -m 'not real' $(FAST)
+	$(SIMULATE) --seeds 1-10
 
 # The gate: everything, real QEMU guests included, and more random histories than the quick check has.
 test: export GANETI_HISTORIES ?= 10000
 test: check slow
 
 slow: install
+	$(SIMULATE) --seeds 1-500 --keep-going
+	$(PYTEST) -n 2 --dist loadfile --durations=5 tests/simulation
 	$(ALONE) $(PYTEST) -m real tests/contract
 	$(ALONE) $(PYTEST) -n 2 --dist loadfile --durations=15 $(APART)
 	$(ALONE) $(PYTEST) --durations=15 $(SLOW) $(addprefix --ignore=,$(APART))
 
-# Long seeds and kills: GANETI_CAMPAIGN is read by the tests that can go on for longer.
+# Long seeds and kills: GANETI_CAMPAIGN is read by the tests that can go on for longer, GANETI_SEEDS=1-20000 says how
+# many schedules are simulated.
 campaign: install
+	$(SIMULATE) --seeds $(or $(GANETI_SEEDS),1-20000) --keep-going
 	GANETI_CAMPAIGN=1 GANETI_HISTORIES=200000 $(ALONE) $(PYTEST) tests/property tests/system tests/real
+
+# Production code on simulated machines: the same seed tells the same story, twice.
+simulate: install
+	@$(SIMULATE) $(SIMULATED)
 
 # Every figure the project claims; each file in bench/ also runs alone.
 bench: install

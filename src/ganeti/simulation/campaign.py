@@ -56,13 +56,13 @@ def violations_apart(plan: Plan) -> tuple[str, ...]:
 
 def run_campaign(seeds: Iterable[int], nodes: int | None, jobs: int, *, failures_at_most: int | None) -> bool:
     """Play all or until so many have failed, tell what fails and what was done; gives whether nothing failed."""
-    wanted = {seed: size_of(seed, nodes) for seed in seeds}
-    for size in sorted(set(wanted.values())):
-        prepared(size)
+    plans = [draw_plan(seed, size_of(seed, nodes)) for seed in seeds]
+    for size, candidates in sorted({(plan.nodes, plan.candidates or 0) for plan in plans}):
+        prepared(size, candidates or None)
     begun_s = time.monotonic()
     results: dict[int, Result] = {}
     failed = 0
-    for plan, result in _results([draw_plan(seed, size) for seed, size in wanted.items()], jobs):
+    for plan, result in _results(plans, jobs):
         results[plan.seed] = result
         if result.violations:
             failed += 1

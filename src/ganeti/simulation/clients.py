@@ -34,9 +34,6 @@ class Ledger:
     told: list[Callable[[Promise], None]] = field(default_factory=list)
 
     def accepted(self, job: int, purpose: str, now_s: float) -> Promise:
-        promise = self.promises.get(job)
-        if promise is not None:
-            raise AssertionError(f"job {job} was given to '{promise.purpose}' and again to '{purpose}'")
         self.promises[job] = Promise(job, purpose, now_s)
         return self.promises[job]
 
@@ -69,6 +66,10 @@ def submit(
             job = call("SubmitJob", opcodes)
         except (errors.GanetiError, OSError) as err:
             kernel.tell("user", f"{purpose}: not accepted: {err}")
+            return 1
+        known = ledger.promises.get(job)
+        if known is not None:
+            kernel.faults.append(("user", f"job {job} was given to '{known.purpose}' and again to '{purpose}'", None))
             return 1
         promise = ledger.accepted(job, purpose, kernel.now_s)
         kernel.tell("user", f"{purpose}: accepted as job {job}")

@@ -9,6 +9,7 @@ from ganeti.simulation.plan import Plan, Step
 _INSTANCES = ("one", "two", "three")
 _DAEMONS = ("ganeti-noded", "ganeti-wconfd", "ganeti-luxid", "spawner", "job")
 _LEAST_S, _MOST_S = 25.0, 60.0
+_FEWER_CANDIDATES = 0.2
 
 
 def draw_plan(seed: int, nodes: int) -> Plan:
@@ -21,7 +22,9 @@ def draw_plan(seed: int, nodes: int) -> Plan:
         target = f"node{random.randint(2, nodes)}"
         steps.append(Step(_time(random, duration_s), f"administrator fails over to {target}"))
     steps.append(Step(0.0, "administrator watches"))
-    return Plan(nodes, seed, duration_s, tuple(sorted(steps, key=lambda step: step.at_s)))
+    # An even number of candidates is another thing than an odd one, and a node without a copy than one with.
+    candidates = nodes - 1 if random.random() < _FEWER_CANDIDATES else None
+    return Plan(nodes, seed, duration_s, tuple(sorted(steps, key=lambda step: step.at_s)), candidates)
 
 
 def _time(random: Random, duration_s: float) -> float:

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The test of the test: each rule broken on purpose is found by its plan, which is clean while the rule is kept."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ganeti.simulation.mutations import MUTATIONS
+
+PLANS = Path(__file__).parent / "mutations"
+FILES = sorted(PLANS.glob("*.plan"))
+TABLE = Path(__file__).parents[2] / "docs" / "simulator.md"
+
+
+@pytest.fixture(scope="module")
+def unbroken(compared):
+    return compared(FILES)
+
+
+@pytest.mark.parametrize("name", sorted(MUTATIONS))
+def test_a_broken_rule_is_found(simulate, name):
+    ran = simulate("--check", "--mutation", name, "--plan", PLANS / f"{name}.plan")
+    assert ran.status == 1, ran
+    assert "VIOLATION" in ran.out, ran
+    assert "the simulation itself" not in ran.out, ran
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_plan_is_clean_while_the_rule_is_kept(unbroken, path):
+    assert unbroken.faults_of(path) == []
+
+
+def test_there_is_a_plan_and_a_line_in_the_table_for_each():
+    assert [path.stem for path in FILES] == sorted(MUTATIONS)
+    assert sorted(re.findall(r"^\| `([a-z-]+)` \|", TABLE.read_text(), re.MULTILINE)) == sorted(MUTATIONS)

@@ -30,6 +30,8 @@ from ganeti.bootstrap.node_call import wait_for_node_daemon
 from ganeti.master.config.invariants import verify_all
 from ganeti.model.configuration import Configuration
 from ganeti.model.traits import Catalogue
+from ganeti.node import ssh_key_lines
+from ganeti.node.actions.candidate_keys import public_keys_path
 from ganeti.node.hypervisors.interface import Hypervisor
 from ganeti.node.storage.interface import DiskTemplate
 from ganeti.wire.framing_sync import connect
@@ -93,8 +95,9 @@ def _write(beginning: Beginning, machine: Machine, files: FileSet) -> None:
         _enter_host(machine, files, beginning)
     if beginning.modify_ssh_setup:
         key = ssh_keys.ensure_root_key(machine, files, beginning.ssh_key_type, beginning.ssh_key_bits)
-        ssh_keys.authorize(paths, files, [key])
-        files.put(ssh_keys.public_keys_path(paths), ssh_keys.public_keys_text({ids.node_uuid: [key]}), 0o600)
+        keys = {ids.node_uuid: [key]}
+        ssh_keys.authorize(paths, files, keys)
+        files.put(public_keys_path(paths), ssh_key_lines.public_keys_text(keys), 0o600)
     pem = _write_secrets(beginning, machine, files)
     config = configuration(beginning, ids, certificates.digest(pem))
     _refuse_inconsistent(config)

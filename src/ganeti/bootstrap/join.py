@@ -93,7 +93,6 @@ def setup_request(cluster: _Cluster, name: str, address: str) -> dict[str, Any]:
         "cluster_files": {
             "known_hosts": _text(paths.known_hosts),
             "cluster-domain-secret": _text(paths.cluster_domain_secret),
-            "ca.key": authority.key,
         },
         "start_node_daemon": True,
     }

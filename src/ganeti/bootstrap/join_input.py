@@ -17,14 +17,15 @@ from cryptography.hazmat.primitives import serialization
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.bootstrap.init_options import ssh_key
-from ganeti.bootstrap.ssh_keys import HOST_KEY_KINDS, is_public_key, same_key
+from ganeti.bootstrap.ssh_keys import HOST_KEY_KINDS, same_key
 from ganeti.node.actions.files import SSCONF_LIMIT_BYTES
+from ganeti.node.ssh_key_lines import is_node_uuid, is_public_key
 
 KeyTriple = tuple[str, str, str]
 """(kind, private part, public part), S3.9."""
 
-CLUSTER_FILES = {"known_hosts": 0o644, "cluster-domain-secret": 0o600, "ca.key": 0o400}
-"""Further files of the data directory that a node may be given, with their modes."""
+CLUSTER_FILES = {"known_hosts": 0o644, "cluster-domain-secret": 0o600}
+"""Further files of the data directory that a node is given, with their modes. `ca.key` comes with candidacy."""
 
 _SSCONF_KEY = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _PEM = re.compile(r"-----BEGIN ([A-Z ]+)-----.*?-----END \1-----\n?", re.DOTALL)
@@ -187,6 +188,8 @@ def check_keys(request: PrepareJoin) -> None:
         if len(set(kinds)) != len(kinds):
             raise PrerequisiteError(f"{where}: a type of key is given twice", WRONG_INPUT)
     for node, keys in request.authorized_keys.items():
+        if not is_node_uuid(node):
+            raise PrerequisiteError(f"authorized_keys: '{node[:40]}' is not the uuid of a node", WRONG_INPUT)
         for key in keys:
             if not is_public_key(key):
                 raise PrerequisiteError(f"authorized_keys of {node}: '{key[:40]}' is not a public key", WRONG_INPUT)

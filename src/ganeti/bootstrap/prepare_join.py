@@ -41,8 +41,7 @@ def apply(request: PrepareJoin, machine: Machine, files: FileSet) -> None:
             machine.say(f"root's {triple[0]} key is set")
     if request.ssh_key_type is not None and request.ssh_key_type not in given:
         ssh_keys.ensure_root_key(machine, files, request.ssh_key_type, request.ssh_key_bits or 0)
-    authorized = [key for keys in request.authorized_keys.values() for key in keys]
-    if authorized and ssh_keys.authorize(paths, files, authorized):
+    if request.authorized_keys and ssh_keys.authorize(paths, files, request.authorized_keys):
         machine.say("the cluster's keys are authorized for root")
     changed = [
         triple[0]

@@ -6,15 +6,11 @@ import re
 
 from ganeti.base.paths import Paths
 from ganeti.bootstrap.machine import FileSet, Machine
+from ganeti.node import ssh_key_lines
+from ganeti.node.actions.candidate_keys import authorized_keys_path, public_keys_path
 
 HOST_KEY_KINDS = {"rsa": "ssh-rsa", "ecdsa": "ecdsa", "ed25519": "ssh-ed25519"}
 """Word in the file name to the beginning of the word in the key."""
-
-_PUBLIC_KEY = re.compile(r"(?:ssh-(?:rsa|ed25519)|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/]+={0,3}(?: [^\n]*)?")
-
-
-def is_public_key(text: str) -> bool:
-    return _PUBLIC_KEY.fullmatch(text.strip()) is not None
 
 
 def is_private_key(text: str) -> bool:
@@ -37,15 +33,6 @@ def host_key_path(paths: Paths, kind: str) -> str:
 
 def root_key_path(paths: Paths, kind: str) -> str:
     return paths.under(f"/root/.ssh/id_{kind}")
-
-
-def authorized_keys_path(paths: Paths) -> str:
-    return paths.under("/root/.ssh/authorized_keys")
-
-
-def public_keys_path(paths: Paths) -> str:
-    """The public keys of all nodes, each line after the uuid of its node."""
-    return f"{paths.data_dir}/ganeti_pub_keys"
 
 
 def host_public_keys(paths: Paths) -> dict[str, str]:
@@ -90,38 +77,21 @@ def ensure_root_key(machine: Machine, files: FileSet, kind: str, bits: int) -> s
     return _read(f"{path}.pub").strip()
 
 
-def authorize(paths: Paths, files: FileSet, keys: list[str]) -> bool:
-    """Let these keys in as root; True if the list of keys changed."""
+def authorize(paths: Paths, files: FileSet, keys: ssh_key_lines.KeysOfNodes) -> bool:
+    """Let these nodes in as root; True if the list of keys changed."""
     path = authorized_keys_path(paths)
     old = _read(path)
-    lines = old.splitlines()
-    known = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
-    missing = [key.strip() for key in keys if not any(_contains(line, key) for line in known)]
-    if not missing:
+    fresh = ssh_key_lines.enter(old, keys)
+    if fresh == old:
         return False
     files.directory(os.path.dirname(path), 0o700)
-    files.put(path, "".join(f"{line}\n" for line in [*lines, *missing]), 0o600)
+    files.put(path, fresh, 0o600)
     return True
 
 
-def _contains(line: str, key: str) -> bool:
-    """A line may begin with options."""
-    words = key.split()[:2]
-    return " ".join(words) in " ".join(line.split())
-
-
 def public_keys_of_nodes(paths: Paths) -> dict[str, list[str]]:
-    """Read the public keys of all nodes by the uuid of the node."""
-    keys: dict[str, list[str]] = {}
-    for line in _read(public_keys_path(paths)).splitlines():
-        uuid, _, key = line.strip().partition(" ")
-        if key:
-            keys.setdefault(uuid, []).append(key)
-    return keys
-
-
-def public_keys_text(keys: dict[str, list[str]]) -> str:
-    return "".join(f"{uuid} {key}\n" for uuid in sorted(keys) for key in keys[uuid])
+    """Read the public keys of all candidates by the uuid of the node."""
+    return ssh_key_lines.read_public_keys(_read(public_keys_path(paths)))
 
 
 def _read(path: str) -> str:

@@ -58,6 +58,7 @@ PREPARE_REFUSALS = [
     (encoded(ssh_root_key=[["rsa", KEY[1], KEY[2]]]), "type 'rsa'"),
     (encoded(ssh_host_key=[["ed25519", KEY[1]]]), "ssh_host_key"),
     (encoded(authorized_keys={"node1": ["; rm -rf /"]}), "not a public key"),
+    (encoded(authorized_keys={"two words": [KEY[2]]}), "not the uuid of a node"),
     (encoded(ssh_key_type="dsa"), "cannot be used"),
     (encoded(node_daemon_certificate="-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n"), "cannot be read"),
 ]
@@ -86,7 +87,7 @@ def test_prepare_sets_keys_and_tells_sshd(machine: Any, tmp_path: Path) -> None:
     place = tmp_path / "etc/ssh/ssh_host_ed25519_key"
     assert (place.read_text(), place.stat().st_mode & 0o777) == (KEY[1], 0o600)
     authorized = (tmp_path / "root/.ssh/authorized_keys").read_text()
-    assert authorized.splitlines() == ["ssh-ed25519 AAAAadmin admin", SECOND[2]]
+    assert authorized.splitlines() == ["ssh-ed25519 AAAAadmin admin", f"{SECOND[2]} ganeti-node:uuid"]
     assert (tmp_path / "root/.ssh/id_ed25519.pub").exists()
     assert machine.told == ["reload-ssh-keys"]
     after = pretend.tree(tmp_path)
@@ -118,6 +119,7 @@ SETUP_REFUSALS = [
     (encoded(ssconf={"../evil": "x"}), "not a name of a value"),
     (encoded(ssconf={"node_list": "x" * 200_000}), "longer than"),
     (encoded(cluster_files={"passwd": "x"}), "'passwd' is not one of"),
+    (encoded(cluster_files={"ca.key": AUTHORITY.key}), "'ca.key' is not one of"),
     (encoded(hmac_key=" "), "hmac_key must not be empty"),
     (encoded(node_name="node7"), "calls itself 'node1'"),
     (encoded(node_daemon_certificate="nothing"), "0 keys and 0 certificates"),
@@ -148,14 +150,14 @@ def test_set_up_writes_and_starts(machine: Any, tmp_path: Path) -> None:
         node_name="node1",
         ssconf={"cluster_name": "cluster\n", "master_ip": "10.77.0.100"},
         hmac_key="secret\n",
-        cluster_files={"known_hosts": "cluster ssh-rsa AAAA\n", "ca.key": AUTHORITY.key},
+        cluster_files={"known_hosts": "cluster ssh-rsa AAAA\n"},
         start_node_daemon=True,
     )
     set_up(data, machine)
     place = tmp_path / "var/lib/ganeti"
     assert (place / "server.pem").read_text() == (place / "client.pem").read_text() == PEM
     assert (place / "ssconf_master_ip").read_text() == "10.77.0.100\n"
-    assert (place / "ca.key").stat().st_mode & 0o777 == 0o400
+    assert not (place / "ca.key").exists()
     assert machine.told == ["stop ganeti-noded", "start ganeti-noded"]
     renewed = certificates.issue_node_certificate(AUTHORITY, "node1", "cluster")
     set_up(encoded(node_daemon_certificate=renewed), machine)

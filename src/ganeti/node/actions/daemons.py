@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from ganeti.base.errors import ParameterError
+from ganeti.node.actions.candidate_keys import forget_ssh_keys
 from ganeti.node.actions.files import read_text, replace_file
 from ganeti.node.actions.registry import URGENT_S, node_call
 from ganeti.node.state import NodeState
@@ -67,9 +68,14 @@ async def node_stop_master(node: NodeState) -> dict[str, Any]:
 
 
 @node_call(timeout_s=URGENT_S)
-async def node_leave_cluster(node: NodeState) -> None:
-    """Forget the cluster: its configuration, queue, keys and certificates go, then this daemon ends."""
+async def node_leave_cluster(node: NodeState, *, modify_ssh_setup: bool = False) -> None:
+    """Forget the cluster: its configuration, queue, keys and certificates go, then this daemon ends.
+
+    With *modify_ssh_setup*, root of the cluster's nodes may not log in here any more.
+    """
     await node.forget_copy()
+    if modify_ssh_setup:
+        forget_ssh_keys(node.paths)
     data_dir = node.paths.data_dir
     for name in _names(data_dir):
         path = f"{data_dir}/{name}"

@@ -23,6 +23,12 @@ from ganeti.base.errors import (
 from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.lock_plans import whole_cluster
 from ganeti.master.operations.node import addresses
+from ganeti.master.operations.node.candidate_keys import (
+    clear_candidate_files,
+    give_candidate_keys,
+    refresh_authorized,
+    take_from_others,
+)
 from ganeti.master.operations.node.candidates import certificate_digest, hosted_instances, wants_another
 from ganeti.master.operations.node.changes import AddNode, RemoveNode, ReplaceNode
 from ganeti.master.operations.node.parameters import node_parameters
@@ -103,8 +109,20 @@ class AddNodeToCluster(Operation[None], frozen=True, kw_only=True):
         digest = await certificate_digest(ctx, node.uuid) if checked.becomes_candidate else None
         if digest is not None:
             ctx.log.info(" - INFO: Node will be a master candidate")
+            await give_candidate_keys(ctx, node)
         final = replace(node, master_candidate=digest is not None)
         await ctx.config.commit(ReplaceNode(node=final, certificate_digest=digest), settles=True)
+        if digest is None:
+            await self._without_candidate_keys(final, checked.old, ctx)
+
+    async def _without_candidate_keys(self, node: Node, old: Node | None, ctx: OperationContext) -> None:
+        """A node that comes back may have been a candidate when it was last seen."""
+        if old is not None:
+            await clear_candidate_files(ctx, node)
+        if old is not None and old.master_candidate and ctx.config.view().cluster.modify_ssh_setup:
+            await take_from_others(ctx, node)
+        if old is not None or self.node_setup:
+            await refresh_authorized(ctx, node)
 
     def _old(self, view: ConfigView, name: str) -> Node | None:
         uuid = view.uuid_by_name("nodes", name)

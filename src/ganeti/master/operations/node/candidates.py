@@ -3,7 +3,8 @@
 
 from collections.abc import Iterable
 
-from ganeti.base.errors import ExecutionError
+from ganeti.base.errors import ExecutionError, GanetiError
+from ganeti.master.operations.node.candidate_keys import give_candidate_keys, take_candidate_keys
 from ganeti.master.operations.node.changes import PromoteNode
 from ganeti.model.objects import Instance, Node
 from ganeti.model.view import ConfigView
@@ -62,8 +63,11 @@ async def fill_pool(ctx: OperationContext, without: Iterable[str] = ()) -> None:
     for node in next_candidates(ctx.config.view(), left_out):
         try:
             digest = await certificate_digest(ctx, node.uuid)
-        except ExecutionError as err:
+            await give_candidate_keys(ctx, node)
+        except GanetiError as err:
             ctx.log.warning(f"Node {node.name} could not be promoted to master candidate: {err}")
+            await take_candidate_keys(ctx, node)
             continue
-        await ctx.config.commit(PromoteNode(node_uuid=node.uuid, certificate_digest=digest))
+        # Settled at once: its keys must not be taken from a candidate because something after this fails.
+        await ctx.config.commit(PromoteNode(node_uuid=node.uuid, certificate_digest=digest), settles=True)
         ctx.log.info(f" - INFO: Promoted node {node.name} to master candidate role")

@@ -18,6 +18,12 @@ from ganeti.base.errors import (
 from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.node import addresses
+from ganeti.master.operations.node.candidate_keys import (
+    clear_candidate_files,
+    give_candidate_keys,
+    refresh_authorized,
+    take_candidate_keys,
+)
 from ganeti.master.operations.node.candidates import certificate_digest, fill_pool
 from ganeti.master.operations.node.changes import ReplaceNode
 from ganeti.master.operations.node.parameters import node_parameters
@@ -112,9 +118,15 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True):
         digest = None
         if decision.node.master_candidate and not checked.old.master_candidate:
             digest = await certificate_digest(ctx, checked.old.uuid)
+            await give_candidate_keys(ctx, checked.old)
         if decision.demoted:
             await fill_pool(ctx, [checked.old.uuid])
         await ctx.config.commit(ReplaceNode(node=decision.node, certificate_digest=digest), settles=True)
+        if decision.demoted:
+            await take_candidate_keys(ctx, decision.node)
+        elif decision.comes_online and not decision.node.master_candidate:
+            await clear_candidate_files(ctx, decision.node)
+            await refresh_authorized(ctx, decision.node)
         return checked.changes
 
     def _node(self, view: ConfigView) -> Node:

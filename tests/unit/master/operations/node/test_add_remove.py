@@ -25,6 +25,7 @@ def ctx() -> FakeContext:
     context = FakeContext(configuration(), catalogue())
     context.nodes.handlers["version"] = lambda name: CONFIG_VERSION
     context.nodes.handlers["node_verify"] = lambda name, checks: {"client-cert": f"digest-{name}"}
+    context.nodes.handlers["candidate_keys"] = lambda name: {"authority_key": "secret", "public_keys": {}}
     return context
 
 
@@ -54,6 +55,9 @@ def test_a_node_enters_answers_and_becomes_a_candidate(ctx: FakeContext) -> None
         "commit AddNode",
         "node4 version",
         "node4 node_verify",
+        "node1 candidate_keys",
+        "undo: take the keys of a master candidate from node node4",
+        "node4 upload_file",
         "commit ReplaceNode settles",
     ]
     node = ctx.config.view().find_node("node4")
@@ -146,7 +150,10 @@ def test_a_removed_candidate_is_replaced_before_it_leaves(ctx: FakeContext) -> N
     run(RemoveNodeFromCluster(node_name="node2"), ctx)
     assert ctx.story == [
         "node3 node_verify",
-        "commit PromoteNode",
+        "node1 candidate_keys",
+        "undo: take the keys of a master candidate from node node3",
+        "node3 upload_file",
+        "commit PromoteNode settles",
         "node2 node_leave_cluster",
         "commit RemoveNode settles",
     ]

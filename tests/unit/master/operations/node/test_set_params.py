@@ -28,6 +28,7 @@ def make(role: str = "candidate", pool: int = 1, **values: Any) -> FakeContext:
     ctx = FakeContext(configuration(), catalogue())
     ctx.nodes.handlers["version"] = lambda name: CONFIG_VERSION
     ctx.nodes.handlers["node_verify"] = lambda name, checks: {"client-cert": f"digest-{name}"}
+    ctx.nodes.handlers["candidate_keys"] = lambda name: {"authority_key": "secret", "public_keys": {}}
     config = ctx.config.config
     config.put("cluster", CLUSTER_KEY, replace(config.cluster, candidate_pool_size=pool))
     node = replace(config.find_node("node2"), **ROLES[role], **values)
@@ -97,7 +98,16 @@ def test_another_is_promoted_only_if_that_was_allowed() -> None:
         run(ModifyNode(node_name="node2", drained=True), ctx)
     run(ModifyNode(node_name="node2", drained=True, auto_promote=True), ctx)
     assert (role_of(ctx), role_of(ctx, "node3")) == ("drained", "candidate")
-    assert ctx.story[-3:] == ["node3 node_verify", "commit PromoteNode", "commit ReplaceNode settles"]
+    assert ctx.story == [
+        "node3 node_verify",
+        "node1 candidate_keys",
+        "undo: take the keys of a master candidate from node node3",
+        "node3 upload_file",
+        "commit PromoteNode settles",
+        "commit ReplaceNode settles",
+        "undo: take the keys of a master candidate from node node2",
+        "node2 node_demote_from_mc",
+    ]
 
 
 @pytest.mark.parametrize("answer", [NodeUnreachableError("no"), lambda name: 1])

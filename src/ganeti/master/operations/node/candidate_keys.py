@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Giving a node what a master candidate needs to become the master, and taking it away again.
+
+That is `ca.key`, which signs the certificates of nodes that join, and, where the cluster looks after ssh, that root of
+the candidate may log in on every node, and knows which keys may (`ganeti_pub_keys`). A candidate gets it before it is
+one, so that whoever may take over has it. A node that is none any more loses it afterwards; the records for that are
+written after the change, so that a job that dies in between is completed by its undo.
+"""
+
+from ganeti.base.errors import GanetiError
+from ganeti.base.paths import Paths
+from ganeti.model.objects import Node
+from ganeti.ports.context import OperationContext, UndoNodeCall
+from ganeti.ports.nodes import NodeAnswer
+
+AUTHORITY_KEY_MODE = 0o400
+
+
+async def give_candidate_keys(ctx: OperationContext, node: Node) -> None:
+    """Before *node* becomes a candidate. Raises `GanetiError` if it cannot be given the authority's key."""
+    cluster = ctx.config.view().cluster
+    found = await ctx.nodes.call(cluster.master_node, "candidate_keys") or {}
+    key = found.get("authority_key")
+    sentence = f"take the keys of a master candidate from node {node.name}"
+    await ctx.undo.push(UndoNodeCall(sentence, node.uuid, "node_demote_from_mc", {}))
+    if key is None:
+        ctx.log.warning(
+            f"The master has no {Paths().authority_key}: {node.name} could not add nodes if it became the master"
+        )
+    else:
+        path = Paths().authority_key
+        await ctx.nodes.call(node.uuid, "upload_file", path=path, content=key, mode=AUTHORITY_KEY_MODE)
+    if cluster.modify_ssh_setup:
+        await _let_in(ctx, node, found.get("public_keys", {}))
+
+
+async def _let_in(ctx: OperationContext, node: Node, known: dict[str, list[str]]) -> None:
+    """Have every node let root of *node* in, and tell *node* whom to let in."""
+    view = ctx.config.view()
+    key = await ctx.nodes.call(node.uuid, "root_public_key", kind=view.cluster.ssh_key_type)
+    if key is None:
+        ctx.log.warning(
+            f"root of node {node.name} has no ssh key of the type {view.cluster.ssh_key_type}: the node could not "
+            f"reach others over ssh if it became the master; gnt-node add --readd {node.name} makes one"
+        )
+    mine = {} if key is None else {node.uuid: [key]}
+    candidates = {other.uuid for other in view.nodes() if other.master_candidate}
+    all_keys = {uuid: keys for uuid, keys in known.items() if uuid in candidates} | mine
+    others = [other for other in view.nodes() if not other.offline and other.uuid != node.uuid]
+    await _push_removals(ctx, node, [node, *others])
+    await ctx.nodes.call(node.uuid, "node_ssh_key_add", keys=all_keys, remember=True, only=bool(known))
+    if mine:
+        uuids = [other.uuid for other in others]
+        _report(ctx, others, await ctx.nodes.call_many(uuids, "node_ssh_key_add", keys=mine))
+
+
+async def take_candidate_keys(ctx: OperationContext, node: Node) -> None:
+    """After *node* has ceased to be a candidate; what cannot be done is told, and named by verify."""
+    view = ctx.config.view()
+    if not node.offline:
+        await clear_candidate_files(ctx, node)
+    else:
+        ctx.log.warning(f"Node {node.name} is offline and keeps its {Paths().authority_key} until it is online again")
+    if view.cluster.modify_ssh_setup:
+        await take_from_others(ctx, node)
+
+
+async def clear_candidate_files(ctx: OperationContext, node: Node) -> None:
+    """Remove from a node what only candidates have."""
+    sentence = f"take the keys of a master candidate from node {node.name}"
+    await ctx.undo.push(UndoNodeCall(sentence, node.uuid, "node_demote_from_mc", {}))
+    try:
+        await ctx.nodes.call(node.uuid, "node_demote_from_mc")
+    except GanetiError as err:
+        ctx.log.warning(f"Could not {sentence}: {err}")
+
+
+async def take_from_others(ctx: OperationContext, node: Node) -> None:
+    """Have no node let root of *node* in any more (it may have left the configuration)."""
+    others = [other for other in ctx.config.view().nodes() if not other.offline]
+    await _push_removals(ctx, node, others)
+    uuids = [other.uuid for other in others]
+    _report(ctx, others, await ctx.nodes.call_many(uuids, "node_ssh_key_remove", nodes=[node.uuid]))
+
+
+async def refresh_authorized(ctx: OperationContext, node: Node) -> None:
+    """Tell a node that was not there whom to let in: the candidates of today, no others."""
+    view = ctx.config.view()
+    if not view.cluster.modify_ssh_setup:
+        return
+    found = await ctx.nodes.call(view.cluster.master_node, "candidate_keys") or {}
+    candidates = {other.uuid for other in view.nodes() if other.master_candidate}
+    keys = {uuid: keys for uuid, keys in found.get("public_keys", {}).items() if uuid in candidates}
+    if keys:  # a master that has lost its list must not have others locked out
+        _report(ctx, [node], await ctx.nodes.call_many([node.uuid], "node_ssh_key_add", keys=keys, only=True))
+
+
+async def _push_removals(ctx: OperationContext, node: Node, where: list[Node]) -> None:
+    for other in where:
+        sentence = f"take the ssh key of node {node.name} out of those that {other.name} lets in"
+        await ctx.undo.push(UndoNodeCall(sentence, other.uuid, "node_ssh_key_remove", {"nodes": [node.uuid]}))
+
+
+def _report(ctx: OperationContext, nodes: list[Node], answers: list[NodeAnswer]) -> None:
+    """Say which nodes could not be told; --readd tells a node anew whom to let in."""
+    for node, answer in zip(nodes, answers, strict=True):
+        if answer.error is not None:
+            ctx.log.warning(
+                f"The ssh keys that node {node.name} lets in stay as they were ({answer.error}): run gnt-node add "
+                f"--readd {node.name} when that is mended"
+            )

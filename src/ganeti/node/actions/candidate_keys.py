@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Node calls about what only master candidates have: the authority's key, and root's access to all nodes.
+
+The key travels between node daemons and the master's jobs only, over mutual TLS; a reading call gives it, since answers
+of changing ones are kept on disk. Who may make calls is a candidate, and has the key itself.
+"""
+
+import contextlib
+import os
+from typing import Any
+
+from ganeti.base.errors import NodeCallError, ParameterError
+from ganeti.base.paths import Paths
+from ganeti.node import ssh_key_lines
+from ganeti.node.actions.files import read_text, replace_file
+from ganeti.node.actions.registry import FAST_S, node_call
+from ganeti.node.state import NodeState
+
+KEY_KINDS = ("rsa", "ecdsa", "ed25519")
+
+
+def public_keys_path(paths: Paths) -> str:
+    """`ganeti_pub_keys`: the public keys of all candidates, each line after the uuid of its node."""
+    return f"{paths.data_dir}/ganeti_pub_keys"
+
+
+def authorized_keys_path(paths: Paths) -> str:
+    return paths.under("/root/.ssh/authorized_keys")
+
+
+@node_call(timeout_s=FAST_S, changes=False)
+async def candidate_keys(node: NodeState) -> dict[str, Any]:
+    """Give ``{"authority_key": text or null, "public_keys": {node uuid: keys}}`` for a new candidate."""
+    return {
+        "authority_key": read_text(node.paths.authority_key),
+        "public_keys": ssh_key_lines.read_public_keys(read_text(public_keys_path(node.paths)) or ""),
+    }
+
+
+@node_call(timeout_s=FAST_S, changes=False)
+async def root_public_key(node: NodeState, *, kind: str) -> str | None:
+    """Give the public part of root's own ssh key; null where there is none."""
+    if kind not in KEY_KINDS:
+        raise ParameterError(f"'{kind}' is not a type of ssh key: it is one of {', '.join(KEY_KINDS)}")
+    text = (read_text(node.paths.under(f"/root/.ssh/id_{kind}.pub")) or "").strip()
+    return text if ssh_key_lines.is_public_key(text) else None
+
+
+@node_call(timeout_s=FAST_S)
+async def node_demote_from_mc(node: NodeState) -> None:
+    """Remove what a node that is no master candidate must not have; what it does not have is no error."""
+    name = (read_text(node.paths.ssconf_file("master_node")) or "").strip()
+    if name == node.world.node_name:
+        raise NodeCallError(f"{name} is the master: it stays a candidate")
+    removed = [path for path in (node.paths.authority_key, public_keys_path(node.paths)) if _remove(path)]
+    if removed:
+        node.world.log(f"no master candidate any more: {', '.join(map(os.path.basename, removed))} removed")
+
+
+@node_call(timeout_s=FAST_S)
+async def node_ssh_key_add(
+    node: NodeState, *, keys: dict[str, list[str]], remember: bool = False, only: bool = False
+) -> None:
+    """Let the nodes in *keys* (by uuid) in as root; with *only* no other nodes. Lines that are not ours stay.
+
+    `ganeti_pub_keys` is kept along where it is, and made with *remember*.
+    """
+    for uuid, texts in keys.items():
+        _check_uuid(uuid)
+        for text in texts:
+            if not ssh_key_lines.is_public_key(text):
+                raise ParameterError(f"'{text[:40]}', given for node {uuid}, is not a public key")
+    path = authorized_keys_path(node.paths)
+    changed = _replace(path, ssh_key_lines.enter(read_text(path) or "", keys, only=only))
+    known = read_text(public_keys_path(node.paths))
+    if known is not None or remember:
+        merged = ({} if only else ssh_key_lines.read_public_keys(known or "")) | keys
+        changed |= _replace(public_keys_path(node.paths), ssh_key_lines.public_keys_text(merged))
+    if changed:
+        node.world.log(f"ssh keys of {len(keys)} nodes entered")
+
+
+@node_call(timeout_s=FAST_S)
+async def node_ssh_key_remove(node: NodeState, *, nodes: list[str]) -> None:
+    """Let these nodes (uuids) in no more; unknown ones are no error."""
+    for uuid in nodes:
+        _check_uuid(uuid)
+    changed = forget_ssh_keys(node.paths, nodes)
+    known = read_text(public_keys_path(node.paths))
+    if known is not None:
+        left = {uuid: keys for uuid, keys in ssh_key_lines.read_public_keys(known).items() if uuid not in nodes}
+        changed |= _replace(public_keys_path(node.paths), ssh_key_lines.public_keys_text(left))
+    if changed:
+        node.world.log(f"ssh keys of {len(nodes)} nodes taken out")
+
+
+def forget_ssh_keys(paths: Paths, nodes: list[str] | None = None) -> bool:
+    """Take out the lines of *nodes*, of all nodes without them; True if there were any."""
+    path = authorized_keys_path(paths)
+    text = read_text(path)
+    if text is None:
+        return False
+    fresh = ssh_key_lines.enter(text, {}, only=True) if nodes is None else ssh_key_lines.take_out(text, nodes)
+    return _replace(path, fresh)
+
+
+def _check_uuid(uuid: str) -> None:
+    if not ssh_key_lines.is_node_uuid(uuid):
+        raise ParameterError(f"'{uuid[:40]}' is not the uuid of a node")
+
+
+def _replace(path: str, text: str) -> bool:
+    """Write a file that is root's alone, unless it is so already."""
+    if read_text(path) == text:
+        return False
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    replace_file(path, text.encode(), 0o600)
+    return True
+
+
+def _remove(path: str) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+        return True
+    return False

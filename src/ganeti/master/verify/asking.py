@@ -2,7 +2,7 @@
 """What each node of a group is asked in one call, and the files that must be the same everywhere."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ganeti.base.paths import Paths
@@ -26,9 +26,11 @@ class FileSet:
     on_candidates: list[str]
     optional: list[str]
     """On all nodes or on none."""
+    secret: list[str] = field(default_factory=list)
+    """Those of the candidates that no other node may have."""
 
     def of(self, node: Node) -> list[str]:
-        own = self.on_candidates if node.master_candidate else []
+        own = self.on_candidates if node.master_candidate else self.secret
         return [*self.everywhere, *own, *self.optional]
 
 
@@ -36,7 +38,10 @@ def files(view: ConfigView) -> FileSet:
     paths = Paths()
     everywhere = [paths.known_hosts, paths.hmac_key, paths.cluster_domain_secret, paths.authority_cert]
     everywhere += [paths.ssconf_file(key) for key in KEYS]
-    return FileSet(everywhere, [paths.authority_key], [paths.file_storage_paths_file])
+    on_candidates = [paths.authority_key]
+    if view.cluster.modify_ssh_setup:
+        on_candidates.append(f"{paths.data_dir}/ganeti_pub_keys")
+    return FileSet(everywhere, on_candidates, [paths.file_storage_paths_file], [paths.authority_key])
 
 
 def certificates() -> list[str]:

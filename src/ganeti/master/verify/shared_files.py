@@ -11,6 +11,7 @@ from ganeti.base.paths import Paths
 from ganeti.master.verify.asking import FileSet
 from ganeti.master.verify.findings import Finding
 from ganeti.master.verify.nodes import NodeReport
+from ganeti.model.objects import Node
 
 
 def compare(reports: Sequence[NodeReport], wanted: FileSet) -> Iterator[Finding]:
@@ -29,6 +30,22 @@ def compare(reports: Sequence[NodeReport], wanted: FileSet) -> Iterator[Finding]
                 if node.master_candidate or not candidates_only
             }
             yield from _compare_one(path, holders, optional=optional)
+    yield from _out_of_place(wanted, nodes, sums)
+
+
+def _out_of_place(
+    wanted: FileSet, nodes: Mapping[str, Node], sums: Mapping[str, Mapping[str, str | None]]
+) -> Iterator[Finding]:
+    """Name the nodes that have a file only master candidates may have."""
+    for path in wanted.secret:
+        names = sorted(name for name, node in nodes.items() if not node.master_candidate and sums[name].get(path))
+        if names:
+            yield Finding(
+                "ECLUSTERFILECHECK",
+                "",
+                f"File {path} should not exist on node(s) {', '.join(names)}: only master candidates may have it; "
+                "remove it there, or add the node with gnt-node add --readd",
+            )
 
 
 def config_copies(

@@ -20,6 +20,7 @@ from ganeti.model.copies import Copy
 from ganeti.model.objects import CLUSTER_KEY, CONFIG_VERSION, NodeGroup
 
 Answer = dict[str, Any]
+AUTHORITY_KEY = "/var/lib/ganeti/ca.key"
 OS = {
     "name": "noop",
     "path": "/srv/ganeti/os/noop",
@@ -69,7 +70,10 @@ class Cluster:
             "time": [1000, 0],
             "client-cert": f"digest-{name}",
             "certificates": {path: 1e10 for path in checks.get("certificates", [])},
-            "filelist": {path: "same" for path in checks.get("filelist", [])},
+            "filelist": {
+                path: None if name == "node3" and path == AUTHORITY_KEY else "same"
+                for path in checks.get("filelist", [])
+            },
             "config-copy": {"serial_no": 9, "fingerprint": "print9"},
             "node-net-test": {},
             "master-ip": True,
@@ -330,8 +334,31 @@ def test_files_that_stay_different_or_missing_are_told() -> None:
         "  - ERROR:ECLUSTERFILECHECK:cluster:None:File /etc/ganeti/file-storage-paths is optional, but it must exist "
         "on all or no nodes (not found on node2)",
     ]
-    assert "/var/lib/ganeti/ca.key" not in cluster.asked["node3"]["filelist"]
     assert "config-copy" not in cluster.asked["node3"]
+
+
+def test_what_only_candidates_have_is_with_all_of_them_and_nobody_else() -> None:
+    cluster = Cluster()
+    cluster.set_cluster(modify_ssh_setup=True)
+
+    def spoil(name: str, answer: Answer) -> None:
+        files = answer["filelist"]
+        if name == "node2":
+            files[AUTHORITY_KEY] = files["/var/lib/ganeti/ganeti_pub_keys"] = None
+        if name == "node3":
+            assert "/var/lib/ganeti/ganeti_pub_keys" not in files
+            files[AUTHORITY_KEY] = "same"
+
+    cluster.spoil = spoil
+    good, lines = cluster.group()
+    assert not good
+    start = "  - ERROR:ECLUSTERFILECHECK:cluster:None:File"
+    assert [line for line in lines if "FILECHECK" in line] == [
+        f"{start} {AUTHORITY_KEY} is missing from node(s) node2",
+        f"{start} /var/lib/ganeti/ganeti_pub_keys is missing from node(s) node2",
+        f"{start} {AUTHORITY_KEY} should not exist on node(s) node3: only master candidates may have it; remove it "
+        "there, or add the node with gnt-node add --readd",
+    ]
 
 
 DAY_S = 86400.0

@@ -53,3 +53,14 @@ def test_commands_import_the_standard_library_only(modules):
     program = f"import sys; sys.path.insert(0, {str(TREE / 'src')!r})\n" + "".join(f"import {name}\n" for name in names)
     done = subprocess.run([sys.executable, "-ISc", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_simulator_is_imported_by_itself_and_by_tests_only(modules):
+    own = ("simulation", "tools")
+    theirs = [
+        f"{module.place}:{line} imports {name}"
+        for module in modules
+        for line, name in module.imports()
+        if name.startswith("ganeti.simulation") and module.layer not in own
+    ]
+    assert theirs == []

@@ -13,6 +13,7 @@ from ganeti.master.query.jobs import JobRow
 from ganeti.master.query.locks import LockRow
 from ganeti.master.query.running import Collect, legacy_rows, selected
 from ganeti.model.configuration import Configuration
+from ganeti.model.copies import Copies
 from ganeti.model.traits import Catalogue
 from ganeti.ports.nodes import NodesPort
 from ganeti.runtime.config_follower import ConfigFollower
@@ -41,7 +42,7 @@ class QuerySources:
         self._queue = queue
         self._wconfd = wconfd
         self._catalogue = catalogue
-        self.asker = collecting.NodeAsker(nodes)
+        self.asker = collecting.NodeAsker(nodes, self._ask_copies)
         self._resources = resources.build(catalogue)
         self._job_lists = JobLists(queue)
 
@@ -76,7 +77,10 @@ class QuerySources:
     def collector(self, resource: Resource) -> Collect:
         """What asks the nodes, and WConfD for the state of the copies, for the live fields of this resource."""
         world = QueryWorld(self.view, self._catalogue)
-        return collecting.collector(resource.name, world, self.asker, lambda: ask_copies(self._wconfd))
+        return collecting.collector(resource.name, world, self.asker, self._ask_copies)
+
+    async def _ask_copies(self) -> Copies:
+        return await ask_copies(self._wconfd)
 
     async def job_list(self, names: Sequence[str], qfilter: Any) -> tuple[list[Field], Pieces]:
         """Answer a query for jobs that is not for certain ids: the fields, and [status, value] of each, per row."""

@@ -2,6 +2,7 @@
 """Asking the nodes for live fields: all nodes concerned at once, and none for long."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -27,30 +28,45 @@ AskCopies = Callable[[], Awaitable[Copies]]
 
 
 class NodeAsker:
-    """Asks many nodes at once, and remembers which of them were silent."""
+    """Asks many nodes at once, and remembers which of them were silent.
 
-    def __init__(self, nodes: NodesPort) -> None:
+    Who begins to ask knows of none; *copies* tells which candidates WConfD has not heard of. So after a fail-over
+    nobody waits for the machine whose plug was pulled.
+    """
+
+    def __init__(self, nodes: NodesPort, copies: AskCopies | None = None) -> None:
         self.nodes = nodes
+        self._copies = copies
+        self._doubted: set[str] = set()
         self.silent: set[str] = set()
         self.observers: list[Callable[[str, bool], None]] = []
         """Called with a node's uuid and whether it answers, when that has changed."""
 
     async def ask(self, uuids: Sequence[str], call: str, **arguments: Any) -> list[NodeAnswer]:
         """Answers in the order asked."""
-        ready = [uuid for uuid in uuids if uuid not in self.silent]
-        silent = [uuid for uuid in uuids if uuid in self.silent]
+        await self._begin()
+        ready = [uuid for uuid in uuids if uuid not in self.silent and uuid not in self._doubted]
+        silent = [uuid for uuid in uuids if uuid in self.silent or uuid in self._doubted]
         told = await asyncio.gather(
             self.nodes.call_many(ready, call, deadline_s=NODE_ANSWER_S, **arguments),
             self.nodes.call_many(silent, call, deadline_s=SILENT_ANSWER_S, **arguments),
         )
         answers = {answer.node_uuid: answer for answer in (*told[0], *told[1])}
         for uuid, answer in answers.items():
+            self._doubted.discard(uuid)
             answered = not isinstance(answer.error, NodeUnreachableError | NodeTimeoutError)
             if answered == (uuid in self.silent):
                 (self.silent.discard if answered else self.silent.add)(uuid)
                 for observer in self.observers:
                     observer(uuid, answered)
         return [answers[uuid] for uuid in uuids]
+
+    async def _begin(self) -> None:
+        copies, self._copies = self._copies, None
+        if copies is not None:
+            with contextlib.suppress(GanetiError):
+                told = await copies()
+                self._doubted = {uuid for uuid, copy in told.nodes.items() if not copy.in_sync}
 
 
 def collector(what: str, world: QueryWorld, nodes: NodeAsker, copies: AskCopies) -> Collect:

@@ -15,7 +15,7 @@ from ganeti.master.query.collecting import NODE_ANSWER_S, SILENT_ANSWER_S, NodeA
 from ganeti.master.query.fields import Missing, QueryWorld
 from ganeti.master.query.instance_rows import InstanceRow, LiveInstance
 from ganeti.master.query.running import run_query
-from ganeti.model.copies import Copies
+from ganeti.model.copies import Copies, Copy, Membership
 from ganeti.model.objects import Instance, Network, Nic
 from ganeti.ports.nodes import NodeAnswer
 
@@ -162,3 +162,29 @@ def test_a_silent_node_is_not_waited_for_twice():
         asyncio.run(asker.ask([PRIMARY], "version"))
     assert [deadline_s for _, deadline_s in asked] == [NODE_ANSWER_S, SILENT_ANSWER_S, SILENT_ANSWER_S, NODE_ANSWER_S]
     assert told == [(PRIMARY, False), (PRIMARY, True)]
+
+
+def test_a_candidate_that_has_not_been_heard_of_is_waited_for_briefly_from_the_first_time_on():
+    config = cluster_with(admin_state="up")
+    given: dict[str, list[float]] = {}
+
+    class Nodes(FakeNodes):
+        async def call_many(self, node_uuids, call, /, *, deadline_s=None, **arguments):
+            for uuid in node_uuids:
+                given.setdefault(uuid, []).append(deadline_s)
+            return [NodeAnswer(uuid, []) for uuid in node_uuids]
+
+    questions = []
+
+    async def copies() -> Copies:
+        questions.append("copies")
+        known = {PRIMARY: Copy(state="away"), "uuid-node2": Copy(state="in-sync")}
+        return Copies(
+            epoch=2, membership=Membership(version=(2, 1), members=["uuid-node2"]), position=(2, 1), nodes=known
+        )
+
+    asker = NodeAsker(Nodes(config, []), copies)
+    for _ in range(2):
+        asyncio.run(asker.ask([PRIMARY, "uuid-node2"], "version"))
+    assert given == {PRIMARY: [SILENT_ANSWER_S, NODE_ANSWER_S], "uuid-node2": [NODE_ANSWER_S, NODE_ANSWER_S]}
+    assert len(questions) == 1 and not asker.silent

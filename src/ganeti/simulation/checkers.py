@@ -10,6 +10,9 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
+from ganeti.base.errors import LockError
+from ganeti.master.locks.snapshot import from_plain, redo
+from ganeti.master.locks.table import LockTable
 from ganeti.simulation.kernel import Process
 from ganeti.simulation.machine import Machine
 from ganeti.simulation.player import Player
@@ -17,6 +20,7 @@ from ganeti.simulation.world import World
 
 DATABASE = "/var/lib/ganeti/config.sqlite"
 QUEUE = "/var/lib/ganeti/queue"
+LOCKS = "/var/lib/ganeti/locks.data"
 GUESTS = "/run/ganeti/fake-hypervisor"
 _FINAL = ("success", "error", "canceled")
 
@@ -118,6 +122,7 @@ class Checkers:
             first is not None
             and all(copy is not None and same(copy, first) for copy in copies)
             and (len(first.members) == world.candidates)
+            and not self._different_jobs(serving[0])
         )
 
     def why_not_at_rest(self) -> list[str]:
@@ -136,7 +141,7 @@ class Checkers:
                 found.append(f"{machine.name} has no copy")
             else:
                 found.append(f"{machine.name} has {copy.position} with members {', '.join(copy.members)}")
-        return found
+        return found + self._different_jobs(serving[0])
 
     def finally_(self) -> None:
         """When everything is at rest."""
@@ -148,7 +153,7 @@ class Checkers:
         self._check_commits(master)
         self._check_jobs(master)
         self._check_left_overs(master)
-        self._check_queues(master)
+        self._check_locks(master)
         self.look()
 
     def _check_commits(self, master: Machine) -> None:
@@ -178,6 +183,11 @@ class Checkers:
                 self.violated(
                     f"job {promise.job} ({promise.purpose}) was told to have ended with {promise.status}, "
                     f"and has ended with {status}"
+                )
+            elif promise.status is not None and promise.result != (results := _results(raw)):
+                self.violated(
+                    f"job {promise.job} ({promise.purpose}) was told to have given {promise.result}, "
+                    f"and has given {results}"
                 )
 
     def _check_left_overs(self, master: Machine) -> None:
@@ -214,14 +224,25 @@ class Checkers:
             if name.endswith(".undo")
         )
 
-    def _check_queues(self, master: Machine) -> None:
-        """Members have the files of the queue as the master has them."""
-        wanted = _job_files(master)
+    def _check_locks(self, master: Machine) -> None:
+        """No job is there any more: who holds a lock or waits for one is dead."""
+        table = read_locks(master.disk.content(LOCKS)) if master.disk.exists(LOCKS) else None
+        if table is None:
+            return
+        for owner, locks in table.all_held():
+            self.violated(f"{owner.name} of {owner.lock_file} holds {', '.join(locks)} in the end")
+        for pending in table.waiting():
+            self.violated(f"{pending.owner.name} of {pending.owner.lock_file} waits for locks in the end")
+
+    def _different_jobs(self, master: Machine) -> list[str]:
+        """Members have the files of the queue as the master has them, soon after the last change."""
+        wanted, found = _job_files(master), []
         for machine in self._world.machines[: self._world.candidates]:
             theirs = _job_files(machine)
             for job in sorted({*wanted, *theirs}):
                 if wanted.get(job) != theirs.get(job):
-                    self.violated(f"job {job} is not on {machine.name} what it is on the master {master.name}")
+                    found.append(f"job {job} is not on {machine.name} what it is on the master {master.name}")
+        return found
 
 
 def same(one: Copy, other: Copy) -> bool:
@@ -298,6 +319,22 @@ def _status(raw: bytes) -> str:
         if status in statuses:
             return str(status)
     return "success"
+
+
+def _results(raw: bytes) -> list[Any]:
+    return [entry.get("result") for entry in json.loads(raw)["ops"]]
+
+
+def read_locks(data: bytes) -> LockTable | None:
+    """The table that a file of saved locks tells; None for one that was lost with the power."""
+    first, *changes = data.split(b"\n")
+    try:
+        saved = from_plain(json.loads(first))
+        for line in changes[:-1]:
+            redo(saved, *json.loads(line))
+    except (ValueError, LockError):
+        return None
+    return saved.table
 
 
 def _images(world: World) -> list[str]:

@@ -111,6 +111,8 @@ class HttpServer:
         except TimeoutError:
             late = f"Nothing came for {BODY_PAUSE_S:g} seconds\n".encode()
             return _response(HttpReply(408, late, "text/plain"), close=True)
+        except ConnectionError:  # who asked has gone, and reads this no more
+            return _response(HttpReply(400, b"The request did not come to its end\n", "text/plain"), close=True)
         return _response(await self._handler(replace(asked, body=bytes(body))))
 
 

@@ -65,3 +65,31 @@ def test_a_whole_request_is_handled() -> None:
     answer, handled = ask(HEAD % (b"version", 4) + b"GOOD")
     assert b" 200 " in answer
     assert handled == [b"GOOD"]
+
+
+def test_a_client_that_is_gone_in_the_middle_is_no_fault_of_ours(caplog: pytest.LogCaptureFixture) -> None:
+    """A daemon that ends while it asks: its connection is closed, here before the whole question has come."""
+
+    async def story() -> None:
+        begun = asyncio.Event()
+
+        async def handle(request: HttpRequest) -> HttpReply:
+            raise AssertionError("half a request was handled")
+
+        def door(request: HttpRequest) -> HttpReply | None:
+            begun.set()
+            return None
+
+        server = HttpServer(handle, address="127.0.0.1", port=0, tls=None, door=door)
+        await server.start()
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(HEAD % (b"version", 10) + b"half")
+        async with asyncio.timeout(5):
+            await begun.wait()
+            writer.transport.abort()
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            await asyncio.gather(*others, return_exceptions=True)
+        await server.close()
+
+    asyncio.run(story())
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]

@@ -22,7 +22,7 @@ from ganeti.bootstrap.certificates import create_authority, issue_node_certifica
 from ganeti.master.operations.filter_changes import ReplaceFilterChange
 from ganeti.model.objects import FilterRule
 from ganeti.runtime.http_server import HttpReply, HttpRequest, HttpServer
-from ganeti.runtime.livelock import LiveLock, job_lock_path
+from ganeti.runtime.livelock import job_lock_path
 from ganeti.runtime.tls import ServerFiles, server_context
 from ganeti.runtime.wconfd_client import JobOwner, WConfdClient
 from ganeti.runtime.wconfd_start import make_directories
@@ -32,6 +32,14 @@ FOLLOWER = "node2.example.com"
 CLUSTER = configuration()["cluster"]["uuid"]
 VOTED = ("--no-voting", "--yes-do-it")
 """The master has no node daemon here, which would vote for it."""
+
+_JOB = """
+import sys, time
+from ganeti.runtime.livelock import LiveLock
+lock = LiveLock(sys.argv[1])
+print("locked", flush=True)
+time.sleep(600)
+"""
 
 
 class Bed:
@@ -112,8 +120,13 @@ async def in_sync(client):
 
 def test_what_is_acknowledged_is_at_the_follower_through_kills_and_a_deposition(bed):
     async def scenario():
-        lock = LiveLock(job_lock_path(bed.paths.livelock_dir, 1, 1))
-        owner = JobOwner(1, lock.path, 1)
+        lock_file = job_lock_path(bed.paths.livelock_dir, 1, 1)
+        job = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", _JOB, lock_file, stdout=asyncio.subprocess.PIPE
+        )
+        assert job.stdout is not None
+        await job.stdout.readline()
+        owner = JobOwner(1, lock_file, 1)
         async with follower(bed):
             async with bed.wconfd() as (process, client):
                 await client.position()
@@ -135,7 +148,7 @@ def test_what_is_acknowledged_is_at_the_follower_through_kills_and_a_deposition(
                     await client.commit(owner, 22, a_filter(22), False)
                 async with asyncio.timeout(20):
                     assert await process.wait() == EXIT_NOT_MASTER
-        lock.close()
+                    assert await job.wait() == -signal.SIGKILL, "nothing of a master outlives its WConfD"
 
     asyncio.run(scenario())
 

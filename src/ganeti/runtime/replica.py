@@ -248,7 +248,7 @@ class Replica:
             self._keeper.keep_promise(asked)
             if marks is not None and caller.master == marks.own:
                 await self._place.close_copy(settle=True)
-            elif self._runs_master() or self._has_left_overs():
+            elif self._runs_master() or _has_left_overs(self._paths):
                 self._end_master(caller)
         promise = self._keeper.promise
         return told | {
@@ -330,7 +330,7 @@ class Replica:
             await self._place.close_copy(settle=False)
             self._end_master(caller)
             return self._refusal(MASTER, f"Node {self._node_name} still runs the daemons of a master: they are ending")
-        if self._has_left_overs() and not await self._is_own(caller, if_unknown=True):
+        if _has_left_overs(self._paths) and not await self._is_own(caller, if_unknown=True):
             self._end_master(caller)
         return None
 
@@ -357,10 +357,6 @@ class Replica:
     def _runs_master(self) -> bool:
         return is_alive(self._paths.pid_file(_MASTER_DAEMON))
 
-    def _has_left_overs(self) -> bool:
-        """Whether a daemon of a master outlives its ganeti-wconfd, which may have ended by itself as deposed."""
-        return any(is_alive(self._paths.pid_file(daemon)) for daemon in _LEFT_OVERS)
-
     def _follows_another(self, marks: "Marks") -> bool:
         holder = self._keeper.promise.holder
         return holder is not None and holder != marks.own and not self._runs_master()
@@ -382,3 +378,8 @@ class Replica:
 
         ended = await end_master_daemons(self._paths)
         return {"daemons": list(ended.daemons), "jobs": ended.jobs}
+
+
+def _has_left_overs(paths: Paths) -> bool:
+    """Whether a daemon of a master outlives its ganeti-wconfd, which may have ended by itself as deposed."""
+    return any(is_alive(paths.pid_file(daemon)) for daemon in _LEFT_OVERS)

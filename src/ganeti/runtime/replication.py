@@ -22,6 +22,7 @@ from ganeti.master.replication.effects import (
     Effect,
     NodeIn,
     NodeOut,
+    Reclaim,
     Release,
     SendAppend,
     SendQueue,
@@ -69,6 +70,8 @@ class Hooks:
     on_deposed: Callable[[str], None] = lambda _: None
     on_states: Callable[[], None] = lambda: None
     """A node may have come into sync, or out of it."""
+    on_reclaim: Callable[[], None] = lambda: None
+    """Only a new epoch makes candidates follow again that have promised themselves to somebody who did not begin."""
 
 
 class Replicator:
@@ -213,6 +216,8 @@ class Replicator:
             case Told():
                 _log.log(logging.WARNING if effect.is_warning else logging.INFO, "%s", effect.sentence)
                 self.hooks.on_states()
+            case Reclaim():
+                self.hooks.on_reclaim()
             case Deposed():
                 _log.error("This node is not the master any more: %s", effect.sentence)
                 self._wake()

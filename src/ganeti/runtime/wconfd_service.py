@@ -44,13 +44,14 @@ class Service:
         now_s: Callable[[], float] = time.time,
         *,
         on_deposed: Callable[[str], None] = lambda _: None,
+        on_reclaim: Callable[[], None] = lambda: None,
         forced: bool = False,
         timing: Timing | None = None,
     ) -> None:
         """*nodes* is None where there is nobody to distribute to. Raises `LockError` for an unreadable `locks.data`.
 
         With *forced*, copies that do not answer at the start are left out without asking anybody. *on_deposed* is told
-        why this node is not the master any more.
+        why this node is not the master any more, *on_reclaim* that it should get the promises of a new epoch.
         """
         loaded = opened.loaded
         self._on_deposed = on_deposed
@@ -60,7 +61,9 @@ class Service:
         self._ending = AsyncExitStack()
         self.store = StoreThread(opened.store)
         begin = _begin(opened, now_s, forced, timing or Timing())
-        hooks = Hooks(lambda: self.committer.snapshot(), self._released, self._deposed, self._states_changed)
+        hooks = Hooks(
+            lambda: self.committer.snapshot(), self._released, self._deposed, self._states_changed, on_reclaim
+        )
         self.replicator = Replicator(begin, nodes, self.store, paths, hooks)
         self._distributor = (
             None if nodes is None else Distributor(nodes, self.replicator.is_in_sync, self.replicator.appeared)

@@ -59,6 +59,8 @@ class Claim:
     position: Version
     forced: bool = False
     """`--no-voting`: a human says that nobody else is or will be master."""
+    reclaims: bool = False
+    """The master itself asks, because candidates have promised themselves to somebody who did not begin."""
     entropy: int = 0
     """From 0 to 999,999: makes a forced epoch one that nobody else can have."""
 

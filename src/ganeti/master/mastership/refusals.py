@@ -34,6 +34,10 @@ def already_master(claim: Claim) -> Refuse:
     )
 
 
+def another_master(claim: Claim, master: str) -> Refuse:
+    return Refuse(f"{name_of(claim, master)} is the master by now", "look with gnt-cluster getmaster")
+
+
 def own_daemon_silent(name: str, why: str) -> Refuse:
     reason = f": {why}" if why else ""
     return Refuse(

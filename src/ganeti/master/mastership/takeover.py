@@ -115,11 +115,15 @@ class TakeOver:
     def _decide_before(self) -> list[Effect]:
         """Would it succeed? All that can be known is looked at before the old master is disturbed."""
         self.old_master = current_master(self.claim, self.before)
-        if self.old_master == self.claim.me and not self._is_fenced_off():
+        if self.claim.reclaims and self.old_master != self.claim.me:
+            return self._refuse(refusals.another_master(self.claim, self.old_master))
+        if self.old_master == self.claim.me and not self.claim.reclaims and not self._is_fenced_off():
             return self._refuse(refusals.already_master(self.claim))
         refusal = self._own_fault(self.before) or self._not_enough(self.before) or self._behind(self.before)
         if refusal is not None:
             return self._refuse(refusal)
+        if self.claim.reclaims:
+            return self._ask_for_promises()
         if self.old_master in self.before:
             self.phase = Phase.STOPPING
             return [StopOldMaster(self.old_master)]

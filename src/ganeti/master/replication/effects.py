@@ -91,6 +91,11 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
+class Reclaim:
+    """Ask for the promises of a new epoch: candidates have promised themselves to somebody who did not begin."""
+
+
+@dataclass(frozen=True, slots=True)
 class Deposed:
     """Another node is the master."""
 
@@ -109,4 +114,5 @@ Effect = (
     | NodeIn
     | Told
     | Deposed
+    | Reclaim
 )

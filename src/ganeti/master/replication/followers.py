@@ -25,6 +25,8 @@ class Timing:
 
     first_s: float = 1.5
     """A member that has not said what it has since this master began is left out after so long."""
+    reclaim_s: float = 15.0
+    """So long may a candidate have promised itself to another master of which there is no record."""
     take_s: float = 5.0
     """A member that has not taken a record for so long is left out."""
     long_take_s: float = 30.0
@@ -58,6 +60,8 @@ class Follower:
     """It has answered at all since this master began."""
     known: bool = False
     """It has said what it has, and nothing has failed since."""
+    is_promised_away: bool = False
+    """It has promised itself to another master, of which it has no record: who asked may have failed."""
     needs_snapshot: bool = False
     needs_queue: bool = True
     is_mended: bool = False
@@ -108,7 +112,7 @@ class Follower:
                 self.membership = event.membership
                 if not self.known or not event.is_expected:
                     self._begin_anew(event)
-        self.busy = self.is_long = False
+        self.busy = self.is_long = self.is_promised_away = False
         self.heard_s = now_s
         is_back = self.problem is Problem.UNREACHABLE
         is_record = isinstance(event, events.Acked | events.SnapshotTaken)

@@ -20,6 +20,7 @@ from ganeti.master.replication.effects import (
     Effect,
     NodeIn,
     NodeOut,
+    Reclaim,
     Release,
     SendQueue,
     SendSnapshot,
@@ -56,6 +57,8 @@ class Machine:
         self._candidates = Candidates(kept, candidates, last)
         self._members = Members(me, kept, self._candidates, self.timing, forced=forced)
         self._effects: list[Effect] = []
+        self._reclaim_s: float | None = None
+        """When to ask for a new epoch; None while nobody has promised itself away."""
         self._keep_followers(now_s)
 
     @property
@@ -82,7 +85,7 @@ class Machine:
 
     def due_s(self) -> float | None:
         """When a `Tick` is wanted; None if only events can bring anything about."""
-        times = [self._members.due_s()]
+        times = [self._members.due_s(), self._reclaim_s]
         for follower in self.followers.values():
             times.append(follower.due_s(self.timing))
             if self._members.changing is None and not self._members.is_writing:
@@ -110,6 +113,7 @@ class Machine:
             self._release()
             self._change_membership(now_s)
             self._note_states(now_s)
+            self._reclaim(now_s)
             self._send(now_s)
         return self._effects
 
@@ -177,6 +181,8 @@ class Machine:
 
     def _epoch_seen(self, event: events.EpochSeen) -> None:
         if event.established <= self.epoch or event.holder == self.me:
+            if event.promised > self.epoch and (follower := self.followers.get(event.node)) is not None:
+                follower.is_promised_away = True
             return
         other = f"node {self._candidates.name(event.holder)}" if event.holder else "another node"
         self.deposed = (
@@ -184,6 +190,20 @@ class Machine:
             f"{self._candidates.name(event.node)} has its records"
         )
         self._effects.append(Deposed(self.deposed))
+
+    def _reclaim(self, now_s: float) -> None:
+        """A candidate that promised itself in vain takes nothing of this epoch ever again.
+
+        While the candidates themselves are changing, a majority of the new ones need not meet one of the old.
+        """
+        away = [node for node in self.candidates if node in self.followers and self.followers[node].is_promised_away]
+        if not away or len(self._candidates.sets) > 1:
+            self._reclaim_s = None
+        elif self._reclaim_s is None:
+            self._reclaim_s = now_s + self.timing.reclaim_s
+        elif now_s >= self._reclaim_s:
+            self._reclaim_s = now_s + self.timing.reclaim_s
+            self._effects.append(Reclaim())
 
     def _release(self) -> None:
         target = min([self.last, *(follower.has for follower in self.waited)])

@@ -126,6 +126,18 @@ def test_a_master_fenced_off_by_a_take_over_that_came_to_nothing_may_take_over_a
     assert ask.epoch == 3
 
 
+def test_a_master_that_asks_for_its_candidates_back_stops_nobody_and_asks_at_once():
+    machine = TakeOver(replace(CLAIM, me="a", reclaims=True))
+    (ask,) = before(machine)
+    assert isinstance(ask, AskPromise)
+
+
+def test_a_master_that_asks_for_its_candidates_back_is_refused_when_another_has_begun():
+    begun = replace_answer(USUAL, established=9, promised=9, holder="b")
+    refusal = refused(before(TakeOver(replace(CLAIM, me="a", reclaims=True)), b=begun))
+    assert "node-b is the master by now" in refusal.why
+
+
 def test_a_minority_is_refused_naming_who_is_silent():
     refusal = refused(before(TakeOver(CLAIM), a=None, c=None))
     assert "1 of 3 master candidates can be counted on, and 2 are needed" in refusal.why

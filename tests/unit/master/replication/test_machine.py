@@ -9,6 +9,7 @@ from ganeti.master.replication.effects import (
     Deposed,
     NodeIn,
     NodeOut,
+    Reclaim,
     Release,
     SendAppend,
     SendQueue,
@@ -398,6 +399,32 @@ def test_damage_is_mended_once_and_then_a_fault_like_any_other():
     play.give(events.Damaged(B, "bit rot"), 0.5)
     play.give(events.Tick(), TIMING.quick_s)
     assert play.of(StoreMembership), "it is left out"
+
+
+def test_who_promised_itself_in_vain_is_asked_back_after_a_while():
+    """It takes nothing of this epoch any more: only a new epoch brings it back into sync."""
+    play = ready()
+    play.give(events.EpochSeen(B, 2, C, 1))
+    play.fail(B, events.Problem.REFUSED)
+    assert not play.of(Reclaim)
+    play.give(events.Tick(), TIMING.reclaim_s)
+    assert play.of(Reclaim) == [Reclaim()]
+    play.give(events.Tick(), TIMING.reclaim_s - 1)
+    assert not play.of(Reclaim), "whoever is asked has as long again"
+    assert play.machine.due_s() <= play.now_s + 1
+    play.give(events.Tick(), 1)
+    assert play.of(Reclaim) == [Reclaim()]
+
+
+def test_nobody_is_asked_back_while_the_candidates_change():
+    """A majority of the new ones need not meet a majority of the old ones."""
+    play = ready()
+    play.give(events.Durable(2))
+    play.give(events.CandidatesChanged(2, {A: "node-a", B: "node-b"}))
+    play.give(events.EpochSeen(B, 2, C, 1))
+    play.fail(B, events.Problem.REFUSED)
+    play.give(events.Tick(), TIMING.reclaim_s)
+    assert not play.of(Reclaim)
 
 
 @pytest.mark.parametrize(("established", "holder", "deposed"), [(2, B, True), (1, B, False), (2, A, False)])

@@ -82,14 +82,14 @@ class Machines:
         return answer["result"]
 
     def guests(self) -> dict[str, list[str]]:
-        """Running guests, and the nodes they run on; a guest that is being moved does not count on either."""
+        """Running guests, and the nodes they run on; one that is being moved runs where it was until it is paused."""
         found: dict[str, list[str]] = {}
         for node in self.names:
             with contextlib.suppress(OSError, TransportError):
                 for path in (self.root(node) / "run/ganeti/fake-hypervisor").iterdir():
                     with contextlib.suppress(OSError, ValueError):
                         guest = json.loads(path.read_bytes())
-                        if guest["state"] == "running" and not guest["migration"]:
+                        if guest["state"] == "running":
                             found.setdefault(guest["name"], []).append(node)
         return found
 

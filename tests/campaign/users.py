@@ -172,7 +172,8 @@ class User(threading.Thread):
             self._submit(f"migrate {name} to {node}", opcode, {("state", name): "up"})
 
     def _rule(self) -> None:
-        mine = [uuid for (kind, uuid), fact in self.facts.items() if kind == "filter" and fact != GONE]
+        known = {key: fact for key, fact in self.facts.items() if key not in self.unsure}
+        mine = [uuid for (kind, uuid), fact in known.items() if kind == "filter" and fact != GONE]
         if len(mine) >= FILTERS_MOST:
             uuid = self._choice.choice(mine)
             key, fact, asked = ("filter", uuid), GONE, ("DeleteFilter", uuid)

@@ -136,6 +136,8 @@ class Replica:
                     await self._place.open()
             except ReplicaFaultError as err:
                 _log.error("%s", err.sentence)
+            except (GanetiError, OSError) as err:
+                _log.error("The copy at this node cannot be opened before the master's next record: %s", err)
 
     async def forget(self) -> None:
         """See `ReplicaPort.forget`."""

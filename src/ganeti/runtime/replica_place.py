@@ -83,7 +83,11 @@ class ReplicaPlace:
             _log.error("%s: it is kept as %s and made anew", err.sentence, damaged_path(self._path))
             store, content = await self.in_turn(make_anew, self._path), Content()
         copy = ReplicaCopy(self._paths, store, content, self.in_turn)
-        await copy.publish()
+        try:
+            await copy.publish()
+        except BaseException:
+            await copy.close(settle=False)
+            raise
         self.copy = copy
         self._examined_s = self._now_s()
         return copy

@@ -14,9 +14,11 @@ import pytest
 from tests.fakes.following_node import FollowingNode, with_node
 from tests.fakes.sending_master import AddNode, RemoveNode, SendingMaster, SetTags, sound_configuration
 
+from ganeti.base.errors import ConfigurationError
 from ganeti.master.config.fingerprint import fingerprint_of
 from ganeti.runtime import master_ending
 from ganeti.runtime.master_ending import Ended
+from ganeti.runtime.replica_copy import ReplicaCopy
 from ganeti.runtime.wconfd_start import open_configuration
 
 OWN = "uuid-node2"
@@ -308,6 +310,26 @@ def test_daemons_that_outlive_a_deposed_wconfd_are_ended(tmp_path: Path, monkeyp
         assert (await node.call("replica_state", new.caller))["refused"] is None
         await asyncio.wait_for(ended.wait(), 10)
         os.close(pid_file)
+
+    with_node(tmp_path, story)
+
+
+def test_a_start_with_a_full_disk_is_no_fault_of_the_daemon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    master = SendingMaster(epoch=2)
+
+    async def full(_: object) -> None:
+        raise ConfigurationError("The configuration database cannot be written: database or disk is full")
+
+    async def story(node: FollowingNode) -> None:
+        await follow(node, master)
+        await node.replica.forget()
+        with monkeypatch.context() as patched:
+            patched.setattr(ReplicaCopy, "publish", full)
+            await node.replica.resume()
+        assert "cannot be opened before the master's next record" in caplog.text
+        assert (await node.call("replica_state", master.caller))["refused"] is None
 
     with_node(tmp_path, story)
 

@@ -47,11 +47,13 @@ async def root_public_key(node: NodeState, *, kind: str) -> str | None:
 
 
 @node_call(timeout_s=FAST_S)
-async def node_demote_from_mc(node: NodeState) -> None:
-    """Remove what a node that is no master candidate must not have; what it does not have is no error."""
-    name = (read_text(node.paths.ssconf_file("master_node")) or "").strip()
-    if name == node.world.node_name:
-        raise NodeCallError(f"{name} is the master: it stays a candidate")
+async def node_demote_from_mc(node: NodeState, *, master: str) -> None:
+    """Remove what a node that is no master candidate must not have; what it does not have is no error.
+
+    *master* is the name of the master as the caller knows it: a former one that has just come back may not know yet.
+    """
+    if master == node.world.node_name:
+        raise NodeCallError(f"{master} is the master: it stays a candidate")
     removed = [path for path in (node.paths.authority_key, public_keys_path(node.paths)) if _remove(path)]
     if removed:
         node.world.log(f"no master candidate any more: {', '.join(map(os.path.basename, removed))} removed")

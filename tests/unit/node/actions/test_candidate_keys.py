@@ -79,19 +79,21 @@ def test_the_authoritys_key_comes_and_goes(node: Any) -> None:
     assert (path.read_text(), mode(path)) == ("secret", 0o400)
     assert node.call("candidate_keys")["authority_key"] == "secret"
     public_keys(node).write_text("uuid1 ssh-rsa AAA1\n")
-    node.call("node_demote_from_mc")
+    node.call("node_demote_from_mc", master="another")
     assert not path.exists() and not public_keys(node).exists()
-    node.call("node_demote_from_mc")
+    node.call("node_demote_from_mc", master="another")
     assert not any("secret" in line for line in node.logged)
 
 
 def test_the_master_is_not_demoted(node: Any) -> None:
     path = Path(node.paths.authority_key)
     path.write_text("secret")
-    node.call("write_ssconf_files", values={"master_node": node.state.world.node_name})
     with pytest.raises(NodeCallError, match="is the master"):
-        node.call("node_demote_from_mc")
+        node.call("node_demote_from_mc", master=node.state.world.node_name)
     assert path.exists()
+    node.call("write_ssconf_files", values={"master_node": node.state.world.node_name})
+    node.call("node_demote_from_mc", master="another")
+    assert not path.exists(), "one that has just come back does not know of its successor yet"
 
 
 def test_the_key_of_root_is_its_own(node: Any) -> None:

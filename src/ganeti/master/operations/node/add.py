@@ -24,10 +24,9 @@ from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.lock_plans import whole_cluster
 from ganeti.master.operations.node import addresses
 from ganeti.master.operations.node.candidate_keys import (
-    clear_candidate_files,
     give_candidate_keys,
     refresh_authorized,
-    take_from_others,
+    take_candidate_keys,
 )
 from ganeti.master.operations.node.candidates import certificate_digest, hosted_instances, wants_another
 from ganeti.master.operations.node.changes import AddNode, RemoveNode, ReplaceNode
@@ -118,9 +117,7 @@ class AddNodeToCluster(Operation[None], frozen=True, kw_only=True):
     async def _without_candidate_keys(self, node: Node, old: Node | None, ctx: OperationContext) -> None:
         """A node that comes back may have been a candidate when it was last seen."""
         if old is not None:
-            await clear_candidate_files(ctx, node)
-        if old is not None and old.master_candidate and ctx.config.view().cluster.modify_ssh_setup:
-            await take_from_others(ctx, node)
+            await take_candidate_keys(ctx, node, everywhere=old.master_candidate)
         if old is not None or self.node_setup:
             await refresh_authorized(ctx, node)
 

@@ -3,14 +3,15 @@
 
 That is `ca.key`, which signs the certificates of nodes that join, and, where the cluster looks after ssh, that root of
 the candidate may log in on every node, and knows which keys may (`ganeti_pub_keys`). A candidate gets it before it is
-one, so that whoever may take over has it. A node that is none any more loses it afterwards; the records for that are
-written after the change, so that a job that dies in between is completed by its undo.
+one, so that whoever may take over has it. A node that is to be none loses it afterwards; if the job dies in between,
+its undo completes that, since what was taken cannot be given back without writing the key into a record.
 """
 
 from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
 from ganeti.model.objects import Node
-from ganeti.ports.context import OperationContext, UndoNodeCall
+from ganeti.ports.config import Change
+from ganeti.ports.context import OperationContext, UndoChange, UndoNodeCall
 from ganeti.ports.nodes import NodeAnswer
 
 AUTHORITY_KEY_MODE = 0o400
@@ -21,8 +22,7 @@ async def give_candidate_keys(ctx: OperationContext, node: Node) -> None:
     cluster = ctx.config.view().cluster
     found = await ctx.nodes.call(cluster.master_node, "candidate_keys") or {}
     key = found.get("authority_key")
-    sentence = f"take the keys of a master candidate from node {node.name}"
-    await ctx.undo.push(UndoNodeCall(sentence, node.uuid, "node_demote_from_mc", {}))
+    await ctx.undo.push(_removal(ctx, node))
     if key is None:
         ctx.log.warning(
             f"The master has no {Paths().authority_key}: {node.name} could not add nodes if it became the master"
@@ -54,33 +54,68 @@ async def _let_in(ctx: OperationContext, node: Node, known: dict[str, list[str]]
         _report(ctx, others, await ctx.nodes.call_many(uuids, "node_ssh_key_add", keys=mine))
 
 
-async def take_candidate_keys(ctx: OperationContext, node: Node) -> None:
-    """After *node* has ceased to be a candidate; what cannot be done is told, and named by verify."""
-    view = ctx.config.view()
+async def end_candidacy(ctx: OperationContext, node: Node, change: Change) -> None:
+    """Commit *change*, by which *node* ceases to be a candidate, and take its keys; undo completes what was begun.
+
+    What cannot be taken is told, and named by verify.
+    """
+    others = [other for other in _lets_in(ctx) if other.uuid != node.uuid or not node.offline]
+    await _push_removals(ctx, node, others)
     if not node.offline:
-        await clear_candidate_files(ctx, node)
+        await ctx.undo.push(_removal(ctx, node))
+    await ctx.undo.push(UndoChange(f"complete that node {node.name} is no master candidate", change))
+    await ctx.config.commit(change)
+    if not node.offline:
+        await _remove_files(ctx, node)
     else:
         ctx.log.warning(f"Node {node.name} is offline and keeps its {Paths().authority_key} until it is online again")
-    if view.cluster.modify_ssh_setup:
-        await take_from_others(ctx, node)
+    await _take_from(ctx, node, others)
 
 
-async def clear_candidate_files(ctx: OperationContext, node: Node) -> None:
-    """Remove from a node what only candidates have."""
-    sentence = f"take the keys of a master candidate from node {node.name}"
-    await ctx.undo.push(UndoNodeCall(sentence, node.uuid, "node_demote_from_mc", {}))
-    try:
-        await ctx.nodes.call(node.uuid, "node_demote_from_mc")
-    except GanetiError as err:
-        ctx.log.warning(f"Could not {sentence}: {err}")
-
-
-async def take_from_others(ctx: OperationContext, node: Node) -> None:
-    """Have no node let root of *node* in any more (it may have left the configuration)."""
-    others = [other for other in ctx.config.view().nodes() if not other.offline]
+async def end_membership(ctx: OperationContext, node: Node, change: Change) -> None:
+    """Commit *change*, by which a node that has left is in the cluster no more, and have nobody let it in."""
+    others = [other for other in _lets_in(ctx) if other.uuid != node.uuid]
     await _push_removals(ctx, node, others)
+    await ctx.undo.push(UndoChange(f"complete the removal of node {node.name}", change))
+    await ctx.config.commit(change)
+    await _take_from(ctx, node, others)
+
+
+async def take_candidate_keys(ctx: OperationContext, node: Node, *, everywhere: bool = True) -> None:
+    """Take what *node*, which is no candidate, may have all the same; with *everywhere* nobody lets it in any more."""
+    await ctx.undo.push(_removal(ctx, node))
+    await _remove_files(ctx, node)
+    if everywhere:
+        await _push_removals(ctx, node, _lets_in(ctx))
+        await _take_from(ctx, node, _lets_in(ctx))
+
+
+async def _remove_files(ctx: OperationContext, node: Node) -> None:
+    try:
+        await ctx.nodes.call(node.uuid, "node_demote_from_mc", master=_master_name(ctx))
+    except GanetiError as err:
+        ctx.log.warning(f"Could not {_removal(ctx, node).sentence}: {err}")
+
+
+def _lets_in(ctx: OperationContext) -> list[Node]:
+    """The nodes that can be told whom to let in; none where the cluster leaves ssh alone."""
+    view = ctx.config.view()
+    return [node for node in view.nodes() if not node.offline] if view.cluster.modify_ssh_setup else []
+
+
+async def _take_from(ctx: OperationContext, node: Node, others: list[Node]) -> None:
     uuids = [other.uuid for other in others]
     _report(ctx, others, await ctx.nodes.call_many(uuids, "node_ssh_key_remove", nodes=[node.uuid]))
+
+
+def _removal(ctx: OperationContext, node: Node) -> UndoNodeCall:
+    sentence = f"take the keys of a master candidate from node {node.name}"
+    return UndoNodeCall(sentence, node.uuid, "node_demote_from_mc", {"master": _master_name(ctx)})
+
+
+def _master_name(ctx: OperationContext) -> str:
+    view = ctx.config.view()
+    return view.node(view.cluster.master_node).name
 
 
 async def refresh_authorized(ctx: OperationContext, node: Node) -> None:

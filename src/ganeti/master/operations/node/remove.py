@@ -4,7 +4,7 @@
 from ganeti.base.errors import WRONG_STATE, GanetiError, PrerequisiteError
 from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.lock_plans import whole_cluster
-from ganeti.master.operations.node.candidate_keys import take_from_others
+from ganeti.master.operations.node.candidate_keys import end_membership
 from ganeti.master.operations.node.candidates import fill_pool, hosted_instances
 from ganeti.master.operations.node.changes import RemoveNode
 from ganeti.model.locks import LockPlan
@@ -45,9 +45,7 @@ class RemoveNodeFromCluster(Operation[None], frozen=True, kw_only=True):
         if checked.master_candidate:
             await fill_pool(ctx, [checked.uuid])
         await self._leave(checked, ctx)
-        await ctx.config.commit(RemoveNode(node_uuid=checked.uuid), settles=True)
-        if ctx.config.view().cluster.modify_ssh_setup:
-            await take_from_others(ctx, checked)
+        await end_membership(ctx, checked, RemoveNode(node_uuid=checked.uuid))
 
     async def _leave(self, node: Node, ctx: OperationContext) -> None:
         """Tell the node; one that cannot be told forgets the cluster by node-cleanup."""

@@ -19,7 +19,7 @@ from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.node import addresses
 from ganeti.master.operations.node.candidate_keys import (
-    clear_candidate_files,
+    end_candidacy,
     give_candidate_keys,
     refresh_authorized,
     take_candidate_keys,
@@ -121,11 +121,13 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True):
             await give_candidate_keys(ctx, checked.old)
         if decision.demoted:
             await fill_pool(ctx, [checked.old.uuid])
-        await ctx.config.commit(ReplaceNode(node=decision.node, certificate_digest=digest), settles=True)
+        change = ReplaceNode(node=decision.node, certificate_digest=digest)
         if decision.demoted:
-            await take_candidate_keys(ctx, decision.node)
-        elif decision.comes_online and not decision.node.master_candidate:
-            await clear_candidate_files(ctx, decision.node)
+            await end_candidacy(ctx, decision.node, change)
+            return checked.changes
+        await ctx.config.commit(change, settles=True)
+        if decision.comes_online and not decision.node.master_candidate:
+            await take_candidate_keys(ctx, decision.node, everywhere=False)
             await refresh_authorized(ctx, decision.node)
         return checked.changes
 

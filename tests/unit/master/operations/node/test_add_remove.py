@@ -155,7 +155,8 @@ def test_a_removed_candidate_is_replaced_before_it_leaves(ctx: FakeContext) -> N
         "node3 upload_file",
         "commit PromoteNode settles",
         "node2 node_leave_cluster",
-        "commit RemoveNode settles",
+        "undo: complete the removal of node node2",
+        "commit RemoveNode",
     ]
     view = ctx.config.view()
     assert sorted(view.names("nodes")) == ["node1", "node3"]

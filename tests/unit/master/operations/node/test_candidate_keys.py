@@ -12,9 +12,11 @@ from tests.fakes.sample_cluster import catalogue, configuration
 
 from ganeti.base.errors import NodeCallError, NodeUnreachableError
 from ganeti.master.operations.node.add import AddNodeToCluster
+from ganeti.master.operations.node.changes import ReplaceNode
 from ganeti.master.operations.node.remove import RemoveNodeFromCluster
 from ganeti.master.operations.node.set_params import ModifyNode
 from ganeti.model.objects import CLUSTER_KEY, CONFIG_VERSION
+from ganeti.ports.context import UndoChange
 
 KNOWN = {"uuid-node1": ["ssh-rsa AAA1 root@node1"], "gone": ["ssh-rsa AAA9 root@gone"]}
 
@@ -97,10 +99,13 @@ def test_a_node_that_cannot_be_given_the_key_is_no_candidate() -> None:
 def test_a_demoted_node_loses_everything_once_it_is_none(flags: dict[str, bool]) -> None:
     asked = Asked(pool=1)
     run(ModifyNode(node_name="node2", **flags), asked.ctx)
-    assert list(asked.told("node_demote_from_mc")) == ["node2"]
+    assert asked.told("node_demote_from_mc") == {"node2": {"master": "node1"}}
     gone = {"nodes": ["uuid-node2"]}
     assert asked.told("node_ssh_key_remove") == {"node1": gone, "node2": gone, "node3": gone}
-    assert asked.position("commit ReplaceNode settles") < asked.position("undo: take the keys of a master candidate")
+    assert asked.position("commit ReplaceNode") < asked.position("node2 node_demote_from_mc")
+    last = asked.ctx.records[-1]
+    assert isinstance(last, UndoChange) and isinstance(last.change, ReplaceNode)
+    assert not last.change.node.master_candidate, "what was begun is completed"
 
 
 def test_an_offline_node_is_not_asked_and_the_others_are() -> None:

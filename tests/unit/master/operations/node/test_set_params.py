@@ -104,8 +104,9 @@ def test_another_is_promoted_only_if_that_was_allowed() -> None:
         "undo: take the keys of a master candidate from node node3",
         "node3 upload_file",
         "commit PromoteNode settles",
-        "commit ReplaceNode settles",
         "undo: take the keys of a master candidate from node node2",
+        "undo: complete that node node2 is no master candidate",
+        "commit ReplaceNode",
         "node2 node_demote_from_mc",
     ]
 

@@ -2,7 +2,7 @@
 """How long a cluster is without master: from the fail-over command to the first answered query on the new master.
 
 Three nodes of the testbed with a few instances; gracefully, and after the master's plug was pulled. Bar: 3 s. The first
-list that asks the nodes for live data waits for the one that is off, up to 5 s more: told beside it.
+list that asks the nodes for live data waits for the one that is off, a second more: told beside it.
 
     bench/failover.py [TIMES]
 """

@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _act(options: argparse.Namespace) -> int:
-    from ganeti.simulation import telling
+    from ganeti.simulation import crash_campaign, telling
     from ganeti.simulation.campaign import run_campaign, size_of
     from ganeti.simulation.drawing import draw_plan
 
@@ -62,6 +62,8 @@ def _act(options: argparse.Namespace) -> int:
         return telling.compare(options.plan, options.jobs, rewrites=options.golden)
     if options.plan:
         return max([telling.tell(telling.read(path).plan, shrinks=options.shrink) for path in options.plan])
+    if options.crash_points is not None:
+        return crash_campaign.run(options.crash_points, options.every, options.jobs)
     if options.seed is not None:
         plan: Plan = draw_plan(options.seed, size_of(options.seed, options.nodes))
         return telling.tell(plan, shrinks=options.shrink)
@@ -81,7 +83,14 @@ def _parser() -> _Parser:
     what.add_argument("--plan", nargs="+", metavar="FILE", help="plans from files, told as stories")
     what.add_argument("--mutation", type=_mutation, metavar="NAME", help="break one rule of the product on purpose")
     what.add_argument("--mutations", action="store_true", help="list what can be broken")
+    what.add_argument(
+        "--crash-points",
+        nargs="*",
+        metavar="CASE",
+        help="kill somebody at every point of every operation, or of those named; CASE:POINT:VICTIM tells one story",
+    )
     how = parser.add_argument_group("how")
+    how.add_argument("--every", type=_every, metavar="N", default=1, help="of all crashes, play every Nth")
     how.add_argument("--shrink", action="store_true", help="make a failing plan as short as it can be")
     how.add_argument("--check", action="store_true", help="compare the story below each plan instead of telling it")
     how.add_argument("--golden", action="store_true", help="write the story below each plan into its file")
@@ -94,7 +103,8 @@ def _parser() -> _Parser:
 
 def _contradiction(options: argparse.Namespace) -> str:
     """Why these options make no sense together, or ""."""
-    given = [f"--{name}" for name in ("seed", "seeds", "plan") if getattr(options, name) is not None]
+    given = [f"--{name}" for name in ("seed", "seeds", "plan", "crash_points") if getattr(options, name) is not None]
+    given = [name.replace("_", "-") for name in given]
     if len(given) > 1:
         return f"{' and '.join(given)} say different things: give one of them"
     if options.plan and options.nodes:
@@ -118,6 +128,10 @@ def _whole(text: str, what: str, least: int, most: int) -> int:
 
 def _seed(text: str) -> int:
     return _whole(text, "seed", 0, 10**18 - 1)
+
+
+def _every(text: str) -> int:
+    return _whole(text, "distance between crashes", 1, 10**6)
 
 
 def _nodes(text: str) -> int:

@@ -197,6 +197,11 @@ class Loop(asyncio.SelectorEventLoop):
             self._own_selector.close()
             asyncio.BaseEventLoop.close(self)
 
+    async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> list[Any]:
+        from ganeti.simulation.facades.sockets import getaddrinfo
+
+        return getaddrinfo(host, port, **options)
+
     async def create_connection(self, *arguments: Any, **options: Any) -> Any:
         """Machines meet in `network` only; nothing may get out of here."""
         raise OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH))

@@ -281,6 +281,18 @@ def _bootstrap_machine(module: Any) -> None:
     module.Machine.answers = answers
 
 
+def _pause_points(module: Any) -> None:
+    """Nobody stops there: who plays crashes hears of it (`crash_points`)."""
+
+    def reach(name: str) -> None:
+        kernel = getattr(Running, "kernel", None)
+        heard = kernel.local.get("crash points") if kernel is not None else None
+        if heard is not None:
+            heard(name)
+
+    module.reach = reach
+
+
 def _noded(module: Any) -> None:
     module.lock_memory = lambda: None
 
@@ -312,4 +324,5 @@ PATCHES: dict[str, Callable[[Any], None]] = {
     "ganeti.node.actions.master_ip": _master_ip,
     "ganeti.node.actions.verify": _node_verify,
     "ganeti.daemons.noded": _noded,
+    "ganeti.runtime.pause_points": _pause_points,
 }

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Every operation, interrupted at a sample of its points, is done or clean; all points are played by the campaign."""
+
+import os
+
+import pytest
+
+from ganeti.master import operations
+from ganeti.master.operation import REGISTRY
+from ganeti.simulation.crash_campaign import VICTIMS, crashes_of, verdict_of
+from ganeti.simulation.crash_cases import CASES, WITHOUT
+from ganeti.simulation.crash_points import Ending, Point
+
+EVERY = "1" if os.environ.get("GANETI_CAMPAIGN") else "701"
+
+
+def test_every_operation_is_interrupted_or_named_with_a_reason():
+    operations.load()
+    played = {case.opcode["OP_ID"] for case in CASES if case.opcode is not None}
+    assert played | set(WITHOUT) == set(REGISTRY)
+    assert not played & set(WITHOUT)
+    assert all(WITHOUT.values())
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_an_interrupted_operation_is_done_or_clean(simulate, case):
+    ran = simulate("--crash-points", case.name, "--every", EVERY, "--jobs", 1)
+    assert ran.status == 0, ran.out + ran.err
+    assert "; 0 violations" in ran.out
+
+
+@pytest.mark.parametrize("name", ["frobnicate", "create:x", "create:3:nobody"])
+def test_what_cannot_be_interrupted_is_said_in_one_sentence(simulate, name):
+    ran = simulate("--crash-points", name)
+    assert (ran.status, ran.out) == (2, "")
+    assert f"'{name}' is no operation to interrupt" in ran.err and ran.err.count("\n") == 1
+
+
+def ending(state, statuses, **fields):
+    return Ending(["a"], state, statuses, statuses[0] if statuses else None, **fields)
+
+
+@pytest.mark.parametrize(
+    ("state", "statuses", "verdict", "is_wrong"),
+    [
+        (["a"], ["error"], "clean", False),
+        (["a"], [], "clean", False),
+        (["a"], ["success", "error"], "clean", False),
+        (["a", "b"], ["success"], "done", False),
+        (["a", "b"], ["error"], "done although it failed", False),
+        (["a"], ["success"], "clean", True),
+        (["a", "half of b"], ["error"], "neither", True),
+    ],
+)
+def test_what_is_left_is_judged(state, statuses, verdict, is_wrong):
+    found, wrong = verdict_of(["a"], ["a", "b"], ending(state, statuses))
+    assert (found, bool(wrong)) == (verdict, is_wrong)
+
+
+def test_guests_of_a_machine_that_lost_power_do_not_count():
+    lost = ending(["a"], ["success"], rebooted=["node2"])
+    assert verdict_of(["a"], ["a", "guest b on node2"], lost) == ("done", [])
+    assert verdict_of(["a"], ["a", "guest b on node3"], lost)[1]
+
+
+def test_only_the_watcher_may_be_waited_for():
+    up, down = (f'instances {{"admin_state": "{state}", "name": "b"}}' for state in ("up", "down"))
+    before = ["guest b on node2", up]
+    assert verdict_of(before, ["a"], ending([up], ["error"])) == ("clean once the watcher has been there", [])
+    assert verdict_of(before, ["a"], ending([down], ["error"]))[1]
+    assert verdict_of(before, ["a"], ending([down], ["error"]), stops_first=True) == ("stopped only", [])
+    assert verdict_of(before, before, ending([up], ["success"]))[1]
+
+
+def test_who_cannot_be_hit_is_not_hit():
+    luxid = Point(0, "node1.example.com", "ganeti-luxid", "luxid-written", has_job=False)
+    noded = Point(1, "node2.example.com", "ganeti-noded", "/test_delay arrives", has_job=True)
+    hit = [each.victim for each in crashes_of([luxid], 1)]
+    assert hit == ["ganeti-luxid", "ganeti-wconfd", "master", "master for good"]
+    assert [each.victim for each in crashes_of([noded], 1)] == list(VICTIMS)
+    assert len(list(crashes_of([luxid, noded], 5))) < len(VICTIMS)

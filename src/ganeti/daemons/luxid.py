@@ -2,6 +2,7 @@
 """ganeti-luxid: the job queue and all queries, on the master (S2.4, S2.5)."""
 
 import argparse
+import functools
 import gc
 import os
 import sys
@@ -78,7 +79,9 @@ async def serve(daemon: Daemon, spawner: SpawnerClient) -> None:
         ending.push_async_callback(background.cancel)
         ending.push_async_callback(nodes.close)
         background.start(follower.run(), "following the configuration")
-        if not await follower.filled(_CONFIGURATION_S):
+        # WConfD does not begin here any more once the others have another master, which is soon in our ssconf.
+        named = functools.partial(check_node, daemon.environment, by_ssconf=not daemon.options.no_voting)
+        if not await follower.filled(_CONFIGURATION_S, named):
             raise DaemonRefused("ganeti-wconfd gives no configuration: is it running?")
         check_master(daemon.environment, follower.configuration)
         if not daemon.options.no_voting:

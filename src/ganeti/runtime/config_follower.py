@@ -12,6 +12,7 @@ from ganeti.model.configuration import Configuration
 from ganeti.runtime.wconfd_client import WConfdClient
 
 _log = logging.getLogger(__name__)
+_LOOK_EVERY_S = 2.0
 _PAUSE_S = 1.0
 
 
@@ -45,9 +46,13 @@ class ConfigFollower:
                 _log.warning("the configuration cannot be followed, trying again: %s", err)
                 await asyncio.sleep(_PAUSE_S)
 
-    async def filled(self, timeout_s: float) -> bool:
-        """Wait until there is a configuration at all."""
-        return await self.reached((0, 1), timeout_s)
+    async def filled(self, timeout_s: float, look: Callable[[], None] = lambda: None) -> bool:
+        """Wait until there is a configuration at all; *look* is called now and then, and may raise."""
+        for _ in range(max(1, round(timeout_s / _LOOK_EVERY_S))):
+            if await self.reached((0, 1), min(timeout_s, _LOOK_EVERY_S)):
+                return True
+            look()
+        return False
 
     async def reached(self, position: tuple[int, int], timeout_s: float) -> bool:
         """Wait until the copy holds *position*; False if it did not in time."""

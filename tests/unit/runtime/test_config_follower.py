@@ -3,6 +3,7 @@
 
 import asyncio
 
+import pytest
 from tests.fakes.sample_cluster import configuration
 
 from ganeti.base.errors import GanetiError, TransportError
@@ -34,3 +35,21 @@ def test_an_answer_that_is_an_error_does_not_end_the_following(monkeypatch):
         return reached
 
     assert asyncio.run(go())
+
+
+def test_who_waits_for_a_configuration_looks_whether_it_should_still(monkeypatch):
+    """WConfD does not begin on a former master: LuxiD ends as soon as ssconf names another one."""
+    monkeypatch.setattr(config_follower, "_LOOK_EVERY_S", 0.01)
+    looks = []
+
+    def look() -> None:
+        looks.append("look")
+        if len(looks) == 3:
+            raise GanetiError("another node is the master")
+
+    async def go():
+        await ConfigFollower(Refusing()).filled(60.0, look)
+
+    with pytest.raises(GanetiError, match="another node"):
+        asyncio.run(go())
+    assert len(looks) == 3

@@ -103,7 +103,7 @@ def killed_at(noded: Noded, point: str, monkeypatch: pytest.MonkeyPatch, call: s
     async def cut_off(client: NodeClient) -> None:
         sending = asyncio.ensure_future(client.call("uuid-1", call, **arguments))
         async with asyncio.timeout(30):
-            while not is_stopped():  # publication goes on after the answer
+            while not is_stopped():  # noqa: ASYNC110 - publication goes on after the answer
                 await asyncio.sleep(0.01)
         process.kill()
         sending.cancel()

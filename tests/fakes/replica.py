@@ -116,7 +116,6 @@ class FakeReplica:
             "promised": self.promised,
             "holder": self.holder,
             "established": self.established,
-            "queue": _digest("".join(f"{name}\0{text}\0" for name, text in sorted(self.files.items()))),
         }
 
     def _append(

@@ -226,8 +226,7 @@ class Replica:
                 told = self._told(content.position, content.digest, content.membership)
             else:
                 told = self._told(copy.position, copy.digest, copy.membership)
-            queue = await self._place.in_turn(self._place.queue.digest, self._runs_master())
-            return {"refused": None, "queue": queue} | told
+            return {"refused": None} | told
 
         return await self._guarded(work())
 

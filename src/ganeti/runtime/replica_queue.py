@@ -32,12 +32,6 @@ def content_digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:_DIGEST_LETTERS]
 
 
-def queue_digest(files: Mapping[str, str]) -> str:
-    """By what two whole queues are compared: over each name and the digest of its content, in the order of names."""
-    lines = "".join(f"{name}\0{files[name]}\n" for name in sorted(files))
-    return hashlib.sha256(lines.encode()).hexdigest()
-
-
 class ReplicaQueue:
     """The queue directory of a candidate. What is read is remembered until the file is another one."""
 
@@ -46,14 +40,12 @@ class ReplicaQueue:
         self._directory = paths.queue_dir
         self._known: dict[str, tuple[tuple[int, int, int], str]] = {}
         self._prepared = False
-        self._digest: tuple[int, str] | None = None
 
     def write(self, files: Mapping[str, str | None], archived: Iterable[int], serial: int) -> None:
         """Make the files what they are given as (None: gone), durably; then archive ended jobs.
 
         Raises `OSError` or `JobQueueError`; a file is then the old one or the new one.
         """
-        self._digest = None
         self._prepare()
         self._replace(files)
         moved = self._archive(archived)
@@ -84,20 +76,6 @@ class ReplicaQueue:
             found[entry.name] = known
         self._known = found
         return {name: digest for name, (_, digest) in sorted(found.items())}
-
-    def digest(self, is_master: bool) -> str:
-        """The digest of the whole queue. Raises `OSError`.
-
-        Nobody but this object writes to the queue of a candidate, and never into a file that is there; on a master they
-        are looked at each time.
-        """
-        try:
-            changed_ns = os.stat(self._directory).st_mtime_ns
-        except FileNotFoundError:
-            return queue_digest({})
-        if is_master or self._digest is None or self._digest[0] != changed_ns:
-            self._digest = (changed_ns, queue_digest(self.digests()))
-        return self._digest[1]
 
     def _prepare(self) -> None:
         if self._prepared:

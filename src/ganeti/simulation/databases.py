@@ -292,15 +292,22 @@ class SimulatedConnection(sqlite3.Connection):
 def _memory() -> str:
     """Where files cost no disk; what processes left there that were killed is removed first."""
     place = _MEMORY if os.access(_MEMORY, os.W_OK) else tempfile.gettempdir()
+    ours = _prefix()
     for name in os.listdir(place):
-        pid = name.removeprefix(_PREFIX).partition("-")[0]
-        if name.startswith(_PREFIX) and not os.path.exists(f"/proc/{pid}"):
+        pid = name.removeprefix(ours).partition("-")[0]
+        if name.startswith(ours) and not os.path.exists(f"/proc/{pid}"):
             shutil.rmtree(f"{place}/{name}", ignore_errors=True)
     return place
 
 
+def _prefix() -> str:
+    """A process id says nothing in another namespace, whose /dev/shm may be the same."""
+    namespace = os.readlink("/proc/self/ns/pid").strip("pid:[]")
+    return f"{_PREFIX}{namespace}-"
+
+
 def _new_place() -> str:
-    return tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=_memory())
+    return tempfile.mkdtemp(prefix=f"{_prefix()}{os.getpid()}-", dir=_memory())
 
 
 def facade(connect: Callable[..., Any]) -> ModuleType:

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from ganeti.simulation.databases import Databases, _memory, facade
+from ganeti.simulation.databases import Databases, _memory, _prefix, facade
 from ganeti.simulation.disk import Disk
 
 PATH = "/var/lib/ganeti/config.db"
@@ -271,13 +271,13 @@ def test_what_killed_processes_left_behind_is_removed(disk, monkeypatch, tmp_pat
     monkeypatch.setattr("ganeti.simulation.databases._MEMORY", str(tmp_path))
     _memory.cache_clear()
     for pid in (os.getpid(), 2**22 + 1):  # no process has a number above 2**22
-        (tmp_path / f"ganeti-simulation-{pid}-x").mkdir()
-        (tmp_path / f"ganeti-simulation-{pid}-x" / "1").write_bytes(b"")
+        (tmp_path / f"{_prefix()}{pid}-x").mkdir()
+        (tmp_path / f"{_prefix()}{pid}-x" / "1").write_bytes(b"")
     databases = Databases()
     databases.connect(disk, PATH).close()
     databases.close()
     _memory.cache_clear()
-    assert [path.name for path in tmp_path.iterdir()] == [f"ganeti-simulation-{os.getpid()}-x"]
+    assert [path.name for path in tmp_path.iterdir()] == [f"{_prefix()}{os.getpid()}-x"]
 
 
 def test_the_facade_is_sqlite_but_for_connect(databases, disk):

@@ -16,6 +16,7 @@ from ganeti.master.queue import events as ev
 from ganeti.master.queue.machine import Phase, QueueMachine
 from ganeti.master.queue.state import Job
 from ganeti.runtime import priority_messages
+from ganeti.runtime.directory_sync import DirectorySync
 from ganeti.runtime.directory_watch import DirectoryWatch
 from ganeti.runtime.event_loop import Background
 from ganeti.runtime.job_files import JobFiles, job_id_of
@@ -55,6 +56,7 @@ class QueueWatching:
         self._handle = handle
         self._release_owner = release_owner
         self._tasks = Background()
+        self._directory_sync = DirectorySync(files.directory, self._tasks)
         self._observing: set[int] = set()
         self._observe_again: set[int] = set()
         self._leaving: dict[int, JobFile] = {}
@@ -139,6 +141,7 @@ class QueueWatching:
         It is asked for here and not left to the process, which may have died between writing and asking.
         """
         try:
+            await self._name_is_durable(file.id)
             if await self._copy([job_name(file.id), undo_name(file.id)] if file.begun else [job_name(file.id)]):
                 return  # the queue is another master's now, and so is the end of this job
             if file.position is not None and not await self._view_reached(
@@ -151,6 +154,13 @@ class QueueWatching:
         if file.id in self._observe_again:
             self._observe_again.discard(file.id)
             self._observe(file.id)
+
+    async def _name_is_durable(self, job_id: int) -> None:
+        """The file was synced before it was renamed; its process may not have synced the name yet, or have died."""
+        try:
+            await self._directory_sync.wait()
+        except OSError as err:
+            _log.error("the end of job %d is announced although its file may not be on disk: %s", job_id, err.strerror)
 
     def _judge(self, file: JobFile, alive: bool) -> None:
         if file.status in FINAL_STATUSES:

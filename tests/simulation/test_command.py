@@ -72,7 +72,7 @@ def test_a_plan_that_fails_is_made_short(simulate, tmp_path):
     ran = simulate("--mutation", "early-job", "--shrink", "--plan", plan)
     assert ran.status == 1, ran
     short = ran.out.partition("\n\n")[0]
-    assert "user sets limit 9" in short and "node1 loses power" in short
+    assert "user sets limit 9" in short
     assert "clock" not in short and "nothing happen" not in short
 
 

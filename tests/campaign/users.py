@@ -86,6 +86,7 @@ class User(threading.Thread):
             (5, self._add),
             (3, self._remove),
             (4, self._start_or_stop),
+            (1, self._migrate),
             (2, self._rule),
             (1, self._set_limit),
         ]
@@ -162,6 +163,13 @@ class User(threading.Thread):
                 opcode["timeout"] = 0  # type: ignore[assignment]
             state = "up" if starts else "down"
             self._submit(f"{'start' if starts else 'stop'} {name}", opcode, {("state", name): state})
+
+    def _migrate(self) -> None:
+        name = self._own()
+        if name is not None and self.facts["instance", name] == "sharedfile" and self.facts["state", name] == "up":
+            node = self._choice.choice(self._nodes())
+            opcode = {"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": name, "target_node": node}
+            self._submit(f"migrate {name} to {node}", opcode, {("state", name): "up"})
 
     def _rule(self) -> None:
         known = {key: fact for key, fact in self.facts.items() if key not in self.unsure}

@@ -25,7 +25,7 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     """How a migration nobody looks after any more has ended."""
 
     settled: bool
-    """True: the guest lives on at the target. False: it is back, or stays, here."""
+    """True: the guest lives on at the target. False: it is back, or stays, here, or has ended here meanwhile."""
     status: str
 
 
@@ -125,6 +125,11 @@ async def migration_resolve(node: NodeState, *, instance: InstanceSpec) -> Resol
         return Resolution(settled=True, status="completed")
     hypervisor = node.hypervisor_of(instance)
     status = await hypervisor.cancel_migration(instance.name)
+    if status.status == "none" and await hypervisor.info(instance.name) is None:
+        # It has ended here, with this node's power perhaps: what is left is to start it as any guest that has ended.
+        await hypervisor.finalize_source(instance.name, success=True)
+        node.world.log(f"migration of instance {instance.name} resolved: the guest has ended on this node")
+        return Resolution(settled=False, status="ended")
     settled = status.status == "completed"
     if settled:
         await _let_go(node, instance)

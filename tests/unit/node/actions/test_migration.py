@@ -121,6 +121,18 @@ def test_a_guest_that_comes_back_can_be_resolved_anew(pair) -> None:
     assert not pair.source.call("migration_resolve", instance=SPEC).settled
 
 
+def test_a_guest_that_ended_with_its_source_is_nothing_to_undo(pair) -> None:
+    """The source has lost its power in the midst: the target gives up what it got, and the guest can be started."""
+    migrate(pair, until="pre-switchover")
+    Path(pair.source.paths.run_dir, "fake-hypervisor", SPEC.name).unlink()
+    for _ in range(2):
+        resolution = pair.source.call("migration_resolve", instance=SPEC)
+        assert (resolution.settled, resolution.status) == (False, "ended")
+    pair.target.call("instance_finalize_migration_dst", instance=SPEC, success=False)
+    assert pair.running() == []
+    assert pair.may_write() == ["node1"]
+
+
 def test_a_target_that_cannot_accept_keeps_nothing(pair) -> None:
     failures = Path(pair.target.paths.run_dir, "fake-hypervisor/.fail")
     failures.mkdir(parents=True)

@@ -28,6 +28,7 @@ from ganeti.node.state import NodeState
 from ganeti.runtime.pause_points import reach
 
 DEFAULT_MAX_RUNNING = 100
+LEAVE_CALL = "node_leave_cluster"
 STUCK_AFTER_S = 5.0
 """An ended call whose storage hangs holds no stop up any longer: the port must be free for the next daemon."""
 _log = logging.getLogger(__name__)
@@ -78,6 +79,8 @@ class NodeCalls:
         self._answers_path = paths.answers_file
         self._lines = 0
         self._closing = False
+        self._leaving = False
+        """This node is leaving its cluster: whatever else is asked of it would write where nothing must be left."""
         self._restore_answers()
         self._answers_file = self._rewrite_answers()
 
@@ -99,7 +102,7 @@ class NodeCalls:
 
     async def serve(self, state: NodeState, name: str, body: bytes) -> bytes:
         """Give the answer's body for a request's. Raises `StoppingError`, and nothing for what the request asks."""
-        if self._closing:
+        if self._closing or (self._leaving and name != LEAVE_CALL):
             raise StoppingError
         try:
             call = REGISTRY.get(name)
@@ -209,7 +212,10 @@ class NodeCalls:
                 await stack.enter_async_context(self._slots)
             if digest:
                 self._append(_Line(number, call.name))
+            self._leaving = self._leaving or call.name == LEAVE_CALL
             body = await _answer(state, call, arguments, max(call.timeout_s, envelope.timeout_s or 0.0))
+            if call.name == LEAVE_CALL and not body.startswith(b"[true"):
+                self._leaving = False
             if digest:
                 self._ledger.keep(number, Answer(call.name, digest, body))
                 self._append(_Line(number, call.name, digest, base64.b64encode(body).decode()))

@@ -7,6 +7,7 @@ the variable this costs one dictionary look-up.
 
 import os
 import signal
+import threading
 
 _VARIABLE = "GANETI_PAUSE_AT"
 
@@ -15,4 +16,5 @@ def reach(name: str) -> None:
     """Stop here if asked to."""
     names = os.environ.get(_VARIABLE)
     if names is not None and name in names.split(","):
-        os.kill(os.getpid(), signal.SIGSTOP)
+        # To this very thread: of a signal to the process it might not hear before it has gone on for a while.
+        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)

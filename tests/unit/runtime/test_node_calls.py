@@ -92,3 +92,21 @@ def test_a_disk_that_fails_is_no_fault_of_the_program(
 
     asyncio.run(story())
     assert not any(record.exc_info for record in caplog.records)
+
+
+def test_a_node_that_leaves_takes_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the master still sends, not knowing yet, must not be written where everything has just been removed."""
+    node = OneNode(tmp_path)
+    leave = {"modify_ssh_setup": False}
+
+    async def story() -> None:
+        calls = NodeCalls(node.paths)
+        await calls.serve(node.state, "write_ssconf_files", request(values={"cluster_tags": "x"}))
+        assert json.loads(await calls.serve(node.state, "node_leave_cluster", request(step=2, **leave)))[0]
+        with pytest.raises(node_calls.StoppingError):
+            await calls.serve(node.state, "write_ssconf_files", request(step=3, values={"cluster_tags": "y"}))
+        assert not Path(node.paths.ssconf_file("cluster_tags")).exists()
+        assert json.loads(await calls.serve(node.state, "node_leave_cluster", request(step=2, **leave)))[0]
+        await calls.close(0)
+
+    asyncio.run(story())

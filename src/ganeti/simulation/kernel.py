@@ -16,7 +16,7 @@ import signal
 from asyncio import events
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import greenlet
 
@@ -247,9 +247,16 @@ class Kernel:
             status = err.status
         except SystemExit as err:
             status = err.code if isinstance(err.code, int) else 0 if err.code is None else 1
-        self._ended(process, status or 0)
+        if process.alive:
+            self._ended(process, status or 0)
         if len(process.threads) > 1:
             self._graveyard.append(process)
+
+    def exit(self, process: Process, status: int) -> NoReturn:
+        """`os._exit`: it has ended, whatever handlers this passes on its way out; what they ask for is not done."""
+        if process.alive:
+            self._ended(process, status)
+        raise Exit(status)
 
     def ready(self, thread: Thread) -> None:
         if thread.woken is None:

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """One simulated machine: its disk, clock, processes, programs and power."""
 
+import errno
+import os
 import random
 import signal
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ganeti.simulation.databases import Databases
+from ganeti.simulation.descriptors import FileDescription
 from ganeti.simulation.disk import Disk
 from ganeti.simulation.kernel import Kernel, Process
 from ganeti.simulation.programs import Programs
@@ -109,6 +112,10 @@ class Machine:
         if path == "/proc/sys/kernel/random/boot_id":
             return f"{self.boot_id}\n".encode()
         parts = path.split("/")
+        if len(parts) == 5 and parts[3] == "fdinfo":
+            opened = self.open_file_of(parts[2], parts[4])
+            locked = opened is not None and opened.file.inode.locks.get(opened.file)
+            return b"pos:\t0\nlock:\t1: FLOCK  ADVISORY  WRITE 1 00:01:1 0 EOF\n" if locked else b"pos:\t0\n"
         if len(parts) == 4 and parts[3] in ("stat", "cmdline", "status"):
             number = process.pid if parts[2] == "self" else int(parts[2]) if parts[2].isdigit() else 0
             found = self.processes.get(number)
@@ -121,6 +128,14 @@ class Machine:
             fields = [state, "1", str(found.group), str(found.group), *["0"] * 15, str(ticks), *["0"] * 30]
             return f"{found.pid} ({found.name}) {' '.join(fields)}\n".encode()
         return _FIXED.get(path)
+
+    def open_file_of(self, pid: str, number: str) -> FileDescription | None:
+        """What `/proc/PID/fd/NUMBER` points to, where that is a file. Raises `FileNotFoundError`."""
+        process = self.processes.get(int(pid)) if pid.isdigit() else None
+        description = process.descriptors.get(int(number)) if process is not None and number.isdigit() else None
+        if description is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"/proc/{pid}/fd/{number}")
+        return description if isinstance(description, FileDescription) else None
 
     def start(
         self, name: str, program: Callable[[], int | None], *, environ: Mapping[str, str] = {}, parent: int = 1

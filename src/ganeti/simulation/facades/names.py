@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Calls of `os` about names, and `os.path`."""
 
+import errno
 import os as real
 import posixpath
+import re
 import stat as modes
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -111,6 +113,10 @@ def two_paths(name: str) -> Callable[..., Any]:
     return call
 
 
+_DESCRIPTORS = re.compile(r"/proc/([0-9]+)/fd")
+_DESCRIPTOR = re.compile(r"/proc/([0-9]+)/fd/([0-9]+)")
+
+
 def symlink(source: Any, target: Any, target_is_directory: bool = False) -> None:
     Running.kernel.system_call()
     Running.process().machine.disk.symlink(real.fsdecode(source), absolute(target))
@@ -121,6 +127,10 @@ def readlink(path: Any) -> str:
     name = absolute(path)
     if name == "/proc/self/ns/pid":
         return "pid:[4026531836]"
+    found = _DESCRIPTOR.fullmatch(name)
+    if found is not None:
+        opened = process.machine.open_file_of(found[1], found[2])
+        return "socket:[1]" if opened is None else opened.path
     target: str = process.machine.disk.readlink(name)
     return target
 
@@ -130,6 +140,12 @@ def listdir(path: Any = ".") -> list[str]:
     name = absolute(path)
     if name == "/proc":
         return [str(pid) for pid in process.machine.processes]
+    found = _DESCRIPTORS.fullmatch(name)
+    if found is not None:
+        other = process.machine.processes.get(int(found[1]))
+        if other is None:
+            raise FileNotFoundError(errno.ENOENT, real.strerror(errno.ENOENT), name)
+        return [str(number) for number in other.descriptors]
     names: list[str] = list(process.machine.disk.listdir(name))
     return names
 

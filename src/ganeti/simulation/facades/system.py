@@ -5,12 +5,12 @@ import errno
 import os as real
 from collections.abc import Iterator, MutableMapping
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from ganeti.simulation.descriptors import ProcessDescriptor
 from ganeti.simulation.facades import files, names, streams
 from ganeti.simulation.facades.arguments import find_process
-from ganeti.simulation.kernel import Exit, Running
+from ganeti.simulation.kernel import Running
 
 _FROM_REAL = [
     "strerror",
@@ -126,8 +126,8 @@ def setsid() -> None:
     process.group = process.pid
 
 
-def exit_(status: int) -> None:
-    raise Exit(status)
+def exit_(status: int) -> NoReturn:
+    Running.kernel.exit(Running.process(), status)
 
 
 def fork() -> int:

@@ -18,6 +18,12 @@ EXTSTORAGE_SEARCH_PATH = (
 )
 
 
+def database_uri(path: str, mode: str) -> str:
+    """How SQLite is told to open the file at *path* in *mode* (`ro`, `rw`), whatever letters the path has."""
+    quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    return f"file:{quoted}?mode={mode}"
+
+
 @dataclass(frozen=True)
 class Paths:
     """All paths of one node; *root* is empty on a real node."""

@@ -17,7 +17,7 @@ import msgspec
 
 from ganeti.base import version
 from ganeti.base.errors import WRONG_STATE, GanetiError, NodeCallError, PrerequisiteError, TransportError, from_wire
-from ganeti.base.paths import NODED_PORT, Paths
+from ganeti.base.paths import NODED_PORT, Paths, database_uri
 from ganeti.bootstrap.machine import Machine
 from ganeti.bootstrap.node_call import call_node
 from ganeti.master.mastership.conduct import take_over
@@ -93,8 +93,7 @@ def read_copy(machine: Machine) -> Copy:
 
 
 def _read_database(path: str) -> Copy:
-    quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-    database = sqlite3.connect(f"file:{quoted}?mode=ro", uri=True, isolation_level=None)
+    database = sqlite3.connect(database_uri(path, "ro"), uri=True, isolation_level=None)
     try:
         database.execute("BEGIN")
         meta = dict(database.execute("SELECT key, value FROM meta WHERE key IN ('epoch', 'serial')"))

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from ganeti.base.errors import ConfigurationError
+from ganeti.base.paths import database_uri
 from ganeti.model.objects import ConfigObject, Instance
 from ganeti.model.view import ConfigView
 from ganeti.runtime.config_store import read_object
@@ -48,8 +49,7 @@ class ConfigReader:
     def _open(self) -> sqlite3.Connection:
         if not os.path.exists(self._path):
             raise ConfigurationError(f"There is no configuration database {self._path}: ganeti-wconfd has not run yet")
-        quoted = self._path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-        return sqlite3.connect(f"file:{quoted}?mode=ro", uri=True, isolation_level=None, check_same_thread=False)
+        return sqlite3.connect(database_uri(self._path, "ro"), uri=True, isolation_level=None, check_same_thread=False)
 
 
 class SqliteView(ConfigView):

@@ -12,11 +12,11 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from urllib.parse import quote
 
 import msgspec
 
 from ganeti.base.errors import ConfigurationError
+from ganeti.base.paths import database_uri
 from ganeti.master.config.fingerprint import Fingerprint
 from ganeti.master.config.records import Commit, Position, StepAnswer
 from ganeti.master.config.store import Loaded
@@ -69,7 +69,7 @@ class ReplicaStore(SqliteStore):
         store._path = path
         store._uncheckpointed = 0
         store._db = sqlite3.connect(
-            f"file:{quote(path)}?mode=rw", uri=True, isolation_level=None, check_same_thread=False, timeout=_BUSY_S
+            database_uri(path, "rw"), uri=True, isolation_level=None, check_same_thread=False, timeout=_BUSY_S
         )
         store._db.execute("PRAGMA query_only = 1")
         return store

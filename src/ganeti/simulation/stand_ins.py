@@ -229,12 +229,11 @@ def _node_call(module: Any) -> None:
     unreachable = module.NodeUnreachableError
 
     def send(paths: Any, address: str, call: str, body: bytes, timeout_s: float) -> Any:
-        process, kernel = Running.process(), Running.kernel
+        process = Running.process()
         network = process.machine.network
         outcome = network.request_blocking(process, network.home_of(address), module.NODED_PORT, call, body, timeout_s)
         if isinstance(outcome, str):
             raise unreachable(f"The node daemon at {address} does not answer: {outcome}")
-        assert kernel is not None
         try:
             return json.loads(outcome[1])
         except ValueError as err:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What starts daemons on a simulated machine: its init system at power-on, cron's watcher, and `daemon-util`."""
 
-import importlib
 import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -117,8 +116,6 @@ class Supervision:
 
     def _daemon_util(self, machine: "Machine", arguments: list[str], environ: dict[str, str]) -> int:
         command, *rest = [word for word in arguments[1:] if word != "--"] or ["help"]
-        output = importlib.import_module("ganeti.base.errors")
-        assert output is not None
         if command in ("start", "stop", "restart", "check") and rest:
             return self._one(command, rest[0], rest[1:])
         if command == "start-master":

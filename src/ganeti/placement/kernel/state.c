@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Building the cluster, moving instances about, and taking moves back.
+//
+// Invariant: after every change the values of a node equal what definition.NodeView says of its lists, where sums of
+// loads are those of adding and subtracting in the order of the changes.
+#include "kernel.h"
+
+#define NODE_INTEGERS 9
+#define NODE_NUMBERS 7
+#define INSTANCE_INTEGERS 15
+
+static void *room(size_t count, size_t size) { return calloc(count ? count : 1, size); }
+
+EXPORTED void kernel_free(kernel *k) {
+    if (!k) return;
+    void *all[] = {k->node, k->value, k->metric, k->first_primary, k->first_secondary, k->instance, k->peers,
+                   k->peers_of, k->tags, k->exclusion_count, k->location_set, k->desired_set, k->may_migrate,
+                   k->watched, k->place_count, k->journal};
+    for (size_t p = 0; p < sizeof all / sizeof *all; p++) free(all[p]);
+    free(k);
+}
+
+static void read_nodes(kernel *k, const int64_t *whole, const double *broken) {
+    for (int64_t n = 0; n < k->nodes; n++, whole += NODE_INTEGERS, broken += NODE_NUMBERS) {
+        k->node[n] = (node){
+            .group = whole[0], .online = whole[1], .exclusive = whole[2], .low_disk = whole[3], .domain = whole[4],
+            .total_memory = broken[0], .total_disk = broken[1], .total_cpus = broken[2], .spindles = broken[3],
+            .cpu_speed = broken[4], .vcpu_ratio = broken[5], .high_spindles = broken[6]};
+        k->value[n] = (values){
+            .free_memory = (int64_t)broken[0] - whole[5], .free_memory_forthcoming = whole[6],
+            .free_disk = whole[7], .free_disk_forthcoming = whole[7], .free_spindles = whole[8],
+            .free_spindles_forthcoming = whole[8]};
+        k->first_primary[n] = k->first_secondary[n] = NOWHERE;
+    }
+}
+
+// `whole`: per node group, online, exclusive, low disk, domain, node memory, reported free memory, free disk, free
+// spindles. `broken`: total memory, disk, cpus, spindles, cpu speed, vcpu ratio, high spindles. Gives NULL without memory.
+EXPORTED kernel *kernel_new(int64_t nodes, const int64_t *whole, const double *broken, const int64_t *node_cpus,
+                            int64_t exclusion_tags, int64_t location_tags, int64_t desired_tags, int64_t domains) {
+    kernel *k = room(1, sizeof *k);
+    if (!k) return NULL;
+    size_t count = (size_t)nodes;
+    k->nodes = nodes;
+    k->exclusion_tags = exclusion_tags;
+    k->location_tags = location_tags;
+    k->desired_tags = desired_tags;
+    k->domains = domains;
+    k->location_words = (location_tags + 63) / 64;
+    k->desired_words = (desired_tags + 63) / 64;
+    k->node = room(count, sizeof *k->node);
+    k->value = room(count, sizeof *k->value);
+    k->metric = room(count * METRICS, sizeof *k->metric);
+    k->first_primary = room(count, sizeof *k->first_primary);
+    k->first_secondary = room(count, sizeof *k->first_secondary);
+    k->peers = room(count * count, sizeof *k->peers);
+    k->peers_of = room(count * count, sizeof *k->peers_of);
+    k->exclusion_count = room(count * (size_t)exclusion_tags, sizeof *k->exclusion_count);
+    k->location_set = room(count * (size_t)k->location_words, sizeof *k->location_set);
+    k->desired_set = room(count * (size_t)k->desired_words, sizeof *k->desired_set);
+    k->may_migrate = room((size_t)(domains * domains), 1);
+    k->watched = room(count, 1);
+    k->place_count = room((size_t)(location_tags * exclusion_tags), sizeof *k->place_count);
+    void *needed[] = {k->node, k->value, k->metric, k->first_primary, k->first_secondary, k->peers, k->peers_of,
+                      k->exclusion_count, k->location_set, k->desired_set, k->may_migrate, k->watched, k->place_count};
+    for (size_t p = 0; p < sizeof needed / sizeof *needed; p++)
+        if (!needed[p]) {
+            kernel_free(k);
+            return NULL;
+        }
+    read_nodes(k, whole, broken);
+    for (int64_t n = 0; n < nodes; n++) k->value[n].cpus = k->value[n].cpus_forthcoming = node_cpus[n];
+    return k;
+}
+
+EXPORTED void kernel_set_location(kernel *k, int64_t n, int64_t tag) {
+    k->location_set[n * k->location_words + tag / 64] |= 1ULL << (tag % 64);
+}
+
+EXPORTED void kernel_set_desired(kernel *k, int64_t n, int64_t tag) {
+    k->desired_set[n * k->desired_words + tag / 64] |= 1ULL << (tag % 64);
+}
+
+EXPORTED void kernel_set_domains(kernel *k, const uint8_t *allowed) {
+    memcpy(k->may_migrate, allowed, (size_t)(k->domains * k->domains));
+}
+
+static void list_in(kernel *k, int32_t i, int32_t n, bool secondary) {
+    int32_t *head = secondary ? &k->first_secondary[n] : &k->first_primary[n], next = *head;
+    instance *own = &k->instance[i];
+    if (secondary) {
+        own->previous_secondary = NOWHERE;
+        own->next_secondary = next;
+        if (next != NOWHERE) k->instance[next].previous_secondary = i;
+    } else {
+        own->previous_primary = NOWHERE;
+        own->next_primary = next;
+        if (next != NOWHERE) k->instance[next].previous_primary = i;
+    }
+    *head = i;
+}
+
+// Point the neighbours of an instance in a list at each other, or back at it.
+static void list_link(kernel *k, int32_t i, int32_t n, bool secondary, bool back) {
+    instance *own = &k->instance[i];
+    int32_t previous = secondary ? own->previous_secondary : own->previous_primary;
+    int32_t next = secondary ? own->next_secondary : own->next_primary;
+    int32_t *forward = secondary ? &k->first_secondary[n] : &k->first_primary[n];
+    if (previous != NOWHERE)
+        forward = secondary ? &k->instance[previous].next_secondary : &k->instance[previous].next_primary;
+    *forward = back ? i : next;
+    if (next == NOWHERE) return;
+    if (secondary) k->instance[next].previous_secondary = back ? i : previous;
+    else k->instance[next].previous_primary = back ? i : previous;
+}
+
+static void keep(kernel *k, int64_t secondary, int64_t primary, int64_t change) {
+    if (!change) return;
+    k->value[secondary].reserved_memory = reserved_after(k, secondary, primary, change);
+    k->peers[secondary * k->nodes + primary] += change;
+    k->peers_of[primary * k->nodes + secondary] += change;
+}
+
+static void count_exclusions(kernel *k, const instance *i, int64_t n, int32_t sign) {
+    for (int32_t t = 0; t < i->exclusions; t++) k->exclusion_count[k->tags[i->exclusion_first + t] * k->nodes + n] += sign;
+    count_places(k, i, n, sign);
+}
+
+static void leave(kernel *k, instance *i) {
+    int32_t p = i->primary, s = i->secondary;
+    if (p != NOWHERE) {
+        without_primary(k, p, i, s, &k->value[p]);
+        count_exclusions(k, i, p, -1);
+    }
+    if (s == NOWHERE) return;
+    if (p != NOWHERE) keep(k, s, p, -i->reserved);
+    without_secondary(k, s, i, k->value[s].reserved_memory, &k->value[s]);
+}
+
+static void enter(kernel *k, instance *i) {
+    int32_t p = i->primary, s = i->secondary;
+    if (p != NOWHERE) {
+        with_primary(k, p, i, s, &k->value[p]);
+        count_exclusions(k, i, p, 1);
+    }
+    if (s == NOWHERE) return;
+    if (p != NOWHERE) keep(k, s, p, i->reserved);
+    with_secondary(k, s, i, k->value[s].reserved_memory, &k->value[s]);
+}
+
+static void refresh(kernel *k, int32_t n) {
+    if (n != NOWHERE) metrics_of(k, n, &k->value[n], &k->metric[n * METRICS]);
+}
+
+static void put(kernel *k, int64_t number, int32_t primary, int32_t secondary) {
+    instance *i = &k->instance[number];
+    int32_t touched[4] = {i->primary, i->secondary, primary, secondary};
+    leave(k, i);
+    if (i->primary != NOWHERE) list_link(k, (int32_t)number, i->primary, false, false);
+    if (i->secondary != NOWHERE) list_link(k, (int32_t)number, i->secondary, true, false);
+    i->primary = primary;
+    i->secondary = secondary;
+    if (primary != NOWHERE) list_in(k, (int32_t)number, primary, false);
+    if (secondary != NOWHERE) list_in(k, (int32_t)number, secondary, true);
+    enter(k, i);
+    for (int t = 0; t < 4; t++) refresh(k, touched[t]);
+}
+
+static void remember(kernel *k, int64_t number, int64_t primary, int64_t secondary, bool added) {
+    if (!k->journal_on) return;
+    if (k->journal_used == k->journal_room) {
+        k->journal_room = k->journal_room ? 2 * k->journal_room : 64;
+        k->journal = realloc(k->journal, (size_t)k->journal_room * sizeof *k->journal);
+        if (!k->journal) abort();
+    }
+    const instance *i = &k->instance[number];
+    journal_entry *e = &k->journal[k->journal_used++];
+    *e = (journal_entry){
+        .instance = (int32_t)number, .primary = i->primary, .secondary = i->secondary, .added = added,
+        .next_primary = i->next_primary, .previous_primary = i->previous_primary,
+        .next_secondary = i->next_secondary, .previous_secondary = i->previous_secondary,
+        .touched = {i->primary, i->secondary, (int32_t)primary, (int32_t)secondary}};
+    for (int t = 0; t < 4; t++)
+        if (e->touched[t] != NOWHERE) memcpy(e->load[t], k->value[e->touched[t]].load, sizeof e->load[t]);
+}
+
+EXPORTED void kernel_move(kernel *k, int64_t i, int64_t primary, int64_t secondary) {
+    remember(k, i, primary, secondary, false);
+    put(k, i, (int32_t)primary, (int32_t)secondary);
+}
+
+EXPORTED int64_t kernel_mark(kernel *k) {
+    k->journal_on = true;
+    return k->journal_used;
+}
+
+static void undo(kernel *k, const journal_entry *e) {
+    instance *i = &k->instance[e->instance];
+    leave(k, i);
+    if (i->primary != NOWHERE) list_link(k, e->instance, i->primary, false, false);
+    if (i->secondary != NOWHERE) list_link(k, e->instance, i->secondary, true, false);
+    i->primary = e->primary;
+    i->secondary = e->secondary;
+    i->next_primary = e->next_primary;
+    i->previous_primary = e->previous_primary;
+    i->next_secondary = e->next_secondary;
+    i->previous_secondary = e->previous_secondary;
+    if (i->primary != NOWHERE) list_link(k, e->instance, i->primary, false, true);
+    if (i->secondary != NOWHERE) list_link(k, e->instance, i->secondary, true, true);
+    enter(k, i);
+    for (int t = 0; t < 4; t++)
+        if (e->touched[t] != NOWHERE) memcpy(k->value[e->touched[t]].load, e->load[t], sizeof e->load[t]);
+    for (int t = 0; t < 4; t++) refresh(k, e->touched[t]);
+    if (e->added) {
+        k->instances--;
+        k->tags_used -= i->exclusions + i->desired;
+    }
+}
+
+EXPORTED void kernel_rollback(kernel *k, int64_t mark) {
+    while (k->journal_used > mark) undo(k, &k->journal[--k->journal_used]);
+    if (!mark) k->journal_on = false;
+}
+
+EXPORTED void kernel_settle(kernel *k) {
+    k->journal_used = 0;
+    k->journal_on = false;
+}
+
+static bool make_room(kernel *k, int64_t more, int64_t more_tags) {
+    if (k->instances + more > k->instance_room) {
+        int64_t wanted = k->instances + more + (k->instance_room ? k->instance_room / 2 + 16 : 0);
+        instance *grown = realloc(k->instance, (size_t)wanted * sizeof *grown);
+        if (!grown) return false;
+        k->instance = grown;
+        k->instance_room = wanted;
+    }
+    if (k->tags_used + more_tags > k->tags_room) {
+        int64_t wanted = 2 * (k->tags_used + more_tags);
+        int32_t *grown = realloc(k->tags, (size_t)wanted * sizeof *grown);
+        if (!grown) return false;
+        k->tags = grown;
+        k->tags_room = (int32_t)wanted;
+    }
+    return true;
+}
+
+// Memory, disk, counted vcpus, reserved memory, spindle use, spindles, fate, uses memory, forthcoming, local disk, has
+// secondary, movable, auto balance, number of exclusion tags, number of desired tags; the tags follow in `tags`.
+static instance *describe(kernel *k, const int64_t *whole, const double *load, const int32_t *tags) {
+    instance *i = &k->instance[k->instances];
+    *i = (instance){
+        .memory = whole[0], .disk = whole[1], .vcpus = whole[2], .reserved = whole[3], .spindle_use = whole[4],
+        .spindles = whole[5], .fate = (uint8_t)whole[6], .uses_memory = whole[7], .forthcoming = whole[8],
+        .local_disk = whole[9], .has_secondary = whole[10], .movable = whole[11], .auto_balance = whole[12],
+        .exclusion_first = k->tags_used, .exclusions = (int32_t)whole[13],
+        .desired_first = k->tags_used + (int32_t)whole[13], .desired = (int32_t)whole[14],
+        .primary = NOWHERE, .secondary = NOWHERE, .next_primary = NOWHERE, .previous_primary = NOWHERE,
+        .next_secondary = NOWHERE, .previous_secondary = NOWHERE};
+    memcpy(i->load, load, sizeof i->load);
+    int32_t count = (int32_t)(whole[13] + whole[14]);
+    memcpy(&k->tags[k->tags_used], tags, (size_t)count * sizeof *tags);
+    k->tags_used += count;
+    k->instances++;
+    return i;
+}
+
+// Put a new instance on its nodes, or on none; gives its number, or -1 without memory.
+EXPORTED int64_t kernel_add(kernel *k, const int64_t *whole, const double *load, const int32_t *tags, int64_t primary,
+                            int64_t secondary) {
+    if (!make_room(k, 1, whole[13] + whole[14])) return -1;
+    describe(k, whole, load, tags);
+    int64_t number = k->instances - 1;
+    remember(k, number, primary, secondary, true);
+    put(k, number, (int32_t)primary, (int32_t)secondary);
+    return number;
+}
+
+// Read all instances of a new cluster. What nodes report as free has them subtracted already. `extra` gets each node's
+// memory that nobody accounts for (x_mem). Gives 0, or -1 without memory.
+EXPORTED int64_t kernel_load(kernel *k, int64_t count, const int64_t *whole, const double *load, const int32_t *tags,
+                             int64_t tag_count, const int32_t *places, int64_t *extra) {
+    if (!make_room(k, count, tag_count)) return -1;
+    for (int64_t number = 0; number < count; number++, whole += INSTANCE_INTEGERS, load += 4) {
+        instance *i = describe(k, whole, load, tags);
+        tags += i->exclusions + i->desired;
+        int32_t p = i->primary = places[2 * number], s = i->secondary = places[2 * number + 1];
+        enter(k, i);
+        for (int side = 0; side < 2; side++) {
+            int32_t n = side ? s : p;
+            if (n == NOWHERE) continue;
+            list_in(k, (int32_t)number, n, side);
+            values *v = &k->value[n];
+            if (!i->forthcoming && i->local_disk) {
+                v->free_disk += i->disk;
+                v->free_disk_forthcoming += i->disk;
+            }
+            if (!i->forthcoming && k->node[n].exclusive && i->spindles != NOWHERE) {
+                v->free_spindles += i->spindles;
+                v->free_spindles_forthcoming += i->spindles;
+            }
+            if (!side && i->uses_memory) v->free_memory_forthcoming += i->memory;
+        }
+    }
+    for (int64_t n = 0; n < k->nodes; n++) {
+        extra[n] = k->value[n].free_memory - extra[n];  // the caller put the reported free memory there
+        if (extra[n] > 0) k->value[n].free_memory -= extra[n];
+        refresh(k, (int32_t)n);
+    }
+    return 0;
+}
+
+// Nodes of every instance as pairs, from number `first` on.
+EXPORTED void kernel_places(const kernel *k, int64_t first, int32_t *out) {
+    for (int64_t i = first; i < k->instances; i++) {
+        *out++ = k->instance[i].primary;
+        *out++ = k->instance[i].secondary;
+    }
+}
+
+// Numbers of a node's primaries or secondaries, newest first; gives how many. `out` has room for all.
+EXPORTED int64_t kernel_list(const kernel *k, int64_t n, int64_t secondary, int32_t *out) {
+    int64_t count = 0;
+    if (secondary)
+        for (int32_t i = k->first_secondary[n]; i != NOWHERE; i = k->instance[i].next_secondary) out[count++] = i;
+    else
+        for (int32_t i = k->first_primary[n]; i != NOWHERE; i = k->instance[i].next_primary) out[count++] = i;
+    return count;
+}
+
+// The whole numbers of `values` in their order, and the four loads.
+EXPORTED void kernel_values(const kernel *k, int64_t n, int64_t *whole, double *load) {
+    const values *v = &k->value[n];
+    memcpy(whole, v, 15 * sizeof *whole);
+    memcpy(load, v->load, sizeof v->load);
+}
+
+EXPORTED void kernel_metrics(const kernel *k, int64_t n, double *out) {
+    memcpy(out, &k->metric[n * METRICS], METRICS * sizeof *out);
+}

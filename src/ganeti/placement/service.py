@@ -14,6 +14,7 @@ from ganeti.placement.request import (
     NoFit,
     Options,
     Placement,
+    Request,
     place,
 )
 
@@ -38,7 +39,11 @@ def answer_with_reasons(
     """The same with a line for each node that was not chosen, where one instance was placed."""
     cluster = read_cluster(message, static_node_memory_mib=static_node_memory_mib)
     request = read_request(message.get("request"))
-    found = place(cluster, request, options=options)
+    return response_to(request, place(cluster, request, options=options))
+
+
+def response_to(request: Request, found: Answer) -> tuple[dict[str, Any], list[str]]:
+    """The response dictionary for what was found for *request*, and a line for each node that was not chosen."""
     reasons = [str(refusal) for refusal in found.refusals] if isinstance(found, Placement | NoFit) else []
     response = response_of(found)
     if isinstance(request, AllocateSecondary) and isinstance(found, Placement):

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from ganeti.placement import checks, definition
 from ganeti.placement.moves import any_targets, secondary_targets
+from ganeti.placement.numpy_state import NOWHERE, ClusterState
 from ganeti.placement.reading import read_cluster, read_request
 from ganeti.placement.request import Allocate, NoFit, Options, Placement, Relocate, place
 from ganeti.placement.score import score_of
-from ganeti.placement.state import NOWHERE, ClusterState
 from ganeti.placement.templates import traits_of
 from ganeti.placement.trial import try_primary, try_secondary
 

@@ -10,9 +10,9 @@ import numpy as np
 from ganeti.placement import pairs
 from ganeti.placement.cluster import Instance
 from ganeti.placement.failure import FailMode, describe_counts
+from ganeti.placement.numpy_state import Bools, ClusterState, Floats, Ints
 from ganeti.placement.request import Options
 from ganeti.placement.score import Change, location_exclusion_after, score_changes
-from ganeti.placement.state import Bools, ClusterState, Floats, Ints
 from ganeti.placement.trial import Codes, policy_failures, try_primary
 
 Redundant = Callable[[ClusterState], bool]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from ganeti.placement.choose_group import Search, choose_among
 from ganeti.placement.evacuate import Report, Stuck, find_instances, move_instance
 from ganeti.placement.moves import online_targets
+from ganeti.placement.numpy_state import ClusterState
 from ganeti.placement.request import Allocate, ChangeGroup, EvacuationMode, Moves, Options, RequestError
-from ganeti.placement.state import ClusterState
 from ganeti.placement.templates import traits_of
 
 

@@ -10,9 +10,9 @@ from ganeti.placement import dedicated
 from ganeti.placement.allocate import Solution, place_pair, place_single
 from ganeti.placement.cluster import AllocPolicy, Group, Instance
 from ganeti.placement.explain import explain_allocation
+from ganeti.placement.numpy_state import NOWHERE, Bools, ClusterState, Ints
 from ganeti.placement.redundancy import capacity_check
 from ganeti.placement.request import Allocate, NoFit, Options, Placement
-from ganeti.placement.state import NOWHERE, Bools, ClusterState, Ints
 
 _RANK = {AllocPolicy.PREFERRED: 0, AllocPolicy.LAST_RESORT: 1}
 

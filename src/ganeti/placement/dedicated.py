@@ -14,9 +14,9 @@ from ganeti.placement.checks import refuse_primary
 from ganeti.placement.cluster import Disk, Instance
 from ganeti.placement.definition import NodeView
 from ganeti.placement.failure import FailMode
+from ganeti.placement.numpy_state import NOWHERE, Bools, ClusterState
 from ganeti.placement.policy import Policy, Spec
 from ganeti.placement.request import Options
-from ganeti.placement.state import NOWHERE, Bools, ClusterState
 from ganeti.placement.templates import UNSHARED
 from ganeti.placement.trial import policy_failures, try_primary, try_secondary
 

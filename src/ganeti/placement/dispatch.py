@@ -8,6 +8,7 @@ from ganeti.placement.choose_group import allocate_somewhere
 from ganeti.placement.cluster import Cluster
 from ganeti.placement.evacuate import multi_evacuate, node_evacuate
 from ganeti.placement.many import multi_allocate
+from ganeti.placement.numpy_state import ClusterState
 from ganeti.placement.relocate import allocate_secondary, relocate
 from ganeti.placement.request import (
     Allocate,
@@ -21,12 +22,15 @@ from ganeti.placement.request import (
     Relocate,
     Request,
 )
-from ganeti.placement.state import ClusterState
 
 
 def answer_request(cluster: Cluster, request: Request, options: Options) -> Answer:
     """Answer *request* over *cluster*; raises `RequestError` for what cannot be asked."""
-    state = ClusterState(cluster)
+    return answer_over(ClusterState(cluster), request, options)
+
+
+def answer_over(state: ClusterState, request: Request, options: Options) -> Answer:
+    """The same over a state that is there already, and is the same again afterwards."""
     match request:
         case Allocate():
             return allocate_somewhere(state, request, options)

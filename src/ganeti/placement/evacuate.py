@@ -8,8 +8,8 @@ from ganeti.placement import jobs
 from ganeti.placement.failure import FailMode
 from ganeti.placement.jobs import Opcode
 from ganeti.placement.moves import Hop, any_targets, failover, online_targets, secondary_targets
+from ganeti.placement.numpy_state import NOWHERE, ClusterState, Ints
 from ganeti.placement.request import EvacuationMode, Moves, MultiEvacuate, NodeEvacuate, NoFit, Options, RequestError
-from ganeti.placement.state import NOWHERE, ClusterState, Ints
 from ganeti.placement.templates import TemplateTraits, traits_of
 
 

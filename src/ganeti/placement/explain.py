@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from ganeti.placement import checks
 from ganeti.placement.cluster import AllocPolicy, Instance
 from ganeti.placement.failure import FailMode, Refusal
+from ganeti.placement.numpy_state import NOWHERE, ClusterState
 from ganeti.placement.policy import refusal_by_policy
 from ganeti.placement.request import Allocate, NodeRefusal, Options
-from ganeti.placement.state import NOWHERE, ClusterState
 
 NOT_BETTER = "fits, but the cluster is better balanced without it"
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from ganeti.placement import dedicated
 from ganeti.placement.choose_group import allocate_somewhere, find_group
+from ganeti.placement.numpy_state import NOWHERE, ClusterState
 from ganeti.placement.request import MultiAllocate, MultiPlacement, NoFit, Options, Placement
-from ganeti.placement.state import NOWHERE, ClusterState
 
 
 def multi_allocate(state: ClusterState, request: MultiAllocate, options: Options) -> MultiPlacement | NoFit:

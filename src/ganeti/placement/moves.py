@@ -12,8 +12,8 @@ import numpy as np
 
 from ganeti.placement import checks, definition
 from ganeti.placement.failure import FailMode
+from ganeti.placement.numpy_state import NOWHERE, ClusterState, Floats, Ints
 from ganeti.placement.score import Change, location_exclusion_after, score_changes
-from ganeti.placement.state import NOWHERE, ClusterState, Floats, Ints
 from ganeti.placement.trial import Trial, shared_locations, try_primary, try_secondary
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from ganeti.placement.cluster import Instance
 from ganeti.placement.definition import COMPONENTS, DEVIATION, LOCATION_EXCLUSION, METRICS, SUM_OFFLINE
+from ganeti.placement.numpy_state import ClusterState, Floats, Ints
 from ganeti.placement.score import location_exclusion_after
-from ganeti.placement.state import ClusterState, Floats, Ints
 from ganeti.placement.trial import Codes, shared_locations, try_primary, try_secondary
 
 _ROW = {name: row for row, name in enumerate(METRICS)}

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from ganeti.placement.moves import any_targets, failover
+from ganeti.placement.numpy_state import NOWHERE, ClusterState, Ints
 from ganeti.placement.request import Options
 from ganeti.placement.score import Change, location_exclusion_after, score_changes
-from ganeti.placement.state import NOWHERE, ClusterState, Ints
 from ganeti.placement.templates import TemplateTraits, traits_of
 from ganeti.placement.trial import policy_failures, try_primary
 

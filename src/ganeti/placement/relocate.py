@@ -8,9 +8,9 @@ import numpy as np
 from ganeti.placement.allocate import place_secondary
 from ganeti.placement.explain import explain_targets
 from ganeti.placement.moves import Hop, any_targets, online_targets, secondary_targets
+from ganeti.placement.numpy_state import NOWHERE, ClusterState
 from ganeti.placement.redundancy import capacity_check
 from ganeti.placement.request import AllocateSecondary, NoFit, Options, Placement, Relocate, RequestError
-from ganeti.placement.state import NOWHERE, ClusterState
 from ganeti.placement.templates import PAIRED, traits_of
 
 

@@ -19,7 +19,7 @@ from ganeti.placement.definition import (
     METRICS,
     SUM_OFFLINE,
 )
-from ganeti.placement.state import ClusterState, Floats, Ints
+from ganeti.placement.numpy_state import ClusterState, Floats, Ints
 
 _ROW = {name: row for row, name in enumerate(METRICS)}
 _CELLS_AT_ONCE = 1 << 20

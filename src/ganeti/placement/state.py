@@ -1,47 +1,33 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The cluster as arrays, changed move by move.
+"""The cluster that placement changes move by move: names here, numbers in the compiled kernel.
 
-Invariant: after every change, the columns of a node equal what ``definition`` says of its lists. A change touches at
-most the nodes of one instance before and after it, so only their columns are written again.
+Numbers of nodes, instances and groups follow the order of the input. Invariant: after every change the values the
+kernel has of a node equal what ``definition`` says of its lists.
 """
 
+import ctypes
 import math
-from collections import Counter
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Self
 
-import numpy as np
-import numpy.typing as npt
-
-from ganeti.placement import definition
-from ganeti.placement.cluster import Cluster, Group, Instance
-from ganeti.placement.definition import METRICS, NodeView, uses_node_disk
+from ganeti.base.errors import ParameterError
+from ganeti.placement import kernel
+from ganeti.placement.cluster import Cluster, Group, Instance, Node
+from ganeti.placement.definition import COMPONENTS, NodeView
 from ganeti.placement.tags import TagRules, read_rules
+from ganeti.placement.templates import traits_of
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-
-_INT_COLUMNS = (
-    "free_memory",
-    "reserved_memory",
-    "free_disk",
-    "free_spindles",
-    "cpus",
-    "instance_spindles",
-    "free_memory_forthcoming",
-    "free_disk_forthcoming",
-    "free_spindles_forthcoming",
-    "cpus_forthcoming",
-    "instance_spindles_forthcoming",
-)
-_COLUMN = {name: row for row, name in enumerate(_INT_COLUMNS)}
 NOWHERE = -1
+_MIRRORED, _STARTS_ELSEWHERE, _LOST = 0, 1, 2
+_NO_NODE_HAS_IT = 0
 
 
 class ClusterState:
-    """Nodes as columns, instances as numbers; numbers follow the order of the input."""
+    """Nodes and instances by number; raises `ParameterError` for numbers beyond 64 bits.
+
+    Names must exist: `KeyError` for a node or group that does not (readers check before).
+    """
 
     def __init__(
         self,
@@ -51,96 +37,163 @@ class ClusterState:
         min_disk_ratio: float = 0.0,
         max_cpu_ratio: float | None = None,
     ) -> None:
-        """Read *cluster*; raises `KeyError` for a node or group that does not exist (readers check before)."""
         self.nodes = tuple(cluster.nodes)
         self.groups = tuple(cluster.groups)
         self.policy = cluster.policy
         self.rules: TagRules = read_rules(cluster.tags, exclusion_prefixes)
         self.node_number = {node.name: number for number, node in enumerate(self.nodes)}
-        self._group_number = {group.uuid: number for number, group in enumerate(self.groups)}
-        self._read_nodes(min_disk_ratio, max_cpu_ratio)
-        self._read_instances(cluster.instances)
-        self._load()
+        group_number = {group.uuid: number for number, group in enumerate(self.groups)}
+        self.group_of = [group_number[node.group] for node in self.nodes]
+        self.online = [not node.unavailable for node in self.nodes]
+        self.vcpu_ratio = [
+            self.groups[group].policy.vcpu_ratio if max_cpu_ratio is None else max_cpu_ratio for group in self.group_of
+        ]
+        self.spindle_ratio = [self.groups[group].policy.spindle_ratio for group in self.group_of]
+        self.instances: list[Instance] = list(cluster.instances)
+        self.primary_of = [self._number_of(instance.primary) for instance in self.instances]
+        self.secondary_of = [self._number_of(instance.secondary) for instance in self.instances]
+        self._log: list[tuple[int, int, int]] = []
+        self._marks = 0
+        self._tags = _Tags(self.rules, self.nodes, self.instances)
+        try:
+            self.low_disk = [math.floor(min_disk_ratio * node.total_disk_mib) for node in self.nodes]
+            self._handle = self._new_kernel()
+            self.extra_memory = self._load()
+        except (OverflowError, ValueError) as err:
+            raise ParameterError(f"A number of the cluster data is beyond reason: {err}") from err
         for promise in cluster.promised:
             self.add_instance(promise, self._number_of(promise.primary), self._number_of(promise.secondary))
 
-    def _read_nodes(self, min_disk_ratio: float, max_cpu_ratio: float | None) -> None:
-        nodes = self.nodes
-        policies = [self.groups[self._group_number[node.group]].policy for node in nodes]
-        ratios = [p.vcpu_ratio if max_cpu_ratio is None else max_cpu_ratio for p in policies]
-        self.group_of: Ints = np.array([self._group_number[node.group] for node in nodes], dtype=np.int64)
-        self.online: Bools = np.array([not node.unavailable for node in nodes], dtype=np.bool_)
-        self.total_memory: Floats = np.array([node.total_memory_mib for node in nodes], dtype=np.float64)
-        self.total_disk: Floats = np.array([node.total_disk_mib for node in nodes], dtype=np.float64)
-        self.total_cpus: Floats = np.array([node.total_cpus for node in nodes], dtype=np.float64)
-        self.spindles: Floats = np.array([node.spindles for node in nodes], dtype=np.float64)
-        self.exclusive: Bools = np.array([node.exclusive_storage for node in nodes], dtype=np.bool_)
-        self.cpu_speed: Floats = np.array([node.cpu_speed for node in nodes], dtype=np.float64)
-        self.vcpu_ratio: Floats = np.array(ratios, dtype=np.float64)
-        self.spindle_ratio: Floats = np.array([p.spindle_ratio for p in policies], dtype=np.float64)
-        self.low_disk: Ints = np.array([math.floor(min_disk_ratio * n.total_disk_mib) for n in nodes], dtype=np.int64)
-        self.high_spindles: Floats = self.spindle_ratio * self.spindles
+    def __del__(self) -> None:
+        handle = getattr(self, "_handle", None)
+        if handle:
+            self._library.kernel_free(handle)
 
-    def _read_instances(self, instances: Sequence[Instance]) -> None:
-        self.instances: list[Instance] = list(instances)
-        self.primary_of = [self._number_of(instance.primary) for instance in instances]
-        self.secondary_of = [self._number_of(instance.secondary) for instance in instances]
-        count = len(self.nodes)
-        self.primaries: list[tuple[int, ...]] = [()] * count
-        self.secondaries: list[tuple[int, ...]] = [()] * count
-        lists: list[list[list[int]]] = [[[] for _ in self.nodes] for _ in range(2)]
-        for number in range(len(self.instances) - 1, -1, -1):
-            for side, where in enumerate((self.primary_of[number], self.secondary_of[number])):
-                if where != NOWHERE:
-                    lists[side][where].append(number)
-        self.primaries = [tuple(numbers) for numbers in lists[0]]
-        self.secondaries = [tuple(numbers) for numbers in lists[1]]
+    def _new_kernel(self) -> int:
+        self._library = kernel.library()
+        whole, broken = array("q"), array("d")
+        domains, allowed = self._tags.domains(self.rules, self.nodes)
+        for number, node in enumerate(self.nodes):
+            whole.extend(
+                (
+                    *(self.group_of[number], self.online[number], node.exclusive_storage, self.low_disk[number]),
+                    *(domains[number], node.node_memory_mib, node.free_memory_mib, node.free_disk_mib),
+                    node.free_spindles,
+                )
+            )
+            broken.extend(
+                (
+                    *(node.total_memory_mib, node.total_disk_mib, node.total_cpus, node.spindles, node.cpu_speed),
+                    *(self.vcpu_ratio[number], self.spindle_ratio[number] * node.spindles),
+                )
+            )
+            if not abs(node.total_memory_mib) < 1e18:
+                raise OverflowError(f"node {node.name} has {node.total_memory_mib} MiB of memory")
+        tags = self._tags
+        cpus = kernel.wholes([node.node_cpus for node in self.nodes])
+        handle = self._library.kernel_new(
+            len(self.nodes),
+            kernel.wholes(whole),
+            kernel.numbers(broken),
+            cpus,
+            len(tags.exclusion),
+            len(tags.location),
+            len(tags.desired),
+            len(allowed),
+        )
+        if not handle:
+            raise OverflowError("there is no memory for so many nodes")
+        for number, node in enumerate(self.nodes):
+            for tag in self.rules.location_of(node.tags) if tags.location else ():
+                self._library.kernel_set_location(handle, number, tags.location[tag])
+            for tag in self.rules.desired_of(node.tags) if self.rules.desired else ():
+                self._library.kernel_set_desired(handle, number, tags.desired[tag])
+        self._library.kernel_set_domains(handle, kernel.flags(b"".join(allowed)))
+        return int(handle)
+
+    def _load(self) -> list[int]:
+        whole, loads, tags, places = array("q"), array("d"), array("i"), array("i")
+        for number, instance in enumerate(self.instances):
+            numbers, own = self._described(instance)
+            whole.extend(numbers)
+            loads.extend(instance.load)
+            tags.extend(own)
+            places.append(self.primary_of[number])
+            places.append(self.secondary_of[number])
+        extra = kernel.wholes([node.free_memory_mib for node in self.nodes])
+        failed = self._library.kernel_load(
+            self._handle,
+            len(self.instances),
+            kernel.wholes(whole),
+            kernel.numbers(loads),
+            kernel.shorts(tags),
+            len(tags),
+            kernel.shorts(places),
+            extra,
+        )
+        if failed:
+            raise OverflowError("there is no memory for so many instances")
+        return list(extra[: len(self.nodes)])
+
+    def _described(self, instance: Instance) -> tuple[tuple[int, ...], list[int]]:
+        """The numbers of an instance as ``describe`` of the kernel wants them, and its tags."""
+        traits = traits_of(instance.template)
+        exclusion, desired = self._tags.of(self.rules, instance)
+        spindles = instance.total_spindles
+        fate = _LOST
+        if traits is not None and traits.has_secondary:
+            fate = _MIRRORED
+        elif traits is not None and traits.evacuable:
+            fate = _STARTS_ELSEWHERE
+        numbers = (
+            *(instance.memory_mib, instance.disk_mib, instance.counted_vcpus, instance.reserved_memory_mib),
+            *(instance.spindle_use, NOWHERE if spindles is None else spindles, fate, instance.uses_memory),
+            *(instance.forthcoming, traits is not None and traits.uses_node_disk),
+            *(traits is not None and traits.has_secondary, traits is not None and traits.movable),
+            *(instance.auto_balance, len(exclusion), len(desired)),
+        )
+        return numbers, exclusion + desired
 
     def _number_of(self, name: str) -> int:
         return self.node_number[name] if name else NOWHERE
 
-    def _load(self) -> None:
-        count = len(self.nodes)
-        self.columns: Ints = np.zeros((len(_INT_COLUMNS), count), dtype=np.int64)
-        self.metrics: Floats = np.zeros((len(METRICS), count), dtype=np.float64)
-        self.extra_memory: Ints = np.zeros(count, dtype=np.int64)
-        self.peers: list[dict[int, int]] = [{} for _ in self.nodes]
-        self.exclusion_counts: list[Counter[str]] = [Counter() for _ in self.nodes]
-        self.location_counts: list[Counter[tuple[str, str]]] = [Counter() for _ in self.nodes]
-        self._free_disk = [node.free_disk_mib for node in self.nodes]
-        self._free_spindles = [node.free_spindles for node in self.nodes]
-        self._free_memory_forthcoming: list[int] = []
-        for number, node in enumerate(self.nodes):
-            down = [i for i in self.primary_instances(number) if not i.uses_memory]
-            self._free_memory_forthcoming.append(node.free_memory_mib - sum(i.memory_mib for i in down))
-        for number in range(count):
-            self.extra_memory[number] = self.view(number).recorded_free_mib - self.nodes[number].free_memory_mib
-            self._refresh(number)
-
     # reading
+
+    @property
+    def handle(self) -> int:
+        """What calls of the kernel want as their first argument."""
+        return self._handle
+
+    def listed(self, node: int, *, secondary: bool = False) -> list[int]:
+        """Numbers of the primaries (or secondaries) of *node*, newest first."""
+        room = (ctypes.c_int32 * max(1, len(self.instances)))()
+        count = self._library.kernel_list(self._handle, node, secondary, room)
+        return room[:count]
 
     def primary_instances(self, node: int) -> list[Instance]:
         """Instances whose primary is *node*, newest first."""
-        return [self.instances[number] for number in self.primaries[node]]
+        return [self.instances[number] for number in self.listed(node)]
 
     def view(self, node: int) -> NodeView:
         """Give *node* as the definition sees it."""
-        partner_tags = []
+        whole, load = (ctypes.c_int64 * kernel.VALUES)(), (ctypes.c_double * 4)()
+        self._library.kernel_values(self._handle, node, whole, load)
+        primaries, partner_tags = self.listed(node), []
         if self.rules.location:
-            for number in self.primaries[node]:
+            for number in primaries:
                 other = self.secondary_of[number]
                 partner_tags.append(self.rules.location_of(self.nodes[other].tags) if other != NOWHERE else frozenset())
         return NodeView(
             node=self.nodes[node],
-            vcpu_ratio=float(self.vcpu_ratio[node]),
-            spindle_ratio=float(self.spindle_ratio[node]),
-            low_disk_mib=int(self.low_disk[node]),
-            extra_memory_mib=int(self.extra_memory[node]),
-            free_disk_mib=self._free_disk[node],
-            free_spindles=self._free_spindles[node],
-            forthcoming_free_memory_mib=self._free_memory_forthcoming[node],
-            primaries=self.primary_instances(node),
-            secondaries=[(self.instances[number], self.primary_of[number]) for number in self.secondaries[node]],
+            vcpu_ratio=self.vcpu_ratio[node],
+            spindle_ratio=self.spindle_ratio[node],
+            low_disk_mib=self.low_disk[node],
+            extra_memory_mib=self.extra_memory[node],
+            free_disk_mib=whole[2],
+            free_spindles=whole[3],
+            forthcoming_free_memory_mib=whole[6],
+            primaries=[self.instances[number] for number in primaries],
+            secondaries=[(self.instances[n], self.primary_of[n]) for n in self.listed(node, secondary=True)],
             primary_location_tags=partner_tags,
             rules=self.rules,
         )
@@ -148,19 +201,15 @@ class ClusterState:
     def name_of(self, node: int) -> str:
         return self.nodes[node].name if node != NOWHERE else ""
 
-    def column(self, name: str) -> Ints:
-        column: Ints = self.columns[_COLUMN[name]]
-        return column
-
-    def group_members(self, group: int) -> Ints:
+    def group_members(self, group: int) -> list[int]:
         """Numbers of the nodes of a group, ascending."""
-        return np.flatnonzero(self.group_of == group)
+        return [number for number, own in enumerate(self.group_of) if own == group]
 
-    def everyone(self) -> Ints:
-        return np.arange(len(self.nodes))
+    def everyone(self) -> list[int]:
+        return list(range(len(self.nodes)))
 
     def group_of_instance(self, instance: int) -> Group:
-        return self.groups[int(self.group_of[self.primary_of[instance]])]
+        return self.groups[self.group_of[self.primary_of[instance]]]
 
     def instance_number(self, name: str) -> int | None:
         """Find an instance by its exact name."""
@@ -169,104 +218,108 @@ class ClusterState:
                 return number
         return None
 
+    def score(self, members: Sequence[int]) -> float:
+        """The cluster score over the nodes *members*, ascending (spec: htools, 3)."""
+        return float(self._library.kernel_score(self._handle, kernel.wholes(members), len(members)))
+
+    def components(self, members: Sequence[int]) -> dict[str, float]:
+        """Each component of the score, unweighted, in the order of ``definition.COMPONENTS``."""
+        room = (ctypes.c_double * kernel.COMPONENTS)()
+        self._library.kernel_components(self._handle, kernel.wholes(members), len(members), room)
+        return {component.name: value for component, value in zip(COMPONENTS, room, strict=True)}
+
     # changing
 
-    def copy(self) -> Self:
-        """A state that can be changed without touching this one; descriptions of nodes are shared."""
-        other = type(self).__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other.columns = self.columns.copy()
-        other.metrics = self.metrics.copy()
-        for name in (
-            "instances",
-            "primary_of",
-            "secondary_of",
-            "primaries",
-            "secondaries",
-            "peers",
-            "exclusion_counts",
-            "location_counts",
-            "_free_disk",
-            "_free_spindles",
-            "_free_memory_forthcoming",
-        ):
-            setattr(other, name, list(getattr(self, name)))
-        return other
-
     def add_instance(self, instance: Instance, primary: int, secondary: int = NOWHERE) -> int:
-        """Put a new instance on its nodes; gives its number. Nothing is checked."""
-        number = len(self.instances)
+        """Put a new instance on its nodes (or on none); gives its number. Nothing is checked."""
+        numbers, own = self._described(instance)
+        if self._tags.has_grown() and self._library.kernel_grow_tags(self._handle, len(self._tags.exclusion)):
+            raise ParameterError("There is no memory for so many tags")
+        try:
+            whole = kernel.wholes(numbers)
+        except OverflowError as err:
+            raise ParameterError(f"A number of instance {instance.name} is beyond reason: {err}") from err
+        loads, tags = kernel.numbers(instance.load), kernel.shorts(own)
+        number = int(self._library.kernel_add(self._handle, whole, loads, tags, primary, secondary))
         self.instances.append(replace(instance, primary=self.name_of(primary), secondary=self.name_of(secondary)))
-        self.primary_of.append(NOWHERE)
-        self.secondary_of.append(NOWHERE)
-        self.move(number, primary, secondary)
+        self.primary_of.append(primary)
+        self.secondary_of.append(secondary)
+        self._log.append((number, NOWHERE, NOWHERE))
         return number
-
-    def with_instance(self, instance: Instance, primary: int, secondary: int = NOWHERE) -> Self:
-        other = self.copy()
-        other.add_instance(instance, primary, secondary)
-        return other
 
     def move(self, number: int, primary: int, secondary: int = NOWHERE) -> None:
         """Give instance *number* these nodes in place of its present ones. Nothing is checked."""
-        touched = {self.primary_of[number], self.secondary_of[number], primary, secondary} - {NOWHERE}
-        self._leave(number)
+        self._log.append((number, self.primary_of[number], self.secondary_of[number]))
+        self._library.kernel_move(self._handle, number, primary, secondary)
         self.primary_of[number] = primary
         self.secondary_of[number] = secondary
-        self._enter(number)
-        for node in sorted(touched):
-            self._refresh(node)
 
-    def moved(self, number: int, primary: int, secondary: int = NOWHERE) -> Self:
-        other = self.copy()
-        other.move(number, primary, secondary)
-        return other
+    def mark(self) -> tuple[int, int, int]:
+        """A point to come back to; marks nest, and each is rolled back or settled in turn."""
+        if not self._marks:
+            self._log.clear()
+        self._marks += 1
+        return int(self._library.kernel_mark(self._handle)), len(self._log), len(self.instances)
 
-    def _leave(self, number: int) -> None:
-        primary, secondary = self.primary_of[number], self.secondary_of[number]
-        if primary != NOWHERE:
-            self.primaries[primary] = tuple(n for n in self.primaries[primary] if n != number)
-        if secondary != NOWHERE:
-            self.secondaries[secondary] = tuple(n for n in self.secondaries[secondary] if n != number)
-        self._account(number, sign=1)
+    def rollback(self, mark: tuple[int, int, int]) -> None:
+        """Undo every change since *mark*."""
+        place, log, count = mark
+        self._library.kernel_rollback(self._handle, place)
+        while len(self._log) > log:
+            number, primary, secondary = self._log.pop()
+            self.primary_of[number] = primary
+            self.secondary_of[number] = secondary
+        del self.instances[count:], self.primary_of[count:], self.secondary_of[count:]
+        self._marks -= 1
 
-    def _enter(self, number: int) -> None:
-        primary, secondary = self.primary_of[number], self.secondary_of[number]
-        if primary != NOWHERE:
-            self.primaries[primary] = (number, *self.primaries[primary])
-        if secondary != NOWHERE:
-            self.secondaries[secondary] = (number, *self.secondaries[secondary])
-        self._account(number, sign=-1)
+    def settle(self, mark: tuple[int, int, int]) -> None:
+        """Keep the changes since *mark*; an outer mark can still undo them."""
+        self._marks -= 1
+        if not self._marks:
+            self._library.kernel_settle(self._handle)
+            self._log.clear()
 
-    def _account(self, number: int, sign: int) -> None:
-        """Return (+1) or take (-1) what cannot be recomputed from the lists."""
-        instance, primary = self.instances[number], self.primary_of[number]
-        if primary != NOWHERE:
-            self._free_memory_forthcoming[primary] += sign * instance.memory_mib
-        if instance.forthcoming:
-            return
-        for node in {primary, self.secondary_of[number]} - {NOWHERE}:
-            if uses_node_disk(instance):
-                self._free_disk[node] += sign * instance.disk_mib
-            if self.nodes[node].exclusive_storage:
-                self._free_spindles[node] += sign * (instance.total_spindles or 0)
 
-    def _refresh(self, node: int) -> None:
-        view = self.view(node)
-        self.columns[:, node] = (
-            view.free_memory_mib,
-            view.reserved_memory_mib,
-            view.free_disk_mib,
-            view.free_spindles,
-            view.used_cpus(),
-            view.instance_spindles(),
-            view.forthcoming_free_memory_mib,
-            view.forthcoming_free_disk_mib,
-            view.forthcoming_free_spindles,
-            view.used_cpus(forthcoming=True),
-            view.instance_spindles(forthcoming=True),
-        )
-        self.metrics[:, node] = definition.metrics_of(view)
-        self.peers[node] = view.peers
-        self.exclusion_counts[node] = view.exclusion_counts
-        self.location_counts[node] = view.location_counts
+class _Tags:
+    """Tags that matter, as numbers."""
+
+    def __init__(self, rules: TagRules, nodes: Sequence[Node], instances: Sequence[Instance]) -> None:
+        self.exclusion: dict[str, int] = {}
+        self.location: dict[str, int] = {}
+        self.desired: dict[str, int] = {"": _NO_NODE_HAS_IT}
+        for node in nodes if rules.location or rules.desired else ():
+            for tag in node.tags:
+                if tag in rules.location_of((tag,)):
+                    self.location.setdefault(tag, len(self.location))
+                if tag in rules.desired_of((tag,)):
+                    self.desired.setdefault(tag, len(self.desired))
+        for instance in instances if rules.exclusion else ():
+            self.of(rules, instance)
+        self._known = len(self.exclusion)
+
+    def of(self, rules: TagRules, instance: Instance) -> tuple[list[int], list[int]]:
+        """Numbers of an instance's exclusion tags and desired locations; new exclusion tags get new numbers."""
+        if not instance.tags:
+            return [], []
+        exclusion = [
+            self.exclusion.setdefault(tag, len(self.exclusion)) for tag in sorted(rules.exclusion_of(instance.tags))
+        ]
+        desired = [self.desired.get(tag, _NO_NODE_HAS_IT) for tag in sorted(rules.desired_of(instance.tags))]
+        return exclusion, desired
+
+    def has_grown(self) -> bool:
+        """Whether exclusion tags came since this was asked last."""
+        before, self._known = self._known, len(self.exclusion)
+        return self._known > before
+
+    @staticmethod
+    def domains(rules: TagRules, nodes: Sequence[Node]) -> tuple[list[int], list[bytes]]:
+        """The migration domain of each node, and per source domain whether each target domain receives it."""
+        sets: dict[frozenset[str], int] = {}
+        own = [sets.setdefault(rules.migration_of(node.tags) if rules.migration else frozenset(), 0) for node in nodes]
+        if not rules.migration:
+            return own, [b"\1"]
+        for number, tags in enumerate(sets):
+            sets[tags] = number
+        rows = [bytes(source <= rules.receivable(target) for target in sets) for source in sets]
+        return [sets[rules.migration_of(node.tags)] for node in nodes], rows or [b"\1"]

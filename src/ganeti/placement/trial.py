@@ -12,8 +12,8 @@ import numpy.typing as npt
 from ganeti.placement.cluster import Instance
 from ganeti.placement.definition import METRICS, uses_node_disk
 from ganeti.placement.failure import FailMode
+from ganeti.placement.numpy_state import NOWHERE, Bools, ClusterState, Floats, Ints
 from ganeti.placement.policy import refusal_by_policy
-from ganeti.placement.state import NOWHERE, Bools, ClusterState, Floats, Ints
 from ganeti.placement.templates import traits_of
 
 Codes = npt.NDArray[np.int8]

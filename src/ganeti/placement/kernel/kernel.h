@@ -94,7 +94,7 @@ typedef struct kernel {
     uint8_t *may_migrate;     // [source domain][target domain]
     // location exclusion over the nodes last asked for
     uint8_t *watched;         // [nodes]
-    int32_t *place_count;     // [location tag][exclusion tag]
+    int32_t *place_count;     // [exclusion tag][location tag]
     int64_t place_total, place_kinds;
     // journal
     journal_entry *journal;

@@ -48,12 +48,13 @@ static void use_disk(const kernel *k, int64_t n, const instance *i, int64_t sign
 static void use_as_primary(const kernel *k, int64_t n, const instance *i, int64_t secondary, int64_t sign, values *v) {
     if (i->uses_memory) v->free_memory -= sign * i->memory;
     v->free_memory_forthcoming -= sign * i->memory;
-    if (!i->forthcoming) v->cpus += sign * i->vcpus;
     v->cpus_forthcoming += sign * i->vcpus;
+    use_disk(k, n, i, sign, v);
+    if (i->forthcoming) return;  // it neither runs nor has disks
+    v->cpus += sign * i->vcpus;
     v->primaries += sign;
     v->location += sign * (lacking_locations(k, i, n) + (secondary == NOWHERE ? 0 : shared_locations(k, n, secondary)));
     for (int l = 0; l < 4; l++) v->load[l] = sign > 0 ? v->load[l] + i->load[l] : v->load[l] - i->load[l];
-    use_disk(k, n, i, sign, v);
 }
 
 static int64_t tags_present(const kernel *k, const instance *i, int64_t n, int32_t at_least) {
@@ -75,16 +76,18 @@ void with_primary(const kernel *k, int64_t n, const instance *i, int64_t seconda
 
 void without_secondary(const kernel *k, int64_t n, const instance *i, int64_t reserved, values *v) {
     use_disk(k, n, i, -1, v);
+    v->reserved_memory = reserved;
+    if (i->forthcoming) return;
     v->load[2] -= i->load[2];
     v->secondaries--;
-    v->reserved_memory = reserved;
 }
 
 void with_secondary(const kernel *k, int64_t n, const instance *i, int64_t reserved, values *v) {
     use_disk(k, n, i, 1, v);
+    v->reserved_memory = reserved;
+    if (i->forthcoming) return;
     v->load[2] += i->load[2];
     v->secondaries++;
-    v->reserved_memory = reserved;
 }
 
 int64_t reserved_after(const kernel *k, int64_t secondary, int64_t primary, int64_t change) {

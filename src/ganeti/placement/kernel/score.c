@@ -16,7 +16,7 @@ void count_places(kernel *k, const instance *i, int64_t n, int sign) {
     for (int64_t place = 0; place < k->location_tags; place++) {
         if (!(own[place / 64] >> (place % 64) & 1)) continue;
         for (int32_t t = 0; t < i->exclusions; t++) {
-            int32_t *count = &k->place_count[place * k->exclusion_tags + k->tags[i->exclusion_first + t]];
+            int32_t *count = &k->place_count[k->tags[i->exclusion_first + t] * k->location_tags + place];
             k->place_kinds += sign > 0 ? *count == 0 : -(*count == 1);
             *count += sign;
             k->place_total += sign;
@@ -30,7 +30,7 @@ int64_t place_clashes(const kernel *k, const instance *i, int64_t n) {
     const uint64_t *own = &k->location_set[n * k->location_words];
     for (int64_t place = 0; place < k->location_tags; place++)
         for (int32_t t = 0; t < i->exclusions && own[place / 64] >> (place % 64) & 1; t++)
-            found += k->place_count[place * k->exclusion_tags + k->tags[i->exclusion_first + t]] > 0;
+            found += k->place_count[k->tags[i->exclusion_first + t] * k->location_tags + place] > 0;
     return found;
 }
 

@@ -85,6 +85,22 @@ EXPORTED void kernel_set_domains(kernel *k, const uint8_t *allowed) {
     memcpy(k->may_migrate, allowed, (size_t)(k->domains * k->domains));
 }
 
+// Make room for exclusion tags nobody had before; gives 0, or -1 without memory.
+EXPORTED int64_t kernel_grow_tags(kernel *k, int64_t exclusion_tags) {
+    size_t before = (size_t)k->exclusion_tags, more = (size_t)exclusion_tags - before, nodes = (size_t)k->nodes,
+           places = (size_t)k->location_tags;
+    int32_t *counts = realloc(k->exclusion_count, (before + more) * nodes * sizeof *counts + 1);
+    if (!counts) return -1;
+    k->exclusion_count = counts;
+    memset(counts + before * nodes, 0, more * nodes * sizeof *counts);
+    counts = realloc(k->place_count, (before + more) * places * sizeof *counts + 1);
+    if (!counts) return -1;
+    k->place_count = counts;
+    memset(counts + before * places, 0, more * places * sizeof *counts);
+    k->exclusion_tags = exclusion_tags;
+    return 0;
+}
+
 static void list_in(kernel *k, int32_t i, int32_t n, bool secondary) {
     int32_t *head = secondary ? &k->first_secondary[n] : &k->first_primary[n], next = *head;
     instance *own = &k->instance[i];

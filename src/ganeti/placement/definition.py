@@ -22,7 +22,7 @@ class NodeView:
 
     *extra_memory_mib* (x_mem) is fixed when the cluster is read; *free_disk_mib*, *free_spindles* and
     *forthcoming_free_memory_mib* change with each move. *secondaries* pairs an instance with the number of its primary.
-    *primary_location_tags* holds, for each primary, the location tags of its secondary node.
+    *primary_location_tags* holds, for each primary, the location tags of its secondary node; empty if nobody asks.
     """
 
     node: Node
@@ -82,11 +82,16 @@ class NodeView:
 
     @property
     def forthcoming_free_spindles(self) -> int:
-        return self.free_spindles - sum(i.total_spindles or 0 for i in self._local() if i.forthcoming)
+        """On exclusive storage spindles are counted whatever the template."""
+        if not self.node.exclusive_storage:
+            return self.free_spindles
+        return self.free_spindles - sum(i.total_spindles or 0 for i in self._everyone() if i.forthcoming)
+
+    def _everyone(self) -> list[Instance]:
+        return [*self.primaries, *(instance for instance, _ in self.secondaries)]
 
     def _local(self) -> list[Instance]:
-        everyone = [*self.primaries, *(instance for instance, _ in self.secondaries)]
-        return [instance for instance in everyone if uses_node_disk(instance)]
+        return [instance for instance in self._everyone() if uses_node_disk(instance)]
 
     # processors and spindles
 
@@ -114,10 +119,13 @@ class NodeView:
 
     @property
     def location_score(self) -> int:
-        own = self.rules.location_of(self.node.tags)
-        shared = sum(len(own & other) for other in self.primary_location_tags)
-        lacking = sum(len(self.rules.desired_of(i.tags) - frozenset(self.node.tags)) for i in self.primaries)
-        return shared + lacking
+        own, everything = self.rules.location_of(self.node.tags), frozenset(self.node.tags)
+        partners = self.primary_location_tags or [frozenset[str]()] * len(self.primaries)
+        found = 0
+        for instance, partner in zip(self.primaries, partners, strict=True):
+            if not instance.forthcoming:
+                found += len(own & partner) + len(self.rules.desired_of(instance.tags) - everything)
+        return found
 
     @cached_property
     def location_counts(self) -> Counter[tuple[str, str]]:
@@ -129,12 +137,22 @@ class NodeView:
                     counts.update((place, tag) for tag in self.rules.exclusion_of(instance.tags))
         return counts
 
+    # what is there already: a forthcoming instance neither runs nor has disks
+
+    @property
+    def real_primaries(self) -> list[Instance]:
+        return [instance for instance in self.primaries if not instance.forthcoming]
+
+    @property
+    def real_secondaries(self) -> list[Instance]:
+        return [instance for instance, _ in self.secondaries if not instance.forthcoming]
+
     def load(self) -> tuple[float, float, float, float]:
         cpu, memory, disk, net = 0.0, 0.0, 0.0, 0.0
-        for instance in self.primaries:
+        for instance in self.real_primaries:
             cpu, memory, net = cpu + instance.load[0], memory + instance.load[1], net + instance.load[3]
             disk += instance.load[2]
-        for instance, _ in self.secondaries:
+        for instance in self.real_secondaries:
             disk += instance.load[2]
         return cpu, memory, disk, net
 
@@ -183,7 +201,8 @@ METRICS = (
 def metrics_of(view: NodeView) -> tuple[float, ...]:
     """Give the values named by `METRICS` for one node."""
     node = view.node
-    count = len(view.primaries) + len(view.secondaries)
+    primaries = len(view.real_primaries)
+    count = primaries + len(view.real_secondaries)
     if node.exclusive_storage:
         disk = free_ratio(view.free_spindles, node.spindles)
         disk_forthcoming = free_ratio(view.forthcoming_free_spindles, node.spindles)
@@ -196,7 +215,7 @@ def metrics_of(view: NodeView) -> tuple[float, ...]:
         float(count if view.fails_n1 else 0),
         ratio(view.reserved_memory_mib, node.total_memory_mib),
         float(count),
-        float(len(view.primaries)),
+        float(primaries),
         ratio(ratio(view.used_cpus(), node.total_cpus), node.cpu_speed),
         *view.load(),
         float(view.tag_conflicts),

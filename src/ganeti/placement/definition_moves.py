@@ -100,13 +100,17 @@ def _with_secondary(view: NodeView, instance: Instance, primary: int) -> NodeVie
 
 
 def _with_disks_changed(view: NodeView, instance: Instance, sign: int) -> NodeView:
-    """Free space after the disks of *instance* came (-1) or went (1); those of a forthcoming one are not made yet."""
-    if instance.forthcoming or not uses_node_disk(instance):
+    """Free space after the disks of *instance* came (-1) or went (1); those of a forthcoming one are not made yet.
+
+    On exclusive storage spindles are counted whatever the template.
+    """
+    if instance.forthcoming:
         return view
+    size_mib = instance.disk_mib if uses_node_disk(instance) else 0
     spindles = (instance.total_spindles or 0) if view.node.exclusive_storage else 0
     return replace(
         view,
-        free_disk_mib=view.free_disk_mib + sign * instance.disk_mib,
+        free_disk_mib=view.free_disk_mib + sign * size_mib,
         free_spindles=view.free_spindles + sign * spindles,
     )
 

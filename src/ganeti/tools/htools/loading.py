@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""From the options of a tool to the cluster it works on (spec: htools, 1).
+
+One back end gives the cluster; then nodes are marked offline, loads set, and the instances told apart that may move.
+"""
+
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ganeti.placement.cluster import Cluster, Instance, Node
+from ganeti.tools.htools import simulate, text, utilization
+from ganeti.tools.htools.options import Options
+from ganeti.tools.htools.program import ToolError, failed_open, read_text
+
+if TYPE_CHECKING:
+    from ganeti.placement.state import ClusterState
+
+_TOLERATED_MEMORY_MIB = 512
+_TOLERATED_DISK_MIB = 1024
+_OFFLINE = "offline"
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a back end gives: the cluster, and the nodes it calls master (one, or none where it does not know)."""
+
+    cluster: Cluster
+    masters: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The cluster as the options want it.
+
+    *movable*, *selected*, *split* are by instance number: may be moved at all; was chosen by the options; has its nodes
+    in two groups. *suffix* is cut from names that are shown.
+    """
+
+    cluster: Cluster
+    masters: Sequence[str]
+    movable: list[bool]
+    split: list[int]
+    suffix: str
+    options: Options
+
+    @property
+    def master(self) -> str:
+        """The master node's name; empty where the back end does not know it."""
+        return self.masters[0] if self.masters else ""
+
+    def state(self) -> "ClusterState":
+        """A fresh state of the cluster, with the limits of the options."""
+        from ganeti.placement.state import ClusterState
+
+        return ClusterState(
+            self.cluster,
+            exclusion_prefixes=self.options.exclusion_tags or (),
+            min_disk_ratio=self.options.min_disk_ratio,
+            max_cpu_ratio=self.options.max_cpu_ratio,
+        )
+
+    def alias_of(self, name: str) -> str:
+        """The name of a node or an instance as it is shown."""
+        return name[: -len(self.suffix)] if self.suffix and name.endswith(self.suffix) else name
+
+    @cached_property
+    def selected_instances(self) -> list[str]:
+        """Names of the instances that may be moved."""
+        return [instance.name for instance, may in zip(self.cluster.instances, self.movable, strict=True) if may]
+
+
+def load(options: Options) -> Loaded:
+    """Read the cluster the options name; raises `ToolError`. Tells of inconsistent data on standard error."""
+    try:
+        source = _source(options)
+    except (text.TextError, simulate.SpecificationError) as error:
+        raise ToolError(f"failed to load data, aborting: {error}") from None
+    except OSError as error:
+        raise ToolError(f"failed to load data, aborting: {failed_open(error)}") from None
+    return prepared(source, options)
+
+
+def _source(options: Options) -> Source:
+    """Ask the one back end; the order of choice is that of 3.1."""
+    given = [options.rapi, options.luxi, options.text_data]
+    if sum(value is not None for value in given) > 1:
+        raise ToolError("Only one of the rapi, luxi, and data files options should be given.")
+    if options.rapi is not None or options.luxi is not None:
+        raise ToolError("failed to load data, aborting: this back end is not there yet, use -t")
+    if options.simulate:
+        return Source(*simulate.read(options.simulate))
+    if options.text_data is not None:
+        return Source(*text.read(read_text(options.text_data)))
+    if options.ialloc_source is not None:
+        return _read_allocator_input(options.ialloc_source, options)
+    raise ToolError("failed to load data, aborting: No backend selected! Exiting.")
+
+
+def _read_allocator_input(path: str, options: Options) -> Source:
+    from ganeti.placement.reading import read_cluster
+    from ganeti.placement.request import RequestError
+    from ganeti.wire.iallocator import decode_message
+
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        message = decode_message(data)
+        return Source(read_cluster(message, static_node_memory_mib=options.static_node_memory_mib))
+    except RequestError as error:
+        raise ToolError(f"failed to load data, aborting: {error}") from None
+
+
+def prepared(source: Source, options: Options) -> Loaded:
+    """What `load` does after reading: loads, offline nodes, movable instances, the check of the data."""
+    cluster = source.cluster
+    instances = _with_loads(cluster.instances, options)
+    selected = _selected([instance.name for instance in instances], options)
+    nodes = _with_offline(cluster.nodes, options.offline)
+    group_of = {node.name: node.group for node in nodes}
+    split = [
+        number
+        for number, instance in enumerate(instances)
+        if instance.secondary and group_of[instance.primary] != group_of[instance.secondary]
+    ]
+    movable = list(selected)
+    for number in split:
+        movable[number] = False
+    if options.verbosity > 0:
+        sys.stderr.write("".join(_inconsistencies(nodes, instances)))
+    return Loaded(
+        cluster=Cluster(nodes, instances, cluster.groups, cluster.tags, cluster.policy, cluster.promised),
+        masters=source.masters,
+        movable=movable,
+        split=split,
+        suffix=common_suffix([*group_of, *(instance.name for instance in instances)]),
+        options=options,
+    )
+
+
+def _with_loads(instances: Sequence[Instance], options: Options) -> Sequence[Instance]:
+    if options.utilization_file is None and not options.ignore_utilization:
+        return instances
+    measured = utilization.read_file(options.utilization_file) if options.utilization_file is not None else {}
+    if options.ignore_utilization:
+        return [replace(instance, load=utilization.NONE) for instance in instances]
+    return [
+        replace(instance, load=measured[instance.name]) if instance.name in measured else instance
+        for instance in instances
+    ]
+
+
+def _selected(names: Sequence[str], options: Options) -> list[bool]:
+    """Which instances the options let move, by number."""
+    chosen = [find(name, names) for name in options.select_instances or ()]
+    excluded = [find(name, names) for name in options.exclude_instances]
+    asked = [*(options.select_instances or ()), *options.exclude_instances]
+    unknown = [name for name, found in zip(asked, [*chosen, *excluded], strict=True) if found is None]
+    if unknown:
+        raise ToolError(f"failed to load data, aborting: Unknown instance(s): {text.quoted(unknown)}")
+    kept, left_out = set(chosen) if options.select_instances else set(names), set(excluded)
+    return [name in kept and name not in left_out for name in names]
+
+
+def find(name: str, names: Collection[str]) -> str | None:
+    """The one of *names* that *name* means: itself, or the only one that begins with it and a dot."""
+    if name in names:
+        return name
+    matching = [known for known in names if known.startswith(f"{name}.")]
+    return matching[0] if len(matching) == 1 else None
+
+
+def _with_offline(nodes: Sequence[Node], offline: Sequence[str]) -> Sequence[Node]:
+    if not offline:
+        return nodes
+    names = [node.name for node in nodes]
+    found = [find(name, names) for name in offline]
+    unknown = [name for name, known in zip(offline, found, strict=True) if known is None]
+    if unknown:
+        raise ToolError(f"wrong node name(s) set as offline: {','.join(unknown[::-1])}\n")
+    return [replace(node, unavailable=_OFFLINE) if node.name in found else node for node in nodes]
+
+
+def _inconsistencies(nodes: Sequence[Node], instances: Iterable[Instance]) -> Iterable[str]:
+    """Lines about nodes that miss more memory or disk than their instances explain."""
+    memory = {node.name: 0 for node in nodes}
+    disk = dict(memory)
+    for instance in instances:
+        if instance.uses_memory:
+            memory[instance.primary] += instance.memory_mib
+        for name in {instance.primary, instance.secondary} - {""}:
+            disk[name] += instance.disk_mib
+    lines = [
+        f"  - node {node.name} is missing {missing_memory} MB ram and {missing_disk // 1024} GB disk\n"
+        for node in reversed(nodes)
+        for missing_memory, missing_disk in [_missing(node, memory[node.name], disk[node.name])]
+        if missing_memory > _TOLERATED_MEMORY_MIB or missing_disk > _TOLERATED_DISK_MIB
+    ]
+    return ["Warning: cluster has inconsistent data:\n", *lines, "\n"] if lines else []
+
+
+def _missing(node: Node, memory_mib: int, disk_mib: int) -> tuple[int, int]:
+    memory = int(node.total_memory_mib) - node.node_memory_mib - memory_mib - node.free_memory_mib
+    return memory, int(node.total_disk_mib) - node.free_disk_mib - disk_mib
+
+
+def common_suffix(names: Sequence[str]) -> str:
+    """The longest end that all *names* share and that begins with a dot; empty if there is none."""
+    if not names:
+        return ""
+    least, greatest = min(name[::-1] for name in names), max(name[::-1] for name in names)
+    shared = 0
+    while shared < min(len(least), len(greatest)) and least[shared] == greatest[shared]:
+        shared += 1
+    _, dot, rest = least[:shared][::-1].partition(".")
+    return dot + rest
+
+
+def write_state(path: str, cluster: Cluster, masters: Sequence[str] = ()) -> None:
+    """Write *cluster* in the text format; raises `OSError`."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text.write(cluster, masters))

@@ -92,7 +92,7 @@ class Master:
         self.daemons[name] = process
         socket_path = {"wconfd": self.paths.wconfd_socket, "luxid": self.paths.master_socket}[name]
         self.until(
-            lambda: process.poll() is not None or _is_stopped(process.pid) or self._answers(socket_path),
+            lambda: process.poll() is not None or is_stopped(process.pid) or self._answers(socket_path),
             f"{name} serves",
             START_WITHIN_S,
         )
@@ -195,7 +195,7 @@ class Master:
         return found
 
 
-def _is_stopped(pid: int) -> bool:
+def is_stopped(pid: int | None) -> bool:
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] == "T"

@@ -105,18 +105,22 @@ def ensure_daemon(name: str) -> None:
     if _daemon_util("check", name) == 0:
         return
     _log.warning("%s is not running: starting it", name)
+    _start(name, "could not be started")
+
+
+def restart_daemon(name: str) -> None:
+    """Raises as `ensure_daemon` does."""
+    _log.warning("%s runs, but does not answer: restarting it", name)
+    _daemon_util("stop", name)
+    _start(name, "could not be started again")
+
+
+def _start(name: str, failure: str) -> None:
     status = _daemon_util("check-and-start", name)
     if status == EXIT_NOT_MASTER:
         raise NotMasterError("This node is the master no longer")
     if status:
-        raise CommandError(f"{name} could not be started (exit status {status}): see its log")
-
-
-def restart_daemon(name: str) -> None:
-    _log.warning("%s runs, but does not answer: restarting it", name)
-    _daemon_util("stop", name)
-    if status := _daemon_util("start", name):
-        raise CommandError(f"{name} could not be started again (exit status {status}): see its log")
+        raise CommandError(f"{name} {failure} (exit status {status}): see its log")
 
 
 def _daemon_util(*words: str) -> int:

@@ -8,13 +8,16 @@
     async def serve(daemon: Daemon) -> None:
         ...set up; raise GanetiError, or DaemonRefused(sentence, exit status), to refuse the start
         daemon.ready()                # only now does the command that started the daemon return, with status 0
-        await daemon.stopping.wait()  # SIGTERM, SIGINT
+        await daemon.stopping.wait()  # SIGTERM, SIGINT, DEPOSED
         ...tear down
 
 The starting process waits for `ready()` or the refusal, prints the sentence and takes the exit status over. SIGHUP
 reopens the log and calls `daemon.on_hangup` if set. The pid file is locked while the daemon lives: a second one is
 refused. `before_loop` of `run_daemon` runs in the daemon's process before there is an event loop or a thread (a
 spawner is forked there).
+
+Invariant: from the moment the pid file is locked until it is gone again, no signal but SIGKILL ends the daemon without
+a word. So whoever started one that is ended as a former master's learns just that, wherever in its start it was.
 """
 
 import argparse
@@ -26,15 +29,20 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from types import FrameType
 from typing import NoReturn
 
-from ganeti.base.errors import EXIT_FAILURE, DeposedError, GanetiError
+from ganeti.base.errors import EXIT_FAILURE, EXIT_NOT_MASTER, DeposedError, GanetiError
 from ganeti.runtime.environment import Environment, read_environment
 from ganeti.runtime.logs import reopen_logs, set_up_logs
+from ganeti.runtime.pause_points import reach
 
 _log = logging.getLogger(__name__)
 _LOOKS_PASS_S = 0.2
 _LOOK_S = 0.002
+
+DEPOSED = signal.SIGUSR1
+"""Ends a daemon as SIGTERM does, because this node is the master no longer: that is its exit status then."""
 
 Options = argparse.Namespace
 
@@ -103,39 +111,55 @@ def run_daemon(
     """Run *main* as a daemon until it returns; gives the exit status of this process."""
     environment = read_environment()
     report = _Report()
-    if not options.foreground and (status := _leave_terminal(report)) is not None:
+    if not options.foreground and (status := _leave_terminal(name, report)) is not None:
         return status
+    early = _EarlySignals()
     try:
         os.makedirs(environment.paths.run_dir, mode=0o775, exist_ok=True)
         pid_file = PidFile(environment.paths.pid_file(name))
+    except (OSError, GanetiError) as err:
+        return _refuse(name, report, err)
+    daemon = Daemon(name, options, environment, report)
+    try:
+        failure = _live(daemon, main, before_loop, early)
+    finally:
+        pid_file.remove()  # first: whoever hears of the end may start the daemon again
+    if failure is not None:
+        return _refuse(name, report, failure)
+    _log.info("%s has ended", name)
+    return daemon.status
+
+
+def _live(
+    daemon: Daemon,
+    main: Callable[[Daemon], Awaitable[None]],
+    before_loop: Callable[[Environment], None] | None,
+    early: "_EarlySignals",
+) -> Exception | None:
+    """Gives why it could not, or did not end as it should."""
+    environment, options = daemon.environment, daemon.options
+    try:
         os.makedirs(environment.paths.log_dir, mode=0o770, exist_ok=True)
         set_up_logs(
-            name,
+            daemon.name,
             environment.paths.log_dir,
             debug=options.debug,
             foreground=options.foreground,
             syslog=options.syslog != "no",
         )
+        reach(f"{daemon.name}-locked")
         if before_loop is not None:
             before_loop(environment)
+        asyncio.run(_supervise(daemon, main, early), debug=False)
     except (OSError, GanetiError) as err:
-        return _refuse(name, report, err)
+        return err
     except Exception as err:
-        return _refuse_by_fault(name, report, err)
-    daemon = Daemon(name, options, environment, report)
-    try:
-        asyncio.run(_supervise(daemon, main), debug=False)
-    except (OSError, GanetiError) as err:
-        return _refuse(name, report, err)
-    except Exception as err:
-        return _refuse_by_fault(name, report, err)
-    finally:
-        pid_file.remove()
-    _log.info("%s has ended", name)
-    return daemon.status
+        _log.exception("%s ends because of a fault of its own: %s", daemon.name, err)
+        return GanetiError(f"a fault of its own: {err}; see the log")
+    return None
 
 
-async def _supervise(daemon: Daemon, main: Callable[[Daemon], Awaitable[None]]) -> None:
+async def _supervise(daemon: Daemon, main: Callable[[Daemon], Awaitable[None]], early: "_EarlySignals") -> None:
     """Run *main*. Told to stop while it starts, which may take long (a vote, another daemon), it just ends."""
     loop = asyncio.get_running_loop()
     work = asyncio.ensure_future(main(daemon))
@@ -145,16 +169,52 @@ async def _supervise(daemon: Daemon, main: Callable[[Daemon], Awaitable[None]]) 
         if not daemon.is_ready:
             work.cancel()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    loop.add_signal_handler(signal.SIGHUP, daemon.hang_up)
+    def end_as_deposed() -> None:
+        daemon.status = EXIT_NOT_MASTER
+        _log.warning("%s is told to end: this node is the master no longer", daemon.name)
+        stop()
+
+    handlers = {signal.SIGTERM: stop, signal.SIGINT: stop, DEPOSED: end_as_deposed, signal.SIGHUP: daemon.hang_up}
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
+    for number in early.came:
+        handlers[number]()
     _log.info("%s starts", daemon.name)
+    reach(f"{daemon.name}-starting")
     try:
         await work
     except asyncio.CancelledError:
         if not daemon.stopping.is_set():
             raise
-        raise DaemonRefused("it was told to stop while it started") from None
+    except (OSError, GanetiError) as err:
+        if daemon.is_ready or daemon.status != EXIT_NOT_MASTER:
+            raise
+        _log.info("%s failed as it was told to end: %s", daemon.name, err)
+    finally:
+        # The loop's end gives signals their defaults back. No process is started any more that would inherit this.
+        signal.pthread_sigmask(signal.SIG_BLOCK, handlers)
+    if not daemon.is_ready:
+        raise _ended_early(daemon)
+
+
+def _ended_early(daemon: Daemon) -> DaemonRefused:
+    if daemon.status == EXIT_NOT_MASTER:
+        return DaemonRefused("it was told while it started that this node is the master no longer", EXIT_NOT_MASTER)
+    if daemon.stopping.is_set():
+        return DaemonRefused("it was told to stop while it started")
+    return DaemonRefused("it ended before it served; see its log")
+
+
+class _EarlySignals:
+    """Notes what comes before the event loop listens. A program that is started meanwhile has its defaults."""
+
+    def __init__(self) -> None:
+        self.came: list[signal.Signals] = []
+        for number in (signal.SIGTERM, signal.SIGINT, DEPOSED, signal.SIGHUP):
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.came.append(signal.Signals(number))
 
 
 def _refuse(name: str, report: "_Report", err: Exception) -> int:
@@ -164,11 +224,6 @@ def _refuse(name: str, report: "_Report", err: Exception) -> int:
     _log.error("%s does not run: %s", name, err)
     report.send(status, f"{name}: {err}")
     return status
-
-
-def _refuse_by_fault(name: str, report: "_Report", err: Exception) -> int:
-    _log.exception("%s ends because of a fault of its own: %s", name, err)
-    return _refuse(name, report, GanetiError(f"a fault of its own: {err}; see the log"))
 
 
 class PidFile:
@@ -238,7 +293,7 @@ class _Report:
             print(sentence, file=sys.stderr)
 
 
-def _leave_terminal(report: _Report) -> int | None:
+def _leave_terminal(name: str, report: _Report) -> int | None:
     """Fork twice; None in the daemon, the exit status in the process that waited for it."""
     read_end, report.write_end = os.pipe2(os.O_CLOEXEC)
     child = os.fork()
@@ -246,10 +301,14 @@ def _leave_terminal(report: _Report) -> int | None:
         os.close(report.write_end)
         os.waitpid(child, 0)
         with os.fdopen(read_end, "rb") as stream:
-            status, _, sentence = stream.read().decode(errors="replace").partition(" ")
+            told = (
+                stream.read().decode(errors="replace")
+                or f"{EXIT_FAILURE} {name}: it died while it started; see its log"
+            )
+        status, _, sentence = told.partition(" ")
         if sentence:
             print(sentence, file=sys.stderr)
-        return int(status) if status.isdigit() else EXIT_FAILURE
+        return int(status)
     os.close(read_end)
     os.setsid()
     if os.fork():

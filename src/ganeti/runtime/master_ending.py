@@ -22,6 +22,7 @@ from ganeti.base.paths import Paths
 from ganeti.model.objects import Cluster
 from ganeti.node.actions.master_ip import MasterAddress, node_deactivate_master_ip
 from ganeti.node.state import NodeState
+from ganeti.runtime.daemonize import DEPOSED
 from ganeti.runtime.files import read_if_there
 from ganeti.runtime.node_world import RealNodeWorld
 
@@ -63,12 +64,15 @@ async def end_master_daemons(paths: Paths, grace_s: float = TERMINATION_GRACE_S,
 
 
 async def end_daemon(paths: Paths, daemon: str, grace_s: float) -> bool:
-    """End a daemon if it runs, by force after *grace_s*; gives whether it ran."""
+    """End a daemon if it runs, by force after *grace_s*; gives whether it ran.
+
+    It is told why: one that is only starting must not look as if it had failed.
+    """
     path = paths.pid_file(daemon)
     pid = locking_process(path)
     if pid is None:
         return False
-    for number, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, KILL_WITHIN_S)):
+    for number, wait_s in ((DEPOSED, grace_s), (signal.SIGKILL, KILL_WITHIN_S)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
             os.kill(pid, signal.SIGCONT)  # one that was stopped could not end

@@ -54,7 +54,10 @@ async def win_vote(
         asked = _Round(config, nodes, voters)
         votes = await asked.gather()
         if asked.is_outdated:
-            raise DaemonRefused("this node's copy has got newer records since it was read: start once more")
+            raise DaemonRefused(
+                "this node is the master no longer: its copy has got another's records since it was read",
+                EXIT_NOT_MASTER,
+            )
         verdict = count_votes(votes, me.name)
         if verdict is Verdict.ELECTED:
             return
@@ -82,7 +85,8 @@ class _Round:
         self._left = len(voters)
         self._decided = asyncio.Event()
         self.is_outdated = False
-        """This node's own copy has moved on, because another node was master meanwhile."""
+        """This node's own copy is of a later epoch, because another node was master meanwhile. Later records of the
+        same epoch are this node's own: jobs go on changing things while LuxiD starts."""
 
     async def gather(self) -> dict[str, str | None]:
         asking = [asyncio.ensure_future(self._ask(node)) for node in self._voters]
@@ -123,6 +127,6 @@ class _Round:
             name = await self._nodes.call(node.uuid, "master_node_name")
             return name if isinstance(name, str) else None
         told = Answer.from_plain(answer)
-        if node is self._me and told.position is not None and told.position > self._config.position:
+        if node is self._me and told.position is not None and told.position[0] > self._config.position[0]:
             self.is_outdated = True
         return vote_of(told, self._me.uuid, self._config.position[0], self._names)

@@ -230,13 +230,17 @@ def has_ended(pid: int) -> bool:
 
 
 def start_daemons(node: Node, names: Sequence[str]) -> int:
-    """Start several in order; a refusal because this node is not the master is no failure."""
+    """Start several in order; a refusal because this node is not the master is no failure.
+
+    Nor is it one if a node learns while it starts that another is the master now. Its node daemon ends what it has of a
+    master, each with the word that says so, and only then has the new master's name written.
+    """
     worst = 0
     for name in names:
         if node.command(name) is None or (name in MASTER_DAEMONS and not node.is_master()):
             continue
         status = node.start(name)
-        if name in MASTER_DAEMONS and status == EXIT_NOT_MASTER:
+        if name in MASTER_DAEMONS and (status == EXIT_NOT_MASTER or (status and not node.is_master())):
             break  # the others would wait for this one
         if not is_good(status):
             print(f"daemon-util: {name} did not start (exit status {status})", file=sys.stderr)

@@ -47,3 +47,12 @@ def test_any_other_status_is_one(environment, monkeypatch):
     monkeypatch.setattr(watcher, "_daemon_util", daemon_util({"ganeti-wconfd": 1}))
     with pytest.raises(CommandError, match="could not be started"):
         watcher._watch(environment, OPTIONS, 60)
+
+
+def test_one_that_is_deposed_while_a_daemon_that_hung_is_started_again_is_quiet_too(monkeypatch):
+    monkeypatch.setattr(watcher, "_daemon_util", daemon_util({"ganeti-luxid": 11}))
+    with pytest.raises(watcher.NotMasterError):
+        watcher.restart_daemon("ganeti-luxid")
+    monkeypatch.setattr(watcher, "_daemon_util", daemon_util({"ganeti-luxid": 1}))
+    with pytest.raises(CommandError, match="could not be started again"):
+        watcher.restart_daemon("ganeti-luxid")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ganeti.base.paths import Paths
+from ganeti.runtime.daemonize import DEPOSED
 from ganeti.runtime.livelock import job_lock_path
 from ganeti.runtime.master_ending import Ended, end_master_daemons, job_processes, locking_process
 
@@ -67,7 +68,7 @@ def test_daemons_and_jobs_end_and_others_do_not(paths: Paths) -> None:
     ):
         assert job_processes(paths) == [(running.pid, job)]
         assert asyncio.run(end_master_daemons(paths)) == Ended(("ganeti-luxid", "ganeti-wconfd"), 1)
-        assert [one.wait(10) for one in (luxid, running, wconfd)] == [-15, -9, -15]
+        assert [one.wait(10) for one in (luxid, running, wconfd)] == [-DEPOSED, -9, -DEPOSED]
         assert [one.poll() for one in (noded, stranger, looker)] == [None] * 3
         assert asyncio.run(end_master_daemons(paths)) == Ended((), 0)
 
@@ -79,7 +80,7 @@ def test_wconfd_ends_what_else_there_is_and_itself_later(paths: Paths) -> None:
 
 
 def test_a_daemon_that_does_not_end_is_killed(paths: Paths) -> None:
-    with process(DAEMON, paths.pid_file("ganeti-luxid"), "SIGTERM") as luxid:
+    with process(DAEMON, paths.pid_file("ganeti-luxid"), DEPOSED.name) as luxid:
         assert asyncio.run(end_master_daemons(paths, grace_s=0.1)) == Ended(("ganeti-luxid",), 0)
         assert luxid.wait(10) == -9
 

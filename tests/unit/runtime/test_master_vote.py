@@ -127,14 +127,26 @@ def test_a_former_master_is_told_by_a_majority_that_has_promised_itself_to_anoth
     assert caught.value.status == 11
 
 
-def test_a_copy_that_has_moved_on_since_it_was_read_is_not_served():
-    class Newer(Voters):
-        async def call(self, node_uuid, call, /, *, deadline_s=None, **arguments):
-            epoch, serial = golden_config().position
-            return {"refused": None, "names": "node1.example.com", "position": [epoch, serial + 1]}
+class Newer(Voters):
+    """Where WConfD, or another node that was master, has written after the configuration was read."""
 
-    with pytest.raises(DaemonRefused, match="newer records since it was read"):
-        vote(Newer(), [])
+    def __init__(self, epochs: int, serials: int) -> None:
+        super().__init__("node1.example.com")
+        epoch, serial = golden_config().position
+        self.position = [epoch + epochs, serial + serials]
+
+    async def call(self, node_uuid, call, /, *, deadline_s=None, **arguments):
+        return {"refused": None, "names": "node1.example.com", "position": self.position}
+
+
+def test_a_copy_that_has_got_another_masters_records_since_it_was_read_is_not_served():
+    with pytest.raises(DaemonRefused, match="another's records since it was read") as caught:
+        vote(Newer(1, 0), [])
+    assert caught.value.status == 11
+
+
+def test_jobs_may_go_on_changing_things_while_luxid_starts():
+    vote(Newer(0, 1), [])
 
 
 @pytest.mark.parametrize(("words", "settled"), [([], True), (["--no-voting"], False)])

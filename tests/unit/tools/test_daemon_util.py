@@ -120,6 +120,18 @@ def test_a_refusal_is_passed_on_unless_it_is_not_the_master(node: Node, capsys: 
     assert "ganeti-luxid did not start (exit status 3)" in capsys.readouterr().err
 
 
+def test_who_learns_while_it_starts_that_another_is_master_has_not_failed(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever its daemon says of it: it may have been killed before it could say anything."""
+    program = Path(node.command("ganeti-wconfd") or "")
+    named = node.paths.ssconf_file("master_node")
+    program.write_text(f"#!{sys.executable} -IS\nopen({named!r}, 'w').write('node2\\n')\nraise SystemExit(1)\n")
+    assert run(["start-master"], node) == 0
+    assert capsys.readouterr().err == ""
+    assert not node.is_running("ganeti-luxid")
+
+
 def test_default_arguments_of_the_administrator(node: Node, tmp_path: Path) -> None:
     (tmp_path / "etc/default").mkdir(parents=True)
     (tmp_path / "etc/default/ganeti").write_text('# comment\nNODED_ARGS="-p 1899"  # port\nLUXID_ARGS=""\n')

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ganeti.placement.cluster import Cluster, Instance, Node
 from ganeti.tools.htools import simulate, text, utilization
 from ganeti.tools.htools.options import Options
-from ganeti.tools.htools.program import ToolError, failed_open, read_text
+from ganeti.tools.htools.failures import ToolError, failed_open, read_text
 
 if TYPE_CHECKING:
     from ganeti.placement.state import ClusterState
@@ -35,14 +35,14 @@ class Source:
 class Loaded:
     """The cluster as the options want it.
 
-    *movable*, *selected*, *split* are by instance number: may be moved at all; was chosen by the options; has its nodes
-    in two groups. *suffix* is cut from names that are shown.
+    *movable* says by instance number which may be moved: chosen by the options, and with its nodes in one group. *split*
+    names those with nodes in two. *suffix* is cut from names that are shown.
     """
 
     cluster: Cluster
     masters: Sequence[str]
     movable: list[bool]
-    split: list[int]
+    split: list[str]
     suffix: str
     options: Options
 
@@ -120,21 +120,16 @@ def prepared(source: Source, options: Options) -> Loaded:
     selected = _selected([instance.name for instance in instances], options)
     nodes = _with_offline(cluster.nodes, options.offline)
     group_of = {node.name: node.group for node in nodes}
-    split = [
-        number
-        for number, instance in enumerate(instances)
-        if instance.secondary and group_of[instance.primary] != group_of[instance.secondary]
+    whole = [
+        not instance.secondary or group_of[instance.primary] == group_of[instance.secondary] for instance in instances
     ]
-    movable = list(selected)
-    for number in split:
-        movable[number] = False
     if options.verbosity > 0:
         sys.stderr.write("".join(_inconsistencies(nodes, instances)))
     return Loaded(
         cluster=Cluster(nodes, instances, cluster.groups, cluster.tags, cluster.policy, cluster.promised),
         masters=source.masters,
-        movable=movable,
-        split=split,
+        movable=[chosen and entire for chosen, entire in zip(selected, whole, strict=True)],
+        split=[instance.name for instance, entire in zip(instances, whole, strict=True) if not entire],
         suffix=common_suffix([*group_of, *(instance.name for instance in instances)]),
         options=options,
     )

@@ -2,7 +2,7 @@
 """Measured load of instances: ``-U FILE``, a line each of name, cpu, memory, disk, net (spec: htools, 1)."""
 
 from ganeti.tools.htools import numerals
-from ganeti.tools.htools.program import ToolError, read_text
+from ganeti.tools.htools.failures import ToolError, read_text
 
 Load = tuple[float, float, float, float]
 NONE: Load = (0.0, 0.0, 0.0, 0.0)

@@ -12,8 +12,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 
 from ganeti.base.errors import EXIT_NOT_MASTER
 from ganeti.base.paths import Paths
@@ -104,14 +104,28 @@ class Node:
         arguments = [*self._default_arguments(daemon), *arguments]
         if self._systemd:
             return self._start_unit(daemon, arguments)
-        self._remove_stale_pid_file(daemon)
         program = self.command(daemon)
         if program is None:
             raise Refused(f"The program {daemon} is not installed")
         words = ["start-stop-daemon", "--start", "--quiet", "--oknodo"]
         words += ["--pidfile", self.paths.pid_file(daemon), "--startas", program, "--", *arguments]
-        status = self._run(words)
-        return 0 if status == 1 and self.is_running(daemon) else status  # somebody else has started it meanwhile
+        with self._start_lock(daemon):
+            if self.is_running(daemon):
+                return 0
+            self._remove_stale_pid_file(daemon)
+            status = self._run(words)
+            return 0 if status == 1 and self.is_running(daemon) else status  # somebody else has started it meanwhile
+
+    @contextmanager
+    def _start_lock(self, daemon: str) -> Iterator[None]:
+        """One start at a time: a second daemon would fail because of a first that may then refuse to run itself."""
+        os.makedirs(self.paths.run_dir, mode=0o775, exist_ok=True)
+        descriptor = os.open(f"{self.paths.run_dir}/{daemon}.start", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
     def stop(self, daemon: str) -> int:
         """Stop a daemon and wait until it has ended; one that does not is killed."""

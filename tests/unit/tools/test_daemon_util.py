@@ -7,6 +7,7 @@ import fcntl
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -130,6 +131,35 @@ def test_who_learns_while_it_starts_that_another_is_master_has_not_failed(
     assert run(["start-master"], node) == 0
     assert capsys.readouterr().err == ""
     assert not node.is_running("ganeti-luxid")
+
+
+def test_two_starts_at_once_do_not_meet(node: Node, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """As at a boot, with the watcher: the second must not fail because of a first that is then no master."""
+    began, proceed = tmp_path / "began", tmp_path / "proceed"
+    program = Path(node.command("ganeti-wconfd") or "")
+    program.write_text(
+        f"#!{sys.executable} -IS\nimport os, time\n"
+        f"if os.path.exists({str(began)!r}):\n    raise SystemExit(11 if os.path.exists({str(proceed)!r}) else 1)\n"
+        f"open({str(began)!r}, 'w').close()\n"
+        f"while not os.path.exists({str(proceed)!r}):\n    time.sleep(0.001)\n"
+        "raise SystemExit(11)\n"
+    )
+    statuses = []
+    starts = [threading.Thread(target=lambda: statuses.append(run(["start-master"], node))) for _ in range(2)]
+    starts[0].start()
+    deadline = time.monotonic() + 10
+    while not began.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    starts[1].start()
+    with open(f"{node.paths.run_dir}/ganeti-wconfd.start") as lock, pytest.raises(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert statuses == []
+    proceed.touch()
+    for start in starts:
+        start.join(10)
+    assert statuses == [0, 0]
+    assert capsys.readouterr().err == ""
 
 
 def test_default_arguments_of_the_administrator(node: Node, tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from ganeti.placement.cluster import Cluster, Instance, Node
 from ganeti.tools.htools import simulate, text, utilization
-from ganeti.tools.htools.options import Options
 from ganeti.tools.htools.failures import ToolError, failed_open, read_text
+from ganeti.tools.htools.options import Options
 
 if TYPE_CHECKING:
     from ganeti.placement.state import ClusterState
@@ -35,8 +35,8 @@ class Source:
 class Loaded:
     """The cluster as the options want it.
 
-    *movable* says by instance number which may be moved: chosen by the options, and with its nodes in one group. *split*
-    names those with nodes in two. *suffix* is cut from names that are shown.
+    *movable* says by instance number which may be moved: chosen by the options, and with its nodes in one group.
+    *split* names those with nodes in two. *suffix* is cut from names that are shown.
     """
 
     cluster: Cluster

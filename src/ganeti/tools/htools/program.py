@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
+from ganeti.base.errors import GanetiError
 from ganeti.tools.htools.command_line import parse
+from ganeti.tools.htools.failures import ToolError as ToolError
+from ganeti.tools.htools.failures import failed_open
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,61 +19,51 @@ if TYPE_CHECKING:
     from ganeti.tools.htools.options import Options
 
 EXIT_FAILURE = 1
-EXIT_INTERRUPTED = 130
-_NO_ARGUMENTS = {"harep": "this program doesn't take any arguments."}
-_OPEN_ERRORS = {
-    "FileNotFoundError": "does not exist",
-    "IsADirectoryError": "inappropriate type",
-    "NotADirectoryError": "inappropriate type",
-    "PermissionError": "permission denied",
-}
-_IS_A_DIRECTORY = "is a directory"
-
-
-class ToolError(Exception):
-    """The tool cannot go on; the message is the sentence for the user, printed after ``Error:``."""
+_TAKES_NO_ARGUMENTS = "This program doesn't take any arguments."
+_ITS_OWN_WORDS = {"harep": "this program doesn't take any arguments."}
 
 
 def run(
     tool: str, arguments: Sequence[str] | None, work: Callable[[Options], int], *, takes_arguments: bool = False
 ) -> int:
-    """Read the command line, do the work, tell of failures; gives the exit status."""
+    """Read the command line, do the work, tell of failures; gives the exit status.
+
+    An interrupted program dies of the signal, as a shell expects.
+    """
+    options = parse(tool, sys.argv[1:] if arguments is None else arguments)
+    if options.arguments and not takes_arguments:
+        return _fail(f"Error: {_ITS_OWN_WORDS.get(tool, _TAKES_NO_ARGUMENTS)}")
     try:
-        options = parse(tool, sys.argv[1:] if arguments is None else arguments)
-        if options.arguments and not takes_arguments:
-            raise ToolError(_NO_ARGUMENTS.get(tool, "This program doesn't take any arguments."))
         status = work(options)
         sys.stdout.flush()
-    except ToolError as error:
+    except GanetiError as error:
         return _fail(f"Error: {error}")
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter flushes once more when it ends
+        _drop_output()
         return EXIT_FAILURE
     except OSError as error:
-        return _fail(f"{tool}: {failed_open(error)}")
+        return _fail(f"{tool}: {_reason(error)}")
     except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
+        sys.stdout.flush()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+        raise
     return status
 
 
+def _reason(error: OSError) -> str:
+    return failed_open(error) if error.filename is not None else f"cannot write the output: {error.strerror}"
+
+
+def _drop_output() -> None:
+    """Nobody reads what is printed; the interpreter flushes once more when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _fail(sentence: str) -> int:
-    sys.stdout.flush()
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
     print(sentence, file=sys.stderr)
     return EXIT_FAILURE
-
-
-def failed_open(error: OSError) -> str:
-    """Why a file could not be opened, in the words of 3.1."""
-    kind = _OPEN_ERRORS.get(type(error).__name__, "failed")
-    reason = _IS_A_DIRECTORY if isinstance(error, IsADirectoryError) else error.strerror
-    return f"{error.filename}: openFile: {kind} ({reason})"
-
-
-def read_text(path: str) -> str:
-    """The whole file as text; raises `OSError`, or `ToolError` for bytes that are no text."""
-    with open(path, "rb") as file:
-        data = file.read()
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise ToolError(f"{path}: hGetContents: invalid argument (invalid byte sequence)") from None

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ganeti.tools import hail
+from ganeti.tools.htools import hail
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "iallocator" / "answers.jsonl"
+GOLDEN = Path(__file__).parents[3] / "golden" / "iallocator" / "answers.jsonl"
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_why_goes_to_standard_error(case: tuple[Path, str], capsys: pytest.Captu
     [
         ([], 1, "Error: This program needs an input file.\n"),
         (["a", "b"], 1, "Error: Only one argument is accepted (the input file)\n"),
-        (["/nonexistent/request"], 1, "Error: /nonexistent/request: No such file or directory\n"),
+        (["/nonexistent/request"], 1, "hail: /nonexistent/request: openFile: does not exist (No such file or directory)\n"),
     ],
 )
 def test_bad_arguments(arguments: list[str], status: int, text: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,5 +72,5 @@ def test_unknown_option_is_a_command_line_error(capsys: pytest.CaptureFixture[st
 
 def test_asking_needs_no_arrays_until_it_asks() -> None:
     """Job processes import the request module, and must not carry NumPy."""
-    code = "import sys, ganeti.placement.request, ganeti.tools.hail; sys.exit('numpy' in sys.modules)"
+    code = "import sys, ganeti.placement.request, ganeti.tools.htools.hail; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``hail``: the allocator as a program for the iallocator protocol (spec: htools, 10).
+
+Its argument is the request, or ``-`` for standard input. The cluster is the one of the request, unless ``-t`` or
+``--simulate`` name another.
+"""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ganeti.tools.htools import loading, report
+from ganeti.tools.htools.failures import ToolError, decoded
+from ganeti.tools.htools.program import run
+
+if TYPE_CHECKING:
+    from ganeti.placement.request import Answer, Request
+    from ganeti.placement.state import ClusterState
+    from ganeti.tools.htools.loading import Loaded
+    from ganeti.tools.htools.options import Options
+
+STANDARD_INPUT = "-"
+_BEFORE, _AFTER = ("pre-ialloc", "before iallocator run"), ("post-ialloc", "after iallocator run")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Answer the request; gives the exit status."""
+    return run("hail", arguments, answer, takes_arguments=True)
+
+
+def answer(options: "Options") -> int:
+    """Answer the one request of the command line; raises `ParameterError` where no answer can be given."""
+    from ganeti.placement.reading import read_request
+    from ganeti.placement.request import place
+    from ganeti.placement.service import response_to
+
+    if not options.arguments:
+        raise ToolError("This program needs an input file.")
+    if len(options.arguments) > 1:
+        raise ToolError("Only one argument is accepted (the input file)")
+    message = _message(options.arguments[0])
+    loaded = _cluster(message, options)
+    request = read_request(message.get("request"))
+    state = loaded.state() if options.save is not None or options.print_nodes is not None else None
+    if state is not None:
+        _show(state, loaded, "Initial", _BEFORE)
+    found = place(loaded.cluster, request, options=_limits(options))
+    response, reasons = response_to(request, found)
+    if state is not None:
+        newest = _apply(state, request, found)
+        _show(state, loaded, "Final", _AFTER, newest)
+    _write(response)
+    if options.why:
+        report.complain(*reasons)
+    return 0
+
+
+def _message(path: str) -> dict[str, Any]:
+    from ganeti.wire.iallocator import decode_message
+
+    if path == STANDARD_INPUT:
+        data = sys.stdin.buffer.read()
+    else:
+        with open(path, "rb") as file:
+            data = file.read()
+    decoded(data, "<stdin>" if path == STANDARD_INPUT else path)
+    return decode_message(data)
+
+
+def _cluster(message: Mapping[str, Any], options: "Options") -> "Loaded":
+    """The cluster to work on: the request's own, or the one that the options name."""
+    if options.text_data is not None or options.simulate:
+        return loading.load(options)
+    from ganeti.placement.reading import read_cluster
+
+    cluster = read_cluster(message, static_node_memory_mib=options.static_node_memory_mib)
+    return loading.prepared(loading.Source(cluster), options)
+
+
+def _limits(options: "Options") -> Any:
+    from ganeti.placement.request import Options as Limits
+
+    return Limits(
+        ignore_soft_errors=options.ignore_soft_errors,
+        capacity_checks=options.capacity_checks,
+        restrict_to=None if options.restrict_allocation_to is None else tuple(options.restrict_allocation_to),
+    )
+
+
+def _show(
+    state: "ClusterState", loaded: "Loaded", when: str, parts: tuple[str, str], first: Sequence[int] = ()
+) -> None:
+    """What ``-p`` and ``-S`` ask for; *first* are instances that are written before the others."""
+    options = loaded.options
+    if options.print_nodes is not None:
+        from ganeti.tools.htools.tables import node_table
+
+        report.complain("", f"{when} cluster status:")
+        report.complain(node_table(state, state.everyone(), options.print_nodes, loaded.alias_of))
+    others = [number for number in range(len(state.instances)) if number not in first]
+    report.save_state(options, state, loaded, parts, (state.everyone(), [*first, *others]))
+
+
+def _apply(state: "ClusterState", request: "Request", found: "Answer") -> list[int]:
+    """Change *state* as the answer says; gives the one new instance, if only one was asked for."""
+    from ganeti.placement.request import Allocate, Moves, MultiAllocate, MultiPlacement, NoFit, Placement
+
+    match found:
+        case NoFit():
+            return []
+        case MultiPlacement():
+            wanted = request.requests if isinstance(request, MultiAllocate) else ()
+            by_name = {one.instance.name: one.instance for one in wanted}
+            for name, nodes in found.placed:
+                state.add_instance(by_name[name], *_numbers(state, nodes))
+            return []
+        case Moves():
+            numbers = {instance.name: number for number, instance in enumerate(state.instances)}
+            for name, _, nodes in found.moved:
+                state.move(numbers[name], *_numbers(state, nodes))
+            return []
+        case Placement():
+            if isinstance(request, Allocate):
+                return [state.add_instance(request.instance, *_numbers(state, found.nodes))]
+            _relocate(state, request, found.nodes[0])
+    return []
+
+
+def _relocate(state: "ClusterState", request: Any, target: str) -> None:
+    """Give the instance of *request* its new node: the secondary if its disks are mirrored."""
+    from ganeti.placement.templates import TEMPLATES
+
+    number = next(number for number, instance in enumerate(state.instances) if instance.name == request.name)
+    node = state.node_number[target]
+    if TEMPLATES[state.instances[number].template].has_secondary:
+        state.move(number, state.primary_of[number], node)
+    else:
+        state.move(number, node)
+
+
+def _numbers(state: "ClusterState", nodes: Iterable[str]) -> list[int]:
+    return [state.node_number[node] for node in nodes]
+
+
+def _write(response: Mapping[str, Any]) -> None:
+    from ganeti.wire.iallocator import Response, encode_response
+
+    sys.stdout.buffer.write(encode_response(Response(**response)))
+    sys.stdout.flush()

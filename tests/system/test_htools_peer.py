@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Our placement tools beside Debian's on random clusters; ``tests/differential`` says how, and replays what failed."""
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+from tests.differential.cases import TOOLS, cases
+from tests.differential.execution import execute, peer
+from tests.differential.replay import planned, printed
+from tests.differential.run import look, seeds_of
+
+KEPT = Path(__file__).resolve().parents[2] / ".cache" / "htools-differences"
+LONG = bool(os.environ.get("GANETI_CAMPAIGN"))
+SEEDS = seeds_of(os.environ.get("GANETI_SEEDS", "1-20000") if LONG else "0-59")
+SMALL = 8
+"""Nodes of the clusters the definition plans for: it is slow."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def beside():
+    """Debian's tools; where they cannot be had there is nothing to compare with."""
+    if not peer()[0]:
+        pytest.skip(peer()[1])
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_same_bytes_as_the_peer(tool: str) -> None:
+    told = [text for seed in SEEDS for text in look(seed, [tool], KEPT)]
+    assert not told, f"{len(told)} of {len(SEEDS)} differ; their files are in {KEPT}\n" + "\n".join(told[:5])
+
+
+def test_the_definition_plans_as_the_peer_does(tmp_path: Path) -> None:
+    """The definition itself is held to the peer: what else says that the kernel's meaning is the right one?"""
+    steps = 0
+    for seed in random.Random(5).sample(SEEDS, 500 if LONG else 25):
+        (case,) = cases(seed, ["hbal"])
+        if len(case.cluster.nodes) > SMALL:
+            continue
+        outcome = execute([*peer()[0], "hbal"], case, tmp_path / str(seed))
+        if outcome.exit == 0:
+            steps += len(printed(outcome.stdout))
+            assert printed(outcome.stdout) == planned(case), case.command()
+    assert steps > 10

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ganeti.tools.htools import loading, report
-from ganeti.tools.htools.failures import ToolError, decoded
+from ganeti.tools.htools.failures import ToolError
 from ganeti.tools.htools.program import run
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def answer(options: "Options") -> int:
     """Answer the one request of the command line; raises `ParameterError` where no answer can be given."""
-    from ganeti.placement.reading import read_request
     from ganeti.placement.request import place
     from ganeti.placement.service import response_to
 
@@ -38,9 +37,7 @@ def answer(options: "Options") -> int:
         raise ToolError("This program needs an input file.")
     if len(options.arguments) > 1:
         raise ToolError("Only one argument is accepted (the input file)")
-    message = _message(options.arguments[0])
-    loaded = _cluster(message, options)
-    request = read_request(message.get("request"))
+    loaded, request = _read(options)
     state = loaded.state() if options.save is not None or options.print_nodes is not None else None
     if state is not None:
         _show(state, loaded, "Initial", _BEFORE)
@@ -55,26 +52,22 @@ def answer(options: "Options") -> int:
     return 0
 
 
-def _message(path: str) -> dict[str, Any]:
-    from ganeti.wire.iallocator import decode_message
+def _read(options: "Options") -> "tuple[Loaded, Request]":
+    """The cluster to work on (the request's own, or the one that the options name), and what is asked."""
+    from ganeti.placement.reading import read_request
+    from ganeti.tools.htools import allocator_input
 
+    path = options.arguments[0]
     if path == STANDARD_INPUT:
-        data = sys.stdin.buffer.read()
+        path, data = "<stdin>", sys.stdin.buffer.read()
     else:
         with open(path, "rb") as file:
             data = file.read()
-    decoded(data, "<stdin>" if path == STANDARD_INPUT else path)
-    return decode_message(data)
-
-
-def _cluster(message: Mapping[str, Any], options: "Options") -> "Loaded":
-    """The cluster to work on: the request's own, or the one that the options name."""
+    cluster, wanted = allocator_input.read(data, path, static_node_memory_mib=options.static_node_memory_mib)
+    request = read_request(wanted)
     if options.text_data is not None or options.simulate:
-        return loading.load(options)
-    from ganeti.placement.reading import read_cluster
-
-    cluster = read_cluster(message, static_node_memory_mib=options.static_node_memory_mib)
-    return loading.prepared(loading.Source(cluster), options)
+        return loading.load(options), request
+    return loading.prepared(loading.Source(cluster), options), request
 
 
 def _limits(options: "Options") -> Any:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ganeti.base.errors import ParameterError
 from ganeti.placement.cluster import Cluster, Instance, Node
 from ganeti.tools.htools import simulate, text, utilization
 from ganeti.tools.htools.failures import ToolError, failed_open, read_text
@@ -36,14 +37,13 @@ class Loaded:
     """The cluster as the options want it.
 
     *movable* says by instance number which may be moved: chosen by the options, and with its nodes in one group.
-    *split* names those with nodes in two. *suffix* is cut from names that are shown.
+    *split* names those with nodes in two.
     """
 
     cluster: Cluster
     masters: Sequence[str]
     movable: list[bool]
     split: list[str]
-    suffix: str
     options: Options
 
     @property
@@ -61,6 +61,12 @@ class Loaded:
             min_disk_ratio=self.options.min_disk_ratio,
             max_cpu_ratio=self.options.max_cpu_ratio,
         )
+
+    @cached_property
+    def suffix(self) -> str:
+        """What is cut from the names that are shown: the end that all of them share; empty if there is none."""
+        names = [node.name for node in self.cluster.nodes]
+        return common_suffix([*names, *(instance.name for instance in self.cluster.instances)])
 
     def alias_of(self, name: str) -> str:
         """The name of a node or an instance as it is shown."""
@@ -100,17 +106,15 @@ def _source(options: Options) -> Source:
 
 
 def _read_allocator_input(path: str, options: Options) -> Source:
-    from ganeti.placement.reading import read_cluster
-    from ganeti.placement.request import RequestError
-    from ganeti.wire.iallocator import decode_message
+    from ganeti.tools.htools import allocator_input
 
     with open(path, "rb") as file:
         data = file.read()
     try:
-        message = decode_message(data)
-        return Source(read_cluster(message, static_node_memory_mib=options.static_node_memory_mib))
-    except RequestError as error:
+        cluster, _ = allocator_input.read(data, path, static_node_memory_mib=options.static_node_memory_mib)
+    except ParameterError as error:
         raise ToolError(f"failed to load data, aborting: {error}") from None
+    return Source(cluster)
 
 
 def prepared(source: Source, options: Options) -> Loaded:
@@ -130,7 +134,6 @@ def prepared(source: Source, options: Options) -> Loaded:
         masters=source.masters,
         movable=[chosen and entire for chosen, entire in zip(selected, whole, strict=True)],
         split=[instance.name for instance, entire in zip(instances, whole, strict=True) if not entire],
-        suffix=common_suffix([*group_of, *(instance.name for instance in instances)]),
         options=options,
     )
 

@@ -228,6 +228,14 @@ class ClusterState:
         self._library.kernel_components(self._handle, kernel.wholes(members), len(members), room)
         return {component.name: value for component, value in zip(COMPONENTS, room, strict=True)}
 
+    def refuse_primary(self, number: int, node: int, *, forced: bool = False) -> int:
+        """The failure mode that keeps an instance from running on a node it is not on; 0 if none does."""
+        return int(self._library.kernel_refuse_primary(self._handle, number, node, forced))
+
+    def refuse_secondary(self, number: int, node: int, primary: int, *, forced: bool = False) -> int:
+        """The failure mode that keeps a node from being the secondary of an instance on *primary*; 0 if none does."""
+        return int(self._library.kernel_refuse_secondary(self._handle, number, node, primary, forced))
+
     # changing
 
     def add_instance(self, instance: Instance, primary: int, secondary: int = NOWHERE) -> int:

@@ -7,13 +7,11 @@ static int refuse_spindles(const instance *i, int64_t free) {
 }
 
 static int refuse_disk(const node *d, const values *v, const instance *i, bool forced, bool hard_disk) {
-    if (!i->local_disk) return FITS;
-    int64_t left = v->free_disk - i->disk;
-    if (left <= 0 && hard_disk) return FAIL_DISK;
-    if (!forced && left < d->low_disk) return FAIL_DISK;
+    int64_t left = v->free_disk - i->disk, uses = v->spindle_uses + (d->exclusive ? 0 : i->spindle_use);
+    if (i->local_disk && left <= 0 && hard_disk) return FAIL_DISK;
+    if (i->local_disk && !forced && left < d->low_disk) return FAIL_DISK;
     if (d->exclusive && refuse_spindles(i, v->free_spindles)) return FAIL_SPINDLES;
-    int64_t uses = v->spindle_uses + (d->exclusive ? 0 : i->spindle_use);
-    return !forced && (double)uses > d->high_spindles ? FAIL_DISK : FITS;
+    return i->local_disk && !forced && (double)uses > d->high_spindles ? FAIL_DISK : FITS;
 }
 
 static int refuse_forthcoming_disk(const node *d, const values *v, const instance *i) {
@@ -60,4 +58,15 @@ int refuse_secondary(const kernel *k, int64_t n, const values *v, const instance
     }
     if (i->reserved >= v->free_memory_forthcoming) return FAIL_MEM;
     return refuse_forthcoming_disk(d, v, i);
+}
+
+// The same asked of an instance by number: its own place on the node, if any, is not taken away first.
+EXPORTED int64_t kernel_refuse_primary(const kernel *k, int64_t i, int64_t n, int64_t forced) {
+    return refuse_primary(k, n, &k->value[n], &k->instance[i], forced);
+}
+
+EXPORTED int64_t kernel_refuse_secondary(const kernel *k, int64_t i, int64_t n, int64_t primary, int64_t forced) {
+    const instance *own = &k->instance[i];
+    int64_t kept = k->peers[n * k->nodes + primary] + own->reserved, most = k->value[n].reserved_memory;
+    return refuse_secondary(k, n, &k->value[n], own, kept > most ? kept : most, forced, false);
 }

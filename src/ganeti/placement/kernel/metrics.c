@@ -41,8 +41,9 @@ static void use_disk(const kernel *k, int64_t n, const instance *i, int64_t sign
             v->spindle_uses_forthcoming += sign * i->spindle_use;
         }
     }
-    if (now && exclusive) v->free_spindles -= sign * spindles;
-    if ((now && exclusive) || (!now && i->local_disk)) v->free_spindles_forthcoming -= sign * spindles;
+    if (!exclusive) return;
+    if (now) v->free_spindles -= sign * spindles;
+    v->free_spindles_forthcoming -= sign * spindles;
 }
 
 static void use_as_primary(const kernel *k, int64_t n, const instance *i, int64_t secondary, int64_t sign, values *v) {

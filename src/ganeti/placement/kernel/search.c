@@ -185,5 +185,5 @@ void describe_subject(const search *f, int64_t number, subject *j) {
                             (double)i->vcpus, now ? i->load[0] : 0, now ? i->load[1] : 0, now ? i->load[3] : 0, 0};
     memcpy(j->size, sizes, sizeof sizes);
     j->spindles = now ? spindles : 0;
-    j->spindles_f = now || i->local_disk ? spindles : 0;
+    j->spindles_f = spindles;
 }

@@ -249,7 +249,8 @@ class _Artist:
         if dice.chance(0.4 if uncommon else 0.05):
             status = dice.pick(_STOPPED)
         disk = 10240 if self.equal else dice.pick((1024, 10240, 10368, 20480, 40960, 3000))
-        spindles = dice.among(1, 3) if self.features["spindles"] and dice.chance(0.9) else None
+        named = self.features["spindles"] and (dice.chance(0.9) or self.features["forthcoming"])
+        spindles = dice.among(1, 3) if named else None
         traits = traits_of(template)
         has_disks = traits is not None and traits.has_disks
         return Instance(

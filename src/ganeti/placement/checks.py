@@ -58,12 +58,12 @@ def _cpu_limit(view: NodeView) -> str:
 
 
 def _refuse_disk(view: NodeView, instance: Instance, forced: bool, *, hard_disk: bool = True) -> Refusal | None:
-    """Spindles of exclusive storage are asked of every template, the rest of those with disks on the node."""
-    local = uses_node_disk(instance)
+    if not uses_node_disk(instance):
+        return None
     left = view.free_disk_mib - instance.disk_mib
-    if local and left <= 0 and hard_disk:
+    if left <= 0 and hard_disk:
         return Refusal(FailMode.FailDisk, _needs(instance.disk_mib, "of disk", view.free_disk_mib))
-    if local and not forced and left < view.low_disk_mib:
+    if not forced and left < view.low_disk_mib:
         return Refusal(
             FailMode.FailDisk,
             f"needs {instance.disk_mib} MiB of disk beside a floor of {view.low_disk_mib}, {view.free_disk_mib} free",
@@ -72,7 +72,7 @@ def _refuse_disk(view: NodeView, instance: Instance, forced: bool, *, hard_disk:
         refusal = _refuse_spindles(instance, view.free_spindles, "free")
         if refusal is not None:
             return refusal
-    if local and not forced and _spindles_after(view, instance, False) > view.high_spindles:
+    if not forced and _spindles_after(view, instance, False) > view.high_spindles:
         return Refusal(
             FailMode.FailDisk,
             f"needs {instance.spindle_use} spindle uses, "

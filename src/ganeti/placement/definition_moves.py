@@ -100,19 +100,27 @@ def _with_secondary(view: NodeView, instance: Instance, primary: int) -> NodeVie
 
 
 def _with_disks_changed(view: NodeView, instance: Instance, sign: int) -> NodeView:
-    """Free space after the disks of *instance* came (-1) or went (1); those of a forthcoming one are not made yet.
-
-    On exclusive storage spindles are counted whatever the template.
-    """
+    """Free space after the disks of *instance* came (-1) or went (1); those of a forthcoming one are not made yet."""
     if instance.forthcoming:
         return view
     size_mib = instance.disk_mib if uses_node_disk(instance) else 0
-    spindles = (instance.total_spindles or 0) if view.node.exclusive_storage else 0
     return replace(
         view,
         free_disk_mib=view.free_disk_mib + sign * size_mib,
-        free_spindles=view.free_spindles + sign * spindles,
+        free_spindles=_spindles_changed(view, instance, sign),
     )
+
+
+def _spindles_changed(view: NodeView, instance: Instance, sign: int) -> int:
+    """On exclusive storage spindles are counted whatever the template, though only disks on the node are checked.
+
+    What comes without naming its spindles leaves "less than none"; when it goes, nobody knows what it gives back.
+    """
+    if not view.node.exclusive_storage:
+        return view.free_spindles
+    if instance.total_spindles is None:
+        return -1 if sign < 0 else view.free_spindles
+    return view.free_spindles + sign * instance.total_spindles
 
 
 def read_plain(

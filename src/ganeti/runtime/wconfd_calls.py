@@ -30,6 +30,7 @@ from ganeti.runtime.wconfd_arguments import (
 from ganeti.runtime.wconfd_commits import Committer
 from ganeti.runtime.wconfd_lock_calls import VOID, LockCalls
 from ganeti.runtime.wconfd_locks import LockService
+from ganeti.runtime.wconfd_promises import PromiseCalls, PromiseService
 
 _log = logging.getLogger(__name__)
 Call = Callable[..., Awaitable[Any]]
@@ -41,6 +42,7 @@ class Parts:
 
     committer: Committer
     locks: LockService
+    promises: PromiseService
     publisher: Publisher
     database: str
     clean_up: Callable[[], Awaitable[None]]
@@ -50,7 +52,9 @@ class Parts:
 def calls_of(parts: Parts) -> dict[str, Call]:
     """All calls by the names they have on the socket."""
     table: dict[str, Call] = {}
-    for calls in (ConfigCalls(parts), LockCalls(parts.locks, parts.committer.steps, parts.clean_up)):
+    locks = LockCalls(parts.locks, parts.promises, parts.committer.steps, parts.clean_up)
+    promises = PromiseCalls(parts.promises, lambda: parts.committer.form.position)
+    for calls in (ConfigCalls(parts), locks, promises):
         for name, method in vars(type(calls)).items():
             if not name.startswith("_") and callable(method):
                 first, *others = name.split("_")

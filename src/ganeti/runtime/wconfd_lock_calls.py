@@ -22,6 +22,7 @@ from ganeti.runtime.wconfd_arguments import (
     read_seconds,
 )
 from ganeti.runtime.wconfd_locks import LockService
+from ganeti.runtime.wconfd_promises import PromiseService
 
 VOID: list[Any] = []
 
@@ -29,8 +30,11 @@ VOID: list[Any] = []
 class LockCalls:
     """The locks."""
 
-    def __init__(self, locks: LockService, steps: Steps, clean_up: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, locks: LockService, promises: PromiseService, steps: Steps, clean_up: Callable[[], Awaitable[None]]
+    ) -> None:
         self._locks = locks
+        self._promises = promises
         self._table = locks.table
         self._steps = steps
         self._clean_up = clean_up
@@ -84,7 +88,10 @@ class LockCalls:
         return VOID
 
     async def free_locks(self, client: Any) -> Any:
-        await self._locks.free(Owner.from_wire(client))
+        """Whoever frees all its locks has ended or begins anew: it needs no room any more either."""
+        owner = Owner.from_wire(client)
+        self._promises.drop(owner)
+        await self._locks.free(owner)
         return VOID
 
     async def free_locks_level(self, client: Any, level: Any) -> Any:

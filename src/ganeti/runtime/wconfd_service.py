@@ -29,6 +29,7 @@ from ganeti.runtime.unix_socket import allow_many_connections, serve
 from ganeti.runtime.wconfd_calls import Parts
 from ganeti.runtime.wconfd_commits import Committer
 from ganeti.runtime.wconfd_locks import LockService, remove_stale_lock_files, undo_records_in
+from ganeti.runtime.wconfd_promises import PromiseService
 from ganeti.runtime.wconfd_server import Server
 from ganeti.runtime.wconfd_start import Opened
 
@@ -73,6 +74,7 @@ class Service:
         stream.restore(loaded.stream_start, loaded.events)
         locks_file = f"{paths.data_dir}/locks.data"
         self.locks = LockService(load_locks(locks_file), locks_file, self._has_undo)
+        self.promises = PromiseService(f"{paths.run_dir}/promises.json")
         self.publisher = Publisher(
             paths, self.form, opened.file_digest, self._written, self._published, self._flush_distribution
         )
@@ -86,9 +88,16 @@ class Service:
             now_s,
             self._committed,
         )
-        self.server = Server(
-            Parts(self.committer, self.locks, self.publisher, paths.config_database, self.clean_up, self.replicator)
+        parts = Parts(
+            self.committer,
+            self.locks,
+            self.promises,
+            self.publisher,
+            paths.config_database,
+            self.clean_up,
+            self.replicator,
         )
+        self.server = Server(parts)
 
     async def start(self) -> None:
         """Clean up after what died while this daemon was away, hand the copies what they lack, then serve.
@@ -142,6 +151,7 @@ class Service:
             self._distributor.refresh()
 
     def _committed(self, commit: Commit, event: bytes | None) -> None:
+        self.promises.fulfil(commit)
         self.server.tell(event)
         self.publisher.notify()
 

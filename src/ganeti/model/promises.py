@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What an allocation has promised to a job: room on nodes that neither configuration nor nodes show yet (D13)."""
+
+import msgspec
+
+
+class Promise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Room for one instance; *nodes* are uuids, primary first. Disk is what it takes on each of them."""
+
+    instance: str
+    nodes: list[str]
+    memory_mib: int
+    disk_mib: int = 0
+    vcpus: int = 0
+    spindle_use: int = 1
+    spindles: int | None = None
+    disk_template: str = "diskless"
+    tags: list[str] = []
+
+
+class Promises(msgspec.Struct, frozen=True, kw_only=True):
+    """All promises at one moment: *serial* counts how many were ever made, *position* is that of the configuration.
+
+    An instance that the configuration holds at that position needs no promise any more.
+    """
+
+    serial: int
+    position: tuple[int, int]
+    held: list[tuple[int | str, Promise]]
+    """Who holds it (job id, or name of a piece of work), and what."""

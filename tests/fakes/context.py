@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from ganeti.base.errors import GanetiError, NodeUnreachableError
 from ganeti.master.operation import Operation
 from ganeti.model.configuration import Configuration, Draft
 from ganeti.model.copies import IN_SYNC, MASTER, Copies, Copy, Membership
+from ganeti.model.promises import Promise, Promises
 from ganeti.model.traits import Catalogue
 from ganeti.ports.config import Change
 from ganeti.ports.context import JobIdentity, UndoChange, UndoNodeCall
@@ -111,6 +112,12 @@ class FakeContext:
         self.count = 0
         self.allocations: list[dict[str, Any]] = []
         self.allocation: dict[str, Any] = {"success": True, "info": "", "result": ["node2"]}
+        self.asked: list[tuple[str, bool]] = []
+        """Which allocators, and whether for a promise."""
+        self.held: list[tuple[int | str, Promise]] = []
+        """What is promised: job id and promise."""
+        self.quicker: list[str] = []
+        """Nodes (uuids) on which somebody else is promised room first, once each."""
         self.log = self.locks = self.undo = self.clock = self.entropy = self.names = self.allocator = self
 
     def info(self, text: str) -> None:
@@ -147,9 +154,28 @@ class FakeContext:
     async def resolve(self, name: str, family: int = 2) -> tuple[str, str]:
         return name, "10.77.0.9"
 
-    async def allocate(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
+    async def allocate(self, name: str, request: dict[str, Any], *, promise: bool = True) -> dict[str, Any]:
         self.allocations.append(request)
+        self.asked.append((name, promise))
         return self.allocation
+
+    async def describe(self, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        return len(self.held), {"version": 2, "request": request}
+
+    async def run(self, name: str, message: dict[str, Any]) -> str:
+        return f"{name} was told {sorted(message)}\n"
+
+    async def promised(self) -> Promises:
+        return Promises(serial=len(self.held), position=(0, 0), held=list(self.held))
+
+    async def promise(self, promises: Sequence[Promise], seen: int) -> str | None:
+        for promise in promises:
+            for node in promise.nodes:
+                if node in self.quicker:
+                    self.quicker.remove(node)
+                    return node
+        self.held += [(self.job.job_id, promise) for promise in promises]
+        return None
 
 
 def run(operation: Operation[Any], ctx: FakeContext) -> Any:

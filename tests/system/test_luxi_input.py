@@ -36,7 +36,8 @@ REQUEST = [["cluster/BGL", "shared"], ["node/x", "exclusive"]]
 MINIMUM = ["|", ["==", "name", "x"], ["!", ["=~", "name", "x"]]]
 
 LUXI_CALLS: dict[str, list[Any]] = {
-    "AnswerPlacement": [{"type": "allocate", "name": "x"}],
+    "AnswerPlacement": [{"type": "allocate", "name": "x"}, None],
+    "DescribeForAllocator": [{"type": "allocate", "name": "x"}],
     "ArchiveJob": [10**6],
     "AutoArchiveJobs": [10**9, 1],
     "CancelJob": [10**6, False],
@@ -80,6 +81,7 @@ WCONFD_CALLS: dict[str, list[Any]] = {
     "followLocks": [None],
     "freeLocks": [ME],
     "freeLocksLevel": [ME, "node"],
+    "giveUpRoom": [ME],
     "guardedOpportunisticLockUnion": [1, ME, REQUEST],
     "handOverLocks": [ME, OTHER],
     "hasPendingRequest": [ME],
@@ -89,9 +91,11 @@ WCONFD_CALLS: dict[str, list[Any]] = {
     "listAllLocksOwners": [],
     "listLocks": [ME],
     "listLocksWaitingStatus": [],
+    "listPromises": [],
     "opportunisticLockUnion": [ME, REQUEST],
     "opportunisticLockUnionWaiting": [1, 0.01, ME, REQUEST],
     "position": [],
+    "promiseRoom": [ME, [{"instance": "x", "nodes": [OFFLINE_UUID], "memory_mib": 1}], 0],
     "readConfig": [],
     "replicateQueue": [["job-7", "drain"], [7]],
     "replicationState": [],

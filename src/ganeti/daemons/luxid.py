@@ -35,7 +35,7 @@ from ganeti.runtime.luxi_queue_calls import QueueCalls
 from ganeti.runtime.luxi_server import LuxiServer
 from ganeti.runtime.master_vote import add_voting_options, voting_is_settled, win_vote
 from ganeti.runtime.node_client import NodeClient
-from ganeti.runtime.placement_worker import PlacementWorker
+from ganeti.runtime.placements import Placements
 from ganeti.runtime.query_sources import QuerySources
 from ganeti.runtime.queue_driver import QueueDriver
 from ganeti.runtime.spawner_client import SpawnerClient
@@ -102,9 +102,9 @@ async def serve_clients(
     rules = QueueRules(queue, follower)
     rules.apply()
     follower.changed = rules.apply
-    placement = PlacementWorker()
     catalogue = build_catalogue()
     sources = QuerySources(follower, queue, owners.wconfd, catalogue, nodes)
+    placement = Placements(follower, owners.wconfd, sources.asker, catalogue, paths.wconfd_socket)
     commits = DaemonCommits(owners.wconfd, lock.path)
     filters = FilterCalls(owners.wconfd, commits, follower, lambda: queue.next_id - 1)
     calls = QueueCalls(paths, queue).table() | QueryCalls(paths, sources, placement).table() | filters.table()
@@ -123,7 +123,7 @@ async def serve_clients(
     await server.close()
     await events.close()
     await queue.stop()
-    placement.close()
+    await placement.close()
     lock.remove()
 
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What an operation may ask of the world while it gathers facts and acts (D3)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ganeti.model.promises import Promise, Promises
 from ganeti.model.traits import Catalogue
 from ganeti.ports.config import Change, ConfigPort
 from ganeti.ports.nodes import NodesPort
@@ -85,10 +87,33 @@ class LocksPort(Protocol):
 
 
 class AllocatorPort(Protocol):
-    async def allocate(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
-        """Run the allocator *name* on a whole iallocator input; gives its checked response.
+    """Allocators, and the room they promise to this job until the configuration shows it (D13)."""
 
-        Raises `PrerequisiteError` (insufficient resources) with the allocator's words.
+    async def allocate(self, name: str, request: dict[str, Any], *, promise: bool = True) -> dict[str, Any]:
+        """Ask the allocator *name* for a place; gives its response, whether it is a success or not.
+
+        The built-in one adds ``reasons``, a line for each node that was not chosen, and has promised what it chose if
+        *promise* is true. That of a program carries ``serial`` instead, that of the promises it was told of: what it
+        chose is still to be promised. Raises `PrerequisiteError`.
+        """
+        ...
+
+    async def describe(self, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Give the serial number of the promises, and the whole input of an allocator with *request*."""
+        ...
+
+    async def run(self, name: str, message: dict[str, Any]) -> str:
+        """Run an allocator that is a program; gives what it printed. Raises `PrerequisiteError`."""
+        ...
+
+    async def promised(self) -> Promises:
+        """All promises of all jobs."""
+        ...
+
+    async def promise(self, promises: Sequence[Promise], seen: int) -> str | None:
+        """Promise room to this job, in place of what it had for the same instances.
+
+        Gives the uuid of a node, and promises nothing, where somebody got a promise there after the serial *seen*.
         """
         ...
 

@@ -1,52 +1,83 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Asking an allocator from a job: the built-in one by LuxiD's placement worker, others as programs on the master."""
+"""Asking an allocator from a job: the built-in one in LuxiD, others as programs on the master."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, GanetiError, ParameterError, PrerequisiteError
 from ganeti.base.paths import Paths
+from ganeti.master.allocation import BUILT_IN
+from ganeti.master.locks.owners import Owner
+from ganeti.model.promises import Promise, Promises
 from ganeti.model.view import ConfigView
 from ganeti.ports.nodes import NodesPort
 from ganeti.runtime.luxi_client import LuxiClient
+from ganeti.runtime.promise_calls import list_promises, promise_room
+from ganeti.runtime.wconfd_client import WConfdClient
 from ganeti.wire.iallocator import decode_response, encode_message
 
-BUILT_IN = "hail"
 PLACEMENT_CALL = "AnswerPlacement"
+INPUT_CALL = "DescribeForAllocator"
 _PATIENCE_S = 60.0
 
 
 class Allocator:
-    """Implements `AllocatorPort`."""
+    """Implements `AllocatorPort` for the job that is *owner*."""
 
-    def __init__(self, paths: Paths, nodes: NodesPort, view: Callable[[], ConfigView]) -> None:
+    def __init__(
+        self,
+        paths: Paths,
+        nodes: NodesPort,
+        view: Callable[[], ConfigView],
+        wconfd: WConfdClient,
+        owner: Owner,
+    ) -> None:
         self._paths = paths
         self._nodes = nodes
         self._view = view
+        self._wconfd = wconfd
+        self._owner = owner
 
-    async def allocate(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
-        """Give the response, whether it is a success or not; the built-in one adds ``reasons``, node by node."""
-        return await (self._built_in(request) if name == BUILT_IN else self._program(name, request))
-
-    async def _built_in(self, request: dict[str, Any]) -> dict[str, Any]:
-        client = LuxiClient(self._paths)
-        answer: dict[str, Any] = await client.call(PLACEMENT_CALL, request, patience_s=_PATIENCE_S, only_asks=True)
-        return answer
-
-    async def _program(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
-        view = self._view()
-        parameters = view.cluster.default_iallocator_params
+    async def allocate(self, name: str, request: dict[str, Any], *, promise: bool = True) -> dict[str, Any]:
+        if name == BUILT_IN:
+            client = self._owner.to_wire() if promise else None
+            return dict(await self._ask_luxid(PLACEMENT_CALL, request, client))
+        serial, message = await self.describe(request)
+        answer = await self.run(name, message)
         try:
-            text = await self._nodes.call(
+            response = decode_response(answer.encode())
+        except ParameterError as err:
+            raise PrerequisiteError(f"The iallocator '{name}' gave an answer that breaks the protocol: {err}") from err
+        return {
+            "success": response.success,
+            "info": response.info,
+            "result": response.result,
+            "serial": serial,
+        }
+
+    async def describe(self, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        found = await self._ask_luxid(INPUT_CALL, request)
+        return found["serial"], found["input"] | {"request": request}
+
+    async def run(self, name: str, message: dict[str, Any]) -> str:
+        view = self._view()
+        try:
+            answer: str = await self._nodes.call(
                 view.cluster.master_node,
                 "iallocator_runner",
                 name=name,
-                idata=encode_message(request).decode(),
-                default_iallocator_params=parameters,
+                idata=encode_message(message).decode(),
+                default_iallocator_params=view.cluster.default_iallocator_params,
             )
-            response = decode_response(str(text).encode())
-        except ParameterError as err:
-            raise PrerequisiteError(f"The iallocator '{name}' gave an answer that breaks the protocol: {err}") from err
         except GanetiError as err:
             raise PrerequisiteError(f"The iallocator '{name}' could not be run: {err}", WRONG_INPUT) from err
-        return {"success": response.success, "info": response.info, "result": response.result}
+        return answer
+
+    async def promised(self) -> Promises:
+        return await list_promises(self._wconfd)
+
+    async def promise(self, promises: Sequence[Promise], seen: int) -> str | None:
+        return await promise_room(self._wconfd, self._owner, promises, seen)
+
+    async def _ask_luxid(self, call: str, *arguments: Any) -> Any:
+        return await LuxiClient(self._paths).call(call, *arguments, patience_s=_PATIENCE_S, only_asks=True)

@@ -257,7 +257,7 @@ class JobWorld:
         if self._allocator is None:
             from ganeti.runtime.job_allocator import Allocator
 
-            self._allocator = Allocator(self._paths, self.nodes, self.view)
+            self._allocator = Allocator(self._paths, self.nodes, self.view, self.wconfd, self.owner.for_locks)
         return self._allocator
 
     @property

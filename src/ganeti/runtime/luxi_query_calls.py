@@ -8,14 +8,15 @@ import msgspec
 
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, PrerequisiteError
 from ganeti.base.paths import Paths
+from ganeti.master.locks.owners import Owner
 from ganeti.master.query.cluster import ClusterRow, cluster_info, config_values
 from ganeti.master.query.fields import QueryWorld, Resource
 from ganeti.master.query.filters import asked_names
 from ganeti.master.query.running import describe_fields, legacy_rows, names_filter, run_query, selected
-from ganeti.runtime.job_allocator import PLACEMENT_CALL
+from ganeti.runtime.job_allocator import INPUT_CALL, PLACEMENT_CALL
 from ganeti.runtime.luxi_arguments import at_most, strings
 from ganeti.runtime.luxi_server import Handler
-from ganeti.runtime.placement_worker import PlacementWorker
+from ganeti.runtime.placements import Placements
 from ganeti.runtime.query_sources import QuerySources
 from ganeti.runtime.watcher_switch import watcher_pause
 from ganeti.wire.framing import Pieces
@@ -26,7 +27,7 @@ _TAGGED = {"node": "find_node", "instance": "find_instance", "nodegroup": "find_
 class QueryCalls:
     """Handlers of the argument lists of LUXI requests."""
 
-    def __init__(self, paths: Paths, sources: QuerySources, placement: PlacementWorker) -> None:
+    def __init__(self, paths: Paths, sources: QuerySources, placement: Placements) -> None:
         self._paths = paths
         self._sources = sources
         self._placement = placement
@@ -46,6 +47,7 @@ class QueryCalls:
             "QueryClusterInfo": self.query_cluster_info,
             "QueryTags": self.query_tags,
             PLACEMENT_CALL: self.answer_placement,
+            INPUT_CALL: self.describe_for_allocator,
         }
 
     async def query(self, args: list[Any]) -> dict[str, Any] | Pieces:
@@ -103,11 +105,15 @@ class QueryCalls:
         return sorted(getattr(view, find)(name).tags)
 
     async def answer_placement(self, args: list[Any]) -> dict[str, Any]:
-        """Internal: a job asks the built-in allocator."""
+        """Internal: a job asks the built-in allocator; with a client, what is chosen is promised to that."""
+        request, client = at_most(args, 2, 2)
+        owner = None if client is None else Owner.from_wire(client)
+        return await self._placement.place(_allocator_request(PLACEMENT_CALL, request), owner)
+
+    async def describe_for_allocator(self, args: list[Any]) -> dict[str, Any]:
+        """Internal: what a program that is an allocator is told of the cluster."""
         (request,) = at_most(args, 1, 1)
-        if not isinstance(request, dict):
-            raise PrerequisiteError(f"{PLACEMENT_CALL} takes an allocator request", WRONG_INPUT)
-        return await self._placement.answer(request)
+        return await self._placement.describe(_allocator_request(INPUT_CALL, request))
 
     def _legacy(self, what: str) -> Handler:
         """A call from before the query language: names, fields, lock → rows of plain values."""
@@ -132,6 +138,12 @@ class QueryCalls:
     def _cluster_row(self) -> ClusterRow:
         world = QueryWorld(self._sources.view, self._sources.catalogue)
         return ClusterRow(world, self._sources.drained, watcher_pause(self._paths))
+
+
+def _allocator_request(call: str, request: Any) -> dict[str, Any]:
+    if not isinstance(request, dict):
+        raise PrerequisiteError(f"{call} takes an allocator request", WRONG_INPUT)
+    return request
 
 
 def _refuse_lock(lock: Any) -> None:

@@ -8,7 +8,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from ganeti.base.errors import ALREADY_EXISTS, PrerequisiteError, ReservationError
+from ganeti.base.errors import ALREADY_EXISTS, WRONG_STATE, PrerequisiteError, ReservationError
 from ganeti.model.configuration import Draft
 from ganeti.model.objects import Disk, Instance
 from ganeti.ports.config import Change
@@ -20,6 +20,7 @@ FIRST_PORT, LAST_PORT = 11000, 14999
 class AddInstance(Change, frozen=True, kw_only=True):
     """Enter a new instance with its disks; with *wants_port*, it gets a network port of the cluster.
 
+    Its nodes must still be fit for it: whoever creates an instance where an allocator says holds no lock of a node.
     That its addresses and volumes are nobody else's, the indexes of the configuration see to.
     """
 
@@ -33,6 +34,7 @@ class AddInstance(Change, frozen=True, kw_only=True):
                 f"Instance '{self.instance.name}' is already in the cluster: choose another name", ALREADY_EXISTS
             )
         instance = self.instance
+        _check_nodes(draft, instance, self.disks)
         if self.wants_port:
             instance = replace(instance, network_port=_take_port(draft))
         for disk in self.disks:
@@ -111,6 +113,21 @@ class SetPrimaryNode(Change, frozen=True, kw_only=True):
             if disk.nodes == [instance.primary_node]:
                 draft.put("disks", replace(disk, nodes=[self.node_uuid]))
         draft.put("instances", replace(instance, primary_node=self.node_uuid))
+
+
+def _check_nodes(draft: Draft, instance: Instance, disks: list[Disk]) -> None:
+    uuids = dict.fromkeys([instance.primary_node, *(uuid for disk in disks for uuid in disk.nodes)])
+    nodes = [draft.node(uuid) for uuid in uuids]
+    for node in nodes:
+        if not node.usable_for_instances:
+            word = "offline" if node.offline else "drained" if node.drained else "not vm_capable"
+            raise PrerequisiteError(
+                f"Node {node.name} has become {word}: create {instance.name} again, on another node", WRONG_STATE
+            )
+    if len({node.group for node in nodes}) > 1:
+        raise PrerequisiteError(
+            f"The nodes of {instance.name} have come to be in different node groups: create it again", WRONG_STATE
+        )
 
 
 def _take_port(draft: Draft) -> int:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_INSTANCE_CREATE: make an instance, from its name to a running guest.
 
-The instance enters the configuration first, as forthcoming: from that commit on, its memory and disks are counted
-by every other placement, and the node locks go. Everything after it has its undo on disk; one last commit makes
-the instance real and settles them.
+Room on its nodes is promised to the job, by the allocator that chooses them or by the check of those that were named.
+Then the instance enters the configuration, as forthcoming: from that commit on, it is what counts, and the promise
+ends. Everything after it has its undo on disk; one last commit makes the instance real and settles them.
 """
 
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from ganeti.base.errors import (
     PrerequisiteError,
 )
 from ganeti.master import allocation
+from ganeti.master.allocator_input import allocate_request
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import bare, instance_size, instance_spec
 from ganeti.master.operation import Hooks, Operation, operation
@@ -122,10 +123,14 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
     compress: str = "none"
     helper_startup_timeout: int | None = None
     helper_shutdown_timeout: int | None = None
+    why: bool = False
+    """Ours: say for each node why it was not chosen. With ``dry_run`` nothing else happens."""
 
     def locks(self, view: ConfigView) -> LockPlan:
         own = instance_lock(creation.check_name(self.instance_name))
         if self._primary_name() is None:
+            if allocation.allocator_named(view, self.iallocator) == allocation.BUILT_IN:
+                return plan(exclusive=[own])  # what it chooses is promised to us, so nobody need keep off the nodes
             return plan(shared=[ALL_NODES], exclusive=[own, ALL_NODE_RES])
         uuids = [node.uuid for node in self._named_nodes(view)]
         return plan(
@@ -138,16 +143,15 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
         if self.name_check:
             await ctx.names.resolve(wanted.name, view.cluster.primary_ip_family)
         if self._primary_name() is not None:
+            if self.why:
+                raise PrerequisiteError("--why is about an allocator's choice: leave -n out", WRONG_INPUT)
             return Facts(wanted, [node.uuid for node in self._named_nodes(view)], "")
-        allocator = self.iallocator if self.iallocator not in (None, "", ".") else view.cluster.default_iallocator
+        allocator = allocation.allocator_named(view, self.iallocator)
         if not allocator:
             raise PrerequisiteError(
                 "No node was named and the cluster has no default allocator: add -n NODE or -I ALLOCATOR", WRONG_INPUT
             )
-        request = allocation.allocate_request(
-            view, self._sketch(wanted), wanted.disks, wanted.template, self.group_name
-        )
-        names = await allocation.place(ctx, allocator, request)
+        names = await self._ask(ctx, view, allocator, wanted)
         uuids = [ctx.config.view().find_node(name).uuid for name in names]
         return Facts(wanted, uuids, allocator)
 
@@ -208,6 +212,21 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
             settles=True,
         )
         return checked.node_names
+
+    async def _ask(self, ctx: OperationContext, view: ConfigView, allocator: str, wanted: Wanted) -> list[str]:
+        """Names of the nodes the allocator chose; they are promised to this job unless it only asks."""
+        request = allocate_request(view, self._sketch(wanted), wanted.disks, wanted.template, self.group_name)
+        most = len(view.nodes()) if self.why else allocation.SHOWN_REASONS
+        names, reasons = await allocation.place_and_explain(
+            ctx, allocator, request, promise=not self.dry_run, most=most
+        )
+        if self.why:
+            ctx.log.info(f"{wanted.name} would be placed on {', '.join(names)}")
+            if not reasons and len(view.nodes()) > len(names):
+                ctx.log.info(f"The iallocator '{allocator}' does not say why it chose no other node")
+            for line in reasons:
+                ctx.log.info(f"  - {line}")
+        return names
 
     def _read(self, view: ConfigView, ctx: OperationContext) -> Wanted:
         name = creation.check_name(self.instance_name)
@@ -343,10 +362,10 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
         await ctx.config.commit(
             AddInstance(instance=checked.instance, disks=checked.disks, wants_port=checked.wants_port)
         )
-        if self._primary_name() is None:
-            await ctx.locks.release([ALL_NODE_RES])
-        else:
+        if not checked.chosen_by:
             await ctx.locks.release([node_res_lock(node) for node in checked.node_uuids])
+        elif checked.chosen_by != allocation.BUILT_IN:
+            await ctx.locks.release([ALL_NODE_RES])
 
     async def _create_disks(self, spec: InstanceSpec, ctx: OperationContext) -> None:
         if not spec.disks:

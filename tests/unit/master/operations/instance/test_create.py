@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 from ganeti.base.errors import HypervisorError, PrerequisiteError
 from ganeti.master.operation import REGISTRY, decode
 from ganeti.master.operations.instance.create import CreateInstance
+from ganeti.model.promises import Promise
 from ganeti.ports.context import UndoChange, UndoNodeCall
 
 
@@ -48,7 +50,6 @@ def test_the_order_of_steps(ctx: FakeContext) -> None:
         "node2 os_validate",
         "undo: take instance web1 out of the configuration",
         "commit AddInstance",
-        "release node-res/[lockset]",
         "undo: remove disk 0 of web1 from node2",
         "node2 blockdev_create",
         "undo: close the disks of web1",
@@ -83,23 +84,11 @@ def test_undo_records_take_everything_back(ctx: FakeContext) -> None:
     ]
     removal = ctx.records[0]
     assert isinstance(removal, UndoChange)
-    import asyncio
-
     asyncio.run(ctx.config.commit(removal.change))
     asyncio.run(ctx.config.commit(removal.change))
     view = ctx.config.view()
     assert not view.instances() and not view.disks()
     assert view.cluster.tcpudp_port_pool == [11000]
-
-
-def test_an_instance_being_created_counts_for_the_next_placement(ctx: FakeContext) -> None:
-    ctx.nodes.handlers["instance_start"] = HypervisorError("stop here")
-    with pytest.raises(HypervisorError):
-        run(wanted(beparams={"memory": "1g"}), ctx)
-    run(wanted(instance_name="web2", start=False), ctx)
-    node = ctx.allocations[-1]["nodes"]["node2"]
-    assert node["free_memory"] == 4096 - 1024
-    assert ctx.allocations[-1]["instances"]["web1"]["memory"] == 1024
 
 
 def test_an_instance_being_created_counts_on_a_node_that_is_named(ctx: FakeContext) -> None:
@@ -117,32 +106,101 @@ def test_an_instance_being_created_counts_on_a_node_that_is_named(ctx: FakeConte
     run(wanted(instance_name="web4", pnode="node2", beparams={"memory": "2g"}), ctx)
 
 
-def test_a_guest_that_starts_while_nodes_are_asked_is_not_left_out(ctx: FakeContext) -> None:
-    """It is among the guests only from the moment it also takes memory."""
-    ctx.nodes.handlers["instance_start"] = HypervisorError("stop here")
-    with pytest.raises(HypervisorError):
-        run(wanted(beparams={"memory": "1g"}), ctx)
-    started: dict[str, list[str]] = {}
-
-    def starting(name: str, **_: Any) -> list[dict[str, Any]]:
-        seen = started.setdefault(name, [])
-        seen.append("guests")
-        return [{"name": "web1", "memory_mib": 1024, "state": "running"}] if "free" in seen and name == "node2" else []
-
-    def free(name: str, **more: Any) -> dict[str, Any]:
-        started.setdefault(name, []).append("free")
-        return node_info(name, **more)
-
-    ctx.nodes.handlers |= {"all_instances_info": starting, "node_info": free}
-    run(wanted(instance_name="web2", start=False), ctx)
-    assert ctx.allocations[-1]["nodes"]["node2"]["free_memory"] == 4096 - 1024
-
-
-def test_a_node_that_does_not_answer_takes_no_instance(ctx: FakeContext) -> None:
-    ctx.nodes.dead.add("node3")
+def test_room_is_promised_before_anything_is_made(ctx: FakeContext) -> None:
+    """The built-in allocator promises by itself; for any other, and for nodes that are named, the job does."""
     run(wanted(), ctx)
-    assert ctx.allocations[0]["nodes"]["node3"]["offline"] is True
-    assert any("node3 is left out of the placement" in line for line in ctx.lines)
+    assert ctx.asked == [("hail", True)]
+    ctx.held.clear()
+    ctx.allocation = {"success": True, "info": "", "result": ["node3"], "serial": 0}
+    run(wanted(instance_name="web2", iallocator="other", beparams={"memory": "1g"}), ctx)
+    assert [(promise.instance, promise.nodes, promise.memory_mib) for _, promise in ctx.held] == [
+        ("web2", ["uuid-node3"], 1024)
+    ]
+    run(wanted(instance_name="web3", pnode="node1"), ctx)
+    assert (ctx.held[-1][1].instance, ctx.held[-1][1].nodes) == ("web3", ["uuid-node1"])
+
+
+def test_who_is_overtaken_asks_again(ctx: FakeContext) -> None:
+    ctx.allocation = {"success": True, "info": "", "result": ["node2"], "serial": 0}
+    ctx.quicker = ["uuid-node2"] * 3
+    run(wanted(iallocator="other"), ctx)
+    assert len(ctx.asked) == 4
+    ctx.quicker = ["uuid-node2"] * 1000
+    with pytest.raises(PrerequisiteError, match="Others were promised room"):
+        run(wanted(instance_name="web2", iallocator="other"), ctx)
+
+
+def test_what_others_were_promised_counts_on_a_node_that_is_named(ctx: FakeContext) -> None:
+    ctx.held.append((99, Promise(instance="other", nodes=["uuid-node2"], memory_mib=3072)))
+    with pytest.raises(PrerequisiteError, match=r"Not enough memory on node node2 for web1: .* available 1024 MiB"):
+        run(wanted(pnode="node2", beparams={"memory": "2g"}), ctx)
+    run(wanted(pnode="node3", beparams={"memory": "2g"}), ctx)
+
+
+@pytest.mark.parametrize(
+    ("changes", "locks"),
+    [
+        ({}, {("instance/web1", "exclusive")}),
+        (
+            {"iallocator": "other"},
+            {
+                ("instance/web1", "exclusive"),
+                ("node-res/[lockset]", "exclusive"),
+                ("node/[lockset]", "shared"),
+            },
+        ),
+        (
+            {"pnode": "node2"},
+            {
+                ("instance/web1", "exclusive"),
+                ("node-res/uuid-node2", "exclusive"),
+                ("node/uuid-node2", "shared"),
+            },
+        ),
+    ],
+)
+def test_no_node_is_locked_for_the_built_in_allocator(
+    ctx: FakeContext, changes: dict[str, Any], locks: set[tuple[str, str]]
+) -> None:
+    assert set(wanted(**changes).locks(ctx.config.view()).request()) == locks | {("cluster/BGL", "shared")}
+
+
+def test_a_node_that_changed_meanwhile_is_refused_by_the_commit(ctx: FakeContext) -> None:
+    from msgspec.structs import replace
+
+    config = ctx.config.view()
+
+    ctx.nodes.handlers["hypervisor_validate_params"] = lambda name, **_: config.put(
+        "nodes", "uuid-node2", replace(config.node("uuid-node2"), drained=True)
+    )
+    with pytest.raises(PrerequisiteError, match="Node node2 has become drained: create web1 again"):
+        run(wanted(), ctx)
+    assert not config.instances()
+
+
+def test_the_error_names_the_first_reasons(ctx: FakeContext) -> None:
+    reasons = [f"node{number}: has no room" for number in range(20)]
+    ctx.allocation = {"success": False, "info": "Request failed: no", "result": [], "reasons": reasons}
+    with pytest.raises(PrerequisiteError) as caught:
+        run(wanted(), ctx)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "Can't compute nodes using iallocator 'hail': Request failed: no"
+    assert lines[1] == "  - node0: has no room" and lines[-1] == "  - and 12 more nodes"
+    assert len(lines) == 10
+    with pytest.raises(PrerequisiteError) as caught:
+        run(wanted(why=True, dry_run=True), ctx)
+    assert str(caught.value).count("has no room") == 3, "as many as the cluster has nodes"
+
+
+def test_why_only_asks_and_tells_all_reasons(ctx: FakeContext) -> None:
+    ctx.allocation["reasons"] = ["node1: fits", "node3: is drained"]
+    operation = wanted(why=True, dry_run=True)
+    view = ctx.config.view()
+    asyncio.run(operation.gather(ctx, view))  # type: ignore[arg-type]
+    assert ctx.asked == [("hail", False)]
+    assert ctx.lines == ["web1 would be placed on node2", "  - node1: fits", "  - node3: is drained"]
+    with pytest.raises(PrerequisiteError, match="leave -n out"):
+        run(wanted(why=True, pnode="node2"), ctx)
 
 
 def test_secrets_stay_out_of_undo_records(ctx: FakeContext) -> None:

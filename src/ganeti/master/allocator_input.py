@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What an allocator is told of the cluster: iallocator version 2 (protocols, section 7). Pure.
+
+Nodes, groups and instances come in the order of their names, so that ties fall the same whatever the history of the
+configuration. Room that is promised and not used yet is taken off what nodes report as free: memory that instances
+should have and do not use, and memory and disks of instances that are being created.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import structs
+
+from ganeti.master.cache.node_reports import NodeReport
+from ganeti.model import inheritance
+from ganeti.model.objects import Disk, Instance, Node, NodeGroup
+from ganeti.model.promises import Promise
+from ganeti.model.traits import Catalogue, TemplateTraits
+from ganeti.model.view import ConfigView
+
+PROTOCOL_VERSION = 2
+Plain = dict[str, Any]
+
+
+def allocate_request(
+    view: ConfigView, sketch: Instance, disks: Sequence[Disk], template: TemplateTraits, group_name: str | None
+) -> Plain:
+    """Request a place for an instance that does not exist yet."""
+    backend = inheritance.instance_be(view.cluster, sketch)
+    return {
+        "type": "allocate",
+        "name": sketch.name,
+        "memory": backend["maxmem"],
+        "vcpus": backend["vcpus"],
+        "spindle_use": backend["spindle_use"],
+        "disks": [{"size": disk.size, "mode": disk.mode, "spindles": disk.spindles} for disk in disks],
+        "disk_template": template.name,
+        "os": sketch.os,
+        "tags": list(sketch.tags),
+        "nics": [_nic(view, sketch, index) for index in range(len(sketch.nics))],
+        "hypervisor": sketch.hypervisor,
+        "required_nodes": template.node_count,
+        "disk_space_total": sum(disk.size for disk in disks),
+        "group_name": view.find_group(group_name).name if group_name else None,
+    }
+
+
+def relocate_request(view: ConfigView, instance: Instance, from_nodes: Sequence[str]) -> Plain:
+    """Request another node of the same group; *from_nodes* are the names to leave."""
+    return {
+        "type": "relocate",
+        "name": instance.name,
+        "relocate_from": list(from_nodes),
+        "required_nodes": 1,
+        "disk_space_total": sum(disk.size for disk in view.instance_disks(instance)),
+    }
+
+
+def promises_of(view: ConfigView, catalogue: Catalogue, request: Mapping[str, Any], result: Any) -> list[Promise]:
+    """The room a request was given by an allocator's *result*, which has been checked."""
+    kind = request["type"]
+    if kind == "allocate":
+        return [_allocated(view, request, result)]
+    if kind == "multi-allocate":
+        wanted = {item["name"]: item for item in request["instances"]}
+        return [_allocated(view, wanted[name], names) for name, names in result[0]]
+    if kind == "relocate":
+        instance = view.find_instance(request["name"])
+        promise = promised_of(view, instance, None)
+        mirrors = catalogue.template(promise.disk_template).node_count > 1
+        nodes = [view.find_node(name).uuid for name in result]
+        return [structs.replace(promise, nodes=nodes, memory_mib=0 if mirrors else promise.memory_mib)]
+    return []
+
+
+def _allocated(view: ConfigView, request: Mapping[str, Any], names: Sequence[str]) -> Promise:
+    spindles = [disk.get("spindles") for disk in request["disks"]]
+    return Promise(
+        instance=request["name"],
+        nodes=[view.find_node(name).uuid for name in names],
+        memory_mib=request["memory"],
+        disk_mib=request["disk_space_total"],
+        vcpus=request["vcpus"],
+        spindle_use=request.get("spindle_use", 1),
+        spindles=_sum_of(spindles),
+        disk_template=request["disk_template"],
+        tags=request.get("tags", []),
+    )
+
+
+def allocator_input(
+    view: ConfigView, reports: Mapping[str, NodeReport], promises: Iterable[Promise], template: str
+) -> Plain:
+    """Everything of the input but the request; free space is that of disk template *template*.
+
+    A promise stands as an instance, so that its processors count.
+    """
+    cluster = view.cluster
+    by_node = instances_by_node(view)
+    promised = [promise for promise in promises if all(view.get("nodes", uuid) for uuid in promise.nodes)]
+    coming = [instance for instance in view.instances() if instance.forthcoming]
+    nodes = {}
+    for node in sorted(view.nodes(), key=_name):
+        report = reports.get(node.uuid)
+        entry = node_entry(view, node, report, by_node.get(node.uuid, []), template)
+        nodes[node.name] = _less(entry, *_taken(view, node.uuid, coming, promised, report))
+    instances = {instance.name: instance_entry(view, instance) for instance in sorted(view.instances(), key=_name)}
+    for promise in promised:
+        instances.setdefault(promise.instance, _promise_entry(view, promise))
+    return {
+        "version": PROTOCOL_VERSION,
+        "cluster_name": cluster.cluster_name,
+        "cluster_tags": list(cluster.tags),
+        "enabled_hypervisors": list(cluster.enabled_hypervisors),
+        "ipolicy": cluster.ipolicy,
+        "nodegroups": {group.uuid: group_entry(view, group) for group in sorted(view.groups(), key=_name)},
+        "nodes": nodes,
+        "instances": instances,
+    }
+
+
+def instances_by_node(view: ConfigView) -> dict[str, list[Instance]]:
+    """Instances by the uuid of their primary node."""
+    found: dict[str, list[Instance]] = {}
+    for instance in view.instances():
+        found.setdefault(instance.primary_node, []).append(instance)
+    return found
+
+
+def group_entry(view: ConfigView, group: NodeGroup) -> Plain:
+    return {
+        "name": group.name,
+        "alloc_policy": group.alloc_policy,
+        "networks": list(group.networks),
+        "ipolicy": inheritance.group_ipolicy(view.cluster, group),
+        "tags": list(group.tags),
+    }
+
+
+def node_entry(
+    view: ConfigView, node: Node, report: NodeReport | None, own: Sequence[Instance], template: str
+) -> Plain:
+    """One node; *own* are its primary instances. One that is silent takes no new instance: it is called offline."""
+    parameters = inheritance.node_nd(view, node)
+    data: Plain = {
+        "tags": list(node.tags),
+        "primary_ip": node.primary_ip,
+        "secondary_ip": node.secondary_ip,
+        "offline": node.offline,
+        "drained": node.drained,
+        "master_candidate": node.master_candidate,
+        "group": node.group,
+        "master_capable": node.master_capable,
+        "vm_capable": node.vm_capable,
+        "ndparams": parameters,
+    }
+    if not node.usable_for_instances:
+        return data
+    if report is None or report.silence:
+        return data | {"offline": True}
+    owed, primary, primary_up = _memory_owed(view, report, own)
+    space = report.space_for(template)
+    return data | {
+        "total_memory": report.memory_total_mib,
+        "reserved_memory": report.memory_node_mib,
+        "free_memory": report.memory_free_mib - owed,
+        "total_disk": space.size_mib,
+        "free_disk": space.free_mib,
+        "total_spindles": parameters["spindle_count"],
+        "free_spindles": parameters["spindle_count"],
+        "total_cpus": report.cpu_total,
+        "reserved_cpus": report.cpu_node,
+        "i_pri_memory": primary,
+        "i_pri_up_memory": primary_up,
+    }
+
+
+def instance_entry(view: ConfigView, instance: Instance) -> Plain:
+    backend = inheritance.instance_be(view.cluster, instance)
+    disks = view.instance_disks(instance)
+    return {
+        "tags": list(instance.tags),
+        "admin_state": instance.admin_state,
+        "vcpus": backend["vcpus"],
+        "memory": backend["maxmem"],
+        "spindle_use": backend["spindle_use"],
+        "os": instance.os,
+        "nodes": [view.node(uuid).name for uuid in view.instance_nodes(instance)],
+        "nics": [_nic(view, instance, index) for index in range(len(instance.nics))],
+        "disks": [
+            {"dev_type": disk.dev_type, "size": disk.size, "mode": disk.mode, "spindles": disk.spindles}
+            for disk in disks
+        ],
+        "disk_template": view.disk_template(instance),
+        "disks_active": instance.disks_active,
+        "hypervisor": instance.hypervisor,
+        "disk_space_total": sum(disk.size for disk in disks),
+    }
+
+
+def promised_of(view: ConfigView, instance: Instance, report: NodeReport | None) -> Promise:
+    """The room an instance that is being created will take and does not use yet."""
+    backend = inheritance.instance_be(view.cluster, instance)
+    disks = view.instance_disks(instance)
+    used = {name: memory for name, memory, _ in report.guests} if report is not None else {}
+    return Promise(
+        instance=instance.name,
+        nodes=view.instance_nodes(instance)[:2],
+        memory_mib=max(0, int(backend["maxmem"]) - used.get(instance.name, 0)),
+        disk_mib=sum(disk.size for disk in disks),
+        vcpus=backend["vcpus"],
+        spindle_use=backend["spindle_use"],
+        spindles=_sum_of([disk.spindles for disk in disks]),
+        disk_template=view.disk_template(instance),
+        tags=list(instance.tags),
+    )
+
+
+def unused(view: ConfigView, instance: Instance, used: Mapping[str, int]) -> int:
+    """Memory in MiB an instance may have and does not use; *used* is what guests use, by name."""
+    return max(0, int(inheritance.instance_be(view.cluster, instance)["maxmem"]) - used.get(instance.name, 0))
+
+
+def _sum_of(spindles: Sequence[int | None]) -> int | None:
+    """None where a disk names none."""
+    named = [number for number in spindles if number is not None]
+    return sum(named) if len(named) == len(spindles) else None
+
+
+def _promise_entry(view: ConfigView, promise: Promise) -> Plain:
+    return {
+        "tags": list(promise.tags),
+        "admin_state": "up",
+        "vcpus": promise.vcpus,
+        "memory": promise.memory_mib,
+        "spindle_use": promise.spindle_use,
+        "os": "",
+        "nodes": [view.node(uuid).name for uuid in promise.nodes],
+        "nics": [],
+        "disks": [],
+        "disk_template": promise.disk_template,
+        "disks_active": False,
+        "hypervisor": "",
+        "disk_space_total": promise.disk_mib,
+    }
+
+
+def _taken(
+    view: ConfigView,
+    node_uuid: str,
+    coming: Iterable[Instance],
+    promised: Iterable[Promise],
+    report: NodeReport | None,
+) -> tuple[int, int]:
+    """Memory and disk space in MiB that are promised on a node and not owed to one of its own instances."""
+    guests = {name for name, _, _ in report.guests} if report is not None else set()
+    memory = disk = 0
+    for promise in promised:
+        arrived = promise.instance in guests
+        memory += promise.memory_mib if promise.nodes[0] == node_uuid and not arrived else 0
+        disk += promise.disk_mib if node_uuid in promise.nodes else 0
+    for instance in coming:
+        if node_uuid in view.instance_nodes(instance):
+            disk += sum(each.size for each in view.instance_disks(instance))
+    return memory, disk
+
+
+def _less(entry: Plain, memory_mib: int, disk_mib: int) -> Plain:
+    if "free_memory" not in entry:
+        return entry
+    return entry | {
+        "free_memory": entry["free_memory"] - memory_mib,
+        "free_disk": max(0, entry["free_disk"] - disk_mib),
+        "i_pri_memory": entry["i_pri_memory"] + memory_mib,
+        "i_pri_up_memory": entry["i_pri_up_memory"] + memory_mib,
+    }
+
+
+def _nic(view: ConfigView, instance: Instance, index: int) -> Plain:
+    nic = instance.nics[index]
+    filled = inheritance.nic_params(view.cluster, nic)
+    data = {"mac": nic.mac, "ip": nic.ip, "mode": filled["mode"], "link": filled["link"]}
+    if filled["mode"] == "bridged":
+        data["bridge"] = filled["link"]
+    return data
+
+
+def _memory_owed(view: ConfigView, report: NodeReport, own: Sequence[Instance]) -> tuple[int, int, int]:
+    """(promised but not yet used, all primaries', running primaries') memory of a node, in MiB.
+
+    An instance that is being created is promised its memory like one that should run; so is a guest that is just
+    arriving from another node.
+    """
+    used = {name: memory for name, memory, _ in report.guests}
+    names = {instance.name for instance in own}
+    owed = sum(memory for name, memory, state in report.guests if state == "incoming" and name not in names)
+    primary = primary_up = 0
+    for instance in own:
+        maximum = inheritance.instance_be(view.cluster, instance)["maxmem"]
+        primary += maximum
+        if instance.admin_state == "up" or instance.forthcoming:
+            primary_up += maximum
+            owed += unused(view, instance, used)
+    return owed, primary, primary_up
+
+
+def _name(obj: Node | NodeGroup | Instance) -> str:
+    return obj.name

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What nodes said about their room, and how long that counts (S1.38 to S1.52, as far as placement needs it). Pure.
+
+A report counts until it is too old, or until a commit changes what is on the node's disks: its free space is of before
+then. What a commit changes of memory needs no new report: guests and free memory are of one moment, and what an
+instance should have and did not use then is owed to it.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from ganeti.model.objects import Disk, Instance
+from ganeti.model.view import ConfigView
+
+FRESH_S = 30.0
+"""Age up to which a report is good enough to place by; S1.49 would allow an hour."""
+SILENT_S = 10.0
+"""How long a node that did not answer is not asked again."""
+
+
+class Space(msgspec.Struct, frozen=True):
+    size_mib: int
+    free_mib: int
+
+
+class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One node at one moment; *silence* says why there is no answer, and then there is nothing else."""
+
+    memory_total_mib: int = 0
+    memory_free_mib: int = 0
+    memory_node_mib: int = 0
+    cpu_total: int = 0
+    cpu_node: int = 0
+    space: dict[str, Space] = {}
+    """By disk template, where the cluster has a place for it."""
+    guests: list[tuple[str, int, str]] = []
+    """Name, memory in MiB and state of each guest, from before the free memory was read."""
+    silence: str = ""
+
+    def space_for(self, template: str) -> Space:
+        return self.space.get(template) or Space(0, 0)
+
+
+def silent(why: object) -> NodeReport:
+    """What there is of a node that did not answer: the reason in one line, without the node's name before it."""
+    return NodeReport(silence=" ".join(str(why).split()))
+
+
+def report_of(info: dict[str, Any], guests: Iterable[dict[str, Any]], templates: Iterable[str]) -> NodeReport:
+    """Read the answers of the node calls `node_info` (asked for the space of *templates*) and `all_instances_info`."""
+    capacity = next(iter(info["hypervisors"].values()))
+    return NodeReport(
+        memory_total_mib=capacity["memory_total"],
+        memory_free_mib=capacity["memory_free"],
+        memory_node_mib=capacity["memory_dom0"],
+        cpu_total=capacity["cpu_total"],
+        cpu_node=capacity["cpu_dom0"],
+        space={
+            template: Space(unit["storage_size"] or 0, unit["storage_free"] or 0)
+            for template, unit in zip(templates, info["storage"], strict=True)
+        },
+        guests=[(guest["name"], guest["memory_mib"], guest["state"]) for guest in guests],
+    )
+
+
+class _Kept(msgspec.Struct):
+    report: NodeReport
+    asked_at_s: float
+    changes: int
+    """Of all nodes, when it was asked for."""
+    number: int
+
+
+class NodeReports:
+    """The newest report of each node, by uuid."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        """How many reports were ever taken."""
+        self._kept: dict[str, _Kept] = {}
+        self._changes = 0
+        self._changed: dict[str, int] = {}
+
+    def stale(self, nodes: Iterable[str], now_s: float, fresh_s: float = FRESH_S) -> list[str]:
+        """Those that should be asked before anything is placed on them."""
+        return [node for node in nodes if not self._counts(node, now_s, fresh_s)]
+
+    def begin(self) -> int:
+        """To be called before nodes are asked; what happens from now on is not in their answers."""
+        return self._changes
+
+    def take(self, node: str, report: NodeReport, begun: int, asked_at_s: float) -> None:
+        self.number += 1
+        self._kept[node] = _Kept(report, asked_at_s, begun, self.number)
+
+    def changed(self, nodes: Iterable[str]) -> None:
+        """The disks on these nodes have changed."""
+        for node in nodes:
+            self._changes += 1
+            self._changed[node] = self._changes
+
+    def forget(self, node: str) -> None:
+        """The node has left the cluster."""
+        self._kept.pop(node, None)
+        self._changed.pop(node, None)
+
+    def since(self, number: int) -> Iterator[tuple[str, NodeReport]]:
+        """Nodes with the reports that were taken after so many."""
+        for node, kept in self._kept.items():
+            if kept.number > number:
+                yield node, kept.report
+
+    def report(self, node: str) -> NodeReport | None:
+        kept = self._kept.get(node)
+        return None if kept is None else kept.report
+
+    def _counts(self, node: str, now_s: float, fresh_s: float) -> bool:
+        kept = self._kept.get(node)
+        if kept is None:
+            return False
+        age_s = now_s - kept.asked_at_s
+        if kept.report.silence:
+            return age_s < SILENT_S
+        return age_s < fresh_s and kept.changes >= self._changed.get(node, 0)
+
+
+def nodes_changed(before: ConfigView, event: dict[str, Any]) -> list[str]:
+    """Uuids of the nodes whose disks a commit changes; *before* is the configuration without it.
+
+    *event* is that of the change stream. Neither tags nor states of instances matter.
+    """
+    found: dict[str, None] = {}
+    for kind, uuid, plain in event.get("put", ()):
+        if kind == "disks":
+            old = before.get(kind, uuid)
+            if not isinstance(old, Disk) or (old.size, old.nodes, old.forthcoming) != _disk_facts(plain):
+                found.update(dict.fromkeys([*(old.nodes if isinstance(old, Disk) else ()), *plain.get("nodes", ())]))
+        elif kind == "instances":
+            old = before.get(kind, uuid)
+            facts = (plain.get("primary_node", ""), plain.get("disks", []), plain.get("forthcoming"))
+            if not isinstance(old, Instance) or (old.primary_node, old.disks, old.forthcoming) != facts:
+                found.update(dict.fromkeys([plain.get("primary_node", "")]))
+                found.update(dict.fromkeys([old.primary_node] if isinstance(old, Instance) else []))
+    for kind, uuid in event.get("remove", ()):
+        gone = before.get(kind, uuid)
+        if isinstance(gone, Disk):
+            found.update(dict.fromkeys(gone.nodes))
+        elif isinstance(gone, Instance):
+            found[gone.primary_node] = None
+    return [uuid for uuid in found if uuid]
+
+
+def _disk_facts(plain: dict[str, Any]) -> tuple[int, list[str], bool | None]:
+    return plain.get("size", 0), plain.get("nodes", []), plain.get("forthcoming")

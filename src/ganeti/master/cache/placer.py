@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Answers questions of placement over a picture of the cluster that is kept between them. Pure (D13).
+
+What was promised and is not in the picture yet counts as if its instances were there; it is taken back after each
+answer, so the state of the picture is built once for as long as the picture stays.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
+from ganeti.master.cache.cluster_picture import NODE_MEMORY_OPTION, ClusterPicture
+from ganeti.model.configuration import Configuration
+from ganeti.model.promises import Promise
+from ganeti.placement.cluster import Disk, Instance
+from ganeti.placement.dispatch import answer_over
+from ganeti.placement.numpy_state import NOWHERE, ClusterState
+from ganeti.placement.reading import read_request
+from ganeti.placement.request import Options
+from ganeti.placement.service import response_to
+from ganeti.placement.templates import UNSHARED, traits_of
+
+_ELSEWHERE = frozenset({"verbose", "quiet", "print-nodes", "ignore-dynu", NODE_MEMORY_OPTION})
+"""Options of hail that say nothing about where something goes, or are read with the nodes."""
+
+
+class Placer:
+    """One picture, and the state made of it for each disk template asked about."""
+
+    def __init__(self, picture: ClusterPicture) -> None:
+        self._picture = picture
+        self._states: dict[str, tuple[int, ClusterState]] = {}
+
+    def answer(
+        self, view: Configuration, request: Mapping[str, Any], template: str, promises: Iterable[Promise]
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Give the iallocator response and a line for each node that was not chosen.
+
+        *promises* are those of others. Raises `RequestError`, or `PrerequisiteError` for an option nobody knows.
+        """
+        wanted = read_request(request)
+        options = options_of(view.cluster.default_iallocator_params)
+        state = self._state(template)
+        promised = [*self._picture.coming(), *promises]
+        if promised:
+            state = state.copy()
+            for promise in promised:
+                self._add(state, view, promise)
+        return response_to(wanted, answer_over(state, wanted, options))
+
+    def _state(self, template: str) -> ClusterState:
+        kept = self._states.get(template)
+        cluster = self._picture.cluster(template)
+        if kept is None or kept[0] != self._picture.version:
+            kept = self._states[template] = (self._picture.version, ClusterState(cluster))
+        return kept[1]
+
+    def _add(self, state: ClusterState, view: Configuration, promise: Promise) -> None:
+        """A node that has left the cluster meanwhile holds nothing."""
+        nodes = [view.get("nodes", uuid) for uuid in promise.nodes[:2]]
+        numbers = [state.node_number[getattr(node, "name", "")] for node in nodes if node is not None]
+        if len(numbers) != len(nodes):
+            return
+        report = self._picture.reports.get(promise.nodes[0])
+        arrived = report is not None and any(name == promise.instance for name, _, _ in report.guests)
+        state.add_instance(_as_instance(promise, arrived), numbers[0], numbers[1] if len(numbers) > 1 else NOWHERE)
+
+
+def _as_instance(promise: Promise, arrived: bool) -> Instance:
+    """The memory of a guest that runs already is in the report of its node."""
+    traits = traits_of(promise.disk_template)
+    return Instance(
+        name=f"{promise.instance} (promised)",
+        memory_mib=0 if arrived else promise.memory_mib,
+        disk_mib=promise.disk_mib,
+        vcpus=promise.vcpus,
+        template=traits.name if traits is not None else UNSHARED,
+        disks=(Disk(promise.disk_mib, promise.spindles),) if traits is None or traits.has_disks else (),
+        spindle_use=promise.spindle_use,
+        tags=tuple(promise.tags),
+    )
+
+
+def options_of(parameters: Mapping[str, Any]) -> Options:
+    """The cluster's parameters of the default allocator, which are options of hail (protocols, section 7).
+
+    Raises `PrerequisiteError` for those that make sense for a program only.
+    """
+    known: dict[str, Any] = {}
+    for name, value in parameters.items():
+        if name == "ignore-soft-errors":
+            known["ignore_soft_errors"] = True
+        elif name == "no-capacity-checks":
+            known["capacity_checks"] = False
+        elif name == "restrict-allocation-to":
+            known["restrict_to"] = tuple(str(value).split(","))
+        elif name not in _ELSEWHERE:
+            raise PrerequisiteError(
+                f"The built-in allocator has no option --{name}, which the cluster's allocator parameters name: "
+                "take it out with gnt-cluster modify --default-iallocator-params",
+                WRONG_INPUT,
+            )
+    return Options(**known)

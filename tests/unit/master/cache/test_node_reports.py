@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How long what a node said counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+from tests.fakes.sample_cluster import add_instance, configuration
+
+from ganeti.master.cache.node_reports import FRESH_S, SILENT_S, NodeReport, NodeReports, nodes_changed, silent
+
+FREE = NodeReport(memory_free_mib=1)
+
+
+def test_a_report_grows_old() -> None:
+    reports = NodeReports()
+    assert reports.stale(["a", "b"], 0.0) == ["a", "b"]
+    reports.take("a", FREE, reports.begin(), 0.0)
+    assert reports.stale(["a", "b"], FRESH_S - 1) == ["b"]
+    assert reports.stale(["a"], FRESH_S) == ["a"]
+    assert reports.stale(["a"], 3.0, fresh_s=2.0) == ["a"]
+
+
+def test_a_silent_node_is_left_alone_for_a_while() -> None:
+    reports = NodeReports()
+    reports.take("a", silent("no\nroute"), reports.begin(), 0.0)
+    reports.changed(["a"])
+    assert reports.stale(["a"], SILENT_S - 1, fresh_s=1.0) == []
+    assert reports.stale(["a"], SILENT_S) == ["a"]
+    assert reports.since(0) and next(reports.since(0))[1].silence == "no route"
+
+
+def test_what_happened_while_a_node_was_asked_is_not_in_its_answer() -> None:
+    reports = NodeReports()
+    begun = reports.begin()
+    reports.changed(["a"])
+    reports.take("a", FREE, begun, 0.0)
+    reports.take("b", FREE, begun, 0.0)
+    assert reports.stale(["a", "b"], 0.0) == ["a"]
+    reports.take("a", FREE, reports.begin(), 0.0)
+    assert reports.stale(["a", "b"], 0.0) == []
+
+
+def test_only_newer_reports_are_told() -> None:
+    reports = NodeReports()
+    for name in ("a", "b"):
+        reports.take(name, FREE, 0, 0.0)
+    assert [name for name, _ in reports.since(1)] == ["b"]
+    reports.forget("b")
+    assert [name for name, _ in reports.since(0)] == ["a"]
+
+
+def commit(*puts: Any, remove: Any = ()) -> dict[str, Any]:
+    put = [[kind, obj.uuid, obj.to_plain()] for kind, obj in puts]
+    return {"event": "commit", "position": [1, 2], "put": put, "remove": list(remove)}
+
+
+def test_which_nodes_a_commit_changes() -> None:
+    config = configuration()
+    web1 = add_instance(config, "web1", "uuid-node1")
+    disk = config.instance_disks(web1)[0]
+    assert nodes_changed(config, commit(("instances", replace(web1, tags=["x"], admin_state="down")))) == []
+    assert nodes_changed(config, commit(("disks", replace(disk, name="x")))) == []
+    assert nodes_changed(config, commit(("instances", replace(web1, forthcoming=True)))) == ["uuid-node1"]
+    moved = commit(
+        ("disks", replace(disk, nodes=["uuid-node3"])), ("instances", replace(web1, primary_node="uuid-node3"))
+    )
+    assert sorted(nodes_changed(config, moved)) == ["uuid-node1", "uuid-node3"]
+    assert nodes_changed(config, commit(("disks", replace(disk, size=65)))) == ["uuid-node1"]
+    assert nodes_changed(config, commit(remove=[["instances", web1.uuid], ["disks", disk.uuid]])) == ["uuid-node1"]
+    new = replace(disk, uuid="new", nodes=["uuid-node2", "uuid-node3"])
+    assert nodes_changed(config, commit(("disks", new))) == ["uuid-node2", "uuid-node3"]

@@ -6,28 +6,26 @@ from collections.abc import Sequence
 from ganeti.placement.choose_group import Search, choose_among
 from ganeti.placement.evacuate import Report, Stuck, find_instances, move_instance
 from ganeti.placement.moves import online_targets
-from ganeti.placement.numpy_state import ClusterState
 from ganeti.placement.request import Allocate, ChangeGroup, EvacuationMode, Moves, Options, RequestError
+from ganeti.placement.state import ClusterState
 from ganeti.placement.templates import traits_of
 
 
 def change_group(state: ClusterState, request: ChangeGroup, options: Options) -> Moves:
     """Move each instance, on the result of the last, to one of the target groups."""
     numbers = find_instances(state, request.instances)
-    own = {int(state.group_of[state.primary_of[number]]) for number in numbers}
+    own = {state.group_of[state.primary_of[number]] for number in numbers}
     targets = [group for group in _asked_for(state, request.target_groups) if group not in own]
     report = Report()
     for number in numbers:
         try:
             group = _best_group(state, number, targets, options)
-            nodes = list(online_targets(state, group))
-            members = state.group_members(group)
-            moved = move_instance(state, number, nodes, members, EvacuationMode.ALL, options)
+            nodes, members = online_targets(state, group), state.group_members(group)
+            opcodes = move_instance(state, number, nodes, members, EvacuationMode.ALL, options)
         except Stuck as reason:
             report.failed.append((state.instances[number].name, str(reason)))
             continue
-        state = moved.state
-        report.add(state, number, moved.opcodes)
+        report.add(state, number, opcodes)
     return report.moves()
 
 

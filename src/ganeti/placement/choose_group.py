@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Which group a new instance goes to, and the sentences about it (S1.19-S1.26; spec: htools, 8)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ganeti.placement import dedicated
-from ganeti.placement.allocate import Solution, place_pair, place_single
+from ganeti.placement.allocate import Solution, place_instance
 from ganeti.placement.cluster import AllocPolicy, Group, Instance
 from ganeti.placement.explain import explain_allocation
-from ganeti.placement.numpy_state import NOWHERE, Bools, ClusterState, Ints
-from ganeti.placement.redundancy import capacity_check
 from ganeti.placement.request import Allocate, NoFit, Options, Placement
+from ganeti.placement.state import NOWHERE, ClusterState
 
 _RANK = {AllocPolicy.PREFERRED: 0, AllocPolicy.LAST_RESORT: 1}
 
@@ -91,7 +88,7 @@ class Search:
 
     request: Allocate
     options: Options
-    members: Ints
+    members: Sequence[int]
     by_loss: bool = False
 
 
@@ -99,33 +96,32 @@ def try_group(state: ClusterState, search: Search, group: int) -> GroupResult:
     """Look for nodes in one group."""
     if not connected(state.groups[group], search.request.instance):
         return GroupResult(group, None)
-    allowed = (state.group_of == group) & _permitted(state, search)
+    usable = [node for node in _permitted(state, search, group) if state.online[node]]
     try:
-        solution = _place(state, search, allowed)
+        solution = _place(state, search, usable)
     except NotPossible as reason:
         return GroupResult(group, None, str(reason))
     return GroupResult(group, solution)
 
 
-def _permitted(state: ClusterState, search: Search) -> Bools:
+def _permitted(state: ClusterState, search: Search, group: int) -> list[int]:
     names = search.request.restrict_to if search.options.restrict_to is None else search.options.restrict_to
+    members = state.group_members(group)
     if names is None:
-        return np.ones(len(state.nodes), dtype=np.bool_)
+        return members
     wanted = set(names)
-    return np.array([node.name in wanted for node in state.nodes], dtype=np.bool_)
+    return [node for node in members if state.nodes[node].name in wanted]
 
 
-def _place(state: ClusterState, search: Search, allowed: Bools) -> Solution:
-    request, options, members = search.request, search.options, search.members
-    count = int((allowed & state.online).sum())
-    if request.required_nodes not in (1, 2):
+def _place(state: ClusterState, search: Search, usable: list[int]) -> Solution:
+    request, options, required = search.request, search.options, search.request.required_nodes
+    if required not in (1, 2):
         raise NotPossible("Unsupported number of nodes, only one or two  supported")
-    if count < request.required_nodes:
-        raise NotPossible("No online nodes" if request.required_nodes == 1 else "Not enough online nodes")
+    if len(usable) < required:
+        raise NotPossible("No online nodes" if required == 1 else "Not enough online nodes")
     if search.by_loss:
-        return dedicated.place_dedicated(state, request.instance, request.required_nodes, allowed, options)
-    place = place_single if request.required_nodes == 1 else place_pair
-    return place(state, request.instance, allowed, members, options, capacity_check(options, members))
+        return dedicated.place_dedicated(state, request.instance, required, usable, options)
+    return place_instance(state, request.instance, required, usable, search.members, options)
 
 
 def describe(state: ClusterState, instance: Instance, result: GroupResult) -> str:

@@ -8,7 +8,6 @@ from ganeti.placement.choose_group import allocate_somewhere
 from ganeti.placement.cluster import Cluster
 from ganeti.placement.evacuate import multi_evacuate, node_evacuate
 from ganeti.placement.many import multi_allocate
-from ganeti.placement.numpy_state import ClusterState
 from ganeti.placement.relocate import allocate_secondary, relocate
 from ganeti.placement.request import (
     Allocate,
@@ -22,6 +21,7 @@ from ganeti.placement.request import (
     Relocate,
     Request,
 )
+from ganeti.placement.state import ClusterState
 
 
 def answer_request(cluster: Cluster, request: Request, options: Options) -> Answer:
@@ -31,6 +31,14 @@ def answer_request(cluster: Cluster, request: Request, options: Options) -> Answ
 
 def answer_over(state: ClusterState, request: Request, options: Options) -> Answer:
     """The same over a state that is there already, and is the same again afterwards."""
+    mark = state.mark()
+    try:
+        return _answer(state, request, options)
+    finally:
+        state.rollback(mark)
+
+
+def _answer(state: ClusterState, request: Request, options: Options) -> Answer:
     match request:
         case Allocate():
             return allocate_somewhere(state, request, options)

@@ -1,26 +1,28 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Moving many instances away, one after the other, each on the result of the last (spec: htools, 10)."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 from ganeti.placement import jobs
 from ganeti.placement.failure import FailMode
 from ganeti.placement.jobs import Opcode
-from ganeti.placement.moves import Hop, any_targets, failover, online_targets, secondary_targets
-from ganeti.placement.numpy_state import NOWHERE, ClusterState, Ints
+from ganeti.placement.moves import describe_failures, online_targets
 from ganeti.placement.request import EvacuationMode, Moves, MultiEvacuate, NodeEvacuate, NoFit, Options, RequestError
+from ganeti.placement.searches import best_exchange, best_target, refuse_failover
+from ganeti.placement.state import NOWHERE, ClusterState
 from ganeti.placement.templates import TemplateTraits, traits_of
+
+_FAILED_STEPS = (
+    "",
+    "Failing over to the secondary",
+    "Changing secondary to new primary",
+    "Failing over to new primary",
+    "Changing secondary to final secondary",
+)
 
 
 class Stuck(Exception):
     """An instance cannot be moved; the message says why."""
-
-
-@dataclass(frozen=True)
-class Moved:
-    state: ClusterState
-    opcodes: tuple[Opcode, ...]
 
 
 def find_instances(state: ClusterState, names: Iterable[str]) -> list[int]:
@@ -40,15 +42,14 @@ def node_evacuate(state: ClusterState, request: NodeEvacuate, options: Options) 
     leaving = _leaving(state, numbers, request.mode)
     report = Report()
     for number in numbers:
-        group = int(state.group_of[state.primary_of[number]])
+        group = state.group_of[state.primary_of[number]]
         targets = [node for node in online_targets(state, group) if node not in leaving]
         try:
-            moved = move_instance(state, number, targets, state.group_members(group), request.mode, options)
+            opcodes = move_instance(state, number, targets, state.group_members(group), request.mode, options)
         except Stuck as reason:
             report.failed.append((state.instances[number].name, str(reason)))
             continue
-        state = moved.state
-        report.add(state, number, moved.opcodes)
+        report.add(state, number, opcodes)
     return report.moves()
 
 
@@ -95,20 +96,29 @@ class Report:
 
 
 def move_instance(
-    state: ClusterState, number: int, targets: list[int], members: Ints, mode: EvacuationMode, options: Options
-) -> Moved:
-    """Move one instance to *targets*, judged by the score of *members*; raises `Stuck`."""
-    template = state.instances[number].template
+    state: ClusterState,
+    number: int,
+    targets: Sequence[int],
+    members: Sequence[int],
+    mode: EvacuationMode,
+    options: Options,
+) -> tuple[Opcode, ...]:
+    """Move one instance to *targets*, judged by the score of *members*; raises `Stuck`, and then nothing has moved."""
+    instance = state.instances[number]
     traits = require_movable(state, number)
     forced = options.ignore_soft_errors
     if not traits.has_secondary:
         if mode == EvacuationMode.SECONDARY_ONLY:
-            raise Stuck(f"Instances with disk template '{template}' can't execute change secondary")
-        return _to_any(state, number, targets, members, forced)
+            raise Stuck(f"Instances with disk template '{instance.template}' can't execute change secondary")
+        target = _best(state, number, "primary", targets, members, forced)
+        state.move(number, target)
+        return (jobs.move(instance, state.nodes[target].name),)
     if mode == EvacuationMode.PRIMARY_ONLY:
         return _failed_over(state, number, forced)
     if mode == EvacuationMode.SECONDARY_ONLY:
-        return _new_secondary(state, number, targets, members, forced)
+        target = _best(state, number, "secondary", targets, members, forced)
+        state.move(number, state.primary_of[number], target)
+        return (jobs.replace_secondary(instance, state.nodes[target].name),)
     return _both_replaced(state, number, targets, members, forced)
 
 
@@ -121,89 +131,42 @@ def require_movable(state: ClusterState, number: int) -> TemplateTraits:
     return traits
 
 
-def _best(hop: Hop, members: Ints) -> int:
-    best = hop.best(members)
-    if best is None:
-        raise Stuck(hop.describe_failures())
-    return best[1]
+def _best(
+    state: ClusterState, number: int, role: str, targets: Sequence[int], members: Sequence[int], forced: bool
+) -> int:
+    hop = best_target(state, number, role, targets, members, forced=forced)
+    if hop.target == NOWHERE:
+        raise Stuck(describe_failures(state, hop))
+    return hop.target
 
 
-def _to_any(state: ClusterState, number: int, targets: list[int], members: Ints, forced: bool) -> Moved:
-    hop = any_targets(state, number, targets, forced=forced)
-    target = _best(hop, members)
-    return Moved(hop.state_on(target), (jobs.move(state.instances[number], state.nodes[target].name),))
+def _failed_over(state: ClusterState, number: int, forced: bool) -> tuple[Opcode, ...]:
+    failure = refuse_failover(state, number, forced=forced)
+    if failure:
+        raise Stuck(FailMode(failure).name)
+    state.move(number, state.secondary_of[number], state.primary_of[number])
+    return (jobs.move(state.instances[number]),)
 
 
-def _failed_over(state: ClusterState, number: int, forced: bool) -> Moved:
-    after = failover(state, number, forced=forced)
-    if isinstance(after, ClusterState):
-        return Moved(after, (jobs.move(state.instances[number]),))
-    raise Stuck(after.name)
+def _both_replaced(
+    state: ClusterState, number: int, targets: Sequence[int], members: Sequence[int], forced: bool
+) -> tuple[Opcode, ...]:
+    """``[f if the primary is offline,] r:t1, f, r:t2`` with the best ordered pair of targets.
 
-
-def _new_secondary(state: ClusterState, number: int, targets: list[int], members: Ints, forced: bool) -> Moved:
-    hop = secondary_targets(state, number, targets, forced=forced)
-    target = _best(hop, members)
-    return Moved(hop.state_on(target), (jobs.replace_secondary(state.instances[number], state.nodes[target].name),))
-
-
-def _both_replaced(state: ClusterState, number: int, targets: list[int], members: Ints, forced: bool) -> Moved:
-    """``[f if the primary is offline,] r:t1, f, r:t2`` with the best ordered pair of targets."""
-    return _BothReplaced(state, number, targets, members, forced).moved()
-
-
-class _BothReplaced:
-    """Tries every ordered pair of targets; of equal scores the later pair wins, of failures the last one speaks."""
-
-    def __init__(self, state: ClusterState, number: int, targets: list[int], members: Ints, forced: bool) -> None:
-        self._state = state
-        self._number = number
-        self._targets = targets
-        self._members = members
-        self._forced = forced
-        self._failure = "no nodes available"
-        self._best: tuple[float, int, int, Hop] | None = None
-
-    def moved(self) -> Moved:
-        state, number, instance = self._state, self._number, self._state.instances[self._number]
-        steps: list[Opcode] = []
-        start: ClusterState | FailMode = state
-        if not state.online[state.primary_of[number]]:
-            start = failover(state, number, forced=self._forced)
-            steps.append(jobs.move(instance))
-        if isinstance(start, ClusterState):
-            self._search(start)
-        elif len(self._targets) > 1:
-            self._fail("Failing over to the secondary", start)
-        if self._best is None:
-            raise Stuck(f"Can't find any good nodes for relocation: {self._failure}")
-        _, one, two, hop = self._best
-        steps.append(jobs.replace_secondary(instance, state.nodes[one].name))
-        steps.append(jobs.move(instance))
-        steps.append(jobs.replace_secondary(instance, state.nodes[two].name))
-        return Moved(hop.state_on(two), tuple(steps))
-
-    def _search(self, start: ClusterState) -> None:
-        to_first = secondary_targets(start, self._number, self._targets, forced=self._forced)
-        for one, failure in to_first.failures.items():
-            others = [target for target in self._targets if target != one]
-            if others and failure:
-                self._fail("Changing secondary to new primary", FailMode(failure))
-            elif others:
-                self._turn(to_first.state_on(one), one, others)
-
-    def _turn(self, state: ClusterState, one: int, others: list[int]) -> None:
-        turned = failover(state, self._number, forced=self._forced)
-        if not isinstance(turned, ClusterState):
-            self._fail("Failing over to new primary", turned)
-            return
-        hop = secondary_targets(turned, self._number, others, forced=self._forced)
-        found = hop.best(self._members)
-        last = list(hop.failures.values())[-1]
-        if last:
-            self._fail("Changing secondary to final secondary", FailMode(last))
-        if found is not None and (self._best is None or found[0] <= self._best[0]):
-            self._best = (found[0], one, found[1], hop)
-
-    def _fail(self, step: str, mode: FailMode) -> None:
-        self._failure = f"Allocation failed: {step}: {mode.name}"
+    Of equal scores the later pair wins, of failures the last one speaks.
+    """
+    instance = state.instances[number]
+    found = best_exchange(state, number, targets, members, forced=forced)
+    if found.primary == NOWHERE:
+        reason = "no nodes available"
+        if found.failure:
+            reason = f"Allocation failed: {_FAILED_STEPS[found.failed_step]}: {FailMode(found.failure).name}"
+        raise Stuck(f"Can't find any good nodes for relocation: {reason}")
+    leave = () if state.online[state.primary_of[number]] else (jobs.move(instance),)
+    state.move(number, found.primary, found.secondary)
+    return (
+        *leave,
+        jobs.replace_secondary(instance, state.nodes[found.primary].name),
+        jobs.move(instance),
+        jobs.replace_secondary(instance, state.nodes[found.secondary].name),
+    )

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from ganeti.placement import dedicated
 from ganeti.placement.choose_group import allocate_somewhere, find_group
-from ganeti.placement.numpy_state import NOWHERE, ClusterState
 from ganeti.placement.request import MultiAllocate, MultiPlacement, NoFit, Options, Placement
+from ganeti.placement.state import NOWHERE, ClusterState
 
 
 def multi_allocate(state: ClusterState, request: MultiAllocate, options: Options) -> MultiPlacement | NoFit:
@@ -17,7 +17,7 @@ def multi_allocate(state: ClusterState, request: MultiAllocate, options: Options
         found = allocate_somewhere(state, replace(one, group=request.group), options)
         if isinstance(found, Placement):
             nodes = [state.node_number[name] for name in found.nodes]
-            state = state.with_instance(one.instance, nodes[0], nodes[1] if len(nodes) > 1 else NOWHERE)
+            state.add_instance(one.instance, nodes[0], nodes[1] if len(nodes) > 1 else NOWHERE)
             placed.append((one.instance.name, found.nodes))
         elif request.group and not found.hopeless:
             failed.append((one.instance.name, _reason(state, request.group, found)))

@@ -3,14 +3,12 @@
 
 from dataclasses import replace
 
-import numpy as np
-
-from ganeti.placement.allocate import place_secondary
+from ganeti.placement.allocate import place_instance
 from ganeti.placement.explain import explain_targets
-from ganeti.placement.moves import Hop, any_targets, online_targets, secondary_targets
-from ganeti.placement.numpy_state import NOWHERE, ClusterState
-from ganeti.placement.redundancy import capacity_check
+from ganeti.placement.moves import describe_failures, online_targets
 from ganeti.placement.request import AllocateSecondary, NoFit, Options, Placement, Relocate, RequestError
+from ganeti.placement.searches import best_target
+from ganeti.placement.state import NOWHERE, ClusterState
 from ganeti.placement.templates import PAIRED, traits_of
 
 
@@ -43,15 +41,14 @@ def relocate(state: ClusterState, request: Relocate, options: Options) -> Placem
     if leaving != [holder]:
         shown = ",".join(str(node) for node in leaving)
         return NoFit(f"Unsupported request: excluded nodes not equal to instance's {role}({holder} versus [{shown}])")
-    group = int(state.group_of[state.primary_of[number]])
+    group = state.group_of[state.primary_of[number]]
     targets = [node for node in online_targets(state, group) if node not in leaving]
-    make = secondary_targets if traits.has_secondary else any_targets
-    hop: Hop = make(state, number, targets, forced=options.ignore_soft_errors)
-    best = hop.best(state.group_members(group))
-    if best is None:
-        return NoFit(hop.describe_failures(), explain_targets(state, number, hop.failures, None, role))
-    refusals = explain_targets(state, number, hop.failures, best[1], role)
-    return Placement((state.name_of(best[1]),), "success", state.groups[group].name, refusals)
+    members = state.group_members(group)
+    hop = best_target(state, number, role, targets, members, forced=options.ignore_soft_errors)
+    if hop.target == NOWHERE:
+        return NoFit(describe_failures(state, hop), explain_targets(state, number, hop.failures, None, role))
+    refusals = explain_targets(state, number, hop.failures, hop.target, role) if options.why else ()
+    return Placement((state.name_of(hop.target),), "success", state.groups[group].name, refusals)
 
 
 def allocate_secondary(state: ClusterState, request: AllocateSecondary, options: Options) -> Placement | NoFit:
@@ -60,16 +57,19 @@ def allocate_secondary(state: ClusterState, request: AllocateSecondary, options:
     if state.secondary_of[number] != NOWHERE:
         return NoFit("Instance already has a secondary")
     primary = state.primary_of[number]
-    group = int(state.group_of[primary])
-    partners = np.array([n for n in online_targets(state, group) if n != primary], dtype=np.int64)
-    solution = place_secondary(
-        state.moved(number, NOWHERE),
+    group = state.group_of[primary]
+    mark = state.mark()
+    state.move(number, NOWHERE)
+    solution = place_instance(
+        state,
         replace(state.instances[number], template=PAIRED),
-        primary,
-        partners,
+        2,
+        [node for node in state.group_members(group) if node != primary],
+        state.everyone(),
         options,
-        capacity_check(options, state.everyone()),
+        primary=primary,
     )
+    state.rollback(mark)
     if not solution.nodes:
         return NoFit(solution.describe(state))
     return Placement((state.nodes[solution.nodes[1]].name,), solution.describe(state), state.groups[group].name)

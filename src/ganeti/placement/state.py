@@ -283,8 +283,8 @@ class ClusterState:
     def settle(self, mark: tuple[int, int, int]) -> None:
         """Keep the changes since *mark*; an outer mark can still undo them."""
         self._marks -= 1
+        self._library.kernel_settle(self._handle)
         if not self._marks:
-            self._library.kernel_settle(self._handle)
             self._log.clear()
 
 

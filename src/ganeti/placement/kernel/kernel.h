@@ -98,17 +98,17 @@ typedef struct kernel {
     int64_t place_total, place_kinds;
     // journal
     journal_entry *journal;
-    int64_t journal_used, journal_room;
-    bool journal_on;
+    int64_t journal_used, journal_room, marks;
 } kernel;
 
 // state.c
 // Give an instance these nodes in place of its present ones; nothing is checked.
 EXPORTED void kernel_move(kernel *k, int64_t i, int64_t primary, int64_t secondary);
-// From a mark on, every change is remembered until the rollback to that mark; marks nest.
+// From a mark on, every change is remembered until the rollback to that mark; marks nest, and each is rolled back or
+// settled in turn.
 EXPORTED int64_t kernel_mark(kernel *k);
 EXPORTED void kernel_rollback(kernel *k, int64_t mark);
-// Forget how to undo what was done since the outermost mark.
+// Keep what was done since the last mark; an outer mark can still undo it.
 EXPORTED void kernel_settle(kernel *k);
 
 // metrics.c
@@ -151,6 +151,41 @@ enum { NO_DISK_MOVES = 1, NO_INSTANCE_MOVES = 2, EVACUATION = 4, RESTRICTED_MIGR
 EXPORTED int64_t kernel_best_step(kernel *k, const int64_t *members, int64_t count, const uint8_t *movable,
                                   int64_t flags, step *out);
 
-// allocation (allocate.c, redundancy.c, targets.c)
+// allocation (targets.c, redundancy.c, allocate.c, pairs.c, dedicated.c; what they share is in allocation.h). Calls give
+// 0, or -1 without memory, and leave the state as it was.
+enum { NOT_TRIED = 255 };
+typedef struct { int64_t target; double score; } hop;
+// The best of some targets as the new secondary, or as the new primary of an instance without one; `failures` gets what
+// is against each, NOT_TRIED for nodes it is on.
+EXPORTED int64_t kernel_best_target(kernel *k, int64_t i, int64_t secondary, const int64_t *targets, int64_t count,
+                                    const int64_t *members, int64_t member_count, int64_t forced, uint8_t *failures,
+                                    hop *out);
+EXPORTED int64_t kernel_refuse_failover(kernel *k, int64_t i, int64_t forced);
+// The best two targets as new primary and secondary, and the step at which the last attempt that failed did so.
+enum { LEAVING_THE_DEAD = 1, NEW_PRIMARY, TURNING, FINAL_SECONDARY };
+typedef struct { int64_t first, second; double score; int64_t failed_step, failure; } exchange;
+EXPORTED int64_t kernel_exchange(kernel *k, int64_t i, const int64_t *targets, int64_t count, const int64_t *members,
+                                 int64_t member_count, int64_t forced, exchange *out);
+// Failure modes of group policies, [shape][group][exclusive storage], about instances by their shape.
+typedef struct { const int32_t *shape_of; const uint8_t *refusals; int64_t groups; } policies;
+// Nodes among `candidates` (all online, ascending) for an instance: one, or a pair within a group. It counts nowhere
+// else meanwhile. Without `checked` nodes global N+1 is not asked for. With a `primary` only its secondary is looked
+// for, among candidates that may be offline too.
+typedef struct {
+    const int64_t *candidates, *members, *checked;
+    const uint8_t *policy;         // [group][exclusive storage] failure mode of the group's policy about the instance
+    const policies *lost;          // may be NULL if no instance is LOST
+    int64_t instance, required, primary, candidate_count, member_count, checked_count, ignore_soft_errors;
+} question;
+typedef struct { int64_t primary, secondary, successes; double score; int64_t failures[FAIL_MODES]; } placement;
+EXPORTED int64_t kernel_allocate(kernel *k, const question *q, placement *out);
+// Which of the nodes could not fail without loss; gives how many.
+EXPORTED int64_t kernel_failing(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
+                                int64_t member_count, const policies *lost, int64_t *out);
+// On exclusive storage what is lost counts instead of the score: for each of the smallest sizes how many instances of
+// it fit no more. `sizes`: memory, disk, vcpus, spindle use of each. `loss` gets one number for each size, then the disk
+// that is left; it has room for one more than there are sizes.
+EXPORTED int64_t kernel_allocate_dedicated(kernel *k, const question *q, const int64_t *sizes, int64_t size_count,
+                                           placement *out, int64_t *loss);
 
 #endif

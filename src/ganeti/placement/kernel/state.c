@@ -183,7 +183,7 @@ static void put(kernel *k, int64_t number, int32_t primary, int32_t secondary) {
 }
 
 static void remember(kernel *k, int64_t number, int64_t primary, int64_t secondary, bool added) {
-    if (!k->journal_on) return;
+    if (!k->marks) return;
     if (k->journal_used == k->journal_room) {
         k->journal_room = k->journal_room ? 2 * k->journal_room : 64;
         k->journal = realloc(k->journal, (size_t)k->journal_room * sizeof *k->journal);
@@ -206,7 +206,7 @@ EXPORTED void kernel_move(kernel *k, int64_t i, int64_t primary, int64_t seconda
 }
 
 EXPORTED int64_t kernel_mark(kernel *k) {
-    k->journal_on = true;
+    k->marks++;
     return k->journal_used;
 }
 
@@ -235,12 +235,11 @@ static void undo(kernel *k, const journal_entry *e) {
 
 EXPORTED void kernel_rollback(kernel *k, int64_t mark) {
     while (k->journal_used > mark) undo(k, &k->journal[--k->journal_used]);
-    if (!mark) k->journal_on = false;
+    k->marks--;
 }
 
 EXPORTED void kernel_settle(kernel *k) {
-    k->journal_used = 0;
-    k->journal_on = false;
+    if (!--k->marks) k->journal_used = 0;
 }
 
 static bool make_room(kernel *k, int64_t more, int64_t more_tags) {

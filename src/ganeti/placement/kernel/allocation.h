@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the parts of allocation share: scores of states that differ from the present one in the values of one node.
+#ifndef GANETI_PLACEMENT_ALLOCATION_H
+#define GANETI_PLACEMENT_ALLOCATION_H
+
+#include "kernel.h"
+
+// The metrics that the score adds up, side by side for each node: first those whose deviation counts, then plain sums.
+enum { DEVIATIONS = 13, LANE_N1 = 13, LANE_CONFLICTS, LANE_LOCATION, LANES };
+extern const int lane_metric[LANES];
+extern const double lane_weight[LANES];
+enum { LANE_DISK = 1, LANE_RESERVED = 2, LANE_LOAD_DISK = 6, LANE_SPINDLES = 8 };
+
+// Nodes to score over, with the sums over them. Sums with the prefix "about_" are of values less `centre`, which keeps
+// their digits when one value is exchanged for another.
+typedef struct {
+    kernel *k;
+    const int64_t *members;
+    int64_t count, online;
+    double *rows;         // [online members][LANES]
+    int32_t *place;       // [nodes] number of a node's row, OFFLINE_MEMBER, or NOWHERE
+    double offline_instances, offline_primaries;
+    int64_t exclusion;    // location exclusion score of the present state
+    double centre[DEVIATIONS], about_total[DEVIATIONS], about_squares[DEVIATIONS], largest[DEVIATIONS];
+    double low[DEVIATIONS], high[DEVIATIONS];   // bounds of the deviations
+    double sum[LANES], squares[DEVIATIONS];     // in the order of the nodes
+} ranking;
+#define OFFLINE_MEMBER (-2)
+
+void add_up(const double *rows, int64_t count, int64_t at, const double *row, double *sum, double *squared);
+
+// Gives false without memory. Whoever changes the state reads the ranking again.
+bool ranking_start(ranking *r, kernel *k, const int64_t *members, int64_t count);
+void ranking_read(ranking *r);
+void ranking_free(ranking *r);
+// Row of a node that has these metrics.
+void row_of(const double *metrics, double *row);
+// The addends of the score together, in the order of the definition.
+double weighted(const double *deviation, const double *sum, double reserved, double offline_instances,
+                double offline_primaries, double exclusion);
+
+// A candidate: a node with the metrics it would have, and what the score would be: at first between two bounds.
+typedef struct {
+    int64_t node;
+    double low, high, score;
+    bool exact, gone;
+    int64_t exclusion;    // location exclusion score then
+    int64_t shared;       // what the location score of `partner` grows by
+    double more_instances, more_primaries;  // what an offline node gains
+    _Alignas(32) double row[LANES];
+} candidate;
+
+// Bounds of a candidate's score. `partner` is the node, if any, whose location score changes too.
+void estimate(const ranking *r, candidate *c, int64_t partner);
+double exact_score(const ranking *r, const candidate *c, int64_t partner);
+// The candidate of the lowest score that is not gone, of equals the last; its score is exact then. NULL: none is left.
+candidate *best_candidate(const ranking *r, candidate *c, int64_t count, int64_t partner);
+// Whether a score comes before another one of an earlier candidate; what is not a number comes last.
+static inline bool not_worse(double score, double earlier) {
+    return score <= earlier || earlier != earlier;
+}
+
+// targets.c
+// Reserved memory of a secondary with an instance that is to have its primary there.
+int64_t reserved_with(const kernel *k, const instance *i, int64_t secondary, int64_t primary);
+int refuse_failover(const kernel *k, int64_t i, bool forced);
+// Tries an instance, which has no nodes now, as a primary of `n`; fills the candidate where it fits.
+int try_primary(const ranking *r, const instance *i, int64_t n, bool forced, candidate *c);
+
+// redundancy.c: whether the failure of each of some nodes could be absorbed.
+typedef struct redundancy redundancy;
+redundancy *redundancy_start(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
+                             int64_t member_count, const policies *lost);
+void redundancy_free(redundancy *r);
+// Whether it could with the instance, which has no nodes now, on these; `secondary` may be NOWHERE.
+bool redundant_with(redundancy *r, int64_t i, int64_t primary, int64_t secondary);
+// Whether no place for the instance on this primary can be redundant, whatever the secondary; quick.
+bool hopeless_with(const redundancy *r, int64_t i, int64_t primary);
+
+// allocate.c, pairs.c
+int policy_about(const question *q, const kernel *k, int64_t n);
+int64_t choose_pair(const question *q, const ranking *r, redundancy *n1, placement *out);
+int64_t choose_secondary(const question *q, const ranking *r, redundancy *n1, placement *out);
+
+#endif

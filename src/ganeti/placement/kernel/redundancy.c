@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Global N+1: could every instance of any one node be started elsewhere (spec: htools, 9).
+//
+// The meaning is `survives_by_moves`: make the moves, one after the other, each to the place of the lowest score. Nearly
+// always less will do. Failing over mirrored instances can only lack memory on the nodes that take them, for their
+// disks are on both nodes before and after. And whatever places the others take, the last of them still finds one if
+// the nodes together have room for more instances, each as large as the largest, than there are.
+#include "allocation.h"
+
+int64_t kernel_add(kernel *k, const int64_t *whole, const double *load, const int32_t *tags, int64_t primary,
+                   int64_t secondary);
+enum { MUCH_ROOM = 1 << 20, INSTANCE_NUMBERS = 15 };
+
+// What a node's failure asks for. `count` instances without mirror need a place, none needing more than `memory`,
+// `disk` and `spindles`; `room` is the number of places of that size. What is `unsure` is settled by the moves.
+typedef struct {
+    int64_t node, count, memory, disk, spindles, room;
+    bool local, unsure, hopeless, mirrored, places_differ;
+} failing;
+
+struct redundancy {
+    kernel *k;
+    const int64_t *checked, *members;
+    int64_t checked_count, member_count;
+    const policies *lost;          // what policies say of LOST instances
+    uint8_t *is_checked;           // [nodes]
+    uint8_t *is_used;              // [nodes] takes part in a failover between a checked node and another
+    int64_t *most_needed;          // [nodes] most memory that the failover of one checked node asks for; or NOWHERE
+    int64_t *needed;               // [nodes] scratch, all zero between two questions
+    failing *places;               // checked nodes with instances that need another place
+    int64_t place_count, last;     // `last` failed when asked last
+    bool hopeless;                 // no further instance can help it
+};
+
+static int64_t memory_of(const instance *i) { return i->uses_memory ? i->memory : 0; }
+
+static bool full(const kernel *k, int64_t n, const values *v, bool with_disk) {
+    return (with_disk && v->free_disk <= 0) || (k->node[n].exclusive && v->free_spindles < 0);
+}
+
+static bool policy_admits(const redundancy *r, int64_t number, int64_t group, bool exclusive) {
+    if (r->k->instance[number].fate != LOST || !r->lost) return true;
+    return !r->lost->refusals[2 * (r->lost->shape_of[number] * r->lost->groups + group) + exclusive];
+}
+
+static bool admits(const redundancy *r, int64_t number, int64_t n) {
+    return policy_admits(r, number, r->k->node[n].group, r->k->node[n].exclusive);
+}
+
+static void grow(int64_t *most, int64_t value) {
+    if (value > *most) *most = value;
+}
+
+// Takes an instance of the failing node into account; `mirrored` gets those that fail over.
+static void add_failing(const redundancy *r, failing *f, int64_t number, int64_t secondary) {
+    const kernel *k = r->k;
+    const instance *i = &k->instance[number];
+    if (i->fate == MIRRORED) {
+        f->mirrored = true;
+        if (secondary == NOWHERE) f->hopeless = true;
+        else if (!may_migrate(k, f->node, secondary)) f->hopeless = true;
+        else if (i->spindles == NOWHERE && (k->node[f->node].exclusive || k->node[secondary].exclusive)) f->hopeless = true;
+        else f->unsure |= i->forthcoming;
+        return;
+    }
+    f->count++;
+    f->unsure |= i->forthcoming;
+    grow(&f->memory, memory_of(i));
+    if (i->local_disk) {
+        f->local = true;
+        grow(&f->disk, i->disk);
+        if (i->spindles == NOWHERE) f->places_differ = true;
+        else grow(&f->spindles, i->spindles);
+    }
+    for (int exclusive = 0; exclusive < 2; exclusive++)
+        f->places_differ |= !policy_admits(r, number, k->node[f->node].group, exclusive);
+}
+
+// How many instances of the largest size a node takes; `needed` is memory that failovers use up first.
+static int64_t room_on(const kernel *k, const failing *f, int64_t n, const values *v, int64_t needed) {
+    if (n == f->node || k->node[n].group != k->node[f->node].group || !may_migrate(k, f->node, n)) return 0;
+    int64_t free = v->free_memory - needed, room = MUCH_ROOM;
+    if (free <= 0) return 0;
+    if (f->memory) room = (free - 1) / f->memory;
+    if (!f->local) return room;
+    if (v->free_disk <= 0) return 0;
+    if (f->disk && (v->free_disk - 1) / f->disk < room) room = (v->free_disk - 1) / f->disk;
+    if (!k->node[n].exclusive) return room;
+    if (v->free_spindles < 0) return 0;
+    if (f->spindles && v->free_spindles / f->spindles < room) room = v->free_spindles / f->spindles;
+    return room;
+}
+
+static void need(redundancy *r, int64_t n, int sign) {
+    for (int32_t i = r->k->first_primary[n]; i != NOWHERE; i = r->k->instance[i].next_primary) {
+        const instance *own = &r->k->instance[i];
+        if (own->fate == MIRRORED && own->secondary != NOWHERE) r->needed[own->secondary] += sign * memory_of(own);
+    }
+}
+
+static int64_t needed_from(const kernel *k, int64_t primary, int64_t secondary) {
+    int64_t memory = 0;
+    for (int32_t i = k->first_primary[primary]; i != NOWHERE; i = k->instance[i].next_primary)
+        if (k->instance[i].fate == MIRRORED && k->instance[i].secondary == secondary) memory += memory_of(&k->instance[i]);
+    return memory;
+}
+
+// Whether instances of a failing node fit nowhere even now.
+static bool some_fits_nowhere(const redundancy *r, int64_t n) {
+    const kernel *k = r->k;
+    for (int32_t i = k->first_primary[n]; i != NOWHERE; i = k->instance[i].next_primary) {
+        const instance *own = &k->instance[i];
+        bool fits = own->fate == MIRRORED;
+        for (int64_t t = 0; t < k->nodes && !fits; t++)
+            fits = t != n && k->node[t].group == k->node[n].group && admits(r, i, t) &&
+                   (own->fate == LOST || may_migrate(k, n, t)) && !refuse_primary(k, t, &k->value[t], own, true);
+        if (!fits) return true;
+    }
+    return false;
+}
+
+// Looks at one node as the state is; gives what it asks for, with `hopeless` set if it fails for good.
+static failing examine(redundancy *r, int64_t n) {
+    const kernel *k = r->k;
+    failing f = {.node = n};
+    for (int32_t i = k->first_primary[n]; i != NOWHERE; i = k->instance[i].next_primary)
+        add_failing(r, &f, i, k->instance[i].secondary);
+    if (f.hopeless) return f;
+    need(r, n, 1);
+    for (int32_t i = k->first_primary[n]; i != NOWHERE && !f.unsure; i = k->instance[i].next_primary) {
+        int64_t s = k->instance[i].secondary;
+        if (k->instance[i].fate != MIRRORED) continue;
+        f.hopeless |= k->value[s].free_memory - r->needed[s] <= 0 || full(k, s, &k->value[s], true);
+    }
+    f.hopeless |= f.mirrored && !f.unsure && full(k, n, &k->value[n], k->node[n].online);
+    for (int64_t t = 0; t < k->nodes && f.count && !f.hopeless; t++)
+        f.room += room_on(k, &f, t, &k->value[t], r->needed[t]);
+    need(r, n, -1);
+    return f;
+}
+
+static bool is_sure(const failing *f) { return !f->unsure && !f->places_differ && f->room >= f->count; }
+
+void redundancy_free(redundancy *r) {
+    if (!r) return;
+    free(r->is_checked);
+    free(r->is_used);
+    free(r->most_needed);
+    free(r->needed);
+    free(r->places);
+    free(r);
+}
+
+static redundancy *prepare(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
+                           int64_t member_count, const policies *lost) {
+    redundancy *r = calloc(1, sizeof *r);
+    if (!r) return NULL;
+    size_t nodes = (size_t)k->nodes + 1;
+    *r = (redundancy){.k = k, .checked = checked, .checked_count = count, .members = members,
+                      .member_count = member_count, .lost = lost};
+    r->is_checked = calloc(nodes, 1);
+    r->is_used = calloc(nodes, 1);
+    r->most_needed = malloc(nodes * sizeof *r->most_needed);
+    r->needed = calloc(nodes, sizeof *r->needed);
+    r->places = malloc(nodes * sizeof *r->places);
+    if (r->is_checked && r->is_used && r->most_needed && r->needed && r->places) return r;
+    redundancy_free(r);
+    return NULL;
+}
+
+redundancy *redundancy_start(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
+                             int64_t member_count, const policies *lost) {
+    redundancy *r = prepare(k, checked, count, members, member_count, lost);
+    if (!r) return NULL;
+    for (int64_t n = 0; n < k->nodes; n++) r->most_needed[n] = NOWHERE;
+    for (int64_t c = 0; c < count && !r->hopeless; c++) {
+        int64_t n = checked[c];
+        failing f = examine(r, n);
+        r->is_checked[n] = 1;
+        r->hopeless = f.hopeless || (f.count && !is_sure(&f) && some_fits_nowhere(r, n));
+        if (f.count || f.unsure) r->places[r->place_count++] = f;
+        if (!f.mirrored || f.unsure) continue;
+        r->is_used[n] = 1;
+        need(r, n, 1);
+        for (int32_t i = k->first_primary[n]; i != NOWHERE; i = k->instance[i].next_primary)
+            if (k->instance[i].fate == MIRRORED) {
+                int64_t s = k->instance[i].secondary;
+                r->is_used[s] = 1;
+                grow(&r->most_needed[s], r->needed[s]);
+            }
+        need(r, n, -1);
+    }
+    return r;
+}
+
+// The moves
+
+static bool copy_to(kernel *k, int64_t number, int64_t n) {
+    const instance *i = &k->instance[number];
+    int64_t whole[INSTANCE_NUMBERS] = {
+        i->memory, i->disk, i->vcpus, i->reserved, i->spindle_use, i->spindles, i->fate, i->uses_memory,
+        i->forthcoming, i->local_disk, i->has_secondary, i->movable, i->auto_balance, i->exclusions, i->desired};
+    size_t tags = (size_t)(i->exclusions + i->desired);
+    int32_t *own = malloc((tags + 1) * sizeof *own);
+    double load[4];
+    memcpy(load, i->load, sizeof load);
+    if (!own) return false;
+    if (tags) memcpy(own, &k->tags[i->exclusion_first], tags * sizeof *own);
+    int64_t added = kernel_add(k, whole, load, own, n, NOWHERE);
+    free(own);
+    return added >= 0;
+}
+
+// Puts one instance on the best of the nodes of the failing node's group, by the score of the ranking's members.
+static bool find_place(const redundancy *r, ranking *by, candidate *c, int64_t failed, int64_t number) {
+    kernel *k = r->k;
+    bool lost = k->instance[number].fate == LOST;
+    int64_t found = 0;
+    if (!lost) kernel_move(k, number, NOWHERE, NOWHERE);
+    ranking_read(by);
+    for (int64_t t = 0; t < k->nodes; t++) {
+        if (t == failed || k->node[t].group != k->node[failed].group) continue;
+        if (lost ? !admits(r, number, t) : !may_migrate(k, failed, t)) continue;
+        found += !try_primary(by, &k->instance[number], t, true, &c[found]);
+    }
+    const candidate *best = best_candidate(by, c, found, NOWHERE);
+    if (!best) return false;
+    if (lost) return copy_to(k, number, best->node);
+    kernel_move(k, number, best->node, NOWHERE);
+    return true;
+}
+
+// Numbers of the node's primaries that share a fate, newest first, or largest memory first; gives how many.
+static int64_t list_fate(const kernel *k, int64_t n, int fate, bool by_memory, int32_t *out) {
+    int64_t count = 0;
+    for (int32_t i = k->first_primary[n]; i != NOWHERE; i = k->instance[i].next_primary) {
+        if (k->instance[i].fate != fate) continue;
+        int64_t at = count++;
+        for (; by_memory && at > 0 && k->instance[out[at - 1]].memory < k->instance[i].memory; at--) out[at] = out[at - 1];
+        out[at] = i;
+    }
+    return count;
+}
+
+static bool move_all(const redundancy *r, int64_t n, int32_t *list, candidate *c, ranking *group, ranking *whole) {
+    kernel *k = r->k;
+    int64_t mirrored = list_fate(k, n, MIRRORED, false, list);
+    int64_t elsewhere = list_fate(k, n, STARTS_ELSEWHERE, false, list + mirrored);
+    int64_t lost = list_fate(k, n, LOST, true, list + mirrored + elsewhere);
+    for (int64_t m = 0; m < mirrored; m++, list++) {
+        if (refuse_failover(k, *list, true)) return false;
+        kernel_move(k, *list, k->instance[*list].secondary, n);
+    }
+    for (int64_t m = 0; m < elsewhere; m++)
+        if (!find_place(r, group, c, n, *list++)) return false;
+    for (int64_t m = 0; m < lost; m++)
+        if (!find_place(r, whole, c, n, *list++)) return false;
+    return true;
+}
+
+static bool survives_by_moves(const redundancy *r, int64_t n) {
+    kernel *k = r->k;
+    ranking group, whole;
+    int64_t *mates = malloc((size_t)(k->nodes + 1) * sizeof *mates), count = 0, primaries = 0;
+    for (int32_t i = k->first_primary[n]; i != NOWHERE; i = k->instance[i].next_primary) primaries++;
+    int32_t *list = malloc((size_t)(primaries + 1) * sizeof *list);
+    candidate *c = aligned_alloc(64, (size_t)(k->nodes + 1) * sizeof *c);
+    for (int64_t t = 0; t < k->nodes && mates; t++)
+        if (k->node[t].group == k->node[n].group) mates[count++] = t;
+    bool ready = mates && list && c && ranking_start(&group, k, mates, count), fits = false;
+    if (ready && ranking_start(&whole, k, r->members, r->member_count)) {
+        int64_t mark = kernel_mark(k);
+        fits = move_all(r, n, list, c, &group, &whole);
+        kernel_rollback(k, mark);
+        ranking_free(&whole);
+    }
+    if (ready) ranking_free(&group);
+    free(mates);
+    free(list);
+    free(c);
+    return fits;
+}
+
+static bool survives(redundancy *r, int64_t n) {
+    failing f = examine(r, n);
+    return !f.hopeless && (is_sure(&f) || survives_by_moves(r, n));
+}
+
+// One more instance
+
+// Whether the mirrored instances of all nodes still fail over when there is one more on the primary.
+static bool primary_holds(const redundancy *r, const instance *i, int64_t primary) {
+    const kernel *k = r->k;
+    values v = k->value[primary];
+    with_primary(k, primary, i, NOWHERE, &v);
+    if (r->most_needed[primary] != NOWHERE && v.free_memory - r->most_needed[primary] <= 0) return false;
+    bool used = r->is_used[primary] || (r->is_checked[primary] && i->fate == MIRRORED && !i->forthcoming);
+    return !used || !full(k, primary, &v, k->node[primary].online || r->most_needed[primary] != NOWHERE);
+}
+
+static bool secondary_holds(const redundancy *r, const instance *i, int64_t primary, int64_t secondary) {
+    const kernel *k = r->k;
+    values v = k->value[secondary];
+    with_secondary(k, secondary, i, v.reserved_memory, &v);
+    bool fails_over = r->is_checked[primary] && i->fate == MIRRORED && !i->forthcoming;
+    if (fails_over && !may_migrate(k, primary, secondary)) return false;
+    if (fails_over && i->spindles == NOWHERE && (k->node[primary].exclusive || k->node[secondary].exclusive)) return false;
+    if (fails_over && v.free_memory - needed_from(k, primary, secondary) - memory_of(i) <= 0) return false;
+    return !(fails_over || r->is_used[secondary]) ||
+           !full(k, secondary, &v, fails_over || r->most_needed[secondary] != NOWHERE || k->node[secondary].online);
+}
+
+// Whether the instances of a node without mirrors surely still find places with one more instance on two other nodes.
+static bool places_hold(const redundancy *r, const failing *f, const instance *i, int64_t primary, int64_t secondary) {
+    const kernel *k = r->k;
+    if (!is_sure(f)) return false;
+    int64_t room = f->room, nodes[2] = {primary, secondary};
+    for (int side = 0; side < 2; side++) {
+        int64_t n = nodes[side];
+        if (n == NOWHERE || k->node[n].group != k->node[f->node].group) continue;
+        int64_t needed = f->mirrored ? needed_from(k, f->node, n) : 0;
+        values v = k->value[n];
+        room -= room_on(k, f, n, &v, needed);
+        if (side) with_secondary(k, n, i, v.reserved_memory, &v);
+        else with_primary(k, n, i, secondary, &v);
+        room += room_on(k, f, n, &v, needed);
+    }
+    return room >= f->count;
+}
+
+static bool survives_with(redundancy *r, int64_t number, int64_t primary, int64_t secondary, int64_t n) {
+    int64_t mark = kernel_mark(r->k);
+    kernel_move(r->k, number, primary, secondary);
+    bool fits = survives(r, n);
+    kernel_rollback(r->k, mark);
+    return fits;
+}
+
+bool hopeless_with(const redundancy *r, int64_t i, int64_t primary) {
+    return r->hopeless || !primary_holds(r, &r->k->instance[i], primary);
+}
+
+bool redundant_with(redundancy *r, int64_t number, int64_t primary, int64_t secondary) {
+    const kernel *k = r->k;
+    if (hopeless_with(r, number, primary)) return false;
+    if (secondary != NOWHERE && !secondary_holds(r, &k->instance[number], primary, secondary)) return false;
+    bool alone = r->is_checked[primary] && (k->instance[number].fate != MIRRORED || k->instance[number].forthcoming);
+    if (alone && !survives_with(r, number, primary, secondary, primary)) return false;
+    for (int64_t p = 0; p < r->place_count; p++) {
+        const failing *f = &r->places[(p + r->last) % r->place_count];
+        if (alone && f->node == primary) continue;
+        if (f->node != primary && places_hold(r, f, &r->k->instance[number], primary, secondary)) continue;
+        if (survives_with(r, number, primary, secondary, f->node)) continue;
+        r->last = (p + r->last) % r->place_count;
+        return false;
+    }
+    return true;
+}
+
+EXPORTED int64_t kernel_failing(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
+                                int64_t member_count, const policies *lost, int64_t *out) {
+    redundancy *r = prepare(k, checked, count, members, member_count, lost);
+    if (!r) return -1;
+    int64_t found = 0;
+    for (int64_t c = 0; c < count; c++)
+        if (!survives(r, checked[c])) out[found++] = checked[c];
+    redundancy_free(r);
+    return found;
+}

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the groups' policies say of instances whose disks die with their node, which global N+1 would make anew.
+
+Instances of one shape are asked about once; most clusters have few shapes, or no such instance at all.
+"""
+
+from array import array
+from weakref import WeakKeyDictionary
+
+from ganeti.placement.cluster import Instance
+from ganeti.placement.policy import refusal_by_policy
+from ganeti.placement.state import ClusterState
+from ganeti.placement.templates import traits_of
+
+NO_SHAPE = -1
+
+
+class LostPolicies:
+    """*shape_of* has a number for each instance, `NO_SHAPE` for those that outlive their node; *refusals* has a failure
+    mode (or 0) by shape, group, and whether storage is exclusive."""
+
+    def __init__(self) -> None:
+        self.shape_of = array("i")
+        self.refusals = bytearray()
+        self._seen: list[Instance] = []
+        self._shapes: dict[tuple[object, ...], int] = {}
+        self._is_lost: dict[str, bool] = {}
+
+    def follow(self, state: ClusterState) -> bool:
+        """Take in what was added and rolled back since; gives whether there is any such instance."""
+        instances, seen = state.instances, self._seen
+        del seen[len(instances) :]
+        while seen and seen[-1] is not instances[len(seen) - 1]:
+            seen.pop()
+        del self.shape_of[len(seen) :]
+        for number in range(len(seen), len(instances)):
+            self.shape_of.append(self._shape(state, instances[number]))
+        seen.extend(instances[len(seen) :])
+        return bool(self._shapes)
+
+    def _shape(self, state: ClusterState, instance: Instance) -> int:
+        template = instance.template
+        if template not in self._is_lost:
+            traits = traits_of(template)
+            self._is_lost[template] = traits is None or not (traits.has_secondary or traits.evacuable)
+        if not self._is_lost[template]:
+            return NO_SHAPE
+        shape = (template, instance.memory_mib, instance.vcpus, instance.spindle_use, instance.disks)
+        if shape not in self._shapes:
+            self._shapes[shape] = len(self._shapes)
+            self.refusals.extend(policy_codes(state, instance))
+        return self._shapes[shape]
+
+
+_known: WeakKeyDictionary[ClusterState, LostPolicies] = WeakKeyDictionary()
+
+
+def lost_policies(state: ClusterState) -> LostPolicies | None:
+    """Give the policies about the instances of *state* as they are now, or None if no instance is concerned."""
+    found = _known.get(state)
+    if found is None:
+        found = _known[state] = LostPolicies()
+    return found if found.follow(state) else None
+
+
+def policy_codes(state: ClusterState, instance: Instance) -> bytes:
+    """For each group, without and with exclusive storage: the failure mode of its policy, 0 where it admits."""
+    refusals = (
+        refusal_by_policy(group.policy, instance, exclusive) for group in state.groups for exclusive in (False, True)
+    )
+    return bytes(refusal.mode if refusal else 0 for refusal in refusals)

@@ -11,6 +11,7 @@ from tests.differential.cases import Case
 
 from ganeti.placement.definition_moves import NOWHERE, Move, PlainCluster, after_move, plan
 from ganeti.placement.failure import Refusal
+from ganeti.tools.htools.figures import fixed
 
 _STEP = re.compile(r"^ +\d+\. (\S+) +(\S+) +=> (\S+) +(\S+) a=(.+)$", re.MULTILINE)
 _TEXTS = {"f": "f", "fa": "fa:T", "r": "r:T", "frf": "f r:T f", "rf": "r:T f", "fr": "f r:T"}
@@ -33,8 +34,9 @@ def faults(case: Case, stdout: str) -> list[str]:
         cluster = changed
         if after != _places(cluster, number, suffix):
             found.append(f"{name}: {text} leads to {_places(cluster, number, suffix)}, not {after}")
-        if score != f"{cluster.score(members):.8f}":
-            found.append(f"{name}: {text} leads to score {cluster.score(members):.8f}, not {score}")
+        reached = fixed(cluster.score(members), 8)
+        if score != reached:
+            found.append(f"{name}: {text} leads to score {reached}, not {score}")
     return found
 
 
@@ -55,7 +57,7 @@ def planned(case: Case) -> list[tuple[str, str, str]]:
         target = step.move.target
         letter = _cut(case.cluster.nodes[target].name, suffix) if target != NOWHERE else ""
         text = _TEXTS[step.move.kind].replace("T", letter)
-        found.append((_cut(case.cluster.instances[step.instance].name, suffix), f"{step.score:.8f}", text))
+        found.append((_cut(case.cluster.instances[step.instance].name, suffix), fixed(step.score, 8), text))
     return found
 
 

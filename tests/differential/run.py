@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.differential import replay
 from tests.differential.cases import TOOLS, Case, cases
-from tests.differential.differences import differences
+from tests.differential.differences import crashed, differences
 from tests.differential.execution import Outcome, execute, ours, peer
 
 
@@ -18,7 +18,7 @@ def compare(case: Case, place: Path) -> list[str]:
     theirs = execute([*peer()[0], case.tool], case, place / "peer")
     own = execute(ours(case.tool), case, place / "ours")
     found = _faults_of_plan(case, theirs, own) if case.tool == "hbal" else []
-    return found if theirs.exit is None else found + differences(case, theirs, own)
+    return found if theirs.exit is None or crashed(theirs) else found + differences(case, theirs, own)
 
 
 def _faults_of_plan(case: Case, theirs: Outcome, own: Outcome) -> list[str]:

@@ -15,6 +15,11 @@ from ganeti.placement.cluster import Instance, Node
 from ganeti.placement.tags import TagRules
 from ganeti.placement.templates import traits_of
 
+Load = tuple[float, float, float, float]
+"""Of CPU, memory, disk and network."""
+
+NO_LOAD: Load = (0.0, 0.0, 0.0, 0.0)
+
 
 @dataclass(frozen=True)
 class NodeView:
@@ -23,6 +28,8 @@ class NodeView:
     *extra_memory_mib* (x_mem) is fixed when the cluster is read; *free_disk_mib*, *free_spindles* and
     *forthcoming_free_memory_mib* change with each move. *secondaries* pairs an instance with the number of its primary.
     *primary_location_tags* holds, for each primary, the location tags of its secondary node; empty if nobody asks.
+    *running_load* is the load as it was added and taken away one instance after the other, which rounds otherwise than
+    a sum; None where nobody counted.
     """
 
     node: Node
@@ -37,6 +44,7 @@ class NodeView:
     secondaries: Sequence[tuple[Instance, int]]
     primary_location_tags: Sequence[frozenset[str]]
     rules: TagRules
+    running_load: Load | None = None
 
     # memory
 
@@ -147,14 +155,30 @@ class NodeView:
     def real_secondaries(self) -> list[Instance]:
         return [instance for instance, _ in self.secondaries if not instance.forthcoming]
 
-    def load(self) -> tuple[float, float, float, float]:
-        cpu, memory, disk, net = 0.0, 0.0, 0.0, 0.0
-        for instance in self.real_primaries:
-            cpu, memory, net = cpu + instance.load[0], memory + instance.load[1], net + instance.load[3]
-            disk += instance.load[2]
-        for instance in self.real_secondaries:
-            disk += instance.load[2]
-        return cpu, memory, disk, net
+    def load(self) -> Load:
+        if self.running_load is not None:
+            return self.running_load
+        load = NO_LOAD
+        for instance in reversed(self.real_primaries):
+            load = load_changed(load, instance, 1)
+        for instance in reversed(self.real_secondaries):
+            load = load_changed(load, instance, 1, secondary=True)
+        return load
+
+
+def load_changed(load: Load, instance: Instance, sign: int, *, secondary: bool = False) -> Load:
+    """The load of a node when *instance* has come (1) or gone (-1); of a secondary only the disk works."""
+    cpu, memory, disk, net = load
+    if instance.forthcoming:
+        return load
+    if secondary:
+        return cpu, memory, disk + sign * instance.load[2], net
+    return (
+        cpu + sign * instance.load[0],
+        memory + sign * instance.load[1],
+        disk + sign * instance.load[2],
+        net + sign * instance.load[3],
+    )
 
 
 def uses_node_disk(instance: Instance) -> bool:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from ganeti.placement.checks import refuse_primary, refuse_secondary
 from ganeti.placement.cluster import Cluster, Group, Instance, Node
-from ganeti.placement.definition import NodeView, score, uses_node_disk
+from ganeti.placement.definition import NO_LOAD, NodeView, load_changed, score, uses_node_disk
 from ganeti.placement.failure import FailMode, Refusal
 from ganeti.placement.tags import TagRules, read_rules
 from ganeti.placement.templates import traits_of
@@ -76,6 +76,7 @@ def _without_primary(view: NodeView, instance: Instance) -> NodeView:
         forthcoming_free_memory_mib=view.forthcoming_free_memory_mib + instance.memory_mib,
         primaries=[*view.primaries[:at], *view.primaries[at + 1 :]],
         primary_location_tags=[*view.primary_location_tags[:at], *view.primary_location_tags[at + 1 :]],
+        running_load=load_changed(view.load(), instance, -1),
     )
 
 
@@ -87,16 +88,24 @@ def _with_primary(view: NodeView, instance: Instance, mirror: Node | None) -> No
         forthcoming_free_memory_mib=view.forthcoming_free_memory_mib - instance.memory_mib,
         primaries=[instance, *view.primaries],
         primary_location_tags=[mirror_tags, *view.primary_location_tags],
+        running_load=load_changed(view.load(), instance, 1),
     )
 
 
 def _without_secondary(view: NodeView, instance: Instance) -> NodeView:
-    kept = [(other, primary) for other, primary in view.secondaries if other.name != instance.name]
-    return replace(_with_disks_changed(view, instance, 1), secondaries=kept)
+    return replace(
+        _with_disks_changed(view, instance, 1),
+        secondaries=[(other, primary) for other, primary in view.secondaries if other.name != instance.name],
+        running_load=load_changed(view.load(), instance, -1, secondary=True),
+    )
 
 
 def _with_secondary(view: NodeView, instance: Instance, primary: int) -> NodeView:
-    return replace(_with_disks_changed(view, instance, -1), secondaries=[(instance, primary), *view.secondaries])
+    return replace(
+        _with_disks_changed(view, instance, -1),
+        secondaries=[(instance, primary), *view.secondaries],
+        running_load=load_changed(view.load(), instance, 1, secondary=True),
+    )
 
 
 def _with_disks_changed(view: NodeView, instance: Instance, sign: int) -> NodeView:
@@ -160,6 +169,7 @@ def _empty_view(node: Node, group: Group, rules: TagRules, min_disk_ratio: float
         secondaries=(),
         primary_location_tags=(),
         rules=rules,
+        running_load=NO_LOAD,
     )
 
 

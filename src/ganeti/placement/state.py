@@ -196,6 +196,7 @@ class ClusterState:
             secondaries=[(self.instances[n], self.primary_of[n]) for n in self.listed(node, secondary=True)],
             primary_location_tags=partner_tags,
             rules=self.rules,
+            running_load=(load[0], load[1], load[2], load[3]),
         )
 
     def name_of(self, node: int) -> str:

@@ -2,7 +2,7 @@
 """Which group a new instance goes to, and the sentences about it (S1.19-S1.26; spec: htools, 8)."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ganeti.placement import dedicated
 from ganeti.placement.allocate import Solution, place_instance
@@ -28,19 +28,32 @@ class NotPossible(Exception):
 
 
 def allocate_somewhere(state: ClusterState, request: Allocate, options: Options) -> Placement | NoFit:
-    """Answer an allocation: in the named group, or in the best of all groups."""
+    """Answer an allocation, and say why of the nodes that were not chosen."""
+    found, group = find_somewhere(state, request, options)
+    if group is None:
+        return found
+    names = found.nodes if isinstance(found, Placement) else ()
+    chosen = tuple(state.node_number[name] for name in names)
+    return replace(found, refusals=explain_allocation(state, request, options, group, chosen))
+
+
+def find_somewhere(state: ClusterState, request: Allocate, options: Options) -> tuple[Placement | NoFit, int | None]:
+    """Look in the named group, or take the best of all groups; with the number of the group asked for or found.
+
+    That number is NOWHERE where any group would have done, and None if the one asked for does not exist.
+    """
     if request.group:
         number = find_group(state, request.group)
         if number is None:
-            return NoFit(f"Wrong number of elems found with name {request.group}")
-        return _allocate_in(state, request, options, number)
+            return NoFit(f"Wrong number of elems found with name {request.group}"), None
+        return _find_in(state, request, options, number), number
     allocable = [number for number, group in enumerate(state.groups) if group.alloc_policy in _RANK]
     search = Search(request, options, state.everyone(), dedicated.applies(state, allocable))
     chosen, texts = choose_among(state, search, range(len(state.groups)))
     if chosen is None:
-        return NoFit(", ".join(texts), explain_allocation(state, request, options, NOWHERE, ()))
+        return NoFit(", ".join(texts)), NOWHERE
     name = state.groups[chosen.group].name
-    return _placement(state, request, options, chosen, ", ".join([f"Selected group: {name}", *texts]))
+    return _placement(state, chosen, ", ".join([f"Selected group: {name}", *texts])), chosen.group
 
 
 def choose_among(state: ClusterState, search: "Search", groups: Iterable[int]) -> tuple[GroupResult | None, list[str]]:
@@ -49,25 +62,22 @@ def choose_among(state: ClusterState, search: "Search", groups: Iterable[int]) -
     return best_group(state, results), [describe(state, search.request.instance, result) for result in results]
 
 
-def _allocate_in(state: ClusterState, request: Allocate, options: Options, number: int) -> Placement | NoFit:
+def _find_in(state: ClusterState, request: Allocate, options: Options, number: int) -> Placement | NoFit:
     search = Search(request, options, state.group_members(number), dedicated.applies(state, [number]))
     result = try_group(state, search, number)
     if result.solution is None:
         text = result.error
         if not connected(state.groups[number], request.instance):
             text = f"The {describe(state, request.instance, result)}"
-        return NoFit(text, explain_allocation(state, request, options, number, ()), hopeless=True)
+        return NoFit(text, hopeless=True)
     text = describe(state, request.instance, result)
-    if not result.solution.nodes:
-        return NoFit(text, explain_allocation(state, request, options, number, ()))
-    return _placement(state, request, options, result, text)
+    return _placement(state, result, text) if result.solution.nodes else NoFit(text)
 
 
-def _placement(state: ClusterState, request: Allocate, options: Options, result: GroupResult, info: str) -> Placement:
+def _placement(state: ClusterState, result: GroupResult, info: str) -> Placement:
     assert result.solution is not None
-    nodes = result.solution.nodes
-    refusals = explain_allocation(state, request, options, result.group, nodes)
-    return Placement(tuple(state.name_of(node) for node in nodes), info, state.groups[result.group].name, refusals)
+    names = tuple(state.name_of(node) for node in result.solution.nodes)
+    return Placement(names, info, state.groups[result.group].name)
 
 
 def find_group(state: ClusterState, name: str) -> int | None:

@@ -4,7 +4,7 @@
 from dataclasses import replace
 
 from ganeti.placement import dedicated
-from ganeti.placement.choose_group import allocate_somewhere, find_group
+from ganeti.placement.choose_group import find_group, find_somewhere
 from ganeti.placement.request import MultiAllocate, MultiPlacement, NoFit, Options, Placement
 from ganeti.placement.state import NOWHERE, ClusterState
 
@@ -14,7 +14,7 @@ def multi_allocate(state: ClusterState, request: MultiAllocate, options: Options
     placed: list[tuple[str, tuple[str, ...]]] = []
     failed: list[tuple[str, str]] = []
     for one in request.requests:
-        found = allocate_somewhere(state, replace(one, group=request.group), options)
+        found, _ = find_somewhere(state, replace(one, group=request.group), options)
         if isinstance(found, Placement):
             nodes = [state.node_number[name] for name in found.nodes]
             state.add_instance(one.instance, nodes[0], nodes[1] if len(nodes) > 1 else NOWHERE)

@@ -6,7 +6,7 @@ unknown name is a `RequestError` with the words of 3.1.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,21 +24,25 @@ from ganeti.placement.request import (
     Request,
     RequestError,
 )
-from ganeti.placement.templates import traits_of
+from ganeti.placement.templates import TEMPLATES_BY_SPELLING
 
 DEFAULT_GROUP = "default"
 STATIC_NODE_MEMORY_MIB = 4096
 _NODE_MEMORY_NOT_REPORTED = frozenset({"kvm"})
 _STATUS = {"up": Status.RUNNING, "down": Status.ADMIN_DOWN, "offline": Status.ADMIN_OFFLINE}
-_TYPE_WORDS = {int: "Int", float: "Double", str: "String", bool: "Bool", list: "List", dict: "JSObject"}
+_TYPE_WORDS = {int: "Int", float: "Double", str: "String", bool: "Bool", list: "list", dict: "JSObject"}
 _MISSING = object()
 
 
 class Fields:
-    """A JSON object with its name for messages; values come out with their type checked."""
+    """A JSON object with its name for messages; values come out with their type checked.
 
-    def __init__(self, what: str, data: Any) -> None:
+    *inner*: it is a record within another, of which 3.1 speaks in other words.
+    """
+
+    def __init__(self, what: str, data: Any, *, inner: bool = False) -> None:
         self.what = what
+        self._naming = "Can't parse value for" if inner else "key"
         if not isinstance(data, Mapping):
             raise RequestError(f"{what}: Unable to read JSObject")
         self.data: Mapping[str, Any] = data
@@ -61,16 +65,25 @@ class Fields:
             return int(value)
         if kind is not int and isinstance(value, kind):
             return value
-        raise RequestError(f"{self.what}: key '{key}': Unable to read {_TYPE_WORDS[kind]}")
+        raise RequestError(f"{self.what}: {self._naming} '{key}': Unable to read {_TYPE_WORDS[kind]}")
 
     def strings(self, key: str, default: Any = _MISSING) -> tuple[str, ...]:
         values = self.get(key, list, default)
         if not all(isinstance(value, str) for value in values):
-            raise RequestError(f"{self.what}: key '{key}': Unable to read String")
+            raise RequestError(f"{self.what}: {self._naming} '{key}': Unable to read String")
         return tuple(values)
 
     def sub(self, key: str) -> "Fields":
-        return Fields(self.what, self.get(key, dict))
+        return Fields(f"{self.what}: {self._naming} '{key}'", self.get(key, dict), inner=True)
+
+    def word(self, key: str, words: Collection[str], of: str, default: Any = _MISSING) -> str:
+        """One of *words*, which are those of the type *of*."""
+        value = default if default is not _MISSING and self.data.get(key) is None else self.get(key, object)
+        if not isinstance(value, str):
+            raise RequestError(f"{self.what}: key '{key}': Can't parse value for '{of}': Unable to read String")
+        if value not in words:
+            raise RequestError(f"{self.what}: key '{key}': Invalid string value for type {of}: \"{value}\"")
+        return value
 
 
 def read_cluster(message: Mapping[str, Any], *, static_node_memory_mib: int = STATIC_NODE_MEMORY_MIB) -> Cluster:
@@ -90,9 +103,7 @@ def read_cluster(message: Mapping[str, Any], *, static_node_memory_mib: int = ST
 
 def _read_group(uuid: str, data: Any) -> Group:
     fields = Fields(f"invalid data for group '{uuid}'", data)
-    text = fields.get("alloc_policy", str, AllocPolicy.PREFERRED.value)
-    if text not in list(AllocPolicy):
-        raise RequestError(f"{fields.what}: key 'alloc_policy': Invalid string value for type AllocPolicy: \"{text}\"")
+    text = fields.word("alloc_policy", list(AllocPolicy), "AllocPolicy", AllocPolicy.PREFERRED.value)
     policy = _read_policy(fields.sub("ipolicy")) if fields.data.get("ipolicy") is not None else BUILT_IN_POLICY
     return Group(
         uuid=uuid,
@@ -107,12 +118,13 @@ def _read_group(uuid: str, data: Any) -> Group:
 def _read_policy(fields: Fields) -> Policy:
     standard = fields.data.get("std")
     ranges = []
-    for pair in fields.get("minmax", list, []):
-        both = Fields(fields.what, pair)
+    given = fields.get("minmax", list, None)
+    for pair in given or ():
+        both = Fields(f"{fields.what}: Can't parse value for 'minmax'", pair, inner=True)
         ranges.append((_read_spec(both.sub("min")), _read_spec(both.sub("max"))))
     return Policy(
         standard=_read_spec(fields.sub("std")) if standard is not None else BUILT_IN_POLICY.standard,
-        ranges=tuple(ranges) or BUILT_IN_POLICY.ranges,
+        ranges=BUILT_IN_POLICY.ranges if given is None else tuple(ranges),
         templates=fields.strings("disk-templates", list(BUILT_IN_POLICY.templates)),
         vcpu_ratio=fields.get("vcpu-ratio", float, BUILT_IN_POLICY.vcpu_ratio),
         spindle_ratio=fields.get("spindle-ratio", float, BUILT_IN_POLICY.spindle_ratio),
@@ -196,19 +208,14 @@ def _read_status(fields: Fields) -> Status:
 
 
 def _read_instance(name: str, fields: Fields) -> Instance:
-    template = fields.get("disk_template", str)
-    traits = traits_of(template)
-    if traits is None:
-        raise RequestError(
-            f"{fields.what}: key 'disk_template': Invalid string value for type DiskTemplate: \"{template}\""
-        )
+    template = TEMPLATES_BY_SPELLING[fields.word("disk_template", TEMPLATES_BY_SPELLING, "DiskTemplate")].name
     disks = tuple(_read_disk(Fields(fields.what, disk)) for disk in fields.get("disks", list, []))
     return Instance(
         name=name,
         memory_mib=fields.get("memory", int),
         disk_mib=fields.get("disk_space_total", int, sum(disk.size_mib for disk in disks)),
         vcpus=fields.get("vcpus", int),
-        template=traits.name,
+        template=template,
         disks=disks,
         spindle_use=fields.get("spindle_use", int, 1),
         tags=fields.strings("tags", []),
@@ -258,9 +265,7 @@ def _read_relocate(fields: Fields) -> Relocate:
 
 
 def _read_evacuate(fields: Fields) -> NodeEvacuate:
-    mode = fields.get("evac_mode", str)
-    if mode not in list(EvacuationMode):
-        raise RequestError(f"{fields.what}: key 'evac_mode': Invalid string value for type EvacMode: \"{mode}\"")
+    mode = fields.word("evac_mode", list(EvacuationMode), "EvacMode")
     return NodeEvacuate(instances=fields.strings("instances"), mode=EvacuationMode(mode))
 
 

@@ -45,8 +45,10 @@ UNSHARED = next(traits.name for traits in _ALL if traits.uses_node_disk and not 
 """The template of one copy on the node's own disk."""
 
 _OLD_NAMES = {"drbd8": "drbd"}
+TEMPLATES_BY_SPELLING = TEMPLATES | {old: TEMPLATES[new] for old, new in _OLD_NAMES.items()}
+"""The same with the spellings of older releases."""
 
 
 def traits_of(name: str) -> TemplateTraits | None:
     """Give the traits of template *name* (old spellings accepted), or None for an unknown one."""
-    return TEMPLATES.get(_OLD_NAMES.get(name, name))
+    return TEMPLATES_BY_SPELLING.get(name)

@@ -6,6 +6,7 @@ not fit them (older spellings, wrong types, bad JSON) goes the slow way, which a
 records may be strict. Both ways give the same cluster.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,10 +16,13 @@ from msgspec import UNSET, UnsetType
 from ganeti.placement import reading
 from ganeti.placement.cluster import Cluster, Disk, Instance, Status
 from ganeti.placement.request import RequestError
-from ganeti.placement.templates import TemplateTraits, traits_of
+from ganeti.placement.templates import TEMPLATES_BY_SPELLING
 from ganeti.tools.htools.failures import decoded
-from ganeti.wire.iallocator import decode_message, modern
+from ganeti.tools.htools.text import quoted
+from ganeti.wire.iallocator import modern
 
+_PARSING = "Parsing input IAllocator message"
+_JSON_BLANKS = " \t\r\n"
 _STATUS = {"up": Status.RUNNING, "down": Status.ADMIN_DOWN, "offline": Status.ADMIN_OFFLINE}
 
 
@@ -48,12 +52,12 @@ class _Instance(msgspec.Struct, gc=False):
 
 class _Message(msgspec.Struct, gc=False):
     nodes: Any
+    request: Any
     instances: dict[str, _Instance] = {}
     version: Any = UNSET
     nodegroups: Any = UNSET
     cluster_tags: Any = UNSET
     enabled_hypervisors: Any = UNSET
-    request: Any = UNSET
 
 
 class _Unusual(Exception):
@@ -71,36 +75,61 @@ def read(data: bytes, path: str, *, static_node_memory_mib: int) -> tuple[Cluste
     try:
         return _read_fast(data, static_node_memory_mib)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, RequestError, _Unusual):
-        decoded(data, path)
-        message = decode_message(data)
-        cluster = reading.read_cluster(message, static_node_memory_mib=static_node_memory_mib)
-        return cluster, message.get("request")
+        return _read_slowly(decoded(data, path), static_node_memory_mib)
 
 
 def _read_fast(data: bytes, static_node_memory_mib: int) -> tuple[Cluster, Any]:
     message = _DECODER.decode(data)
     rest = {name: value for name in _REST if (value := getattr(message, name)) is not UNSET}
     plain = modern(rest)
+    if not isinstance(plain["request"], dict):
+        raise _Unusual
     cluster = reading.read_cluster(plain, static_node_memory_mib=static_node_memory_mib)
     names = {node.name for node in cluster.nodes}
     instances = _read_instances(message.instances, names)
     return Cluster(cluster.nodes, instances, cluster.groups, cluster.tags, cluster.policy), plain.get("request")
 
 
+def _read_slowly(text: str, static_node_memory_mib: int) -> tuple[Cluster, Any]:
+    plain = _object(text)
+    message = modern(plain)
+    if "version" not in plain:
+        del message["version"]  # 3.1 does not ask for it, and names the keys it found in its errors
+    if "request" not in message:
+        keys = json.dumps(list(message), ensure_ascii=False, separators=(",", ":"))
+        raise RequestError(f"invalid iallocator message: key 'request' not found, object contains only {keys}")
+    if not isinstance(message["request"], dict):
+        raise RequestError("invalid iallocator message: key 'request': Unable to read JSObject")
+    return reading.read_cluster(message, static_node_memory_mib=static_node_memory_mib), message["request"]
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The one object that *text* is; raises `RequestError` with the words of 3.1 for the commonest mistakes."""
+    stripped = text.strip(_JSON_BLANKS)
+    if not stripped.startswith(("{", "[")):
+        raise RequestError(f"{_PARSING}: Invalid JSON: a JSON text a serialized object or array at the top level.")
+    try:
+        found, end = json.JSONDecoder().raw_decode(stripped)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"{_PARSING}: Malformed JSON: {error}") from None
+    if stripped[end:].strip(_JSON_BLANKS):
+        rest = quoted([stripped[end:].lstrip(_JSON_BLANKS)])[1:-1]
+        raise RequestError(f"{_PARSING}: Invalid tokens at end of JSON string: {rest}")
+    if not isinstance(found, dict):
+        raise RequestError(f"{_PARSING}: Unable to read JSObject")
+    return found
+
+
 _DECODER = msgspec.json.Decoder(_Message)
 
 
 def _read_instances(found: Mapping[str, _Instance], nodes: set[str]) -> list[Instance]:
-    traits_by_name: dict[str, TemplateTraits | None] = {}
     instances = []
     for name, data in found.items():
         places = data.nodes
         if not places or not nodes.issuperset(places[:2]) or data.admin_up is not UNSET or data.should_run is not UNSET:
             raise _Unusual
-        template = data.disk_template
-        if template not in traits_by_name:
-            traits_by_name[template] = traits_of(template)
-        traits = traits_by_name[template]
+        traits = TEMPLATES_BY_SPELLING.get(data.disk_template)
         if traits is None:
             raise _Unusual
         disks = tuple([Disk(disk.size, disk.spindles) for disk in data.disks or ()])

@@ -34,13 +34,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Loaded:
-    """The cluster as the options want it.
+    """The cluster as the options want it; *as_read* is without the nodes that ``-O`` marks offline.
 
     *movable* says by instance number which may be moved: chosen by the options, and with its nodes in one group.
     *split* names those with nodes in two.
     """
 
     cluster: Cluster
+    as_read: Cluster
     masters: Sequence[str]
     movable: list[bool]
     split: list[str]
@@ -130,7 +131,8 @@ def prepared(source: Source, options: Options) -> Loaded:
     if options.verbosity > 0:
         sys.stderr.write("".join(_inconsistencies(nodes, instances)))
     return Loaded(
-        cluster=Cluster(nodes, instances, cluster.groups, cluster.tags, cluster.policy, cluster.promised),
+        cluster=replace(cluster, nodes=nodes, instances=instances),
+        as_read=replace(cluster, instances=instances),
         masters=source.masters,
         movable=[chosen and entire for chosen, entire in zip(selected, whole, strict=True)],
         split=[instance.name for instance, entire in zip(instances, whole, strict=True) if not entire],
@@ -188,7 +190,7 @@ def _inconsistencies(nodes: Sequence[Node], instances: Iterable[Instance]) -> It
     for instance in instances:
         if instance.uses_memory:
             memory[instance.primary] += instance.memory_mib
-        for name in {instance.primary, instance.secondary} - {""}:
+        for name in {instance.primary, instance.secondary} - {""} if not instance.forthcoming else ():
             disk[name] += instance.disk_mib
     lines = [
         f"  - node {node.name} is missing {missing_memory} MB ram and {missing_disk // 1024} GB disk\n"

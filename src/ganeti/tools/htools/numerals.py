@@ -23,12 +23,19 @@ def integer(text: str) -> int:
     """Read a whole number of 64 bits; raises `Unreadable`."""
     if text.isdecimal() and text.isascii() and len(text) < 19:  # any 18 digits fit 64 bits
         return int(text)
+    value, rest = leading_integer(text)
+    if rest:
+        raise Unreadable(f"leftover characters when parsing '{text}': '{rest}'")
+    return value
+
+
+def leading_integer(text: str) -> tuple[int, str]:
+    """Read the whole number *text* begins with; gives it and what follows. Raises `Unreadable`."""
     value, rest = _number(text, 0)
     if not isinstance(value, int):
         raise Unreadable(f"cannot parse string '{text}'")
-    _nothing_left(text, rest)
     half = 1 << (_INTEGER_BITS - 1)
-    return (value + half) % (2 * half) - half
+    return (value + half) % (2 * half) - half, text[rest:]
 
 
 def real(text: str) -> float:
@@ -36,16 +43,14 @@ def real(text: str) -> float:
     value, rest = _number(text, 0)
     if value is None:
         raise Unreadable(f"cannot parse string '{text}'")
-    _nothing_left(text, rest)
+    if rest < len(text):
+        raise Unreadable(f"leftover characters when parsing '{text}': '{text[rest:]}'")
+    if value == 0 and text.lstrip(_BLANKS).startswith("-"):
+        return -0.0
     try:
         return float(value)
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")
-
-
-def _nothing_left(text: str, rest: int) -> None:
-    if rest < len(text):
-        raise Unreadable(f"leftover characters when parsing '{text}': '{text[rest:]}'")
 
 
 def _number(text: str, start: int) -> tuple[int | float | None, int]:

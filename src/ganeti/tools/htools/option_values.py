@@ -96,14 +96,11 @@ def template(text: str) -> str:
 
 def size_mib(text: str, what: str) -> int:
     """Read a size such as `20480`, `20g`, `1 GB` in MiB; raises `BadValue` that begins with *what*."""
-    end = 0
-    while end < len(text) and (text[end].isdecimal() or (text[end] == "-" and end == 0)):
-        end += 1
     try:
-        number = numerals.integer(text[:end])
+        number, unit = numerals.leading_integer(text)
     except numerals.Unreadable:
         raise BadValue(f"{what}: Can't parse string '{text}'") from None
-    unit = text[end:].lstrip(" ")
+    unit = unit.lstrip(" ")
     factor = MEBIBYTE_UNITS.get(unit.lower()) or DECIMAL_UNITS.get(unit.lower())
     if factor is None:
         raise BadValue(f"{what}: Unknown unit '{unit}'")

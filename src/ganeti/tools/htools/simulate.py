@@ -35,7 +35,7 @@ def read(specifications: Sequence[str]) -> tuple[Cluster, list[str]]:
 
 
 def _read_group(specification: str, number: int) -> tuple[Group, list[Node]]:
-    fields = specification.split(",")
+    fields = specification.split(",") if specification else []
     if not _LEAST_FIELDS <= len(fields) <= _MOST_FIELDS:
         raise SpecificationError(
             "Invalid cluster specification, expected 6 comma-separated sections (allocation policy, node count, disk"
@@ -43,12 +43,14 @@ def _read_group(specification: str, number: int) -> tuple[Group, list[Node]]:
         )
     policy, count, disk, memory, cpus, spindles, exclusive = [*fields, *_DEFAULTS[len(fields) - _LEAST_FIELDS :]]
     group = Group(uuid=f"fake-uuid-{number:02d}", name=f"group-{number:02d}", alloc_policy=_policy(policy))
+    nodes = _integer("node count", count)
     try:
-        nodes = numerals.integer(count)
         disk_mib, memory_mib = size_mib(disk, "disk size"), size_mib(memory, "memory size")
-        total_cpus, total_spindles = numerals.integer(cpus), numerals.integer(spindles)
-    except (BadValue, numerals.Unreadable) as error:
+    except BadValue as error:
         raise SpecificationError(str(error)) from None
+    total_cpus, total_spindles = _integer("cpu count", cpus), _integer("spindles", spindles)
+    if exclusive.strip() not in _EXCLUSIVE:
+        raise SpecificationError(f"exclusive storage: cannot parse string '{exclusive}'")
     return group, [
         Node(
             name=f"node-{number:02d}-{index:03d}",
@@ -60,13 +62,22 @@ def _read_group(specification: str, number: int) -> tuple[Group, list[Node]]:
             total_cpus=float(total_cpus),
             node_cpus=1,
             spindles=total_spindles,
-            exclusive_storage=_EXCLUSIVE.get(exclusive, False),
+            exclusive_storage=_EXCLUSIVE[exclusive.strip()],
         )
         for index in range(1, nodes + 1)
     ]
 
 
+def _integer(what: str, text: str) -> int:
+    try:
+        return numerals.integer(text)
+    except numerals.Unreadable as error:
+        raise SpecificationError(f"{what}: {error}") from None
+
+
 def _policy(text: str) -> AllocPolicy:
     if text in _POLICIES:
         return _POLICIES[text]
-    raise SpecificationError(f'Invalid string value for type AllocPolicy: "{text}"')
+    raise SpecificationError(
+        f"Invalid string value for type AllocPolicy: \"{text}\"; Cannot parse AllocPolicy abbreviation '{text}'"
+    )

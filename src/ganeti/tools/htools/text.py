@@ -12,6 +12,7 @@ from ganeti.placement.cluster import AllocPolicy, Cluster, Disk, Group, Instance
 from ganeti.placement.policy import BUILT_IN_POLICY, Policy, Spec
 from ganeti.placement.templates import TEMPLATES
 from ganeti.tools.htools import numerals
+from ganeti.tools.htools.figures import fixed, shown
 
 SECTIONS = 4
 _GROUP_FIELDS, _NODE_FIELDS, _INSTANCE_FIELDS, _POLICY_FIELDS = 4, 9, 10, 6
@@ -88,9 +89,10 @@ def _read_node(line: str, groups: set[str]) -> Node:
     name, group = fields[0], fields[8]
     if group not in groups:
         raise TextError(f"Unknown group '{group}' for node {name}")
-    unknown = "?" in fields[1:7]
+    if "?" in fields[1:7]:
+        return Node(name=name, group=group, unavailable=_OFFLINE, spindles=0)
     try:
-        sizes = _sizes(["0"] * 6 if unknown else fields[1:7])
+        sizes = _sizes(fields[1:7])
         node_cpus = numerals.integer(fields[13])
         spindles = numerals.integer(fields[9])
         cpu_speed = numerals.real(fields[14])
@@ -109,7 +111,7 @@ def _read_node(line: str, groups: set[str]) -> Node:
         free_disk_mib=int(sizes[4]),
         total_cpus=sizes[5],
         node_cpus=node_cpus,
-        unavailable=_OFFLINE if unknown or fields[7] == "Y" else "",
+        unavailable=_OFFLINE if fields[7] == "Y" else "",
         spindles=spindles,
         free_spindles=free_spindles,
         exclusive_storage=_YES_OR_NO[fields[11]],
@@ -211,10 +213,10 @@ def _read_ranges(owner: str, text: str) -> Iterator[tuple[Spec, Spec]]:
 
 def _read_spec(what: str, text: str) -> Spec:
     parts = _words(text)
-    if len(parts) != len(_SPEC_FIELDS):
+    if len(parts) < len(_SPEC_FIELDS):
         raise TextError(f"Invalid ispec data for {what}: {quoted(parts)}")
     values = []
-    for field, part in zip(_SPEC_FIELDS, parts, strict=True):
+    for field, part in zip(_SPEC_FIELDS, parts, strict=False):
         try:
             values.append(numerals.integer(part))
         except numerals.Unreadable as error:
@@ -240,7 +242,11 @@ def _with_policy(groups: Sequence[Group], owner: str, policy: Policy) -> list[Gr
     ]
 
 
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_CONTROLS = (
+    *("NUL", "SOH", "STX", "ETX", "EOT", "ENQ", "ACK", "a", "b", "t", "n", "v", "f", "r", "SO", "SI", "DLE", "DC1"),
+    *("DC2", "DC3", "DC4", "NAK", "SYN", "ETB", "CAN", "EM", "SUB", "ESC", "FS", "GS", "RS", "US"),
+)
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\x7f": "\\DEL"} | {chr(code): f"\\{name}" for code, name in enumerate(_CONTROLS)}
 
 
 def quoted(fields: Iterable[str]) -> str:
@@ -274,10 +280,10 @@ def _group_line(group: Group) -> str:
 def _node_line(node: Node, master: bool) -> str:
     flag = "Y" if node.unavailable else "M" if master else "N"
     return (
-        f"{node.name}|{node.total_memory_mib:.0f}|{node.node_memory_mib}|{node.free_memory_mib}|"
-        f"{node.total_disk_mib:.0f}|{node.free_disk_mib}|{node.total_cpus:.0f}|{flag}|{node.group}|{node.spindles}|"
-        f"{','.join(node.tags)}|{'Y' if node.exclusive_storage else 'N'}|{node.free_spindles}|{node.node_cpus}|"
-        f"{_real_text(node.cpu_speed)}\n"
+        f"{node.name}|{fixed(node.total_memory_mib, 0)}|{node.node_memory_mib}|{node.free_memory_mib}|"
+        f"{fixed(node.total_disk_mib, 0)}|{node.free_disk_mib}|{fixed(node.total_cpus, 0)}|{flag}|{node.group}|"
+        f"{node.spindles}|{','.join(node.tags)}|{'Y' if node.exclusive_storage else 'N'}|{node.free_spindles}|"
+        f"{node.node_cpus}|{_plain(node.cpu_speed)}\n"
     )
 
 
@@ -293,7 +299,7 @@ def _instance_line(instance: Instance) -> str:
 
 def _policy_line(owner: str, policy: Policy) -> str:
     ranges = ";".join(_spec_text(spec) for pair in policy.ranges for spec in pair)
-    ratios = f"{_real_text(policy.vcpu_ratio)}|{_real_text(policy.spindle_ratio)}"
+    ratios = f"{shown(policy.vcpu_ratio)}|{shown(policy.spindle_ratio)}"
     return f"{owner}|{_spec_text(policy.standard)}|{ranges}|{','.join(policy.templates)}|{ratios}\n"
 
 
@@ -301,27 +307,12 @@ def _spec_text(spec: Spec) -> str:
     return f"{spec.memory_mib},{spec.cpus},{spec.disk_mib},{spec.disks},{spec.nics},{spec.spindle_use}"
 
 
-def _real_text(value: float) -> str:
-    """The shortest text of a real number; 0.1 and 10 millions upwards with an exponent, as 3.1 writes them."""
-    if value != value or value in (float("inf"), float("-inf")):
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
-    if value == 0 or 0.1 <= abs(value) < 10_000_000:
-        return repr(float(value))
-    digits, exponent = _scientific(abs(value))
-    return f"{'-' if value < 0 else ''}{digits}e{exponent}"
+def _plain(value: float) -> str:
+    """All digits of *value* without an exponent."""
+    words = shown(value)
+    if "e" not in words:
+        return words
+    from decimal import Decimal
 
-
-def _scientific(value: float) -> tuple[str, int]:
-    mantissa, _, power = f"{value!r}".partition("e")
-    if not power:
-        mantissa, _, power = _shifted(mantissa)
-    return (mantissa if "." in mantissa else f"{mantissa}.0"), int(power)
-
-
-def _shifted(plain: str) -> tuple[str, str, str]:
-    """From ``0.05`` or ``20000000.0`` to a mantissa below ten and its power."""
-    whole, _, part = plain.partition(".")
-    digits = (whole + part).lstrip("0")
-    power = len(whole) - 1 if whole != "0" else -(len(part) - len(part.lstrip("0")) + 1)
-    digits = digits.rstrip("0") or "0"
-    return f"{digits[0]}.{digits[1:] or '0'}", "e", str(power)
+    plain = f"{Decimal(repr(value)):f}"
+    return plain if "." in plain else f"{plain}.0"

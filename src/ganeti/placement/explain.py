@@ -1,123 +1,188 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Why a node was not chosen: the first constraint that excludes it, as a sentence with its numbers."""
+"""Why a node was not chosen: every constraint that excludes it, and the smallest change that would admit the instance.
 
-from collections.abc import Iterator
+A pair of nodes is asked about in both roles: as primary with the best partner, and as secondary of the chosen primary
+(of the best one, where nothing fits).
+"""
 
-from ganeti.placement import checks
-from ganeti.placement.cluster import AllocPolicy, Instance
-from ganeti.placement.failure import FailMode, Refusal
-from ganeti.placement.numpy_state import NOWHERE, ClusterState
-from ganeti.placement.policy import refusal_by_policy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ganeti.placement.failure import FailMode
+from ganeti.placement.lack import AVAILABILITY, INSTANCE, MIGRATION_TAG, NODE, REDUNDANCY, Change, Lack, ways_words
+from ganeti.placement.partners import Pair, Partners
+from ganeti.placement.question import NOWHERE, Picture, Question, State
+from ganeti.placement.remedies import ANYTHING, Judgement, judge
 from ganeti.placement.request import Allocate, NodeRefusal, Options
+from ganeti.placement.room import PRIMARY, SECONDARY
 
 NOT_BETTER = "fits, but the cluster is better balanced without it"
+NO_PAIR = "fits, but no pair of nodes does"
+NOT_ABSORBED = "fits, but then the failure of one node could not be absorbed by the others"
 
 
 def explain_allocation(
-    state: ClusterState, request: Allocate, options: Options, group: int, chosen: tuple[int, ...]
+    state: Picture, request: Allocate, options: Options, group: int, chosen: tuple[int, ...]
 ) -> tuple[NodeRefusal, ...]:
-    """A refusal for each node but the *chosen*; *group* is the group asked for or found, NOWHERE for none."""
-    return tuple(_allocation_refusals(state, request, options, group, chosen))
+    """A refusal for each node but the *chosen*; *group* is the group asked for or found, NOWHERE for none.
+
+    With nodes chosen it costs some milliseconds for hundreds of nodes, and is left out unless the options ask why.
+    """
+    if chosen and not options.why:
+        return ()
+    question = Question(state, request, options, group)
+    return refusals(question, group, tuple(int(node) for node in chosen))
 
 
-def _allocation_refusals(
-    state: ClusterState, request: Allocate, options: Options, group: int, chosen: tuple[int, ...]
-) -> Iterator[NodeRefusal]:
-    restrict = request.restrict_to if options.restrict_to is None else options.restrict_to
-    for number, node in enumerate(state.nodes):
-        if number in chosen:
-            continue
-        outside = _outside(state, request, number, group, bool(chosen))
-        if node.unavailable:
-            yield NodeRefusal(node.name, None, f"is {node.unavailable}")
-        elif outside:
-            yield NodeRefusal(node.name, None, outside)
-        elif restrict is not None and node.name not in restrict:
-            yield NodeRefusal(node.name, None, "is not among the nodes the request is restricted to")
-        else:
-            yield _by_checks(state, request, options, number, chosen)
+def refusals(question: Question, group: int, chosen: tuple[int, ...]) -> tuple[NodeRefusal, ...]:
+    """The same for a question that is asked more than this."""
+    explain = _Pairs(question, group, chosen) if question.paired else _Singles(question, group, chosen)
+    return tuple(explain.refusal(number) for number in range(len(question.state.nodes)) if number not in chosen)
 
 
-def _outside(state: ClusterState, request: Allocate, number: int, group: int, found: bool) -> str:
-    own = int(state.group_of[number])
-    described = state.groups[own]
-    missing = [network for network in request.instance.networks if network not in described.networks]
-    if group not in (NOWHERE, own) and request.group:
-        return f"is in group {described.name}, asked for was {state.groups[group].name}"
-    if missing:
-        return f"its group {described.name} is not connected to network {missing[0]}"
-    if described.alloc_policy == AllocPolicy.UNALLOCABLE and not request.group:
-        return f"its group {described.name} is unallocable"
-    if found and own != group:
-        return f"is in group {described.name}, group {state.groups[group].name} was the better one"
-    return ""
+class _Singles:
+    def __init__(self, question: Question, group: int, chosen: tuple[int, ...]) -> None:
+        self.question = question
+        self.chosen = chosen
+        self._group = group
 
+    def refusal(self, number: int) -> NodeRefusal:
+        name = self.question.state.nodes[number].name
+        judgement = self.question.alone(number)
+        if judgement.lacks:
+            return refusal_by(name, judgement, sentence_of(judgement.lacks, name))
+        return self.fitting(number)
 
-def _by_checks(
-    state: ClusterState, request: Allocate, options: Options, number: int, chosen: tuple[int, ...]
-) -> NodeRefusal:
-    name, instance = state.nodes[number].name, request.instance
-    refusal = first_refusal(state, instance, number, forced=options.ignore_soft_errors)
-    if request.required_nodes == 2:
-        partner = _secondary_refusal(state, request, number, chosen)
-        if refusal is None and partner is None and not chosen:
-            return NodeRefusal(name, None, "fits, but no pair of nodes does")
-        if refusal is not None and partner is not None:
-            words = f"as primary {refusal.sentence}; as secondary {partner.sentence}"
-            return NodeRefusal(name, refusal.mode, words)
-        refusal = None
-    if refusal is not None:
-        return NodeRefusal(name, refusal.mode, refusal.sentence)
-    if chosen:
+    def fitting(self, number: int) -> NodeRefusal:
+        """For a node that is all right and was not taken all the same."""
+        question = self.question
+        name, own = question.state.nodes[number].name, question.group_at(number)
+        if not self.chosen:
+            return NodeRefusal(name, FailMode.FailN1, NOT_ABSORBED)
+        if question.group_of[number] != self._group != NOWHERE:
+            better = question.state.groups[self._group].name
+            return NodeRefusal(name, None, f"fits, but is in group {own.name}, and group {better} was the better one")
         return NodeRefusal(name, None, NOT_BETTER)
-    words = "fits, but then the failure of one node could not be absorbed by the others"
-    return NodeRefusal(name, FailMode.FailN1, words)
 
 
-def first_refusal(state: ClusterState, instance: Instance, number: int, *, forced: bool = False) -> Refusal | None:
-    """What the policy or the checks of a primary have against *instance* on a node."""
-    node = state.nodes[number]
-    policy = state.groups[int(state.group_of[number])].policy
-    by_policy = refusal_by_policy(policy, instance, node.exclusive_storage)
-    return by_policy or checks.refuse_primary(state.view(number), instance, forced=forced)
+class _Pairs(_Singles):
+    def __init__(self, question: Question, group: int, chosen: tuple[int, ...]) -> None:
+        super().__init__(question, group, chosen)
+        self._partners = Partners(question)
+
+    def refusal(self, number: int) -> NodeRefusal:
+        as_primary = self._partners.best(number, PRIMARY)
+        chosen = self.chosen
+        if chosen and self.question.group_of[chosen[0]] == self.question.group_of[number]:
+            as_secondary = Pair((chosen[0], number), self.question.pair(chosen[0], number))
+        else:
+            as_secondary = self._partners.best(number, SECONDARY)
+        if not as_primary.judgement.lacks or not as_secondary.judgement.lacks:
+            return self.fitting(number)
+        return self._of_roles(number, as_primary, as_secondary)
+
+    def _of_roles(self, number: int, as_primary: Pair, as_secondary: Pair) -> NodeRefusal:
+        nodes = self.question.state.nodes
+        name = nodes[number].name
+        better, role = as_primary, PRIMARY
+        if as_secondary.distance < as_primary.distance:
+            better, role = as_secondary, SECONDARY
+        other = better.partner(number)
+        partner = nodes[other].name if other is not None else ""
+        prefix = f"as {role} " + (f"of {partner} " if role == SECONDARY else f"with {partner} ") if partner else ""
+        sentence = _sentence_of_roles(name, as_primary.judgement.lacks, as_secondary.judgement.lacks)
+        found = refusal_by(name, better.judgement, sentence, prefix)
+        return replace(found, mode=as_primary.judgement.lacks[0].mode, role=role, partner=partner)
 
 
-def _secondary_refusal(state: ClusterState, request: Allocate, number: int, chosen: tuple[int, ...]) -> Refusal | None:
-    """Against the chosen primary, or against none in particular."""
-    primary = chosen[0] if chosen else NOWHERE
-    return checks.refuse_secondary(state.view(number), request.instance, primary)
+def _sentence_of_roles(name: str, as_primary: Sequence[Lack], as_secondary: Sequence[Lack]) -> str:
+    """What holds in either role once, then what holds in one."""
+    common = [lack for lack in as_primary if not lack.node or lack.constraint == AVAILABILITY]
+    shown = [sentence_of(common, name)] if common else []
+    first, second = (
+        sentence_of([lack for lack in lacks if lack not in common], name) for lacks in (as_primary, as_secondary)
+    )
+    if first == second:
+        return "; ".join([*shown, *([first] if first else [])])
+    roles = [f"as primary {first}" if first else "", f"as secondary {second}" if second else ""]
+    return "; ".join([*shown, *(text for text in roles if text)])
+
+
+def refusal_by(name: str, judgement: Judgement, sentence: str, prefix: str = "") -> NodeRefusal:
+    """A refusal with its remedy; *prefix* is put before the words of the change."""
+    ways = judgement.ways
+    change = f"{prefix}{ways_words(ways, name)}" if ways else ""
+    return NodeRefusal(name, judgement.lacks[0].mode, sentence, change, judgement.lacks, ways, judgement.distance)
+
+
+def sentence_of(lacks: Sequence[Lack], name: str) -> str:
+    """All lacks as one sentence about node *name*; those of a partner speak only where the node has none."""
+    own = [lack for lack in lacks if lack.node in ("", name)]
+    texts = [lack.sentence for lack in own]
+    if not own:
+        texts = [lack.sentence if _names_nodes(lack) else f"its partner {lack.node} {lack.sentence}" for lack in lacks]
+    elsewhere = [text for text in dict.fromkeys(lack.sentence for lack in lacks if _names_nodes(lack))]
+    texts = list(dict.fromkeys(text for text in texts if text not in elsewhere))
+    if elsewhere:
+        more = f" (and {len(elsewhere) - 1} more failures)" if len(elsewhere) > 1 else ""
+        texts.append(elsewhere[0] + more)
+    return "; ".join(texts)
+
+
+def _names_nodes(lack: Lack) -> bool:
+    return lack.constraint == REDUNDANCY
+
+
+# one new node for an instance that exists
 
 
 def explain_targets(
-    state: ClusterState, number: int, failures: dict[int, int], chosen: int | None, role: str
+    state: State, number: int, failures: Mapping[int, int], chosen: int | None, role: str
 ) -> tuple[NodeRefusal, ...]:
-    """The same for an instance that gets one new node, its *role* being primary or secondary."""
-    return tuple(_target_refusals(state, number, failures, chosen, role))
+    """The same for instance *number*, which gets one new node, its *role* being primary or secondary.
+
+    *failures* has the failure mode of each node that was tried, 0 for those that would do. Only what is free on the
+    nodes may change: the instance is as it is.
+    """
+    targets = _Targets(state, number, failures, role)
+    return tuple(targets.refusal(other) for other in range(len(state.nodes)) if other != chosen)
 
 
-def _target_refusals(
-    state: ClusterState, number: int, failures: dict[int, int], chosen: int | None, role: str
-) -> Iterator[NodeRefusal]:
-    instance = state.instances[number]
-    primary, secondary = state.primary_of[number], state.secondary_of[number]
-    bare = state.moved(number, NOWHERE)
-    for other, node in enumerate(state.nodes):
-        if other == chosen:
-            continue
-        if other in (primary, secondary):
-            yield NodeRefusal(node.name, None, f"is already the {'primary' if other == primary else 'secondary'}")
-        elif node.unavailable:
-            yield NodeRefusal(node.name, None, f"is {node.unavailable}")
-        elif state.group_of[other] != state.group_of[primary]:
-            yield NodeRefusal(node.name, None, f"is in another group than {instance.name}")
-        elif not failures.get(other):
-            yield NodeRefusal(node.name, None, NOT_BETTER)
-        else:
-            mode = FailMode(failures[other])
-            view = bare.view(other)
-            if role == "primary":
-                refusal = checks.refuse_primary(view, instance)
-            else:
-                refusal = checks.refuse_secondary(view, instance, primary)
-            words = refusal.sentence if refusal else "the migration tags of the nodes forbid the move"
-            yield NodeRefusal(node.name, mode, words)
+class _Targets:
+    def __init__(self, state: State, number: int, failures: Mapping[int, int], role: str) -> None:
+        self._state = state
+        self._failures = failures
+        self._role = role
+        self._instance = state.instances[number]
+        self._nodes = (state.primary_of[number], state.secondary_of[number])
+        holder = self._nodes[0] if role == PRIMARY else self._nodes[1]
+        dead = holder != NOWHERE and bool(state.nodes[holder].unavailable)
+        options = Options(ignore_soft_errors=dead, capacity_checks=False)
+        self._question = Question(state, Allocate(self._instance), options)
+        self._question.forced_secondary = dead
+
+    def refusal(self, other: int) -> NodeRefusal:
+        question, name = self._question, self._state.nodes[other].name
+        if other in self._nodes:
+            return NodeRefusal(name, None, f"is already the {PRIMARY if other == self._nodes[0] else SECONDARY}")
+        if question.group_of[other] != question.group_of[self._nodes[0]]:
+            return NodeRefusal(name, None, f"is in another group than {self._instance.name}")
+        if not question.known(other):
+            return NodeRefusal(name, None, f"is {self._state.nodes[other].unavailable}")
+        fixed = [pair for pair in question.fixed(other) if pair[0].constraint == AVAILABILITY]
+        spot = question.spot(other, self._role, self._nodes[0])
+        judgement = judge(self._instance, [spot], ANYTHING, [*fixed, *self._migration(other)])
+        if not judgement.lacks:
+            return NodeRefusal(name, None, NOT_BETTER)
+        ways = tuple(way for way in judgement.ways if all(change.subject != INSTANCE for change in way))
+        return refusal_by(name, Judgement(judgement.lacks, ways), sentence_of(judgement.lacks, name))
+
+    def _migration(self, other: int) -> Iterator[tuple[Lack, Change | None]]:
+        if self._failures.get(other) != FailMode.FailMig:
+            return
+        words = "the migration tags of the nodes forbid the move"
+        source, target = self._state.nodes[self._nodes[0]], self._state.nodes[other]
+        rules = self._question.room(other).rules
+        missing = sorted(rules.migration_of(source.tags) - rules.receivable(rules.migration_of(target.tags)))
+        change = Change(NODE, MIGRATION_TAG, target.name, 0, ", ".join(missing), 1.0)
+        yield Lack(MIGRATION_TAG, words, FailMode.FailMig, ", ".join(missing), ", ".join(target.tags)), change

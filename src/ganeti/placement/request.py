@@ -13,6 +13,7 @@ from typing import Any
 from ganeti.base.errors import ParameterError
 from ganeti.placement.cluster import Cluster, Instance
 from ganeti.placement.failure import FailMode
+from ganeti.placement.lack import Lack, Way
 
 
 class RequestError(ParameterError):
@@ -90,18 +91,45 @@ class Options:
     ignore_soft_errors: bool = False
     capacity_checks: bool = True
     restrict_to: tuple[str, ...] | None = None
+    why: bool = True
+    """Whether an answer with nodes says of every other node why it was not chosen; one without always does."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRefusal:
-    """Why one node was not chosen; *sentence* names the numbers. *mode* is None for a node that would have fitted."""
+    """Why one node was not chosen; *sentence* names the numbers. *mode* is None for a node that would have fitted.
+
+    *change* says what would admit the instance, in words that complete "fits …"; *lacks* and *ways* say the same to
+    programs: every constraint that excludes the node, and the changes that suffice, the smallest first. *distance* is
+    the size of that beside what is asked for: 0 for a node that fits, infinite where nothing helps. Of a pair the node
+    would be the *role*, and *partner* the other half.
+    """
 
     node: str
     mode: FailMode | None
     sentence: str
+    change: str = ""
+    lacks: tuple[Lack, ...] = ()
+    ways: tuple[Way, ...] = ()
+    distance: float = 0.0
+    role: str = ""
+    partner: str = ""
 
     def __str__(self) -> str:
-        return f"{self.node}: {self.sentence}"
+        return f"{self.node}: {self.sentence}" + (f"; fits {self.change}" if self.change else "")
+
+    def plain(self) -> dict[str, Any]:
+        """For machine-readable output."""
+        return {
+            "node": self.node,
+            "mode": self.mode.name if self.mode else None,
+            "sentence": self.sentence,
+            "change": self.change,
+            "role": self.role,
+            "partner": self.partner,
+            "lacks": [lack.plain() for lack in self.lacks],
+            "ways": [[change.plain() for change in way] for way in self.ways],
+        }
 
 
 @dataclass(frozen=True, slots=True)

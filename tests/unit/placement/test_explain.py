@@ -44,7 +44,7 @@ def sentences(answer: object) -> dict[str, str]:
 def test_the_sentence_names_the_numbers() -> None:
     answer = place(cluster(node("node1"), node("node2", free=1024), node("node3")), Allocate(instance()))
     assert isinstance(answer, Placement)
-    assert sentences(answer)["node2"] == "needs 4096 MiB of memory, 1024 free"
+    assert sentences(answer)["node2"] == "needs 4,096 MiB of memory, 1,024 free"
     assert [r.mode for r in answer.refusals if r.node == "node2"] == [FailMode.FailMem]
 
 
@@ -59,8 +59,8 @@ def test_when_nothing_fits_every_node_is_explained() -> None:
     assert isinstance(answer, NoFit)
     assert answer.info.endswith("No valid allocation solutions, failure reasons: FailMem: 3")
     assert answer.explanation(limit=2).splitlines() == [
-        "node0: needs 4096 MiB of memory, 1000 free",
-        "node1: needs 4096 MiB of memory, 1001 free",
+        "node0: needs 4,096 MiB of memory, 1,000 free; fits with 3,097 MiB less memory, or if as much were freed there",
+        "node1: needs 4,096 MiB of memory, 1,001 free; fits with 3,096 MiB less memory, or if as much were freed there",
         "and 1 more nodes",
     ]
 
@@ -68,9 +68,12 @@ def test_when_nothing_fits_every_node_is_explained() -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"vcpus": 30}, "the policy allows at most 8 vcpus, the instance has 30"),
+        (
+            {"vcpus": 30},
+            "the policy allows at most 8 vcpus, the instance has 30; needs 30 vcpus, 1 of 16 allowed are in use",
+        ),
         ({"memory_mib": 64}, "the policy asks for at least 128 MiB of memory, the instance has 64"),
-        ({"disks": (Disk(512),)}, "the policy asks for at least 1024 MiB in a disk, the instance has 512"),
+        ({"disks": (Disk(512),)}, "the policy asks for at least 1,024 MiB in a disk, the instance has 512"),
     ],
 )
 def test_policy_speaks_before_the_node(changes: dict[str, object], sentence: str) -> None:
@@ -82,14 +85,14 @@ def test_exclusion_tags() -> None:
     other = instance("other", memory_mib=512, primary="node1", tags=("service:a",))
     picture = replace(cluster(node("node1"), node("node2"), instances=(other,)), tags=("htools:iextags:service",))
     answer = place(picture, Allocate(instance(tags=("service:a",))))
-    assert sentences(answer)["node1"] == "has an instance with the same exclusion tag service:a"
+    assert sentences(answer)["node1"] == "has instance other with the same exclusion tag service:a"
 
 
 def test_processors() -> None:
     busy = instance("busy", memory_mib=512, vcpus=8, primary="node1")
     full = instance("full", memory_mib=512, vcpus=7, primary="node1")
     answer = place(cluster(node("node1"), node("node2"), instances=(busy, full)), Allocate(instance()))
-    assert sentences(answer)["node1"] == "needs 1 vcpus, 16 of 16 allowed are in use"
+    assert sentences(answer)["node1"] == "needs 1 vcpu, 16 of 16 allowed are in use"
 
 
 def test_groups() -> None:
@@ -106,7 +109,8 @@ def test_a_pair_is_explained_for_both_roles() -> None:
     nodes = (node("node1"), node("node2"), node("node3", free=2048))
     answer = place(cluster(*nodes), Allocate(instance(template="drbd"), required_nodes=2))
     assert sentences(answer)["node3"] == (
-        "as primary needs 4096 MiB of memory, 2048 free; as secondary needs 4096 MiB of memory in reserve, 2048 free"
+        "as primary needs 4,096 MiB of memory, 2,048 free; "
+        "as secondary needs 4,096 MiB of memory in reserve, 2,048 free"
     )
 
 
@@ -117,7 +121,7 @@ def test_relocation() -> None:
     assert answer.nodes == ("node2",)
     assert sentences(answer) == {
         "node1": "is already the primary",
-        "node3": "needs 4096 MiB of memory, 1024 free",
+        "node3": "needs 4,096 MiB of memory, 1,024 free",
         "node4": "is offline",
     }
 

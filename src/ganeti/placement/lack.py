@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a node lacks for an instance, and changes that would admit it: as numbers for programs, as words for people."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ganeti.placement.failure import FailMode
+
+INSTANCE, NODE, GROUP, REQUEST = "instance", "node", "group", "request"
+"""Whose property a change is about."""
+
+MEMORY, DISK, VCPUS, SPINDLES, SPINDLE_USES = "memory", "disk", "vcpus", "spindles", "spindle-uses"
+RESOURCES = (MEMORY, DISK, VCPUS, SPINDLES, SPINDLE_USES)
+REDUNDANCY, EXCLUSION_TAG, DISK_SPINDLES = "redundancy", "exclusion-tag", "disk-spindles"
+VCPU_RATIO, SPINDLE_RATIO = "vcpu-ratio", "spindle-ratio"
+POLICY = "policy-"
+"""Begins the name of a constraint of the group's policy: ``policy-memory``, ``policy-template``, …"""
+AVAILABILITY, NETWORK, ALLOC_POLICY = "availability", "network", "alloc-policy"
+MIGRATION_TAG, TEMPLATE = "migration-tag", "template"
+OTHER_GROUP, RESTRICTION, NODE_COUNT = "group", "restriction", "node-count"
+
+UNITS = {MEMORY: "MiB", DISK: "MiB", VCPUS: "vcpus", SPINDLES: "spindles", SPINDLE_USES: "spindle uses"}
+_OF = {MEMORY: "MiB of memory", DISK: "MiB of disk", VCPUS: "vcpus", SPINDLES: "spindles", SPINDLE_USES: "spindle uses"}
+_POLICY_WORDS = {
+    "policy-memory": "MiB of memory",
+    "policy-disk": "MiB in a disk",
+    "policy-vcpus": "vcpus",
+    "policy-spindle-uses": "spindle uses",
+    "policy-spindles": "spindles",
+    "policy-disks": "disks",
+}
+NAMES_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """One constraint that keeps an instance off a node: *needed* against *present*, numbers in *unit* or names."""
+
+    constraint: str
+    sentence: str
+    mode: FailMode | None = None
+    needed: float | str = ""
+    present: float | str = ""
+    unit: str = ""
+    node: str = ""
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "constraint": self.constraint,
+            "needed": self.needed,
+            "present": self.present,
+            "unit": self.unit,
+            "node": self.node,
+            "sentence": self.sentence,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One part of a change that would admit the instance.
+
+    For *subject* `INSTANCE` the instance asks for *amount* less (negative: more); for `NODE` so much is freed on
+    *name*, or the instance *target* leaves it; for `GROUP` the policy or setting of group *name* becomes *target*;
+    for `REQUEST` the request says *target*. *share* is its size beside what is asked for; the smaller the nearer.
+    """
+
+    subject: str
+    constraint: str
+    name: str = ""
+    amount: float = 0
+    target: float | str = ""
+    share: float = 0
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "subject": self.subject,
+            "constraint": self.constraint,
+            "name": self.name,
+            "amount": self.amount,
+            "unit": UNITS.get(self.constraint, ""),
+            "target": self.target,
+        }
+
+
+Way = tuple[Change, ...]
+"""A change that suffices: all its parts together."""
+
+
+def distance(way: Way) -> float:
+    """How much a way asks for: the sum of the shares of its parts."""
+    return sum(change.share for change in way)
+
+
+def names_of(names: Sequence[str], shown: int = NAMES_SHOWN) -> str:
+    """``a, b, c, …``: the first names."""
+    return ", ".join([*names[:shown], *(["…"] if len(names) > shown else [])])
+
+
+def number(value: float) -> str:
+    """1,024 or 4.25: with separators, without useless decimals."""
+    return f"{int(value):,}" if value == int(value) else f"{value:,.4f}".rstrip("0")
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
+
+
+def _words(constraint: str, amount: float) -> str:
+    words = _OF[constraint]
+    return words[:-1] if amount == 1 and words.endswith("s") else words
+
+
+def _less(changes: Sequence[Change]) -> str:
+    """``with 512 MiB less memory and 2 vcpus less``."""
+    parts = []
+    for change in changes:
+        size, word = number(abs(change.amount)), "less" if change.amount > 0 else "more"
+        if change.constraint == DISK_SPINDLES:
+            parts.append(f"its disks naming their spindles, at most {size} in all")
+        elif change.constraint in (MEMORY, DISK):
+            parts.append(f"{size} MiB {word} {change.constraint}")
+        else:
+            parts.append(f"{size} {_words(change.constraint, abs(change.amount))} {word}")
+    return f"with {_listed(parts)}"
+
+
+def _freed(changes: Sequence[Change], here: str) -> str:
+    """``512 MiB of memory were freed there``, node by node."""
+    by_node: dict[str, list[Change]] = {}
+    for change in changes:
+        by_node.setdefault(change.name, []).append(change)
+    texts = []
+    for name, parts in list(by_node.items())[:NAMES_SHOWN]:
+        sizes = [f"{number(part.amount)} {_words(part.constraint, part.amount)}" for part in parts]
+        verb = "was" if len(parts) == 1 and parts[0].amount == 1 else "were"
+        where = "there" if name == here else f"on {name}"
+        texts.append(f"{_listed(sizes)} {verb} freed {where}")
+    if len(by_node) > NAMES_SHOWN:
+        texts.append(f"memory on {len(by_node) - NAMES_SHOWN} more nodes")
+    return _listed(texts)
+
+
+def _set(change: Change, here: str) -> str:
+    """What would have to be otherwise, for a change that is no amount."""
+    group, target = change.name, change.target
+    shown = number(target) if not isinstance(target, str) else target
+    match change.constraint:
+        case "vcpu-ratio":
+            return f"the vcpu ratio of group {group} were {shown} or more"
+        case "spindle-ratio":
+            return f"the spindle ratio of group {group} were {shown} or more"
+        case "exclusion-tag":
+            return f"instance {shown} with the same exclusion tag moved away"
+        case "availability":
+            return f"{'the node' if change.name == here else change.name} were not {shown}"
+        case "migration-tag":
+            return f"{'the node' if change.name == here else change.name} had the tag {shown}"
+        case "network":
+            return f"group {group} were connected to network {shown}"
+        case "alloc-policy":
+            return f"the allocation policy of group {group} were not unallocable"
+        case "group":
+            return f"group {shown} were asked for"
+        case "restriction":
+            return f"the request were not restricted to other nodes than {shown}"
+        case "policy-template":
+            return f"the policy of group {group} allowed disk template {shown}"
+    return f"the policy of group {group} allowed {shown} {_POLICY_WORDS[change.constraint]}"
+
+
+def _conditions(changes: Sequence[Change], here: str) -> str:
+    leaving = [str(change.target) for change in changes if change.constraint == EXCLUSION_TAG]
+    texts = []
+    if len(leaving) > 1:
+        texts.append(f"{len(leaving)} instances with the same exclusion tag ({names_of(leaving)}) moved away")
+    texts += [_set(c, here) for c in changes if c.subject != NODE or c.constraint not in (*RESOURCES, EXCLUSION_TAG)]
+    if len(leaving) == 1:
+        texts.append(next(_set(c, here) for c in changes if c.constraint == EXCLUSION_TAG))
+    freed = [change for change in changes if change.subject == NODE and change.constraint in RESOURCES]
+    if freed:
+        texts.append(_freed(freed, here))
+    return f"if {_listed(texts)}"
+
+
+def way_words(way: Way, here: str) -> str:
+    """One way as words that complete "fits …"; *here* is the node it is about."""
+    own = [change for change in way if change.subject == INSTANCE]
+    others = [change for change in way if change.subject != INSTANCE]
+    parts = [_less(own)] if own else []
+    if others:
+        parts.append(_conditions(others, here))
+    return " ".join(parts)
+
+
+def _amounts(way: Iterable[Change]) -> list[tuple[str, float]]:
+    return [(change.constraint, change.amount) for change in way]
+
+
+def ways_words(ways: Sequence[Way], here: str) -> str:
+    """All ways as one phrase: ``with 512 MiB less memory, or if as much were freed there``."""
+    if not ways:
+        return ""
+    first = way_words(ways[0], here)
+    texts = [first]
+    for way in ways[1:]:
+        free = all(change.subject == NODE and change.name == here for change in way)
+        if free and _amounts(way) == _amounts(ways[0]) and ways[0][0].subject == INSTANCE:
+            texts.append("if as much were freed there")
+        else:
+            texts.append(way_words(way, here))
+    return ", or ".join(texts)

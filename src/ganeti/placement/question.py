@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""One request for nodes looked at node by node: what excludes each, and what would admit it.
+
+Works on the plain values of nodes, so it costs nothing until somebody asks why.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Protocol
+
+from ganeti.placement.absorption import Absorption
+from ganeti.placement.cluster import AllocPolicy, Group, Instance, Node
+from ganeti.placement.definition import NodeView
+from ganeti.placement.failure import FailMode
+from ganeti.placement.lack import (
+    ALLOC_POLICY,
+    AVAILABILITY,
+    GROUP,
+    NETWORK,
+    NODE,
+    OTHER_GROUP,
+    REDUNDANCY,
+    REQUEST,
+    RESTRICTION,
+    Change,
+    Lack,
+)
+from ganeti.placement.remedies import Judgement, Spot, Window, judge, policy_lacks
+from ganeti.placement.request import Allocate, Options
+from ganeti.placement.room import (
+    PRIMARY,
+    SECONDARY,
+    Limit,
+    Room,
+    primary_limits,
+    room_of,
+    secondary_limits,
+    view_without,
+)
+from ganeti.placement.templates import traits_of
+
+NOWHERE = -1
+
+
+class Picture(Protocol):
+    """The part of a cluster's state that is looked at."""
+
+    @property
+    def nodes(self) -> Sequence[Node]: ...
+    @property
+    def groups(self) -> Sequence[Group]: ...
+    def view(self, node: int, /) -> NodeView: ...
+
+
+class State(Picture, Protocol):
+    """The same with the instances and where they are."""
+
+    @property
+    def instances(self) -> Sequence[Instance]: ...
+    @property
+    def primary_of(self) -> Sequence[int]: ...
+    @property
+    def secondary_of(self) -> Sequence[int]: ...
+
+
+Fixed = tuple[Lack, Change | None]
+
+_SHARES = {"drained": 2.0, "offline": 3.0}
+_SHARE_OF_CAPABILITY, _SHARE_OF_NETWORK, _SHARE_OF_ALLOC_POLICY, _SHARE_OF_REQUEST = 5.0, 2.0, 1.5, 1.0
+
+
+class Question:
+    """Where an instance may go. *group* is the number of the group asked for, `NOWHERE` for any."""
+
+    def __init__(self, state: Picture, request: Allocate, options: Options, group: int = NOWHERE) -> None:
+        self.state = state
+        self.request = request
+        self.options = options
+        self.instance: Instance = request.instance
+        self.group = group if request.group else NOWHERE
+        self.forced = options.ignore_soft_errors
+        self.forced_secondary = False
+        self.paired = request.required_nodes == 2
+        self.restrict = request.restrict_to if options.restrict_to is None else options.restrict_to
+        numbers = {described.uuid: number for number, described in enumerate(state.groups)}
+        self.group_of = [numbers[node.group] for node in state.nodes]
+        self._rooms: dict[int, Room] = {}
+        self._after: dict[int, tuple[Room, tuple[Instance, ...]]] = {}
+        self._policies: dict[tuple[int, bool], list[tuple[list[Lack], Window]]] = {}
+        self._redundant: dict[int, bool] = {}
+        self._fixed: dict[int, list[Fixed]] = {}
+
+    # what is known of nodes
+
+    def room(self, number: int) -> Room:
+        if number not in self._rooms:
+            self._rooms[number] = room_of(self.state.view(number), number)
+        return self._rooms[number]
+
+    def group_at(self, number: int) -> Group:
+        return self.state.groups[self.group_of[number]]
+
+    @cached_property
+    def absorption(self) -> Absorption:
+        """What failures ask of the nodes."""
+        rooms = [self.room(number) for number in range(len(self.state.nodes))]
+        return Absorption(rooms, [not node.unavailable for node in self.state.nodes])
+
+    def redundant(self, group: int) -> bool:
+        """Whether redundancy is asked for when the instance goes to *group*, once that may be chosen.
+
+        It is not where every node that may be chosen has exclusive storage.
+        """
+        if group not in self._redundant:
+            groups = self.state.groups
+            unallocable = AllocPolicy.UNALLOCABLE
+            open_groups = {n for n, described in enumerate(groups) if described.alloc_policy != unallocable}
+            allowed = {group} if self.request.group else open_groups | {group}
+            nodes = [node for node, own in zip(self.state.nodes, self.group_of, strict=True) if own in allowed]
+            dedicated = all(node.exclusive_storage for node in nodes)
+            self._redundant[group] = self.options.capacity_checks and not dedicated
+        return self._redundant[group]
+
+    @cached_property
+    def exact(self) -> bool:
+        """Whether redundancy is judged here to the last MiB."""
+        if not any(self.redundant(group) for group in range(len(self.state.groups))):
+            return True
+        traits = traits_of(self.instance.template)
+        mirrored = traits is not None and traits.has_secondary and self.paired
+        members = range(len(self.state.nodes)) if self.group == NOWHERE else self.members_of(self.group)
+        return mirrored and not self._migration_tags() and all(self.room(number).quick for number in members)
+
+    def _migration_tags(self) -> bool:
+        return bool(self.state.nodes) and bool(self.room(0).rules.migration)
+
+    def members_of(self, group: int) -> list[int]:
+        return [number for number, own in enumerate(self.group_of) if own == group]
+
+    # what excludes a node whatever it has free
+
+    def fixed(self, number: int) -> list[Fixed]:
+        if number not in self._fixed:
+            self._fixed[number] = list(self._find_fixed(number))
+        return self._fixed[number]
+
+    def _find_fixed(self, number: int) -> Iterator[Fixed]:
+        node, own = self.state.nodes[number], self.group_at(number)
+        if node.unavailable:
+            share = _SHARES.get(node.unavailable, _SHARE_OF_CAPABILITY)
+            words = f"is {node.unavailable}"
+            if not self.known(number):
+                words += ", and what it has free is not known"
+            lack = Lack(AVAILABILITY, words, None, "online", node.unavailable, "", node.name)
+            yield lack, Change(NODE, AVAILABILITY, node.name, 0, node.unavailable, share)
+        if self.group not in (NOWHERE, self.group_of[number]):
+            asked = self.state.groups[self.group].name
+            words = f"is in group {own.name}, asked for was {asked}"
+            change = Change(REQUEST, OTHER_GROUP, "", 0, own.name, _SHARE_OF_REQUEST)
+            yield Lack(OTHER_GROUP, words, None, asked, own.name), change
+        for network in self.instance.networks:
+            if network not in own.networks:
+                words = f"its group {own.name} is not connected to network {network}"
+                change = Change(GROUP, NETWORK, own.name, 0, network, _SHARE_OF_NETWORK)
+                yield Lack(NETWORK, words, None, network), change
+        if own.alloc_policy == AllocPolicy.UNALLOCABLE and not self.request.group:
+            words = f"its group {own.name} is unallocable"
+            change = Change(GROUP, ALLOC_POLICY, own.name, 0, "preferred", _SHARE_OF_ALLOC_POLICY)
+            yield Lack(ALLOC_POLICY, words, None, "preferred", "unallocable"), change
+        if self.restrict is not None and node.name not in self.restrict:
+            words = "is not among the nodes the request is restricted to"
+            change = Change(REQUEST, RESTRICTION, "", 0, node.name, _SHARE_OF_REQUEST)
+            yield Lack(RESTRICTION, words, None, node.name, ", ".join(self.restrict)), change
+
+    def known(self, number: int) -> bool:
+        """Whether the node has told what it has; one that is offline may not have."""
+        node = self.state.nodes[number]
+        return not node.unavailable or node.total_memory_mib > 0
+
+    def _elsewhere(self, numbers: tuple[int, ...]) -> Iterator[Fixed]:
+        """Failures that cannot be absorbed even now, for lack of room on other nodes than these."""
+        own = self.group_of[numbers[0]]
+        if not self.redundant(own):
+            return
+        for shortage in self.absorption.shortages:
+            if shortage.node in numbers or (self.request.group and self.group_of[shortage.node] != own):
+                continue
+            name, failing = self.room(shortage.node).name, self.room(shortage.failing).name
+            missing = shortage.missing_mib
+            words = (
+                f"the failure of {failing} could not be absorbed even without the instance: {name} would have to find "
+                f"{shortage.needed_mib:,} MiB of {shortage.resource}, {shortage.free_mib:,} are free"
+            )
+            lack = Lack(REDUNDANCY, words, FailMode.FailN1, shortage.needed_mib, shortage.free_mib, "MiB", name)
+            share = missing / max(1, self.instance.memory_mib)
+            yield lack, Change(NODE, shortage.resource, name, missing, "", share)
+
+    # verdicts
+
+    def policy(self, number: int) -> list[tuple[list[Lack], Window]]:
+        key = (self.group_of[number], self.room(number).exclusive)
+        if key not in self._policies:
+            self._policies[key] = policy_lacks(self.state.groups[key[0]].policy, self.instance, key[1])
+        return self._policies[key]
+
+    def spot(self, number: int, role: str, primary: int = NOWHERE) -> Spot:
+        """*number* in *role*; of a secondary *primary* is the other node."""
+        room = self.room(number)
+        after, leaving = room, tuple[Instance, ...]()
+        if role == PRIMARY and not self.forced:
+            after, leaving = self._without_holders(number)
+        elif role == SECONDARY and primary != NOWHERE:
+            after = self._without_mirrors(number, primary)
+        present = tuple(self._limits(room, role, primary))
+        limits = present if after is room else tuple(self._limits(after, role, primary))
+        forced = (self.forced and role == PRIMARY) or self.forced_secondary
+        return Spot(after, role, present, limits, self.group_at(number), primary, forced, leaving)
+
+    def _without_holders(self, number: int) -> tuple[Room, tuple[Instance, ...]]:
+        """The node after those left that share an exclusion tag with the instance."""
+        if number not in self._after:
+            room = self.room(number)
+            holders = [] if self.instance.forthcoming else room.holders(self.instance)
+            if holders:
+                room = room_of(view_without(self.state.view(number), holders), number)
+            self._after[number] = room, tuple(holders)
+        return self._after[number]
+
+    def _without_mirrors(self, number: int, primary: int) -> Room:
+        """A secondary, without its part of the instances that have to leave the primary."""
+        room, leaving = self.room(number), () if self.forced else self._without_holders(primary)[1]
+        gone = {instance.name for instance in leaving if instance.secondary == room.name}
+        if not gone:
+            return room
+        view = self.state.view(number)
+        return room_of(
+            replace(view, secondaries=[pair for pair in view.secondaries if pair[0].name not in gone]), number
+        )
+
+    def _limits(self, room: Room, role: str, primary: int) -> Iterator[Limit]:
+        instance = self.instance
+        memory = instance.memory_mib if instance.uses_memory else 0
+        absorption = self.absorption if self.redundant(self.group_of[room.number]) else None
+        if role == PRIMARY:
+            yield from primary_limits(room, instance, forced=self.forced)
+            if absorption is not None:
+                yield from absorption.primary_limits(room, memory)
+        else:
+            yield from secondary_limits(room, instance, primary, forced=self.forced_secondary)
+            if absorption is not None:
+                yield from absorption.secondary_limits(room, primary, memory)
+
+    def alone(self, number: int, role: str = PRIMARY) -> Judgement:
+        """One node in a role; for a secondary without regard to its primary, so no more than it would be with one."""
+        fixed = [*self.fixed(number), *self._elsewhere((number,))]
+        if not self.known(number):
+            return _unknown(fixed)
+        return judge(self.instance, [self.spot(number, role)], self.policy(number), fixed)
+
+    def pair(self, primary: int, secondary: int) -> Judgement:
+        """Two nodes of one group together."""
+        fixed = list(dict.fromkeys([*self.fixed(primary), *self.fixed(secondary)]))
+        fixed += self._elsewhere((primary, secondary))
+        if not (self.known(primary) and self.known(secondary)):
+            return _unknown(fixed)
+        spots = [self.spot(primary, PRIMARY), self.spot(secondary, SECONDARY, primary)]
+        return judge(self.instance, spots, self.policy(primary), fixed)
+
+
+def _unknown(fixed: list[Fixed]) -> Judgement:
+    return Judgement(tuple(lack for lack, _ in fixed), (tuple(change for _, change in fixed if change),))

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Laws of "why": what excludes a node does, what would admit the instance does so and not one unit less."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.fakes.tight_clusters import MIRRORED, Case, admitted, after, build, smaller_ways
+
+from ganeti.placement import checks
+from ganeti.placement.definition_moves import read_plain
+from ganeti.placement.explain import refusals
+from ganeti.placement.lack import Change, Way
+from ganeti.placement.question import NOWHERE, Question
+from ganeti.placement.request import NodeRefusal
+from ganeti.placement.room import primary_limits, room_of, secondary_limits
+from ganeti.placement.state import ClusterState
+
+SEEDS = st.integers(min_value=0, max_value=10**6)
+MANY = settings(max_examples=150, deadline=None, derandomize=True)
+KINDS = pytest.mark.parametrize(("mirrored", "exclusive"), [(False, False), (True, False), (False, True), (True, True)])
+
+
+def question(case: Case) -> Question:
+    state = ClusterState(case.cluster)
+    names = [group.name for group in case.cluster.groups]
+    group = names.index(case.request.group) if case.request.group else NOWHERE
+    return Question(state, case.request, case.options, group)
+
+
+def explained(case: Case) -> tuple[NodeRefusal, ...]:
+    return refusals(question(case), NOWHERE, ())
+
+
+@KINDS
+@MANY
+@given(seed=SEEDS)
+def test_a_limit_is_exceeded_exactly_where_a_check_refuses(mirrored: bool, exclusive: bool, seed: int) -> None:
+    case = build(seed, mirrored=mirrored, exclusive=exclusive)
+    picture, instance = read_plain(case.cluster), case.request.instance
+    for number, view in enumerate(picture.views):
+        room = room_of(view, number)
+        for forced in (False, True):
+            refusal = checks.refuse_primary(view, instance, forced=forced)
+            exceeded = [limit for limit in primary_limits(room, instance, forced=forced) if limit.exceeded]
+            assert [limit.mode for limit in exceeded[:1]] == ([refusal.mode] if refusal else [])
+        for primary in range(len(picture.views)):
+            refusal = checks.refuse_secondary(view, instance, primary)
+            exceeded = [limit for limit in secondary_limits(room, instance, primary) if limit.exceeded]
+            assert [limit.mode for limit in exceeded[:1]] == ([refusal.mode] if refusal else [])
+
+
+def _nodes(refusal: NodeRefusal) -> tuple[str, ...]:
+    """The nodes a refusal is about, primary first."""
+    both = (refusal.node, refusal.partner) if refusal.role != "secondary" else (refusal.partner, refusal.node)
+    return tuple(name for name in both if name)
+
+
+def _judged(case: Case) -> list[tuple[NodeRefusal, tuple[str, ...]]]:
+    required = case.request.required_nodes
+    return [(r, _nodes(r)) for r in explained(case) if r.lacks and len(_nodes(r)) == required]
+
+
+@KINDS
+@MANY
+@given(seed=SEEDS)
+def test_a_node_is_refused_exactly_if_it_does_not_admit(mirrored: bool, exclusive: bool, seed: int) -> None:
+    case = build(seed, mirrored=mirrored, exclusive=exclusive)
+    names = [node.name for node in case.cluster.nodes]
+    groups = {node.name: node.group for node in case.cluster.nodes}
+    for refusal in explained(case):
+        own = refusal.node
+        if mirrored:
+            mates = [name for name in names if name != own and groups[name] == groups[own]]
+            fits = any(admitted(case, (own, mate)) or admitted(case, (mate, own)) for mate in mates)
+            if not mates:
+                continue
+        else:
+            fits = admitted(case, (own,))
+        assert (not refusal.lacks) == fits, refusal
+
+
+@KINDS
+@MANY
+@given(seed=SEEDS)
+def test_every_way_admits(mirrored: bool, exclusive: bool, seed: int) -> None:
+    case = build(seed, mirrored=mirrored, exclusive=exclusive)
+    for refusal, nodes in _judged(case):
+        assert not admitted(case, nodes)
+        for way in filter(_can_be_made, refusal.ways):
+            assert admitted(after(case, way), nodes), (way, refusal.sentence)
+
+
+@KINDS
+@MANY
+@given(seed=SEEDS)
+def test_no_way_is_larger_than_it_must_be(mirrored: bool, exclusive: bool, seed: int) -> None:
+    case = build(seed, mirrored=mirrored, exclusive=exclusive)
+    for refusal, nodes in _judged(case):
+        for way in filter(_can_be_made, refusal.ways):
+            if mirrored and any(change.constraint == "exclusion-tag" for change in way):
+                continue  # the departure of a mirrored instance also frees its reserve elsewhere
+            for smaller in smaller_ways(way):
+                assert not admitted(after(case, smaller), nodes), (way, smaller)
+
+
+@KINDS
+@MANY
+@given(seed=SEEDS)
+def test_ratios_are_the_least_that_do(mirrored: bool, exclusive: bool, seed: int) -> None:
+    case = build(seed, mirrored=mirrored, exclusive=exclusive)
+    for refusal, nodes in _judged(case):
+        for way in filter(_can_be_made, refusal.ways):
+            for at, change in enumerate(way):
+                if change.constraint.endswith("-ratio"):
+                    less = replace(change, target=math.nextafter(float(change.target), 0.0))
+                    assert not admitted(after(case, (*way[:at], less, *way[at + 1 :])), nodes)
+
+
+def _can_be_made(way: Way) -> bool:
+    """Uses of spindles can only be freed by somebody leaving."""
+    return not any(change.subject == "node" and change.constraint == "spindle-uses" for change in way)
+
+
+@KINDS
+@MANY
+@given(seed=SEEDS)
+def test_a_node_has_a_way_unless_nothing_helps(mirrored: bool, exclusive: bool, seed: int) -> None:
+    case = build(seed, mirrored=mirrored, exclusive=exclusive)
+    for refusal, _ in _judged(case):
+        assert refusal.ways, refusal
+        assert list(refusal.ways) == sorted(refusal.ways, key=_distance)
+        assert refusal.change
+
+
+def _distance(way: Way) -> float:
+    return sum(change.share for change in way)
+
+
+def test_the_cases_are_of_every_kind() -> None:
+    """So that the laws above speak about something."""
+    constraints: set[str] = set()
+    parts: set[tuple[str, str]] = set()
+    changes: list[Change] = []
+    for seed in range(400):
+        for exclusive in (False, True):
+            for refusal in explained(build(seed, mirrored=seed % 2 == 0, exclusive=exclusive)):
+                constraints |= {lack.constraint for lack in refusal.lacks}
+                changes += [change for way in refusal.ways for change in way]
+    parts = {(change.subject, change.constraint) for change in changes}
+    assert {"memory", "disk", "vcpus", "spindles", "spindle-uses", "disk-spindles"} <= constraints
+    assert {"exclusion-tag", "redundancy", "availability", "network", "alloc-policy"} <= constraints
+    assert {"group", "restriction", "policy-memory", "policy-disk", "policy-vcpus", "policy-template"} <= constraints
+    assert {("instance", "memory"), ("node", "memory"), ("group", "vcpu-ratio"), ("group", "spindle-ratio")} <= parts
+    assert MIRRORED

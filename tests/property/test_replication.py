@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Laws of the copies, over clusters of three to five candidates with loss, restarts and take-overs at any moment.
+"""Laws of the copies, over clusters of two to five nodes with loss, restarts, take-overs and changes of the candidates.
 
 - A record that was acknowledged is on every node that may take over.
 - Two masters never both acknowledge: what one has acknowledged, the next has, and from then on the former is silent.
@@ -8,6 +8,7 @@
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +19,8 @@ from ganeti.master.replication.machine import Machine
 from ganeti.master.replication.membership import Kept, Membership
 from ganeti.master.replication.quorum import take_over_quorum
 
-Record = tuple[int, int]
+Record = tuple[int, int, tuple[str, ...]]
+"""Epoch, serial, and who the candidates are from here on."""
 TIMING = Timing(take_s=5.0, quick_s=1.0, heartbeat_s=5.0)
 
 
@@ -34,7 +36,11 @@ class Disk:
 
     @property
     def established(self) -> int:
-        return max([self.membership.version[0] if self.membership else 0, *(epoch for epoch, _ in self.records)])
+        return max([self.membership.version[0] if self.membership else 0, *(record[0] for record in self.records)])
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        return self.records[-1][2] if self.records else ()
 
 
 @dataclass
@@ -51,10 +57,11 @@ class Master:
 
 
 class Cluster:
-    """Candidates with disks; any number of nodes may believe that they are master."""
+    """Nodes with disks, at first all of them candidates; any number of them may believe that they are master."""
 
-    def __init__(self, size: int) -> None:
-        self.names = [f"n{number}" for number in range(size)]
+    def __init__(self, size: int, others: int = 0) -> None:
+        """*others* are nodes that are no candidates at first."""
+        self.names = [f"n{number}" for number in range(size + others)]
         self.disks = {name: Disk() for name in self.names}
         self.down: set[str] = set()
         self.cut: set[tuple[str, str]] = set()
@@ -62,7 +69,7 @@ class Cluster:
         self.acknowledged: dict[Record, None] = {}
         self.now_s = 0.0
         first = self.disks["n0"]
-        first.records = [(1, 1)]
+        first.records = [(1, 1, tuple(self.names[:size]))]
         first.membership = Membership((1, 1), ("n0",))
         first.kept = Kept(first.membership)
         first.promised, first.holder = 1, "n0"
@@ -74,7 +81,7 @@ class Cluster:
         """A master begins with what its disk has."""
         disk = self.disks[name]
         epoch = disk.kept.membership.version[0]
-        candidates = {node: node for node in self.names}
+        candidates = {node: node for node in disk.candidates}
         machine = Machine(name, disk.kept, candidates, len(disk.records), self.now_s, TIMING)
         master = self.masters[name] = Master(name, epoch, machine, list(disk.records), began_with=len(disk.records))
         self.tell(master, events.Tick())
@@ -108,10 +115,24 @@ class Cluster:
     def commit(self, name: str) -> None:
         master = self.masters.get(name)
         if master is not None and len(master.log) < 40:
-            last = master.log[-1]
-            master.log.append((master.epoch, last[1] + 1 if last[0] == master.epoch else 1))
-            self.disks[name].records = list(master.log)
-            self.tell(master, events.Durable(len(master.log)))
+            self.append(master, master.log[-1][2])
+
+    def change_candidates(self, name: str, changed: tuple[str, ...]) -> None:
+        """As WConfD does: a change for which it is not the time, or that is too much at once, is not made."""
+        master = self.masters.get(name)
+        if master is None or len(master.log) >= 40:
+            return
+        new = tuple(node for node in self.names if (node in master.log[-1][2]) != (node in changed and node != name))
+        if master.machine.may_change_candidates(new):
+            self.append(master, new)
+
+    def append(self, master: Master, candidates: tuple[str, ...]) -> None:
+        last = master.log[-1]
+        master.log.append((master.epoch, last[1] + 1 if last[0] == master.epoch else 1, candidates))
+        self.disks[master.name].records = list(master.log)
+        if candidates != last[2]:
+            self.tell(master, events.CandidatesChanged(len(master.log), {node: node for node in candidates}))
+        self.tell(master, events.Durable(len(master.log)))
 
     # Messages
 
@@ -185,8 +206,11 @@ class Cluster:
     # Take-overs
 
     def may_take_over(self, name: str) -> tuple[list[str], Membership] | None:
+        """Whom *name* has the promises of, and the newest membership they know; it counts by its own copy."""
+        candidates = self.disks[name].candidates
         asked = [node for node in self.names if node == name or (self.reaches(name, node) and self.reaches(node, name))]
-        if name in self.down or len(asked) < take_over_quorum(len(self.names)):
+        counted = [node for node in asked if node in candidates]
+        if name in self.down or name not in counted or len(counted) < take_over_quorum(len(candidates)):
             return None
         known = [disk.membership for node in asked if (disk := self.disks[node]).membership is not None]
         newest = max(known, key=lambda membership: membership.version)
@@ -197,19 +221,21 @@ class Cluster:
             return
         asked, newest = found
         epoch = max(self.disks[node].promised for node in asked) + 1
+        disk = self.disks[name]
+        membership = Membership((epoch, 1), newest.members)
         for node in asked:
             self.disks[node].promised, self.disks[node].holder = epoch, name
             self.masters.pop(node, None)
-        disk = self.disks[name]
-        disk.records = [*disk.records, (epoch, 1)]
-        disk.membership = Membership((epoch, 1), newest.members)
-        disk.kept = Kept(disk.membership)
+            if node in disk.candidates:
+                self.take_membership(self.disks[node], membership)
+        disk.records = [*disk.records, (epoch, 1, disk.candidates)]
+        disk.kept = Kept(membership)
         self.start(name)
 
     def check_take_overs(self) -> None:
         """Whatever was acknowledged is on each node that may take over now, whoever else is away."""
         for name in self.names:
-            for quorum in quorums(self.names, name):
+            for quorum in quorums(self.disks[name].candidates, name):
                 known = [disk.membership for node in quorum if (disk := self.disks[node]).membership is not None]
                 newest = max(known, key=lambda membership: membership.version, default=None)
                 if newest is not None and name in newest.members:
@@ -217,12 +243,14 @@ class Cluster:
                     assert not lacking, f"{name} may take over with {quorum} and lacks {lacking}"
 
 
-def quorums(names, name):
+def quorums(candidates, name):
     """The smallest sets of promises with which *name* may take over; larger ones know no less."""
     from itertools import combinations
 
-    others = [node for node in names if node != name]
-    return [(name, *chosen) for chosen in combinations(others, take_over_quorum(len(names)) - 1)]
+    if name not in candidates:
+        return []
+    others = [node for node in candidates if node != name]
+    return [(name, *chosen) for chosen in combinations(others, take_over_quorum(len(candidates)) - 1)]
 
 
 NODES = st.integers(0, 4)
@@ -239,6 +267,7 @@ STEPS = st.one_of(
     st.tuples(st.just("heal")),
     st.tuples(st.just("take over"), NODES),
 )
+CHANGES = st.tuples(st.just("candidates"), NODES, st.lists(NODES, min_size=1, max_size=2, unique=True).map(tuple))
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -251,11 +280,57 @@ def test_what_was_acknowledged_survives(size, steps):
         cluster.check_take_overs()
 
 
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(st.integers(1, 4), st.integers(1, 2), st.lists(st.one_of(STEPS, CHANGES), min_size=10, max_size=120))
+def test_what_was_acknowledged_survives_changes_of_the_candidates(size, others, steps):
+    cluster = Cluster(size, others)
+    flow(cluster, "n0", 60)
+    for step in steps:
+        take(cluster, step)
+        cluster.check_take_overs()
+
+
+@pytest.mark.parametrize("changed", [("n2", "n3"), ("n3",)])
+@pytest.mark.parametrize("as_wconfd_does", [True, False])
+def test_a_change_only_the_next_master_has_heard_of_leaves_no_second_majority(changed, as_wconfd_does):
+    """n2 counts by the former candidates. Then n0 is back, and n1, which is master, and n3 are not seen by them."""
+    cluster = Cluster(3, 1)
+    flow(cluster, "n0", 60)
+    master = cluster.masters["n0"]
+    if as_wconfd_does:
+        cluster.change_candidates("n0", changed)
+    else:
+        cluster.append(
+            master, tuple(node for node in cluster.names if (node in ("n0", "n1", "n2")) != (node in changed))
+        )
+    requests = [each for each in master.under_way if getattr(each, "node", "") == "n1"]
+    for request in requests:
+        cluster.deliver("n0", master.under_way.index(request), "ok")
+    del cluster.masters["n0"]
+    cluster.cut = {("n1", "n2")}
+    cluster.take_over("n1")
+    assert "n1" in cluster.masters
+    cluster.cut |= {("n1", "n0"), ("n3", "n0"), ("n3", "n2")}
+    for _ in range(10):
+        take(cluster, ("time", 2.0))
+        flow(cluster, "n1", 30)
+    cluster.commit("n1")
+    flow(cluster, "n1", 60)
+    if as_wconfd_does or len(changed) == 1:
+        cluster.check_take_overs()
+    else:
+        with pytest.raises(AssertionError, match="n2 may take over"):
+            cluster.check_take_overs()
+
+
 def take(cluster: Cluster, step) -> None:
     names = cluster.names
     match step:
         case ("commit", node):
             cluster.commit(names[node % len(names)])
+        case ("candidates", node, changed):
+            chosen = tuple(names[each % len(names)] for each in changed)
+            cluster.change_candidates(names[node % len(names)], chosen)
         case ("deliver", node, index, fate):
             cluster.deliver(names[node % len(names)], index, fate)
         case ("flow", node, count):

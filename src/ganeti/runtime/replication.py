@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ganeti.base.errors import DeposedError, GanetiError
+from ganeti.base.errors import ConfigurationError, DeposedError, GanetiError
 from ganeti.base.paths import Paths
 from ganeti.master.config.records import Commit
 from ganeti.master.replication import events
@@ -122,7 +122,7 @@ class Replicator:
         """These commits are durable here; gives the number of the last of them."""
         for commit in commits:
             number = self.log.add_commit(commit)
-            if any(put.kind == "nodes" for put in commit.puts) or any(kind == "nodes" for kind, _ in commit.removes):
+            if touches_nodes(commit):
                 self._note_candidates(number, commit)
         self._handle(events.Durable(self.log.last))
         return self.log.last
@@ -179,18 +179,39 @@ class Replicator:
         membership = machine.membership.to_plain()
         return {"epoch": machine.epoch, "membership": membership, "position": position, "nodes": nodes}
 
+    def may_commit(self, commit: Commit) -> bool:
+        """Whether it is the time for this commit, which is not durable yet, as the next one.
+
+        False while an earlier change of the candidates is not at every member: `wait_released` then. Raises
+        `ConfigurationError` for one that changes too many at once (see `master.replication.quorum`).
+        """
+        if self._nodes is None or not touches_nodes(commit):
+            return True
+        candidates = self._candidates_after(commit)
+        differ = self._machine.candidates_differ(candidates)
+        if differ > 1:
+            raise ConfigurationError(
+                f"{differ} nodes would become master candidates or cease to be any at once: change one after the other"
+            )
+        return self._machine.may_change_candidates(candidates)
+
+    def _candidates_after(self, commit: Commit) -> dict[str, str]:
+        candidates = dict(self._candidates)
+        for put in commit.puts:
+            if isinstance(put.obj, Node):
+                candidates.pop(put.uuid, None)
+                if put.obj.master_candidate and not put.obj.offline:
+                    candidates[put.uuid] = put.obj.name
+        for kind, uuid in commit.removes:
+            if kind == "nodes":
+                candidates.pop(uuid, None)
+        return dict(sorted(candidates.items()))
+
     def _note_candidates(self, number: int, commit: Commit) -> None:
         if self._nodes is None:
             return
-        for put in commit.puts:
-            if isinstance(put.obj, Node):
-                self._candidates.pop(put.uuid, None)
-                if put.obj.master_candidate and not put.obj.offline:
-                    self._candidates[put.uuid] = put.obj.name
-        for kind, uuid in commit.removes:
-            if kind == "nodes":
-                self._candidates.pop(uuid, None)
-        self._handle(events.CandidatesChanged(number, dict(sorted(self._candidates.items()))))
+        self._candidates = self._candidates_after(commit)
+        self._handle(events.CandidatesChanged(number, self._candidates))
 
     def _handle(self, event: Event) -> None:
         for effect in self._machine.handle(event, self._loop_s()):
@@ -270,6 +291,11 @@ class Replicator:
     @staticmethod
     def _loop_s() -> float:
         return asyncio.get_running_loop().time()
+
+
+def touches_nodes(commit: Commit) -> bool:
+    """Whether it may change who the master candidates are."""
+    return any(put.kind == "nodes" for put in commit.puts) or any(kind == "nodes" for kind, _ in commit.removes)
 
 
 def candidates_of(nodes: Iterable[Node]) -> dict[str, str]:

@@ -5,18 +5,21 @@ Requests that wait while the disk is busy form the next batch: one transaction a
 batch may be written while the former is on its way to the copies; they are finished in order, when every copy in sync
 has them. Readers see `form` and `stream`, which hold nothing else. A batch that cannot be written is taken back whole;
 one that is written stays, whatever becomes of the copies.
+
+A commit that changes who the master candidates are waits until every copy in sync has the change before it.
 """
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import ConfigurationError, GanetiError
+from ganeti.base.errors import ConfigurationError, DeposedError, GanetiError
 from ganeti.master.config.fingerprint import Ahead
 from ganeti.master.config.head import Head, Staged
 from ganeti.master.config.publication import PublishedForm
@@ -26,7 +29,7 @@ from ganeti.master.config.stream import ChangeStream
 from ganeti.model.objects import ConfigObject
 from ganeti.ports.config import Change
 from ganeti.runtime.pause_points import reach
-from ganeti.runtime.replication import Replicator
+from ganeti.runtime.replication import Replicator, touches_nodes
 from ganeti.runtime.replication_sending import Snapshot
 from ganeti.runtime.store_thread import StoreThread
 
@@ -57,6 +60,7 @@ class _Request:
     answer: "asyncio.Future[bytes]"
     staged: Staged | None = None
     commit: Commit | None = None
+    must_wait: bool = False
 
 
 @dataclass(eq=False)
@@ -99,6 +103,10 @@ class Committer:
         self._room = asyncio.Event()
         self._is_writing = False
         self._queue: asyncio.Queue[_Request] = asyncio.Queue()
+        self._held: list[_Request] = []
+        """Taken from the queue, and to be served before it."""
+        self._must_settle = False
+        """The first of `_held` waits for what is on its way to the copies."""
         self._in_flight: dict[tuple[int, int, int], asyncio.Future[bytes]] = {}
 
     async def commit(self, step: JobStep, change: Change) -> bytes:
@@ -127,12 +135,21 @@ class Committer:
             while len(self._unfinished) >= _BATCHES_AHEAD:
                 self._room.clear()
                 await self._room.wait()
-            batch = [await self._queue.get()]
-            while len(batch) < _BATCH_COMMITS and not self._queue.empty():
-                batch.append(self._queue.get_nowait())
-            await asyncio.shield(asyncio.ensure_future(self._serve(batch)))
+            await asyncio.shield(asyncio.ensure_future(self._serve(await self._next_batch())))
             if self._queue.empty() and self._store.store.wants_maintenance:
                 await self._store.run(self._store.store.maintain)
+
+    async def _next_batch(self) -> list[_Request]:
+        if self._must_settle:
+            self._must_settle = False
+            with suppress(DeposedError):  # who waits was told
+                await self._replicator.wait_released()
+        batch, self._held = self._held, []
+        if not batch:
+            batch.append(await self._queue.get())
+        while len(batch) < _BATCH_COMMITS and not self._queue.empty():
+            batch.append(self._queue.get_nowait())
+        return batch
 
     async def forget_steps(self, is_finished: Callable[[StepAnswer], bool]) -> None:
         """Drop the answers of jobs whose newest attempt *is_finished*, and what nobody can ask for again."""
@@ -146,7 +163,7 @@ class Committer:
         self.steps.forget(answers)
 
     async def _serve(self, batch: list[_Request]) -> None:
-        staged = [request for request in batch if self._stage(request)]
+        staged = self._stage_all(batch)
         commits = self._sign([request for request in staged if request.commit is not None])
         if not commits:
             return
@@ -193,6 +210,9 @@ class Committer:
         for batch in self._unfinished:
             for request in batch.requests:
                 _fail(request, error)
+        for request in self._held:
+            _fail(request, error)
+        self._held = []
         while not self._queue.empty():
             _fail(self._queue.get_nowait(), error)
 
@@ -219,13 +239,35 @@ class Committer:
                 self._head.revert(request.staged)
             _fail(request, error)
 
+    def _stage_all(self, batch: list[_Request]) -> list[_Request]:
+        """Stage what can be committed together; the rest is held."""
+        staged = []
+        for number, request in enumerate(batch):
+            if not self._stage(request):
+                continue
+            if request.must_wait and request.staged is not None:
+                self._head.revert(request.staged)
+                request.staged = request.commit = None
+                self._must_settle = True
+                self._held = batch[number:]
+                break
+            staged.append(request)
+            if request.commit is not None and touches_nodes(request.commit):
+                self._held = batch[number + 1 :]
+                break
+        return staged
+
     def _stage(self, request: _Request) -> bool:
+        """Whether it can be; one that fails is told why."""
         step, name = request.step, type(request.change).__name__
         try:
             self.steps.refuse_superseded(step.job, step.attempt)
             request.staged = self._head.stage(request.change, self._now_s())
             request.commit = _commit_of(step, request.staged)
+            request.must_wait = not self._replicator.may_commit(request.commit)
         except GanetiError as err:
+            if request.staged is not None:
+                self._head.revert(request.staged)
             _log.info("%s: change %s refused: %s", step, name, err)
             _fail(request, err)
             return False

@@ -14,7 +14,7 @@ from tests.fakes import sample_cluster
 from tests.fakes.replica import FakeNodes, FakeReplica
 from tests.fakes.wconfd import AddDisk, TagCluster, fast_directory, prepare, running_wconfd, until
 
-from ganeti.base.errors import DeposedError, GanetiError
+from ganeti.base.errors import ConfigurationError, DeposedError, GanetiError
 from ganeti.master.replication.followers import Timing
 from ganeti.model.configuration import Draft
 from ganeti.model.objects import Disk
@@ -365,6 +365,81 @@ def test_nodes_that_are_made_candidates_come_in_and_others_leave(root):
         await in_sync(daemon, NODE3)
         kept = daemon.service.store.store.load().kept
         assert sorted(kept.membership.members) == [NODE1, NODE2, NODE3]
+
+    run(scenario, root, nodes)
+
+
+def test_a_change_of_the_candidates_waits_until_every_member_has_the_one_before(root):
+    """Of two on their way at once, majorities of the first and the last set need not meet."""
+    nodes = network()
+
+    async def scenario(daemon):
+        await in_sync(daemon, NODE2, NODE3)
+        committer = daemon.service.committer
+        order = []
+
+        async def commit(number, change):
+            await committer.commit(JobStep(number, 1, 1, "/l", False), change)
+            order.append(number)
+
+        gate = nodes.held[NODE2] = asyncio.Event()
+        changes = [
+            SetCandidate(node=NODE3, candidate=False),
+            TagCluster(tag="between"),
+            SetCandidate(node=NODE3, candidate=True),
+            TagCluster(tag="after"),
+        ]
+        commits = [asyncio.ensure_future(commit(number, change)) for number, change in enumerate(changes)]
+        await until(lambda: len(committer._unfinished) == 2)
+        await until(lambda: committer._must_settle is False and bool(committer._held))
+        assert order == [] and len(committer._unfinished) == 2
+        gate.set()
+        await asyncio.gather(*commits)
+        assert order == [0, 1, 2, 3]
+        await in_sync(daemon, NODE3)
+        assert nodes.replicas[NODE2].digest == daemon.service.form.digest
+
+    run(scenario, root, nodes)
+
+
+def test_who_waits_to_change_the_candidates_hears_that_another_is_master(root):
+    nodes = network()
+
+    async def scenario(daemon):
+        await in_sync(daemon, NODE2, NODE3)
+        nodes.held[NODE2] = asyncio.Event()
+        committer = daemon.service.committer
+        changes = [SetCandidate(node=NODE3, candidate=candidate) for candidate in (False, True)]
+        commits = [
+            asyncio.ensure_future(committer.commit(JobStep(number, 1, 1, "/l", False), change))
+            for number, change in enumerate(changes)
+        ]
+        await until(lambda: bool(committer._held))
+        committer.give_up(DeposedError("node2 is"))
+        answers = await asyncio.gather(*commits, return_exceptions=True)
+        assert [type(answer) for answer in answers] == [DeposedError, DeposedError]
+        del nodes.held[NODE2]
+
+    run(scenario, root, nodes)
+
+
+class Swap(Change, frozen=True, kw_only=True):
+    def apply(self, draft: Draft) -> None:
+        for node in (NODE2, NODE3):
+            draft.put("nodes", replace(draft.node(node), master_candidate=False))
+
+
+def test_two_candidates_do_not_go_in_one_commit(root):
+    nodes = network()
+
+    async def scenario(daemon):
+        await in_sync(daemon, NODE2, NODE3)
+        before = daemon.service.form.digest
+        with pytest.raises(ConfigurationError, match="2 nodes would become master candidates or cease to be any"):
+            await daemon.service.committer.commit(JobStep(1, 1, 1, "/l", False), Swap())
+        assert daemon.service.form.digest == before
+        await daemon.service.committer.commit(JobStep(1, 1, 2, "/l", False), TagCluster(tag="next"))
+        assert nodes.replicas[NODE2].digest == daemon.service.form.digest != before
 
     run(scenario, root, nodes)
 

@@ -6,12 +6,13 @@ What always holds (`check_invariants`):
  2. A copy leaves the membership only when R candidates know, under every set of candidates that may be in force
     (`quorum.may_shrink`); or where a human has said that nobody else is master (`forced`, until all is in sync once).
  3. The master is a member, and memberships have ever greater versions, none used twice.
+ 4. The candidates change by one node at a time (`may_change_candidates`): majorities of two sets in force always meet.
 
 Members of a membership found at the start have said nothing yet: nothing is released until each has everything, or is
 left out by rule 2.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ganeti.master.replication import events
 from ganeti.master.replication.candidates import Candidates
@@ -73,6 +74,14 @@ class Machine:
     def candidates(self) -> tuple[str, ...]:
         """Of the newest configuration."""
         return self._candidates.newest
+
+    def may_change_candidates(self, candidates: Collection[str]) -> bool:
+        """Whether a record may make these the candidates: one more or one less, when all members know the former."""
+        return self._candidates.may_become(candidates)
+
+    def candidates_differ(self, candidates: Collection[str]) -> int:
+        """How many nodes that would make candidates, or no candidates any more."""
+        return self._candidates.differ(candidates)
 
     @property
     def waited(self) -> list[Follower]:

@@ -91,7 +91,7 @@ class Members:
 
     def write_candidates(self, now_s: float) -> list[Effect]:
         """Have the settled candidates written down, if they are not."""
-        if self._candidates.written == self._candidates.settled or now_s < self._again_s:
+        if self._candidates.written == self._candidates.known or now_s < self._again_s:
             return []
         return [self._store(self.membership)]
 
@@ -108,7 +108,7 @@ class Members:
         if changing.stage is not Stage.ASKING:
             return []
         others = [node for node in changing.accepted if not self._loses(changing, node)]
-        if not may_shrink(others, self._candidates.sets):
+        if not may_shrink(others, self._candidates.sets, self._candidates.former_is_known):
             # One that is left out and answers may be about to take its records: it has until the next time.
             if now_s < changing.again_s:
                 return []
@@ -151,7 +151,7 @@ class Members:
         return node in self.membership.members and node not in changing.membership.members
 
     def _is_agreed(self, changing: Changing) -> bool:
-        return may_shrink(changing.accepted, self._candidates.sets)
+        return may_shrink(changing.accepted, self._candidates.sets, self._candidates.former_is_known)
 
     def _ask(self, changing: Changing, now_s: float) -> Effect:
         asked: dict[str, None] = {}
@@ -162,5 +162,5 @@ class Members:
 
     def _store(self, membership: Membership) -> Effect:
         self.is_writing = True
-        self._writing_candidates = self._candidates.settled
+        self._writing_candidates = self._candidates.known
         return StoreMembership(Kept(membership, self._highest, self._writing_candidates))

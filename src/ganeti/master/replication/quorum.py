@@ -4,6 +4,10 @@
 Invariant: ``take_over_quorum(n) + shrink_quorum(n) > n``, so whoever takes over has asked a node that knows of every
 copy that was taken out of the set in sync. With two candidates the master may take the other one out alone, since
 nobody takes over without its promise.
+
+Who takes over counts the candidates of its own copy. While they change, that may be the former set or the new one; so
+they change by one node at a time, and then any two majorities of the two sets meet. A master that has taken over does
+not know whether others have its set already: until it does, it lets more than half know.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,12 +18,16 @@ def take_over_quorum(candidates: int) -> int:
     return candidates // 2 + 1
 
 
-def shrink_quorum(candidates: int) -> int:
-    """Candidates that must know, durably, that a copy is left out before anything is acknowledged without it."""
-    return (candidates + 1) // 2
+def shrink_quorum(candidates: int, former_is_known: bool = True) -> int:
+    """Candidates that must know, durably, that a copy is left out before anything is acknowledged without it.
+
+    Where some member may still have another set of candidates, one node larger or smaller and not known, it takes half
+    of the nodes of an even number and one more.
+    """
+    return (candidates + 1) // 2 if former_is_known else take_over_quorum(candidates)
 
 
-def may_shrink(accepted: Iterable[str], candidate_sets: Iterable[Sequence[str]]) -> bool:
+def may_shrink(accepted: Iterable[str], candidate_sets: Iterable[Sequence[str]], former_is_known: bool = True) -> bool:
     """Whether *accepted* are enough under every one of the sets.
 
     A change of the candidates counts for whoever takes over once its copy has the change. So until every member has
@@ -27,5 +35,6 @@ def may_shrink(accepted: Iterable[str], candidate_sets: Iterable[Sequence[str]])
     """
     known = frozenset(accepted)
     return all(
-        sum(node in known for node in candidates) >= shrink_quorum(len(candidates)) for candidates in candidate_sets
+        sum(node in known for node in candidates) >= shrink_quorum(len(candidates), former_is_known)
+        for candidates in candidate_sets
     )

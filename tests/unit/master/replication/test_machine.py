@@ -73,16 +73,26 @@ class Play:
 
 def ready(*nodes, members=(A, B, C)):
     """All members have said what they have, and what was to be written at the start is."""
-    play = Play(members)
+    play = Play(members).in_sync(*(nodes or (B, C)))
     if play.of(StoreMembership):
         play.written()
-    return play.in_sync(*(nodes or (B, C)))
+    return play
 
 
 @pytest.mark.parametrize("candidates", range(1, 12))
 def test_a_take_over_meets_one_that_knows_who_was_left_out(candidates):
     assert take_over_quorum(candidates) + shrink_quorum(candidates) > candidates
     assert 2 * take_over_quorum(candidates) > candidates
+
+
+@pytest.mark.parametrize("former", range(1, 12))
+@pytest.mark.parametrize("step", [-1, 1])
+def test_while_the_former_candidates_are_not_known_majorities_and_knowledge_meet_all_the_same(former, step):
+    """Whoever has not heard of the change counts among the former, one node more or less."""
+    now = former + step
+    union = max(former, now)
+    assert take_over_quorum(former) + take_over_quorum(now) > union
+    assert take_over_quorum(former) + shrink_quorum(now, former_is_known=False) > union
 
 
 def test_a_shrinking_needs_enough_under_each_set_of_candidates():
@@ -265,8 +275,8 @@ def test_one_that_only_does_not_answer_has_five_seconds():
 
 def test_two_candidates_leave_each_other_out_alone():
     play = Play((A, B), {A: "node-a", B: "node-b"})
-    play.written()
     play.in_sync(B)
+    play.written()
     play.durable(2)
     play.fail(B, after_s=0.0)
     play.fail(B)
@@ -336,6 +346,40 @@ def test_a_change_of_the_candidates_counts_under_both_until_every_member_has_it(
     assert play.of(AskMembers) == [AskMembers(Membership((1, 2), (A, C)), (B, C, "d", "e"))]
     play.give(events.Acked(C, 2, 2))
     assert play.machine._candidates.sets == [(A, "d", "e")]
+
+
+def test_candidates_change_by_one_node_at_a_time_and_not_while_the_former_are_not_known():
+    play = Play()
+    assert not play.machine.may_change_candidates({A: "", B: ""}), "it has just taken over"
+    (store,) = play.of(StoreMembership) or [None]
+    assert store is None or store.kept.candidates == (), "a guess is not written down"
+    play.in_sync(B, C)
+    may = play.machine.may_change_candidates
+    assert may([A, B, C]) and may([A, B]) and may([A, B, C, "d"])
+    assert not may([A, B, "d"]) and not may([A])
+    play.give(events.CandidatesChanged(2, {A: "", B: ""}))
+    play.durable(2)
+    assert not may([A]) and not may([A, B, C]) and may([A, B])
+    for node in (B, C):
+        play.give(events.Acked(node, 2, 2))
+    assert may([A]) and may([A, B, C])
+
+
+def test_who_has_just_taken_over_leaves_nobody_out_with_half_of_four():
+    four = {**CANDIDATES, "d": "node-d"}
+    play = Play((A, B, C, "d"), four)
+    play.in_sync(B)
+    for node in (C, "d") * 2:
+        play.fail(node)
+    play.give(events.Tick(), 2.0)
+    play.written()
+    (asked,) = play.of(AskMembers)
+    assert asked.membership.members == (A, B)
+    play.give(events.MembersAccepted(B, asked.membership.version))
+    assert not play.of(StoreMembership), "c and e, which was a candidate once, may still make a majority with d"
+    play.give(events.MembersAccepted("d", asked.membership.version))
+    play.give(events.Tick(), 1.0)
+    assert play.of(StoreMembership)
 
 
 def test_what_the_candidates_were_outlives_a_restart():

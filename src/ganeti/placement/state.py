@@ -270,8 +270,14 @@ class ClusterState:
         self._marks += 1
         return int(self._library.kernel_mark(self._handle)), len(self._log), len(self.instances)
 
+    def undo(self, mark: tuple[int, int, int]) -> None:
+        """Undo every change since *mark*, which stays."""
+        self.rollback(mark)
+        self._marks += 1
+        self._library.kernel_mark(self._handle)
+
     def rollback(self, mark: tuple[int, int, int]) -> None:
-        """Undo every change since *mark*."""
+        """Undo every change since *mark*, and the mark."""
         place, log, count = mark
         self._library.kernel_rollback(self._handle, place)
         while len(self._log) > log:

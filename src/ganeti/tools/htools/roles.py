@@ -54,7 +54,7 @@ ROLES = {
     ),
 }
 """What each is for, in lines."""
-_WRITTEN = frozenset(("hail", "hbal", "hcheck", "hinfo"))
+_WRITTEN = frozenset(("hail", "hbal", "hcheck", "hinfo", "hroller"))
 
 
 def main() -> int:

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``hroller``: in which order the nodes may be rebooted (spec: htools, 13)."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ganeti.tools.htools import program, report, standing
+from ganeti.tools.htools.failures import ToolError
+
+if TYPE_CHECKING:
+    from ganeti.placement.rolling import Batch, Colouring
+    from ganeti.placement.state import ClusterState
+    from ganeti.tools.htools.loading import Loaded
+    from ganeti.tools.htools.options import Options
+
+LOUD = 2
+_NO_MASTER = "No master node found (maybe not supported by backend)."
+
+
+def plan_reboots(options: "Options") -> int:
+    """Load the cluster and print the batches; gives the exit status."""
+    from ganeti.placement import rolling
+    from ganeti.tools.htools.loading import load
+
+    loaded = load(options)
+    master = _master(options, loaded)
+    state = loaded.state()
+    report.save_state(options, state, loaded, ("original", "before hroller analysis"))
+    chosen = _chosen(options, state)
+    if not chosen:
+        raise ToolError("Cannot create node graph")
+    found = rolling.colourings(rolling.reboot_graph(state, chosen, offline_maintenance=options.offline_maintenance))
+    batches = _in_order(_batches(options, state, found, set(chosen)), state.node_number.get(master, -1))
+    if options.verbosity >= LOUD:
+        print(_comparison(found))
+    _print(options, state, batches)
+    return 0
+
+
+def _master(options: "Options", loaded: "Loaded") -> str:
+    """The master's name; without one there is no saying which batch comes last."""
+    if len(loaded.masters) > 1:
+        raise ToolError("Found more than one master node: " + ",".join(loaded.masters))
+    if loaded.masters:
+        return loaded.master
+    if not options.force:
+        raise ToolError(_NO_MASTER)
+    report.complain(f"Warning: {_NO_MASTER}")
+    return ""
+
+
+def _chosen(options: "Options", state: "ClusterState") -> list[int]:
+    members = state.everyone()
+    if options.group is not None:
+        groups = [n for n, group in enumerate(state.groups) if options.group in (group.name, group.uuid)]
+        if not groups:
+            raise ToolError("Cannot find target group.")
+        members = standing.members_of(state, groups[0])
+    wanted = set(options.node_tags or ())
+    return [
+        node
+        for node in members
+        if state.online[node]
+        and (options.node_tags is None or wanted & set(state.nodes[node].tags))
+        and not (options.skip_non_redundant and _holds_unmirrored(state, node))
+    ]
+
+
+def _holds_unmirrored(state: "ClusterState", node: int) -> bool:
+    from ganeti.placement.rolling import is_mirrored
+
+    return any(not is_mirrored(state, number) for number in state.listed(node))
+
+
+def _comparison(found: Sequence["Colouring"]) -> str:
+    """The line that compares the algorithms, best first; those with as many colours are ties."""
+    from ganeti.placement.rolling import fewest
+
+    least = len(fewest(found).classes)
+    ordered = sorted(reversed(found), key=lambda colouring: len(colouring.classes))
+    words: list[str] = []
+    for colouring in ordered:
+        sizes = ",".join(str(len(members)) for members in colouring.classes)
+        text = f"{colouring.name}: {len(colouring.classes)} ({sizes})"
+        words.append(text if not words else f"{'TIE' if len(colouring.classes) == least else 'LOOSE'} {text}")
+    return " ".join(words)
+
+
+def _batches(
+    options: "Options", state: "ClusterState", found: Sequence["Colouring"], chosen: set[int]
+) -> Iterator["Batch"]:
+    from ganeti.placement import rolling
+
+    evacuation = rolling.Evacuation(not options.ignore_non_redundant, options.full_evacuation)
+    batches = rolling.split_by_capacity(state, rolling.fewest(found).classes, evacuation)
+    for batch in batches:
+        yield rolling.Batch(tuple(node for node in batch.nodes if node in chosen), batch.moves)
+
+
+def _in_order(batches: Iterator["Batch"], master: int) -> list["Batch"]:
+    """Large ones first; the master's comes last, and it is the last in it."""
+    from ganeti.placement.rolling import Batch
+
+    ordered = sorted(batches, key=lambda batch: -len(batch.nodes))
+    last = [batch for batch in ordered if master in batch.nodes]
+    rest = [batch for batch in ordered if master not in batch.nodes]
+    return [
+        *rest,
+        *(Batch((*(node for node in batch.nodes if node != master), master), batch.moves) for batch in last),
+    ]
+
+
+def _print(options: "Options", state: "ClusterState", batches: Sequence["Batch"]) -> None:
+    if options.headers:
+        print("'First Reboot Group'" if options.one_step_only else "'Node Reboot Groups'")
+    for batch in batches[:1] if options.one_step_only else batches:
+        names = [state.name_of(node) for node in batch.nodes]
+        print("\n".join(names) if options.one_step_only else ",".join(names))
+        if options.print_moves:
+            for number, primary, secondary in batch.moves:
+                words = (state.instances[number].name, state.name_of(primary), state.name_of(secondary))
+                print("  " + " ".join(word for word in words if word))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; gives the exit status."""
+    return program.run("hroller", arguments, plan_reboots)

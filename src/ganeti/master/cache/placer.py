@@ -14,10 +14,10 @@ from ganeti.model.configuration import Configuration
 from ganeti.model.promises import Promise
 from ganeti.placement.cluster import Disk, Instance
 from ganeti.placement.dispatch import answer_over
-from ganeti.placement.numpy_state import NOWHERE, ClusterState
 from ganeti.placement.reading import read_request
 from ganeti.placement.request import Options
 from ganeti.placement.service import response_to
+from ganeti.placement.state import NOWHERE, ClusterState
 from ganeti.placement.templates import UNSHARED, traits_of
 
 _ELSEWHERE = frozenset({"verbose", "quiet", "print-nodes", "ignore-dynu", NODE_MEMORY_OPTION})
@@ -41,12 +41,13 @@ class Placer:
         wanted = read_request(request)
         options = options_of(view.cluster.default_iallocator_params)
         state = self._state(template)
-        promised = [*self._picture.coming(), *promises]
-        if promised:
-            state = state.copy()
-            for promise in promised:
+        mark = state.mark()
+        try:
+            for promise in [*self._picture.coming(), *promises]:
                 self._add(state, view, promise)
-        return response_to(wanted, answer_over(state, wanted, options))
+            return response_to(wanted, answer_over(state, wanted, options))
+        finally:
+            state.rollback(mark)
 
     def _state(self, template: str) -> ClusterState:
         kept = self._states.get(template)

@@ -16,8 +16,9 @@ membership, so the newest they report is the newest there is, or one that nothin
 must be in it. The candidates it counts are those of its own copy, which are the right ones if it is in that membership:
 a change of the candidates counts only once every member has it.
 What they report may never have been agreed on, though: a former master may have told one node alone, of one left out or
-taken in. So the membership the epoch begins with is written down at R candidates before anything can be acknowledged
-under it; being of the newest epoch, it is the newest that any later claimant meets.
+taken in. So the membership the epoch begins with is written down at T candidates before anything can be acknowledged
+under it; being of the newest epoch, it is the newest that any later claimant meets, also one whose copy has the former
+set of candidates still (`replication.quorum`).
 
 A forced take-over (`--no-voting`) has neither: a human vouches that the former master and the other copies are gone.
 Its epoch is a number nobody else can have, so that two humans who both do so can be told apart afterwards.
@@ -45,7 +46,7 @@ from ganeti.master.mastership.messages import (
     StopOldMaster,
     WriteMembers,
 )
-from ganeti.master.replication.quorum import shrink_quorum, take_over_quorum
+from ganeti.master.replication.quorum import take_over_quorum
 
 FORCED_STEP = 1_000_000
 """Forced epochs lie above the next multiple of this."""
@@ -187,7 +188,7 @@ class TakeOver:
             self.knowing.add(event.node)
         if any(node not in self.knowing and node not in self.silent for node in self._awaited):
             return []
-        needed = shrink_quorum(len(self.claim.candidates))
+        needed = self.quorum
         if len(self.knowing) + 1 < needed:
             away = {node: self.silent.get(node, "it has not promised") for node in self.claim.candidates}
             away = {node: why for node, why in away.items() if node not in self.knowing and node != self.claim.me}
@@ -293,7 +294,7 @@ class TakeOver:
             newest = newest_membership(self.promises.values())
             assert newest is not None and claim.me in newest.members, "begun without being in sync"
             knowing = len(self.knowing) + 1
-            assert knowing >= shrink_quorum(len(claim.candidates)), "begun with members that too few know"
+            assert knowing >= take_over_quorum(len(claim.candidates)), "begun with members that too few know"
 
 
 def newest_membership(answers: Iterable[Answer]) -> Membership | None:

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Numbers as the placement tools print them (spec: htools, 5 and 7).
+
+3.1 rounds the shortest decimal digits of a number, halves to even; Python rounds the exact binary value. The two
+differ on ties only, such as 0.12345 to four places, so ties alone go the long way.
+"""
+
+
+def fixed(value: float, places: int) -> str:
+    """Give *value* with *places* decimals."""
+    special = _special(value)
+    if special:
+        return special
+    if not _is_tie(value, places):
+        return f"{value:.{places}f}"
+    from decimal import ROUND_HALF_EVEN, Decimal
+
+    return f"{Decimal(repr(value)).quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN):f}"
+
+
+def _special(value: float) -> str:
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    return ""
+
+
+def _is_tie(value: float, places: int) -> bool:
+    """Whether the shortest digits of *value* end with a 5 just behind the last place."""
+    mantissa, _, exponent = repr(value).partition("e")
+    if not mantissa.endswith("5"):
+        return False
+    decimals = len(mantissa.partition(".")[2]) - int(exponent or 0)
+    return decimals == places + 1
+
+
+def general(value: float) -> str:
+    """Give *value* with six decimals, in powers of ten where that would lose digits: ``2.500000e-2``."""
+    size = abs(value)
+    if _special(value) or size == 0 or 0.1 <= size < 10**7:
+        return fixed(value, 6)
+    exponent = int(f"{size:.17e}".partition("e")[2])
+    mantissa = repr(value).partition("e")[0].replace(".", "").replace("-", "").strip("0")
+    scaled = fixed(float(f"{mantissa[0]}.{mantissa[1:] or '0'}"), 6)
+    if scaled.startswith("10."):
+        scaled, exponent = "1.000000", exponent + 1
+    return f"{'-' if value < 0 else ''}{scaled}e{exponent}"
+
+
+def shown(value: float) -> str:
+    """Give all digits of *value*: ``64.0``, ``1.0e7``, ``5.0e-2``."""
+    size = abs(value)
+    if _special(value):
+        return _special(value)
+    if size == 0 or 0.1 <= size < 10**7:
+        return repr(value)
+    from decimal import Decimal
+
+    sign, digits, _ = Decimal(repr(value)).as_tuple()
+    exponent = Decimal(repr(value)).adjusted()
+    rest = "".join(map(str, digits[1:])).rstrip("0")
+    return f"{'-' if sign else ''}{digits[0]}.{rest or '0'}e{exponent}"

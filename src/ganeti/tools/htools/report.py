@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the balancing tools share: words on standard error, saved states, how to balance (spec: htools, 5)."""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from ganeti.placement.balance import BalanceOptions
+    from ganeti.placement.cluster import Cluster
+    from ganeti.placement.state import ClusterState
+    from ganeti.tools.htools.loading import Loaded
+    from ganeti.tools.htools.options import Options
+
+
+def complain(*lines: str, end: str = "\n") -> None:
+    """Print *lines* on standard error; on a terminal, after what was printed before."""
+    if sys.stdout.isatty():
+        sys.stdout.flush()
+    print(*lines, sep="\n", end=end, file=sys.stderr, flush=True)
+
+
+def balance_options(options: "Options") -> "BalanceOptions":
+    """How the command line wants a group to be balanced."""
+    from ganeti.placement.balance import BalanceOptions
+
+    return BalanceOptions(
+        disk_moves=options.disk_moves,
+        instance_moves=options.instance_moves,
+        evacuation=options.evacuation,
+        restricted_migration=options.restricted_migration,
+        ignore_soft_errors=options.ignore_soft_errors,
+        min_gain=options.min_gain,
+        min_gain_limit=options.min_gain_limit,
+        min_score=options.min_score,
+        max_length=options.max_length,
+    )
+
+
+def save_state(
+    options: "Options",
+    state: "ClusterState",
+    loaded: "Loaded",
+    parts: tuple[str, str],
+    chosen: tuple[Sequence[int], Sequence[int]] | None = None,
+) -> None:
+    """Write the cluster of ``-S`` in the text format; *parts* are the ending of the file and the words for when it is.
+
+    *chosen* are nodes and instances of *state*; without them the cluster is written as it was read. Raises `OSError`.
+    """
+    if options.save is None:
+        return
+    from ganeti.tools.htools.loading import write_state
+
+    ending, when = parts
+    path = f"{options.save}.{ending}"
+    write_state(path, _part(state, loaded, *chosen) if chosen else loaded.as_read, loaded.masters)
+    complain(f"The cluster state {when} has been written to file '{path}'")
+
+
+def _part(state: "ClusterState", loaded: "Loaded", members: Sequence[int], instances: Sequence[int]) -> "Cluster":
+    """Nodes and instances of *state* as a cluster: free space and places are those of now."""
+    from dataclasses import replace
+
+    views = [state.view(node) for node in members]
+    nodes = [replace(view.node, free_disk_mib=view.free_disk_mib, free_spindles=view.free_spindles) for view in views]
+    placed = [
+        replace(
+            state.instances[number],
+            primary=state.name_of(state.primary_of[number]),
+            secondary=state.name_of(state.secondary_of[number]),
+        )
+        for number in instances
+    ]
+    return replace(loaded.cluster, nodes=nodes, instances=placed)
+
+
+def die_interrupted() -> NoReturn:
+    """End by the signal of Ctrl-C, as a shell that runs a list of commands expects."""
+    sys.stdout.flush()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)
+    raise KeyboardInterrupt

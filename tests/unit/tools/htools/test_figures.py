@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Numbers as 3.1 prints them."""
+
+import pytest
+
+from ganeti.tools.htools.figures import fixed, general, shown
+
+
+@pytest.mark.parametrize(
+    ("value", "places", "text"),
+    [
+        (0.12345, 4, "0.1234"),  # the binary value lies above the tie, the digits on it: to even
+        (0.12315, 4, "0.1232"),  # the binary value lies below
+        (0.125, 2, "0.12"),
+        (0.875, 2, "0.88"),
+        (16384.5, 0, "16384"),
+        (1.5e-08, 8, "0.00000002"),
+        (2.5e-08, 8, "0.00000002"),
+        (1.0000000050000001, 8, "1.00000001"),
+        (3, 3, "3.000"),
+        (float("nan"), 8, "NaN"),
+        (float("inf"), 2, "Infinity"),
+        (float("-inf"), 2, "-Infinity"),
+    ],
+)
+def test_fixed_rounds_the_shortest_digits_to_even(value: float, places: int, text: str) -> None:
+    assert fixed(value, places) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.000000"),
+        (3.575, "3.575000"),
+        (0.1, "0.100000"),
+        (9999999.0, "9999999.000000"),
+        (0.025, "2.500000e-2"),
+        (1e-9, "1.000000e-9"),
+        (1e7, "1.000000e7"),
+        (123456789.0, "1.234568e8"),
+        (0.099999999999, "1.000000e-1"),
+    ],
+)
+def test_general_turns_to_powers_of_ten(value: float, text: str) -> None:
+    assert general(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(64.0, "64.0"), (0.1, "0.1"), (0.05, "5.0e-2"), (1e7, "1.0e7"), (12345678.5, "1.23456785e7"), (0.0, "0.0")],
+)
+def test_shown_gives_all_digits(value: float, text: str) -> None:
+    assert shown(value) == text

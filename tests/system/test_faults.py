@@ -417,7 +417,8 @@ def test_daemons_are_killed_over_and_over_while_jobs_run(fake_bed):
     kills = 0
     try:
         end_s = time.monotonic() + KILLING_S
-        while time.monotonic() < end_s:
+        while time.monotonic() < end_s or kills <= KILLING_S / 4 or sum(len(each.acknowledged) for each in works) <= 20:
+            assert time.monotonic() < end_s + 4 * KILLING_S, f"only {kills} daemons were killed"
             time.sleep(choice.uniform(0.1, 0.8))
             kills += _kill_one(fake_bed, choice)
             for daemon in MASTER_DAEMONS:
@@ -428,9 +429,7 @@ def test_daemons_are_killed_over_and_over_while_jobs_run(fake_bed):
             work.stop.set()
         for work in works:
             work.thread.join()
-    assert kills > KILLING_S / 4
     jobs = {job: (work.kind, number) for work in works for job, number in work.acknowledged}
-    assert len(jobs) > 20
     for job in jobs:
         assert ended(fake_bed, job, 60) in ("success", "error")
     _statuses_stand(fake_bed, works, seen)

@@ -88,6 +88,12 @@ def test_a_caller_that_goes_away_changes_nothing_about_the_answer_of_the_next(no
     assert noded.call("replica_state", **master.caller)["digest"] == master.form.digest
 
 
+def published(noded: Noded, master: SendingMaster) -> bool:
+    """Whether the node's own files are those of the newest record; ssconf is written after `config.data`."""
+    is_named = Path(noded.paths.ssconf_file("master_candidates_certs")).exists()
+    return is_named and fingerprint_of(Path(noded.paths.config_file).read_bytes()) == master.form.digest
+
+
 def killed_at(noded: Noded, point: str, monkeypatch: pytest.MonkeyPatch, call: str, arguments: dict[str, Any]) -> None:
     """Have the daemon killed when it reaches *point* while it carries out *call*; the next daemon runs then."""
     noded.end()
@@ -131,6 +137,7 @@ def test_a_daemon_killed_anywhere_in_an_append_has_all_of_it_or_gets_it_again(
 ) -> None:
     master = SendingMaster(cluster_of(noded))
     noded.call("replica_snapshot", **master.snapshot())
+    wait_for(lambda: published(noded, master))  # the next daemon would go on with that, and reach the point too early
     after = master.position
     records = [master.record(SetTags((name,))) for name in ("one", "two")]
     arguments = master.append(after, *records, files={"job-1": "{}", "job-2": "{}"}, serial=2)

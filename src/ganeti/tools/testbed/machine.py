@@ -146,6 +146,7 @@ def stop(bed: Layout, node: Node) -> None:
     pid = running_pid(bed, node)
     if bed.unprivileged:
         loopback.signal_all(node, signal.SIGSTOP)
+        processes.wait_stopped(pid)
         return
     freezer(bed, node).freeze(pid)
 
@@ -156,6 +157,7 @@ def resume(bed: Layout, node: Node) -> None:
         raise PrerequisiteError(f"{node.name} is off; switch it on with gnt-testbed start")
     if bed.unprivileged:
         loopback.signal_all(node, signal.SIGCONT)
+        processes.wait_stopped(pid, stopped=False)
         return
     freezer(bed, node).thaw(pid)
 

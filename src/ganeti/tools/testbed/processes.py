@@ -92,6 +92,11 @@ def is_stopped(pid: int) -> bool:
     return bool(re.search(r"^State:\s+T", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE))
 
 
+def wait_stopped(pid: int, *, stopped: bool = True) -> None:
+    """Wait until a signal that was sent has stopped the process, or has it go on: it does so when it is next run."""
+    wait_for(lambda: is_stopped(pid) is stopped, GONE_WITHIN_S, f"the {'stop' if stopped else 'going on'} of {pid}")
+
+
 def with_setting(setting: str) -> Iterator[int]:
     """Yield the processes that were started with ``NAME=VALUE`` in their environment, as far as we may look."""
     wanted = setting.encode()
@@ -136,6 +141,7 @@ class Freezer:
     def freeze(self, init_pid: int) -> None:
         if self._group is None:
             self._signal_all(init_pid, signal.SIGSTOP)
+            wait_stopped(init_pid)
             return
         state = self._group / "freezer.state"
         state.write_text("FROZEN")
@@ -148,6 +154,8 @@ class Freezer:
             (self._group / "freezer.state").write_text("THAWED")
         if init_pid is not None:
             self._signal_all(init_pid, signal.SIGCONT, outside_only=self._group is not None)
+            if self._group is None:
+                wait_stopped(init_pid, stopped=False)
 
     def is_frozen(self, init_pid: int) -> bool:
         if self._group is not None:

@@ -154,7 +154,9 @@ class FakeContext:
     async def resolve(self, name: str, family: int = 2) -> tuple[str, str]:
         return name, "10.77.0.9"
 
-    async def allocate(self, name: str, request: dict[str, Any], *, promise: bool = True) -> dict[str, Any]:
+    async def allocate(
+        self, name: str, request: dict[str, Any], *, promise: bool = True, why: bool = False
+    ) -> dict[str, Any]:
         self.allocations.append(request)
         self.asked.append((name, promise))
         return self.allocation

@@ -551,8 +551,8 @@ class TestPlacement:
     def test_the_worker_answers_and_is_started_again(self, pausing):
         pausing.kill("luxid", signal.SIGTERM)
         luxid = pausing.start("luxid")
-        assert pausing.luxi(PLACEMENT_CALL, REQUEST, None)["reasons"][0].startswith(f"{HOST}: is not answering")
+        assert pausing.luxi(PLACEMENT_CALL, REQUEST, None, False)["reasons"][0].startswith(f"{HOST}: is not answering")
         _, worker = children_of(luxid.pid)
         os.kill(worker, signal.SIGKILL)
-        assert pausing.luxi(PLACEMENT_CALL, REQUEST, None)["success"] is False
-        assert pausing.raw_luxi(PLACEMENT_CALL, {"type": 5}, None)[0] is False
+        assert pausing.luxi(PLACEMENT_CALL, REQUEST, None, False)["success"] is False
+        assert pausing.raw_luxi(PLACEMENT_CALL, {"type": 5}, None, False)[0] is False

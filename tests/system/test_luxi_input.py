@@ -36,7 +36,7 @@ REQUEST = [["cluster/BGL", "shared"], ["node/x", "exclusive"]]
 MINIMUM = ["|", ["==", "name", "x"], ["!", ["=~", "name", "x"]]]
 
 LUXI_CALLS: dict[str, list[Any]] = {
-    "AnswerPlacement": [{"type": "allocate", "name": "x"}, None],
+    "AnswerPlacement": [{"type": "allocate", "name": "x"}, None, False],
     "DescribeForAllocator": [{"type": "allocate", "name": "x"}],
     "ArchiveJob": [10**6],
     "AutoArchiveJobs": [10**9, 1],

@@ -47,14 +47,15 @@ async def place(ctx: OperationContext, allocator: str, request: Plain, *, promis
 
 
 async def place_and_explain(
-    ctx: OperationContext, allocator: str, request: Plain, *, promise: bool, most: int = SHOWN_REASONS
+    ctx: OperationContext, allocator: str, request: Plain, *, promise: bool, why: bool = False
 ) -> tuple[list[str], list[str]]:
-    """The same, with a line for each node that was not chosen, where the allocator says so.
+    """The same; with *why*, and a line for each node that was not chosen, where the allocator says so.
 
-    Where nothing fits, the error has the first *most* of them.
+    Where nothing fits, the error has the first of them, with *why* all.
     """
+    most = len(ctx.config.view().nodes()) if why else SHOWN_REASONS
     for _ in range(_TRIES):
-        answer = await ctx.allocator.allocate(allocator, request, promise=promise)
+        answer = await ctx.allocator.allocate(allocator, request, promise=promise, why=why)
         names = _chosen(ctx.config.view(), allocator, request, answer, most)
         if not promise or "serial" not in answer:
             return names, answer.get("reasons", [])

@@ -89,12 +89,14 @@ class LocksPort(Protocol):
 class AllocatorPort(Protocol):
     """Allocators, and the room they promise to this job until the configuration shows it (D13)."""
 
-    async def allocate(self, name: str, request: dict[str, Any], *, promise: bool = True) -> dict[str, Any]:
+    async def allocate(
+        self, name: str, request: dict[str, Any], *, promise: bool = True, why: bool = False
+    ) -> dict[str, Any]:
         """Ask the allocator *name* for a place; gives its response, whether it is a success or not.
 
-        The built-in one adds ``reasons``, a line for each node that was not chosen, and has promised what it chose if
-        *promise* is true. That of a program carries ``serial`` instead, that of the promises it was told of: what it
-        chose is still to be promised. Raises `PrerequisiteError`.
+        The built-in one adds ``reasons``, a line for each node, where nothing fits or *why* is asked, and has promised
+        what it chose if *promise* is true. That of a program carries ``serial`` instead, that of the promises it was
+        told of: what it chose is still to be promised. Raises `PrerequisiteError`.
         """
         ...
 

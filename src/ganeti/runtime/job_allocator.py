@@ -38,10 +38,12 @@ class Allocator:
         self._wconfd = wconfd
         self._owner = owner
 
-    async def allocate(self, name: str, request: dict[str, Any], *, promise: bool = True) -> dict[str, Any]:
+    async def allocate(
+        self, name: str, request: dict[str, Any], *, promise: bool = True, why: bool = False
+    ) -> dict[str, Any]:
         if name == BUILT_IN:
             client = self._owner.to_wire() if promise else None
-            return dict(await self._ask_luxid(PLACEMENT_CALL, request, client))
+            return dict(await self._ask_luxid(PLACEMENT_CALL, request, client, why))
         serial, message = await self.describe(request)
         answer = await self.run(name, message)
         try:

@@ -106,9 +106,9 @@ class QueryCalls:
 
     async def answer_placement(self, args: list[Any]) -> dict[str, Any]:
         """Internal: a job asks the built-in allocator; with a client, what is chosen is promised to that."""
-        request, client = at_most(args, 2, 2)
+        request, client, why = at_most(args, 3, 3)
         owner = None if client is None else Owner.from_wire(client)
-        return await self._placement.place(_allocator_request(PLACEMENT_CALL, request), owner)
+        return await self._placement.place(_allocator_request(PLACEMENT_CALL, request), owner, why=bool(why))
 
     async def describe_for_allocator(self, args: list[Any]) -> dict[str, Any]:
         """Internal: what a program that is an allocator is told of the cluster."""

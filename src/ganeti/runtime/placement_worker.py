@@ -41,6 +41,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     reports: dict[str, NodeReport] = {}
     """Those taken since the last question, by node uuid."""
     want: str = ANSWER
+    why: bool = False
+    """Whether an answer with nodes is to say why no others were chosen; that costs more than to choose them."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,7 +196,9 @@ class _Answering:
 
             whole = allocator_input(view, self._picture.reports, question.promises, question.template)
             return Answer(input=msgspec.Raw(msgspec.json.encode(whole)))
-        response, reasons = self._placer.answer(view, question.request, question.template, question.promises)
+        response, reasons = self._placer.answer(
+            view, question.request, question.template, question.promises, why=question.why
+        )
         if not self._is_frozen:
             gc.freeze()  # the cluster lives as long as this process: to look through it for garbage costs each answer
             self._is_frozen = True

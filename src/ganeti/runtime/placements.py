@@ -69,14 +69,14 @@ class Placements:
         await self._background.cancel()
         self._worker.close()
 
-    async def place(self, request: dict[str, Any], owner: Owner | None) -> dict[str, Any]:
-        """Give the iallocator response, with ``reasons``, a line for each node that was not chosen.
+    async def place(self, request: dict[str, Any], owner: Owner | None, *, why: bool = False) -> dict[str, Any]:
+        """Give the iallocator response, and in ``reasons`` a line for each node where nothing fits, or with *why*.
 
         What is chosen is promised to *owner*, if there is one. Raises `GanetiError`.
         """
-        answer = await self._place(request, owner, FRESH_S)
+        answer = await self._place(request, owner, FRESH_S, why)
         if not answer["success"] and self._stale(request, RECENT_S):
-            answer = await self._place(request, owner, RECENT_S)
+            answer = await self._place(request, owner, RECENT_S, why)
         return answer
 
     async def describe(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -85,13 +85,13 @@ class Placements:
             answer = await self._ask(request, state, state.promises.held, want=INPUT)
             return {"serial": state.promises.serial, "input": answer.input}
 
-    async def _place(self, request: dict[str, Any], owner: Owner | None, fresh_s: float) -> dict[str, Any]:
+    async def _place(self, request: dict[str, Any], owner: Owner | None, fresh_s: float, why: bool) -> dict[str, Any]:
         for _ in range(_TRIES):
             async with self._settled(request, fresh_s) as state:
                 held = state.promises.held
                 if owner is not None:
                     held = [(name, promise) for name, promise in held if not _is_own(name, promise, owner, request)]
-                answer = await self._ask(request, state, held)
+                answer = await self._ask(request, state, held, why=why)
                 response = {**(answer.response or {}), "reasons": answer.reasons}
                 if owner is None or not response.get("success"):
                     return response
@@ -111,7 +111,7 @@ class Placements:
         request: dict[str, Any],
         state: "_Settled",
         held: Sequence[tuple[int | str, Promise]],
-        want: str = "answer",
+        **how: Any,
     ) -> Answer:
         return await self._worker.ask(
             Question(
@@ -119,7 +119,7 @@ class Placements:
                 template=self._template(request),
                 position=state.promises.position,
                 promises=[promise for _, promise in held],
-                want=want,
+                **how,
             )
         )
 

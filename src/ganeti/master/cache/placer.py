@@ -6,6 +6,7 @@ answer, so the state of the picture is built once for as long as the picture sta
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
@@ -32,14 +33,20 @@ class Placer:
         self._states: dict[str, tuple[int, ClusterState]] = {}
 
     def answer(
-        self, view: Configuration, request: Mapping[str, Any], template: str, promises: Iterable[Promise]
+        self,
+        view: Configuration,
+        request: Mapping[str, Any],
+        template: str,
+        promises: Iterable[Promise],
+        *,
+        why: bool = True,
     ) -> tuple[dict[str, Any], list[str]]:
-        """Give the iallocator response and a line for each node that was not chosen.
+        """Give the iallocator response and a line for each node that was not chosen; *why*, also if one was.
 
         *promises* are those of others. Raises `RequestError`, or `PrerequisiteError` for an option nobody knows.
         """
         wanted = read_request(request)
-        options = options_of(view.cluster.default_iallocator_params)
+        options = replace(options_of(view.cluster.default_iallocator_params), why=why)
         state = self._state(template)
         mark = state.mark()
         try:

@@ -216,9 +216,8 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
     async def _ask(self, ctx: OperationContext, view: ConfigView, allocator: str, wanted: Wanted) -> list[str]:
         """Names of the nodes the allocator chose; they are promised to this job unless it only asks."""
         request = allocate_request(view, self._sketch(wanted), wanted.disks, wanted.template, self.group_name)
-        most = len(view.nodes()) if self.why else allocation.SHOWN_REASONS
         names, reasons = await allocation.place_and_explain(
-            ctx, allocator, request, promise=not self.dry_run, most=most
+            ctx, allocator, request, promise=not self.dry_run, why=self.why
         )
         if self.why:
             ctx.log.info(f"{wanted.name} would be placed on {', '.join(names)}")

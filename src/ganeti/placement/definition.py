@@ -29,7 +29,8 @@ class NodeView:
     *forthcoming_free_memory_mib* change with each move. *secondaries* pairs an instance with the number of its primary.
     *primary_location_tags* holds, for each primary, the location tags of its secondary node; empty if nobody asks.
     *running_load* is the load as it was added and taken away one instance after the other, which rounds otherwise than
-    a sum; None where nobody counted.
+    a sum; None where nobody counted. *judged_failing* says whether it fails N+1 where something else than
+    its lists decides that: the memory it reported, as long as nothing has changed on it.
     """
 
     node: Node
@@ -45,6 +46,7 @@ class NodeView:
     primary_location_tags: Sequence[frozenset[str]]
     rules: TagRules
     running_load: Load | None = None
+    judged_failing: bool | None = None
 
     # memory
 
@@ -80,6 +82,8 @@ class NodeView:
 
     @property
     def fails_n1(self) -> bool:
+        if self.judged_failing is not None:
+            return self.judged_failing
         return self.free_memory_mib <= self.reserved_memory_mib
 
     # disk

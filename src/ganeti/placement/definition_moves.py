@@ -77,6 +77,7 @@ def _without_primary(view: NodeView, instance: Instance) -> NodeView:
         primaries=[*view.primaries[:at], *view.primaries[at + 1 :]],
         primary_location_tags=[*view.primary_location_tags[:at], *view.primary_location_tags[at + 1 :]],
         running_load=load_changed(view.load(), instance, -1),
+        judged_failing=None,
     )
 
 
@@ -89,6 +90,7 @@ def _with_primary(view: NodeView, instance: Instance, mirror: Node | None) -> No
         primaries=[instance, *view.primaries],
         primary_location_tags=[mirror_tags, *view.primary_location_tags],
         running_load=load_changed(view.load(), instance, 1),
+        judged_failing=None,
     )
 
 
@@ -97,6 +99,7 @@ def _without_secondary(view: NodeView, instance: Instance) -> NodeView:
         _with_disks_changed(view, instance, 1),
         secondaries=[(other, primary) for other, primary in view.secondaries if other.name != instance.name],
         running_load=load_changed(view.load(), instance, -1, secondary=True),
+        judged_failing=None,
     )
 
 
@@ -105,6 +108,7 @@ def _with_secondary(view: NodeView, instance: Instance, primary: int) -> NodeVie
         _with_disks_changed(view, instance, -1),
         secondaries=[(instance, primary), *view.secondaries],
         running_load=load_changed(view.load(), instance, 1, secondary=True),
+        judged_failing=None,
     )
 
 
@@ -138,8 +142,11 @@ def read_plain(
     exclusion_prefixes: Iterable[str] = (),
     min_disk_ratio: float = 0.0,
     max_cpu_ratio: float | None = None,
+    n1_by_report: bool = True,
 ) -> PlainCluster:
     """Make the picture of *cluster*; the other arguments are those of the command line.
+
+    *n1_by_report*: until something changes on a node, what it reported as free says whether it fails N+1.
 
     Raises `KeyError` for a node or group that does not exist.
     """
@@ -151,7 +158,7 @@ def read_plain(
     filled = PlainCluster(views, tuple(cluster.instances), ((NOWHERE, NOWHERE),) * len(places))
     for number, (primary, secondary) in enumerate(places):
         filled = filled.moved(number, primary, secondary)
-    loaded = tuple(_as_reported(view) for view in filled.views)
+    loaded = tuple(_as_reported(view, n1_by_report) for view in filled.views)
     return PlainCluster(loaded, filled.instances, filled.places)
 
 
@@ -173,7 +180,7 @@ def _empty_view(node: Node, group: Group, rules: TagRules, min_disk_ratio: float
     )
 
 
-def _as_reported(view: NodeView) -> NodeView:
+def _as_reported(view: NodeView, n1_by_report: bool) -> NodeView:
     """What the node reports as free holds already what is on it; memory that nobody accounts for stays taken.
 
     An instance that is down is missing in the report: it may be started at any time, so its memory is promised.
@@ -185,6 +192,7 @@ def _as_reported(view: NodeView) -> NodeView:
         free_disk_mib=view.node.free_disk_mib,
         free_spindles=view.node.free_spindles,
         forthcoming_free_memory_mib=view.node.free_memory_mib - down_mib,
+        judged_failing=view.node.free_memory_mib < view.reserved_memory_mib if n1_by_report else None,
     )
 
 

@@ -26,6 +26,8 @@ _NO_NODE_HAS_IT = 0
 class ClusterState:
     """Nodes and instances by number; raises `ParameterError` for numbers beyond 64 bits.
 
+    *n1_by_report*: until something changes on a node, whether it fails N+1 is judged by the free memory it reported, as
+    3.0 does; otherwise by what is known of its instances, which needs one MiB more to pass.
     Names must exist: `KeyError` for a node or group that does not (readers check before).
     """
 
@@ -36,6 +38,7 @@ class ClusterState:
         exclusion_prefixes: Iterable[str] = (),
         min_disk_ratio: float = 0.0,
         max_cpu_ratio: float | None = None,
+        n1_by_report: bool = True,
     ) -> None:
         self.nodes = tuple(cluster.nodes)
         self.groups = tuple(cluster.groups)
@@ -58,7 +61,7 @@ class ClusterState:
         try:
             self.low_disk = [math.floor(min_disk_ratio * node.total_disk_mib) for node in self.nodes]
             self._handle = self._new_kernel()
-            self.extra_memory = self._load()
+            self.extra_memory = self._load(n1_by_report)
         except (OverflowError, ValueError) as err:
             raise ParameterError(f"A number of the cluster data is beyond reason: {err}") from err
         for promise in cluster.promised:
@@ -111,7 +114,7 @@ class ClusterState:
         self._library.kernel_set_domains(handle, kernel.flags(b"".join(allowed)))
         return int(handle)
 
-    def _load(self) -> list[int]:
+    def _load(self, n1_by_report: bool) -> list[int]:
         whole, loads, tags, places = array("q"), array("d"), array("i"), array("i")
         for number, instance in enumerate(self.instances):
             numbers, own = self._described(instance)
@@ -129,6 +132,7 @@ class ClusterState:
             kernel.shorts(tags),
             len(tags),
             kernel.shorts(places),
+            n1_by_report,
             extra,
         )
         if failed:
@@ -196,6 +200,7 @@ class ClusterState:
             secondaries=[(self.instances[n], self.primary_of[n]) for n in self.listed(node, secondary=True)],
             primary_location_tags=partner_tags,
             rules=self.rules,
+            judged_failing=bool(self._library.kernel_fails(self._handle, node)),
             running_load=(load[0], load[1], load[2], load[3]),
         )
 

@@ -247,12 +247,21 @@ static double rest_without(const search *f, const subject *j, bool without_p, bo
     return rest;
 }
 
+// P is taken for the instance's primary anew, so that it is judged by what is known of it.
+static double n1_judged_again(const search *f, const subject *j) {
+    const values *p = &f->k->value[j->p];
+    if (!f->k->node[j->p].online) return 0;
+    double count = (double)(p->primaries + p->secondaries);
+    return (p->free_memory <= p->reserved_memory ? count : 0) - (p->fails ? count : 0);
+}
+
 void estimate_replace_secondary(search *f, const subject *j, bool forced_s, double *out) {
     const kernel *k = f->k;
     const instance *i = j->i;
     const series *own = &f->of[RESERVED];
     double added = !i->forthcoming, rest = rest_without(f, j, false, true);
     double primaries = primaries_with(f, NOWHERE, NULL, NOWHERE, NULL);
+    rest += n1_judged_again(f, j);
     partners(f, &k->peers_of[j->p * k->nodes], f->reserved, 0, (double)i->reserved, f->partner_of_primary);
     sums base = changed(own, sums_of(own), j->ts, j->metric_s[RESERVED_MEMORY]);
     add_secondary(f, f->partner_of_primary, added, base, f->disks_without_secondary, rest + primaries, out);

@@ -52,6 +52,7 @@ typedef struct {
         spindle_uses_forthcoming;
     int64_t primaries, secondaries, conflicts, location;
     double load[4];  // cpu, memory, disk, net
+    bool fails;      // N+1: by what the node reported until something changes on it, then by what is known of it
 } values;
 
 // `reserved` is what its secondary keeps free for it, `fate` what becomes of it when its node dies.
@@ -71,7 +72,7 @@ typedef struct {
     int32_t next_primary, previous_primary, next_secondary, previous_secondary;
     int32_t touched[4];
     double load[4][4];
-    bool added;
+    bool fails[4], added;
 } journal_entry;
 
 typedef struct kernel {
@@ -113,7 +114,7 @@ EXPORTED void kernel_settle(kernel *k);
 
 // metrics.c
 void metrics_of(const kernel *k, int64_t n, const values *v, double *out);  // METRICS numbers
-static inline bool fails_n1(const values *v) { return v->free_memory <= v->reserved_memory; }
+static inline bool fails_n1(const values *v) { return v->fails; }
 // Values of a node without, or with, an instance in a role. `reserved` is the node's reserved memory afterwards.
 void without_primary(const kernel *k, int64_t n, const instance *i, int64_t secondary, values *v);
 void with_primary(const kernel *k, int64_t n, const instance *i, int64_t secondary, values *v);

@@ -197,7 +197,10 @@ static void remember(kernel *k, int64_t number, int64_t primary, int64_t seconda
         .next_secondary = i->next_secondary, .previous_secondary = i->previous_secondary,
         .touched = {i->primary, i->secondary, (int32_t)primary, (int32_t)secondary}};
     for (int t = 0; t < 4; t++)
-        if (e->touched[t] != NOWHERE) memcpy(e->load[t], k->value[e->touched[t]].load, sizeof e->load[t]);
+        if (e->touched[t] != NOWHERE) {
+            memcpy(e->load[t], k->value[e->touched[t]].load, sizeof e->load[t]);
+            e->fails[t] = k->value[e->touched[t]].fails;
+        }
 }
 
 EXPORTED void kernel_move(kernel *k, int64_t i, int64_t primary, int64_t secondary) {
@@ -225,7 +228,10 @@ static void undo(kernel *k, const journal_entry *e) {
     if (i->secondary != NOWHERE) list_link(k, e->instance, i->secondary, true, true);
     enter(k, i);
     for (int t = 0; t < 4; t++)
-        if (e->touched[t] != NOWHERE) memcpy(k->value[e->touched[t]].load, e->load[t], sizeof e->load[t]);
+        if (e->touched[t] != NOWHERE) {
+            memcpy(k->value[e->touched[t]].load, e->load[t], sizeof e->load[t]);
+            k->value[e->touched[t]].fails = e->fails[t];
+        }
     for (int t = 0; t < 4; t++) refresh(k, e->touched[t]);
     if (e->added) {
         k->instances--;
@@ -292,9 +298,9 @@ EXPORTED int64_t kernel_add(kernel *k, const int64_t *whole, const double *load,
 }
 
 // Read all instances of a new cluster. What nodes report as free has them subtracted already. `extra` gets each node's
-// memory that nobody accounts for (x_mem). Gives 0, or -1 without memory.
+// memory that nobody accounts for (x_mem). `by_report`: N+1 as 3.0 judges a node nothing has changed on. Gives 0, or -1 without memory.
 EXPORTED int64_t kernel_load(kernel *k, int64_t count, const int64_t *whole, const double *load, const int32_t *tags,
-                             int64_t tag_count, const int32_t *places, int64_t *extra) {
+                             int64_t tag_count, const int32_t *places, int64_t by_report, int64_t *extra) {
     if (!make_room(k, count, tag_count)) return -1;
     for (int64_t number = 0; number < count; number++, whole += INSTANCE_INTEGERS, load += 4) {
         instance *i = describe(k, whole, load, tags);
@@ -318,8 +324,11 @@ EXPORTED int64_t kernel_load(kernel *k, int64_t count, const int64_t *whole, con
         }
     }
     for (int64_t n = 0; n < k->nodes; n++) {
-        extra[n] = k->value[n].free_memory - extra[n];  // the caller put the reported free memory there
-        if (extra[n] > 0) k->value[n].free_memory -= extra[n];
+        values *v = &k->value[n];
+        int64_t reported = extra[n];  // the caller put the reported free memory there
+        extra[n] = v->free_memory - reported;
+        if (extra[n] > 0) v->free_memory -= extra[n];
+        v->fails = by_report ? reported < v->reserved_memory : v->free_memory <= v->reserved_memory;
         refresh(k, (int32_t)n);
     }
     return 0;
@@ -349,6 +358,8 @@ EXPORTED void kernel_values(const kernel *k, int64_t n, int64_t *whole, double *
     memcpy(whole, v, 15 * sizeof *whole);
     memcpy(load, v->load, sizeof v->load);
 }
+
+EXPORTED int64_t kernel_fails(const kernel *k, int64_t n) { return fails_n1(&k->value[n]); }
 
 EXPORTED void kernel_metrics(const kernel *k, int64_t n, double *out) {
     memcpy(out, &k->metric[n * METRICS], METRICS * sizeof *out);

@@ -4,6 +4,7 @@
 One back end gives the cluster; then nodes are marked offline, loads set, and the instances told apart that may move.
 """
 
+import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,8 @@ from ganeti.tools.htools.options import Options
 if TYPE_CHECKING:
     from ganeti.placement.state import ClusterState
 
+N1_RULE = "HTOOLS_N1"
+"""Environment: ``3.1`` judges nodes that nothing has changed on by their instances too, not by what they reported."""
 _TOLERATED_MEMORY_MIB = 512
 _TOLERATED_DISK_MIB = 1024
 _OFFLINE = "offline"
@@ -61,6 +64,7 @@ class Loaded:
             exclusion_prefixes=self.options.exclusion_tags or (),
             min_disk_ratio=self.options.min_disk_ratio,
             max_cpu_ratio=self.options.max_cpu_ratio,
+            n1_by_report=os.environ.get(N1_RULE) != "3.1",
         )
 
     @cached_property

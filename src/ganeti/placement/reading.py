@@ -6,6 +6,7 @@ unknown name is a `RequestError` with the words of 3.1.
 """
 
 import json
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -32,6 +33,7 @@ _NODE_MEMORY_NOT_REPORTED = frozenset({"kvm"})
 _STATUS = {"up": Status.RUNNING, "down": Status.ADMIN_DOWN, "offline": Status.ADMIN_OFFLINE}
 _TYPE_WORDS = {int: "Int", float: "Double", str: "String", bool: "Bool", list: "list", dict: "JSObject"}
 _MISSING = object()
+_HALF_RANGE = 1 << 63
 
 
 class Fields:
@@ -61,8 +63,10 @@ class Fields:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if kind is float and number:
             return float(value)
-        if kind is int and number and value == int(value):
-            return int(value)
+        if kind is int and number and math.isfinite(value):
+            return _wrapped(round(value))
+        if kind is str and value == []:
+            return ""  # to 3.1 a string is a list of letters
         if kind is not int and isinstance(value, kind):
             return value
         raise RequestError(f"{self.what}: {self._naming} '{key}': Unable to read {_TYPE_WORDS[kind]}")
@@ -84,6 +88,11 @@ class Fields:
         if value not in words:
             raise RequestError(f"{self.what}: key '{key}': Invalid string value for type {of}: \"{value}\"")
         return value
+
+
+def _wrapped(value: int) -> int:
+    """*value* as 3.1 has it in 64 bits."""
+    return (value + _HALF_RANGE) % (2 * _HALF_RANGE) - _HALF_RANGE
 
 
 def read_cluster(message: Mapping[str, Any], *, static_node_memory_mib: int = STATIC_NODE_MEMORY_MIB) -> Cluster:

@@ -8,7 +8,7 @@ records may be strict. Both ways give the same cluster.
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -18,17 +18,23 @@ from ganeti.placement.cluster import Cluster, Disk, Instance, Status
 from ganeti.placement.request import RequestError
 from ganeti.placement.templates import TEMPLATES_BY_SPELLING
 from ganeti.tools.htools.failures import decoded
+from ganeti.tools.htools.json_mistakes import words_of
 from ganeti.tools.htools.text import quoted
 from ganeti.wire.iallocator import modern
 
 _PARSING = "Parsing input IAllocator message"
 _JSON_BLANKS = " \t\r\n"
+_SHOWN = 10
+"""How many letters of what follows a message are shown."""
 _STATUS = {"up": Status.RUNNING, "down": Status.ADMIN_DOWN, "offline": Status.ADMIN_OFFLINE}
 
 
+_Whole = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+
+
 class _Disk(msgspec.Struct, gc=False):
-    size: int
-    spindles: int | None = None
+    size: _Whole
+    spindles: _Whole | None = None
 
 
 class _Nic(msgspec.Struct, gc=False):
@@ -37,12 +43,12 @@ class _Nic(msgspec.Struct, gc=False):
 
 class _Instance(msgspec.Struct, gc=False):
     nodes: list[str]
-    memory: int
-    vcpus: int
+    memory: _Whole
+    vcpus: _Whole
     disk_template: str
     disks: list[_Disk] | None = None
-    disk_space_total: int | None = None
-    spindle_use: int | None = None
+    disk_space_total: _Whole | None = None
+    spindle_use: _Whole | None = None
     tags: list[str] | None = None
     nics: list[_Nic] | None = None
     admin_state: str | UnsetType = UNSET
@@ -110,10 +116,12 @@ def _object(text: str) -> dict[str, Any]:
         raise RequestError(f"{_PARSING}: Invalid JSON: a JSON text a serialized object or array at the top level.")
     try:
         found, end = json.JSONDecoder().raw_decode(stripped)
+    except json.JSONDecodeError as error:
+        raise RequestError(f"{_PARSING}: {words_of(error)}") from None
     except (ValueError, RecursionError) as error:
         raise RequestError(f"{_PARSING}: Malformed JSON: {error}") from None
     if stripped[end:].strip(_JSON_BLANKS):
-        rest = quoted([stripped[end:].lstrip(_JSON_BLANKS)])[1:-1]
+        rest = quoted([stripped[end:].lstrip(_JSON_BLANKS)[:_SHOWN]])[1:-1]
         raise RequestError(f"{_PARSING}: Invalid tokens at end of JSON string: {rest}")
     if not isinstance(found, dict):
         raise RequestError(f"{_PARSING}: Unable to read JSObject")

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is wrong with a JSON text, in the words of 3.1's reader (spec: htools, 10)."""
+
+import json
+
+_BLANKS = " \t\r\n"
+_SHOWN = 8
+"""How many letters of what could not be read are shown."""
+
+
+def words_of(error: json.JSONDecodeError) -> str:
+    """The sentence for *error*."""
+    rest = error.doc[error.pos :][:_SHOWN]
+    match error.msg:
+        case "Expecting property name enclosed in double quotes":
+            return f"Malformed JSON: expecting string: {rest}"
+        case "Expecting value":
+            return _no_value(rest)
+        case "Expecting ':' delimiter":
+            return f"Malformed JSON labelled field: {_from_last_token(error)}"
+        case "Expecting ',' delimiter":
+            kind = _innermost(error.doc[: error.pos])
+            what = "array: unterminated array" if kind == "[" else "object: unterminated sequence"
+            return f"Unable to parse JSON {what}: {_from_last_token(error)}"
+        case "Unterminated string starting at":
+            return "Unable to parse JSON String: unterminated String: "
+        case "Invalid \\escape":
+            return f"Unable to parse JSON String: invalid escape char: '{rest[1:2]}'"
+        case "Invalid control character at":
+            return f"Illegal unescaped character in string: {rest}"
+    return f"Malformed JSON: {error}"
+
+
+def _no_value(rest: str) -> str:
+    for word in ("true", "false"):
+        if rest[:2] == word[:2]:
+            return f"Unable to parse JSON Bool: {rest}"
+    return f"Malformed JSON: invalid token in this context {rest}"
+
+
+def _from_last_token(error: json.JSONDecodeError) -> str:
+    """What follows the last thing that could be read, blanks included."""
+    return error.doc[len(error.doc[: error.pos].rstrip(_BLANKS)) :][:_SHOWN]
+
+
+def _innermost(text: str) -> str:
+    """The bracket that is open at the end of *text*, which is right so far."""
+    opened: list[str] = []
+    at = 0
+    while at < len(text):
+        if text[at] == '"':
+            at += 1
+            while text[at] != '"':
+                at += 2 if text[at] == "\\" else 1
+        elif text[at] in "[{":
+            opened.append(text[at])
+        elif text[at] in "]}":
+            opened.pop()
+        at += 1
+    return opened[-1]

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ganeti.base.errors import ParameterError
 from ganeti.placement.cluster import Cluster, Instance, Node
 from ganeti.tools.htools import simulate, text, utilization
 from ganeti.tools.htools.failures import ToolError, failed_open, read_text
@@ -25,6 +24,7 @@ N1_RULE = "HTOOLS_N1"
 _TOLERATED_MEMORY_MIB = 512
 _TOLERATED_DISK_MIB = 1024
 _OFFLINE = "offline"
+_HALF_RANGE = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Loaded:
 
 
 def load(options: Options) -> Loaded:
-    """Read the cluster the options name; raises `ToolError`. Tells of inconsistent data on standard error."""
+    """Read the cluster the options name; raises `ParameterError`. Tells of inconsistent data on standard error."""
     try:
         source = _source(options)
     except (text.TextError, simulate.SpecificationError) as error:
@@ -115,10 +115,7 @@ def _read_allocator_input(path: str, options: Options) -> Source:
 
     with open(path, "rb") as file:
         data = file.read()
-    try:
-        cluster, _ = allocator_input.read(data, path, static_node_memory_mib=options.static_node_memory_mib)
-    except ParameterError as error:
-        raise ToolError(f"failed to load data, aborting: {error}") from None
+    cluster, _ = allocator_input.read(data, path, static_node_memory_mib=options.static_node_memory_mib)
     return Source(cluster)
 
 
@@ -206,8 +203,13 @@ def _inconsistencies(nodes: Sequence[Node], instances: Iterable[Instance]) -> It
 
 
 def _missing(node: Node, memory_mib: int, disk_mib: int) -> tuple[int, int]:
-    memory = int(node.total_memory_mib) - node.node_memory_mib - memory_mib - node.free_memory_mib
-    return memory, int(node.total_disk_mib) - node.free_disk_mib - disk_mib
+    memory = _truncated(node.total_memory_mib) - node.node_memory_mib - memory_mib - node.free_memory_mib
+    return memory, _truncated(node.total_disk_mib) - node.free_disk_mib - disk_mib
+
+
+def _truncated(value: float) -> int:
+    """The whole part in 64 bits; what does not fit them is the least such number, as processors have it."""
+    return int(value) if -_HALF_RANGE <= value < _HALF_RANGE else -_HALF_RANGE
 
 
 def common_suffix(names: Sequence[str]) -> str:

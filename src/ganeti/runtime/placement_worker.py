@@ -51,7 +51,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     response: dict[str, Any] | None = None
     reasons: list[str] = []
     """A line for each node that was not chosen."""
-    input: msgspec.Raw | None = None
+    input: msgspec.Raw = msgspec.Raw(b"null")
     error: list[Any] | None = None
 
 

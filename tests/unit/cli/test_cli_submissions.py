@@ -59,6 +59,10 @@ def many(master):
             "gnt-instance add -I hail -g rack1 --no-nics --forthcoming web1",
             {"iallocator": "hail", "group_name": "rack1", "disks": [], "nics": [], "forthcoming": True},
         ),
+        (
+            "gnt-instance add --why web1",
+            {"iallocator": ".", "disks": [], "nics": [{}], "why": True, "dry_run": True},
+        ),
     ],
 )
 def test_instance_add(gnt, master, line, opcode):
@@ -66,6 +70,45 @@ def test_instance_add(gnt, master, line, opcode):
     assert gnt(line).status == 0
     common = {"OP_ID": "OP_INSTANCE_CREATE", "mode": "create", "instance_name": "web1"}
     assert master.submitted() == [common | opcode]
+
+
+@pytest.mark.parametrize(
+    ("line", "opcode"),
+    [
+        (
+            "gnt-debug iallocator --dir out -I hail -m allocate --disks 1g,512m -t plain "
+            "--nics 00:01/10.0.0.1/br0,auto --memory 1g -o noop -p 2 --tags a,b new",
+            {
+                "direction": "out",
+                "mode": "allocate",
+                "iallocator": "hail",
+                "name": "new",
+                "memory": 1024,
+                "vcpus": 2,
+                "disks": [{"size": 1024}, {"size": 512}],
+                "disk_template": "plain",
+                "nics": [
+                    {"mac": "00:01", "ip": "10.0.0.1", "bridge": "br0"},
+                    {"mac": "auto", "ip": None, "bridge": None},
+                ],
+                "os": "noop",
+                "tags": ["a", "b"],
+                "spindle_use": 1,
+                "count": 2,
+            },
+        ),
+        ("gnt-debug allocator web1", {"direction": "in", "mode": "relocate", "name": "web1"}),
+        (
+            "gnt-debug iallocator -m node-evacuate --evac-mode all web1",
+            {"direction": "in", "mode": "node-evacuate", "name": "web1", "instances": ["web1"], "evac_mode": "all"},
+        ),
+    ],
+)
+def test_asking_an_allocator(gnt, master, line, opcode):
+    master.job('{"success":true}\n')
+    done = gnt(line)
+    assert (done.status, done.out) == (0, '{"success":true}\n')
+    assert master.submitted() == [{"OP_ID": "OP_TEST_ALLOCATOR"} | opcode]
 
 
 @pytest.mark.parametrize(

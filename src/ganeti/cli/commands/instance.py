@@ -90,6 +90,7 @@ INSTANCE_ADD = Command(
         flag("--no-install", field="no_install", help="do not install the OS"),
         flag("--force-variant", field="force_variant", help="accept a variant the OS does not list"),
         flag("--opportunistic-locking", field="opportunistic_locking", help="use only nodes that are free now"),
+        flag("--why", field="why", help="create nothing: say where it would go, and why not elsewhere"),
         flag("--forthcoming", field="forthcoming", help="reserve the resources only"),
         flag("--commit", field="commit", help="make a forthcoming instance real"),
         IGNORE_IPOLICY,

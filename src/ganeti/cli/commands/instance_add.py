@@ -24,6 +24,8 @@ def add(call: Invocation) -> int:
 def opcode(call: Invocation) -> dict[str, Any]:
     """Give the opcode; what was not given and has a default on the master is left out."""
     parameters = call.parameters(*_TRANSLATED)
+    if call.get("why"):
+        parameters["dry_run"] = True
     return {
         "OP_ID": "OP_INSTANCE_CREATE",
         "mode": "create",
@@ -42,6 +44,8 @@ def _placement(call: Invocation) -> dict[str, Any]:
         raise UsageError("-n and -I exclude each other: name a node or an allocator")
     if node is None:
         return {"iallocator": allocator or DEFAULT_ALLOCATOR}
+    if call.get("why"):
+        raise UsageError("-n and --why exclude each other: --why is about an allocator's choice")
     if call.get("group_name"):
         raise UsageError("-g and -n exclude each other: a group is for an allocator to choose in")
     primary, colon, secondary = node.partition(":")

@@ -34,6 +34,7 @@ COMMANDS = (
       (('--no-install',), 'no_install', 'flag', 'do not install the OS', True, None, (), '', False),
       (('--force-variant',), 'force_variant', 'flag', 'accept a variant the OS does not list', True, None, (), '', False),
       (('--opportunistic-locking',), 'opportunistic_locking', 'flag', 'use only nodes that are free now', True, None, (), '', False),
+      (('--why',), 'why', 'flag', 'create nothing: say where it would go, and why not elsewhere', True, None, (), '', False),
       (('--forthcoming',), 'forthcoming', 'flag', 'reserve the resources only', True, None, (), '', False),
       (('--commit',), 'commit', 'flag', 'make a forthcoming instance real', True, None, (), '', False),
       (('--ignore-ipolicy',), 'ignore_ipolicy', 'flag', 'do not check the instance policy', True, None, (), '', False),

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Ask an allocator as an operation would, and show what it is told or what it answers; nothing is promised or done."""
+
+import json
+from typing import Annotated, Any
+
+import msgspec
+
+from ganeti.base.errors import ALREADY_EXISTS, WRONG_INPUT, PrerequisiteError
+from ganeti.master.allocation import BUILT_IN, allocator_named
+from ganeti.master.allocator_input import relocate_request
+from ganeti.master.operation import Operation, operation
+from ganeti.model.view import ConfigView
+from ganeti.placement.templates import traits_of
+from ganeti.ports.context import OperationContext
+from ganeti.wire.iallocator import Response, encode_message, encode_response
+
+IN, OUT = "in", "out"
+ALLOCATE, MULTI_ALLOCATE, RELOCATE = "allocate", "multi-allocate", "relocate"
+EVACUATE, CHANGE_GROUP = "node-evacuate", "change-group"
+MODES = (ALLOCATE, MULTI_ALLOCATE, RELOCATE, EVACUATE, CHANGE_GROUP)
+EVACUATION_MODES = ("primary-only", "secondary-only", "all")
+_Positive = Annotated[int, msgspec.Meta(ge=0)]
+_Plain = dict[str, Any]
+
+
+@operation("OP_TEST_ALLOCATOR", summary_field="iallocator")
+class TestAllocator(Operation[str], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Build a request of *mode*; *direction* says whether its input is wanted or the allocator's answer."""
+
+    direction: str
+    mode: str
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    nics: list[_Plain] | None = None
+    disks: list[Any] | None = None
+    hypervisor: str | None = None
+    iallocator: str | None = None
+    tags: list[str] = []
+    memory: _Positive | None = None
+    vcpus: _Positive | None = None
+    os: str | None = None
+    disk_template: str | None = None
+    instances: list[str] | None = None
+    evac_mode: str | None = None
+    target_groups: list[str] | None = None
+    spindle_use: _Positive = 1
+    count: _Positive = 1
+    group_name: str | None = None
+
+    def check(self, view: ConfigView, facts: Any, ctx: OperationContext) -> _Plain:
+        if self.direction not in (IN, OUT):
+            raise PrerequisiteError(f"Wrong test direction '{self.direction}': use {IN} or {OUT}", WRONG_INPUT)
+        if self.mode not in MODES:
+            raise PrerequisiteError(f"Wrong test mode '{self.mode}': use one of {', '.join(MODES)}", WRONG_INPUT)
+        if self.direction == OUT and not allocator_named(view, self.iallocator):
+            raise PrerequisiteError("Missing allocator name: add -I ALLOCATOR", WRONG_INPUT)
+        if self.mode == RELOCATE:
+            return self._relocate(view)
+        if self.mode in (EVACUATE, CHANGE_GROUP):
+            return self._move_many(view)
+        if self.mode == ALLOCATE:
+            return self._allocate(view, self.name)
+        return {
+            "type": MULTI_ALLOCATE,
+            "instances": [self._allocate(view, f"{self.name}{number}") for number in range(self.count)],
+            **({"group_name": view.find_group(self.group_name).name} if self.group_name else {}),
+        }
+
+    async def execute(self, checked: _Plain, ctx: OperationContext) -> str:
+        if self.direction == IN:
+            _, message = await ctx.allocator.describe(checked)
+            return encode_message(message).decode()
+        allocator = allocator_named(ctx.config.view(), self.iallocator)
+        if allocator == BUILT_IN:
+            answer = await ctx.allocator.allocate(allocator, checked, promise=False)
+            return encode_response(Response(answer["success"], answer["info"], answer["result"])).decode()
+        _, message = await ctx.allocator.describe(checked)
+        return await ctx.allocator.run(allocator, message)
+
+    def _allocate(self, view: ConfigView, name: str) -> _Plain:
+        for field in ("memory", "disks", "disk_template", "os", "tags", "nics", "vcpus"):
+            if getattr(self, field) is None:
+                raise PrerequisiteError(f"Missing attribute '{field}' on opcode input", WRONG_INPUT)
+        if view.uuid_by_name("instances", name) is not None:
+            raise PrerequisiteError(f"Instance '{name}' already in the cluster: choose another name", ALREADY_EXISTS)
+        traits = traits_of(self.disk_template or "")
+        if traits is None:
+            raise PrerequisiteError(f"Disk template '{self.disk_template}' is not known", WRONG_INPUT)
+        disks = [_read_disk(disk) for disk in self.disks or []]
+        return {
+            "type": ALLOCATE,
+            "name": name,
+            "memory": self.memory,
+            "vcpus": self.vcpus,
+            "spindle_use": self.spindle_use,
+            "disks": disks,
+            "disk_template": traits.name,
+            "os": self.os,
+            "tags": list(self.tags),
+            "nics": [dict(nic) for nic in self.nics or []],
+            "hypervisor": self.hypervisor or view.cluster.enabled_hypervisors[0],
+            "required_nodes": 2 if traits.has_secondary else 1,
+            "disk_space_total": sum(disk["size"] for disk in disks),
+            "group_name": view.find_group(self.group_name).name if self.group_name else None,
+        }
+
+    def _relocate(self, view: ConfigView) -> _Plain:
+        """What is left is what a relocation of this instance would leave: its secondary, or else its primary."""
+        instance = view.find_instance(self.name)
+        uuids = view.secondary_nodes(instance) or [instance.primary_node]
+        return relocate_request(view, instance, [view.node(uuid).name for uuid in uuids])
+
+    def _move_many(self, view: ConfigView) -> _Plain:
+        names = [view.find_instance(name).name for name in self.instances or [self.name]]
+        if self.mode == CHANGE_GROUP:
+            groups = [view.find_group(name).uuid for name in self.target_groups or []]
+            return {"type": CHANGE_GROUP, "instances": names, "target_groups": groups}
+        if self.evac_mode not in EVACUATION_MODES:
+            raise PrerequisiteError(
+                f"Evacuation mode '{self.evac_mode}' is not known: use one of {', '.join(EVACUATION_MODES)}",
+                WRONG_INPUT,
+            )
+        return {"type": EVACUATE, "instances": names, "evac_mode": self.evac_mode}
+
+
+def _read_disk(disk: Any) -> _Plain:
+    """A disk by its size in MiB, or with size, mode and spindles; raises `PrerequisiteError`."""
+    given = {"size": disk} if isinstance(disk, int) and not isinstance(disk, bool) else disk
+    if not isinstance(given, dict) or not isinstance(given.get("size"), int) or given["size"] < 0:
+        raise PrerequisiteError(
+            f"A disk must have a size in MiB, such as {json.dumps({'size': 1024})}, not {json.dumps(disk)}", WRONG_INPUT
+        )
+    return {"size": given["size"], "mode": given.get("mode", "rw"), "spindles": given.get("spindles")}

@@ -16,6 +16,7 @@ from ganeti.runtime.promise_calls import list_promises, promise_room
 from ganeti.runtime.wconfd_client import WConfdClient
 from ganeti.wire.iallocator import decode_response, encode_message
 
+_SHOWN_CHARACTERS = 200
 PLACEMENT_CALL = "AnswerPlacement"
 INPUT_CALL = "DescribeForAllocator"
 _PATIENCE_S = 60.0
@@ -49,7 +50,9 @@ class Allocator:
         try:
             response = decode_response(answer.encode())
         except ParameterError as err:
-            raise PrerequisiteError(f"The iallocator '{name}' gave an answer that breaks the protocol: {err}") from err
+            raise PrerequisiteError(
+                f"The iallocator '{name}' gave an answer that breaks the protocol: {err}{_beginning(answer)}"
+            ) from err
         return {
             "success": response.success,
             "info": response.info,
@@ -83,3 +86,9 @@ class Allocator:
 
     async def _ask_luxid(self, call: str, *arguments: Any) -> Any:
         return await LuxiClient(self._paths).call(call, *arguments, patience_s=_PATIENCE_S, only_asks=True)
+
+
+def _beginning(answer: str) -> str:
+    if not answer.strip():
+        return "; it printed nothing"
+    return f"; it printed: {answer.strip()[:_SHOWN_CHARACTERS]}{'…' if len(answer.strip()) > _SHOWN_CHARACTERS else ''}"

@@ -56,6 +56,18 @@ def test_an_allocators_failures_are_told_whole(node) -> None:
             node.call("iallocator_runner", name=name, idata={})
 
 
+def test_an_allocator_that_takes_too_long_is_stopped_with_all_it_started(node, tmp_path) -> None:
+    alive = tmp_path / "alive"
+    node.program("/usr/lib/ganeti/iallocators/slow", f"sleep 600 & echo $! > {alive}; echo half; sleep 600")
+    with pytest.raises(ExecutionError, match=r"'slow' failed: .*/slow did not end within 0.5 seconds and was stopped"):
+        node.call("iallocator_runner", name="slow", idata={}, limit_s=0.5)
+    with pytest.raises(ProcessLookupError):
+        while True:  # until the kernel has buried it
+            os.kill(int(alive.read_text()), 0)
+            if Path(f"/proc/{alive.read_text().strip()}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                raise ProcessLookupError
+
+
 def test_ssconf_is_written_once_and_only_for_this_cluster(node) -> None:
     node.call("write_ssconf_files", values={"cluster_name": "c1", "node_list": "n1\nn2"})
     place = Path(node.paths.ssconf_file("node_list"))
@@ -245,6 +257,18 @@ def test_the_name_of_an_instance_leads_nowhere_else(node, call: str, name: str) 
 def test_a_line_end_is_no_part_of_a_name(node, call: str, arguments: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match="is not a"):
         node.call(call, **arguments)
+
+
+def test_who_is_let_in_over_ssh_is_told_by_digests(node) -> None:
+    assert node.call("node_verify", checks={"ssh-keys": True}) == {"ssh-keys": {"let-in": [], "known": {}}}
+    key, other = "ssh-rsa AAAA1 root@node2", "ssh-ed25519 AAAA2 root@elsewhere"
+    node.call("node_ssh_key_add", keys={"uuid-2": [key]}, remember=True)
+    path = Path(node.paths.under("/root/.ssh/authorized_keys"))
+    path.write_text(path.read_text() + f'# {key}\nfrom="10.0.0.1" {other}\n')
+    told = node.call("node_verify", checks={"ssh-keys": True})["ssh-keys"]
+    digests = {uuid: found for uuid, (found,) in told["known"].items()}
+    assert list(digests) == ["uuid-2"] and digests["uuid-2"] in told["let-in"]
+    assert len(told["let-in"]) == 2 and all(len(each) == 64 for each in told["let-in"])
 
 
 def test_the_copy_of_the_configuration_is_told_by_its_fingerprint(node) -> None:

@@ -9,7 +9,6 @@ from tests.fakes.cluster_drawing import Dice, Drawing, draw
 from tests.fakes.cluster_files import REQUESTS, draw_request, to_message, to_text, to_utilization
 
 from ganeti.placement.cluster import Cluster, Node
-from ganeti.placement.definition import NodeView
 from ganeti.placement.definition_moves import PlainCluster, Wishes, read_plain
 
 CLUSTER, LOADS, REQUEST = "cluster.data", "loads", "request.json"
@@ -43,30 +42,8 @@ class Case:
 
 def cases(seed: int, tools: list[str]) -> list[Case]:
     """Everything that is tried for *seed*."""
-    drawing = agreeable(draw(seed))
+    drawing = draw(seed)
     return [_MAKERS[tool](drawing) for tool in tools]
-
-
-def agreeable(drawing: Drawing) -> Drawing:
-    """The same cluster where 3.0 and 3.1 agree which nodes fail N+1 at first.
-
-    3.0 compares the reported free memory with what is reserved, and lets equality pass; 3.1 compares what is free
-    beside memory nobody accounts for, and does not. Only the state as loaded differs: nodes are moved off that border.
-    """
-    views = read_plain(drawing.cluster).views
-    nodes = [_off_the_border(view) for view in views]
-    return replace(drawing, cluster=replace(drawing.cluster, nodes=nodes))
-
-
-def _off_the_border(view: NodeView) -> Node:
-    node = view.node
-    if not node.total_memory_mib or (node.free_memory_mib < view.reserved_memory_mib) == view.fails_n1:
-        return node
-    # Reported and recorded free memory are made the same, and not what is reserved.
-    free = max(0, view.recorded_free_mib)
-    free += free == view.reserved_memory_mib
-    total = free + node.node_memory_mib + view.used_memory_mib
-    return replace(node, free_memory_mib=free, total_memory_mib=total)
 
 
 class _Draft:

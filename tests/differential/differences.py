@@ -40,15 +40,5 @@ def _without_version(case: Case, outcome: Outcome) -> Outcome:
     return Outcome(outcome.exit, cut(outcome.stdout), cut(outcome.stderr), outcome.files)
 
 
-def _without_verdict_on_nodes_without_memory(case: Case, outcome: Outcome) -> Outcome:
-    """A node with no memory at all cannot fail N+1 at first for 3.0 (``cases.agreeable``), and does for 3.1."""
-    if all(node.total_memory_mib or node.unavailable for node in case.cluster.nodes):
-        return outcome
-    stdout = re.sub(r"(Initial check done: |Nodes not N\+1 happy: |_N1_FAIL=)\d+", r"\1?", outcome.stdout)
-    stdout = re.sub(r"Cluster is not N\+1 happy, .*\n|Cluster is N\+1 (un)?happy\n", "", stdout)
-    stderr = re.sub(r"^( +)\* ", r"\1  ", outcome.stderr, flags=re.MULTILINE)
-    return Outcome(outcome.exit, stdout, stderr, outcome.files)
-
-
-KNOWN: tuple[Reading, ...] = (_without_version, _without_verdict_on_nodes_without_memory)
+KNOWN: tuple[Reading, ...] = (_without_version,)
 """Each makes the two sides the same in one respect, and says in its docstring why they differ there."""

@@ -12,10 +12,11 @@ int64_t kernel_add(kernel *k, const int64_t *whole, const double *load, const in
 enum { MUCH_ROOM = 1 << 20, INSTANCE_NUMBERS = 15 };
 
 // What a node's failure asks for. `count` instances without mirror need a place, none needing more than `memory`,
-// `disk` and `spindles`; `room` is the number of places of that size. What is `unsure` is settled by the moves.
+// `disk` and `spindles` (`unnamed`: some do not say how many); `room` is the number of places of that size. What is
+// `unsure`, or where `places_differ` for another reason than size, is settled by the moves.
 typedef struct {
     int64_t node, count, memory, disk, spindles, room;
-    bool local, unsure, hopeless, mirrored, places_differ;
+    bool local, unnamed, unsure, hopeless, mirrored, places_differ;
 } failing;
 
 struct redundancy {
@@ -69,9 +70,9 @@ static void add_failing(const redundancy *r, failing *f, int64_t number, int64_t
     if (i->local_disk) {
         f->local = true;
         grow(&f->disk, i->disk);
-        if (i->spindles == NOWHERE) f->places_differ = true;
-        else grow(&f->spindles, i->spindles);
     }
+    if (i->spindles == NOWHERE) f->unnamed = true;
+    else grow(&f->spindles, i->spindles);
     for (int exclusive = 0; exclusive < 2; exclusive++)
         f->places_differ |= !policy_admits(r, number, k->node[f->node].group, exclusive);
 }
@@ -82,11 +83,10 @@ static int64_t room_on(const kernel *k, const failing *f, int64_t n, const value
     int64_t free = v->free_memory - needed, room = MUCH_ROOM;
     if (free <= 0) return 0;
     if (f->memory) room = (free - 1) / f->memory;
-    if (!f->local) return room;
-    if (v->free_disk <= 0) return 0;
+    if (f->local && v->free_disk <= 0) return 0;
     if (f->disk && (v->free_disk - 1) / f->disk < room) room = (v->free_disk - 1) / f->disk;
     if (!k->node[n].exclusive) return room;
-    if (v->free_spindles < 0) return 0;
+    if (f->unnamed || v->free_spindles < 0) return 0;
     if (f->spindles && v->free_spindles / f->spindles < room) room = v->free_spindles / f->spindles;
     return room;
 }

@@ -11,11 +11,7 @@ def fixed(value: float, places: int) -> str:
     special = _special(value)
     if special:
         return special
-    if not _is_tie(value, places):
-        return f"{value:.{places}f}"
-    from decimal import ROUND_HALF_EVEN, Decimal
-
-    return f"{Decimal(repr(value)).quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN):f}"
+    return _tie_to_even(value, places) if _is_tie(value, places) else f"{value:.{places}f}"
 
 
 def _special(value: float) -> str:
@@ -33,6 +29,14 @@ def _is_tie(value: float, places: int) -> bool:
         return False
     decimals = len(mantissa.partition(".")[2]) - int(exponent or 0)
     return decimals == places + 1
+
+
+def _tie_to_even(value: float, places: int) -> str:
+    """Round *value*, whose digits end with a 5 just behind the last place."""
+    digits = int(repr(value).partition("e")[0].replace(".", "").lstrip("-")) // 10
+    text = str(digits + digits % 2).rjust(places + 1, "0")
+    whole, fraction = text[: len(text) - places], text[len(text) - places :]
+    return f"{'-' if value < 0 else ''}{whole}{'.' if places else ''}{fraction}"
 
 
 def general(value: float) -> str:

@@ -22,8 +22,8 @@ from ganeti.tools.htools.program import run
 GOLDEN = Path(__file__).parents[3] / "golden" / "htools"
 sys.path.insert(0, str(GOLDEN))
 
-import command_lines  # noqa: E402
-from command_lines import Case  # noqa: E402
+import command_lines  # type: ignore[import-not-found]  # noqa: E402
+from command_lines import Case  # type: ignore[import-not-found]  # noqa: E402
 
 PARTS: list[Callable[[], Iterator[Case]]] = [
     command_lines.help_texts,
@@ -62,6 +62,7 @@ def outcome_of(case: Case, capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     for name, content in case.files.items():
         Path(name).write_bytes(content.encode())
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(case.stdin.encode())))
+    status: str | int | None
     try:
         work = hail.answer if tool == "hail" else load_and_save
         status = run(tool, arguments, work, takes_arguments=tool == "hail")

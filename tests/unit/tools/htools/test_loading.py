@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What loading makes of a cluster and the options: aliases, movable instances, offline nodes, loads, warnings."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ganeti.placement.cluster import Cluster, Group, Instance, Node
+from ganeti.tools.htools.failures import ToolError
+from ganeti.tools.htools.loading import Source, common_suffix, find, load, prepared
+from ganeti.tools.htools.options import Options
+
+NODES = [Node(f"n{number}.x", "g1" if number < 3 else "g2") for number in range(1, 5)]
+INSTANCES = [
+    Instance("a.x", 0, 0, 1, "drbd", "n1.x", "n2.x"),
+    Instance("b.x", 0, 0, 1, "drbd", "n2.x", "n3.x"),
+    Instance("c.x", 0, 0, 1, "plain", "n4.x"),
+]
+CLUSTER = Cluster(NODES, INSTANCES, [Group("g1", "one"), Group("g2", "two")])
+
+
+@pytest.mark.parametrize(
+    ("names", "suffix"),
+    [
+        (["a.x.y", "b.x.y"], ".x.y"),
+        (["a.x.y", "bx.y"], ".y"),
+        (["a", "b"], ""),
+        (["ab", "cb"], ""),
+        (["x.y", "y"], ""),
+        (["a.x"], ".x"),
+        ([], ""),
+        (["a.", "b."], "."),
+    ],
+)
+def test_common_suffix(names: list[str], suffix: str) -> None:
+    assert common_suffix(names) == suffix
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("a", "a.x"), ("a.x", "a.x"), ("b", None), ("b.x", "b.x"), ("a.", None), ("c", None), ("", None)],
+)
+def test_names_match_whole_or_up_to_a_dot(name: str, found: str | None) -> None:
+    assert find(name, ["a.x", "b.x", "b.y"]) == found
+
+
+def test_instances_in_two_groups_do_not_move() -> None:
+    loaded = prepared(Source(CLUSTER, ["n1.x"]), Options())
+    assert loaded.movable == [True, False, True]
+    assert loaded.split == ["b.x"]
+    assert loaded.selected_instances == ["a.x", "c.x"]
+    assert loaded.master == "n1.x"
+    assert loaded.alias_of("n1.x") == "n1"
+    assert loaded.alias_of("other") == "other"
+
+
+def test_selection_and_exclusion() -> None:
+    options = Options()
+    options.select_instances, options.exclude_instances = ["a", "c.x"], ["c"]
+    assert prepared(Source(CLUSTER), options).movable == [True, False, False]
+
+
+def test_offline_nodes_stay_as_they_were_in_what_was_read() -> None:
+    options = Options()
+    options.offline = ["n2"]
+    loaded = prepared(Source(CLUSTER), options)
+    assert [node.unavailable for node in loaded.cluster.nodes] == ["", "offline", "", ""]
+    assert list(loaded.as_read.nodes) == NODES
+
+
+def test_limits_of_the_options_reach_the_state() -> None:
+    options = Options()
+    options.min_disk_ratio, options.max_cpu_ratio, options.exclusion_tags = 0.5, 3.0, ["a"]
+    nodes = [replace(node, total_disk_mib=1000.0, free_disk_mib=1000) for node in NODES]
+    state = prepared(Source(replace(CLUSTER, nodes=nodes)), options).state()
+    assert state.low_disk == [500] * 4
+    assert state.vcpu_ratio == [3.0] * 4
+    assert state.rules.exclusion == ("a:",)
+
+
+def test_missing_memory_and_disk_are_told_latest_node_first(capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = [
+        replace(NODES[0], total_memory_mib=513.0),
+        replace(NODES[1], total_memory_mib=512.0, total_disk_mib=1024.0),
+        replace(NODES[2], total_disk_mib=2049.0),
+        NODES[3],
+    ]
+    prepared(Source(replace(CLUSTER, nodes=nodes)), Options())
+    assert capsys.readouterr().err == (
+        "Warning: cluster has inconsistent data:\n"
+        "  - node n3.x is missing 0 MB ram and 2 GB disk\n"
+        "  - node n1.x is missing 513 MB ram and 0 GB disk\n\n"
+    )
+
+
+def test_a_quiet_tool_says_nothing_of_missing_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    options = Options()
+    options.verbosity = 0
+    prepared(Source(replace(CLUSTER, nodes=[replace(node, total_memory_mib=9999.0) for node in NODES])), options)
+    assert capsys.readouterr().err == ""
+
+
+def test_measured_load(tmp_path: Path) -> None:
+    path = tmp_path / "load"
+    path.write_text("a.x 1 2 3 4.5\nunknown 1 1 1 1\n")
+    options = Options()
+    options.utilization_file = str(path)
+    loads = [instance.load for instance in prepared(Source(CLUSTER), options).cluster.instances]
+    assert loads == [(1.0, 2.0, 3.0, 4.5), (1.0,) * 4, (1.0,) * 4]
+    options.ignore_utilization = True
+    assert {instance.load for instance in prepared(Source(CLUSTER), options).cluster.instances} == {(0.0,) * 4}
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(b"\xff\xfe\n\n\n\n")
+    options = Options()
+    options.text_data = str(path)
+    with pytest.raises(ToolError, match=r"hGetContents: invalid argument \(invalid byte sequence\)"):
+        load(options)

@@ -23,7 +23,7 @@ GOLDEN = Path(__file__).parents[3] / "golden" / "htools"
 sys.path.insert(0, str(GOLDEN))
 
 import command_lines  # type: ignore[import-not-found]  # noqa: E402
-from command_lines import Case  # type: ignore[import-not-found]  # noqa: E402
+from command_lines import Case  # noqa: E402
 
 PARTS: list[Callable[[], Iterator[Case]]] = [
     command_lines.help_texts,

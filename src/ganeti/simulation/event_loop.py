@@ -15,10 +15,11 @@ import signal
 from asyncio import events, runners, tasks
 from collections import deque
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import Any
 
 from ganeti.simulation.descriptors import Description
-from ganeti.simulation.kernel import Process, Running, Thread
+from ganeti.simulation.kernel import LOOK_S, Process, Running, Thread
 
 _TASKS_KEPT = 256
 _TIMERS_KEPT = 100
@@ -31,7 +32,8 @@ class Selector(selectors.BaseSelector):
         self._process = process
         self._keys: dict[int, selectors.SelectorKey] = {}
         self._descriptions: dict[int, Description] = {}
-        self._maybe: dict[int, None] = {}
+        self.maybe: dict[int, None] = {}
+        """Where there may be something."""
         self._waiting: Thread | None = None
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
@@ -43,14 +45,14 @@ class Selector(selectors.BaseSelector):
         self._keys[number] = key
         self._descriptions[number] = description
         description.watchers[id(self) + number] = lambda: self._changed(number)
-        self._maybe[number] = None
+        self.maybe[number] = None
         return key
 
     def unregister(self, fileobj: Any) -> selectors.SelectorKey:
         number = fileobj if isinstance(fileobj, int) else fileobj.fileno()
         key = self._keys.pop(number)
         self._descriptions.pop(number).watchers.pop(id(self) + number, None)
-        self._maybe.pop(number, None)
+        self.maybe.pop(number, None)
         return key
 
     def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
@@ -59,7 +61,7 @@ class Selector(selectors.BaseSelector):
             raise KeyError(fileobj)
         key = selectors.SelectorKey(fileobj, number, events, data)
         self._keys[number] = key
-        self._maybe[number] = None
+        self.maybe[number] = None
         return key
 
     def get_map(self) -> Any:
@@ -74,7 +76,7 @@ class Selector(selectors.BaseSelector):
             self.unregister(number)
 
     def _changed(self, number: int) -> None:
-        self._maybe[number] = None
+        self.maybe[number] = None
         if self._waiting is not None:
             Running.kernel.wake(self._waiting)
 
@@ -85,7 +87,7 @@ class Selector(selectors.BaseSelector):
 
     def _ready(self) -> list[tuple[selectors.SelectorKey, int]]:
         found = []
-        for number in list(self._maybe):
+        for number in list(self.maybe):
             key, description = self._keys[number], self._descriptions[number]
             ready = 0
             if key.events & selectors.EVENT_READ and description.readable:
@@ -95,93 +97,187 @@ class Selector(selectors.BaseSelector):
             if ready:
                 found.append((key, ready))
             else:
-                del self._maybe[number]
+                del self.maybe[number]
         return found
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         kernel = Running.kernel
         if self._process.pending:
             kernel.deliver_signals()
-        found = self._ready() if self._maybe else []
+            loop = self._process.local.get("loop")
+            if loop is not None and loop._ready:  # a signal's handler has called for something
+                timeout = 0
+        found = self._ready() if self.maybe else []
         if found or (timeout is not None and timeout <= 0):
             return found
-        loop = self._process.local.get("loop")
-        if loop is not None and loop._ready:  # a signal's handler has called for something
-            return []
         self._waiting = kernel.current
         try:
             kernel.block(timeout)
         finally:
             self._waiting = None
-        return self._ready()
+        return self._ready() if self.maybe else []
+
+
+class Handle(events.Handle):
+    """As asyncio has it, but it never asks whether somebody debugs the loop."""
+
+    __slots__ = ()
+
+    def __init__(self, callback: Any, args: Any, loop: Any, context: Any) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = self._source_traceback = None
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback = None
+        self._args = ()
+
+
+class TimerHandle(events.TimerHandle):
+    """The same for `call_at`."""
+
+    __slots__ = ()
+
+    def __init__(self, when: float, callback: Any, args: Any, loop: Any, context: Any) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = self._source_traceback = None
+        self._when = when
+        self._scheduled = True
+
+    def cancel(self) -> None:
+        if not self._cancelled:
+            if self._scheduled:
+                self._loop._timer_cancelled_count += 1
+            self._cancelled = True
+            self._callback = None
+            self._args = ()
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """The event loop of one simulated process."""
+    """The event loop of one simulated process.
+
+    What every callback passes through is written anew, as asyncio has it without its looks for a debugger: half of
+    what a simulated minute costs is spent between two steps of the product's own.
+    """
 
     _ready: deque[Any]
-    _scheduled: list[Any]
+    _closed: bool
     _stopping: bool
     _clock_resolution: float
     _timer_cancelled_count: int
     _process_events: Callable[[Any], None]
+    _check_closed: Callable[[], None]
+    get_task_factory: Callable[[], Any]
 
     def __init__(self) -> None:
         self.process = Running.process()
         self._own_selector = Selector(self.process)
         self._own_tasks: dict[asyncio.Task[Any], None] = {}
         super().__init__(self._own_selector)
-        self.set_task_factory(self._make_task)
+        self._scheduled: list[tuple[float, int, TimerHandle]] = []
+        self._timers = 0
         self.process.local["loop"] = self
 
-    def _make_task(self, loop: Any, work: Any, **options: Any) -> "asyncio.Task[Any]":
-        task = asyncio.Task(work, loop=loop, **options)
+    def create_task(self, coro: Any, *, name: Any = None, context: Any = None) -> "asyncio.Task[Any]":
+        if self._closed:
+            self._check_closed()
+        task = asyncio.Task(coro, loop=self, name=name, context=context)
         if len(self._own_tasks) > _TASKS_KEPT:
             self._own_tasks = {each: None for each in self._own_tasks if not each.done()}
         self._own_tasks[task] = None
         return task
 
+    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Handle:  # type: ignore[override]
+        if self._closed:
+            self._check_closed()
+        handle = Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> Handle:  # type: ignore[override]
+        handle = self.call_soon(callback, *args, context=context)
+        self._own_selector.wake()
+        return handle
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> TimerHandle:  # type: ignore[override]
+        if self._closed:
+            self._check_closed()
+        handle = TimerHandle(when, callback, args, self, context)
+        self._timers += 1
+        heapq.heappush(self._scheduled, (when, self._timers, handle))
+        return handle
+
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> TimerHandle:  # type: ignore[override]
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
     def _run_once(self) -> None:
-        """As asyncio has it, without looking for what happened elsewhere where nothing has; a third of all the time."""
-        ready, scheduled = self._ready, self._scheduled
-        while scheduled and scheduled[0]._cancelled:
-            self._timer_cancelled_count -= 1
-            heapq.heappop(scheduled)._scheduled = False
-        if len(scheduled) > _TIMERS_KEPT and self._timer_cancelled_count * 2 > len(scheduled):
-            self._drop_cancelled_timers()
+        """Until the loop is to stop: whoever calls this does it again and again until then."""
+        ready, selector, process = self._ready, self._own_selector, self.process
+        kernel, machine = Running.kernel, self.process.machine
+        while True:
             scheduled = self._scheduled
-        if ready or self._stopping:
-            found = self._own_selector.select(0)
-        elif scheduled:
-            found = self._own_selector.select(max(0.0, scheduled[0]._when - self.time()))
-        else:
-            found = self._own_selector.select(None)
-        if found:
-            self._process_events(found)
-        if scheduled:
-            until_s = self.time() + self._clock_resolution
-            while scheduled and scheduled[0]._when < until_s:
-                handle = heapq.heappop(scheduled)
-                handle._scheduled = False
-                ready.append(handle)
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if not handle._cancelled:
-                handle._run()
+            while scheduled and scheduled[0][2]._cancelled:
+                self._timer_cancelled_count -= 1
+                heapq.heappop(scheduled)[2]._scheduled = False
+            if len(scheduled) > _TIMERS_KEPT and self._timer_cancelled_count * 2 > len(scheduled):
+                self._drop_cancelled_timers()
+                scheduled = self._scheduled
+            if ready or self._stopping:
+                found = selector.select(0) if selector.maybe or process.pending else None
+            elif scheduled:
+                found = selector.select(max(0.0, scheduled[0][0] + machine.booted_s - kernel.now_s))
+            else:
+                found = selector.select(None)
+            if found:
+                self._process_events(found)
+            if scheduled:
+                kernel.now_s += LOOK_S
+                until_s = kernel.now_s - machine.booted_s + self._clock_resolution
+                while scheduled and scheduled[0][0] < until_s:
+                    timer = heapq.heappop(scheduled)[2]
+                    timer._scheduled = False
+                    ready.append(timer)
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if not handle._cancelled:
+                    try:
+                        handle._context.run(handle._callback, *handle._args)
+                    except (SystemExit, KeyboardInterrupt):
+                        raise
+                    except BaseException as err:
+                        self._tell_of(handle, err)
+            if self._stopping:
+                return
+
+    def _tell_of(self, handle: Any, err: BaseException) -> None:
+        self.call_exception_handler(
+            {"message": f"Exception in callback {handle!r}", "exception": err, "handle": handle}
+        )
 
     def _drop_cancelled_timers(self) -> None:
         kept = []
-        for handle in self._scheduled:
-            if handle._cancelled:
-                handle._scheduled = False
+        for entry in self._scheduled:
+            if entry[2]._cancelled:
+                entry[2]._scheduled = False
             else:
-                kept.append(handle)
+                kept.append(entry)
         heapq.heapify(kept)
         self._scheduled = kept
         self._timer_cancelled_count = 0
 
     def time(self) -> float:
-        return Running.kernel.look_at_clock() - self.process.machine.booted_s
+        """As `Kernel.look_at_clock` has it."""
+        kernel = Running.kernel
+        kernel.now_s += LOOK_S
+        return kernel.now_s - self.process.machine.booted_s
 
     def _make_self_pipe(self) -> None:
         self._ssock = self._csock = None
@@ -221,24 +317,29 @@ class Loop(asyncio.SelectorEventLoop):
                 executor = self.process.local["executor"] = ThreadPool(8)
         future = self.create_future()
 
-        def tell(done: "concurrent.futures.Future[Any]") -> None:
-            self.call_soon_threadsafe(_copy, done, future)
+        def act() -> None:
+            result, error = None, None
+            try:
+                result = func(*args)
+            except Exception as err:
+                error = err
+            if not self._closed:
+                self.call_soon_threadsafe(_settle, future, result, error)
 
-        executor.submit(func, *args).add_done_callback(tell)
+        executor.begin(act)
         return future
 
     async def shutdown_default_executor(self) -> None:
         self.process.local.pop("executor", None)
 
 
-def _copy(done: "concurrent.futures.Future[Any]", future: "asyncio.Future[Any]") -> None:
+def _settle(future: "asyncio.Future[Any]", result: Any, error: Exception | None) -> None:
     if future.done():
         return
-    error = done.exception()
     if error is not None:
         future.set_exception(error)
     else:
-        future.set_result(done.result())
+        future.set_result(result)
 
 
 class ThreadPool(concurrent.futures.Executor):
@@ -247,27 +348,34 @@ class ThreadPool(concurrent.futures.Executor):
     def __init__(self, max_workers: int | None = None, thread_name_prefix: str = "", **_: Any) -> None:
         self._most = max_workers or 8
         self._name = thread_name_prefix or "worker"
-        self._work: deque[tuple[concurrent.futures.Future[Any], Callable[[], Any]]] = deque()
+        self._work: deque[Callable[[], None]] = deque()
         self._running = 0
         self._waiting: list[Thread] = []
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         future: concurrent.futures.Future[Any] = concurrent.futures.Future()
-        self._work.append((future, lambda: fn(*args, **kwargs)))
-        if self._running < self._most:
-            self._running += 1
-            Running.kernel.start_thread(Running.process(), self._name, self._serve)
-        return future
 
-    def _serve(self) -> None:
-        while self._work:
-            future, work = self._work.popleft()
+        def act() -> None:
             try:
-                result = work()
+                result = fn(*args, **kwargs)
             except Exception as err:
                 future.set_exception(err)
             else:
                 future.set_result(result)
+
+        self.begin(act)
+        return future
+
+    def begin(self, act: Callable[[], None]) -> None:
+        """Have *act*, which raises nothing, called in a thread."""
+        self._work.append(act)
+        if self._running < self._most:
+            self._running += 1
+            Running.kernel.start_thread(Running.process(), self._name, self._serve)
+
+    def _serve(self) -> None:
+        while self._work:
+            self._work.popleft()()
         self._running -= 1
         for thread in self._waiting:
             Running.kernel.wake(thread)
@@ -311,5 +419,7 @@ def install() -> None:
     """Make asyncio of this real process simulated; for good."""
     asyncio.set_event_loop_policy(Policy())
     runners._cancel_all_tasks = _cancel_all_tasks  # type: ignore[attr-defined]
+    # `Loop` knows its tasks; the set of all tasks of a real process is of no use here, and takes its time.
+    tasks._all_tasks.add = deque(maxlen=0).append  # type: ignore[attr-defined]
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # `asyncio.run` replaces the handler of Python only
     events._set_running_loop(None)

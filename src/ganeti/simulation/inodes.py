@@ -39,7 +39,9 @@ class Source(Protocol):
 class Inode:
     """What names point to. *mode* holds kind and permissions, as in `st_mode`."""
 
-    __slots__ = ("changed_ns", "disk", "group", "links", "mode", "modified_ns", "number", "synced_attributes", "user")
+    __slots__ = (
+        *("changed_ns", "disk", "group", "links", "mode", "modified_ns", "number", "synced_attributes", "told", "user"),
+    )
 
     covered: "Disk | None" = None
 
@@ -53,6 +55,8 @@ class Inode:
         self.modified_ns = self.changed_ns = disk.now_ns()
         self.synced_attributes: tuple[int, int, int] | None = None
         """Mode, user and group on the platter, where they differ from what is here."""
+        self.told: tuple[Any, os.stat_result] | None = None
+        """What `status` gave last, and for what."""
 
     def copied(self, disk: "Disk") -> Any:
         twin = object.__new__(type(self))
@@ -65,6 +69,7 @@ class Inode:
         twin.modified_ns = self.modified_ns
         twin.changed_ns = self.changed_ns
         twin.synced_attributes = self.synced_attributes
+        twin.told = None
         return twin
 
     def size(self) -> int:
@@ -76,6 +81,12 @@ class Inode:
 
     def status(self) -> os.stat_result:
         size, blocks = self.size(), self.blocks()
+        state = (self.mode, self.links, self.user, self.group, size, blocks, self.modified_ns, self.changed_ns)
+        if self.told is None or self.told[0] != state:
+            self.told = state, self._status(size, blocks)
+        return self.told[1]
+
+    def _status(self, size: int, blocks: int) -> os.stat_result:
         seconds, changed = self.modified_ns // 1_000_000_000, self.changed_ns // 1_000_000_000
         return os.stat_result(
             (

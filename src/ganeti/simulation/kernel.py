@@ -10,6 +10,7 @@ Invariants: nothing outside a simulated process blocks; `now_s` never goes back;
 the same order of events, so nothing here depends on addresses, hashes of objects or the real clock.
 """
 
+import functools
 import heapq
 import random
 import signal
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 _LATENCY_S = 20e-6
 """A woken thread runs within this time; drawn, so that seeds differ in their order of events."""
-_TICK_S = 1e-6
+LOOK_S = 1e-6
 """What looking at a clock takes: a loop that waits for a time to come ends."""
 
 Program = Callable[[], int | None]
@@ -50,22 +51,17 @@ class Exit(BaseException):
 class Event:
     """Something to be done at a time."""
 
-    __slots__ = ("action", "at_s", "cancelled", "order")
+    __slots__ = ("action", "cancelled")
 
-    def __init__(self, at_s: float, order: int, action: Callable[[], None]) -> None:
-        self.at_s = at_s
-        self.order = order
+    def __init__(self, action: Callable[[], None]) -> None:
         self.action = action
         self.cancelled = False
-
-    def __lt__(self, other: "Event") -> bool:
-        return (self.at_s, self.order) < (other.at_s, other.order)
 
 
 class Thread:
     """One greenlet of a process."""
 
-    __slots__ = ("greenlet", "in_signal", "name", "process", "timer", "woken")
+    __slots__ = ("greenlet", "in_signal", "name", "process", "resume", "timer", "woken")
 
     def __init__(self, process: "Process", name: str) -> None:
         self.process = process
@@ -74,6 +70,7 @@ class Thread:
         self.woken: Event | None = None
         self.timer: Event | None = None
         self.in_signal = False
+        self.resume: Callable[[], None] = functools.partial(process.kernel.resume, self)
 
 
 class Process:
@@ -139,7 +136,8 @@ class Kernel:
         """Called after every event that may have changed something: the checkers."""
         self.listeners: list[Callable[[float, str, str], None]] = []
         self._hub = greenlet.getcurrent()
-        self._queue: list[Event] = []
+        self._queue: list[tuple[float, int, Event]] = []
+        """By time, and then in the order in which they were asked for."""
         self._order = 0
         self._next_pid = 100
         self._graveyard: list[Any] = []
@@ -167,8 +165,8 @@ class Kernel:
 
     def at(self, at_s: float, action: Callable[[], None]) -> Event:
         self._order += 1
-        event = Event(max(at_s, self.now_s), self._order, action)
-        heapq.heappush(self._queue, event)
+        event = Event(action)
+        heapq.heappush(self._queue, (at_s if at_s > self.now_s else self.now_s, self._order, event))
         return event
 
     def after(self, delay_s: float, action: Callable[[], None]) -> Event:
@@ -176,18 +174,18 @@ class Kernel:
 
     def look_at_clock(self) -> float:
         """Time passes while a process computes; a little for each look is enough."""
-        self.now_s += _TICK_S
+        self.now_s += LOOK_S
         return self.now_s
 
     def run(self, until_s: float, done: Callable[[], bool] | None = None) -> bool:
         """Let everything happen until *until_s* or until *done*; gives whether it was done."""
         queue = self._queue
-        while queue and queue[0].at_s <= until_s:
-            event = heapq.heappop(queue)
+        while queue and queue[0][0] <= until_s:
+            at_s, _, event = heapq.heappop(queue)
             if event.cancelled:
                 continue
-            if event.at_s > self.now_s:
-                self.now_s = event.at_s
+            if at_s > self.now_s:
+                self.now_s = at_s
             self.events += 1
             event.action()
             if self._failure is not None:
@@ -261,9 +259,10 @@ class Kernel:
     def ready(self, thread: Thread) -> None:
         if thread.woken is None:
             delay_s = self.random.random() * _LATENCY_S
-            thread.woken = self.at(self.now_s + delay_s, lambda: self._resume(thread))
+            thread.woken = self.at(self.now_s + delay_s, thread.resume)
 
-    def _resume(self, thread: Thread) -> None:
+    def resume(self, thread: Thread) -> None:
+        """Let it run until it waits again; nothing, if it has ended or is stopped."""
         if thread.woken is not None:
             thread.woken.cancelled = True
             thread.woken = None
@@ -296,18 +295,14 @@ class Kernel:
         thread = self.current
         assert thread is not None, "only simulated processes may wait"
         if timeout_s is not None:
-            thread.timer = self.at(self.now_s + max(timeout_s, 0.0), lambda: self._resume(thread))
-        self._switch_away()
-        if thread.process.pending:
-            signals.deliver(self, thread)
-
-    def _switch_away(self) -> None:
-        thread = self.current
+            thread.timer = self.at(self.now_s + timeout_s, thread.resume)
         loop = events._get_running_loop()
         self._hub.switch()
         if loop is not None:
             events._set_running_loop(loop)
         self.current = thread
+        if thread.process.pending:
+            signals.deliver(self, thread)
 
     def sleep(self, seconds: float) -> None:
         until_s = self.now_s + seconds
@@ -414,4 +409,7 @@ class Running:
 
     @classmethod
     def process(cls) -> Process:
-        return cls.thread().process
+        thread = cls.kernel.current
+        if thread is None or not thread.process.alive:
+            raise ProcessDeath
+        return thread.process

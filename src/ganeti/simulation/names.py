@@ -12,6 +12,8 @@ from ganeti.simulation.open_file import OpenFile, refused
 if TYPE_CHECKING:
     pass
 
+_CREATED, _ALONE, _NAMELESS = os.O_CREAT, os.O_EXCL, os.O_TMPFILE
+_UNFOLLOWED, _REMARKABLE = os.O_NOFOLLOW, os.O_EXCL | os.O_TRUNC | os.O_DIRECTORY
 _NAME_BYTES = 255
 _PATH_BYTES = 4096
 _SURELY_SHORT = 63  # characters, four bytes each at most
@@ -126,21 +128,22 @@ class Names:
             self.root.disk.time_s = now_s
         if self.faults:
             self.meet_fault("open", path)
-        if flags & os.O_TMPFILE == os.O_TMPFILE:
+        creates = flags & _CREATED
+        if flags & _NAMELESS == _NAMELESS:
             return self._open_nameless(path, flags, mode)
-        if flags & os.O_CREAT and path[-1:] == "/":
+        if creates and path[-1:] == "/":
             self.find_name(path)
             raise refused(errno.EISDIR, path)
-        follow = not (flags & os.O_NOFOLLOW or (flags & os.O_CREAT and flags & os.O_EXCL))
+        follow = not (flags & _UNFOLLOWED or (creates and flags & _ALONE))
         directory, name, inode = self.find(path, follow)
         if inode is None:
-            if not flags & os.O_CREAT:
+            if not creates:
                 raise refused(errno.ENOENT, path)
             if flags & os.O_DIRECTORY:
                 raise refused(errno.EINVAL, path)
             inode = File(directory.disk, stat.S_IMODE(mode))
             self._place(directory, name, inode, path)
-        elif type(inode) is not File or flags & (os.O_EXCL | os.O_TRUNC | os.O_DIRECTORY) or inode.lease is not None:
+        elif type(inode) is not File or flags & _REMARKABLE or inode.lease is not None:
             self._check_open(inode, flags, path)
         return OpenFile(self.root.disk, inode, flags, path)
 

@@ -7,7 +7,7 @@ A machine without power or behind a cut is silent: only time tells.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ganeti.simulation.kernel import Kernel, Process
@@ -35,7 +35,6 @@ class Server:
     process: Process
     loop: asyncio.AbstractEventLoop
     serve: Serve
-    tasks: dict["asyncio.Task[Any]", None] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -70,9 +69,10 @@ class Exchange:
 
     def settle(self, outcome: Answer | str) -> None:
         if self.caller.alive:
-            self.loop.call_soon_threadsafe(self._set, outcome)
+            self.loop.call_soon_threadsafe(self.end, outcome)
 
-    def _set(self, outcome: Answer | str) -> None:
+    def end(self, outcome: Answer | str) -> None:
+        """As `settle`, from the loop itself."""
         if not self.future.done():
             self.future.set_result(outcome)
 
@@ -80,6 +80,7 @@ class Exchange:
 REFUSED = "refused"
 BROKEN = "broken"
 UNREACHABLE = "unreachable"
+SILENT = "silent"
 
 
 class Network:
@@ -160,10 +161,13 @@ class Network:
         server = self._servers.get((target, port))
         return self.passes(source, target) and server is not None and server.process.alive
 
-    async def request(self, caller: Process, target: str, port: int, path: str, body: bytes) -> Answer | str:
-        """Send a request and wait for what becomes of it; waits for ever when nothing comes back."""
+    async def request(
+        self, caller: Process, target: str, port: int, path: str, body: bytes, timeout_s: float
+    ) -> Answer | str:
+        """Send a request and wait for what becomes of it; that is `SILENT` after *timeout_s*."""
         loop = asyncio.get_running_loop()
         exchange = Exchange(caller, loop.create_future(), loop)
+        timer = loop.call_later(timeout_s, exchange.end, SILENT)
         self.messages += 1
         copies = 1
         if self.weather.duplication > 0 and self.kernel.random.random() < self.weather.duplication:
@@ -171,7 +175,10 @@ class Network:
         if not self._lost():
             for _ in range(copies):
                 self.kernel.after(self.delay_s(), lambda: self._arrive(exchange, target, port, path, body))
-        return await exchange.future
+        try:
+            return await exchange.future
+        finally:
+            timer.cancel()
 
     def request_blocking(
         self, caller: Process, target: str, port: int, path: str, body: bytes, timeout_s: float
@@ -208,12 +215,7 @@ class Network:
                 process.ended.pop(broken, None)
             self._send_back(exchange, target, answer)
 
-        def begin() -> None:
-            task = server.loop.create_task(serve())
-            server.tasks[task] = None
-            task.add_done_callback(lambda _: server.tasks.pop(task, None))
-
-        server.loop.call_soon_threadsafe(begin)
+        server.loop.call_soon_threadsafe(lambda: server.loop.create_task(serve()))
         process.ended[broken] = None
 
     def _send_back(self, exchange: Exchange | Waiting, target: str, outcome: Answer | str) -> None:

@@ -3,6 +3,7 @@
 
 import errno
 import fcntl
+import functools
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
 _ACCESS = os.O_RDONLY | os.O_WRONLY | os.O_RDWR
 
 
+_said = functools.cache(os.strerror)
+
+
 def refused(code: int, *paths: str) -> OSError:
     """The error as Linux reports it."""
     if len(paths) == 2:
-        return OSError(code, os.strerror(code), paths[0], None, paths[1])
-    return OSError(code, os.strerror(code), *paths)
+        return OSError(code, _said(code), paths[0], None, paths[1])
+    return OSError(code, _said(code), *paths)
 
 
 class OpenFile:

@@ -88,13 +88,12 @@ def _http_client(module: Any) -> None:
             Running.kernel.system_call()
             network, address = process.machine.network, self._address_of(host)
             reachable = network.passes(process.machine.address, address)
-            try:
-                async with asyncio.timeout(max(limit_s, 0.001) if reachable else min(limit_s, connect_s)):
-                    outcome = await network.request(process, address, port, path, data)
-            except TimeoutError:
+            timeout_s = max(limit_s, 0.001) if reachable else min(limit_s, connect_s)
+            outcome = await network.request(process, address, port, path, data, timeout_s)
+            if outcome == net.SILENT:
                 if not reachable and connect_s <= limit_s:
-                    raise broken(f"no connection to {address} within {connect_s:g} seconds") from None
-                raise slow(f"Node {host} did not answer the call {path} within {limit_s:.0f} seconds") from None
+                    raise broken(f"no connection to {address} within {connect_s:g} seconds")
+                raise slow(f"Node {host} did not answer the call {path} within {limit_s:.0f} seconds")
             if outcome == net.REFUSED:
                 raise broken(f"{address} port {port}: connection refused", may_restart=True)
             if outcome == net.BROKEN:

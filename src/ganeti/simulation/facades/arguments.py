@@ -12,6 +12,8 @@ from ganeti.simulation.kernel import Process, Running
 
 def absolute(path: Any) -> str:
     """*path* as the disk wants it."""
+    if type(path) is str and path[:1] == "/":
+        return path
     text: str = real.fsdecode(path)
     if not text.startswith("/"):
         text = posixpath.join(Running.process().local.get("cwd", "/"), text)

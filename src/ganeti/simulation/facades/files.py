@@ -17,8 +17,7 @@ def open_(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None
     if dir_fd is not None:
         path = posixpath.join(description_of(dir_fd).path, real.fsdecode(path))  # type: ignore[attr-defined]
     name = absolute(path)
-    generated = process.machine.generated(name, process)
-    if generated is not None:
+    if name[:6] == "/proc/" and (generated := process.machine.generated(name, process)) is not None:
         return process.install(Generated(generated))
     if flags & (real.O_CREAT | real.O_TRUNC):
         Running.kernel.system_call()
@@ -98,7 +97,7 @@ def stat(path: Any, *, dir_fd: int | None = None, follow_symlinks: bool = True) 
         return fstat(path)
     process = Running.process()
     name = absolute(path)
-    if process.machine.generated(name, process) is not None:
+    if name[:6] == "/proc/" and process.machine.generated(name, process) is not None:
         return real.stat_result((modes.S_IFREG | 0o444, 1, 98, 1, 0, 0, 0, 0, 0, 0))
     disk = process.machine.disk
     return disk.stat(name) if follow_symlinks else disk.lstat(name)

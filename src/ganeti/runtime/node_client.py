@@ -51,6 +51,8 @@ _STOPPING = 503
 _ANSWER_SLACK_S = 5.0
 """The node ends a call in time itself, and then says so."""
 
+_ANSWER = msgspec.json.Decoder(tuple[bool, Any])
+
 import_all(ganeti.node.actions)
 
 
@@ -134,6 +136,8 @@ class NodeClient:
             await asyncio.sleep(REPEAT_EVERY_S)
 
     async def _watched(self, node: Node, call: str, body: RequestBody, limit_s: float) -> Any:
+        if limit_s <= WATCH_AFTER_S:
+            return await self._exchange(node, call, body, limit_s)
         deadline = time.monotonic() + limit_s
         exchange = asyncio.ensure_future(self._exchange(node, call, body, limit_s))
         patience_s, asked = ASK_AGAIN_S, time.monotonic()
@@ -185,7 +189,7 @@ async def _end(exchange: "asyncio.Future[Any]") -> None:
 
 def _read_answer(node: Node, call: str, status: int, body: bytes) -> Any:
     try:
-        succeeded, value = msgspec.json.decode(body, type=tuple[bool, Any])
+        succeeded, value = _ANSWER.decode(body)
     except msgspec.MsgspecError as err:
         raise NodeCallError(
             f"Node {node.name} gave an answer to {call} that cannot be read (HTTP status {status})"

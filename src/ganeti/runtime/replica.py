@@ -8,6 +8,7 @@ it is closed, for WConfD opens it then. One request at a time; one that has begu
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ganeti.base import version
@@ -61,7 +62,11 @@ class Replica:
 
     async def state(self, caller: Caller) -> Answer:
         """See `replica_state`. A master that is one no more learns so here, even if it has nothing to send."""
-        return await self._whole(self._state(caller))
+        try:
+            answer = self._state_at_once(caller)
+        except OSError:
+            answer = None  # it is met again, and told, by who has its turn
+        return answer or await self._whole(self._state(caller))
 
     async def append(
         self,
@@ -132,7 +137,11 @@ class Replica:
         async with self._turn:
             try:
                 marks = await self._place.marks()
-                if marks is not None and marks.is_candidate and self._follows_another(marks):
+                if (
+                    marks is not None
+                    and marks.is_candidate
+                    and _follows_another(self._keeper.promise, marks, self._paths)
+                ):
                     await self._place.open()
             except ReplicaFaultError as err:
                 _log.error("%s", err.sentence)
@@ -214,6 +223,22 @@ class Replica:
             answer["position"] = None if self._place.copy is None else self._place.copy.position
         return answer
 
+    def _state_at_once(self, caller: Caller) -> Answer | None:
+        """What is asked of most copies most of the time: what is in memory, by the master that is followed.
+
+        None where anything is to be looked up, or another request has its turn.
+        """
+        copy, promise = self._place.copy, self._keeper.promise
+        if copy is None or self._turn.locked() or self._place.wants_examination:
+            return None
+        marks = copy.marks(self._node_name)
+        is_followed = (caller.epoch, caller.master) == (promise.epoch, promise.holder) and caller.master != marks.own
+        if not is_followed or self._unfit(caller, marks) is not None:
+            return None
+        if _runs_master(self._paths) or _has_left_overs(self._paths):
+            return None
+        return {"refused": None} | self._told(copy.position, copy.digest, copy.membership)
+
     async def _state(self, caller: Caller) -> Answer:
         async def work() -> Answer:
             if (refusal := await self._refuse_caller(caller, raises=False)) is not None:
@@ -236,7 +261,7 @@ class Replica:
         if (caller.epoch, caller.master) != (promise.epoch, promise.holder):
             return False
         marks = await self._place.marks()
-        return marks is not None and self._follows_another(marks)
+        return marks is not None and _follows_another(self._keeper.promise, marks, self._paths)
 
     async def _promise(self, caller: Caller, ask_only: bool) -> Answer:
         if (refusal := await self._refuse_stranger(caller)) is not None:
@@ -249,7 +274,7 @@ class Replica:
             self._keeper.keep_promise(asked)
             if marks is not None and caller.master == marks.own:
                 await self._place.close_copy(settle=True)
-            elif self._runs_master() or _has_left_overs(self._paths):
+            elif _runs_master(self._paths) or _has_left_overs(self._paths):
                 self._end_master(caller)
         promise = self._keeper.promise
         return told | {
@@ -284,26 +309,30 @@ class Replica:
 
     async def _refuse_stranger(self, caller: Caller) -> Answer | None:
         """Refuse who cannot be understood, whatever its epoch."""
+        marks = None
+        with suppress(ReplicaFaultError):  # a damaged copy is nobody's: whatever needs it says so
+            marks = await self._place.marks()
+            self._established = 0 if marks is None else marks.established
+        unfit = self._unfit(caller, marks)
+        return None if unfit is None else self._refusal(*unfit)
+
+    def _unfit(self, caller: Caller, marks: "Marks | None") -> tuple[str, str] | None:
+        """Why who asks cannot be understood, where the copy here has these *marks*: a reason and a sentence."""
         if caller.software != version.RELEASE:
-            return self._refusal(
+            return (
                 SOFTWARE,
                 f"Node {self._node_name} runs release {version.RELEASE}, the one that asks {caller.software}: "
                 "upgrade the older one",
             )
         apart_s = self._now_s() - caller.time_s
         if abs(apart_s) > CLOCKS_APART_S:
-            return self._refusal(
+            return (
                 CLOCK,
                 f"The clock of node {self._node_name} is {abs(apart_s):.0f} seconds "
                 f"{'before' if apart_s > 0 else 'behind'} that of the one that asks: set it",
             )
-        try:
-            marks = await self._place.marks()
-        except ReplicaFaultError:
-            return None  # a damaged copy is nobody's: whatever needs it says so
-        self._established = 0 if marks is None else marks.established
         if marks is not None and marks.cluster not in (None, caller.cluster):
-            return self._refusal(
+            return (
                 CLUSTER,
                 f"Node {self._node_name} holds a copy of another cluster ({marks.cluster}): move "
                 f"{self._paths.config_database} away, with its -wal and -shm, if it is not needed",
@@ -322,7 +351,7 @@ class Replica:
         promise = known.admit_record(caller.epoch, caller.master)
         if promise is None:
             return self._refusal(EPOCH, refusal_sentence(known, caller.epoch))
-        is_master = self._runs_master() and not await self._is_own(caller, if_unknown=not raises)
+        is_master = _runs_master(self._paths) and not await self._is_own(caller, if_unknown=not raises)
         if is_master and caller.epoch == known.epoch and known.holder is None:
             return self._refusal(MASTER, f"Node {self._node_name} is the master of epoch {known.epoch} itself")
         if raises or is_master:
@@ -355,13 +384,6 @@ class Replica:
         self._newest_sent = (caller.epoch, caller.master, caller.time_s)
         return None
 
-    def _runs_master(self) -> bool:
-        return is_alive(self._paths.pid_file(_MASTER_DAEMON))
-
-    def _follows_another(self, marks: "Marks") -> bool:
-        holder = self._keeper.promise.holder
-        return holder is not None and holder != marks.own and not self._runs_master()
-
     def _end_master(self, caller: Caller) -> None:
         """In the background, once: whoever is waited for tries again."""
         if self._ending is not None and not self._ending.done():
@@ -379,6 +401,14 @@ class Replica:
 
         ended = await end_master_daemons(self._paths)
         return {"daemons": list(ended.daemons), "jobs": ended.jobs}
+
+
+def _follows_another(promise: Promise, marks: "Marks", paths: Paths) -> bool:
+    return promise.holder is not None and promise.holder != marks.own and not _runs_master(paths)
+
+
+def _runs_master(paths: Paths) -> bool:
+    return is_alive(paths.pid_file(_MASTER_DAEMON))
 
 
 def _has_left_overs(paths: Paths) -> bool:

@@ -46,6 +46,8 @@ class ReplicaCopy:
         self._form: PublishedForm | None = None
         self._publication: ReplicaPublication | None = None
         self._marks: tuple[Position, Marks] | None = None
+        """What was told last, and as of which change of what it tells."""
+        self._digest: tuple[Position, str] | None = None
         if content.loaded is not None:
             loaded = content.loaded
             self._form = PublishedForm(loaded.config, loaded.fragments, loaded.mtime_s)
@@ -56,7 +58,12 @@ class ReplicaCopy:
 
     @property
     def digest(self) -> str:
-        return "" if self._form is None else self._form.digest
+        form = self._form
+        if form is None:
+            return ""
+        if self._digest is None or self._digest[0] != form.position:
+            self._digest = form.position, form.digest
+        return self._digest[1]
 
     def marks(self, node_name: str) -> Marks:
         """See `glance`."""
@@ -70,7 +77,9 @@ class ReplicaCopy:
             if own is not None:
                 marks = Marks(source.cluster.uuid, own.uuid, own.master_candidate)
             self._marks = (self._form.ssconf_position, marks)
-        return replace(self._marks[1], established=established)
+        if self._marks[1].established != established:
+            self._marks = (self._marks[0], replace(self._marks[1], established=established))
+        return self._marks[1]
 
     async def publish(self) -> None:
         """Begin to keep `config.data` and ssconf like the copy. Raises `ConfigurationError`."""
@@ -134,7 +143,7 @@ class ReplicaCopy:
         try:
             await self._in_turn(self._store.restore, commit, [_step_of(step) for step in steps], newer)
             reach("replica-restored")
-            self._form, self._marks = form, None
+            self._form, self._marks, self._digest = form, None, None
             self.membership = newer or self.membership
         finally:
             await self.publish()

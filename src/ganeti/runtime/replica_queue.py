@@ -17,6 +17,8 @@ from ganeti.runtime.job_files import DIRECTORY_MODE, FILE_MODE, JobFiles, job_id
 from ganeti.runtime.pause_points import reach
 
 UNDO_MODE = 0o600
+_Stamp = tuple[int, int, int]
+"""Inode, time of the last write in nanoseconds, size in bytes."""
 _DIGEST_LETTERS = 16
 _NAME = re.compile(r"job-[1-9][0-9]{0,17}(\.undo)?|drain")
 _UNFINISHED = re.compile(r"\.(job-[1-9][0-9]{0,17}(\.undo)?|drain)\.new")
@@ -38,8 +40,12 @@ class ReplicaQueue:
     def __init__(self, paths: Paths) -> None:
         self._files = JobFiles(paths)
         self._directory = paths.queue_dir
-        self._known: dict[str, tuple[tuple[int, int, int], str]] = {}
+        self._known: dict[str, tuple[_Stamp, str]] = {}
+        self._synced: dict[str, tuple[_Stamp, str]] = {}
+        """What was written here and synced: with each record of its undo log, a job's file comes as it was."""
         self._prepared = False
+        self._serial = 0
+        """The file has this at least."""
 
     def write(self, files: Mapping[str, str | None], archived: Iterable[int], serial: int) -> None:
         """Make the files what they are given as (None: gone), durably; then archive ended jobs.
@@ -57,7 +63,7 @@ class ReplicaQueue:
 
     def digests(self) -> dict[str, str]:
         """Every replicated file by name, with the digest of its content. Raises `OSError`."""
-        found: dict[str, tuple[tuple[int, int, int], str]] = {}
+        found: dict[str, tuple[_Stamp, str]] = {}
         try:
             entries = list(os.scandir(self._directory))
         except FileNotFoundError:
@@ -65,8 +71,7 @@ class ReplicaQueue:
         for entry in entries:
             if not is_replicated(entry.name):
                 continue
-            status = os.stat(entry.path)
-            stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+            stamp = _stamp_of(os.stat(entry.path))
             known = self._known.get(entry.name)
             if known is None or known[0] != stamp:
                 content = read_if_there(entry.path)
@@ -90,12 +95,18 @@ class ReplicaQueue:
     def _replace(self, files: Mapping[str, str | None]) -> None:
         """All are written before the first is renamed: a disk that is full leaves everything as it was."""
         written: list[tuple[str, str]] = []
+        synced: dict[str, tuple[_Stamp, str]] = {}
         try:
             for name, content in files.items():
                 if content is not None:
+                    data = content.encode()
+                    digest = content_digest(data)
+                    if self._is_synced(name, digest):
+                        continue
                     fresh = f"{self._directory}/.{name}.new"
                     written.append((fresh, f"{self._directory}/{name}"))
-                    _write_synced(fresh, content.encode(), UNDO_MODE if name.endswith(".undo") else FILE_MODE)
+                    stamp = _write_synced(fresh, data, UNDO_MODE if name.endswith(".undo") else FILE_MODE)
+                    synced[name] = stamp, digest
             reach("replica-files-written")
             for fresh, final in written:
                 os.rename(fresh, final)
@@ -107,15 +118,28 @@ class ReplicaQueue:
                 with suppress(OSError):
                     os.unlink(fresh)
             raise
+        self._synced |= synced
         for name, content in files.items():
             if content is None:
+                self._synced.pop(name, None)
                 with suppress(FileNotFoundError):
                     os.unlink(f"{self._directory}/{name}")
+
+    def _is_synced(self, name: str, digest: str) -> bool:
+        """Whether the file has this content already, and is the very one that was written and synced here."""
+        known = self._synced.get(name)
+        if known is None or known[1] != digest:
+            return False
+        try:
+            return _stamp_of(os.stat(f"{self._directory}/{name}")) == known[0]
+        except FileNotFoundError:
+            return False
 
     def _archive(self, archived: Iterable[int]) -> bool:
         """The new place is synced before the old one: a loss of power leaves the file in one of them at least."""
         targets: dict[str, None] = {}
         for job_id in archived:
+            self._synced.pop(f"job-{job_id}", None)
             target = self._files.archive_path(job_id)
             directory = os.path.dirname(target)
             if not os.path.isdir(directory):
@@ -129,20 +153,31 @@ class ReplicaQueue:
         return bool(targets)
 
     def _write_serial(self, serial: int) -> None:
+        if serial <= self._serial:
+            return
         path = f"{self._directory}/serial"
         digits = (read_if_there(path) or b"").strip()
         if not digits.isdigit() or int(digits) < serial:
             write_atomically(path, b"%d\n" % serial, mode=FILE_MODE, durable=False)
+        self._serial = serial
 
 
-def _write_synced(path: str, data: bytes, mode: int) -> None:
-    with suppress(FileNotFoundError):
+def _stamp_of(status: os.stat_result) -> _Stamp:
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _write_synced(path: str, data: bytes, mode: int) -> _Stamp:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, mode)
+    except FileExistsError:  # somebody was killed before he could rename it
         os.unlink(path)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        descriptor = os.open(path, flags, mode)
     try:
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
         os.fsync(descriptor)
+        return _stamp_of(os.fstat(descriptor))
     finally:
         os.close(descriptor)

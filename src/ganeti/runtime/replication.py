@@ -269,12 +269,13 @@ class Replicator:
             self._handle(events.MembershipKept())
 
     def _arm(self) -> None:
+        """Wake up when the machine wants it; earlier does no harm, so what was set for an earlier time stays."""
         due_s = None if self._machine.deposed is not None else self._machine.due_s()
         if due_s is None:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-        elif self._timer is None or due_s != self._timer_s:
+        elif self._timer is None or due_s < self._timer_s:
             if self._timer is not None:
                 self._timer.cancel()
             self._timer_s = due_s
@@ -282,7 +283,11 @@ class Replicator:
 
     def _tick(self) -> None:
         self._timer = None
-        self._handle(events.Tick())
+        due_s = self._machine.due_s()
+        if due_s is not None and due_s <= self._loop_s():
+            self._handle(events.Tick())
+        else:
+            self._arm()
 
     def _wake(self) -> None:
         self._moved.set()

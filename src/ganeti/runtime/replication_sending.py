@@ -35,7 +35,7 @@ from ganeti.master.replication.followers import Timing
 from ganeti.master.replication.membership import Membership
 from ganeti.ports.nodes import NodesPort
 from ganeti.runtime.replication_log import ReplicationLog, encode_step
-from ganeti.runtime.replication_queue import QueueFiles, pieces_of
+from ganeti.runtime.replication_queue import Files, QueueFiles, pieces_of
 
 _SMALL_BYTES = 256 * 1024
 _EPOCH, _GAP, _DAMAGED = "epoch", "gap", "damaged"
@@ -100,6 +100,8 @@ class Sender:
         self._timing = timing
         self.positions: dict[str, Position] = {}
         """Where each follower was when it last answered."""
+        self._read: tuple[tuple[list[str], int], Files] = ([], 0), {}
+        """Files as they were at a record or later: mostly, all followers are sent the same ones at the same moment."""
 
     async def send(self, request: SendState | SendAppend | SendSnapshot | SendQueue) -> list[Event]:
         node = request.node
@@ -152,7 +154,7 @@ class Sender:
             return [Lost(node, "it lacks more than is held")]
         after = self.positions.get(node, commits.after) if not commits.encoded else commits.after
         names, archived = wanted
-        files = await self._queue.read(names)
+        files = await self._files_of(names, request.up_to)
         membership = None if request.membership is None else request.membership.to_plain()
         *first, last = pieces_of(files)
         for piece in first:
@@ -164,6 +166,14 @@ class Sender:
             return [Lost(node, f"it is at {position} after records up to {self._log.position_at(commits.up_to)}")]
         version = None if request.membership is None else request.membership.version
         return [Acked(node, commits.up_to, request.up_to, version)]
+
+    async def _files_of(self, names: list[str], record: int) -> Files:
+        key, files = self._read
+        if key != (names, record):
+            files = await self._queue.read(names)
+            await self._queue.serial(fresh=bool(files))
+            self._read = (names, record), files
+        return files
 
     async def _append_piece(
         self,
@@ -184,7 +194,7 @@ class Sender:
             commits=commits,
             files=files,
             archived=archived,
-            serial=await self._queue.serial(fresh=bool(files)),
+            serial=await self._queue.serial(fresh=False),
             membership=membership,
         )
 
@@ -207,7 +217,9 @@ class Sender:
     async def _compare_queue(self, request: SendQueue) -> list[Event]:
         node = request.node
         answer = await self._call(node, "replica_queue_list", self._timing.long_take_s)
+        self._read = ([], 0), {}  # nobody may be sent an older file than he has
         changed, archived = await self._queue.differences(answer["files"])
+        await self._queue.serial(fresh=True)
         after = self.positions[node]
         for begin in range(0, len(changed), _FILES_AT_ONCE):
             for piece in pieces_of(await self._queue.read(changed[begin : begin + _FILES_AT_ONCE])):

@@ -16,6 +16,7 @@ from tests.fakes.sending_master import AddNode, RemoveNode, SendingMaster, SetTa
 
 from ganeti.base.errors import ConfigurationError
 from ganeti.master.config.fingerprint import fingerprint_of
+from ganeti.model.replica_records import Caller
 from ganeti.runtime import master_ending
 from ganeti.runtime.master_ending import Ended
 from ganeti.runtime.replica_copy import ReplicaCopy
@@ -53,6 +54,32 @@ def test_records_are_taken_over_and_the_content_is_the_masters(tmp_path: Path) -
         assert Path(node.paths.config_file).stat().st_mode & 0o777 == 0o640
         assert Path(node.paths.ssconf_file("cluster_tags")).read_text() == "b\nü\n"
         assert Path(node.paths.ssconf_file("master_node")).read_text() == "node1\n"
+
+    with_node(tmp_path, story)
+
+
+def test_the_state_of_an_open_copy_is_told_at_once_and_of_another_in_its_turn(tmp_path: Path) -> None:
+    """A question that comes every few seconds from the master that is followed waits for nothing."""
+    master = SendingMaster()
+
+    async def told_at_once(node: FollowingNode, caller: dict[str, Any]) -> bool:
+        asking = asyncio.ensure_future(node.replica.state(Caller(**caller)))
+        await asyncio.sleep(0)
+        is_done, answer = asking.done(), await asking
+        if is_done:
+            assert answer["refused"] is None
+            assert (answer["position"], answer["digest"]) == (master.position, master.form.digest)
+        return is_done
+
+    async def story(node: FollowingNode) -> None:
+        await follow(node, master)
+        assert await told_at_once(node, master.caller)
+        after = master.position
+        await node.call("replica_append", master.append(after, master.record(SetTags(("a",)))))
+        assert await told_at_once(node, master.caller), "and it is what the copy has now"
+        for other in ({"epoch": 1}, {"epoch": 3}, {"master": "uuid-node9"}, {"cluster": "other"}, {"software": "0"}):
+            assert not await told_at_once(node, master.caller | other), other
+        assert not await told_at_once(node, master.caller | {"time_s": master.caller["time_s"] + 1000.0})
 
     with_node(tmp_path, story)
 

@@ -42,6 +42,58 @@ def test_files_come_change_and_go(paths: Paths) -> None:
     assert queue.digests() == {"job-3": content_digest(b"c")}
 
 
+def test_a_file_that_comes_as_it_was_is_not_written_again(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = ReplicaQueue(paths)
+    queue.write({"job-3": "a", "job-3.undo": "u"}, [], 3)
+    synced: list[str] = []
+    fsync = os.fsync
+    monkeypatch.setattr(
+        os, "fsync", lambda number: (synced.append(os.readlink(f"/proc/self/fd/{number}")), fsync(number))
+    )
+    queue.write({"job-3": "a", "job-3.undo": "v"}, [], 3)
+    assert [os.path.basename(path) for path in synced] == [".job-3.undo.new", "queue"]
+    assert Path(paths.queue_dir, "job-3.undo").read_text() == "v"
+
+
+@pytest.mark.parametrize("other", ["b", "a"])
+def test_a_file_that_somebody_else_has_written_is_written_again(paths: Paths, other: str) -> None:
+    """This node was the master in between: what its daemons wrote may be an older state, and need not be synced."""
+    queue = ReplicaQueue(paths)
+    queue.write({"job-3": "a"}, [], 3)
+    file = Path(paths.queue_dir, "job-3")
+    fresh = Path(paths.queue_dir, "fresh")
+    fresh.write_text(other)
+    fresh.rename(file)
+    inode = file.stat().st_ino
+    queue.write({"job-3": "a"}, [], 3)
+    assert file.read_text() == "a"
+    assert file.stat().st_ino != inode
+
+
+def test_what_was_removed_or_archived_may_come_back_as_it_was(paths: Paths) -> None:
+    queue = ReplicaQueue(paths)
+    queue.write({"job-3": "a", "job-3.undo": "u"}, [], 3)
+    queue.write({"job-3.undo": None}, [3], 3)
+    queue.write({"job-3": "a", "job-3.undo": "u"}, [], 3)
+    assert names_in(paths) == {"job-3", "job-3.undo", "serial"}
+
+
+def test_the_number_given_away_last_goes_up_only(paths: Paths) -> None:
+    queue = ReplicaQueue(paths)
+    for serial in (3, 5, 4, 0):
+        queue.write({}, [], serial)
+    assert Path(paths.queue_dir, "serial").read_text() == "5\n"
+
+
+def test_a_file_that_a_killed_daemon_left_unfinished_is_no_obstacle(paths: Paths) -> None:
+    queue = ReplicaQueue(paths)
+    queue.write({"job-3": "a"}, [], 3)
+    Path(paths.queue_dir, ".job-3.new").write_text("half")
+    queue.write({"job-3": "b"}, [], 3)
+    assert Path(paths.queue_dir, "job-3").read_text() == "b"
+    assert names_in(paths) == {"job-3", "serial"}
+
+
 def test_ended_jobs_move_to_the_archive_once(paths: Paths) -> None:
     queue = ReplicaQueue(paths)
     queue.write({"job-20001": "x", "job-3": "y"}, [], 20001)

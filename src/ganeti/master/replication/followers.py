@@ -9,6 +9,9 @@ from ganeti.master.replication.effects import Effect, SendAppend, SendQueue, Sen
 from ganeti.master.replication.events import Problem
 from ganeti.master.replication.membership import Membership, Version
 
+_ALONG = 0.9
+"""After this part of a heartbeat a follower is asked along with one that must be: the master wakes up once for all."""
+
 
 class State(Enum):
     """As shown to people (`replicationState`)."""
@@ -86,7 +89,7 @@ class Follower:
     @property
     def has(self) -> int:
         """All records up to this number."""
-        return min(self.commits, self.queue)
+        return self.commits if self.commits < self.queue else self.queue
 
     @property
     def is_following(self) -> bool:
@@ -157,6 +160,8 @@ class Follower:
 
     def lost_s(self, last: int, timing: Timing) -> float | None:
         """From when on it counts as lost, as a member; None if for nothing that has happened so far."""
+        if self.problem is None and self.has >= last:
+            return None
         owed_s = self.owed_since_s if self.has < last else None
         times = []
         if owed_s is not None:
@@ -192,7 +197,7 @@ class Follower:
         newest = None if self.membership == membership.version else membership
         if self.has < last or newest is not None:
             return SendAppend(self.node, self.commits, self.queue, last, newest)
-        return SendState(self.node) if now_s - self.heard_s >= timing.heartbeat_s else None
+        return SendState(self.node) if now_s - self.heard_s >= timing.heartbeat_s * _ALONG else None
 
     def due_s(self, timing: Timing) -> float | None:
         """When `next_request` has something by the time alone."""

@@ -95,11 +95,13 @@ class Machine:
     def due_s(self) -> float | None:
         """When a `Tick` is wanted; None if only events can bring anything about."""
         times = [self._members.due_s(), self._reclaim_s]
+        may_leave = self._members.changing is None and not self._members.is_writing
         for follower in self.followers.values():
-            times.append(follower.due_s(self.timing))
-            if self._members.changing is None and not self._members.is_writing:
+            if not follower.busy:
+                times.append(follower.due_s(self.timing))
+            if may_leave:
                 times.append(self._lost_s(follower))
-        return min((time_s for time_s in times if time_s is not None), default=None)
+        return min([time_s for time_s in times if time_s is not None], default=None)
 
     def check_invariants(self) -> None:
         """Raise `AssertionError` with what does not hold."""
@@ -215,7 +217,9 @@ class Machine:
             self._effects.append(Reclaim())
 
     def _release(self) -> None:
-        target = min([self.last, *(follower.has for follower in self.waited)])
+        target = self.last
+        if target > self.released:
+            target = min([target, *[follower.has for follower in self.waited]])
         if target > self.released:
             self.released = target
             self._members.forced = False
@@ -229,11 +233,13 @@ class Machine:
         if self._members.is_writing:
             return
         leaving = self._leaving(now_s)
+        members, ready = self.membership.members, []
         for follower in self.followers.values():
-            near = follower.is_following and self.last - follower.has <= JOINING_LAG
-            if near and follower.node in self.candidates and not self._members.includes(follower.node):
-                follower.joining = True
-        ready = [follower.node for follower in self.followers.values() if self._may_join(follower)]
+            if follower.node not in members:
+                near = follower.is_following and self.last - follower.has <= JOINING_LAG
+                follower.joining = follower.joining or (near and follower.node in self.candidates)
+                if self._may_join(follower):
+                    ready.append(follower.node)
         if leaving:
             self._effects += self._members.leave_out(leaving)
         elif ready:
@@ -257,9 +263,9 @@ class Machine:
 
     def _lost_s(self, follower: Follower) -> float | None:
         """When this one is to be left out; None if there is no cause, or it is no member."""
-        if follower.node not in self.membership.members:
+        if follower.node not in self._members.membership.members:
             return None
-        if follower.node not in self.candidates:
+        if follower.node not in self._candidates.newest:
             knows = follower.has >= self._candidates.changed_at
             if knows or follower.problem is not None:
                 return follower.heard_s

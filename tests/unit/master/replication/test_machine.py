@@ -415,6 +415,26 @@ def test_those_without_traffic_are_asked_now_and_then():
     assert play.of(SendState) == [SendState(B), SendState(C)]
 
 
+def test_all_are_asked_when_the_first_has_to_be_so_that_the_master_wakes_up_once():
+    play = ready()
+    play.durable(2)
+    play.give(events.Acked(B, 2, 2))
+    play.give(events.Acked(C, 2, 2), 0.3)
+    due_s = play.machine.due_s()
+    play.give(events.Tick(), due_s - play.now_s)
+    assert play.of(SendState) == [SendState(B), SendState(C)]
+    assert play.machine.due_s() is None, "both are being asked"
+
+
+def test_one_that_was_heard_of_a_moment_ago_is_not_asked_along():
+    play = ready()
+    play.durable(2)
+    play.give(events.Acked(B, 2, 2))
+    play.give(events.Acked(C, 2, 2), TIMING.heartbeat_s / 2)
+    play.give(events.Tick(), TIMING.heartbeat_s / 2)
+    assert play.of(SendState) == [SendState(B)]
+
+
 def test_one_that_has_gone_back_in_time_gets_everything_again():
     play = ready()
     play.durable(2)

@@ -69,7 +69,8 @@ class Story:
         assert "administrator" in (self.bed.layout.node("node3").upper / "root/.ssh/authorized_keys").read_text()
 
     def file_findings(self) -> list[str]:
-        return [line for line in self.run("gnt-cluster", "verify", expect=None).splitlines() if "ca.key" in line]
+        said = self.run("gnt-cluster", "verify", expect=None)
+        return [line for line in said.splitlines() if "ca.key" in line or "is not let in over ssh" in line]
 
     def in_sync(self, *nodes: str) -> bool:
         said = self.run("gnt-node", "list", "--no-headers", "--separator=|", "-o", "name,sync_state", expect=None)
@@ -119,6 +120,16 @@ def test_a_key_where_none_may_be_is_named(story: Story) -> None:
     story.run("mv", f"{DATA}/ca.key", f"{DATA}/ca.key.away", node="node2")
     assert any("is missing from node(s) node2" in line for line in story.file_findings())
     story.run("mv", f"{DATA}/ca.key.away", f"{DATA}/ca.key", node="node2")
+
+
+def test_a_node_that_does_not_let_a_candidate_in_is_named_and_mended(story: Story) -> None:
+    keys = story.bed.layout.node("node3").upper / "root/.ssh/authorized_keys"
+    keys.write_text("".join(line for line in keys.open() if story.uuid("node2") not in line))
+    (found,) = story.file_findings()
+    assert "node3" in found and "node2 is not let in over ssh: gnt-node add --readd node3" in found
+    story.run("gnt-node", "add", "--readd", "node3")
+    assert story.file_findings() == []
+    story.everything_fits({"node1", "node2"})
 
 
 def test_one_promoted_in_anothers_place_has_all(story: Story) -> None:

@@ -56,6 +56,11 @@ def public_keys_text(keys: KeysOfNodes) -> str:
     return "".join(f"{uuid} {key.strip()}\n" for uuid in sorted(keys) for key in sorted(keys[uuid]))
 
 
+def keys_in(text: str) -> list[str]:
+    """Give ``kind key`` of each line of `authorized_keys` that lets somebody in, whoever entered it."""
+    return [key for line in text.splitlines() if (key := _key_of(line))]
+
+
 def _is_ours(line: str, nodes: Collection[str] | None) -> bool:
     words = line.split()
     if not words or line.lstrip().startswith("#") or not words[-1].startswith(MARK):

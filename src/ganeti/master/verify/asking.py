@@ -53,6 +53,8 @@ def certificates() -> list[str]:
 def file_checks(view: ConfigView, node: Node) -> Plain:
     """The files of one node that are held against those of others."""
     checks: Plain = {"filelist": files(view).of(node)}
+    if view.cluster.modify_ssh_setup:
+        checks["ssh-keys"] = True
     return checks | {"config-copy": True} if node.master_candidate else checks
 
 

@@ -18,6 +18,9 @@ import msgspec
 from ganeti.base.errors import BlockDeviceError, GanetiError, HypervisorError
 from ganeti.base.paths import NODED_PORT
 from ganeti.model.objects import CONFIG_VERSION
+from ganeti.node import ssh_key_lines
+from ganeti.node.actions.candidate_keys import authorized_keys_path, public_keys_path
+from ganeti.node.actions.files import read_text
 from ganeti.node.actions.instances import find_instances
 from ganeti.node.actions.node import StorageUnit, missing_bridges, owns_address
 from ganeti.node.actions.registry import NORMAL_S, node_call
@@ -93,6 +96,9 @@ class NodeChecks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Answer: sentences."""
     oslist: bool | None = None
     """Answer: that of `os_diagnose`."""
+    ssh_keys: bool | None = None
+    """Answer: ``{"let-in": [digest], "known": {node uuid: [digest]}}``: the public keys that `authorized_keys` of root
+    lets in, and those in `ganeti_pub_keys`, each by SHA-256 of kind and key."""
     time: bool | None = None
     """Answer: [seconds, microseconds]."""
     user_scripts: list[str] | None = None
@@ -295,6 +301,19 @@ async def _oslist(node: NodeState, value: bool) -> Any:
     return definition.find_all(node.paths)
 
 
+async def _ssh_keys(node: NodeState, value: bool) -> Any:
+    let_in = ssh_key_lines.keys_in(read_text(authorized_keys_path(node.paths)) or "")
+    known = ssh_key_lines.read_public_keys(read_text(public_keys_path(node.paths)) or "")
+    return {
+        "let-in": sorted(map(_key_digest, let_in)),
+        "known": {uuid: [_key_digest(" ".join(key.split()[:2])) for key in keys] for uuid, keys in known.items()},
+    }
+
+
+def _key_digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
 async def _time(node: NodeState, value: bool) -> Any:
     now = node.world.now_s()
     return [int(now), int(now % 1 * 1_000_000)]
@@ -323,6 +342,7 @@ _CHECKS: dict[str, Callable[[NodeState, Any], Awaitable[Any]]] = {
     "node_net_test": _node_net_test,
     "oob_paths": _oob_paths,
     "oslist": _oslist,
+    "ssh_keys": _ssh_keys,
     "time": _time,
     "user_scripts": _user_scripts,
     "version": _version,

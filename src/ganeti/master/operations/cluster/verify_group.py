@@ -10,7 +10,7 @@ from ganeti.base.errors import GanetiError
 from ganeti.base.natural import natural_key
 from ganeti.master.operation import Operation, operation
 from ganeti.master.operations.lock_plans import plan
-from ganeti.master.verify import asking, hook_results, instances, nodes, shared_files
+from ganeti.master.verify import asking, hook_results, instances, nodes, shared_files, ssh_keys
 from ganeti.master.verify.findings import Finding, Report, simulated
 from ganeti.master.verify.nodes import NodeReport
 from ganeti.model.locks import LockPlan, group_lock, instance_lock, node_lock
@@ -169,6 +169,7 @@ class _Work:
         view = self.scope.view
         group = [report for report in second if report.node.group == self.scope.group.uuid]
         found = list(shared_files.compare(group, asking.files(view)))
+        found += ssh_keys.not_let_in(group, second, view)
         return found + list(shared_files.config_copies(first, second, view.cluster.master_node, expected))
 
     async def _in_sync(self) -> list[str] | None:
@@ -179,11 +180,11 @@ class _Work:
             return None
 
     async def _master_elsewhere(self) -> list[NodeReport]:
-        """The `config.data` of the master, where that is no node of this group."""
+        """The files of the master that others are held against, where that is no node of this group."""
         master = self.scope.view.node(self.scope.view.cluster.master_node)
         if master.group == self.scope.group.uuid:
             return []
-        return [await self._ask_one(master, {"config-copy": True})]
+        return [await self._ask_one(master, asking.file_checks(self.scope.view, master))]
 
     def _node_findings(self, answers: list[NodeReport]) -> Iterable[Finding]:
         view, catalogue = self.scope.view, self.ctx.catalogue

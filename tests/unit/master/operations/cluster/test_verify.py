@@ -208,6 +208,45 @@ def copy_of(serial: int, fingerprint: str = "") -> Answer:
     return {"serial_no": serial, "fingerprint": fingerprint or f"print{serial}"}
 
 
+def keys(*let_in: str, **known: list[str]) -> Answer:
+    return {"let-in": list(let_in), "known": {f"uuid-{name}": digests for name, digests in known.items()}}
+
+
+def test_a_node_that_does_not_let_in_root_of_a_candidate_is_named() -> None:
+    """node3 is no candidate, and is let in nowhere."""
+    cluster = Cluster()
+    cluster.set_cluster(modify_ssh_setup=True)
+    known = {"node1": ["k1"], "node2": ["old", "k2"], "node3": ["k3"]}
+    found = {"node1": keys("mine", "k1", "k2", **known), "node2": keys("k1"), "node3": keys("k2", "k1")}
+    cluster.spoil = lambda name, answer: answer.update({"ssh-keys": found[name]})
+    assert cluster.group()[0]
+    found |= {"node1": keys("mine", "k1", **known), "node3": keys("k9")}
+    good, lines = cluster.group()
+    assert not good
+    assert [line for line in lines if "ENODESSH" in line] == [
+        "  - ERROR:ENODESSH:node:node1:root of master candidate(s) node2 is not let in over ssh: "
+        "gnt-node add --readd node2 enters what is missing",
+        "  - ERROR:ENODESSH:node:node3:root of master candidate(s) node1, node2 is not let in over ssh: "
+        "gnt-node add --readd node3 enters what is missing",
+    ]
+
+
+@pytest.mark.parametrize("lost", ["list", "answer"])
+def test_without_the_masters_list_nothing_is_said_of_keys(lost: str) -> None:
+    cluster = Cluster()
+    cluster.set_cluster(modify_ssh_setup=True)
+    given = {"list": keys(), "answer": {"error": "the disk fails"}}[lost]
+    cluster.spoil = lambda name, answer: answer.update({"ssh-keys": given})
+    assert not any("ENODESSH" in line for line in cluster.group()[1])
+
+
+def test_where_the_cluster_leaves_ssh_alone_nobody_is_asked_about_keys() -> None:
+    cluster = Cluster()
+    cluster.set_cluster(modify_ssh_setup=False)
+    assert cluster.group()[0]
+    assert not any("ssh-keys" in checks for checks in cluster.asked.values())
+
+
 def test_the_configuration_is_with_all_candidates_before_its_copies_are_compared() -> None:
     """A large one is sent to a node now and then only: what is under way would be taken for a difference."""
     cluster = Cluster()

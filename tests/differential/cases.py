@@ -204,7 +204,8 @@ def _hail(drawing: Drawing) -> Case:
     request = draw_request(drawing, kind)
     hypervisor = draft.dice.pick(("kvm", "fake", "xen-pvm"))
     draft.case.files[REQUEST] = json.dumps(to_message(drawing, request, hypervisor), indent=1)
-    if draft.dice.chance(0.2):
+    # The peer takes numbers of the request's instances for those of the other cluster: both must hold the same ones.
+    if draft.dice.chance(0.2) and not any(one.forthcoming for one in drawing.cluster.instances):
         draft.text_data()
     draft.add("--no-capacity-checks", share=0.3)
     draft.add("--ignore-soft-errors", share=0.15)

@@ -14,10 +14,15 @@ enum { MUCH_ROOM = 1 << 20, INSTANCE_NUMBERS = 15 };
 // What a node's failure asks for. `count` instances without mirror need a place, none needing more than `memory`,
 // `disk` and `spindles` (`unnamed`: some do not say how many); `room` is the number of places of that size. What is
 // `unsure`, or where `places_differ` for another reason than size, is settled by the moves.
+// Where there is plenty of room it is `loose`: one more instance, wherever it is put, changes nothing.
 typedef struct {
     int64_t node, count, memory, disk, spindles, room;
-    bool local, unnamed, unsure, hopeless, mirrored, places_differ;
+    bool local, unnamed, unsure, hopeless, mirrored, places_differ, loose;
 } failing;
+
+// A group of nodes by itself: how many instances as large as the largest of the group there is room for, on all of its
+// nodes, and on the one that has most.
+typedef struct { failing largest; int64_t total, most; } group_room;
 
 struct redundancy {
     kernel *k;
@@ -28,7 +33,9 @@ struct redundancy {
     uint8_t *is_used;              // [nodes] takes part in a failover between a checked node and another
     int64_t *most_needed;          // [nodes] most memory that the failover of one checked node asks for; or NOWHERE
     int64_t *needed;               // [nodes] scratch, all zero between two questions
-    failing *places;               // checked nodes with instances that need another place
+    int64_t *room;                 // [nodes] room for the largest instances of its group
+    group_room *groups;
+    failing *places;               // checked nodes whose instances may or may not find another place
     int64_t place_count, last;     // `last` failed when asked last
     bool hopeless;                 // no further instance can help it
 };
@@ -52,6 +59,16 @@ static void grow(int64_t *most, int64_t value) {
     if (value > *most) *most = value;
 }
 
+static void add_size(failing *f, const instance *i) {
+    grow(&f->memory, memory_of(i));
+    if (i->local_disk) {
+        f->local = true;
+        grow(&f->disk, i->disk);
+    }
+    if (i->spindles == NOWHERE) f->unnamed = true;
+    else grow(&f->spindles, i->spindles);
+}
+
 // Takes an instance of the failing node into account; `mirrored` gets those that fail over.
 static void add_failing(const redundancy *r, failing *f, int64_t number, int64_t secondary) {
     const kernel *k = r->k;
@@ -66,20 +83,13 @@ static void add_failing(const redundancy *r, failing *f, int64_t number, int64_t
     }
     f->count++;
     f->unsure |= i->forthcoming;
-    grow(&f->memory, memory_of(i));
-    if (i->local_disk) {
-        f->local = true;
-        grow(&f->disk, i->disk);
-    }
-    if (i->spindles == NOWHERE) f->unnamed = true;
-    else grow(&f->spindles, i->spindles);
+    add_size(f, i);
     for (int exclusive = 0; exclusive < 2; exclusive++)
         f->places_differ |= !policy_admits(r, number, k->node[f->node].group, exclusive);
 }
 
 // How many instances of the largest size a node takes; `needed` is memory that failovers use up first.
-static int64_t room_on(const kernel *k, const failing *f, int64_t n, const values *v, int64_t needed) {
-    if (n == f->node || k->node[n].group != k->node[f->node].group || !may_migrate(k, f->node, n)) return 0;
+static int64_t room_for(const kernel *k, const failing *f, int64_t n, const values *v, int64_t needed) {
     int64_t free = v->free_memory - needed, room = MUCH_ROOM;
     if (free <= 0) return 0;
     if (f->memory) room = (free - 1) / f->memory;
@@ -89,6 +99,12 @@ static int64_t room_on(const kernel *k, const failing *f, int64_t n, const value
     if (f->unnamed || v->free_spindles < 0) return 0;
     if (f->spindles && v->free_spindles / f->spindles < room) room = v->free_spindles / f->spindles;
     return room;
+}
+
+// The same on a node to which those of the failing node may go.
+static int64_t room_on(const kernel *k, const failing *f, int64_t n, const values *v, int64_t needed) {
+    if (n == f->node || k->node[n].group != k->node[f->node].group || !may_migrate(k, f->node, n)) return 0;
+    return room_for(k, f, n, v, needed);
 }
 
 static void need(redundancy *r, int64_t n, int sign) {
@@ -119,8 +135,19 @@ static bool some_fits_nowhere(const redundancy *r, int64_t n) {
     return false;
 }
 
+// Whether there is room even if the nodes that mirrored instances fail over to, and two more, have none.
+static bool is_loose(const redundancy *r, const failing *f) {
+    const kernel *k = r->k;
+    const group_room *g = &r->groups[k->node[f->node].group];
+    if (k->domains > 1 || f->unsure || f->places_differ) return false;
+    int64_t room = g->total - r->room[f->node] - 2 * g->most;
+    for (int32_t i = k->first_primary[f->node]; i != NOWHERE && f->mirrored; i = k->instance[i].next_primary)
+        if (k->instance[i].fate == MIRRORED) room -= r->room[k->instance[i].secondary];
+    return room >= f->count;
+}
+
 // Looks at one node as the state is; gives what it asks for, with `hopeless` set if it fails for good.
-static failing examine(redundancy *r, int64_t n) {
+static failing examine(redundancy *r, int64_t n, bool as_prepared) {
     const kernel *k = r->k;
     failing f = {.node = n};
     for (int32_t i = k->first_primary[n]; i != NOWHERE; i = k->instance[i].next_primary)
@@ -133,13 +160,16 @@ static failing examine(redundancy *r, int64_t n) {
         f.hopeless |= k->value[s].free_memory - r->needed[s] <= 0 || full(k, s, &k->value[s], true);
     }
     f.hopeless |= f.mirrored && !f.unsure && full(k, n, &k->value[n], k->node[n].online);
-    for (int64_t t = 0; t < k->nodes && f.count && !f.hopeless; t++)
+    f.loose = !f.hopeless && as_prepared && is_loose(r, &f);
+    for (int64_t t = 0; t < k->nodes && f.count && !f.hopeless && !f.loose; t++)
         f.room += room_on(k, &f, t, &k->value[t], r->needed[t]);
     need(r, n, -1);
     return f;
 }
 
-static bool is_sure(const failing *f) { return !f->unsure && !f->places_differ && f->room >= f->count; }
+static bool is_sure(const failing *f) {
+    return f->loose || (!f->unsure && !f->places_differ && f->room >= f->count);
+}
 
 void redundancy_free(redundancy *r) {
     if (!r) return;
@@ -147,23 +177,44 @@ void redundancy_free(redundancy *r) {
     free(r->is_used);
     free(r->most_needed);
     free(r->needed);
+    free(r->room);
+    free(r->groups);
     free(r->places);
     free(r);
+}
+
+static void measure_groups(redundancy *r) {
+    const kernel *k = r->k;
+    for (const instance *i = k->instance; i < k->instance + k->instances; i++)
+        if (i->fate != MIRRORED && i->primary != NOWHERE) add_size(&r->groups[k->node[i->primary].group].largest, i);
+    for (int64_t n = 0; n < k->nodes; n++) {
+        group_room *g = &r->groups[k->node[n].group];
+        r->room[n] = room_for(k, &g->largest, n, &k->value[n], 0);
+        g->total += r->room[n];
+        grow(&g->most, r->room[n]);
+    }
 }
 
 static redundancy *prepare(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
                            int64_t member_count, const policies *lost) {
     redundancy *r = calloc(1, sizeof *r);
     if (!r) return NULL;
-    size_t nodes = (size_t)k->nodes + 1;
+    size_t nodes = (size_t)k->nodes + 1, groups = 1;
+    for (int64_t n = 0; n < k->nodes; n++)
+        if ((size_t)k->node[n].group >= groups) groups = (size_t)k->node[n].group + 1;
     *r = (redundancy){.k = k, .checked = checked, .checked_count = count, .members = members,
                       .member_count = member_count, .lost = lost};
     r->is_checked = calloc(nodes, 1);
     r->is_used = calloc(nodes, 1);
     r->most_needed = malloc(nodes * sizeof *r->most_needed);
     r->needed = calloc(nodes, sizeof *r->needed);
+    r->room = malloc(nodes * sizeof *r->room);
+    r->groups = calloc(groups, sizeof *r->groups);
     r->places = malloc(nodes * sizeof *r->places);
-    if (r->is_checked && r->is_used && r->most_needed && r->needed && r->places) return r;
+    if (r->is_checked && r->is_used && r->most_needed && r->needed && r->room && r->groups && r->places) {
+        measure_groups(r);
+        return r;
+    }
     redundancy_free(r);
     return NULL;
 }
@@ -175,10 +226,10 @@ redundancy *redundancy_start(kernel *k, const int64_t *checked, int64_t count, c
     for (int64_t n = 0; n < k->nodes; n++) r->most_needed[n] = NOWHERE;
     for (int64_t c = 0; c < count && !r->hopeless; c++) {
         int64_t n = checked[c];
-        failing f = examine(r, n);
+        failing f = examine(r, n, true);
         r->is_checked[n] = 1;
         r->hopeless = f.hopeless || (f.count && !is_sure(&f) && some_fits_nowhere(r, n));
-        if (f.count || f.unsure) r->places[r->place_count++] = f;
+        if ((f.count && !f.loose) || f.unsure) r->places[r->place_count++] = f;
         if (!f.mirrored || f.unsure) continue;
         r->is_used[n] = 1;
         need(r, n, 1);
@@ -281,8 +332,8 @@ static bool survives_by_moves(const redundancy *r, int64_t n) {
     return fits;
 }
 
-static bool survives(redundancy *r, int64_t n) {
-    failing f = examine(r, n);
+static bool survives(redundancy *r, int64_t n, bool as_prepared) {
+    failing f = examine(r, n, as_prepared);
     return !f.hopeless && (is_sure(&f) || survives_by_moves(r, n));
 }
 
@@ -331,7 +382,7 @@ static bool places_hold(const redundancy *r, const failing *f, const instance *i
 static bool survives_with(redundancy *r, int64_t number, int64_t primary, int64_t secondary, int64_t n) {
     int64_t mark = kernel_mark(r->k);
     kernel_move(r->k, number, primary, secondary);
-    bool fits = survives(r, n);
+    bool fits = survives(r, n, false);
     kernel_rollback(r->k, mark);
     return fits;
 }
@@ -363,7 +414,7 @@ EXPORTED int64_t kernel_failing(kernel *k, const int64_t *checked, int64_t count
     if (!r) return -1;
     int64_t found = 0;
     for (int64_t c = 0; c < count; c++)
-        if (!survives(r, checked[c])) out[found++] = checked[c];
+        if (!survives(r, checked[c], true)) out[found++] = checked[c];
     redundancy_free(r);
     return found;
 }

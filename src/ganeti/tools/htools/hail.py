@@ -77,6 +77,7 @@ def _limits(options: "Options") -> Any:
         ignore_soft_errors=options.ignore_soft_errors,
         capacity_checks=options.capacity_checks,
         restrict_to=None if options.restrict_allocation_to is None else tuple(options.restrict_allocation_to),
+        why=options.why,
     )
 
 

@@ -113,7 +113,7 @@ def read_cluster(message: Mapping[str, Any], *, static_node_memory_mib: int = ST
 def _read_group(uuid: str, data: Any) -> Group:
     fields = Fields(f"invalid data for group '{uuid}'", data)
     text = fields.word("alloc_policy", list(AllocPolicy), "AllocPolicy", AllocPolicy.PREFERRED.value)
-    policy = _read_policy(fields.sub("ipolicy")) if fields.data.get("ipolicy") is not None else BUILT_IN_POLICY
+    policy = read_policy(fields.sub("ipolicy")) if fields.data.get("ipolicy") is not None else BUILT_IN_POLICY
     return Group(
         uuid=uuid,
         name=fields.get("name", str),
@@ -124,7 +124,7 @@ def _read_group(uuid: str, data: Any) -> Group:
     )
 
 
-def _read_policy(fields: Fields) -> Policy:
+def read_policy(fields: Fields) -> Policy:
     standard = fields.data.get("std")
     ranges = []
     given = fields.get("minmax", list, None)

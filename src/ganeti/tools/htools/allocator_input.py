@@ -18,14 +18,10 @@ from ganeti.placement.cluster import Cluster, Disk, Instance, Status
 from ganeti.placement.request import RequestError
 from ganeti.placement.templates import TEMPLATES_BY_SPELLING
 from ganeti.tools.htools.failures import decoded
-from ganeti.tools.htools.json_mistakes import words_of
-from ganeti.tools.htools.text import quoted
+from ganeti.tools.htools.json_mistakes import parsed
 from ganeti.wire.iallocator import modern
 
 _PARSING = "Parsing input IAllocator message"
-_JSON_BLANKS = " \t\r\n"
-_SHOWN = 10
-"""How many letters of what follows a message are shown."""
 _STATUS = {"up": Status.RUNNING, "down": Status.ADMIN_DOWN, "offline": Status.ADMIN_OFFLINE}
 
 
@@ -97,7 +93,7 @@ def _read_fast(data: bytes, static_node_memory_mib: int) -> tuple[Cluster, Any]:
 
 
 def _read_slowly(text: str, static_node_memory_mib: int) -> tuple[Cluster, Any]:
-    plain = _object(text)
+    plain = parsed(text, _PARSING, dict)
     message = modern(plain)
     if "version" not in plain:
         del message["version"]  # 3.1 does not ask for it, and names the keys it found in its errors
@@ -107,25 +103,6 @@ def _read_slowly(text: str, static_node_memory_mib: int) -> tuple[Cluster, Any]:
     if not isinstance(message["request"], dict):
         raise RequestError("invalid iallocator message: key 'request': Unable to read JSObject")
     return reading.read_cluster(message, static_node_memory_mib=static_node_memory_mib), message["request"]
-
-
-def _object(text: str) -> dict[str, Any]:
-    """The one object that *text* is; raises `RequestError` with the words of 3.1 for the commonest mistakes."""
-    stripped = text.strip(_JSON_BLANKS)
-    if not stripped.startswith(("{", "[")):
-        raise RequestError(f"{_PARSING}: Invalid JSON: a JSON text a serialized object or array at the top level.")
-    try:
-        found, end = json.JSONDecoder().raw_decode(stripped)
-    except json.JSONDecodeError as error:
-        raise RequestError(f"{_PARSING}: {words_of(error)}") from None
-    except (ValueError, RecursionError) as error:
-        raise RequestError(f"{_PARSING}: Malformed JSON: {error}") from None
-    if stripped[end:].strip(_JSON_BLANKS):
-        rest = quoted([stripped[end:].lstrip(_JSON_BLANKS)[:_SHOWN]])[1:-1]
-        raise RequestError(f"{_PARSING}: Invalid tokens at end of JSON string: {rest}")
-    if not isinstance(found, dict):
-        raise RequestError(f"{_PARSING}: Unable to read JSObject")
-    return found
 
 
 _DECODER = msgspec.json.Decoder(_Message)

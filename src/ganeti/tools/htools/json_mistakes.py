@@ -1,11 +1,37 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is wrong with a JSON text, in the words of 3.1's reader (spec: htools, 10)."""
+"""JSON texts, and what is wrong with them in the words of 3.1's reader (spec: htools, 1 and 10)."""
 
 import json
+from typing import Any
+
+from ganeti.placement.request import RequestError
+from ganeti.tools.htools.text import quoted
 
 _BLANKS = " \t\r\n"
 _SHOWN = 8
 """How many letters of what could not be read are shown."""
+_SHOWN_BEHIND = 10
+"""The same of what follows a document."""
+_WORDS: dict[type, str] = {dict: "JSObject", list: "list"}
+
+
+def parsed(text: str, what: str, kind: type) -> Any:
+    """The one object or list (*kind*) that *text* is; raises `RequestError` that begins with *what*."""
+    stripped = text.strip(_BLANKS)
+    if not stripped.startswith(("{", "[")):
+        raise RequestError(f"{what}: Invalid JSON: a JSON text a serialized object or array at the top level.")
+    try:
+        found, end = json.JSONDecoder().raw_decode(stripped)
+    except json.JSONDecodeError as error:
+        raise RequestError(f"{what}: {words_of(error)}") from None
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"{what}: Malformed JSON: {error}") from None
+    behind = stripped[end:].lstrip(_BLANKS)
+    if behind:
+        raise RequestError(f"{what}: Invalid tokens at end of JSON string: {quoted([behind[:_SHOWN_BEHIND]])[1:-1]}")
+    if not isinstance(found, kind):
+        raise RequestError(f"{what}: Unable to read {_WORDS[kind]}")
+    return found
 
 
 def words_of(error: json.JSONDecodeError) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ganeti.base.errors import ParameterError, TransportError
 from ganeti.placement.cluster import Cluster, Instance, Node
 from ganeti.tools.htools import simulate, text, utilization
 from ganeti.tools.htools.failures import ToolError, failed_open, read_text
@@ -99,8 +100,10 @@ def _source(options: Options) -> Source:
     given = [options.rapi, options.luxi, options.text_data]
     if sum(value is not None for value in given) > 1:
         raise ToolError("Only one of the rapi, luxi, and data files options should be given.")
-    if options.rapi is not None or options.luxi is not None:
-        raise ToolError("failed to load data, aborting: this back end is not there yet, use -t")
+    if options.rapi:
+        return _read_rapi(options.rapi, options)
+    if options.luxi is not None:
+        return _read_luxi(options.luxi, options)
     if options.simulate:
         return Source(*simulate.read(options.simulate))
     if options.text_data is not None:
@@ -108,6 +111,26 @@ def _source(options: Options) -> Source:
     if options.ialloc_source is not None:
         return _read_allocator_input(options.ialloc_source, options)
     raise ToolError("failed to load data, aborting: No backend selected! Exiting.")
+
+
+def _read_rapi(address: str, options: Options) -> Source:
+    from ganeti.tools.htools import rapi
+
+    try:
+        cluster, master = rapi.read(address, static_node_memory_mib=options.static_node_memory_mib)
+    except ParameterError as error:
+        raise ToolError(f"failed to load data, aborting: {error}") from None
+    return Source(cluster, [master])
+
+
+def _read_luxi(path: str, options: Options) -> Source:
+    from ganeti.tools.htools import luxi
+
+    try:
+        cluster, master = luxi.read(path, static_node_memory_mib=options.static_node_memory_mib)
+    except (ParameterError, TransportError) as error:
+        raise ToolError(f"failed to load data, aborting: {error}") from None
+    return Source(cluster, [master])
 
 
 def _read_allocator_input(path: str, options: Options) -> Source:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -55,6 +56,7 @@ ROLES = {
 }
 """What each is for, in lines."""
 _WRITTEN = frozenset(("hail", "hbal", "hcheck", "hinfo", "hroller"))
+_ANSWERS_ONCE = frozenset(("hail",))
 
 
 def main() -> int:
@@ -68,6 +70,8 @@ def main() -> int:
     if role not in ROLES:
         sys.stderr.write(_unknown(role))
         return EXIT_UNKNOWN_ROLE
+    if role in _ANSWERS_ONCE:
+        gc.disable()  # it builds one picture and ends: looking for garbage in it costs a fifth of the whole
     return run(role, words)
 
 

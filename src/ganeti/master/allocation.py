@@ -53,7 +53,7 @@ async def place_and_explain(
 
     Where nothing fits, the error has the first of them, with *why* all.
     """
-    most = len(ctx.config.view().nodes()) if why else SHOWN_REASONS
+    most = None if why else SHOWN_REASONS
     for _ in range(_TRIES):
         answer = await ctx.allocator.allocate(allocator, request, promise=promise, why=why)
         names = _chosen(ctx.config.view(), allocator, request, answer, most)
@@ -65,7 +65,7 @@ async def place_and_explain(
     raise _others_were_quicker(f"the nodes that iallocator '{allocator}' chose for {request['name']}")
 
 
-def _chosen(view: ConfigView, allocator: str, request: Plain, answer: Plain, most: int) -> list[str]:
+def _chosen(view: ConfigView, allocator: str, request: Plain, answer: Plain, most: int | None) -> list[str]:
     refused = f"Can't compute nodes using iallocator '{allocator}': "
     if not answer.get("success"):
         lines = [f"{refused}{answer.get('info') or 'it gave no reason'}"]
@@ -100,11 +100,11 @@ def _check_group(view: ConfigView, refused: str, request: Plain, names: Iterable
             )
 
 
-def shortened(lines: Sequence[str], most: int = SHOWN_REASONS) -> list[str]:
-    """The first *most* lines, and how many there are besides."""
-    if len(lines) <= most:
+def shortened(lines: Sequence[str], most: int | None = SHOWN_REASONS) -> list[str]:
+    """The first *most* lines, or all, and how many there are besides."""
+    if most is None or len(lines) <= most:
         return list(lines)
-    return [*lines[:most], f"and {len(lines) - most} more nodes"]
+    return [*lines[:most], f"and {len(lines) - most} more lines like these"]
 
 
 async def relocation_target(ctx: OperationContext, instance_uuid: str, allocator: str | None) -> str:

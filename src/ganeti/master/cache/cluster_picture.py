@@ -45,6 +45,8 @@ class ClusterPicture:
         """Instances by the uuid of a disk."""
         self._nodes: dict[str, dict[str, Node]] = {}
         """By template, then by uuid; what is missing is to be read again."""
+        self._clusters: dict[str, tuple[int, Cluster]] = {}
+        """By template, with the version they are of."""
         self._dirty: dict[str, None] = {}
         self._all_dirty = True
 
@@ -73,10 +75,16 @@ class ClusterPicture:
     def cluster(self, template: str) -> Cluster:
         """The picture with the free space nodes have for disks of *template*."""
         self._refresh()
+        kept = self._clusters.get(template)
+        if kept is None or kept[0] != self.version:
+            kept = self._clusters[template] = (self.version, self._draw(template))
+        return kept[1]
+
+    def _draw(self, template: str) -> Cluster:
         view = self._configuration()
         nodes = self._nodes.setdefault(template, {})
         described = sorted(view.nodes(), key=lambda node: node.name)
-        groups = [group for group in sorted(view.groups(), key=lambda group: group.name)]
+        groups = sorted(view.groups(), key=lambda group: group.name)
         head = {
             "enabled_hypervisors": list(view.cluster.enabled_hypervisors),
             "cluster_tags": list(view.cluster.tags),

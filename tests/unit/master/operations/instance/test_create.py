@@ -185,11 +185,11 @@ def test_the_error_names_the_first_reasons(ctx: FakeContext) -> None:
         run(wanted(), ctx)
     lines = str(caught.value).splitlines()
     assert lines[0] == "Can't compute nodes using iallocator 'hail': Request failed: no"
-    assert lines[1] == "  - node0: has no room" and lines[-1] == "  - and 12 more nodes"
+    assert lines[1] == "  - node0: has no room" and lines[-1] == "  - and 12 more lines like these"
     assert len(lines) == 10
     with pytest.raises(PrerequisiteError) as caught:
         run(wanted(why=True, dry_run=True), ctx)
-    assert str(caught.value).count("has no room") == 3, "as many as the cluster has nodes"
+    assert str(caught.value).count("has no room") == 20
 
 
 def test_why_only_asks_and_tells_all_reasons(ctx: FakeContext) -> None:

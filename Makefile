@@ -6,9 +6,13 @@ PYTEST := $(PYTHON) -m pytest
 ALONE  := $(PYTHON) -m ganeti.tools.reaping
 FAST   := tests/unit tests/property tests/contract tests/golden tests/tidy
 SLOW   := tests/system tests/real
-# Those with one node's daemons in a directory of their own do not get into each other's way: two at a time.
-APART  := $(wildcard $(addprefix tests/system/test_,$(addsuffix .py,campaign corruption deaths events full_disk hand_back \
-          job_filters job_life job_why lock_deaths luxi_input noded queue_limits wconfd_killed)))
+# Two files at a time: each has a testbed with namespaces of its own, or daemons below a root and at an address of their own,
+# and half of the time they wait. The longest first, those with real guests, which need a processor, apart from each other.
+LONG   := $(foreach name,system/test_deaths system/test_faults system/test_kills real/test_kvm_migration \
+          system/test_candidate_keys system/test_cluster_life real/test_guest_image system/test_master_failover \
+          system/test_job_life real/test_kvm_kills system/test_sync_state system/test_master_campaign,tests/$(name).py)
+OTHERS := $(filter-out $(LONG),$(sort $(wildcard $(addsuffix /test_*.py,$(SLOW)))))
+PAIRS  := -n 2 --dist loadfile --no-loadscope-reorder
 KEEP   ?=
 export KEEP
 
@@ -43,8 +47,7 @@ slow: install
 	$(SIMULATE) --seeds 1-500 --keep-going
 	$(PYTEST) -n 2 --dist loadfile --durations=5 tests/simulation
 	$(ALONE) $(PYTEST) -m real tests/contract
-	$(ALONE) $(PYTEST) -n 2 --dist loadfile --durations=15 $(APART)
-	$(ALONE) $(PYTEST) --durations=15 $(SLOW) $(addprefix --ignore=,$(APART))
+	$(ALONE) $(PYTEST) $(PAIRS) --durations=15 $(LONG) $(OTHERS)
 
 # Long seeds and kills: GANETI_CAMPAIGN is read by the tests that can go on for longer, GANETI_SEEDS=1-20000 says how
 # many schedules are simulated.

@@ -113,9 +113,12 @@ class Noded:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Give a port that no connection is given as its own: the daemon is started on it again and again."""
+    for port in range(20000 + os.getpid() % 10000, 32000):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("all ports are taken")
 
 
 @pytest.fixture

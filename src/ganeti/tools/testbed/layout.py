@@ -80,11 +80,11 @@ class Layout:
 
     @property
     def network(self) -> str:
-        """The first three parts of the nodes' addresses; on loopback every testbed has its own."""
+        """The first three parts of the nodes' addresses; on loopback every testbed has its own, from 127.128 on."""
         if not self.unprivileged:
             return LAN_NETWORK
         digest = hashlib.sha256(str(self.directory).encode()).digest()
-        return f"127.{1 + digest[0] % 250}.{digest[1]}"
+        return f"127.{128 + digest[0] % 127}.{digest[1]}"
 
     @property
     def guest_names(self) -> int:

@@ -145,7 +145,7 @@ def _read_allocator_input(path: str, options: Options) -> Source:
 def prepared(source: Source, options: Options) -> Loaded:
     """What `load` does after reading: loads, offline nodes, movable instances, the check of the data."""
     cluster = source.cluster
-    instances = _with_loads(cluster.instances, options)
+    instances = _with_loads(cluster, options)
     selected = _selected([instance.name for instance in instances], options)
     nodes = _with_offline(cluster.nodes, options.offline)
     group_of = {node.name: node.group for node in nodes}
@@ -164,16 +164,25 @@ def prepared(source: Source, options: Options) -> Loaded:
     )
 
 
-def _with_loads(instances: Sequence[Instance], options: Options) -> Sequence[Instance]:
-    if options.utilization_file is None and not options.ignore_utilization:
-        return instances
-    measured = utilization.read_file(options.utilization_file) if options.utilization_file is not None else {}
+def _with_loads(cluster: Cluster, options: Options) -> Sequence[Instance]:
+    """The instances with the load that was measured, or none of it."""
+    instances = cluster.instances
+    if options.utilization_file is not None:
+        measured = utilization.read_file(options.utilization_file)
+        instances = [
+            replace(instance, load=measured[instance.name]) if instance.name in measured else instance
+            for instance in instances
+        ]
+    if options.mond:
+        from ganeti.tools.htools import mond
+
+        cpu = mond.cpu_loads(cluster.nodes, instances, options)
+        if cpu is not None:
+            pairs = zip(instances, cpu, strict=True)
+            instances = [replace(instance, load=(load, *instance.load[1:])) for instance, load in pairs]
     if options.ignore_utilization:
         return [replace(instance, load=utilization.NONE) for instance in instances]
-    return [
-        replace(instance, load=measured[instance.name]) if instance.name in measured else instance
-        for instance in instances
-    ]
+    return instances
 
 
 def _selected(names: Sequence[str], options: Options) -> list[bool]:

@@ -151,9 +151,10 @@ def _(player: Player, match: re.Match[str]) -> None:
 # Users
 
 
-@step(r"user adds NAME( diskless)? on NODE")
+@step(r"user adds NAME( diskless)? (on NODE|anywhere)")
 def _(player: Player, match: re.Match[str]) -> None:
     diskless = " diskless" in match[0]
+    where = {"iallocator": "hail"} if match["node"] is None else {"pnode": f"{match['node']}.example.com"}
     player.user(
         match[0],
         {
@@ -165,8 +166,8 @@ def _(player: Player, match: re.Match[str]) -> None:
             "nics": [{}],
             "os_type": "noop",
             "no_install": True,
-            "pnode": f"{match['node']}.example.com",
             "beparams": {"maxmem": 128, "minmem": 128, "vcpus": 1},
+            **where,
         },
     )
 

@@ -19,12 +19,6 @@ Script = Callable[["Machine", list[str], dict[str, str]], int]
 def _main(module: str, arguments: list[str]) -> int | None:
     Running.process().local["argv"] = [module, *arguments]
     loaded = importlib.import_module(module)
-    if module == "ganeti.runtime.placement_worker":
-        framing = importlib.import_module("ganeti.wire.framing_sync")
-        from ganeti.simulation.facades.sockets import Socket
-
-        loaded.work(framing.SyncConnection(Socket(fileno=int(arguments[0]))))
-        return 0
     if module == "ganeti.daemons.spawner":
         status: int | None = loaded.main()
     else:

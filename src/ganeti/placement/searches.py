@@ -214,7 +214,7 @@ def best_target(
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """The best new *primary* and *secondary*, or NOWHERE; and what the last attempt that failed failed at."""
+    """The best new *primary* and *secondary*; or NOWHERE for both, and what the last attempt failed at."""
 
     primary: int
     secondary: int

@@ -67,6 +67,11 @@ int refuse_failover(const kernel *k, int64_t i, bool forced);
 // Tries an instance, which has no nodes now, as a primary of `n`; fills the candidate where it fits.
 int try_primary(const ranking *r, const instance *i, int64_t n, bool forced, candidate *c);
 
+// Candidates for a new secondary among the targets, whose failures are noted; the instance is left with its primary
+// alone, and the ranking is read. Gives how many.
+int64_t secondary_hop(ranking *r, int64_t i, const int64_t *targets, int64_t count, bool forced, uint8_t *failures,
+                      candidate *c);
+
 // redundancy.c: whether the failure of each of some nodes could be absorbed.
 typedef struct redundancy redundancy;
 redundancy *redundancy_start(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,

@@ -72,6 +72,7 @@ typedef struct {
     int32_t next_primary, previous_primary, next_secondary, previous_secondary;
     int32_t touched[4];
     double load[4][4];
+    int64_t spindles[4][2];  // free ones, now and after what is promised
     bool fails[4], added;
 } journal_entry;
 
@@ -162,7 +163,7 @@ EXPORTED int64_t kernel_best_target(kernel *k, int64_t i, int64_t secondary, con
                                     const int64_t *members, int64_t member_count, int64_t forced, uint8_t *failures,
                                     hop *out);
 EXPORTED int64_t kernel_refuse_failover(kernel *k, int64_t i, int64_t forced);
-// The best two targets as new primary and secondary, and the step at which the last attempt that failed did so.
+// The best two targets as new primary and secondary; if there are none, the step at which the last attempt failed.
 enum { LEAVING_THE_DEAD = 1, NEW_PRIMARY, TURNING, FINAL_SECONDARY };
 typedef struct { int64_t first, second; double score; int64_t failed_step, failure; } exchange;
 EXPORTED int64_t kernel_exchange(kernel *k, int64_t i, const int64_t *targets, int64_t count, const int64_t *members,

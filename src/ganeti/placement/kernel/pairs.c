@@ -10,10 +10,7 @@
 // `shift_of` bounds that little. So for each primary only the first of the sorted secondaries can win, and those near
 // it. A secondary that keeps more memory for this primary than for another one (they share instances) is looked at by
 // itself. Nodes that are equal in all values stand in one class, scored once for each primary.
-#include "allocation.h"
-
-// Count, sum and squared deviations of one value.
-typedef struct { double total, squares; } statistics;
+#include "pairs.h"
 
 static inline statistics replaced(statistics s, double count, double old, double new) {
     double difference = new - old, change = new * new - old * old;
@@ -25,56 +22,6 @@ static inline double deviation_of(statistics s, double count) {
     double square = s.squares / count;
     return sqrt(square < 0 ? 0 : square);
 }
-
-// A node as secondary of a primary it shares nothing with, or (special) of one whose memory it keeps already.
-typedef struct {
-    const double *old;
-    double new[LANES];
-    double estimate;      // by which secondaries are sorted; of the score with an unknown constant
-    int64_t node, reserved;
-    int32_t bucket;       // which nodes may be its primaries, and at what cost: group and location tags
-    int32_t class_end;    // the first one after it that differs
-    double more_instances, more_primaries;
-    int failure;
-} mate;
-
-typedef struct { int64_t group, any_node, first, end, fitting, size, failures[FAIL_MODES]; } bucket;
-
-// How a lane differs between secondaries: ranges of the parts of the change of its squares, a - b * total.
-typedef struct { double low_a, high_a, low_b, high_b, largest, change; bool varies; } spread;
-
-typedef struct {
-    const question *q;
-    const ranking *r;
-    kernel *k;
-    redundancy *n1;
-    placement *out;
-    double count;
-    statistics base[DEVIATIONS];
-    double *old_rows;
-    mate *mates;          // by bucket, estimate and class
-    int64_t mate_count;
-    int32_t *mate_of;     // [nodes]
-    int64_t *stamp;       // [nodes] the primary for which the node is special
-    bucket *buckets;
-    int32_t bucket_count;
-    spread spreads[DEVIATIONS];
-    bool finite;          // every value is a number
-} pairing;
-
-// A primary, and the statistics with it.
-typedef struct {
-    int64_t node;
-    statistics now[DEVIATIONS];
-    double deviation[DEVIATIONS], sum[LANES], exclusion, offline_instances, offline_primaries;
-    double shift;         // no difference between two secondaries is off by more
-} chosen;
-
-// A secondary that was scored for the present primary. `at` is its place among the mates, or NOWHERE if special.
-typedef struct { double score, estimate; int64_t node, at; } scored;
-
-// A secondary that keeps more for the present primary: the two values that differ, and the least its estimate can be.
-typedef struct { int64_t node; double reserved, n1, least; bool done; } special;
 
 static double score_pair(const pairing *p, const chosen *c, const mate *m, const double *new, int64_t shared) {
     double deviation[DEVIATIONS], sum[LANES], instances = c->offline_instances, primaries = c->offline_primaries;
@@ -93,7 +40,7 @@ static double score_pair(const pairing *p, const chosen *c, const mate *m, const
     return weighted(deviation, sum, sum[LANE_RESERVED], instances, primaries, c->exclusion);
 }
 
-static int64_t shared_by(const pairing *p, int64_t primary, int64_t secondary) {
+int64_t shared_by(const pairing *p, int64_t primary, int64_t secondary) {
     return p->k->instance[p->q->instance].forthcoming ? 0 : shared_locations(p->k, primary, secondary);
 }
 
@@ -111,7 +58,7 @@ static void read_secondary(const pairing *p, int64_t n, int64_t reserved, double
 }
 
 static int refuse_as_secondary(const pairing *p, int64_t n, int64_t reserved) {
-    return refuse_secondary(p->k, n, &p->k->value[n], &p->k->instance[p->q->instance], reserved, false, false);
+    return refuse_secondary(p->k, n, &p->k->value[n], &p->k->instance[p->q->instance], reserved, p->forced, false);
 }
 
 static void read_mate(pairing *p, int64_t n, mate *m, double *old_row) {
@@ -214,7 +161,7 @@ static bool same_bucket(const pairing *p, const bucket *b, int64_t n) {
                               words * sizeof(uint64_t)));
 }
 
-static void sort_mates(pairing *p) {
+void sort_mates(pairing *p) {
     for (int64_t m = 0; m < p->mate_count; m++) {
         mate *own = &p->mates[m];
         own->estimate = own->failure || !p->finite ? 0 : estimate_of(p, own);
@@ -241,7 +188,7 @@ static void sort_mates(pairing *p) {
     }
 }
 
-static void put_primary(const pairing *p, chosen *c) {
+void put_primary(const pairing *p, chosen *c) {
     const instance *i = &p->k->instance[p->q->instance];
     int64_t n = c->node;
     const double *before = &p->k->metric[n * METRICS];
@@ -262,26 +209,17 @@ static void put_primary(const pairing *p, chosen *c) {
         c->deviation[l] = deviation_of(c->now[l], p->count);
     }
     for (int l = 0; l < LANES; l++) c->sum[l] = p->r->sum[l] + (new[l] - old[l]);
+    memcpy(c->row, new, sizeof new);
     c->exclusion = (double)(p->r->exclusion + place_clashes(p->k, i, n));
     c->shift = p->finite ? shift_of(p, c, old, new) : INFINITY;
 }
 
-// The secondaries scored for one primary, and how far the sorted ones and the special ones were looked at.
-typedef struct {
-    scored *found;
-    int64_t count, *cursor;  // [buckets]
-    special *specials;
-    int64_t special_count;
-    double limit;            // estimates beyond it cannot win
-} looked;
-
 static void narrow(const chosen *c, looked *l, const scored *s) {
-    double limit = s->estimate + 2 * c->shift + 1e-12 * fabs(s->score);
+    double limit = s->estimate + 2 * c->shift + 1e-12 * fabs(s->score) + l->spare;
     if (limit < l->limit) l->limit = limit;
 }
 
-// The next of a class, from `at` on, that is neither the primary nor special; or NOWHERE.
-static int64_t next_of_class(const pairing *p, const chosen *c, int64_t at, int64_t end) {
+int64_t next_of_class(const pairing *p, const chosen *c, int64_t at, int64_t end) {
     for (; at < end; at++)
         if (p->mates[at].node != c->node && p->stamp[p->mates[at].node] != c->node) return at;
     return NOWHERE;
@@ -303,7 +241,7 @@ static void look_at_sorted(const pairing *p, const chosen *c, looked *l, int32_t
     }
 }
 
-static void look_further(const pairing *p, const chosen *c, looked *l) {
+void look_further(const pairing *p, const chosen *c, looked *l) {
     for (int32_t b = 0; b < p->bucket_count; b++)
         if (p->buckets[b].group == p->k->node[c->node].group && p->buckets[b].fitting) look_at_sorted(p, c, l, b);
     for (int64_t s = 0; s < l->special_count; s++) {
@@ -320,7 +258,13 @@ static void look_further(const pairing *p, const chosen *c, looked *l) {
     }
 }
 
-static const scored *best_scored(const looked *l) {
+void start_looking(const pairing *p, looked *l) {
+    l->count = 0;
+    l->limit = INFINITY;
+    for (int32_t b = 0; b < p->bucket_count; b++) l->cursor[b] = p->buckets[b].first;
+}
+
+const scored *best_scored(const looked *l) {
     const scored *best = l->count ? l->found : NULL;
     for (const scored *s = l->found + 1; s < l->found + l->count; s++) {
         bool equal = s->score == best->score || (s->score != s->score && best->score != best->score);
@@ -344,9 +288,8 @@ static void drop(const pairing *p, const chosen *c, looked *l, scored *own) {
     look_further(p, c, l);
 }
 
-// Finds the secondaries that share instances with the primary, and corrects the counts by what they would keep then.
 // To keep more adds a quarter of the share to the score and takes from the deviation no more than its n-th root.
-static void find_specials(const pairing *p, const chosen *c, looked *l, int64_t *fitting, int64_t *failures) {
+void find_specials(const pairing *p, const chosen *c, looked *l, int64_t *fitting, int64_t *failures) {
     const kernel *k = p->k;
     const instance *i = &k->instance[p->q->instance];
     l->special_count = 0;
@@ -401,7 +344,6 @@ static void consider(const pairing *p, int64_t n, looked *l) {
         partners += own->size;
         fitting += own->fitting;
         for (int f = 0; f < FAIL_MODES; f++) failures[f] += own->failures[f];
-        l->cursor[b] = own->first;
     }
     int failure = policy_about(q, p->k, n);
     if (!failure)
@@ -414,8 +356,7 @@ static void consider(const pairing *p, int64_t n, looked *l) {
     failures[own]--;
     fitting -= !own;
     chosen c = {.node = n};
-    l->count = 0;
-    l->limit = INFINITY;
+    start_looking(p, l);
     find_specials(p, &c, l, &fitting, failures);
     for (int f = 1; f < FAIL_MODES; f++) out->failures[f] += failures[f];
     if (p->n1 && hopeless_with(p->n1, q->instance, n)) {
@@ -429,14 +370,15 @@ static void consider(const pairing *p, int64_t n, looked *l) {
     keep_best(p, &c, l);
 }
 
-static void pairing_free(pairing *p, looked *l) {
+void pairing_free(pairing *p, looked *l) {
     void *all[] = {p->mates, p->mate_of, p->stamp, p->buckets, p->old_rows, l->found, l->cursor, l->specials};
     for (size_t a = 0; a < sizeof all / sizeof *all; a++) free(all[a]);
 }
 
-static bool pairing_start(pairing *p, looked *l, const question *q, const ranking *r, redundancy *n1, placement *out) {
+bool pairing_start(pairing *p, looked *l, const question *q, const ranking *r, redundancy *n1, placement *out,
+                   bool forced) {
     size_t nodes = (size_t)r->k->nodes + 1, count = (size_t)q->candidate_count + 1;
-    *p = (pairing){.q = q, .r = r, .k = r->k, .n1 = n1, .out = out, .count = (double)r->online, .finite = true};
+    *p = (pairing){.q = q, .r = r, .k = r->k, .n1 = n1, .out = out, .count = (double)r->online, .finite = true, .forced = forced};
     p->mates = malloc(count * sizeof *p->mates);
     p->mate_of = malloc(nodes * sizeof *p->mate_of);
     p->stamp = malloc(nodes * sizeof *p->stamp);
@@ -459,7 +401,7 @@ static bool pairing_start(pairing *p, looked *l, const question *q, const rankin
 int64_t choose_pair(const question *q, const ranking *r, redundancy *n1, placement *out) {
     pairing p;
     looked l;
-    if (!pairing_start(&p, &l, q, r, n1, out)) return -1;
+    if (!pairing_start(&p, &l, q, r, n1, out, false)) return -1;
     sort_mates(&p);
     for (int64_t c = 0; c < q->candidate_count; c++) consider(&p, q->candidates[c], &l);
     pairing_free(&p, &l);
@@ -470,7 +412,7 @@ int64_t choose_secondary(const question *q, const ranking *r, redundancy *n1, pl
     pairing p;
     looked l;
     chosen c = {.node = q->primary};
-    if (!pairing_start(&p, &l, q, r, n1, out)) return -1;
+    if (!pairing_start(&p, &l, q, r, n1, out, false)) return -1;
     const kernel *k = p.k;
     int failure = policy_about(q, k, c.node);
     if (!failure)

@@ -80,8 +80,7 @@ static int64_t primary_hop(ranking *r, int64_t i, const int64_t *targets, int64_
     return found;
 }
 
-// Candidates for a new secondary; the instance is left with its primary alone.
-static int64_t secondary_hop(ranking *r, int64_t i, const int64_t *targets, int64_t count, bool forced,
+int64_t secondary_hop(ranking *r, int64_t i, const int64_t *targets, int64_t count, bool forced,
                              uint8_t *failures, candidate *c) {
     kernel *k = r->k;
     int64_t primary = k->instance[i].primary, secondary = k->instance[i].secondary, found = 0;
@@ -120,86 +119,4 @@ EXPORTED int64_t kernel_best_target(kernel *k, int64_t i, int64_t secondary, con
     ranking_free(&r);
     free(c);
     return 0;
-}
-
-// What an exchange of both nodes needs from one turn to the next.
-typedef struct {
-    kernel *k;
-    int64_t i, count;
-    const int64_t *targets;
-    bool forced;
-    ranking r;
-    candidate *c;
-    uint8_t *first, *second;  // failures of the targets in the two hops
-    exchange *out;
-} exchanging;
-
-static void fail(exchanging *e, int step, int mode) {
-    e->out->failed_step = step;
-    e->out->failure = mode;
-}
-
-// The instance is on its primary and the new node: turn it, and look for the final secondary.
-static void turn(exchanging *e, int64_t one) {
-    kernel *k = e->k;
-    int64_t primary = k->instance[e->i].primary, last = FITS;
-    int failure = refuse_failover(k, e->i, e->forced);
-    if (failure) {
-        fail(e, TURNING, failure);
-        return;
-    }
-    kernel_move(k, e->i, one, primary);
-    int64_t found = secondary_hop(&e->r, e->i, e->targets, e->count, e->forced, e->second, e->c);
-    for (int64_t t = 0; t < e->count; t++)
-        if (e->second[t] != NOT_TRIED) last = e->second[t];
-    if (last) fail(e, FINAL_SECONDARY, (int)last);
-    candidate *best = best_candidate(&e->r, e->c, found, one);
-    if (best && (e->out->first == NOWHERE || not_worse(best->score, e->out->score))) {
-        e->out->first = one;
-        e->out->second = best->node;
-        e->out->score = best->score;
-    }
-}
-
-static void search(exchanging *e) {
-    kernel *k = e->k;
-    int64_t primary = k->instance[e->i].primary, mark = kernel_mark(k);
-    secondary_hop(&e->r, e->i, e->targets, e->count, e->forced, e->first, e->c);
-    kernel_rollback(k, mark);
-    for (int64_t t = 0; t < e->count && e->count > 1; t++) {
-        if (e->first[t] == NOT_TRIED) continue;
-        if (e->first[t]) {
-            fail(e, NEW_PRIMARY, e->first[t]);
-            continue;
-        }
-        mark = kernel_mark(k);
-        kernel_move(k, e->i, primary, e->targets[t]);
-        turn(e, e->targets[t]);
-        kernel_rollback(k, mark);
-    }
-}
-
-EXPORTED int64_t kernel_exchange(kernel *k, int64_t i, const int64_t *targets, int64_t count, const int64_t *members,
-                                 int64_t member_count, int64_t forced, exchange *out) {
-    exchanging e = {.k = k, .i = i, .count = count, .targets = targets, .forced = forced, .out = out};
-    *out = (exchange){.first = NOWHERE, .second = NOWHERE};
-    e.c = aligned_alloc(64, (size_t)(count + 1) * sizeof *e.c);
-    e.first = malloc((size_t)(2 * count + 1));
-    e.second = e.first + count;
-    bool ready = e.c && e.first && ranking_start(&e.r, k, members, member_count);
-    if (ready) {
-        int64_t mark = kernel_mark(k);
-        int failure = FITS;
-        if (!k->node[k->instance[i].primary].online) {
-            failure = refuse_failover(k, i, forced);
-            if (!failure) kernel_move(k, i, k->instance[i].secondary, k->instance[i].primary);
-            else if (count > 1) fail(&e, LEAVING_THE_DEAD, failure);
-        }
-        if (!failure) search(&e);
-        kernel_rollback(k, mark);
-        ranking_free(&e.r);
-    }
-    free(e.c);
-    free(e.first);
-    return ready ? 0 : -1;
 }

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Ordered pairs of nodes for one instance: what `pairs.c` knows of them, for those who choose among them.
+#ifndef GANETI_PLACEMENT_PAIRS_H
+#define GANETI_PLACEMENT_PAIRS_H
+
+#include "allocation.h"
+
+// Count, sum and squared deviations of one value.
+typedef struct { double total, squares; } statistics;
+
+// A node as secondary of a primary it shares nothing with, or (special) of one whose memory it keeps already.
+typedef struct {
+    const double *old;
+    double new[LANES];
+    double estimate;      // by which secondaries are sorted; of the score with an unknown constant
+    int64_t node, reserved;
+    int32_t bucket;       // which nodes may be its primaries, and at what cost: group and location tags
+    int32_t class_end;    // the first one after it that differs
+    double more_instances, more_primaries;
+    int failure;
+} mate;
+
+typedef struct { int64_t group, any_node, first, end, fitting, size, failures[FAIL_MODES]; } bucket;
+
+// How a lane differs between secondaries: ranges of the parts of the change of its squares, a - b * total.
+typedef struct { double low_a, high_a, low_b, high_b, largest, change; bool varies; } spread;
+
+typedef struct {
+    const question *q;
+    const ranking *r;
+    kernel *k;
+    redundancy *n1;
+    placement *out;
+    double count;
+    statistics base[DEVIATIONS];
+    double *old_rows;
+    mate *mates;          // by bucket, estimate and class
+    int64_t mate_count;
+    int32_t *mate_of;     // [nodes]
+    int64_t *stamp;       // [nodes] the primary for which the node is special
+    bucket *buckets;
+    int32_t bucket_count;
+    spread spreads[DEVIATIONS];
+    bool finite;          // every value is a number
+    bool forced;          // soft limits do not keep a secondary off a node
+} pairing;
+
+// A primary, and the statistics with it.
+typedef struct {
+    int64_t node;
+    statistics now[DEVIATIONS];
+    double deviation[DEVIATIONS], sum[LANES], exclusion, offline_instances, offline_primaries;
+    double row[LANES];    // of the node with the instance
+    double shift;         // no difference between two secondaries is off by more
+} chosen;
+
+// A secondary that was scored for the present primary. `at` is its place among the mates, or NOWHERE if special.
+typedef struct { double score, estimate; int64_t node, at; } scored;
+
+// A secondary that keeps more for the present primary: the two values that differ, and the least its estimate can be.
+typedef struct { int64_t node; double reserved, n1, least; bool done; } special;
+
+// The secondaries scored for one primary, and how far the sorted ones and the special ones were looked at.
+typedef struct {
+    scored *found;
+    int64_t count, *cursor;  // [buckets]
+    special *specials;
+    int64_t special_count;
+    double limit, spare;     // estimates beyond the limit cannot win; so much is added to it for who asks for more
+} looked;
+
+// Reads the candidates of the question as secondaries; gives false without memory.
+bool pairing_start(pairing *p, looked *l, const question *q, const ranking *r, redundancy *n1, placement *out,
+                   bool forced);
+void pairing_free(pairing *p, looked *l);
+// Puts them in order; before primaries are looked at.
+void sort_mates(pairing *p);
+// Fills what is known of the primary `c->node`.
+void put_primary(const pairing *p, chosen *c);
+// Forgets what was looked at for another primary.
+void start_looking(const pairing *p, looked *l);
+// What the location score grows by.
+int64_t shared_by(const pairing *p, int64_t primary, int64_t secondary);
+// Finds the secondaries that share instances with the primary, and corrects the counts by what they would keep then.
+void find_specials(const pairing *p, const chosen *c, looked *l, int64_t *fitting, int64_t *failures);
+// Scores all secondaries that can be the best for the primary, of each class of equals the last one.
+void look_further(const pairing *p, const chosen *c, looked *l);
+const scored *best_scored(const looked *l);
+// The next of a class, from mate number `at` on, that is neither the primary nor special; or NOWHERE.
+int64_t next_of_class(const pairing *p, const chosen *c, int64_t at, int64_t end);
+
+#endif

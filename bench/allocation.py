@@ -170,7 +170,7 @@ def creations(counts: list[int]) -> dict[str, float]:
         layout = bed.up(Path(directory).resolve(), 3, "fake", watcher_interval_s=86400)
         try:
             cluster.create(layout)
-            capacity = json.dumps({"memory_total": 1_000_000, "memory_dom0": 0})
+            capacity = json.dumps({"memory_total": 1_000_000, "memory_dom0": 0, "cpu_total": 256})
             home = "/run/ganeti/fake-hypervisor"
             for node in layout.nodes:
                 machine.run(layout, node.name, "sh", "-c", f"mkdir -p {home} && echo '{capacity}' > {home}/.capacity")

@@ -10,16 +10,19 @@ from hypothesis import strategies as st
 from tests.fakes.tight_clusters import MIRRORED, Case, admitted, after, build, smaller_ways
 
 from ganeti.placement import checks
+from ganeti.placement.cluster import Instance
 from ganeti.placement.definition_moves import read_plain
 from ganeti.placement.explain import refusals
 from ganeti.placement.lack import Change, Way
-from ganeti.placement.question import NOWHERE, Question
-from ganeti.placement.request import NodeRefusal
+from ganeti.placement.nearest import nearest_fit
+from ganeti.placement.question import Question
+from ganeti.placement.request import NodeRefusal, Placement, place
 from ganeti.placement.room import primary_limits, room_of, secondary_limits
-from ganeti.placement.state import ClusterState
+from ganeti.placement.state import NOWHERE, ClusterState
 
 SEEDS = st.integers(min_value=0, max_value=10**6)
-MANY = settings(max_examples=150, deadline=None, derandomize=True)
+FEW = settings(max_examples=60, deadline=None, derandomize=True)
+MANY = settings(max_examples=100, deadline=None, derandomize=True)
 KINDS = pytest.mark.parametrize(("mirrored", "exclusive"), [(False, False), (True, False), (False, True), (True, True)])
 
 
@@ -133,6 +136,97 @@ def test_a_node_has_a_way_unless_nothing_helps(mirrored: bool, exclusive: bool, 
         assert refusal.ways, refusal
         assert list(refusal.ways) == sorted(refusal.ways, key=_distance)
         assert refusal.change
+
+
+@KINDS
+@MANY
+@given(seed=SEEDS)
+def test_the_nearest_nodes_admit_after_the_change(mirrored: bool, exclusive: bool, seed: int) -> None:
+    case = build(seed, mirrored=mirrored, exclusive=exclusive)
+    asked = question(case)
+    nearest = nearest_fit(asked)
+    judged = _judged(case)
+    if any(not refusal.lacks for refusal in explained(case)):
+        return
+    if nearest.nodes:
+        assert not admitted(case, nearest.nodes)
+        for way in filter(_can_be_made, nearest.ways):
+            assert admitted(after(case, way), nearest.nodes)
+        assert _distance(nearest.ways[0]) == min(refusal.distance for refusal, _ in judged)
+    else:
+        assert not any(refusal.ways for refusal, _ in judged)
+
+
+@KINDS
+@MANY
+@given(seed=SEEDS)
+def test_the_largest_sizes_fit_and_nothing_larger_does(mirrored: bool, exclusive: bool, seed: int) -> None:
+    case = build(seed, mirrored=mirrored, exclusive=exclusive)
+    if any(not refusal.lacks for refusal in explained(case)):
+        return
+    instance = case.request.instance
+    names = [node.name for node in case.cluster.nodes]
+    groups = {node.name: node.group for node in case.cluster.nodes}
+    places = [(a, b) for a in names for b in names if a != b and groups[a] == groups[b]]
+    found = {size.scaled: size for size in nearest_fit(question(case)).largest}
+    for scaled, unit in (("memory", "memory_mib"), ("disk", "disk_mib"), ("vcpus", "vcpus")):
+        asked = getattr(instance, unit)
+        size = found.get(scaled)
+        best = getattr(size, unit) if size else 0
+        if size:
+            assert admitted(_with(case, scaled, asked - best), size.nodes)
+        for larger in sorted({best + 1, best + 7, (best + asked) // 2, asked - 1}):
+            if best < larger < asked and (scaled != "disk" or _still_there(instance, asked - larger)):
+                changed = _with(case, scaled, asked - larger)
+                assert not any(admitted(changed, at) for at in (places if mirrored else [(n,) for n in names]))
+
+
+def _with(case: Case, scaled: str, less: int) -> Case:
+    return after(case, [Change("instance", scaled, "", less)])
+
+
+def _still_there(instance: Instance, less: int) -> bool:
+    return less < sum(disk.size_mib for disk in instance.disks)
+
+
+@KINDS
+@MANY
+@given(seed=SEEDS)
+def test_the_largest_in_proportion_fits(mirrored: bool, exclusive: bool, seed: int) -> None:
+    case = build(seed, mirrored=mirrored, exclusive=exclusive)
+    for size in nearest_fit(question(case)).largest:
+        if size.scaled == "everything":
+            instance = case.request.instance
+            less = [
+                Change("instance", "memory", "", instance.memory_mib - size.memory_mib),
+                Change("instance", "vcpus", "", instance.vcpus - size.vcpus),
+            ]
+            percents = [p for p in range(1, 101) if max(1, instance.memory_mib * p // 100) == size.memory_mib]
+            assert any(admitted(_scaled(after(case, less), percent), size.nodes) for percent in percents)
+
+
+def _scaled(case: Case, percent: int) -> Case:
+    """Each disk at *percent* of its size."""
+    instance = case.request.instance
+    disks = tuple(replace(disk, size_mib=disk.size_mib * percent // 100) for disk in instance.disks)
+    lost = sum(disk.size_mib for disk in instance.disks) - sum(disk.size_mib for disk in disks)
+    smaller = replace(instance, disks=disks, disk_mib=instance.disk_mib - lost)
+    return replace(case, request=replace(case.request, instance=smaller))
+
+
+@FEW
+@given(seed=SEEDS)
+def test_where_failures_must_be_tried_every_way_admits(seed: int) -> None:
+    """Instances without a second node: whether failures are absorbed only the allocator's own trial says."""
+    case = build(seed, mirrored=False)
+    case = replace(case, options=replace(case.options, capacity_checks=True))
+    for refusal, nodes in _judged(case):
+        for way in filter(_can_be_made, refusal.ways):
+            if any(change.target == "redundancy-now" for change in way):
+                continue  # what else would fail after that is not tried
+            changed = after(case, way)
+            request = replace(changed.request, restrict_to=nodes)
+            assert isinstance(place(changed.cluster, request, options=changed.options), Placement), (refusal, way)
 
 
 def _distance(way: Way) -> float:

@@ -2,12 +2,12 @@
 """Which group a new instance goes to, and the sentences about it (S1.19-S1.26; spec: htools, 8)."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ganeti.placement import dedicated
 from ganeti.placement.allocate import Solution, place_instance
 from ganeti.placement.cluster import AllocPolicy, Group, Instance
-from ganeti.placement.explain import explain_allocation
+from ganeti.placement.explain import with_reasons
 from ganeti.placement.request import Allocate, NoFit, Options, Placement
 from ganeti.placement.state import NOWHERE, ClusterState
 
@@ -32,9 +32,7 @@ def allocate_somewhere(state: ClusterState, request: Allocate, options: Options)
     found, group = find_somewhere(state, request, options)
     if group is None:
         return found
-    names = found.nodes if isinstance(found, Placement) else ()
-    chosen = tuple(state.node_number[name] for name in names)
-    return replace(found, refusals=explain_allocation(state, request, options, group, chosen))
+    return with_reasons(state, request, options, group, found)
 
 
 def find_somewhere(state: ClusterState, request: Allocate, options: Options) -> tuple[Placement | NoFit, int | None]:

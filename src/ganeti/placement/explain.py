@@ -9,12 +9,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ganeti.placement.failure import FailMode
-from ganeti.placement.lack import AVAILABILITY, INSTANCE, MIGRATION_TAG, NODE, REDUNDANCY, Change, Lack, ways_words
+from ganeti.placement.lack import (
+    AVAILABILITY,
+    INSTANCE,
+    MIGRATION_TAG,
+    NODE,
+    REDUNDANCY,
+    REDUNDANCY_NOW,
+    Change,
+    Lack,
+    ways_words,
+)
+from ganeti.placement.nearest import nearest_fit
 from ganeti.placement.partners import Pair, Partners
-from ganeti.placement.question import NOWHERE, Picture, Question, State
+from ganeti.placement.question import Question
 from ganeti.placement.remedies import ANYTHING, Judgement, judge
-from ganeti.placement.request import Allocate, NodeRefusal, Options
+from ganeti.placement.request import Allocate, NodeRefusal, NoFit, Options, Placement
 from ganeti.placement.room import PRIMARY, SECONDARY
+from ganeti.placement.state import NOWHERE, ClusterState
+from ganeti.placement.trials import Trials
 
 NOT_BETTER = "fits, but the cluster is better balanced without it"
 NO_PAIR = "fits, but no pair of nodes does"
@@ -22,7 +35,7 @@ NOT_ABSORBED = "fits, but then the failure of one node could not be absorbed by 
 
 
 def explain_allocation(
-    state: Picture, request: Allocate, options: Options, group: int, chosen: tuple[int, ...]
+    state: ClusterState, request: Allocate, options: Options, group: int, chosen: tuple[int, ...]
 ) -> tuple[NodeRefusal, ...]:
     """A refusal for each node but the *chosen*; *group* is the group asked for or found, NOWHERE for none.
 
@@ -34,10 +47,23 @@ def explain_allocation(
     return refusals(question, group, tuple(int(node) for node in chosen))
 
 
+def with_reasons(
+    state: ClusterState, request: Allocate, options: Options, group: int, found: Placement | NoFit
+) -> Placement | NoFit:
+    """*found* with a refusal for each node that was not chosen and, where nothing fits, with the nearest fit."""
+    if isinstance(found, Placement):
+        chosen = tuple(state.node_number[name] for name in found.nodes)
+        return replace(found, refusals=explain_allocation(state, request, options, group, chosen))
+    question = Question(state, request, options, group)
+    return replace(found, refusals=refusals(question, group, ()), nearest=nearest_fit(question))
+
+
 def refusals(question: Question, group: int, chosen: tuple[int, ...]) -> tuple[NodeRefusal, ...]:
     """The same for a question that is asked more than this."""
     explain = _Pairs(question, group, chosen) if question.paired else _Singles(question, group, chosen)
-    return tuple(explain.refusal(number) for number in range(len(question.state.nodes)) if number not in chosen)
+    numbers = [number for number in range(len(question.state.nodes)) if number not in chosen]
+    found = {number: explain.refusal(number) for number in sorted(numbers, key=explain.nearness)}
+    return tuple(found[number] for number in numbers)
 
 
 class _Singles:
@@ -45,18 +71,30 @@ class _Singles:
         self.question = question
         self.chosen = chosen
         self._group = group
+        self.trials = Trials(question)
+
+        self._judgements: dict[int, Judgement] = {}
+
+    def nearness(self, number: int) -> float:
+        """How much change the node takes, as far as arithmetic tells."""
+        if number not in self._judgements:
+            self._judgements[number] = self.question.alone(number)
+        return self._judgements[number].distance
 
     def refusal(self, number: int) -> NodeRefusal:
         name = self.question.state.nodes[number].name
-        judgement = self.question.alone(number)
-        if judgement.lacks:
+        self.nearness(number)
+        judgement = self.trials.judgement((number,), self._judgements[number])
+        if judgement.lacks and judgement.lacks[0].constraint != REDUNDANCY:
             return refusal_by(name, judgement, sentence_of(judgement.lacks, name))
-        return self.fitting(number)
+        return self.fitting(number, judgement)
 
-    def fitting(self, number: int) -> NodeRefusal:
-        """For a node that is all right and was not taken all the same."""
+    def fitting(self, number: int, judgement: Judgement) -> NodeRefusal:
+        """For a node that is all right by itself and was not taken all the same."""
         question = self.question
         name, own = question.state.nodes[number].name, question.group_at(number)
+        if judgement.lacks:
+            return refusal_by(name, judgement, f"fits, but then {judgement.lacks[0].sentence}")
         if not self.chosen:
             return NodeRefusal(name, FailMode.FailN1, NOT_ABSORBED)
         if question.group_of[number] != self._group != NOWHERE:
@@ -70,6 +108,9 @@ class _Pairs(_Singles):
         super().__init__(question, group, chosen)
         self._partners = Partners(question)
 
+    def nearness(self, number: int) -> float:
+        return min(self._partners.alone(number, role) for role in (PRIMARY, SECONDARY))
+
     def refusal(self, number: int) -> NodeRefusal:
         as_primary = self._partners.best(number, PRIMARY)
         chosen = self.chosen
@@ -77,9 +118,15 @@ class _Pairs(_Singles):
             as_secondary = Pair((chosen[0], number), self.question.pair(chosen[0], number))
         else:
             as_secondary = self._partners.best(number, SECONDARY)
-        if not as_primary.judgement.lacks or not as_secondary.judgement.lacks:
-            return self.fitting(number)
-        return self._of_roles(number, as_primary, as_secondary)
+        for pair in (as_primary, as_secondary):
+            if not pair.judgement.lacks:
+                return self.fitting(number, self._tried(pair).judgement)
+        return self._of_roles(number, self._tried(as_primary), self._tried(as_secondary))
+
+    def _tried(self, pair: Pair) -> Pair:
+        if len(pair.nodes) < 2:
+            return pair
+        return Pair(pair.nodes, self.trials.judgement(pair.nodes, pair.judgement))
 
     def _of_roles(self, number: int, as_primary: Pair, as_secondary: Pair) -> NodeRefusal:
         nodes = self.question.state.nodes
@@ -89,7 +136,7 @@ class _Pairs(_Singles):
             better, role = as_secondary, SECONDARY
         other = better.partner(number)
         partner = nodes[other].name if other is not None else ""
-        prefix = f"as {role} " + (f"of {partner} " if role == SECONDARY else f"with {partner} ") if partner else ""
+        prefix = f"as {role} " + (f"of {partner}, " if role == SECONDARY else f"with {partner}, ") if partner else ""
         sentence = _sentence_of_roles(name, as_primary.judgement.lacks, as_secondary.judgement.lacks)
         found = refusal_by(name, better.judgement, sentence, prefix)
         return replace(found, mode=as_primary.judgement.lacks[0].mode, role=role, partner=partner)
@@ -117,27 +164,26 @@ def refusal_by(name: str, judgement: Judgement, sentence: str, prefix: str = "")
 
 def sentence_of(lacks: Sequence[Lack], name: str) -> str:
     """All lacks as one sentence about node *name*; those of a partner speak only where the node has none."""
-    own = [lack for lack in lacks if lack.node in ("", name)]
+    present = list(dict.fromkeys(lack.sentence for lack in lacks if lack.constraint == REDUNDANCY_NOW))
+    others = [lack for lack in lacks if lack.constraint != REDUNDANCY_NOW]
+    own = [lack for lack in others if lack.node in ("", name)]
     texts = [lack.sentence for lack in own]
     if not own:
-        texts = [lack.sentence if _names_nodes(lack) else f"its partner {lack.node} {lack.sentence}" for lack in lacks]
-    elsewhere = [text for text in dict.fromkeys(lack.sentence for lack in lacks if _names_nodes(lack))]
-    texts = list(dict.fromkeys(text for text in texts if text not in elsewhere))
-    if elsewhere:
-        more = f" (and {len(elsewhere) - 1} more failures)" if len(elsewhere) > 1 else ""
-        texts.append(elsewhere[0] + more)
-    return "; ".join(texts)
+        texts = [_of_partner(lack) for lack in others]
+    if present and not texts:
+        texts.append(present[0] + (f" (and {len(present) - 1} more failures)" if len(present) > 1 else ""))
+    return "; ".join(dict.fromkeys(texts))
 
 
-def _names_nodes(lack: Lack) -> bool:
-    return lack.constraint == REDUNDANCY
+def _of_partner(lack: Lack) -> str:
+    return lack.sentence if lack.constraint == REDUNDANCY else f"its partner {lack.node} {lack.sentence}"
 
 
 # one new node for an instance that exists
 
 
 def explain_targets(
-    state: State, number: int, failures: Mapping[int, int], chosen: int | None, role: str
+    state: ClusterState, number: int, failures: Mapping[int, int], chosen: int | None, role: str
 ) -> tuple[NodeRefusal, ...]:
     """The same for instance *number*, which gets one new node, its *role* being primary or secondary.
 
@@ -149,7 +195,7 @@ def explain_targets(
 
 
 class _Targets:
-    def __init__(self, state: State, number: int, failures: Mapping[int, int], role: str) -> None:
+    def __init__(self, state: ClusterState, number: int, failures: Mapping[int, int], role: str) -> None:
         self._state = state
         self._failures = failures
         self._role = role

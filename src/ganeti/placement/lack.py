@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What a node lacks for an instance, and changes that would admit it: as numbers for programs, as words for people."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ INSTANCE, NODE, GROUP, REQUEST = "instance", "node", "group", "request"
 MEMORY, DISK, VCPUS, SPINDLES, SPINDLE_USES = "memory", "disk", "vcpus", "spindles", "spindle-uses"
 RESOURCES = (MEMORY, DISK, VCPUS, SPINDLES, SPINDLE_USES)
 REDUNDANCY, EXCLUSION_TAG, DISK_SPINDLES = "redundancy", "exclusion-tag", "disk-spindles"
+REDUNDANCY_NOW = "redundancy-now"
+"""A failure that could not be absorbed even without the instance; as the *target* of a change: freed because of one."""
 VCPU_RATIO, SPINDLE_RATIO = "vcpu-ratio", "spindle-ratio"
 POLICY = "policy-"
 """Begins the name of a constraint of the group's policy: ``policy-memory``, ``policy-template``, …"""
@@ -31,6 +34,7 @@ _POLICY_WORDS = {
     "policy-disks": "disks",
 }
 NAMES_SHOWN = 3
+_PARTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +102,14 @@ def names_of(names: Sequence[str], shown: int = NAMES_SHOWN) -> str:
 
 
 def number(value: float) -> str:
-    """1,024 or 4.25: with separators, without useless decimals."""
-    return f"{int(value):,}" if value == int(value) else f"{value:,.4f}".rstrip("0")
+    """1,024 or 4.25: with separators, without useless decimals, and never less than *value*."""
+    if value == int(value):
+        return f"{int(value):,}"
+    shown = math.ceil(value * _PARTS) / _PARTS
+    return f"{shown if shown >= value else shown + 1 / _PARTS:,.4f}".rstrip("0").rstrip(".")
 
 
-def _listed(parts: Sequence[str]) -> str:
+def listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
 
 
@@ -122,23 +129,28 @@ def _less(changes: Sequence[Change]) -> str:
             parts.append(f"{size} MiB {word} {change.constraint}")
         else:
             parts.append(f"{size} {_words(change.constraint, abs(change.amount))} {word}")
-    return f"with {_listed(parts)}"
+    return f"with {listed(parts)}"
 
 
-def _freed(changes: Sequence[Change], here: str) -> str:
-    """``512 MiB of memory were freed there``, node by node."""
+def freed_words(changes: Sequence[Change], here: str, verb: str = "were freed") -> str:
+    """``512 MiB of memory were freed there and 64 on node7``, node by node, *here* first."""
     by_node: dict[str, list[Change]] = {}
-    for change in changes:
+    for change in sorted(changes, key=lambda change: change.name != here):
         by_node.setdefault(change.name, []).append(change)
-    texts = []
+    texts: list[str] = []
+    said = ""
     for name, parts in list(by_node.items())[:NAMES_SHOWN]:
-        sizes = [f"{number(part.amount)} {_words(part.constraint, part.amount)}" for part in parts]
-        verb = "was" if len(parts) == 1 and parts[0].amount == 1 else "were"
         where = "there" if name == here else f"on {name}"
-        texts.append(f"{_listed(sizes)} {verb} freed {where}")
+        if texts and said == parts[0].constraint and len(parts) == 1:
+            texts.append(f"{number(parts[0].amount)} {where}")
+            continue
+        sizes = listed([f"{number(part.amount)} {_words(part.constraint, part.amount)}" for part in parts])
+        single = len(parts) == 1 and parts[0].amount == 1
+        said = parts[0].constraint if len(parts) == 1 else ""
+        texts.append(" ".join(filter(None, (sizes, verb.replace("were", "was") if single else verb, where))))
     if len(by_node) > NAMES_SHOWN:
-        texts.append(f"memory on {len(by_node) - NAMES_SHOWN} more nodes")
-    return _listed(texts)
+        texts.append(f"some on {len(by_node) - NAMES_SHOWN} more nodes")
+    return listed(texts)
 
 
 def _set(change: Change, here: str) -> str:
@@ -178,9 +190,13 @@ def _conditions(changes: Sequence[Change], here: str) -> str:
     if len(leaving) == 1:
         texts.append(next(_set(c, here) for c in changes if c.constraint == EXCLUSION_TAG))
     freed = [change for change in changes if change.subject == NODE and change.constraint in RESOURCES]
+    before = [change for change in freed if change.target == REDUNDANCY_NOW]
+    if here and len(before) > 1:
+        freed = [change for change in freed if change not in before]
+        texts.append(f"{len(before)} nodes had room for the failure of others")
     if freed:
-        texts.append(_freed(freed, here))
-    return f"if {_listed(texts)}"
+        texts.append(freed_words(freed, here))
+    return f"if {listed(texts)}"
 
 
 def way_words(way: Way, here: str) -> str:
@@ -201,12 +217,11 @@ def ways_words(ways: Sequence[Way], here: str) -> str:
     """All ways as one phrase: ``with 512 MiB less memory, or if as much were freed there``."""
     if not ways:
         return ""
-    first = way_words(ways[0], here)
-    texts = [first]
-    for way in ways[1:]:
+    texts: list[str] = []
+    asked: list[tuple[str, float]] = []
+    for way in ways:
+        if all(change.subject == INSTANCE for change in way):
+            asked = _amounts(way)
         free = all(change.subject == NODE and change.name == here for change in way)
-        if free and _amounts(way) == _amounts(ways[0]) and ways[0][0].subject == INSTANCE:
-            texts.append("if as much were freed there")
-        else:
-            texts.append(way_words(way, here))
+        texts.append("if as much were freed there" if free and _amounts(way) == asked else way_words(way, here))
     return ", or ".join(texts)

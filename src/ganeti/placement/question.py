@@ -4,14 +4,12 @@
 Works on the plain values of nodes, so it costs nothing until somebody asks why.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import Protocol
 
 from ganeti.placement.absorption import Absorption
-from ganeti.placement.cluster import AllocPolicy, Group, Instance, Node
-from ganeti.placement.definition import NodeView
+from ganeti.placement.cluster import AllocPolicy, Group, Instance
 from ganeti.placement.failure import FailMode
 from ganeti.placement.lack import (
     ALLOC_POLICY,
@@ -20,12 +18,13 @@ from ganeti.placement.lack import (
     NETWORK,
     NODE,
     OTHER_GROUP,
-    REDUNDANCY,
+    REDUNDANCY_NOW,
     REQUEST,
     RESTRICTION,
     Change,
     Lack,
 )
+from ganeti.placement.redundancy import nodes_failing
 from ganeti.placement.remedies import Judgement, Spot, Window, judge, policy_lacks
 from ganeti.placement.request import Allocate, Options
 from ganeti.placement.room import (
@@ -38,31 +37,8 @@ from ganeti.placement.room import (
     secondary_limits,
     view_without,
 )
+from ganeti.placement.state import NOWHERE, ClusterState
 from ganeti.placement.templates import traits_of
-
-NOWHERE = -1
-
-
-class Picture(Protocol):
-    """The part of a cluster's state that is looked at."""
-
-    @property
-    def nodes(self) -> Sequence[Node]: ...
-    @property
-    def groups(self) -> Sequence[Group]: ...
-    def view(self, node: int, /) -> NodeView: ...
-
-
-class State(Picture, Protocol):
-    """The same with the instances and where they are."""
-
-    @property
-    def instances(self) -> Sequence[Instance]: ...
-    @property
-    def primary_of(self) -> Sequence[int]: ...
-    @property
-    def secondary_of(self) -> Sequence[int]: ...
-
 
 Fixed = tuple[Lack, Change | None]
 
@@ -73,7 +49,7 @@ _SHARE_OF_CAPABILITY, _SHARE_OF_NETWORK, _SHARE_OF_ALLOC_POLICY, _SHARE_OF_REQUE
 class Question:
     """Where an instance may go. *group* is the number of the group asked for, `NOWHERE` for any."""
 
-    def __init__(self, state: Picture, request: Allocate, options: Options, group: int = NOWHERE) -> None:
+    def __init__(self, state: ClusterState, request: Allocate, options: Options, group: int = NOWHERE) -> None:
         self.state = state
         self.request = request
         self.options = options
@@ -89,6 +65,9 @@ class Question:
         self._after: dict[int, tuple[Room, tuple[Instance, ...]]] = {}
         self._policies: dict[tuple[int, bool], list[tuple[list[Lack], Window]]] = {}
         self._redundant: dict[int, bool] = {}
+        self._exact: dict[int, bool] = {}
+        self._failing: dict[int, list[int]] = {}
+        self._shortages: dict[int, list[tuple[int, Fixed]]] = {}
         self._fixed: dict[int, list[Fixed]] = {}
 
     # what is known of nodes
@@ -113,24 +92,50 @@ class Question:
         It is not where every node that may be chosen has exclusive storage.
         """
         if group not in self._redundant:
-            groups = self.state.groups
-            unallocable = AllocPolicy.UNALLOCABLE
-            open_groups = {n for n, described in enumerate(groups) if described.alloc_policy != unallocable}
-            allowed = {group} if self.request.group else open_groups | {group}
+            allowed = {group} if self.request.group else self.open_groups | {group}
             nodes = [node for node, own in zip(self.state.nodes, self.group_of, strict=True) if own in allowed]
             dedicated = all(node.exclusive_storage for node in nodes)
             self._redundant[group] = self.options.capacity_checks and not dedicated
         return self._redundant[group]
 
     @cached_property
-    def exact(self) -> bool:
-        """Whether redundancy is judged here to the last MiB."""
-        if not any(self.redundant(group) for group in range(len(self.state.groups))):
-            return True
-        traits = traits_of(self.instance.template)
-        mirrored = traits is not None and traits.has_secondary and self.paired
-        members = range(len(self.state.nodes)) if self.group == NOWHERE else self.members_of(self.group)
-        return mirrored and not self._migration_tags() and all(self.room(number).quick for number in members)
+    def open_groups(self) -> set[int]:
+        """Numbers of the groups an instance may go to."""
+        if self.group != NOWHERE:
+            return {self.group}
+        unallocable = AllocPolicy.UNALLOCABLE
+        return {n for n, described in enumerate(self.state.groups) if described.alloc_policy != unallocable}
+
+    def exact(self, group: int) -> bool:
+        """Whether redundancy is judged to the last MiB by sums when the instance goes to *group*."""
+        if group not in self._exact:
+            traits = traits_of(self.instance.template)
+            mirrored = traits is not None and traits.has_secondary and self.paired
+            quick = mirrored and not self._migration_tags()
+            quick = quick and all(self.room(number).quick for number in self.members(group))
+            self._exact[group] = quick or not self.redundant(group)
+        return self._exact[group]
+
+    # failures of nodes that run what has no second node: only a trial tells
+
+    def members(self, group: int) -> list[int]:
+        """The nodes whose failure must be absorbed when the instance goes to *group*."""
+        return self.members_of(group) if self.request.group else self.state.everyone()
+
+    def failing_now(self, group: int) -> list[int]:
+        """Nodes whose failure cannot be absorbed even without the instance."""
+        if group not in self._failing:
+            self._failing[group] = nodes_failing(self.state, self.members(group))
+        return self._failing[group]
+
+    def failing_with(self, instance: Instance, nodes: tuple[int, ...]) -> list[int]:
+        """Nodes whose failure could not be absorbed with *instance* on *nodes*."""
+        mark = self.state.mark()
+        self.state.add_instance(instance, *nodes)
+        try:
+            return nodes_failing(self.state, self.members(self.group_of[nodes[0]]))
+        finally:
+            self.state.rollback(mark)
 
     def _migration_tags(self) -> bool:
         return bool(self.state.nodes) and bool(self.room(0).rules.migration)
@@ -178,23 +183,66 @@ class Question:
         node = self.state.nodes[number]
         return not node.unavailable or node.total_memory_mib > 0
 
-    def _elsewhere(self, numbers: tuple[int, ...]) -> Iterator[Fixed]:
-        """Failures that cannot be absorbed even now, for lack of room on other nodes than these."""
+    # failures that could not be absorbed as things are
+
+    @cached_property
+    def unabsorbed_now(self) -> list[Fixed]:
+        """All of them that keep the instance out, each with what would have to be freed."""
+        groups = [own for own in self.open_groups if self.redundant(own)]
+        return [fixed for _, fixed in self._present(groups[0])] if groups else []
+
+    def elsewhere(self, numbers: tuple[int, ...]) -> list[Fixed]:
+        """Those for lack of room on other nodes than *numbers*."""
         own = self.group_of[numbers[0]]
         if not self.redundant(own):
-            return
-        for shortage in self.absorption.shortages:
-            if shortage.node in numbers or (self.request.group and self.group_of[shortage.node] != own):
+            return []
+        return [fixed for node, fixed in self._present(own) if node not in numbers]
+
+    def _present(self, group: int) -> list[tuple[int, Fixed]]:
+        """The node that has too little room (NOWHERE if that is not one) with the lack and its cure."""
+        if group not in self._shortages:
+            self._shortages[group] = list(self._find_present(group))
+        return self._shortages[group]
+
+    def _find_present(self, group: int) -> Iterator[tuple[int, Fixed]]:
+        shortages = self.absorption.shortages
+        for shortage in shortages:
+            if self.request.group and self.group_of[shortage.node] != group:
                 continue
             name, failing = self.room(shortage.node).name, self.room(shortage.failing).name
-            missing = shortage.missing_mib
             words = (
                 f"the failure of {failing} could not be absorbed even without the instance: {name} would have to find "
                 f"{shortage.needed_mib:,} MiB of {shortage.resource}, {shortage.free_mib:,} are free"
             )
-            lack = Lack(REDUNDANCY, words, FailMode.FailN1, shortage.needed_mib, shortage.free_mib, "MiB", name)
+            lack = Lack(REDUNDANCY_NOW, words, FailMode.FailN1, shortage.needed_mib, shortage.free_mib, "MiB", name)
+            missing = shortage.missing_mib
             share = missing / max(1, self.instance.memory_mib)
-            yield lack, Change(NODE, shortage.resource, name, missing, "", share)
+            yield shortage.node, (lack, Change(NODE, shortage.resource, name, missing, REDUNDANCY_NOW, share))
+        if not self.exact(group) and not shortages and (unabsorbed := self.failing_now(group)):
+            words = f"even without the instance {self.unabsorbed(unabsorbed)}"
+            name = self.room(unabsorbed[0]).name
+            yield NOWHERE, (Lack(REDUNDANCY_NOW, words, FailMode.FailN1, "", name), None)
+
+    def unabsorbed(self, failing: list[int], *, extra_mib: int | None = None) -> str:
+        """Which failure could not be absorbed, and what its instances would need beside what there is.
+
+        *extra_mib* is the memory of the new instance, if that runs on the failing node.
+        """
+        node = self.room(failing[0])
+        sizes = [instance.memory_mib for instance in node.primaries if instance.uses_memory]
+        sizes += [extra_mib] if extra_mib is not None else []
+        others = [self.room(n) for n in self.members_of(self.group_of[failing[0]]) if n != failing[0]]
+        roomiest = max(others, key=lambda room: room.free_memory_mib, default=None)
+        count = "1 instance needs" if len(sizes) == 1 else f"{len(sizes)} instances need"
+        words = f"the failure of {node.name} could not be absorbed: "
+        if roomiest is None:
+            return f"{words}its group has no other node"
+        free = sum(max(0, room.free_memory_mib) for room in others)
+        largest = f", the largest {max(sizes):,}" if len(sizes) > 1 else ""
+        return (
+            f"{words}its {count} {sum(sizes):,} MiB of memory{largest}; {free:,} are free elsewhere, "
+            f"at most {roomiest.free_memory_mib:,} ({roomiest.name})"
+        )
 
     # verdicts
 
@@ -253,7 +301,7 @@ class Question:
 
     def alone(self, number: int, role: str = PRIMARY) -> Judgement:
         """One node in a role; for a secondary without regard to its primary, so no more than it would be with one."""
-        fixed = [*self.fixed(number), *self._elsewhere((number,))]
+        fixed = [*self.fixed(number), *self.elsewhere((number,))]
         if not self.known(number):
             return _unknown(fixed)
         return judge(self.instance, [self.spot(number, role)], self.policy(number), fixed)
@@ -261,7 +309,7 @@ class Question:
     def pair(self, primary: int, secondary: int) -> Judgement:
         """Two nodes of one group together."""
         fixed = list(dict.fromkeys([*self.fixed(primary), *self.fixed(secondary)]))
-        fixed += self._elsewhere((primary, secondary))
+        fixed += self.elsewhere((primary, secondary))
         if not (self.known(primary) and self.known(secondary)):
             return _unknown(fixed)
         spots = [self.spot(primary, PRIMARY), self.spot(secondary, SECONDARY, primary)]

@@ -114,15 +114,17 @@ class Window:
     high: Spec
 
 
-ANYTHING: Sequence[tuple[list[Lack], Window]] = (([], Window(Spec(0, 0, 0, 0, 0, 0), Spec(*(UNLIMITED,) * 6))),)
+ANY_SIZE = Window(Spec(0, 0, 0, 0, 0, 0), Spec(*(UNLIMITED,) * 6))
+ANYTHING: Sequence[tuple[list[Lack], Window]] = (([], ANY_SIZE),)
 
 
 def policy_lacks(policy: Policy, instance: Instance, exclusive: bool) -> list[tuple[list[Lack], Window]]:
     """What each range of *policy* has against the instance, the nearest range first."""
-    found = []
+    found: list[tuple[list[Lack], Window]] = []
     for low, high in policy.ranges:
         lacks = list(_outside(instance, low, high, exclusive))
         found.append((lacks, Window(low, high)))
+    found = found or [([], ANY_SIZE)]
     found.sort(key=lambda one: sum(_policy_share(lack) for lack in one[0]))
     if instance.template not in policy.templates:
         words = f"the policy does not allow disk template {instance.template}, only {', '.join(policy.templates)}"
@@ -282,6 +284,20 @@ def less_parts(before: Instance, after: Instance) -> list[Change]:
         if was != now:
             parts.append(Change(INSTANCE, name, before.name, was - now, now, abs(was - now) / max(1, was, now)))
     return parts
+
+
+def smaller_by(instance: Instance, way: Way) -> Instance:
+    """*instance* as *way* would have it, in what is its own."""
+    parts = {change.constraint: change for change in way if change.subject == INSTANCE}
+    memory = int(parts[MEMORY].target) if MEMORY in parts else instance.memory_mib
+    vcpus = int(parts[VCPUS].target) if VCPUS in parts else instance.vcpus
+    uses = int(parts[SPINDLE_USES].target) if SPINDLE_USES in parts else instance.spindle_use
+    instance = replace(instance, memory_mib=memory, vcpus=vcpus, spindle_use=uses)
+    if DISK not in parts:
+        return instance
+    sizes = leveled([disk.size_mib for disk in instance.disks], int(parts[DISK].amount))
+    disks = tuple(replace(disk, size_mib=size) for disk, size in zip(instance.disks, sizes, strict=True))
+    return replace(instance, disks=disks, disk_mib=int(parts[DISK].target))
 
 
 # more room

@@ -143,22 +143,72 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
+class LargestSize:
+    """What would fit now on *nodes*, with less of *scaled* only: memory, disk, vcpus, or everything in proportion."""
+
+    scaled: str
+    memory_mib: int
+    disk_mib: int
+    vcpus: int
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NearestFit:
+    """Where a new instance that fits nowhere would fit with the least change, and the largest that fits as things are.
+
+    *nodes* (primary, secondary) are empty where no change of one thing would do; *change*, *ways* and *lacks* are as in
+    `NodeRefusal`, of both nodes together. *unabsorbed* are failures of nodes that could not be absorbed even without
+    the instance, *absorbing* is what would have to be freed for them: both are part of every refusal, too.
+    """
+
+    nodes: tuple[str, ...] = ()
+    change: str = ""
+    ways: tuple[Way, ...] = ()
+    lacks: tuple[Lack, ...] = ()
+    largest: tuple[LargestSize, ...] = ()
+    unabsorbed: tuple[Lack, ...] = ()
+    absorbing: Way = ()
+
+    def plain(self) -> dict[str, Any]:
+        """For machine-readable output."""
+        return {
+            "nodes": list(self.nodes),
+            "change": self.change,
+            "ways": [[change.plain() for change in way] for way in self.ways],
+            "lacks": [lack.plain() for lack in self.lacks],
+            "unabsorbed": [lack.plain() for lack in self.unabsorbed],
+            "absorbing": [change.plain() for change in self.absorbing],
+            "largest": [
+                {
+                    "scaled": size.scaled,
+                    "memory": size.memory_mib,
+                    "disk": size.disk_mib,
+                    "vcpus": size.vcpus,
+                    "nodes": list(size.nodes),
+                }
+                for size in self.largest
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class NoFit:
     """Nothing fits. *info* is the allocator's own sentence, *refusals* says it node by node.
 
-    *hopeless*: not even a candidate could be formed, whatever the instance.
+    *hopeless*: not even a candidate could be formed, whatever the instance. *nearest* is there for a new instance.
     """
 
     info: str
     refusals: tuple[NodeRefusal, ...] = field(default=())
     hopeless: bool = False
+    nearest: NearestFit | None = None
 
-    def explanation(self, limit: int = 8) -> str:
-        """The reasons as lines for the error of a failed creation; at most *limit* nodes are shown."""
-        lines = [str(refusal) for refusal in self.refusals[:limit]]
-        if len(self.refusals) > limit:
-            lines.append(f"and {len(self.refusals) - limit} more nodes")
-        return "\n".join(lines)
+    def explanation(self) -> str:
+        """The reasons in at most four lines, for the error of a failed creation."""
+        from ganeti.placement.why_text import failure_lines  # answers that fit need no words
+
+        return "\n".join(failure_lines(self))
 
 
 @dataclass(frozen=True, slots=True)

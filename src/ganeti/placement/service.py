@@ -17,6 +17,7 @@ from ganeti.placement.request import (
     Request,
     place,
 )
+from ganeti.placement.why_text import why_lines
 
 
 def answer(
@@ -43,8 +44,8 @@ def answer_with_reasons(
 
 
 def response_to(request: Request, found: Answer) -> tuple[dict[str, Any], list[str]]:
-    """The response dictionary for what was found for *request*, and a line for each node that was not chosen."""
-    reasons = [str(refusal) for refusal in found.refusals] if isinstance(found, Placement | NoFit) else []
+    """The response dictionary for what was found for *request*, and lines that say why the other nodes were not."""
+    reasons = why_lines(found) if isinstance(found, Placement | NoFit) else []
     response = response_of(found)
     if isinstance(request, AllocateSecondary) and isinstance(found, Placement):
         response["result"] = found.nodes[0]

@@ -58,10 +58,14 @@ def test_when_nothing_fits_every_node_is_explained() -> None:
     answer = place(cluster(*small), Allocate(instance()))
     assert isinstance(answer, NoFit)
     assert answer.info.endswith("No valid allocation solutions, failure reasons: FailMem: 3")
-    assert answer.explanation(limit=2).splitlines() == [
-        "node0: needs 4,096 MiB of memory, 1,000 free; fits with 3,097 MiB less memory, or if as much were freed there",
-        "node1: needs 4,096 MiB of memory, 1,001 free; fits with 3,096 MiB less memory, or if as much were freed there",
-        "and 1 more nodes",
+    assert [str(refusal) for refusal in answer.refusals[:2]] == [
+        "node0: needs 4,096 MiB of memory, 1,000 free; fits with 3,097 MiB less memory",
+        "node1: needs 4,096 MiB of memory, 1,001 free; fits with 3,096 MiB less memory",
+    ]
+    assert answer.explanation().splitlines() == [
+        "Of 3 nodes 3 have too little memory",
+        "Nearest fit: node2, with 3,096 MiB less memory",
+        "What fits now: 1,000 MiB of memory on node2",
     ]
 
 
@@ -99,7 +103,7 @@ def test_groups() -> None:
     groups = (GROUP, replace(GROUP, uuid="g2", name="closed", alloc_policy=AllocPolicy.UNALLOCABLE))
     nodes = (node("node1"), node("node2", group="g2"), node("node3"))
     assert sentences(place(cluster(*nodes, groups=groups), Allocate(instance())))["node2"] == (
-        "its group closed is unallocable"
+        "its group closed is unallocable; the failure of node2 could not be absorbed: its group has no other node"
     )
     named = place(cluster(*nodes, groups=groups), Allocate(instance(), group="closed"))
     assert sentences(named)["node1"] == "is in group default, asked for was closed"

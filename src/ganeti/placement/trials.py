@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Redundancy where arithmetic does not tell: the instance is put on its nodes and failures are tried.
+
+That costs more than sums, so only the first nodes that are asked about are tried; callers ask about the nearest first.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ganeti.placement.cluster import Instance
+from ganeti.placement.failure import FailMode
+from ganeti.placement.lack import INSTANCE, MEMORY, REDUNDANCY, Change, Lack, Way, distance
+from ganeti.placement.policy import refusal_by_policy
+from ganeti.placement.question import Question
+from ganeti.placement.remedies import Judgement, smaller_by
+
+TRIED_NODES = 24
+NARROWED_NODES = 6
+"""For so many of them the memory is found with which failures could be absorbed."""
+
+
+class Trials:
+    """What arithmetic says of nodes, held against failures tried."""
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        self._tried = 0
+        self._narrowed = 0
+        self._present: frozenset[int] = frozenset()
+
+    def judgement(self, nodes: tuple[int, ...], known: Judgement) -> Judgement:
+        """*known* with the failures that the instance on *nodes* would leave unabsorbed, and the ways that do not.
+
+        Where room is freed first, just as much is left there as if the instance were squeezed in: next to nothing.
+        """
+        question = self._question
+        group = question.group_of[nodes[0]]
+        if question.exact(group) or self._tried >= TRIED_NODES or not all(question.known(node) for node in nodes):
+            return known
+        self._tried += 1
+        self._present = frozenset(question.failing_now(group)) if question.elsewhere(nodes) else frozenset()
+        failing = self._failing(question.instance, nodes)
+        lacks = known.lacks
+        if failing and all(lack.constraint != MEMORY for lack in lacks):
+            extra = question.instance.memory_mib if failing[0] == nodes[0] else None
+            name = question.room(failing[0]).name
+            words = question.unabsorbed(failing, extra_mib=extra)
+            lacks = (*lacks, Lack(REDUNDANCY, words, FailMode.FailN1, "", name))
+        if not lacks:
+            return known
+        ways = self._absorbing(nodes, known.ways if known.lacks else ((),), failing)
+        return Judgement(lacks, tuple(sorted(ways, key=distance)))
+
+    def _absorbing(self, nodes: tuple[int, ...], ways: tuple[Way, ...], failing: list[int]) -> Iterator[Way]:
+        """Of *ways* those that leave every failure absorbed, asking for less memory where that helps."""
+        narrowed = False
+        for way in ways:
+            less = any(change.subject == INSTANCE for change in way)
+            smaller = smaller_by(self._question.instance, way) if less else self._question.instance
+            remains = self._failing(smaller, nodes) if less else failing
+            if not remains:
+                if way:
+                    yield way
+            elif not narrowed and (less or not way):
+                narrowed = True
+                memory_mib = self._narrowed_memory(smaller, nodes)
+                if memory_mib:
+                    yield self._with_memory(way, memory_mib)
+
+    def _with_memory(self, way: Way, memory_mib: int) -> Way:
+        asked = self._question.instance
+        less = asked.memory_mib - memory_mib
+        part = Change(INSTANCE, MEMORY, asked.name, less, memory_mib, less / max(1, asked.memory_mib))
+        return (part, *(c for c in way if (c.subject, c.constraint) != (INSTANCE, MEMORY)))
+
+    def _narrowed_memory(self, instance: Instance, nodes: tuple[int, ...]) -> int:
+        """The most memory below that of *instance* with which every failure is absorbed; 0 if none is found."""
+        self._narrowed += 1
+        question, at = self._question, instance.memory_mib
+        windows = [window for _, window in question.policy(nodes[0])]
+        lows = [w.low.memory_mib for w in windows if w.low.memory_mib <= at <= w.high.memory_mib]
+        least = max(1, max(lows, default=at))
+        if self._narrowed > NARROWED_NODES or least >= at:
+            return 0
+        if not self._absorbed(replace(instance, memory_mib=least), nodes):
+            return 0
+        good, bad = least, at
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            absorbed = self._absorbed(replace(instance, memory_mib=middle), nodes)
+            good, bad = (middle, bad) if absorbed else (good, middle)
+        found, exclusive = replace(instance, memory_mib=good), question.room(nodes[0]).exclusive
+        return good if refusal_by_policy(question.group_at(nodes[0]).policy, found, exclusive) is None else 0
+
+    def _absorbed(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
+        return not self._failing(instance, nodes)
+
+    def _failing(self, instance: Instance, nodes: tuple[int, ...]) -> list[int]:
+        """Nodes whose failure the instance makes unabsorbable; what is amiss without it has its own part in a way."""
+        return [node for node in self._question.failing_with(instance, nodes) if node not in self._present]

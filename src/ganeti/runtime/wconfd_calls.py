@@ -52,7 +52,7 @@ class Parts:
 def calls_of(parts: Parts) -> dict[str, Call]:
     """All calls by the names they have on the socket."""
     table: dict[str, Call] = {}
-    locks = LockCalls(parts.locks, parts.promises, parts.committer.steps, parts.clean_up)
+    locks = LockCalls(parts.locks, parts.promises, parts.committer.supersede, parts.clean_up)
     promises = PromiseCalls(parts.promises, lambda: parts.committer.form.position)
     for calls in (ConfigCalls(parts), locks, promises):
         for name, method in vars(type(calls)).items():

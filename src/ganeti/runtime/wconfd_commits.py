@@ -129,6 +129,15 @@ class Committer:
             self._queue.put_nowait(_Request(step, change, answer))
         return await asyncio.shield(answer)
 
+    async def supersede(self, job: int, attempt: int) -> None:
+        """Hear no attempt of *job* before *attempt*; returns when what they had asked for is seen, or refused.
+
+        What the successor undoes depends on it: a commit may be on its way to the copies when its job dies.
+        """
+        self.steps.supersede(job, attempt)
+        former = [answer for (each, number, _), answer in self._in_flight.items() if each == job and number < attempt]
+        await asyncio.gather(*map(asyncio.shield, former), return_exceptions=True)
+
     async def run(self) -> None:
         """Serve the queue, until cancelled; a batch that has begun is finished."""
         while True:

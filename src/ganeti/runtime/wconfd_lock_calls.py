@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ganeti.base.errors import GanetiError, LockError
-from ganeti.master.config.steps import Steps
 from ganeti.master.locks.names import read_level
 from ganeti.master.locks.owners import Owner
 from ganeti.master.locks.state import wants_of
@@ -31,12 +30,17 @@ class LockCalls:
     """The locks."""
 
     def __init__(
-        self, locks: LockService, promises: PromiseService, steps: Steps, clean_up: Callable[[], Awaitable[None]]
+        self,
+        locks: LockService,
+        promises: PromiseService,
+        supersede: Callable[[int, int], Awaitable[None]],
+        clean_up: Callable[[], Awaitable[None]],
     ) -> None:
+        """*supersede* (job, attempt) has no earlier attempt of a job change anything any more."""
         self._locks = locks
         self._promises = promises
         self._table = locks.table
-        self._steps = steps
+        self._supersede = supersede
         self._clean_up = clean_up
 
     async def list_locks(self, client: Any) -> Any:
@@ -84,7 +88,7 @@ class LockCalls:
         successor = Owner.from_wire(new)
         await self._locks.hand_over(Owner.from_wire(old), successor)
         if isinstance(successor.name, int) and (attempt := attempt_of(successor.lock_file)) is not None:
-            self._steps.supersede(successor.name, attempt)
+            await self._supersede(successor.name, attempt)
         return VOID
 
     async def free_locks(self, client: Any) -> Any:

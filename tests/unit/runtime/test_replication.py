@@ -14,7 +14,7 @@ from tests.fakes import sample_cluster
 from tests.fakes.replica import FakeNodes, FakeReplica
 from tests.fakes.wconfd import AddDisk, TagCluster, fast_directory, prepare, running_wconfd, until
 
-from ganeti.base.errors import ConfigurationError, DeposedError, GanetiError
+from ganeti.base.errors import ConfigurationError, DeposedError, GanetiError, LockError
 from ganeti.master.replication.followers import Timing
 from ganeti.model.configuration import Draft
 from ganeti.model.objects import Disk
@@ -419,6 +419,28 @@ def test_who_waits_to_change_the_candidates_hears_that_another_is_master(root):
         answers = await asyncio.gather(*commits, return_exceptions=True)
         assert [type(answer) for answer in answers] == [DeposedError, DeposedError]
         del nodes.held[NODE2]
+
+    run(scenario, root, nodes)
+
+
+def test_the_successor_of_a_dead_job_sees_what_was_on_its_way_when_it_died(root):
+    nodes = network()
+
+    async def scenario(daemon):
+        await in_sync(daemon, NODE2, NODE3)
+        committer = daemon.service.committer
+        before = daemon.service.form.position
+        gate = nodes.held[NODE2] = asyncio.Event()
+        dying = asyncio.ensure_future(committer.commit(JobStep(7, 1, 4, "/l", False), TagCluster(tag="late")))
+        await until(lambda: len(committer._unfinished) == 1)
+        taking_over = asyncio.ensure_future(committer.supersede(7, 2))
+        await asyncio.sleep(0)
+        assert not taking_over.done()
+        with pytest.raises(LockError):
+            await committer.commit(JobStep(7, 1, 5, "/l", False), TagCluster(tag="later"))
+        gate.set()
+        await taking_over
+        assert dying.done() and daemon.service.form.position > before
 
     run(scenario, root, nodes)
 

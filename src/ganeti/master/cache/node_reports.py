@@ -127,30 +127,33 @@ class NodeReports:
 
 
 def nodes_changed(before: ConfigView, event: dict[str, Any]) -> list[str]:
-    """Uuids of the nodes whose disks a commit changes; *before* is the configuration without it.
+    """Uuids of the nodes whose free space a commit makes another than they reported; *before* is without it.
 
-    *event* is that of the change stream. Neither tags nor states of instances matter.
+    *event* is that of the change stream. The disks of an instance that is being created are counted as promised until
+    it is complete: from then on they must be in the reports. Neither tags nor states of instances matter.
     """
     found: dict[str, None] = {}
+    coming: dict[str, None] = {}
     for kind, uuid, plain in event.get("put", ()):
-        if kind == "disks":
+        if kind != "instances":
+            continue
+        old = before.get(kind, uuid)
+        if plain.get("forthcoming"):
+            coming.update(dict.fromkeys(plain.get("disks", ())))
+        elif isinstance(old, Instance) and old.forthcoming:
+            for disk in old.disks:
+                found.update(_nodes_of(before.get("disks", disk)))
+    for kind, uuid, plain in event.get("put", ()):
+        if kind == "disks" and uuid not in coming:
             old = before.get(kind, uuid)
-            if not isinstance(old, Disk) or (old.size, old.nodes, old.forthcoming) != _disk_facts(plain):
-                found.update(dict.fromkeys([*(old.nodes if isinstance(old, Disk) else ()), *plain.get("nodes", ())]))
-        elif kind == "instances":
-            old = before.get(kind, uuid)
-            facts = (plain.get("primary_node", ""), plain.get("disks", []), plain.get("forthcoming"))
-            if not isinstance(old, Instance) or (old.primary_node, old.disks, old.forthcoming) != facts:
-                found.update(dict.fromkeys([plain.get("primary_node", "")]))
-                found.update(dict.fromkeys([old.primary_node] if isinstance(old, Instance) else []))
+            facts = plain.get("size", 0), plain.get("nodes", [])
+            if not isinstance(old, Disk) or (old.size, old.nodes) != facts:
+                found.update({**_nodes_of(old), **dict.fromkeys(plain.get("nodes", ()))})
     for kind, uuid in event.get("remove", ()):
-        gone = before.get(kind, uuid)
-        if isinstance(gone, Disk):
-            found.update(dict.fromkeys(gone.nodes))
-        elif isinstance(gone, Instance):
-            found[gone.primary_node] = None
-    return [uuid for uuid in found if uuid]
+        if kind == "disks":
+            found.update(_nodes_of(before.get(kind, uuid)))
+    return list(found)
 
 
-def _disk_facts(plain: dict[str, Any]) -> tuple[int, list[str], bool | None]:
-    return plain.get("size", 0), plain.get("nodes", []), plain.get("forthcoming")
+def _nodes_of(disk: object) -> dict[str, None]:
+    return dict.fromkeys(disk.nodes) if isinstance(disk, Disk) else {}

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tests.fakes.sample_cluster import add_instance, configuration
 
 from ganeti.master.cache.node_reports import FRESH_S, SILENT_S, NodeReport, NodeReports, nodes_changed, silent
+from ganeti.model.objects import Disk
 
 FREE = NodeReport(memory_free_mib=1)
 
@@ -62,7 +63,6 @@ def test_which_nodes_a_commit_changes() -> None:
     disk = config.instance_disks(web1)[0]
     assert nodes_changed(config, commit(("instances", replace(web1, tags=["x"], admin_state="down")))) == []
     assert nodes_changed(config, commit(("disks", replace(disk, name="x")))) == []
-    assert nodes_changed(config, commit(("instances", replace(web1, forthcoming=True)))) == ["uuid-node1"]
     moved = commit(
         ("disks", replace(disk, nodes=["uuid-node3"])), ("instances", replace(web1, primary_node="uuid-node3"))
     )
@@ -71,3 +71,19 @@ def test_which_nodes_a_commit_changes() -> None:
     assert nodes_changed(config, commit(remove=[["instances", web1.uuid], ["disks", disk.uuid]])) == ["uuid-node1"]
     new = replace(disk, uuid="new", nodes=["uuid-node2", "uuid-node3"])
     assert nodes_changed(config, commit(("disks", new))) == ["uuid-node2", "uuid-node3"]
+
+
+def test_disks_of_an_instance_being_created_must_be_reported_when_it_is_complete() -> None:
+    """Until then they are counted as promised, whatever the nodes say."""
+    config = configuration()
+    web1 = replace(add_instance(configuration(), "web1", "uuid-node1"), disks=["d1"], forthcoming=True)
+    disk = Disk(uuid="d1", dev_type="common", size=64, nodes=["uuid-node1", "uuid-node2"])
+    begins = commit(("disks", disk), ("instances", web1))
+    assert nodes_changed(config, begins) == []
+    config.put("disks", disk.uuid, disk)
+    config.put("instances", web1.uuid, web1)
+    complete = commit(("instances", replace(web1, forthcoming=None)))
+    assert nodes_changed(config, complete) == ["uuid-node1", "uuid-node2"]
+    bare = replace(web1, disks=[])
+    config.put("instances", web1.uuid, bare)
+    assert nodes_changed(config, commit(("instances", replace(bare, forthcoming=None)))) == []

@@ -165,6 +165,28 @@ def test_both_nodes_are_exchanged_as_defined(seed: int, kind: str, forced: bool)
 
 
 @FEW
+@given(seed=SEEDS, kind=KIND, mirrored=st.booleans(), checked=st.booleans())
+def test_what_is_left_out_cannot_win(seed: int, kind: str, mirrored: bool, checked: bool) -> None:
+    """In clusters too large for the definition: nearly all pairs are left out there."""
+    cluster = draw(seed, "equal" if kind == "even" else kind, nodes=20 + seed % 70, instances=seed % 400).with_load()
+    state = ClusterState(cluster)
+    number = state.add_instance(new_instance(seed, cluster, mirrored=mirrored), NOWHERE)
+    candidates = [node for node in state.everyone() if state.online[node]]
+    asked = Asked(number, 1 + mirrored, candidates, state.everyone(), state.everyone() if checked else ())
+    assert repr(find_nodes(state, asked)) == repr(find_nodes(state, replace(asked, exhaustive=True)))
+    mirrors = [n for n in range(number) if state.secondary_of[n] != NOWHERE]
+    for moved in mirrors[:2]:
+        own = (state.primary_of[moved], state.secondary_of[moved])
+        group = state.group_of[own[0]]
+        targets = [node for node in online(state, group) if node not in own]
+        found = [
+            best_exchange(state, moved, targets, state.group_members(group), forced=False, exhaustive=exhaustive)
+            for exhaustive in (False, True)
+        ]
+        assert (found[0].primary, found[0].secondary) == (found[1].primary, found[1].secondary)
+
+
+@FEW
 @given(seed=SEEDS, kind=KIND, mirrored=st.booleans())
 def test_a_search_leaves_no_trace(seed: int, kind: str, mirrored: bool) -> None:
     cluster = small(seed, kind)

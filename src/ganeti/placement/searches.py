@@ -16,6 +16,7 @@ from ganeti.placement.lost_policies import lost_policies, policy_codes
 from ganeti.placement.state import NOWHERE, ClusterState
 
 _MODES = 10
+_IGNORE_SOFT_ERRORS, _EXHAUSTIVE = 16, 32
 NOT_TRIED = 255
 """Stands among failures for a node that an instance is on already."""
 
@@ -40,6 +41,7 @@ class _Question(ctypes.Structure):
         ("member_count", c_int64),
         ("checked_count", c_int64),
         ("ignore_soft_errors", c_int64),
+        ("exhaustive", c_int64),
     ]
 
 
@@ -107,6 +109,8 @@ class Asked:
     checked: Sequence[int] = ()
     ignore_soft_errors: bool = False
     primary: int = NOWHERE
+    exhaustive: bool = False
+    """Score every candidate, which finds the same."""
 
 
 @dataclass(slots=True)
@@ -163,6 +167,7 @@ def _question(state: ClusterState, asked: Asked) -> tuple[_Question, list[object
         len(asked.members),
         len(asked.checked),
         asked.ignore_soft_errors,
+        asked.exhaustive,
     )
     return question, [arrays, codes, lost]
 
@@ -223,10 +228,20 @@ class Exchange:
 
 
 def best_exchange(
-    state: ClusterState, number: int, targets: Sequence[int], members: Sequence[int], *, forced: bool
+    state: ClusterState,
+    number: int,
+    targets: Sequence[int],
+    members: Sequence[int],
+    *,
+    forced: bool,
+    exhaustive: bool = False,
 ) -> Exchange:
-    """Give two of *targets* for both nodes of a mirrored instance, by the score of *members*."""
+    """Give two of *targets* for both nodes of a mirrored instance, by the score of *members*.
+
+    An *exhaustive* search tries every pair, and finds the same.
+    """
     out = _Exchange()
-    arguments = (kernel.wholes(targets), len(targets), kernel.wholes(members), len(members), forced)
+    flags = forced * _IGNORE_SOFT_ERRORS | exhaustive * _EXHAUSTIVE
+    arguments = (kernel.wholes(targets), len(targets), kernel.wholes(members), len(members), flags)
     _done(_library().kernel_exchange(state.handle, number, *arguments, byref(out)))
     return Exchange(out.first, out.second, out.failed_step, out.failure)

@@ -13,6 +13,7 @@ static void choose_single(const question *q, kernel *k, const ranking *r, redund
         int64_t n = q->candidates[t];
         int failure = policy_about(q, k, n);
         if (!failure) failure = try_primary(r, i, n, q->ignore_soft_errors, &c[found]);
+        if (q->exhaustive && !failure) c[found].low = -INFINITY;
         if (failure) out->failures[failure]++;
         else found++;
     }

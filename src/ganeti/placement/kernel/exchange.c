@@ -168,7 +168,8 @@ static void try_first(exchanging *e) {
 }
 
 EXPORTED int64_t kernel_exchange(kernel *k, int64_t i, const int64_t *targets, int64_t count, const int64_t *members,
-                                 int64_t member_count, int64_t forced, exchange *out) {
+                                 int64_t member_count, int64_t flags, exchange *out) {
+    bool forced = flags & IGNORE_SOFT_ERRORS;
     exchanging e = {.k = k, .i = i, .count = count, .targets = targets, .forced = forced, .out = out};
     *out = (exchange){.first = NOWHERE, .second = NOWHERE};
     e.c = aligned_alloc(64, (size_t)(count + 1) * sizeof *e.c);
@@ -186,7 +187,7 @@ EXPORTED int64_t kernel_exchange(kernel *k, int64_t i, const int64_t *targets, i
         }
         if (!failure) {
             try_first(&e);
-            found = search_bare(&e);
+            found = flags & EXHAUSTIVE ? 1 : search_bare(&e);
             if (found > 0 || (!found && out->first == NOWHERE)) try_all(&e);
         }
         kernel_rollback(k, mark);

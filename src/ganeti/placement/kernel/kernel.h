@@ -163,11 +163,11 @@ EXPORTED int64_t kernel_best_target(kernel *k, int64_t i, int64_t secondary, con
                                     const int64_t *members, int64_t member_count, int64_t forced, uint8_t *failures,
                                     hop *out);
 EXPORTED int64_t kernel_refuse_failover(kernel *k, int64_t i, int64_t forced);
-// The best two targets as new primary and secondary; if there are none, the step at which the last attempt failed.
+// The best two targets as new primary and secondary (`flags`: IGNORE_SOFT_ERRORS, EXHAUSTIVE); if there are none, the step at which the last attempt failed.
 enum { LEAVING_THE_DEAD = 1, NEW_PRIMARY, TURNING, FINAL_SECONDARY };
 typedef struct { int64_t first, second; double score; int64_t failed_step, failure; } exchange;
 EXPORTED int64_t kernel_exchange(kernel *k, int64_t i, const int64_t *targets, int64_t count, const int64_t *members,
-                                 int64_t member_count, int64_t forced, exchange *out);
+                                 int64_t member_count, int64_t flags, exchange *out);
 // Failure modes of group policies, [shape][group][exclusive storage], about instances by their shape.
 typedef struct { const int32_t *shape_of; const uint8_t *refusals; int64_t groups; } policies;
 // Nodes among `candidates` (all online, ascending) for an instance: one, or a pair within a group. It counts nowhere
@@ -177,7 +177,8 @@ typedef struct {
     const int64_t *candidates, *members, *checked;
     const uint8_t *policy;         // [group][exclusive storage] failure mode of the group's policy about the instance
     const policies *lost;          // may be NULL if no instance is LOST
-    int64_t instance, required, primary, candidate_count, member_count, checked_count, ignore_soft_errors;
+    int64_t instance, required, primary, candidate_count, member_count, checked_count, ignore_soft_errors,
+        exhaustive;                // leave nothing out (for tests)
 } question;
 typedef struct { int64_t primary, secondary, successes; double score; int64_t failures[FAIL_MODES]; } placement;
 EXPORTED int64_t kernel_allocate(kernel *k, const question *q, placement *out);

@@ -211,7 +211,7 @@ void put_primary(const pairing *p, chosen *c) {
     for (int l = 0; l < LANES; l++) c->sum[l] = p->r->sum[l] + (new[l] - old[l]);
     memcpy(c->row, new, sizeof new);
     c->exclusion = (double)(p->r->exclusion + place_clashes(p->k, i, n));
-    c->shift = p->finite ? shift_of(p, c, old, new) : INFINITY;
+    c->shift = p->finite && !p->q->exhaustive ? shift_of(p, c, old, new) : INFINITY;
 }
 
 static void narrow(const chosen *c, looked *l, const scored *s) {

@@ -116,10 +116,15 @@ static void examine(search *f, int64_t number) {
     if (places) count_places(f->k, i, j.p, 1);
 }
 
+// What comes to exclusive storage without naming its spindles changes a node by more than its own size.
 static bool can_estimate(const search *f) {
     const kernel *k = f->k;
+    bool unnamed = false;
+    for (int64_t n = 0; n < k->instances && !unnamed; n++)
+        unnamed = k->instance[n].spindles == NOWHERE && !k->instance[n].local_disk;
     for (int64_t t = 0; t < f->targets; t++) {
         const node *d = &k->node[f->node_of[t]];
+        if (unnamed && d->exclusive) return false;
         if (!(d->total_memory > 0 && d->total_cpus > 0 && d->cpu_speed > 0 && d->high_spindles > 0)) return false;
         for (int m = 0; m < METRICS; m++)
             if (!isfinite(k->metric[f->node_of[t] * METRICS + m])) return false;

@@ -7,11 +7,12 @@ static int refuse_spindles(const instance *i, int64_t free) {
 }
 
 static int refuse_disk(const node *d, const values *v, const instance *i, bool forced, bool hard_disk) {
+    if (!i->local_disk) return FITS;
     int64_t left = v->free_disk - i->disk, uses = v->spindle_uses + (d->exclusive ? 0 : i->spindle_use);
-    if (i->local_disk && left <= 0 && hard_disk) return FAIL_DISK;
-    if (i->local_disk && !forced && left < d->low_disk) return FAIL_DISK;
+    if (left <= 0 && hard_disk) return FAIL_DISK;
+    if (!forced && left < d->low_disk) return FAIL_DISK;
     if (d->exclusive && refuse_spindles(i, v->free_spindles)) return FAIL_SPINDLES;
-    return i->local_disk && !forced && (double)uses > d->high_spindles ? FAIL_DISK : FITS;
+    return !forced && (double)uses > d->high_spindles ? FAIL_DISK : FITS;
 }
 
 static int refuse_forthcoming_disk(const node *d, const values *v, const instance *i) {

@@ -60,14 +60,10 @@ static double primaries_with(const search *f, int32_t a, const double *metric_a,
     return total;
 }
 
-// Spindles of exclusive storage are asked of every template, but those after what is promised of local disks only.
+// Spindles of exclusive storage are counted for every template, and asked of those with disks on the node.
 static double spindles_asked(const instance *i) {
-    if (i->forthcoming && !i->local_disk) return -INFINITY;
+    if (!i->local_disk) return -INFINITY;
     return i->spindles == NOWHERE ? INFINITY : (double)i->spindles;
-}
-
-static const double *spindles_of(const search *f, const instance *i, const limits *own) {
-    return i->local_disk ? own->spindles : f->forced.spindles;
 }
 
 static void bar(const search *f, const subject *j, const limits *own, double *barred) {
@@ -75,11 +71,10 @@ static void bar(const search *f, const subject *j, const limits *own, double *ba
     double memory = i->uses_memory ? (double)i->memory : 0, memory_f = (double)i->memory, cpus = (double)i->vcpus;
     double disk = i->local_disk ? (double)i->disk : -INFINITY;
     double use = i->local_disk ? (double)i->spindle_use : -INFINITY, spindles = spindles_asked(i);
-    const double *spindles_left = spindles_of(f, i, own);
     for (int64_t t = 0; t < f->targets; t++) {
         // on exclusive storage an instance uses no spindles of the shared kind: the limit there is all or nothing
         int ok = (memory < own->memory[t]) & (memory_f < own->memory_f[t]) & (disk < own->disk[t]) &
-                 (use <= own->spindle_use[t]) & (cpus <= own->cpus[t]) & (spindles <= spindles_left[t]);
+                 (use <= own->spindle_use[t]) & (cpus <= own->cpus[t]) & (spindles <= own->spindles[t]);
         barred[t] = ok ? 0 : INFINITY;
     }
     if (own == &f->unforced && i->exclusions)
@@ -193,10 +188,9 @@ static void bar_secondary(const search *f, const subject *j, const double *kept,
     const instance *i = j->i;
     double disk = i->local_disk ? (double)i->disk : -INFINITY, reserve = (double)i->reserved;
     double use = i->local_disk ? (double)i->spindle_use : -INFINITY, spindles = spindles_asked(i);
-    const double *spindles_left = spindles_of(f, i, own);
     bool keeps = own == &f->unforced;
     for (int64_t t = 0; t < f->targets; t++) {
-        int ok = (disk < own->disk[t]) & (use <= own->spindle_use[t]) & (spindles <= spindles_left[t]) &
+        int ok = (disk < own->disk[t]) & (use <= own->spindle_use[t]) & (spindles <= own->spindles[t]) &
                  (reserve < own->reserve[t]) & (!keeps | (f->free[t] > kept[t]) | (f->failing[t] != 0));
         out[t] += ok ? 0 : INFINITY;
     }

@@ -31,7 +31,6 @@ void metrics_of(const kernel *k, int64_t n, const values *v, double *out) {
 
 // Disks and spindles are the same in both roles. On exclusive storage spindles are counted for every template.
 static void use_disk(const kernel *k, int64_t n, const instance *i, int64_t sign, values *v) {
-    int64_t spindles = i->spindles == NOWHERE ? 0 : i->spindles;
     bool exclusive = k->node[n].exclusive, now = !i->forthcoming;
     if (i->local_disk) {
         if (now) v->free_disk -= sign * i->disk;
@@ -42,8 +41,10 @@ static void use_disk(const kernel *k, int64_t n, const instance *i, int64_t sign
         }
     }
     if (!exclusive) return;
-    if (now) v->free_spindles -= sign * spindles;
-    v->free_spindles_forthcoming -= sign * spindles;
+    int64_t taken = sign * i->spindles;
+    if (i->spindles == NOWHERE) taken = now && sign > 0 ? v->free_spindles + 1 : 0;  // leaves less than none
+    if (now) v->free_spindles -= taken;
+    v->free_spindles_forthcoming -= taken;
 }
 
 static void use_as_primary(const kernel *k, int64_t n, const instance *i, int64_t secondary, int64_t sign, values *v) {

@@ -198,8 +198,11 @@ static void remember(kernel *k, int64_t number, int64_t primary, int64_t seconda
         .touched = {i->primary, i->secondary, (int32_t)primary, (int32_t)secondary}};
     for (int t = 0; t < 4; t++)
         if (e->touched[t] != NOWHERE) {
-            memcpy(e->load[t], k->value[e->touched[t]].load, sizeof e->load[t]);
-            e->fails[t] = k->value[e->touched[t]].fails;
+            const values *v = &k->value[e->touched[t]];
+            memcpy(e->load[t], v->load, sizeof e->load[t]);
+            e->spindles[t][0] = v->free_spindles;
+            e->spindles[t][1] = v->free_spindles_forthcoming;
+            e->fails[t] = v->fails;
         }
 }
 
@@ -229,8 +232,11 @@ static void undo(kernel *k, const journal_entry *e) {
     enter(k, i);
     for (int t = 0; t < 4; t++)
         if (e->touched[t] != NOWHERE) {
-            memcpy(k->value[e->touched[t]].load, e->load[t], sizeof e->load[t]);
-            k->value[e->touched[t]].fails = e->fails[t];
+            values *v = &k->value[e->touched[t]];
+            memcpy(v->load, e->load[t], sizeof e->load[t]);
+            v->free_spindles = e->spindles[t][0];
+            v->free_spindles_forthcoming = e->spindles[t][1];
+            v->fails = e->fails[t];
         }
     for (int t = 0; t < 4; t++) refresh(k, e->touched[t]);
     if (e->added) {
@@ -306,6 +312,7 @@ EXPORTED int64_t kernel_load(kernel *k, int64_t count, const int64_t *whole, con
         instance *i = describe(k, whole, load, tags);
         tags += i->exclusions + i->desired;
         int32_t p = i->primary = places[2 * number], s = i->secondary = places[2 * number + 1];
+        int64_t spindles[2] = {p == NOWHERE ? 0 : k->value[p].free_spindles, s == NOWHERE ? 0 : k->value[s].free_spindles};
         enter(k, i);
         for (int side = 0; side < 2; side++) {
             int32_t n = side ? s : p;
@@ -316,10 +323,8 @@ EXPORTED int64_t kernel_load(kernel *k, int64_t count, const int64_t *whole, con
                 v->free_disk += i->disk;
                 v->free_disk_forthcoming += i->disk;
             }
-            if (!i->forthcoming && k->node[n].exclusive && i->spindles != NOWHERE) {
-                v->free_spindles += i->spindles;
-                v->free_spindles_forthcoming += i->spindles;
-            }
+            v->free_spindles_forthcoming += spindles[side] - v->free_spindles;
+            v->free_spindles = spindles[side];
             if (!side && i->uses_memory) v->free_memory_forthcoming += i->memory;
         }
     }

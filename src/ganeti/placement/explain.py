@@ -54,6 +54,8 @@ def with_reasons(
     if isinstance(found, Placement):
         chosen = tuple(state.node_number[name] for name in found.nodes)
         return replace(found, refusals=explain_allocation(state, request, options, group, chosen))
+    if not options.why_not:
+        return found
     question = Question(state, request, options, group)
     return replace(found, refusals=refusals(question, group, ()), nearest=nearest_fit(question))
 
@@ -215,6 +217,8 @@ class _Targets:
             return NodeRefusal(name, None, f"is in another group than {self._instance.name}")
         if not question.known(other):
             return NodeRefusal(name, None, f"is {self._state.nodes[other].unavailable}")
+        if self._failures.get(other) == 0:
+            return NodeRefusal(name, None, NOT_BETTER)
         fixed = [pair for pair in question.fixed(other) if pair[0].constraint == AVAILABILITY]
         spot = question.spot(other, self._role, self._nodes[0])
         judgement = judge(self._instance, [spot], ANYTHING, [*fixed, *self._migration(other)])

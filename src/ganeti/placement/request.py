@@ -92,7 +92,9 @@ class Options:
     capacity_checks: bool = True
     restrict_to: tuple[str, ...] | None = None
     why: bool = True
-    """Whether an answer with nodes says of every other node why it was not chosen; one without always does."""
+    """Whether an answer with nodes says of every other node why it was not chosen."""
+    why_not: bool = True
+    """Whether an answer without nodes says why, and what is nearest."""
 
 
 @dataclass(frozen=True, slots=True)

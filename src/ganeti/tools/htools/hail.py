@@ -78,6 +78,7 @@ def _limits(options: "Options") -> Any:
         capacity_checks=options.capacity_checks,
         restrict_to=None if options.restrict_allocation_to is None else tuple(options.restrict_allocation_to),
         why=options.why,
+        why_not=options.why,
     )
 
 

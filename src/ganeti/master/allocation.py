@@ -107,7 +107,23 @@ def shortened(lines: Sequence[str], most: int | None = SHOWN_REASONS) -> list[st
     return [*lines[:most], f"and {len(lines) - most} more lines like these"]
 
 
-async def relocation_target(ctx: OperationContext, instance_uuid: str, allocator: str | None) -> str:
+async def place_and_tell(
+    ctx: OperationContext, allocator: str, request: Plain, *, promise: bool, why: bool
+) -> list[str]:
+    """As `place`; with *why*, the job's log says what was chosen, and of every other node why it was not."""
+    names, reasons = await place_and_explain(ctx, allocator, request, promise=promise, why=why)
+    if why:
+        ctx.log.info(f"{request['name']} would be placed on {', '.join(names)}")
+        if not reasons and len(ctx.config.view().nodes()) > len(names):
+            ctx.log.info(f"The iallocator '{allocator}' does not say why it chose no other node")
+        for line in reasons:
+            ctx.log.info(f"  - {line}")
+    return names
+
+
+async def relocation_target(
+    ctx: OperationContext, instance_uuid: str, allocator: str | None, *, promise: bool = True, why: bool = False
+) -> str:
     """The uuid of a node to which an instance on shared storage can move."""
     view = ctx.config.view()
     instance = view.instance(instance_uuid)
@@ -118,7 +134,8 @@ async def relocation_target(ctx: OperationContext, instance_uuid: str, allocator
             "add -n NODE or -I ALLOCATOR"
         )
     request = relocate_request(view, instance, [view.node(instance.primary_node).name])
-    return ctx.config.view().find_node((await place(ctx, name, request))[0]).uuid
+    names = await place_and_tell(ctx, name, request, promise=promise, why=why)
+    return ctx.config.view().find_node(names[0]).uuid
 
 
 def hv_filled(view: ConfigView, catalogue: Catalogue, hypervisor: str) -> Plain:

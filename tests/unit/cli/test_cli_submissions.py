@@ -139,6 +139,11 @@ def test_asking_an_allocator(gnt, master, line, opcode):
             },
         ),
         (
+            "gnt-instance migrate --why -I hail web1",
+            {"OP_ID": "OP_INSTANCE_MIGRATE", "iallocator": "hail", "why": True, "dry_run": True},
+        ),
+        ("gnt-instance failover --why web1", {"OP_ID": "OP_INSTANCE_FAILOVER", "why": True, "dry_run": True}),
+        (
             "gnt-instance remove -f --shutdown-timeout=5 --ignore-failures web1",
             {"OP_ID": "OP_INSTANCE_REMOVE", "shutdown_timeout": 5, "ignore_failures": True},
         ),

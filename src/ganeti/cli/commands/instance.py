@@ -20,6 +20,7 @@ from ganeti.cli.commands.options import (
     SHUTDOWN_TIMEOUT,
     TARGET_NODE,
     UNITS,
+    WHY,
     flag,
     option,
 )
@@ -90,7 +91,7 @@ INSTANCE_ADD = Command(
         flag("--no-install", field="no_install", help="do not install the OS"),
         flag("--force-variant", field="force_variant", help="accept a variant the OS does not list"),
         flag("--opportunistic-locking", field="opportunistic_locking", help="use only nodes that are free now"),
-        flag("--why", field="why", help="create nothing: say where it would go, and why not elsewhere"),
+        WHY,
         flag("--forthcoming", field="forthcoming", help="reserve the resources only"),
         flag("--commit", field="commit", help="make a forthcoming instance real"),
         IGNORE_IPOLICY,
@@ -204,6 +205,7 @@ INSTANCE_MIGRATE = Command(
         IGNORE_IPOLICY,
         flag("--ignore-hvversions", field="ignore_hvversions", help="do not compare the hypervisors' versions"),
         NO_RUNTIME_CHANGES,
+        WHY,
     ),
 )
 
@@ -221,6 +223,7 @@ INSTANCE_FAILOVER = Command(
         IALLOCATOR,
         IGNORE_IPOLICY,
         flag("--cleanup", field="cleanup", help="put right what an interrupted failover has left"),
+        WHY,
     ),
 )
 

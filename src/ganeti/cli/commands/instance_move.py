@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 def migrate(call: Invocation) -> int:
     parameters = migration_parameters(call)
+    if call.get("why"):
+        return jobs.run(call, {"OP_ID": "OP_INSTANCE_MIGRATE", **parameters, "dry_run": True})
     if call.get("cleanup"):
         _ask(
             call,
@@ -46,6 +48,8 @@ def check_target(call: Invocation) -> None:
 
 def failover(call: Invocation) -> int:
     check_target(call)
+    if call.get("why"):
+        return jobs.run(call, {"OP_ID": "OP_INSTANCE_FAILOVER", **call.parameters("assume_yes"), "dry_run": True})
     _ask(call, "Failover will happen to instance {}: it is stopped and started on another node. Continue?")
     return jobs.run(call, {"OP_ID": "OP_INSTANCE_FAILOVER", **call.parameters("assume_yes")})
 

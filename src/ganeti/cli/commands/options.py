@@ -22,6 +22,7 @@ DRY_RUN = flag("--dry-run", field="dry_run", help="check only, change nothing")
 SUBMIT = flag("--submit", field="submit", help="submit the job and do not wait for it")
 PRINT_JOBID = flag("--print-jobid", field="print_jobid", help="print the job's id as the first line")
 IALLOCATOR = option("-I", "--iallocator", field="iallocator", metavar="NAME", help="allocator that picks the nodes")
+WHY = flag("--why", field="why", help="change nothing: say where it would go, and why not elsewhere")
 SHUTDOWN_TIMEOUT = option(
     "--shutdown-timeout", field="shutdown_timeout", kind="duration", help="how long the guest may take to shut down"
 )

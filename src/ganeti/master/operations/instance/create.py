@@ -216,16 +216,7 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
     async def _ask(self, ctx: OperationContext, view: ConfigView, allocator: str, wanted: Wanted) -> list[str]:
         """Names of the nodes the allocator chose; they are promised to this job unless it only asks."""
         request = allocate_request(view, self._sketch(wanted), wanted.disks, wanted.template, self.group_name)
-        names, reasons = await allocation.place_and_explain(
-            ctx, allocator, request, promise=not self.dry_run, why=self.why
-        )
-        if self.why:
-            ctx.log.info(f"{wanted.name} would be placed on {', '.join(names)}")
-            if not reasons and len(view.nodes()) > len(names):
-                ctx.log.info(f"The iallocator '{allocator}' does not say why it chose no other node")
-            for line in reasons:
-                ctx.log.info(f"  - {line}")
-        return names
+        return await allocation.place_and_tell(ctx, allocator, request, promise=not self.dry_run, why=self.why)
 
     def _read(self, view: ConfigView, ctx: OperationContext) -> Wanted:
         name = creation.check_name(self.instance_name)

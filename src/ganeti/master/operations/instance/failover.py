@@ -59,6 +59,8 @@ class FailoverInstance(Operation[None], frozen=True, kw_only=True):
     ignore_ipolicy: bool = False
     cleanup: bool = False
     iallocator: str | None = None
+    why: bool = False
+    """Ours: say for each node why it was not chosen."""
 
     def locks(self, view: ConfigView) -> LockPlan:
         return move_locks(view, move_request(self))

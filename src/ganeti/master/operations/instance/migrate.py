@@ -80,6 +80,8 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True):
     iallocator: str | None = None
     allow_failover: bool = False
     ignore_hvversions: bool = False
+    why: bool = False
+    """Ours: say for each node why it was not chosen."""
 
     def locks(self, view: ConfigView) -> LockPlan:
         return move_locks(view, move_request(self))

@@ -26,6 +26,9 @@ class MoveRequest:
     target_node: str | None
     iallocator: str | None
     ignore_ipolicy: bool
+    why: bool
+    """Say for each node why it was not chosen."""
+    only_asks: bool
 
 
 class Movable(Protocol):
@@ -43,6 +46,10 @@ class Movable(Protocol):
     def iallocator(self) -> str | None: ...
     @property
     def ignore_ipolicy(self) -> bool: ...
+    @property
+    def why(self) -> bool: ...
+    @property
+    def dry_run(self) -> bool | None: ...
 
 
 def move_request(operation: Movable) -> MoveRequest:
@@ -52,6 +59,8 @@ def move_request(operation: Movable) -> MoveRequest:
         operation.target_node_uuid or operation.target_node,
         operation.iallocator,
         operation.ignore_ipolicy,
+        operation.why,
+        bool(operation.dry_run),
     )
 
 
@@ -90,6 +99,10 @@ async def choose_target(ctx: OperationContext, request: MoveRequest) -> str:
     secondaries = view.secondary_nodes(instance)
     if request.target_node is not None and request.iallocator:
         raise PrerequisiteError("Give either a target node or an allocator, not both", WRONG_INPUT)
+    if request.why and (secondaries or request.target_node is not None):
+        raise PrerequisiteError(
+            f"--why is about an allocator's choice: where {instance.name} goes is settled without one", WRONG_INPUT
+        )
     if secondaries:
         if request.target_node is not None and view.find_node(request.target_node).uuid not in secondaries:
             raise PrerequisiteError(
@@ -99,7 +112,9 @@ async def choose_target(ctx: OperationContext, request: MoveRequest) -> str:
         return secondaries[0]
     if request.target_node is not None:
         return view.find_node(request.target_node).uuid
-    return await allocation.relocation_target(ctx, instance.uuid, request.iallocator)
+    return await allocation.relocation_target(
+        ctx, instance.uuid, request.iallocator, promise=not request.only_asks, why=request.why
+    )
 
 
 def check_target(view: ConfigView, instance: Instance, target_uuid: str, *, ignore_ipolicy: bool) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -279,3 +280,21 @@ def test_reboot_kinds(ctx: FakeContext) -> None:
     assert "node1 instance_shutdown" in ctx.story
     with pytest.raises(PrerequisiteError, match="use soft, hard, full"):
         run(RebootInstance(instance_name="web1", reboot_type="warm"), ctx)
+
+
+@pytest.mark.parametrize("operation", [MigrateInstance, FailoverInstance])
+def test_why_only_asks(ctx: FakeContext, operation: Any) -> None:
+    ctx.allocation["reasons"] = ["node3: is drained"]
+    asked = operation(instance_name="web1", why=True, dry_run=True)
+    asyncio.run(asked.gather(ctx, ctx.config.view()))
+    assert ctx.asked == [("hail", False)]
+    assert ctx.lines == ["web1 would be placed on node2", "  - node3: is drained"]
+    with pytest.raises(PrerequisiteError, match="--why is about an allocator's choice"):
+        run(operation(instance_name="web1", why=True, target_node="node2"), ctx)
+
+
+def test_a_target_is_promised_the_instance(ctx: FakeContext) -> None:
+    run(MigrateInstance(instance_name="web1", target_node="node2"), ctx)
+    assert [(promise.instance, promise.nodes, promise.memory_mib) for _, promise in ctx.held] == [
+        ("web1", ["uuid-node2"], 128)
+    ]

@@ -173,7 +173,7 @@ def test_what_is_left_out_cannot_win(seed: int, kind: str, mirrored: bool, check
     number = state.add_instance(new_instance(seed, cluster, mirrored=mirrored), NOWHERE)
     candidates = [node for node in state.everyone() if state.online[node]]
     asked = Asked(number, 1 + mirrored, candidates, state.everyone(), state.everyone() if checked else ())
-    assert repr(find_nodes(state, asked)) == repr(find_nodes(state, replace(asked, exhaustive=True)))
+    assert repr(find_nodes(state, asked)) == repr(find_nodes(state, asked._replace(exhaustive=True)))
     mirrors = [n for n in range(number) if state.secondary_of[n] != NOWHERE]
     for moved in mirrors[:2]:
         own = (state.primary_of[moved], state.secondary_of[moved])

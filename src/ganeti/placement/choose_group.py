@@ -2,20 +2,18 @@
 """Which group a new instance goes to, and the sentences about it (S1.19-S1.26; spec: htools, 8)."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ganeti.placement import dedicated
 from ganeti.placement.allocate import Solution, place_instance
 from ganeti.placement.cluster import AllocPolicy, Group, Instance
-from ganeti.placement.explain import with_reasons
 from ganeti.placement.request import Allocate, NoFit, Options, Placement
 from ganeti.placement.state import NOWHERE, ClusterState
 
 _RANK = {AllocPolicy.PREFERRED: 0, AllocPolicy.LAST_RESORT: 1}
 
 
-@dataclass(frozen=True)
-class GroupResult:
+class GroupResult(NamedTuple):
     """What one group offered: a solution, or the reason why it was not even tried."""
 
     group: int
@@ -30,8 +28,11 @@ class NotPossible(Exception):
 def allocate_somewhere(state: ClusterState, request: Allocate, options: Options) -> Placement | NoFit:
     """Answer an allocation, and say why of the nodes that were not chosen."""
     found, group = find_somewhere(state, request, options)
-    if group is None:
+    asks_why = options.why if isinstance(found, Placement) else options.why_not
+    if group is None or not asks_why:
         return found
+    from ganeti.placement.explain import with_reasons  # many only want the nodes
+
     return with_reasons(state, request, options, group, found)
 
 
@@ -90,8 +91,7 @@ def connected(group: Group, instance: Instance) -> bool:
     return set(instance.networks) <= set(group.networks)
 
 
-@dataclass(frozen=True)
-class Search:
+class Search(NamedTuple):
     """What is looked for, and how: *members* are the nodes whose score decides, *by_loss* means dedicated nodes."""
 
     request: Allocate

@@ -4,10 +4,9 @@
 from dataclasses import replace
 
 from ganeti.placement.allocate import place_instance
-from ganeti.placement.explain import explain_targets
 from ganeti.placement.moves import describe_failures, online_targets
-from ganeti.placement.request import AllocateSecondary, NoFit, Options, Placement, Relocate, RequestError
-from ganeti.placement.searches import best_target
+from ganeti.placement.request import AllocateSecondary, NodeRefusal, NoFit, Options, Placement, Relocate, RequestError
+from ganeti.placement.searches import Hop, best_target
 from ganeti.placement.state import NOWHERE, ClusterState
 from ganeti.placement.templates import PAIRED, traits_of
 
@@ -46,9 +45,17 @@ def relocate(state: ClusterState, request: Relocate, options: Options) -> Placem
     members = state.group_members(group)
     hop = best_target(state, number, role, targets, members, forced=options.ignore_soft_errors)
     if hop.target == NOWHERE:
-        return NoFit(describe_failures(state, hop), explain_targets(state, number, hop.failures, None, role))
-    refusals = explain_targets(state, number, hop.failures, hop.target, role) if options.why else ()
-    return Placement((state.name_of(hop.target),), "success", state.groups[group].name, refusals)
+        reasons = _reasons(state, number, hop, role) if options.why_not else ()
+        return NoFit(describe_failures(state, hop), reasons)
+    reasons = _reasons(state, number, hop, role) if options.why else ()
+    return Placement((state.name_of(hop.target),), "success", state.groups[group].name, reasons)
+
+
+def _reasons(state: ClusterState, number: int, hop: Hop, role: str) -> tuple[NodeRefusal, ...]:
+    from ganeti.placement.explain import explain_targets  # many only want the node
+
+    chosen = None if hop.target == NOWHERE else hop.target
+    return explain_targets(state, number, hop.failures, chosen, role)
 
 
 def allocate_secondary(state: ClusterState, request: AllocateSecondary, options: Options) -> Placement | NoFit:

@@ -7,8 +7,8 @@ All leave the state as it was. Numbers of nodes are ascending where a list of th
 import ctypes
 from collections.abc import Sequence
 from ctypes import POINTER, byref, c_double, c_int32, c_int64, c_uint8, c_void_p
-from dataclasses import dataclass, field
 from functools import cache
+from typing import NamedTuple
 
 from ganeti.base.errors import ExecutionError
 from ganeti.placement import kernel
@@ -95,8 +95,7 @@ def _done(result: int) -> int:
     return result
 
 
-@dataclass(slots=True)
-class Asked:
+class Asked(NamedTuple):
     """Where a new instance may go: the *candidates*, the *members* whose score decides, the nodes *checked* for N+1.
 
     *required* is 1 or 2. With a *primary*, only the secondary for it is looked for.
@@ -113,14 +112,13 @@ class Asked:
     """Score every candidate, which finds the same."""
 
 
-@dataclass(slots=True)
-class Found:
+class Found(NamedTuple):
     """*nodes* is empty if nothing fits. *key* orders solutions: the score, or losses and the disk that is left."""
 
     nodes: tuple[int, ...] = ()
     key: tuple[float, ...] = ()
     successes: int = 0
-    failures: list[int] = field(default_factory=list)
+    failures: Sequence[int] = ()
     """Count of each failure mode, by its number."""
 
 
@@ -145,10 +143,9 @@ def find_dedicated_nodes(state: ClusterState, asked: Asked, sizes: Sequence[tupl
 
 
 def _found(out: _Placement, required: int, key: tuple[float, ...]) -> Found:
-    found = Found((), (), out.successes, list(out.failures))
-    if out.primary != NOWHERE:
-        found.nodes, found.key = (out.primary, out.secondary)[:required], key
-    return found
+    fits = out.primary != NOWHERE
+    nodes = (out.primary, out.secondary)[:required] if fits else ()
+    return Found(nodes, key if fits else (), out.successes, list(out.failures))
 
 
 def _question(state: ClusterState, asked: Asked) -> tuple[_Question, list[object]]:
@@ -196,8 +193,7 @@ def refuse_failover(state: ClusterState, number: int, *, forced: bool) -> int:
     return int(_library().kernel_refuse_failover(state.handle, number, forced))
 
 
-@dataclass(frozen=True, slots=True)
-class Hop:
+class Hop(NamedTuple):
     """The best *target*, NOWHERE for none; *failures* has what is against each target tried, 0 where it would do."""
 
     target: int
@@ -217,8 +213,7 @@ def best_target(
     return Hop(out.target, out.score, tried)
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(NamedTuple):
     """The best new *primary* and *secondary*; or NOWHERE for both, and what the last attempt failed at."""
 
     primary: int

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``hspace``: how many more instances the cluster has room for (spec: htools, 11)."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ganeti.tools.htools import capacity_report, opening, program, report, standing
+from ganeti.tools.htools.figures import fixed
+from ganeti.tools.htools.tables import coefficient_table, node_table, table
+
+if TYPE_CHECKING:
+    from ganeti.placement.capacity import Allocation, Failures, Room, Size
+    from ganeti.placement.policy import Policy, Spec
+    from ganeti.placement.state import ClusterState
+    from ganeti.tools.htools.loading import Loaded
+    from ganeti.tools.htools.options import Options
+
+LOUD = 2
+DISKLESS_FIRST = "diskless"
+
+
+@dataclass
+class Outcome:
+    """What one kind of allocation came to: its first size, what it placed on *state*, and why it ended."""
+
+    size: "Size"
+    state: "ClusterState"
+    placed: "list[Size]"
+    numbers: list[int]
+    failures: "Failures"
+
+
+@dataclass
+class Work:
+    """The cluster at first, and where instances may go; without *room* none may."""
+
+    options: "Options"
+    loaded: "Loaded"
+    state: "ClusterState"
+    template: str
+    room: "Room | None"
+
+
+def measure_capacity(options: "Options") -> int:
+    """Load the cluster, fill it both ways, and tell the result; gives the exit status."""
+    from ganeti.tools.htools.loading import load
+
+    loaded = load(options)
+    state = loaded.state()
+    template = options.disk_template or next(iter(loaded.cluster.policy.templates), DISKLESS_FIRST)
+    if options.verbosity >= LOUD and loaded.suffix:
+        report.complain(opening.suffix_line(loaded.suffix))
+    _print_nodes(options, loaded, state, "Initial cluster")
+    if options.verbosity >= LOUD:
+        everyone = state.everyone()
+        report.complain(f"Initial coefficients: overall {fixed(state.score(everyone), 8)}")
+        report.complain(coefficient_table(standing.components(state, everyone)), end="")
+    work = Work(options, loaded, state, template, _room(options, loaded, state, template))
+    tiered = _allocate(work, "Tiered", _tiered_sizes(options, loaded.cluster.policy), _fill_tiered)
+    standard = _allocate(work, "Standard", [_standard_size(options, loaded.cluster.policy)], _fill_standard)
+    lines = capacity_report.machine_lines if options.machine_readable else capacity_report.sentences
+    for line in lines(work, tiered, standard):
+        print(line)
+    return 0
+
+
+def _room(options: "Options", loaded: "Loaded", state: "ClusterState", template: str) -> "Room | None":
+    """Where instances may go; None where nodes that fail N+1 keep everything out."""
+    from ganeti.placement.capacity import Room
+    from ganeti.placement.cluster import AllocPolicy
+    from ganeti.placement.redundancy import nodes_failing
+    from ganeti.placement.templates import traits_of
+
+    everyone = state.everyone()
+    bad = set(standing.bad_nodes(state, everyone))
+    if bad and not options.accept_existing_errors and not options.independent_groups:
+        return None
+    shut = set() if options.accept_existing_errors else {state.group_of[node] for node in bad}
+    checked = everyone
+    if options.independent_groups:
+        shut |= {state.group_of[node] for node in nodes_failing(state, everyone)}
+        checked = [node for node in everyone if state.group_of[node] not in shut]
+    candidates = [
+        node
+        for node in everyone
+        if state.online[node]
+        and state.group_of[node] not in shut
+        and state.groups[state.group_of[node]].alloc_policy != AllocPolicy.UNALLOCABLE
+    ]
+    if bad and not candidates:
+        return None
+    traits = traits_of(template)
+    use = options.spindle_use if options.spindle_use is not None else loaded.cluster.policy.standard.spindle_use
+    return Room(
+        template=template,
+        nodes_each=2 if traits is not None and traits.has_secondary else 1,
+        spindle_use=use,
+        candidates=tuple(candidates),
+        members=tuple(everyone),
+        checked=tuple(checked) if options.capacity_checks else (),
+    )
+
+
+def _size(options: "Options", spec: "Spec") -> "Size":
+    from ganeti.placement.capacity import Size
+
+    spindles = spec.spindle_use if options.spindle_use is None else options.spindle_use
+    return Size(spec.memory_mib, spec.disk_mib, spec.cpus, spindles)
+
+
+def _standard_size(options: "Options", policy: "Policy") -> "Size":
+    from ganeti.placement.capacity import Size
+
+    asked = options.standard_spec
+    if asked is None:
+        return _size(options, policy.standard)
+    return Size(asked.memory_mib, asked.disk_mib, asked.cpus, asked.spindles)
+
+
+def _tiered_sizes(options: "Options", policy: "Policy") -> "list[Size]":
+    from ganeti.placement.capacity import Size
+
+    asked = options.tiered_spec
+    if asked is None:
+        return [_size(options, largest) for _, largest in policy.ranges]
+    return [Size(asked.memory_mib, asked.disk_mib, asked.cpus, asked.spindles)]
+
+
+Fill = Callable[["Allocation", "Size", int | None], "Failures"]
+
+
+def _fill_tiered(allocation: "Allocation", size: "Size", limit: int | None) -> "Failures":
+    return allocation.fill_tiered(size, limit)
+
+
+def _fill_standard(allocation: "Allocation", size: "Size", limit: int | None) -> "Failures":
+    return allocation.fill(size, limit)
+
+
+def _allocate(work: Work, kind: str, sizes: "Sequence[Size]", fill: Fill) -> Outcome:
+    from ganeti.placement.capacity import Allocation
+    from ganeti.placement.failure import FailMode
+
+    options, state = work.options, work.loaded.state()
+    if work.room is None:
+        outcome = Outcome(sizes[0], state, [], [], Counter({FailMode.FailN1: 1}))
+    else:
+        allocation, failures = Allocation(state, work.room), Counter[FailMode]()
+        for size in sizes:
+            failures = fill(allocation, size, options.max_length if options.max_length >= 0 else None)
+        outcome = Outcome(sizes[0], state, allocation.placed, allocation.numbers, failures)
+    if options.verbosity >= LOUD:
+        _print_map(kind, outcome, work.loaded)
+    _print_nodes(options, work.loaded, state, f"{kind} allocation")
+    report.save_state(options, state, work.loaded, (kind.lower(), f"after {kind.lower()} allocation"))
+    return outcome
+
+
+def _print_map(kind: str, outcome: Outcome, loaded: "Loaded") -> None:
+    state = outcome.state
+    report.complain(f"{kind} allocation map")
+    rows = [
+        (
+            *(state.instances[number].name, state.name_of(state.primary_of[number])),
+            *(state.name_of(state.secondary_of[number]), str(size.memory_mib), str(size.disk_mib), str(size.vcpus)),
+            str(size.spindles) if any(node.exclusive_storage for node in state.nodes) else "",
+        )
+        for number, size in zip(outcome.numbers, outcome.placed, strict=True)
+    ]
+    if rows:
+        report.complain(table("", rows[0], rows[1:], (False, False, False, True, True, True, True)), end="")
+
+
+def _print_nodes(options: "Options", loaded: "Loaded", state: "ClusterState", when: str) -> None:
+    if options.print_nodes is not None:
+        report.complain("", f"{when} status:")
+        report.complain(node_table(state, state.everyone(), options.print_nodes, loaded.alias_of))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; gives the exit status."""
+    return program.run("hspace", arguments, measure_capacity)

@@ -148,8 +148,10 @@ def _sentence_of_roles(name: str, as_primary: Sequence[Lack], as_secondary: Sequ
     """What holds in either role once, then what holds in one."""
     common = [lack for lack in as_primary if not lack.node or lack.constraint == AVAILABILITY]
     shown = [sentence_of(common, name)] if common else []
+    told = {REDUNDANCY_NOW} if common else set()
     first, second = (
-        sentence_of([lack for lack in lacks if lack not in common], name) for lacks in (as_primary, as_secondary)
+        sentence_of([lack for lack in lacks if lack not in common and lack.constraint not in told], name)
+        for lacks in (as_primary, as_secondary)
     )
     if first == second:
         return "; ".join([*shown, *([first] if first else [])])

@@ -192,11 +192,12 @@ class Question:
         return [fixed for _, fixed in self._present(groups[0])] if groups else []
 
     def elsewhere(self, numbers: tuple[int, ...]) -> list[Fixed]:
-        """Those for lack of room on other nodes than *numbers*."""
+        """Those for lack of room on other nodes than *numbers*, whose own limits tell; all if one is unknown."""
         own = self.group_of[numbers[0]]
         if not self.redundant(own):
             return []
-        return [fixed for node, fixed in self._present(own) if node not in numbers]
+        told = numbers if all(self.known(number) for number in numbers) else ()
+        return [fixed for node, fixed in self._present(own) if node not in told]
 
     def _present(self, group: int) -> list[tuple[int, Fixed]]:
         """The node that has too little room (NOWHERE if that is not one) with the lack and its cure."""

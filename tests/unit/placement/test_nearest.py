@@ -130,7 +130,8 @@ def test_failures_that_cannot_be_absorbed_anyway_are_told_once() -> None:
         replace(wanted(size, template="drbd"), name=f"inst{size}", primary="node1", secondary="node2")
         for size in (3000, 3100)
     )
-    nodes = (node("node1", 9000, free_memory_mib=2900), node("node2", 5000), node("node3"), node("node4"))
+    away = replace(node("away", 0, total_disk_mib=0, free_disk_mib=0), unavailable="offline")
+    nodes = (node("node1", 9000, free_memory_mib=2900), node("node2", 5000), node("node3"), node("node4"), away)
     request = Allocate(wanted(template="drbd"), required_nodes=2)
     answer = nothing(nodes, request, Options(), instances=instances)
     lines = why_lines(answer)
@@ -139,7 +140,11 @@ def test_failures_that_cannot_be_absorbed_anyway_are_told_once() -> None:
         "have to find 6,100 MiB of memory, 5,000 are free: free 1,101 MiB of memory on node2"
     )
     assert lines[2] == "Nearest fit: node3 with node2 as secondary, if 1,101 MiB of memory were freed on node2"
-    assert sum("would have to find" in line for line in lines[3:]) <= 1
+    assert sum("even without the instance" in line for line in lines) == 1
+    assert lines[-1] == (
+        "away: is offline, and what it has free is not known; fits as primary with node2, if the node were not offline "
+        "and 1,101 MiB of memory were freed on node2"
+    )
     assert answer.nearest is not None and not answer.nearest.largest
 
 

@@ -182,7 +182,8 @@ class Machine:
         follower.failed(problem, reason, now_s, self.timing, is_member=is_member)
 
     def _membership_written(self, now_s: float) -> None:
-        knowing = len(self._members.changing.accepted) if self._members.changing is not None else 0
+        accepted = self._members.changing.accepted if self._members.changing is not None else {}
+        knowing = sum(node in self.candidates for node in accepted)
         effects, left = self._members.written(now_s)
         self._effects += effects
         for node in left:
@@ -192,7 +193,10 @@ class Machine:
 
     def _epoch_seen(self, event: events.EpochSeen) -> None:
         if event.established <= self.epoch or event.holder == self.me:
-            if event.promised > self.epoch and (follower := self.followers.get(event.node)) is not None:
+            # Two that ask for promises at once ask for the same epoch: who lost may keep a promise of this very one.
+            is_others = event.promised == self.epoch and event.holder not in (None, self.me)
+            is_away = event.promised > self.epoch or is_others
+            if is_away and (follower := self.followers.get(event.node)) is not None:
                 follower.is_promised_away = True
             return
         other = f"node {self._candidates.name(event.holder)}" if event.holder else "another node"

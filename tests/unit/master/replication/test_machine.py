@@ -480,6 +480,17 @@ def test_who_promised_itself_in_vain_is_asked_back_after_a_while():
     assert play.of(Reclaim) == [Reclaim()]
 
 
+@pytest.mark.parametrize(("holder", "asked"), [(C, True), (A, False), (None, False)])
+def test_who_promised_the_masters_own_epoch_to_another_is_asked_back_too(holder, asked):
+    """Two asked for the same epoch at once: B promised it to the one who did not get enough."""
+    play = ready()
+    play.give(events.EpochSeen(B, 1, holder, 0))
+    play.fail(B, events.Problem.REFUSED)
+    play.give(events.Tick(), TIMING.reclaim_s)
+    play.give(events.Tick(), TIMING.reclaim_s)
+    assert bool(play.of(Reclaim)) == asked
+
+
 def test_nobody_is_asked_back_while_the_candidates_change():
     """A majority of the new ones need not meet a majority of the old ones."""
     play = ready()

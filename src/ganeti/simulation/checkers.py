@@ -7,6 +7,7 @@ one ends a schedule.
 
 import json
 import sqlite3
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from ganeti.master.locks.table import LockTable
 from ganeti.simulation.kernel import Process
 from ganeti.simulation.machine import Machine
 from ganeti.simulation.player import Player
-from ganeti.simulation.world import World
+from ganeti.simulation.world import World, node_uuid
 
 DATABASE = "/var/lib/ganeti/config.sqlite"
 QUEUE = "/var/lib/ganeti/queue"
@@ -36,6 +37,8 @@ class Copy:
     digests: dict[Position, str]
     objects: dict[tuple[str, str], bytes]
     members: tuple[str, ...]
+    candidates: tuple[str, ...]
+    """Nodes that are to have copies, by UUID as the members."""
 
 
 class Violation(Exception):
@@ -55,7 +58,14 @@ class Checkers:
         """Which process of a job began last, and with which opcode."""
         self._done: dict[tuple[int, int], tuple[Process, Position]] = {}
         """What was committed for an opcode of a job, and by which process."""
+        self._held: dict[str, Position] = {}
+        """What the copy of a machine has on disk, since something came to it."""
+        self._promised: dict[str, int] = {}
+        """The highest epoch a machine has told to have promised."""
         world.kernel.local["acknowledged"] = self._heard
+        world.kernel.local["held"] = self._holds
+        world.kernel.local["promised"] = self._promises
+        world.kernel.local["admitted"] = self._admits
         world.kernel.local["committed_for"] = self._committed_for
         world.kernel.local["begun"] = self._begins
 
@@ -65,8 +75,26 @@ class Checkers:
 
     # While things happen
 
-    def _heard(self, process: Process, position: Position, digest: str) -> None:
-        """A master has acknowledged a commit."""
+    def _holds(self, process: Process, position: Position) -> None:
+        """A copy has this on its disk."""
+        self._held[process.machine.name] = position
+
+    def _promises(self, process: Process, epoch: int) -> None:
+        name = process.machine.name
+        self._promised[name] = max(self._promised.get(name, 0), epoch)
+
+    def _admits(self, process: Process, epoch: int, number: tuple[int, int, int]) -> None:
+        """A node daemon is going to carry out a call that changes its node."""
+        promised = self._promised.get(process.machine.name, 0)
+        if epoch < promised:
+            job, attempt, step = number
+            self.violated(
+                f"{process} carries out step {step} of job {job}.{attempt}, of epoch {epoch}, although it has promised "
+                f"epoch {promised}"
+            )
+
+    def _heard(self, process: Process, position: Position, digest: str, members: Collection[str]) -> None:
+        """A master has acknowledged a commit, when these were the *members*."""
         name = process.machine.name
         known = self.acknowledged.get(position)
         if known is not None and known != (name, digest):
@@ -75,6 +103,10 @@ class Checkers:
             self.violated(
                 f"{name} acknowledged {position} although epoch {self._highest_epoch} has acknowledged commits"
             )
+        for machine in self._world.machines:
+            held = self._held.get(machine.name, (0, 0))
+            if machine is not process.machine and node_uuid(machine.number) in members and held < position:
+                self.violated(f"{name} acknowledged {position} while {machine.name}, a member, had {held}")
         self._highest_epoch = max(self._highest_epoch, position[0])
         self.acknowledged[position] = (name, digest)
 
@@ -116,14 +148,11 @@ class Checkers:
             return False
         if any(_status(raw) not in _FINAL for raw in _job_files(serving[0]).values()):
             return False
-        copies = [read_copy(machine) for machine in world.machines[: world.candidates]]
-        first = copies[0]
-        return (
-            first is not None
-            and all(copy is not None and same(copy, first) for copy in copies)
-            and (len(first.members) == world.candidates)
-            and not self._different_jobs(serving[0])
-        )
+        first = read_copy(serving[0])
+        if first is None or first.members != first.candidates:
+            return False
+        copies = [read_copy(machine) for machine in self._candidates(first) if machine is not serving[0]]
+        return all(copy is not None and same(copy, first) for copy in copies) and not self._different_jobs(serving[0])
 
     def why_not_at_rest(self) -> list[str]:
         """What is still in the way of rest, in sentences."""
@@ -135,7 +164,7 @@ class Checkers:
         for job, raw in _job_files(serving[0]).items():
             if _status(raw) not in _FINAL:
                 found.append(f"job {job} is {_status(raw)} still")
-        for machine in world.machines[: world.candidates]:
+        for machine in self._candidates(read_copy(serving[0])):
             copy = read_copy(machine)
             if copy is None:
                 found.append(f"{machine.name} has no copy")
@@ -234,10 +263,16 @@ class Checkers:
         for pending in table.waiting():
             self.violated(f"{pending.owner.name} of {pending.owner.lock_file} waits for locks in the end")
 
+    def _candidates(self, copy: Copy | None) -> list[Machine]:
+        """The machines that are to have copies; of those that never had to, nobody asks."""
+        if copy is None:
+            return self._world.machines[: self._world.candidates]
+        return [machine for machine in self._world.machines if node_uuid(machine.number) in copy.candidates]
+
     def _different_jobs(self, master: Machine) -> list[str]:
         """Members have the files of the queue as the master has them, soon after the last change."""
         wanted, found = _job_files(master), []
-        for machine in self._world.machines[: self._world.candidates]:
+        for machine in self._candidates(read_copy(master)):
             theirs = _job_files(machine)
             for job in sorted({*wanted, *theirs}):
                 if wanted.get(job) != theirs.get(job):
@@ -269,11 +304,17 @@ def read_copy(machine: Machine) -> Copy | None:
             digests,
             objects,
             tuple(sorted(membership["members"])),
+            tuple(sorted(uuid for (kind, uuid), data in objects.items() if kind == "nodes" and _takes_copies(data))),
         )
     except (sqlite3.Error, KeyError, ValueError):
         return None
     finally:
         database.close()
+
+
+def _takes_copies(node: bytes) -> bool:
+    plain = json.loads(node)
+    return bool(plain.get("master_candidate")) and not plain.get("offline")
 
 
 def _without_log(content: bytes) -> bytes:

@@ -108,5 +108,6 @@ CASES: Final = (
 
 WITHOUT: Final = {
     "OP_CLUSTER_DESTROY": "nothing is left afterwards that could be checked; bootstrap does the rest",
+    "OP_TEST_ALLOCATOR": "it asks where instances would go, and changes nothing",
 }
 """Operations that are not interrupted, and why."""

@@ -9,7 +9,6 @@ the point. After it everything is mended, comes to rest, and is compared.
 `crash_campaign` plays them all.
 """
 
-import base64
 import functools
 import importlib
 import json
@@ -43,7 +42,6 @@ _RANDOM_UUID: Final = re.compile(
     r"(?!00000000-0000-4000-8000)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 )
 _RANDOM_MAC: Final = re.compile(r"aa:00:00(:[0-9a-f]{2}){3}")
-_CLIENT_CERTIFICATE: Final = "/var/lib/ganeti/client.pem"
 _LOCKS: Final = ["name", "owner"]
 
 
@@ -106,9 +104,6 @@ class Stage:
     def _prepare(self) -> None:
         world = self.world
         self._listen()
-        for machine in world.machines:
-            machine.disk.put_file(_CLIENT_CERTIFICATE, _pem(machine.certificate))
-            machine.disk.sync_all()
         world.start()
         if not world.run_until(lambda: world.master() is not None, _BEGIN_S):
             raise RuntimeError("the cluster has no master after it was switched on")
@@ -315,11 +310,6 @@ class Stage:
 
 def _processes(machine: Machine, name: str) -> list[Process]:
     return [each for each in machine.processes.values() if each.name == name]
-
-
-def _pem(certificate: bytes) -> bytes:
-    lines = (b"-----BEGIN CERTIFICATE-----", base64.b64encode(certificate), b"-----END CERTIFICATE-----", b"")
-    return b"\n".join(lines)
 
 
 def _plain(data: bytes) -> str:

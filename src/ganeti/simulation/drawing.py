@@ -10,6 +10,8 @@ _INSTANCES = ("one", "two", "three")
 _DAEMONS = ("ganeti-noded", "ganeti-wconfd", "ganeti-luxid", "spawner", "job")
 _LEAST_S, _MOST_S = 25.0, 60.0
 _FEWER_CANDIDATES = 0.2
+_OTHER_ROLES = 0.2
+_TWO_ADMINISTRATORS = 0.1
 
 
 def draw_plan(seed: int, nodes: int) -> Plan:
@@ -24,6 +26,10 @@ def draw_plan(seed: int, nodes: int) -> Plan:
     steps.append(Step(0.0, "administrator watches"))
     # An even number of candidates is another thing than an odd one, and a node without a copy than one with.
     candidates = nodes - 1 if random.random() < _FEWER_CANDIDATES else None
+    if random.random() < _OTHER_ROLES:
+        steps += [_role(random, duration_s, nodes) for _ in range(random.randint(1, 3))]
+    if random.random() < _TWO_ADMINISTRATORS:
+        steps += _administrators(random, duration_s, nodes)
     return Plan(nodes, seed, duration_s, tuple(sorted(steps, key=lambda step: step.at_s)), candidates)
 
 
@@ -56,6 +62,19 @@ def _user(random: Random, duration_s: float, nodes: int) -> Step:
         [5, 2, 2, 2, 1, 2, 2, 1, 2, 2, 3],
     )[0]
     return Step(_time(random, duration_s), what)
+
+
+def _role(random: Random, duration_s: float, nodes: int) -> Step:
+    what = random.choices(["user demotes", "user promotes"], [3, 2])[0]
+    return Step(_time(random, duration_s), f"{what} node{random.randint(1, nodes)}")
+
+
+def _administrators(random: Random, duration_s: float, nodes: int) -> list[Step]:
+    """Two who do not know of each other."""
+    at_s = _time(random, duration_s)
+    later_s = at_s if random.random() < 0.5 else round(at_s + random.uniform(0.0, 3.0), 3)
+    one, other = (f"administrator fails over to node{random.randint(1, nodes)}" for _ in range(2))
+    return [Step(at_s, one), Step(later_s, other)]
 
 
 def _power(random: Random, duration_s: float, nodes: int) -> list[Step]:

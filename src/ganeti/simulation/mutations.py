@@ -185,6 +185,12 @@ def _(module: Any) -> None:
     promise.admit_call = lambda self, epoch: call(self, epoch) or self
 
 
+@_breaks("late-call", "a node carries out no call of an epoch lower than its promise", "node.promises")
+def _(module: Any) -> None:
+    inner = module.Promise.admit_call
+    module.Promise.admit_call = lambda self, epoch: inner(self, epoch) or self
+
+
 @_breaks(
     "deposed-goes-on",
     "who is master no more ends",

@@ -61,6 +61,8 @@ class Player:
         self.watching = False
         self._without_master_s = 0.0
         self._failing_over: Process | None = None
+        self.promoted: dict[str, None] = {}
+        """Nodes that somebody wanted to be candidates, beside those that were from the beginning."""
 
     def play(self, what: str) -> None:
         """Raises `PlanError` for what nobody understands."""
@@ -95,7 +97,11 @@ class Player:
         if self.world.master() is not None:
             self._without_master_s = self.kernel.now_s
         elif self.kernel.now_s - self._without_master_s > _WITHOUT_MASTER_S:
-            there = [machine for machine in self.world.machines[: self.world.candidates] if machine.powered]
+            there = [
+                machine
+                for machine in self.world.machines
+                if machine.powered and (machine.number <= self.world.candidates or machine.name in self.promoted)
+            ]
             if there and (self._failing_over is None or not self._failing_over.alive):
                 self.fail_over(self.kernel.random.choice(there))
 
@@ -220,6 +226,19 @@ def _(player: Player, match: re.Match[str]) -> None:
 @step("user sets limit (?P<limit>[0-9]+)")
 def _(player: Player, match: re.Match[str]) -> None:
     player.user(match[0], {"OP_ID": "OP_CLUSTER_SET_PARAMS", "max_running_jobs": int(match["limit"])})
+
+
+@step("user demotes NODE")
+def _(player: Player, match: re.Match[str]) -> None:
+    node = f"{match['node']}.example.com"
+    player.user(match[0], {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": node, "master_candidate": False})
+
+
+@step("user promotes NODE")
+def _(player: Player, match: re.Match[str]) -> None:
+    node = f"{match['node']}.example.com"
+    player.promoted[node] = None
+    player.user(match[0], {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": node, "master_candidate": True})
 
 
 # Faults

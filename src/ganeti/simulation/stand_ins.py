@@ -250,11 +250,62 @@ def _wconfd_commits(module: Any) -> None:
         if commit is not None and commit.changes_objects:
             heard = Running.kernel.local.get("acknowledged")
             if heard is not None:
-                heard(Running.process(), commit.position, commit.digest)
+                members = self._replicator._machine.membership.members
+                heard(Running.process(), commit.position, commit.digest, members)
                 Running.kernel.local["committed_for"](request.step.job, commit.position)
         inner(self, request)
 
     module.Committer._finish = finish
+
+
+def _replica_store(module: Any) -> None:
+    """Nothing is changed: the checkers are told what a copy has on disk."""
+    store = module.ReplicaStore
+    apply, restore = store.apply, store.restore
+
+    def tell(position: Any) -> None:
+        heard = Running.kernel.local.get("held")
+        if heard is not None:
+            heard(Running.process(), position)
+
+    def apply_and_tell(self: Any, commits: Any, *rest: Any) -> None:
+        apply(self, commits, *rest)
+        for commit in commits[-1:]:
+            tell(commit.position)
+
+    def restore_and_tell(self: Any, commit: Any, *rest: Any) -> None:
+        restore(self, commit, *rest)
+        tell(commit.position)
+
+    store.apply, store.restore = apply_and_tell, restore_and_tell
+
+
+def _replica(module: Any) -> None:
+    """Nothing is changed: the checkers are told what a node has promised."""
+    inner = module.Replica.promise
+
+    async def promise(self: Any, caller: Any, ask_only: bool) -> Any:
+        answer = await inner(self, caller, ask_only)
+        heard = Running.kernel.local.get("promised")
+        if heard is not None and answer["granted"] and not ask_only:
+            heard(Running.process(), caller.epoch)
+        return answer
+
+    module.Replica.promise = promise
+
+
+def _node_ledger(module: Any) -> None:
+    """Nothing is changed: the checkers are told of every call that is let in to change a node."""
+    inner = module.CallLedger.admit
+
+    def admit(self: Any, epoch: int, number: Any) -> bool:
+        raised: bool = inner(self, epoch, number)
+        heard = Running.kernel.local.get("admitted")
+        if heard is not None:
+            heard(Running.process(), epoch, number)
+        return raised
+
+    module.CallLedger.admit = admit
 
 
 def _execution(module: Any) -> None:
@@ -315,6 +366,9 @@ PATCHES: dict[str, Callable[[Any], None]] = {
     "ganeti.runtime.tls": _tls,
     "ganeti.bootstrap.node_call": _node_call,
     "ganeti.runtime.wconfd_commits": _wconfd_commits,
+    "ganeti.runtime.replica_store": _replica_store,
+    "ganeti.runtime.replica": _replica,
+    "ganeti.node.ledger": _node_ledger,
     "ganeti.master.queue.execution": _execution,
     "ganeti.bootstrap.machine": _bootstrap_machine,
     "ganeti.node.boot": _boot,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A cluster of simulated machines with production daemons on them."""
 
+import base64
 import functools
 import hashlib
 import importlib
@@ -39,6 +40,11 @@ def certificate_of(name: str) -> bytes:
     return f"certificate of {name}".encode()
 
 
+def _pem(certificate: bytes) -> bytes:
+    lines = (b"-----BEGIN CERTIFICATE-----", base64.b64encode(certificate), b"-----END CERTIFICATE-----", b"")
+    return b"\n".join(lines)
+
+
 def configuration(nodes: int, candidates: int) -> dict[str, Any]:
     """`config.data` of a new cluster; the first node is the master."""
     module = importlib.import_module("ganeti.model.configuration")
@@ -61,7 +67,7 @@ def configuration(nodes: int, candidates: int) -> dict[str, Any]:
         enabled_disk_templates=["diskless", "sharedfile"],
         shared_file_storage_dir=SHARED,
         candidate_certs=digests,
-        candidate_pool_size=candidates,
+        candidate_pool_size=1,  # so that candidates may cease to be any, and nobody takes their place by himself
         mac_prefix="aa:00:00",
     )
     config.put("cluster", "cluster", cluster)
@@ -135,6 +141,7 @@ class World:
         disk.symlink("/run", "/var/run")
         disk.mount(SHARED, self.shared)
         disk.put_file("/etc/ganeti/file-storage-paths", f"{SHARED}\n".encode())
+        disk.put_file("/var/lib/ganeti/client.pem", _pem(certificate_of(node_name(number))))
         disk.provide_standard_devices(self.kernel.random)
         if number == 1:
             text = json.dumps(configuration(self.nodes, self.candidates))

@@ -147,13 +147,13 @@ def prepared(source: Source, options: Options) -> Loaded:
     cluster = source.cluster
     instances = _with_loads(cluster, options)
     selected = _selected([instance.name for instance in instances], options)
+    if options.verbosity > 0:
+        sys.stderr.write("".join(_inconsistencies(cluster.nodes, instances)))
     nodes = _with_offline(cluster.nodes, options.offline)
     group_of = {node.name: node.group for node in nodes}
     whole = [
         not instance.secondary or group_of[instance.primary] == group_of[instance.secondary] for instance in instances
     ]
-    if options.verbosity > 0:
-        sys.stderr.write("".join(_inconsistencies(nodes, instances)))
     return Loaded(
         cluster=replace(cluster, nodes=nodes, instances=instances),
         as_read=replace(cluster, instances=instances),
@@ -218,17 +218,19 @@ def _with_offline(nodes: Sequence[Node], offline: Sequence[str]) -> Sequence[Nod
 
 def _inconsistencies(nodes: Sequence[Node], instances: Iterable[Instance]) -> Iterable[str]:
     """Lines about nodes that miss more memory or disk than their instances explain."""
-    memory = {node.name: 0 for node in nodes}
-    disk = dict(memory)
+    number_of = {node.name: number for number, node in enumerate(nodes)}  # of two with one name, the later has them all
+    memory, disk = [0] * len(nodes), [0] * len(nodes)
     for instance in instances:
+        primary = number_of[instance.primary]
+        disk[primary] += instance.disk_mib
         if instance.uses_memory:
-            memory[instance.primary] += instance.memory_mib
-        for name in {instance.primary, instance.secondary} - {""} if not instance.forthcoming else ():
-            disk[name] += instance.disk_mib
+            memory[primary] += instance.memory_mib
+        if instance.secondary and instance.secondary != instance.primary:
+            disk[number_of[instance.secondary]] += instance.disk_mib
     lines = [
         f"  - node {node.name} is missing {missing_memory} MB ram and {missing_disk // 1024} GB disk\n"
-        for node in reversed(nodes)
-        for missing_memory, missing_disk in [_missing(node, memory[node.name], disk[node.name])]
+        for number, node in reversed(list(enumerate(nodes)))
+        for missing_memory, missing_disk in [_missing(node, memory[number], disk[number])]
         if missing_memory > _TOLERATED_MEMORY_MIB or missing_disk > _TOLERATED_DISK_MIB
     ]
     return ["Warning: cluster has inconsistent data:\n", *lines, "\n"] if lines else []

@@ -21,7 +21,7 @@ _INSTANCE_DEFAULTS = ("1", "-", "N")
 _ALLOCATION = {policy.value: policy for policy in AllocPolicy}
 _STATUSES = {status.value: status for status in Status}
 _YES_OR_NO = {"Y": True, "N": False}
-_SPEC_FIELDS = ("memorysize", "cpucount", "disksize", "diskcount", "niccount", "spindleuse")
+_SPEC_FIELDS = ("memsize", "cpucount", "disksize", "diskcount", "niccount", "spindleuse")
 _OFFLINE = "offline"
 
 
@@ -73,7 +73,7 @@ def _read_group(line: str) -> Group:
         raise TextError(f"Invalid/incomplete group data: '{quoted(fields)}'")
     name, uuid, allocation, tags = fields[:_GROUP_FIELDS]
     if allocation not in _ALLOCATION:
-        raise TextError(f'Invalid string value for type AllocPolicy: "{allocation}"')
+        raise TextError(f"Invalid string value for type AllocPolicy: {_shown(allocation)}")
     networks = fields[_GROUP_FIELDS] if len(fields) > _GROUP_FIELDS else ""
     return Group(
         uuid=uuid, name=name, alloc_policy=_ALLOCATION[allocation], networks=_words(networks), tags=_words(tags)
@@ -177,11 +177,11 @@ def _read_instance(line: str, nodes: set[str]) -> Instance:
 
 def _check_words(name: str, status: str, balance: str, template: str) -> None:
     if status not in _STATUSES:
-        raise TextError(f'Invalid string value for type InstanceStatus: "{status}"')
+        raise TextError(f"Invalid string value for type InstanceStatus: {_shown(status)}")
     if balance not in _YES_OR_NO:
         raise TextError(f"Invalid auto_balance value '{balance}' for instance {name}")
     if template not in TEMPLATES:
-        raise TextError(f'Instance {name}: Invalid string value for type DiskTemplate: "{template}"')
+        raise TextError(f"Instance {name}: Invalid string value for type DiskTemplate: {_shown(template)}")
 
 
 def _read_policy(line: str) -> tuple[str, Policy]:
@@ -193,7 +193,7 @@ def _read_policy(line: str) -> tuple[str, Policy]:
     read_ranges = tuple(_read_ranges(owner, ranges))
     for template in _words(templates):
         if template not in TEMPLATES:
-            raise TextError(f'Invalid string value for type DiskTemplate: "{template}"')
+            raise TextError(f"Invalid string value for type DiskTemplate: {_shown(template)}")
     return owner, Policy(
         standard=read_standard,
         ranges=read_ranges,
@@ -251,7 +251,11 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\", "\x7f": "\\DEL"} | {chr(code): f"\\{name}"
 
 def quoted(fields: Iterable[str]) -> str:
     """A list of strings as 3.1 shows it in errors: ``["a","b"]``, other letters than those of ASCII by number."""
-    return "[" + ",".join(f'"{"".join(map(_escaped, field))}"' for field in fields) + "]"
+    return f"[{','.join(map(_shown, fields))}]"
+
+
+def _shown(text: str) -> str:
+    return f'"{"".join(map(_escaped, text))}"'
 
 
 def _escaped(letter: str) -> str:

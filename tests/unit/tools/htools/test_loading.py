@@ -94,6 +94,13 @@ def test_missing_memory_and_disk_are_told_latest_node_first(capsys: pytest.Captu
     )
 
 
+def test_of_two_nodes_with_one_name_the_later_has_the_instances(capsys: pytest.CaptureFixture[str]) -> None:
+    twin = Node("n.x", "g1", total_disk_mib=5120.0)
+    instance = Instance("a.x", 0, 5120, 1, "plain", "n.x")
+    prepared(Source(Cluster([twin, twin], [instance], CLUSTER.groups)), Options())
+    assert capsys.readouterr().err.count("n.x is missing 0 MB ram and 5 GB disk") == 1
+
+
 def test_a_quiet_tool_says_nothing_of_missing_memory(capsys: pytest.CaptureFixture[str]) -> None:
     options = Options()
     options.verbosity = 0

@@ -115,11 +115,14 @@ def exchange(
 
 
 def absorbs(cluster: PlainCluster, policies: Policies, node: int, members: Sequence[int]) -> bool:
-    """Whether everything that runs on *node* finds another place when it fails, soft limits ignored."""
+    """Whether everything that is on *node* finds another place when it fails, soft limits ignored.
+
+    A forthcoming instance is not there yet.
+    """
     group = cluster.views[node].node.group
     mates = [number for number, view in enumerate(cluster.views) if view.node.group == group]
     others = [number for number in mates if number != node]
-    own = [cluster.instances.index(instance) for instance in cluster.views[node].primaries]
+    own = [cluster.instances.index(instance) for instance in cluster.views[node].real_primaries]
     for number in (number for number in own if _has_mirror(cluster.instances[number])):
         after = after_move(cluster, number, Move("f"), forced=True)
         if isinstance(after, Refusal):

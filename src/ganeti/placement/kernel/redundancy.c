@@ -42,6 +42,16 @@ struct redundancy {
 
 static int64_t memory_of(const instance *i) { return i->uses_memory ? i->memory : 0; }
 
+// Primaries of a node that are there: a forthcoming instance has nothing to lose when its node fails.
+static int32_t real_from(const kernel *k, int32_t i) {
+    while (i != NOWHERE && k->instance[i].forthcoming) i = k->instance[i].next_primary;
+    return i;
+}
+
+static int32_t first_real(const kernel *k, int64_t n) { return real_from(k, k->first_primary[n]); }
+
+static int32_t next_real(const kernel *k, int32_t i) { return real_from(k, k->instance[i].next_primary); }
+
 static bool full(const kernel *k, int64_t n, const values *v, bool with_disk) {
     return (with_disk && v->free_disk <= 0) || (k->node[n].exclusive && v->free_spindles < 0);
 }
@@ -108,7 +118,7 @@ static int64_t room_on(const kernel *k, const failing *f, int64_t n, const value
 }
 
 static void need(redundancy *r, int64_t n, int sign) {
-    for (int32_t i = r->k->first_primary[n]; i != NOWHERE; i = r->k->instance[i].next_primary) {
+    for (int32_t i = first_real(r->k, n); i != NOWHERE; i = next_real(r->k, i)) {
         const instance *own = &r->k->instance[i];
         if (own->fate == MIRRORED && own->secondary != NOWHERE) r->needed[own->secondary] += sign * memory_of(own);
     }
@@ -116,7 +126,7 @@ static void need(redundancy *r, int64_t n, int sign) {
 
 static int64_t needed_from(const kernel *k, int64_t primary, int64_t secondary) {
     int64_t memory = 0;
-    for (int32_t i = k->first_primary[primary]; i != NOWHERE; i = k->instance[i].next_primary)
+    for (int32_t i = first_real(k, primary); i != NOWHERE; i = next_real(k, i))
         if (k->instance[i].fate == MIRRORED && k->instance[i].secondary == secondary) memory += memory_of(&k->instance[i]);
     return memory;
 }
@@ -124,7 +134,7 @@ static int64_t needed_from(const kernel *k, int64_t primary, int64_t secondary) 
 // Whether instances of a failing node fit nowhere even now.
 static bool some_fits_nowhere(const redundancy *r, int64_t n) {
     const kernel *k = r->k;
-    for (int32_t i = k->first_primary[n]; i != NOWHERE; i = k->instance[i].next_primary) {
+    for (int32_t i = first_real(k, n); i != NOWHERE; i = next_real(k, i)) {
         const instance *own = &k->instance[i];
         bool fits = own->fate == MIRRORED;
         for (int64_t t = 0; t < k->nodes && !fits; t++)
@@ -141,7 +151,7 @@ static bool is_loose(const redundancy *r, const failing *f) {
     const group_room *g = &r->groups[k->node[f->node].group];
     if (k->domains > 1 || f->unsure || f->places_differ) return false;
     int64_t room = g->total - r->room[f->node] - 2 * g->most;
-    for (int32_t i = k->first_primary[f->node]; i != NOWHERE && f->mirrored; i = k->instance[i].next_primary)
+    for (int32_t i = first_real(k, f->node); i != NOWHERE && f->mirrored; i = next_real(k, i))
         if (k->instance[i].fate == MIRRORED) room -= r->room[k->instance[i].secondary];
     return room >= f->count;
 }
@@ -150,11 +160,11 @@ static bool is_loose(const redundancy *r, const failing *f) {
 static failing examine(redundancy *r, int64_t n, bool as_prepared) {
     const kernel *k = r->k;
     failing f = {.node = n};
-    for (int32_t i = k->first_primary[n]; i != NOWHERE; i = k->instance[i].next_primary)
+    for (int32_t i = first_real(k, n); i != NOWHERE; i = next_real(k, i))
         add_failing(r, &f, i, k->instance[i].secondary);
     if (f.hopeless) return f;
     need(r, n, 1);
-    for (int32_t i = k->first_primary[n]; i != NOWHERE && !f.unsure; i = k->instance[i].next_primary) {
+    for (int32_t i = first_real(k, n); i != NOWHERE && !f.unsure; i = next_real(k, i)) {
         int64_t s = k->instance[i].secondary;
         if (k->instance[i].fate != MIRRORED) continue;
         f.hopeless |= k->value[s].free_memory - r->needed[s] <= 0 || full(k, s, &k->value[s], true);
@@ -233,7 +243,7 @@ redundancy *redundancy_start(kernel *k, const int64_t *checked, int64_t count, c
         if (!f.mirrored || f.unsure) continue;
         r->is_used[n] = 1;
         need(r, n, 1);
-        for (int32_t i = k->first_primary[n]; i != NOWHERE; i = k->instance[i].next_primary)
+        for (int32_t i = first_real(k, n); i != NOWHERE; i = next_real(k, i))
             if (k->instance[i].fate == MIRRORED) {
                 int64_t s = k->instance[i].secondary;
                 r->is_used[s] = 1;
@@ -284,7 +294,7 @@ static bool find_place(const redundancy *r, ranking *by, candidate *c, int64_t f
 // Numbers of the node's primaries that share a fate, newest first, or largest memory first; gives how many.
 static int64_t list_fate(const kernel *k, int64_t n, int fate, bool by_memory, int32_t *out) {
     int64_t count = 0;
-    for (int32_t i = k->first_primary[n]; i != NOWHERE; i = k->instance[i].next_primary) {
+    for (int32_t i = first_real(k, n); i != NOWHERE; i = next_real(k, i)) {
         if (k->instance[i].fate != fate) continue;
         int64_t at = count++;
         for (; by_memory && at > 0 && k->instance[out[at - 1]].memory < k->instance[i].memory; at--) out[at] = out[at - 1];
@@ -313,9 +323,9 @@ static bool survives_by_moves(const redundancy *r, int64_t n) {
     kernel *k = r->k;
     ranking group, whole;
     int64_t *mates = malloc((size_t)(k->nodes + 1) * sizeof *mates), count = 0, primaries = 0;
-    for (int32_t i = k->first_primary[n]; i != NOWHERE; i = k->instance[i].next_primary) primaries++;
+    for (int32_t i = first_real(k, n); i != NOWHERE; i = next_real(k, i)) primaries++;
     int32_t *list = malloc((size_t)(primaries + 1) * sizeof *list);
-    candidate *c = aligned_alloc(64, (size_t)(k->nodes + 1) * sizeof *c);
+    candidate *c = aligned_alloc(_Alignof(candidate), (size_t)(k->nodes + 1) * sizeof *c);
     for (int64_t t = 0; t < k->nodes && mates; t++)
         if (k->node[t].group == k->node[n].group) mates[count++] = t;
     bool ready = mates && list && c && ranking_start(&group, k, mates, count), fits = false;

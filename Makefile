@@ -50,9 +50,10 @@ slow: install
 	$(ALONE) $(PYTEST) $(PAIRS) --durations=15 $(LONG) $(OTHERS)
 
 # Long seeds and kills: GANETI_CAMPAIGN is read by the tests that can go on for longer, GANETI_SEEDS=1-20000 says how
-# many schedules are simulated.
+# many schedules are simulated, GANETI_EVERY=50 that of all crash points only every fiftieth is played.
 campaign: install
 	$(SIMULATE) --seeds $(or $(GANETI_SEEDS),1-20000) --keep-going
+	$(SIMULATE) --crash-points --every $(or $(GANETI_EVERY),1)
 	GANETI_CAMPAIGN=1 GANETI_HISTORIES=200000 $(ALONE) $(PYTEST) tests/property tests/system tests/real
 
 # Production code on simulated machines: the same seed tells the same story, twice.

@@ -19,6 +19,8 @@ from ganeti.placement.tags import TagRules, read_rules
 from ganeti.placement.templates import traits_of
 
 NOWHERE = -1
+_NUMBERS, _LOADS = 15, 4
+"""How many the kernel wants of an instance."""
 _MIRRORED, _STARTS_ELSEWHERE, _LOST = 0, 1, 2
 _NO_NODE_HAS_IT = 0
 
@@ -39,7 +41,9 @@ class ClusterState:
         min_disk_ratio: float = 0.0,
         max_cpu_ratio: float | None = None,
         n1_by_report: bool = True,
+        like: "ClusterState | None" = None,
     ) -> None:
+        """*like* is the state of a cluster much like this one: what both have in common is not read again."""
         self.nodes = tuple(cluster.nodes)
         self.groups = tuple(cluster.groups)
         self.policy = cluster.policy
@@ -53,14 +57,21 @@ class ClusterState:
         ]
         self.spindle_ratio = [self.groups[group].policy.spindle_ratio for group in self.group_of]
         self.instances: list[Instance] = list(cluster.instances)
-        self.primary_of = [self._number_of(instance.primary) for instance in self.instances]
-        self.secondary_of = [self._number_of(instance.secondary) for instance in self.instances]
+        first, last = self._in_common(like)
+        fresh = self.instances[first : len(self.instances) - last]
+        self.primary_of = [self._number_of(instance.primary) for instance in fresh]
+        self.secondary_of = [self._number_of(instance.secondary) for instance in fresh]
+        if like is not None and first + last:
+            rest = len(like.instances) - last
+            self.primary_of = [*like.primary_of[:first], *self.primary_of, *like.primary_of[rest:]]
+            self.secondary_of = [*like.secondary_of[:first], *self.secondary_of, *like.secondary_of[rest:]]
         self._log: list[tuple[int, int, int]] = []
         self._marks = 0
         self._tags = _Tags(self.rules, self.nodes, self.instances)
         try:
             self.low_disk = [math.floor(min_disk_ratio * node.total_disk_mib) for node in self.nodes]
             self._handle = self._new_kernel()
+            self._packed = self._pack(like, first, last)
             self.extra_memory = self._load(n1_by_report)
         except (OverflowError, ValueError) as err:
             raise ParameterError(f"A number of the cluster data is beyond reason: {err}") from err
@@ -114,15 +125,39 @@ class ClusterState:
         self._library.kernel_set_domains(handle, kernel.flags(b"".join(allowed)))
         return int(handle)
 
-    def _load(self, n1_by_report: bool) -> list[int]:
-        whole, loads, tags, places = array("q"), array("d"), array("i"), array("i")
-        for number, instance in enumerate(self.instances):
+    def _in_common(self, like: "ClusterState | None") -> tuple[int, int]:
+        """How many of the first and of the last instances are the very same, on nodes of the same numbers.
+
+        Where tags matter, none: their numbers depend on all instances.
+        """
+        if like is None or like.rules != self.rules or like._packed[2] or like.node_number != self.node_number:
+            return 0, 0
+        ours, theirs = self.instances, like.instances
+        most = min(len(ours), len(theirs)) if len(theirs) * _NUMBERS == len(like._packed[0]) else 0
+        first = next((n for n in range(most) if ours[n] is not theirs[n]), most)
+        last = next((n for n in range(most - first) if ours[-1 - n] is not theirs[-1 - n]), most - first)
+        return first, last
+
+    def _pack(
+        self, like: "ClusterState | None", first: int, last: int
+    ) -> "tuple[array[int], array[float], array[int]]":
+        """The numbers, loads and tags of all instances, one after the other, as the kernel wants them."""
+        whole, loads, tags = array("q"), array("d"), array("i")
+        if like is not None:
+            whole, loads = like._packed[0][: first * _NUMBERS], like._packed[1][: first * _LOADS]
+        for instance in self.instances[first : len(self.instances) - last]:
             numbers, own = self._described(instance)
             whole.extend(numbers)
             loads.extend(instance.load)
             tags.extend(own)
-            places.append(self.primary_of[number])
-            places.append(self.secondary_of[number])
+        if like is not None and last:
+            whole.extend(like._packed[0][-last * _NUMBERS :])
+            loads.extend(like._packed[1][-last * _LOADS :])
+        return whole, loads, tags
+
+    def _load(self, n1_by_report: bool) -> list[int]:
+        whole, loads, tags = self._packed
+        places = array("i", [place for both in zip(self.primary_of, self.secondary_of, strict=True) for place in both])
         extra = kernel.wholes([node.free_memory_mib for node in self.nodes])
         failed = self._library.kernel_load(
             self._handle,
@@ -150,7 +185,7 @@ class ClusterState:
         elif traits is not None and traits.evacuable:
             fate = _STARTS_ELSEWHERE
         numbers = (
-            *(instance.memory_mib, instance.disk_mib, instance.counted_vcpus, instance.reserved_memory_mib),
+            *(instance.memory_mib, instance.disk_mib, instance.counted_vcpus, instance.claimed_memory_mib),
             *(instance.spindle_use, NOWHERE if spindles is None else spindles, fate, instance.uses_memory),
             *(instance.forthcoming, traits is not None and traits.uses_node_disk),
             *(traits is not None and traits.has_secondary, traits is not None and traits.movable),

@@ -60,7 +60,8 @@ class Placer:
         kept = self._states.get(template)
         cluster = self._picture.cluster(template)
         if kept is None or kept[0] != self._picture.version:
-            kept = self._states[template] = (self._picture.version, ClusterState(cluster))
+            before = kept[1] if kept is not None else None
+            kept = self._states[template] = (self._picture.version, ClusterState(cluster, like=before))
         return kept[1]
 
     def _add(self, state: ClusterState, view: Configuration, promise: Promise) -> None:

@@ -37,7 +37,7 @@ static int64_t allocate(kernel *k, const question *q, placement *out) {
     if (!ranking_start(&r, k, q->members, q->member_count)) return -1;
     ranking_read(&r);
     int64_t result = -1;
-    candidate *c = aligned_alloc(64, (size_t)(q->candidate_count + 1) * sizeof *c);
+    candidate *c = aligned_alloc(_Alignof(candidate), (size_t)(q->candidate_count + 1) * sizeof *c);
     if (q->checked_count)
         n1 = redundancy_start(k, q->checked, q->checked_count, q->members, q->member_count, q->lost);
     if (c && (n1 || !q->checked_count)) {

@@ -172,7 +172,7 @@ EXPORTED int64_t kernel_exchange(kernel *k, int64_t i, const int64_t *targets, i
     bool forced = flags & IGNORE_SOFT_ERRORS;
     exchanging e = {.k = k, .i = i, .count = count, .targets = targets, .forced = forced, .out = out};
     *out = (exchange){.first = NOWHERE, .second = NOWHERE};
-    e.c = aligned_alloc(64, (size_t)(count + 1) * sizeof *e.c);
+    e.c = aligned_alloc(_Alignof(candidate), (size_t)(count + 1) * sizeof *e.c);
     e.first = malloc((size_t)(2 * count + 1));
     e.second = e.first + count;
     int64_t found = 0;

@@ -259,7 +259,7 @@ redundancy *redundancy_start(kernel *k, const int64_t *checked, int64_t count, c
 static bool copy_to(kernel *k, int64_t number, int64_t n) {
     const instance *i = &k->instance[number];
     int64_t whole[INSTANCE_NUMBERS] = {
-        i->memory, i->disk, i->vcpus, i->reserved, i->spindle_use, i->spindles, i->fate, i->uses_memory,
+        i->memory, i->disk, i->vcpus, i->claim, i->spindle_use, i->spindles, i->fate, i->uses_memory,
         i->forthcoming, i->local_disk, i->has_secondary, i->movable, i->auto_balance, i->exclusions, i->desired};
     size_t tags = (size_t)(i->exclusions + i->desired);
     int32_t *own = malloc((tags + 1) * sizeof *own);

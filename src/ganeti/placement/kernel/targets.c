@@ -104,7 +104,7 @@ EXPORTED int64_t kernel_best_target(kernel *k, int64_t i, int64_t secondary, con
                                     const int64_t *members, int64_t member_count, int64_t forced, uint8_t *failures,
                                     hop *out) {
     ranking r;
-    candidate *c = aligned_alloc(64, (size_t)(count + 1) * sizeof *c);
+    candidate *c = aligned_alloc(_Alignof(candidate), (size_t)(count + 1) * sizeof *c);
     *out = (hop){.target = NOWHERE};
     if (!c || !ranking_start(&r, k, members, member_count)) {
         free(c);

@@ -221,6 +221,8 @@ def _inconsistencies(nodes: Sequence[Node], instances: Iterable[Instance]) -> It
     number_of = {node.name: number for number, node in enumerate(nodes)}  # of two with one name, the later has them all
     memory, disk = [0] * len(nodes), [0] * len(nodes)
     for instance in instances:
+        if instance.forthcoming:
+            continue
         primary = number_of[instance.primary]
         disk[primary] += instance.disk_mib
         if instance.uses_memory:

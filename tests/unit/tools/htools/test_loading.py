@@ -101,6 +101,13 @@ def test_of_two_nodes_with_one_name_the_later_has_the_instances(capsys: pytest.C
     assert capsys.readouterr().err.count("n.x is missing 0 MB ram and 5 GB disk") == 1
 
 
+def test_a_forthcoming_instance_explains_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    instance = Instance("a.x", 0, 5120, 1, "plain", "n.x", forthcoming=True)
+    node = Node("n.x", "g1", total_disk_mib=5120.0)
+    prepared(Source(Cluster([node], [instance], CLUSTER.groups)), Options())
+    assert "n.x is missing 0 MB ram and 5 GB disk" in capsys.readouterr().err
+
+
 def test_a_quiet_tool_says_nothing_of_missing_memory(capsys: pytest.CaptureFixture[str]) -> None:
     options = Options()
     options.verbosity = 0

@@ -13,6 +13,8 @@ from ganeti.placement.templates import traits_of
 
 def refuse_primary(view: NodeView, instance: Instance, *, forced: bool = False) -> Refusal | None:
     """Why *view* cannot become the primary of *instance*, or None; *forced* skips the soft limits."""
+    if forced and instance.forthcoming:  # there is nothing yet that would not fit
+        return None
     if not instance.forthcoming:
         refusal = _refuse_primary_now(view, instance, forced)
         if refusal is not None:
@@ -147,6 +149,8 @@ def refuse_secondary(
     traits = traits_of(instance.template)
     if traits is None or not traits.has_secondary:
         return Refusal(FailMode.FailDisk, f"disk template {instance.template} has no secondary node")
+    if forced and instance.forthcoming:
+        return None
     if not instance.forthcoming:
         refusal = _refuse_disk(view, instance, forced, hard_disk=not ignore_disk)
         if refusal is not None or forced:
@@ -154,7 +158,7 @@ def refuse_secondary(
         refusal = _refuse_reserve(view, instance, primary)
         if refusal is not None:
             return refusal
-    needed, free = instance.reserved_memory_mib, view.forthcoming_free_memory_mib
+    needed, free = instance.claimed_memory_mib, view.forthcoming_free_memory_mib
     if needed >= free:
         return Refusal(FailMode.FailMem, f"needs {needed} MiB of memory in reserve, {free} free after what is promised")
     return _refuse_forthcoming_disk(view, instance)

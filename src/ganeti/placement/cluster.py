@@ -103,8 +103,13 @@ class Instance:
         return not self.forthcoming and self.status in _USING_MEMORY
 
     @property
+    def claimed_memory_mib(self) -> int:
+        """What its secondary must be able to keep free for it."""
+        return self.memory_mib if self.auto_balance and self.status != Status.ADMIN_OFFLINE else 0
+
+    @property
     def reserved_memory_mib(self) -> int:
-        """What its secondary keeps free for it."""
+        """What its secondary keeps free for it now; nothing as long as it is forthcoming."""
         kept = self.auto_balance and self.status != Status.ADMIN_OFFLINE and not self.forthcoming
         return self.memory_mib if kept else 0
 

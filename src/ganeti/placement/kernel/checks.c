@@ -37,6 +37,7 @@ static int refuse_primary_now(const kernel *k, int64_t n, const values *v, const
 
 int refuse_primary(const kernel *k, int64_t n, const values *v, const instance *i, bool forced) {
     const node *d = &k->node[n];
+    if (forced && i->forthcoming) return FITS;  // there is nothing yet that would not fit
     if (!i->forthcoming) {
         int refusal = refuse_primary_now(k, n, v, i, forced);
         if (refusal || forced) return refusal;
@@ -51,13 +52,14 @@ int refuse_secondary(const kernel *k, int64_t n, const values *v, const instance
                      bool ignore_disk) {
     const node *d = &k->node[n];
     if (!i->has_secondary) return FAIL_DISK;
+    if (forced && i->forthcoming) return FITS;
     if (!i->forthcoming) {
         int refusal = refuse_disk(d, v, i, forced, !ignore_disk);
         if (refusal || forced) return refusal;
         if (i->reserved >= v->free_memory) return FAIL_MEM;
         if (v->free_memory <= reserved && !fails_n1(v)) return FAIL_MEM;
     }
-    if (i->reserved >= v->free_memory_forthcoming) return FAIL_MEM;
+    if (i->claim >= v->free_memory_forthcoming) return FAIL_MEM;
     return refuse_forthcoming_disk(d, v, i);
 }
 

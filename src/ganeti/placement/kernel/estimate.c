@@ -145,7 +145,7 @@ static void add_everywhere(const search *f, const double *more, double weight, d
 }
 
 bool has_tags(const search *f, const subject *j) {
-    return !j->i->forthcoming && (j->i->exclusions || j->i->desired || f->k->location_words);
+    return j->i->exclusions || (!j->i->forthcoming && (j->i->desired || f->k->location_words));
 }
 
 // What tags say of the instance as a primary of each target, and of the pairs it would make.
@@ -161,8 +161,8 @@ void read_tags(search *f, const subject *j) {
 }
 
 // Location score of a pair whose one side is x: only online primaries count, and targets are online.
-static void add_pair_locations(const search *f, int64_t x, double *out) {
-    if (!f->k->location_words) return;
+static void add_pair_locations(const search *f, const subject *j, int64_t x, double *out) {
+    if (!f->k->location_words || j->i->forthcoming) return;
     for (int64_t t = 0; t < f->targets; t++) out[t] += (double)shared_locations(f->k, x, f->node_of[t]);
 }
 
@@ -179,14 +179,14 @@ static void bar_own(const search *f, const subject *j, double *out) {
 }
 
 static const limits *limits_for(const search *f, const subject *j, bool forced) {
-    if (j->i->forthcoming) return &f->forthcoming;
+    if (j->i->forthcoming) return forced ? &f->none : &f->forthcoming;
     return forced ? &f->forced : &f->unforced;
 }
 
 static void bar_secondary(const search *f, const subject *j, const double *kept, bool forced, double *out) {
     const limits *own = limits_for(f, j, forced);
     const instance *i = j->i;
-    double disk = i->local_disk ? (double)i->disk : -INFINITY, reserve = (double)i->reserved;
+    double disk = i->local_disk ? (double)i->disk : -INFINITY, reserve = (double)i->claim;
     double use = i->local_disk ? (double)i->spindle_use : -INFINITY, spindles = spindles_asked(i);
     bool keeps = own == &f->unforced;
     for (int64_t t = 0; t < f->targets; t++) {
@@ -260,8 +260,9 @@ void estimate_replace_secondary(search *f, const subject *j, bool forced_s, doub
     sums base = changed(own, sums_of(own), j->ts, j->metric_s[RESERVED_MEMORY]);
     add_secondary(f, f->partner_of_primary, added, base, f->disks_without_secondary, rest + primaries, out);
     if (has_tags(f, j) && k->node[j->p].online) {
-        add_pair_locations(f, j->p, out);
-        for (int64_t t = 0; t < f->targets; t++) out[t] -= (double)shared_locations(k, j->p, j->s);
+        double pair_now = i->forthcoming ? 0 : (double)shared_locations(k, j->p, j->s);
+        add_pair_locations(f, j, j->p, out);
+        for (int64_t t = 0; t < f->targets; t++) out[t] -= pair_now;
         // the instance's tags at P were not taken away for this kind
     }
     if (has_tags(f, j)) {
@@ -303,7 +304,7 @@ void estimate_replace(search *f, const subject *j, bool x_is_p, bool forced_prim
                 f->as_primary, rest, out);
     if (has_tags(f, j)) {
         add_tags_of_primary(f, out);
-        add_pair_locations(f, x, out);
+        add_pair_locations(f, j, x, out);
     }
     bar(f, j, limits_for(f, j, forced_primary), f->primary_barred);
     bar_migration(f, x, f->primary_barred);
@@ -326,7 +327,7 @@ void estimate_failover_and_replace(search *f, const subject *j, bool forced_p, d
     partners(f, &k->peers_of[j->s * k->nodes], f->reserved, 0, (double)i->reserved, f->partner_of_secondary);
     sums base = changed(own, sums_of(own), j->ts, metric_s[RESERVED_MEMORY]);
     add_secondary(f, f->partner_of_secondary, added, base, f->disks_without_primary, rest + primaries, out);
-    if (has_tags(f, j) && k->node[j->s].online) add_pair_locations(f, j->s, out);
+    if (has_tags(f, j) && k->node[j->s].online) add_pair_locations(f, j, j->s, out);
     bar_secondary(f, j, f->partner_of_secondary, forced_p, out);
     bar_own(f, j, out);
 }

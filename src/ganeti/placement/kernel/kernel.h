@@ -55,10 +55,10 @@ typedef struct {
     bool fails;      // N+1: by what the node reported until something changes on it, then by what is known of it
 } values;
 
-// `reserved` is what its secondary keeps free for it, `fate` what becomes of it when its node dies.
+// `claim` is what its secondary must be able to keep free for it, `reserved` what it does keep (forthcoming: nothing), `fate` what becomes of it when its node dies.
 enum { MIRRORED, STARTS_ELSEWHERE, LOST };
 typedef struct {
-    int64_t memory, disk, vcpus, reserved, spindle_use, spindles;  // spindles: NOWHERE if a disk names none
+    int64_t memory, disk, vcpus, claim, reserved, spindle_use, spindles;  // spindles: NOWHERE if a disk names none
     double load[4];
     int32_t exclusion_first, exclusions, desired_first, desired;  // slices of kernel.tags
     int32_t primary, secondary;

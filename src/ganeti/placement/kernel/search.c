@@ -112,6 +112,8 @@ static void read_limits(search *f) {
         f->forced.disk[t] = (double)v->free_disk;
         f->forced.spindles[t] = spindles;
         f->forced.memory_f[t] = f->forced.spindle_use[t] = f->forced.cpus[t] = f->forced.reserve[t] = INFINITY;
+        f->none.memory[t] = f->none.memory_f[t] = f->none.disk[t] = f->none.spindle_use[t] = f->none.cpus[t] =
+            f->none.spindles[t] = f->none.reserve[t] = INFINITY;
         f->forthcoming.memory[t] = INFINITY;
         f->forthcoming.disk[t] = later;
         f->forthcoming.spindle_use[t] = uses_later;
@@ -134,7 +136,7 @@ double *search_new(search *f, kernel *k, const int64_t *members, int64_t count, 
             f->node_of[f->targets++] = (int32_t)members[m];
         }
     f->share = 1 / (double)f->targets;
-    size_t rows = 2 * SERIES + 2 + 3 * 7 + 5 + 5 + 3 + 4 + 3;
+    size_t rows = 2 * SERIES + 2 + 4 * 7 + 5 + 5 + 3 + 4 + 3;
     double *memory = calloc(rows * (size_t)((f->targets + 15) / 8 * 8) + 8, sizeof *memory);
     if (!memory) return NULL;
     f->room = memory;
@@ -143,8 +145,8 @@ double *search_new(search *f, kernel *k, const int64_t *members, int64_t count, 
         f->of[s].per_unit = take(f);
         f->of[s].per_spindle = s == DISK || s == DISK_F ? take(f) : NULL;
     }
-    limits *all[] = {&f->unforced, &f->forced, &f->forthcoming};
-    for (int l = 0; l < 3; l++) {
+    limits *all[] = {&f->unforced, &f->forced, &f->forthcoming, &f->none};
+    for (int l = 0; l < 4; l++) {
         double **own[] = {&all[l]->memory, &all[l]->memory_f, &all[l]->disk, &all[l]->spindle_use, &all[l]->cpus,
                           &all[l]->spindles, &all[l]->reserve};
         for (int r = 0; r < 7; r++) *own[r] = take(f);

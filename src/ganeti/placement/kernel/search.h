@@ -29,7 +29,7 @@ typedef struct {
     double share, score, base_sums;  // 1 / targets; score now; what is no deviation in it
     int32_t *node_of, *target_of;    // [targets] and [nodes]
     series of[SERIES];
-    limits unforced, forced, forthcoming;
+    limits unforced, forced, forthcoming, none;
     double *free, *reserved, *count_of, *per_memory, *failing;  // `failing`: 1 where the node fails N+1 already
     double *primary_barred, *partner_of_primary, *partner_of_secondary, *kept_by_primary, *kept_by_secondary;
     double *disks_without_secondary, *disks_without_primary, *as_primary, *estimate[4], *clash, *location, *place;

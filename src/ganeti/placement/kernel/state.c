@@ -272,12 +272,12 @@ static bool make_room(kernel *k, int64_t more, int64_t more_tags) {
     return true;
 }
 
-// Memory, disk, counted vcpus, reserved memory, spindle use, spindles, fate, uses memory, forthcoming, local disk, has
+// Memory, disk, counted vcpus, claimed memory, spindle use, spindles, fate, uses memory, forthcoming, local disk, has
 // secondary, movable, auto balance, number of exclusion tags, number of desired tags; the tags follow in `tags`.
 static instance *describe(kernel *k, const int64_t *whole, const double *load, const int32_t *tags) {
     instance *i = &k->instance[k->instances];
     *i = (instance){
-        .memory = whole[0], .disk = whole[1], .vcpus = whole[2], .reserved = whole[3], .spindle_use = whole[4],
+        .memory = whole[0], .disk = whole[1], .vcpus = whole[2], .claim = whole[3], .reserved = whole[8] ? 0 : whole[3], .spindle_use = whole[4],
         .spindles = whole[5], .fate = (uint8_t)whole[6], .uses_memory = whole[7], .forthcoming = whole[8],
         .local_disk = whole[9], .has_secondary = whole[10], .movable = whole[11], .auto_balance = whole[12],
         .exclusion_first = k->tags_used, .exclusions = (int32_t)whole[13],

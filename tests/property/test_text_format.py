@@ -13,7 +13,7 @@ from ganeti.placement.cluster import AllocPolicy, Cluster, Disk, Group, Instance
 from ganeti.placement.policy import Policy, Spec
 from ganeti.placement.reading import read_cluster, read_request
 from ganeti.placement.templates import TEMPLATES
-from ganeti.tools.htools import allocator_input, loading, text
+from ganeti.tools.htools import allocator_input, allocator_records, loading, text
 from ganeti.tools.htools.options import Options
 from ganeti.wire.iallocator import decode_message
 
@@ -147,7 +147,7 @@ def _slowly(data: bytes) -> tuple[Cluster, object]:
 def test_no_message_is_more_than_an_error_and_fast_reading_is_slow_reading(data: str) -> None:
     encoded = data.encode(errors="surrogatepass")
     try:
-        found = allocator_input.read(encoded, "input", static_node_memory_mib=4096)
+        found = allocator_input.read(encoded, "input", static_node_memory_mib=4096, small_bytes=-1)
         read_request(found[1])
     except ParameterError as error:
         assert str(error)
@@ -159,6 +159,6 @@ def test_no_message_is_more_than_an_error_and_fast_reading_is_slow_reading(data:
 def test_messages_are_read_fast_as_they_are_read_slowly(data: str) -> None:
     changed = data.replace('"admin_state": "up"', '"admin_state": "down"', 1)
     for message in (data, changed):
-        assert allocator_input.read(message.encode(), "input", static_node_memory_mib=0)[0] == read_cluster(
-            decode_message(message.encode()), static_node_memory_mib=0
-        )
+        fast = allocator_records.read(message.encode(), 0)
+        assert fast is not None
+        assert fast[0] == read_cluster(decode_message(message.encode()), static_node_memory_mib=0)

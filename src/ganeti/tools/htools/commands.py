@@ -74,7 +74,12 @@ def listing(state: "ClusterState", sets: JobSets, alias: Alias) -> str:
 
 def script(state: "ClusterState", sets: JobSets, alias: Alias) -> str:
     """The commands as a shell script that does them all, or up to where `STOP_FILE` appears."""
-    return _SCRIPT_HEAD + "".join(f"{line}\n" for line in command_lines(state, sets, alias, check=True))
+    return script_of(command_lines(state, sets, alias, check=True))
+
+
+def script_of(lines: Sequence[str]) -> str:
+    """A shell script of *lines*, in which ``check`` stops when it is asked to."""
+    return _SCRIPT_HEAD + "".join(f"{line}\n" for line in lines)
 
 
 def opcodes(state: "ClusterState", step: "Step") -> list["Opcode"]:

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``hsqueeze``: which nodes can be switched off, or must be switched on (spec: htools, 14)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ganeti.tools.htools import commands, program, report
+from ganeti.tools.htools.failures import ToolError
+
+if TYPE_CHECKING:
+    from ganeti.placement.cluster import Cluster
+    from ganeti.placement.squeeze import Plan
+    from ganeti.placement.state import ClusterState
+    from ganeti.tools.htools.loading import Loaded
+    from ganeti.tools.htools.options import Options
+
+LOUD = 2
+NOTHING, ONLINE, OFFLINE = "nothing", "online", "offline"
+_TITLES = {NOTHING: "'No action'", ONLINE: "'Nodes to online'", OFFLINE: "'Nodes to offline'"}
+_WHEN = {
+    NOTHING: "after hsqueeze doing nothing",
+    ONLINE: "after hsqueeze expansion",
+    OFFLINE: "after hsqueeze run",
+}
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is to be done: *kind* is one of `NOTHING`, `ONLINE`, `OFFLINE`."""
+
+    kind: str
+    plan: "Plan"
+
+
+def squeeze_cluster(options: "Options") -> int:
+    """Load the cluster, decide, and tell or do it; gives the exit status."""
+    from ganeti.tools.htools.loading import load
+
+    loaded = load(options)
+    decision = _decide(options, loaded)
+    state = decision.plan.state
+    if options.headers:
+        print(_TITLES[decision.kind])
+    for node in decision.plan.nodes:
+        print(state.name_of(node))
+    if options.verbosity >= LOUD and not decision.plan.enough:
+        print("Onlining all nodes will not yield enough capacity")
+    if options.print_commands is not None:
+        _give_commands(decision, loaded, options.print_commands)
+    _execute(options, decision)
+    report.save_state(
+        options, state, loaded, ("squeezed", _WHEN[decision.kind]), (state.everyone(), range(len(state.instances)))
+    )
+    return 0
+
+
+def _decide(options: "Options", loaded: "Loaded") -> Decision:
+    from ganeti.placement import squeeze
+
+    squeezing = squeeze.Squeezing(loaded.cluster, _builder(loaded), loaded.movable)
+    state = squeezing.start
+    candidates = squeeze.offline_candidates(state, loaded.master)
+    standby = squeeze.online_candidates(state)
+    report.save_state(options, state, loaded, ("original", "before hsqueeze run"))
+    if options.verbosity >= LOUD:
+        print(f"Offline candidates: {_names(state, candidates)}")
+        print(f"Online candidates: {_names(state, standby)}")
+    standard = loaded.cluster.policy.standard
+    least = squeeze.spare_instance(standard, options.minimal_resources)
+    if not squeezing.fits(state, least):
+        return Decision(ONLINE, squeezing.switch_on(standby, least))
+    plan = squeezing.switch_off(candidates, squeeze.spare_instance(standard, options.target_resources))
+    return Decision(OFFLINE if plan.nodes else NOTHING, plan)
+
+
+def _builder(loaded: "Loaded") -> "Callable[[Cluster], ClusterState]":
+    from dataclasses import replace
+
+    return lambda cluster: replace(loaded, cluster=cluster).state()
+
+
+def _names(state: "ClusterState", nodes: Sequence[int]) -> str:
+    return ",".join(state.name_of(node) for node in nodes)
+
+
+def _give_commands(decision: Decision, loaded: "Loaded", path: str) -> None:
+    if path:
+        with open(path, "w", encoding="utf-8") as file:
+            text = commands.script_of(command_lines(decision, loaded, check=True))
+            file.write(text.rstrip("\n") if decision.kind == NOTHING else text)  # as 3.1 does
+        print(f"The commands have been written to file '{path}'")
+        return
+    print("\nCommands to run:")
+    for line in command_lines(decision, loaded):
+        print(f"  {line}")
+
+
+def command_lines(decision: Decision, loaded: "Loaded", *, check: bool = False) -> list[str]:
+    """What carries out the decision; with *check* a script stops between jobs when it is asked to."""
+    from ganeti.placement.job_sets import job_sets
+    from ganeti.placement.squeeze import STANDBY_TAG
+
+    if decision.kind == NOTHING:
+        return ["echo Nothing to do"]
+    state = decision.plan.state
+
+    def alias(name: str) -> str:  # 3.1 shortens the names of nodes here, but not those of instances
+        return loaded.alias_of(name) if name in state.node_number else name
+
+    moves = commands.command_lines(state, job_sets(decision.plan.steps), alias, check=check)
+    names = [alias(state.name_of(node)) for node in decision.plan.nodes]
+    if decision.kind == ONLINE:
+        return ["echo Power Commands", *(f"  gnt-node power -f on {name}" for name in names), *moves]
+    return [
+        *moves,
+        *("", "echo Tagging Commands", *(f"  gnt-node add-tags {name} {STANDBY_TAG}" for name in names)),
+        *("", "echo Power Commands", *(f"  gnt-node power -f off {name}" for name in names)),
+    ]
+
+
+def _execute(options: "Options", decision: Decision) -> None:
+    """Carry out the decision with ``-X``; where nothing is to be done nothing is asked for."""
+    if not options.execute or decision.kind == NOTHING:
+        return
+    if options.luxi is None:
+        raise ToolError("hsqueeze: Execution of commands possible only on LUXI")
+    raise ToolError("hsqueeze: jobs cannot be submitted from here yet; give -C to get the commands instead")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; gives the exit status."""
+    return program.run("hsqueeze", arguments, squeeze_cluster)

@@ -4,7 +4,8 @@
     make_answers.py HAIL > answers.jsonl
 
 HAIL is a command that behaves as hail. Only messages it answers with JSON are kept, and none whose text is a dump of
-its own records ("no groups for evacuation: allowed groups was ..."), which is said in a sentence of our own.
+its own records ("no groups for evacuation: allowed groups was ..."), which is said in a sentence of our own. And none
+of several instances on exclusive storage: Debian's forgets each of them before it places the next, and overbooks nodes.
 """
 
 import json
@@ -16,7 +17,7 @@ from pathlib import Path
 from random_messages import KINDS, build
 
 SEEDS = (11, 12)
-REQUESTS = ("allocate", "relocate", "node-evacuate", "change-group")
+REQUESTS = ("allocate", "relocate", "node-evacuate", "change-group", "allocate-secondary", "multi-allocate")
 
 
 def ask(hail: str, message: dict, *options: str) -> dict | None:
@@ -31,6 +32,8 @@ def main() -> None:
     hail = sys.argv[1]
     for kind in KINDS:
         for request in REQUESTS:
+            if (kind, request) == ("exclusive", "multi-allocate"):
+                continue
             for seed in SEEDS:
                 message = build(seed, kind, request)
                 checks = seed % 2 == 0

@@ -285,7 +285,7 @@ def main() -> None:
         PLACE.rmdir()
 
 
-_limit_s = float(sys.argv[sys.argv.index("--peer-limit") + 1]) if "--peer-limit" in sys.argv else 180.0
+_limit_s = float(sys.argv[sys.argv.index("--peer-limit") + 1]) if "--peer-limit" in sys.argv else 300.0
 _peer_command = find_peer()
 
 if __name__ == "__main__":

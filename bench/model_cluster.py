@@ -266,6 +266,6 @@ def allocation(name: str) -> dict[str, Any]:
     }
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and len(sys.argv) > 1:
     found = build(sys.argv[1])
     sys.stdout.write(to_message(found, sys.argv[2]) if len(sys.argv) > 2 else to_text(found))

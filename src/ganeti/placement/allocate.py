@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Nodes for a new instance: every candidate is checked and scored, the lowest score wins (spec: htools, 8)."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -70,4 +71,11 @@ def place_instance(
         found = find_nodes(state, asked)
     finally:
         state.rollback(mark)
-    return solution_of(found, f"{found.key[0]:.8f}" if found.nodes else "")
+    return solution_of(found, _shown(found.key[0]) if found.nodes else "")
+
+
+def _shown(score: float) -> str:
+    """As 3.1 shows it, which has other words for what is no number."""
+    if math.isfinite(score):
+        return f"{score:.8f}"
+    return "NaN" if math.isnan(score) else "Infinity"

@@ -46,8 +46,8 @@ def best_of(scores: Iterable[tuple[float, int]]) -> int | None:
 
 
 def not_worse(score: float, earlier: float) -> bool:
-    """Whether a candidate with *score* is taken instead of an earlier one; what is not a number comes last."""
-    return score <= earlier or math.isnan(earlier)
+    """Whether a candidate with *score* is taken instead of an earlier one; of what is no number the first stays."""
+    return score <= earlier
 
 
 # One other node for an instance
@@ -104,7 +104,7 @@ def exchange(
         for two, after in hops(turned, number, "secondary", targets, forced=forced).items():
             if isinstance(after, PlainCluster):
                 score = after.score(members)
-                if not_worse(score, lowest):
+                if result.nodes is None or not_worse(score, lowest):
                     result.nodes, lowest = (one, two), score
             last = after
         refused(4, last)
@@ -204,7 +204,7 @@ def allocation(
         for score, nodes in sorted(fitting, key=_rank):
             after = bare.moved(number, *nodes)
             if all(absorbs(after, policies, node, members) for node in checked):
-                if not_worse(score, result.score):
+                if not result.nodes or not_worse(score, result.score):
                     result.nodes, result.score = nodes, score
                 return
             result.failures[FailMode.FailN1] += 1
@@ -228,7 +228,9 @@ def allocation(
 
 def _rank(found: tuple[float, tuple[int, ...]]) -> tuple[bool, float, list[int]]:
     score, nodes = found
-    return math.isnan(score), 0.0 if math.isnan(score) else score, [-node for node in nodes]
+    if math.isnan(score):
+        return True, 0.0, list(nodes)
+    return False, score, [-node for node in nodes]
 
 
 def _same_group(cluster: PlainCluster, one: int, other: int) -> bool:

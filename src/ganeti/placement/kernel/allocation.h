@@ -55,10 +55,8 @@ void estimate(const ranking *r, candidate *c, int64_t partner);
 double exact_score(const ranking *r, const candidate *c, int64_t partner);
 // The candidate of the lowest score that is not gone, of equals the last; its score is exact then. NULL: none is left.
 candidate *best_candidate(const ranking *r, candidate *c, int64_t count, int64_t partner);
-// Whether a score comes before another one of an earlier candidate; what is not a number comes last.
-static inline bool not_worse(double score, double earlier) {
-    return score <= earlier || earlier != earlier;
-}
+// Whether a candidate is taken instead of an earlier one. Where scores are not numbers the first one stays.
+static inline bool not_worse(double score, double earlier) { return score <= earlier; }
 
 // targets.c
 // Reserved memory of a secondary with an instance that is to have its primary there.
@@ -76,6 +74,12 @@ int64_t secondary_hop(ranking *r, int64_t i, const int64_t *targets, int64_t cou
 typedef struct redundancy redundancy;
 redundancy *redundancy_start(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
                              int64_t member_count, const policies *lost);
+// The same for several instances like number i, to be placed one after the other: as long as no more than `more` are
+// placed, it need not be started again. `more` is what is wished for, and then what is possible.
+redundancy *redundancy_for_many(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
+                                int64_t member_count, const policies *lost, int64_t i, int64_t *more);
+// Puts an instance like number i on a node as a primary; gives false without memory.
+bool copy_to(kernel *k, int64_t i, int64_t n);
 void redundancy_free(redundancy *r);
 // Whether it could with the instance, which has no nodes now, on these; `secondary` may be NOWHERE.
 bool redundant_with(redundancy *r, int64_t i, int64_t primary, int64_t secondary);

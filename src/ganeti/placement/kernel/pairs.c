@@ -267,8 +267,9 @@ void start_looking(const pairing *p, looked *l) {
 const scored *best_scored(const looked *l) {
     const scored *best = l->count ? l->found : NULL;
     for (const scored *s = l->found + 1; s < l->found + l->count; s++) {
-        bool equal = s->score == best->score || (s->score != s->score && best->score != best->score);
-        if (equal ? s->node > best->node : not_worse(s->score, best->score)) best = s;
+        bool neither = s->score != s->score && best->score != best->score;
+        if (neither ? s->node < best->node : s->score == best->score ? s->node > best->node : s->score < best->score)
+            best = s;
     }
     return best;
 }

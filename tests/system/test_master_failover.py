@@ -179,7 +179,7 @@ def test_a_master_whose_plug_was_pulled_is_replaced_within_seconds(story: Story)
     print(f"plug pulled: {took_s:.2f} s; {said}")
     assert "node2 could not be told" in said
     assert name in story.instances()
-    assert took_s < 10
+    assert took_s < 30  # how long it takes on a quiet machine is measured by bench/failover.py
     assert story.change() in story.instances()
     story.wait_named("node1", "node3")
 

@@ -5,6 +5,7 @@ Both allocate one instance after the other on the same state, where they stay. G
 single step, but of mirrored instances for blocks of steps.
 """
 
+import enum
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,12 +15,12 @@ from ganeti.placement.cluster import Disk, Instance
 from ganeti.placement.failure import FailMode
 from ganeti.placement.policy import Spec
 from ganeti.placement.redundancy import redundant
-from ganeti.placement.searches import Asked, find_nodes
+from ganeti.placement.searches import Asked, fill_nodes, find_nodes
 from ganeti.placement.state import NOWHERE, ClusterState
 
 Failures = Counter[FailMode]
 
-_LEAST_BLOCK, _SMALL_BLOCK = 20, 10
+_LEAST_BLOCK, _SMALL_BLOCK, _AT_ONCE = 20, 10, 1000
 UNITS = {FailMode.FailMem: 64, FailMode.FailDisk: 256, FailMode.FailCPU: 1, FailMode.FailSpindles: 1}
 """By how much a size is made smaller at a time; it never falls below one unit."""
 
@@ -71,11 +72,29 @@ class Allocation:
         return self._fill_by_blocks(size, end)
 
     def _fill_singly(self, size: Size, end: int | None, *, checked: bool) -> Failures:
+        if self.room.nodes_each == 1 and self._fill_at_once(size, end, checked=checked):
+            return Counter()
         while end is None or len(self.placed) < end:
             fits, failures = self._step(size, checked=checked)
             if not fits:
                 return failures
         return Counter()
+
+    def _fill_at_once(self, size: Size, end: int | None, *, checked: bool) -> bool:
+        """Place many before asking one by one; gives whether the end was reached. Not for a single one, as most are."""
+        fits, _ = self._step(size, checked=checked) if end is None or len(self.placed) < end else (False, {})
+        while fits and (end is None or len(self.placed) < end):
+            state, room, mark = self.state, self.room, self.state.mark()
+            number = state.add_instance(self._instance(size), NOWHERE)
+            asked = Asked(number, room.nodes_each, room.candidates, room.members, room.checked if checked else ())
+            limit = _AT_ONCE if end is None else min(_AT_ONCE, end - len(self.placed))
+            nodes, _ = fill_nodes(state, asked, limit)
+            state.rollback(mark)
+            for node in nodes:
+                self.numbers.append(state.add_instance(self._instance(size), node))
+                self.placed.append(size)
+            fits = len(nodes) == limit
+        return end is not None and len(self.placed) >= end
 
     def _fill_by_blocks(self, size: Size, end: int | None) -> Failures:
         small = False
@@ -169,12 +188,12 @@ class Allocation:
         """
         chain = _Chain(size, mode)
 
-        def goes_on(step: int) -> bool:
+        def goes_on(step: int) -> Verdict:
             smaller = chain.at(step)
             if smaller is None:
-                return False
+                return Verdict.ENDS
             fits, failures = self._would_fit(smaller, checked=self.room.nodes_each == 1)
-            return not fits and rising(failures)[-1] == mode
+            return _verdict(not fits and rising(failures)[-1] == mode, failures)
 
         last, ends = self._last_true(goes_on, chain)
         return _Place(chain, last), None if ends else chain.at(last + 1)
@@ -185,12 +204,12 @@ class Allocation:
         for mode in reversed(rising(failures)):
             chain = _Chain(size, mode)
 
-            def goes_on(step: int, mode: FailMode = mode, chain: _Chain = chain) -> bool:
+            def goes_on(step: int, mode: FailMode = mode, chain: _Chain = chain) -> Verdict:
                 smaller = chain.at(step)
                 if smaller is None:
-                    return False
+                    return Verdict.ENDS
                 fits, failures = self._would_fit(smaller, checked=True)
-                return not fits and bool(failures[mode])
+                return _verdict(not fits and bool(failures[mode]), failures)
 
             last, ends = self._last_true(goes_on, chain)
             smaller = None if ends else chain.at(last + 1)
@@ -198,28 +217,20 @@ class Allocation:
                 return smaller
         return None
 
-    def _last_true(self, goes_on: Callable[[int], bool], chain: "_Chain") -> tuple[int, bool]:
+    def _last_true(self, goes_on: "Callable[[int], Verdict]", chain: "_Chain") -> tuple[int, bool]:
         """The last step of those from 1 on for which *goes_on* (0: none), and whether all that follow are too small.
 
-        One size range admits all sizes above its least one, so that the steps need not be tried one by one; below it
-        nothing fits any more for the same reason.
+        As long as no node passes the checks, the smaller an instance, the fewer nodes are too small for it: so those
+        steps need not be tried one by one. Global N+1 knows no such order, as it follows the scores. One size range
+        admits all sizes above its least one; below it nothing fits any more for the same reason.
         """
         policies = [group.policy for group in self.state.groups]
-        if any(len(policy.ranges) > 1 for policy in policies):
-            step = 1
-            while goes_on(step):
-                step += 1
-            return step - 1, False
+        one_range = all(len(policy.ranges) <= 1 for policy in policies)
         floor = max((chain.steps_above(policy.ranges[0][0]) for policy in policies if policy.ranges), default=0)
-        below, stride = 0, 1
-        while below + stride <= floor and goes_on(below + stride):
-            below += stride
-            stride *= 2
-        while stride > 1:
-            stride //= 2
-            if below + stride <= floor and goes_on(below + stride):
-                below += stride
-        return below, below == floor and (floor == chain.length or goes_on(floor + 1))
+        below = _last_plain(goes_on, floor) if one_range else 0
+        while (below < floor or not one_range) and goes_on(below + 1) != Verdict.ENDS:
+            below += 1
+        return below, below == floor and (floor == chain.length or goes_on(floor + 1) != Verdict.ENDS)
 
     def _would_fit(self, size: Size, *, checked: bool) -> tuple[bool, Failures]:
         before, mark = len(self.placed), self.state.mark()
@@ -227,6 +238,33 @@ class Allocation:
         self.state.rollback(mark)
         del self.placed[before:], self.numbers[before:]
         return fits, failures
+
+
+class Verdict(enum.Enum):
+    """Whether a chain of sizes goes on behind one: `PLAINLY` if no node passed even the checks of its own."""
+
+    PLAINLY = 1
+    GOES_ON = 2
+    ENDS = 3
+
+
+def _verdict(goes_on: bool, failures: Failures) -> Verdict:
+    if not goes_on:
+        return Verdict.ENDS
+    return Verdict.GOES_ON if failures[FailMode.FailN1] else Verdict.PLAINLY
+
+
+def _last_plain(goes_on: Callable[[int], Verdict], floor: int) -> int:
+    """The last step up to *floor* that goes on plainly, found by doubling and halving strides."""
+    below, stride = 0, 1
+    while below + stride <= floor and goes_on(below + stride) == Verdict.PLAINLY:
+        below += stride
+        stride *= 2
+    while stride > 1:
+        stride //= 2
+        if below + stride <= floor and goes_on(below + stride) == Verdict.PLAINLY:
+            below += stride
+    return below
 
 
 @dataclass(frozen=True, slots=True)

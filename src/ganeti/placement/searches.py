@@ -72,6 +72,7 @@ class _Exchange(ctypes.Structure):
 _TARGETS = [c_void_p, c_int64, _Wholes, c_int64, _Wholes, c_int64, c_int64]
 _CALLS = {
     "kernel_allocate": [c_void_p, POINTER(_Question), POINTER(_Placement)],
+    "kernel_fill": [c_void_p, POINTER(_Question), c_int64, POINTER(c_int32), POINTER(_Placement)],
     "kernel_allocate_dedicated": [c_void_p, POINTER(_Question), _Wholes, c_int64, POINTER(_Placement), _Wholes],
     "kernel_failing": [c_void_p, _Wholes, c_int64, _Wholes, c_int64, POINTER(_Policies), _Wholes],
     "kernel_refuse_failover": [c_void_p, c_int64, c_int64],
@@ -129,6 +130,15 @@ def find_nodes(state: ClusterState, asked: Asked) -> Found:
     _done(_library().kernel_allocate(state.handle, byref(question), byref(out)))
     del kept
     return _found(out, asked.required, (out.score,))
+
+
+def fill_nodes(state: ClusterState, asked: Asked, limit: int) -> tuple[list[int], Found]:
+    """Give the primaries of up to *limit* instances like the one asked about, and what was found for a further one."""
+    question, kept = _question(state, asked)
+    out, room = _Placement(), (c_int32 * max(1, limit))()
+    count = _done(_library().kernel_fill(state.handle, byref(question), limit, room, byref(out)))
+    del kept
+    return room[:count], _found(out, asked.required, (out.score,))
 
 
 def find_dedicated_nodes(state: ClusterState, asked: Asked, sizes: Sequence[tuple[int, int, int, int]]) -> Found:

@@ -59,3 +59,37 @@ EXPORTED int64_t kernel_allocate(kernel *k, const question *q, placement *out) {
     kernel_rollback(k, mark);
     return result;
 }
+
+enum { MANY = 64 };
+
+// Places instances like the one asked about, which has no nodes, one after the other until none fits or there are
+// `limit`; `primaries` gets their nodes, `out` what was against a further one (or none). Gives how many, and takes all
+// back. For one node each.
+EXPORTED int64_t kernel_fill(kernel *k, const question *q, int64_t limit, int32_t *primaries, placement *out) {
+    ranking r;
+    redundancy *n1 = NULL;
+    int64_t placed = 0, left = 0, mark = kernel_mark(k);
+    candidate *c = aligned_alloc(_Alignof(candidate), (size_t)(q->candidate_count + 1) * sizeof *c);
+    bool ready = c && ranking_start(&r, k, q->members, q->member_count);
+    *out = (placement){.primary = NOWHERE, .secondary = NOWHERE};
+    for (bool going = ready; going && placed < limit; left--) {
+        if (q->checked_count && left <= 0) {
+            redundancy_free(n1);
+            left = MANY;
+            n1 = redundancy_for_many(k, q->checked, q->checked_count, q->members, q->member_count, q->lost,
+                                     q->instance, &left);
+            if (!n1) break;
+        }
+        *out = (placement){.primary = NOWHERE, .secondary = NOWHERE};
+        ranking_read(&r);
+        choose_single(q, k, &r, n1, c, out);
+        going = out->primary != NOWHERE && copy_to(k, q->instance, out->primary);
+        if (going) primaries[placed++] = (int32_t)out->primary;
+    }
+    bool failed = !ready || (q->checked_count && limit && !n1);
+    redundancy_free(n1);
+    if (ready) ranking_free(&r);
+    free(c);
+    kernel_rollback(k, mark);
+    return failed ? -1 : placed;
+}

@@ -152,6 +152,7 @@ enum { NO_DISK_MOVES = 1, NO_INSTANCE_MOVES = 2, EVACUATION = 4, RESTRICTED_MIGR
        EXHAUSTIVE = 32 };
 EXPORTED int64_t kernel_best_step(kernel *k, const int64_t *members, int64_t count, const uint8_t *movable,
                                   int64_t flags, step *out);
+EXPORTED int64_t kernel_step_is_legal(const kernel *k, int64_t i, int64_t kind, int64_t target, int64_t flags);
 
 // allocation (targets.c, redundancy.c, allocate.c, pairs.c, dedicated.c; what they share is in allocation.h). Calls give
 // 0, or -1 without memory, and leave the state as it was.
@@ -182,6 +183,7 @@ typedef struct {
 } question;
 typedef struct { int64_t primary, secondary, successes; double score; int64_t failures[FAIL_MODES]; } placement;
 EXPORTED int64_t kernel_allocate(kernel *k, const question *q, placement *out);
+EXPORTED int64_t kernel_fill(kernel *k, const question *q, int64_t limit, int32_t *primaries, placement *out);
 // Which of the nodes could not fail without loss; gives how many.
 EXPORTED int64_t kernel_failing(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
                                 int64_t member_count, const policies *lost, int64_t *out);

@@ -37,6 +37,8 @@ struct redundancy {
     group_room *groups;
     failing *places;               // checked nodes whose instances may or may not find another place
     int64_t place_count, last;     // `last` failed when asked last
+    int64_t model;                 // instances behind it are copies of it
+    int64_t more;                  // so many further instances like the one it was started for change nothing if loose
     bool hopeless;                 // no further instance can help it
 };
 
@@ -58,6 +60,7 @@ static bool full(const kernel *k, int64_t n, const values *v, bool with_disk) {
 
 static bool policy_admits(const redundancy *r, int64_t number, int64_t group, bool exclusive) {
     if (r->k->instance[number].fate != LOST || !r->lost) return true;
+    if (number > r->model) number = r->model;
     return !r->lost->refusals[2 * (r->lost->shape_of[number] * r->lost->groups + group) + exclusive];
 }
 
@@ -150,10 +153,10 @@ static bool is_loose(const redundancy *r, const failing *f) {
     const kernel *k = r->k;
     const group_room *g = &r->groups[k->node[f->node].group];
     if (k->domains > 1 || f->unsure || f->places_differ) return false;
-    int64_t room = g->total - r->room[f->node] - 2 * g->most;
+    int64_t room = g->total - r->room[f->node] - (2 + r->more) * g->most;
     for (int32_t i = first_real(k, f->node); i != NOWHERE && f->mirrored; i = next_real(k, i))
         if (k->instance[i].fate == MIRRORED) room -= r->room[k->instance[i].secondary];
-    return room >= f->count;
+    return room >= f->count + r->more;
 }
 
 // Looks at one node as the state is; gives what it asks for, with `hopeless` set if it fails for good.
@@ -193,8 +196,9 @@ void redundancy_free(redundancy *r) {
     free(r);
 }
 
-static void measure_groups(redundancy *r) {
+static void measure_groups(redundancy *r, const instance *coming, size_t groups) {
     const kernel *k = r->k;
+    for (size_t g = 0; g < groups && coming; g++) add_size(&r->groups[g].largest, coming);
     for (const instance *i = k->instance; i < k->instance + k->instances; i++)
         if (i->fate != MIRRORED && i->primary != NOWHERE) add_size(&r->groups[k->node[i->primary].group].largest, i);
     for (int64_t n = 0; n < k->nodes; n++) {
@@ -206,14 +210,14 @@ static void measure_groups(redundancy *r) {
 }
 
 static redundancy *prepare(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
-                           int64_t member_count, const policies *lost) {
+                           int64_t member_count, const policies *lost, const instance *coming) {
     redundancy *r = calloc(1, sizeof *r);
     if (!r) return NULL;
     size_t nodes = (size_t)k->nodes + 1, groups = 1;
     for (int64_t n = 0; n < k->nodes; n++)
         if ((size_t)k->node[n].group >= groups) groups = (size_t)k->node[n].group + 1;
     *r = (redundancy){.k = k, .checked = checked, .checked_count = count, .members = members,
-                      .member_count = member_count, .lost = lost};
+                      .member_count = member_count, .lost = lost, .model = INT64_MAX};
     r->is_checked = calloc(nodes, 1);
     r->is_used = calloc(nodes, 1);
     r->most_needed = malloc(nodes * sizeof *r->most_needed);
@@ -222,17 +226,19 @@ static redundancy *prepare(kernel *k, const int64_t *checked, int64_t count, con
     r->groups = calloc(groups, sizeof *r->groups);
     r->places = malloc(nodes * sizeof *r->places);
     if (r->is_checked && r->is_used && r->most_needed && r->needed && r->room && r->groups && r->places) {
-        measure_groups(r);
+        measure_groups(r, coming, groups);
         return r;
     }
     redundancy_free(r);
     return NULL;
 }
 
-redundancy *redundancy_start(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
-                             int64_t member_count, const policies *lost) {
-    redundancy *r = prepare(k, checked, count, members, member_count, lost);
+static redundancy *start(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
+                         int64_t member_count, const policies *lost, const instance *coming, int64_t more) {
+    redundancy *r = prepare(k, checked, count, members, member_count, lost, coming);
     if (!r) return NULL;
+    r->more = more;
+    if (coming) r->model = coming - k->instance;
     for (int64_t n = 0; n < k->nodes; n++) r->most_needed[n] = NOWHERE;
     for (int64_t c = 0; c < count && !r->hopeless; c++) {
         int64_t n = checked[c];
@@ -254,9 +260,25 @@ redundancy *redundancy_start(kernel *k, const int64_t *checked, int64_t count, c
     return r;
 }
 
+redundancy *redundancy_start(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
+                             int64_t member_count, const policies *lost) {
+    return start(k, checked, count, members, member_count, lost, NULL, 0);
+}
+
+redundancy *redundancy_for_many(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
+                                int64_t member_count, const policies *lost, int64_t i, int64_t *more) {
+    const instance *coming = &k->instance[i];
+    for (*more = coming->fate == MIRRORED || coming->forthcoming ? 0 : *more; *more; *more /= 4) {
+        redundancy *r = start(k, checked, count, members, member_count, lost, coming, *more);
+        if (!r || (!r->hopeless && !r->place_count)) return r;
+        redundancy_free(r);
+    }
+    return start(k, checked, count, members, member_count, lost, coming, 0);
+}
+
 // The moves
 
-static bool copy_to(kernel *k, int64_t number, int64_t n) {
+bool copy_to(kernel *k, int64_t number, int64_t n) {
     const instance *i = &k->instance[number];
     int64_t whole[INSTANCE_NUMBERS] = {
         i->memory, i->disk, i->vcpus, i->claim, i->spindle_use, i->spindles, i->fate, i->uses_memory,
@@ -420,7 +442,7 @@ bool redundant_with(redundancy *r, int64_t number, int64_t primary, int64_t seco
 
 EXPORTED int64_t kernel_failing(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
                                 int64_t member_count, const policies *lost, int64_t *out) {
-    redundancy *r = prepare(k, checked, count, members, member_count, lost);
+    redundancy *r = prepare(k, checked, count, members, member_count, lost, NULL);
     if (!r) return -1;
     int64_t found = 0;
     for (int64_t c = 0; c < count; c++)

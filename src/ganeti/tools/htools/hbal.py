@@ -257,7 +257,13 @@ def _execute(work: _Work) -> int:
         return 0
     if work.options.luxi is None:
         raise ToolError("hbal: Execution of commands possible only on LUXI")
-    raise ToolError("hbal: jobs cannot be submitted from here yet; give -C to get the commands instead")
+    from ganeti.placement.job_sets import job_sets
+    from ganeti.tools.htools import execution
+
+    sets = [execution.job_set(work.state, steps) for steps in job_sets(work.steps)]
+    origin = execution.Origin("hbal", "rebalancing via", work.options.reason, work.options.priority)
+    execution.execute(work.options.luxi, sets[:1] if work.options.first_job_group else sets, origin)
+    return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The placement tools on a running cluster: plans they carry out by jobs, and what they write of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from tests.system.fake_bed import FakeBed
+
+from ganeti.tools.testbed import bed, cluster
+
+pytestmark = [
+    pytest.mark.daemons,
+    pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
+]
+HOME = "/run/ganeti/fake-hypervisor"
+NODES = 3
+INSTANCES = 6
+
+
+@pytest.fixture(scope="module")
+def fake_bed(tmp_path_factory) -> Iterator[FakeBed]:
+    layout = bed.up(tmp_path_factory.mktemp("htools").resolve(), NODES, "fake", watcher_interval_s=86400)
+    try:
+        cluster.create(layout)
+        found = FakeBed(layout)
+        capacity = json.dumps({"memory_total": 16384, "memory_dom0": 0})
+        for node in layout.nodes:
+            found.run("sh", "-c", f"mkdir -p {HOME} && echo '{capacity}' > {HOME}/.capacity", node=node.name)
+        for number in range(INSTANCES):
+            add = ("gnt-instance", "add", "-t", "sharedfile", "--disk", "0:size=8m", "-o", "noop+default")
+            found.run(*add, "-B", "memory=1g", "-n", "node1", f"web{number}")
+        yield found
+    finally:
+        bed.down(layout)
+
+
+def nodes_of_guests(fake_bed: FakeBed) -> Counter[str]:
+    return Counter(node for (node,) in fake_bed.guests().values())
+
+
+def test_a_plan_is_carried_out(fake_bed):
+    """Everything runs on one node; hbal spreads it, by jobs that tell who wanted it and why."""
+    assert nodes_of_guests(fake_bed) == {"node1": INSTANCES}
+    said = fake_bed.run("hbal", "-L", "-X", "--reason", "too full here", "--priority", "low")
+    jobs = [
+        int(number) for line in said.splitlines() if line.startswith("Got job IDs ") for number in line[12:].split(",")
+    ]
+    assert jobs, said
+    assert [fake_bed.job_status(job) for job in jobs] == ["success"] * len(jobs)
+    assert nodes_of_guests(fake_bed) == {"node1": 2, "node2": 2, "node3": 2}
+    for job in jobs:
+        (opcode,) = json.loads((fake_bed.data("node1") / f"queue/job-{job}").read_text())["ops"]
+        assert opcode["input"]["comment"].startswith("rebalancing via hbal (ganeti) version 3.1")
+        assert opcode["input"]["priority"] == 10
+        assert ["hbal", "too full here"] in [entry[:2] for entry in opcode["input"]["reason"]]
+    fake_bed.check()
+    assert "Nothing to do, exiting" in fake_bed.run("hbal", "-L", "-X")

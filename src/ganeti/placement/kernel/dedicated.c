@@ -120,8 +120,8 @@ EXPORTED int64_t kernel_allocate_dedicated(kernel *k, const question *q, const i
     instance *smallest = calloc(width, sizeof *smallest);
     int64_t *room = calloc((width + 1) * (count + 2), sizeof *room);
     for (int64_t s = 0; s < size_count && smallest; s++, sizes += 4)
-        smallest[s] = (instance){.memory = sizes[0], .disk = sizes[1], .vcpus = sizes[2], .claim = sizes[0], .reserved = sizes[0],
-                                 .spindle_use = sizes[3], .uses_memory = true, .local_disk = true, .auto_balance = true};
+        smallest[s] = (instance){.memory = sizes[0], .disk = sizes[1], .vcpus = sizes[2], .claim = sizes[0],
+                                 .reserved = sizes[0], .spindle_use = sizes[3], .uses_memory = true, .local_disk = true, .auto_balance = true};
     bool ready = smallest && room;
     if (ready) {
         dedicated d = {.k = k, .q = q, .sizes = smallest, .size_count = size_count, .width = size_count + 1};

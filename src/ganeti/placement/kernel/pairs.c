@@ -177,8 +177,8 @@ void sort_mates(pairing *p) {
         bucket *b = &p->buckets[own->bucket];
         p->mate_of[own->node] = (int32_t)m;
         own->class_end = (int32_t)m + 1;
-        bool goes_on = m + 1 < p->mate_count && own[1].bucket == own->bucket && !own[1].failure == !own->failure &&
-                       !memcmp(own->new, own[1].new, sizeof own->new) && !memcmp(own->old, own[1].old, sizeof own->new);
+        bool goes_on = p->finite && m + 1 < p->mate_count && own[1].bucket == own->bucket &&
+                       !own[1].failure == !own->failure && !memcmp(own->new, own[1].new, sizeof own->new) && !memcmp(own->old, own[1].old, sizeof own->new);
         if (goes_on) own->class_end = own[1].class_end;
         b->first = m;
         b->size++;
@@ -379,7 +379,8 @@ void pairing_free(pairing *p, looked *l) {
 bool pairing_start(pairing *p, looked *l, const question *q, const ranking *r, redundancy *n1, placement *out,
                    bool forced) {
     size_t nodes = (size_t)r->k->nodes + 1, count = (size_t)q->candidate_count + 1;
-    *p = (pairing){.q = q, .r = r, .k = r->k, .n1 = n1, .out = out, .count = (double)r->online, .finite = true, .forced = forced};
+    *p = (pairing){.q = q, .r = r, .k = r->k, .n1 = n1, .out = out, .count = (double)r->online, .finite = true,
+                   .forced = forced};
     p->mates = malloc(count * sizeof *p->mates);
     p->mate_of = malloc(nodes * sizeof *p->mate_of);
     p->stamp = malloc(nodes * sizeof *p->stamp);
@@ -387,7 +388,8 @@ bool pairing_start(pairing *p, looked *l, const question *q, const ranking *r, r
     p->old_rows = malloc(count * LANES * sizeof *p->old_rows);
     *l = (looked){.found = malloc(2 * nodes * sizeof *l->found), .cursor = malloc(count * sizeof *l->cursor),
                   .specials = malloc(nodes * sizeof *l->specials)};
-    if (!p->mates || !p->mate_of || !p->stamp || !p->buckets || !p->old_rows || !l->found || !l->cursor || !l->specials) {
+    if (!p->mates || !p->mate_of || !p->stamp || !p->buckets || !p->old_rows || !l->found || !l->cursor ||
+        !l->specials) {
         pairing_free(p, l);
         return false;
     }
@@ -430,7 +432,8 @@ int64_t choose_secondary(const question *q, const ranking *r, redundancy *n1, pl
         }
         double new[LANES];
         read_secondary(&p, own->node, reserved, new, NULL);
-        l.found[l.count++] = (scored){score_pair(&p, &c, own, new, shared_by(&p, c.node, own->node)), 0, own->node, NOWHERE};
+        double score = score_pair(&p, &c, own, new, shared_by(&p, c.node, own->node));
+        l.found[l.count++] = (scored){score, 0, own->node, NOWHERE};
     }
     out->successes += l.count;
     c.shift = INFINITY;

@@ -90,7 +90,8 @@ static void add_failing(const redundancy *r, failing *f, int64_t number, int64_t
         f->mirrored = true;
         if (secondary == NOWHERE) f->hopeless = true;
         else if (!may_migrate(k, f->node, secondary)) f->hopeless = true;
-        else if (i->spindles == NOWHERE && (k->node[f->node].exclusive || k->node[secondary].exclusive)) f->hopeless = true;
+        else if (i->spindles == NOWHERE && (k->node[f->node].exclusive || k->node[secondary].exclusive))
+            f->hopeless = true;
         else f->unsure |= i->forthcoming;
         return;
     }

@@ -164,7 +164,7 @@ def hbal_a_move() -> None:
                 least, goal = bars[size]
                 ratio = other.each_s / own.each_s
                 words = f"{least:.0f} times, {goal:.0f} the goal"
-                figure(f"  {'more than ' if other.bound else ''}times faster", ratio, "x", least, words, low=False)
+                figure(f"  times faster{', at least' if other.bound else ''}", ratio, "x", least, words, low=False)
     for name, found in (("ours", points), ("peer", others)):
         for (small, before), (large, after) in itertools.pairwise(found):
             report(

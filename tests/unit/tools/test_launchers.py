@@ -25,7 +25,16 @@ def test_commands_start_isolated_and_pass_their_status(tmp_path):
     script = guest.tree() / "setup" / "launchers"
     subprocess.run([sys.executable, str(script), str(tmp_path)], check=True)
     names = sorted(path.name for path in commands.iterdir() if path.name != "python")
-    assert {"gnt-cluster", "gnt-instance", "ganeti-noded", "daemon-util", "hail", "hbal", "htools", "gnt-testbed"} <= set(names)
+    assert {
+        "gnt-cluster",
+        "gnt-instance",
+        "ganeti-noded",
+        "daemon-util",
+        "hail",
+        "hbal",
+        "htools",
+        "gnt-testbed",
+    } <= set(names)
     assert all(os.access(commands / name, os.X_OK) for name in names)
     done = subprocess.run([commands / "gnt-job", "list", "-o", "id"], capture_output=True, text=True, check=False)
     assert done.stdout == "gnt-job 1 1 False False ['list', '-o', 'id']\n"

@@ -63,7 +63,7 @@ class Step:
 
 
 def best_step(
-    state: ClusterState, members: Sequence[int], movable: Sequence[bool], options: BalanceOptions
+    state: ClusterState, members: Sequence[int], movable: Sequence[bool] | bytes, options: BalanceOptions
 ) -> Step | None:
     """The move of the group *members* after which its score is lowest, or None if no move lowers it."""
     found = kernel.StepResult()

@@ -74,3 +74,16 @@ void examine_thoroughly(const search *f, int64_t number, step *best) {
             if (wanted[kind] && is_legal(f, &j, kind, n)) try_exactly(f, number, kind, n, best);
     }
 }
+
+// Whether the instance can be moved so from where it is now, whatever the score; `flags` as for a search.
+EXPORTED int64_t kernel_step_is_legal(const kernel *k, int64_t number, int64_t kind, int64_t target, int64_t flags) {
+    const instance *i = &k->instance[number];
+    search f = {.k = (kernel *)k, .flags = flags};
+    subject j = {.i = i, .number = number, .p = i->primary, .s = i->secondary, .bare_p = k->value[i->primary]};
+    without_primary(k, j.p, i, j.s, &j.bare_p);
+    if (j.s != NOWHERE) {
+        j.bare_s = k->value[j.s];
+        without_secondary(k, j.s, i, reserved_after(k, j.s, j.p, -i->reserved), &j.bare_s);
+    }
+    return is_legal(&f, &j, (int)kind, target);
+}

@@ -56,6 +56,11 @@ def read(path: str, *, static_node_memory_mib: int) -> tuple[Cluster, str]:
 
     Raises `TransportError` where nobody answers, `RequestError` for what cannot be understood.
     """
+    return records.read(fetch(path), static_node_memory_mib=static_node_memory_mib)
+
+
+def fetch(path: str) -> records.Records:
+    """What the master daemon at *path* says of its cluster; raises as `read`."""
     connection = connect(path, _CONNECT_TIMEOUT_S)
     try:
         connection.set_timeout(_TIMEOUT_S)
@@ -66,8 +71,7 @@ def read(path: str, *, static_node_memory_mib: int) -> tuple[Cluster, str]:
         groups = _query(connection, "group", _GROUP_FIELDS)
     finally:
         connection.close()
-    found = records.Records(groups, nodes, instances, info, cpu_speeds=True)
-    return records.read(found, static_node_memory_mib=static_node_memory_mib)
+    return records.Records(groups, nodes, instances, info, cpu_speeds=True)
 
 
 def _query(connection: SyncConnection, what: str, fields: dict[str, str]) -> list[dict[str, Any]]:

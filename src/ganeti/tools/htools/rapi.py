@@ -32,11 +32,16 @@ def read(address: str, *, static_node_memory_mib: int) -> tuple[Cluster, str]:
 
     Raises `RequestError` for what cannot be fetched or understood, `OSError` for files.
     """
+    return records.read(fetch(address), static_node_memory_mib=static_node_memory_mib)
+
+
+def fetch(address: str) -> records.Records:
+    """What the cluster at *address* says of itself; raises as `read`."""
     texts = _from_files(address[len(FILES) :]) if address.startswith(FILES) else _from_server(_url(address))
     found: dict[str, Any] = {}
     for (name, _, what), text in zip(_PARTS, texts, strict=True):
         found[name] = parsed(text, what, dict if name == "info" else list)
-    return records.read(records.Records(**found), static_node_memory_mib=static_node_memory_mib)
+    return records.Records(**found)
 
 
 def _url(address: str) -> str:

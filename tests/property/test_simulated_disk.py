@@ -94,6 +94,9 @@ class Real:
         found = getattr(os, name)(*whole, **named)
         return summary(found) if name.endswith("stat") else sorted(found) if name == "listdir" else found
 
+    def is_directory(self, slot):
+        return stat.S_ISDIR(os.fstat(self.files[slot]).st_mode)
+
     def close(self, slot):
         descriptor = self.files.pop(slot, None)
         if descriptor is not None:
@@ -127,6 +130,8 @@ def test_every_history_is_one_of_a_real_directory(history):
                 name, *arguments = step
                 if name in ON_OPEN_FILES and arguments[0] not in real.files:
                     continue
+                if name == "seek" and arguments[2] == os.SEEK_END and real.is_directory(arguments[0]):
+                    continue  # the end of a directory is an offset on some file systems, and a mistake on others
                 expected = answer(real, step)
                 assert answer(simulated, step) == expected, step
                 if name == "close":

@@ -77,6 +77,8 @@ class _OneResource(_Scale):
             smaller = shrunk(instance, caps, window, exclusive, counted=False)
             if smaller is None or smaller.spindle_use != instance.spindle_use:
                 continue
+            if exclusive and smaller.total_spindles != instance.total_spindles:
+                continue  # fewer spindles are another thing than less disk
             found = _sizes(smaller)
             if all(found[at] == asked[at] for at in range(len(SCALED)) if at != self._at) and found[self._at] <= cap:
                 self._instances[found[self._at]] = smaller

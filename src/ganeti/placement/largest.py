@@ -20,6 +20,8 @@ from ganeti.placement.room import PRIMARY, SECONDARY, UNLIMITED
 EVERYTHING = "everything"
 SCALED = (MEMORY, DISK, VCPUS)
 _PERCENT = 100
+_NOT_BY_SIZE = ("policy-template", "policy-disks", "policy-spindles")
+"""What a policy has against an instance whatever its memory, disk and vcpus."""
 
 Caps = tuple[int, int, int]
 """The most memory, disk and vcpus a node leaves."""
@@ -72,13 +74,11 @@ class _OneResource(_Scale):
         asked = _sizes(instance)
         caps = dict.fromkeys(RESOURCES, UNLIMITED) | {self.name: cap}
         for lacks, window in self._question.policy(number):
-            if any(lack.constraint in ("policy-template", "policy-disks") for lack in lacks):
+            if any(lack.constraint in _NOT_BY_SIZE for lack in lacks):
                 continue
             smaller = shrunk(instance, caps, window, exclusive, counted=False)
             if smaller is None or smaller.spindle_use != instance.spindle_use:
                 continue
-            if exclusive and smaller.total_spindles != instance.total_spindles:
-                continue  # fewer spindles are another thing than less disk
             found = _sizes(smaller)
             if all(found[at] == asked[at] for at in range(len(SCALED)) if at != self._at) and found[self._at] <= cap:
                 self._instances[found[self._at]] = smaller

@@ -49,6 +49,12 @@ class Plan:
     score: float
     cost: int
 
+    def carry_out(self, state: ClusterState) -> Iterator[Step]:
+        """Make each step in *state*, and give it."""
+        for step in self.steps:
+            state.move(step.instance, *step.after)
+            yield step
+
 
 class Solver:
     """The search for one group; `best` is at any time the best plan so far.
@@ -81,6 +87,7 @@ class Solver:
         self._dice = 1
         self._classes: list[bytes] = []
         self._cheap = replace(options, disk_moves=False)
+        self.interrupted = False
         self.first = self.best = Plan((), state.score(self._members), 0)
 
     def solve(self) -> Plan:

@@ -12,7 +12,7 @@ import sys
 from ganeti.base.version import RELEASE
 from ganeti.tools.htools.declarations import options_of
 from ganeti.tools.htools.options import BadValue, Options
-from ganeti.tools.htools.tools import ARGUMENTS
+from ganeti.tools.htools.tools import ADDED, ARGUMENTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,6 +127,8 @@ class _Line:
         name, equals, attached = word[2:].partition("=")
         matching = [option for option in self._known if option.long == name]
         matching = matching or [option for option in self._known if option.long.startswith(name)]
+        if len(matching) > 1:
+            matching = [option for option in matching if option.long not in ADDED] or matching
         if not matching:
             self.unknown.append(word)
         elif len(matching) > 1:

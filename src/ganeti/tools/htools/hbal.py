@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ganeti.tools.htools import commands, opening, program, report, standing
+from ganeti.tools.htools import commands, opening, program, report, solver_report, standing
 from ganeti.tools.htools.failures import ToolError
 from ganeti.tools.htools.figures import fixed, general
 from ganeti.tools.htools.peer_maps import PeerMaps
@@ -14,6 +14,7 @@ from ganeti.tools.htools.tables import coefficient_table, instance_table, node_t
 
 if TYPE_CHECKING:
     from ganeti.placement.balance import Step
+    from ganeti.placement.solver import Solver
     from ganeti.placement.state import ClusterState
     from ganeti.tools.htools.loading import Loaded
     from ganeti.tools.htools.options import Options
@@ -35,6 +36,7 @@ class _Work:
     peers: PeerMaps | None
     score_before: float = 0.0
     steps: "list[Step]" = field(default_factory=list)
+    solver: "Solver | None" = None
 
     @property
     def score(self) -> float:
@@ -69,10 +71,12 @@ def balance_cluster(options: "Options") -> int:
     work.score_before = standing.score(state, work.members)
     _print_score(work, "Initial score:", "Initial coefficients:")
     if _is_balanced(work):
+        _write_page(work)
         return 0
     before = _totals(work)
     _search(work)
     _tell_result(work)
+    _write_page(work)
     report.save_state(options, state, loaded, ("balanced", "after balancing"), (work.members, work.instances))
     _print_maps(work, "Final")
     if options.verbosity >= TOTALS:
@@ -188,14 +192,24 @@ def _search(work: _Work) -> None:
     name_width = max((len(work.instance(number)) for number in work.instances), default=0)
     places_width = 2 * max((len(work.node(number)) for number in work.members), default=0) + 1
     wishes = report.balance_options(work.options)
+    steps = balance(work.state, work.members, work.loaded.movable, wishes)
+    if work.options.solver:
+        work.solver = solver_report.seek(work.options, work.loaded, work.members)
+        steps = work.solver.best.carry_out(work.state)
     try:
-        for step in balance(work.state, work.members, work.loaded.movable, wishes):
+        for step in steps:
             work.steps.append(step)
             print(_step_line(work, step, name_width, places_width), flush=True)
     except KeyboardInterrupt:
-        sys.stdout.flush()
-        report.complain(_interruption(work))
-        report.die_interrupted()
+        _give_up(work)
+    if work.solver is not None and work.solver.interrupted:
+        _give_up(work)
+
+
+def _give_up(work: _Work) -> None:
+    sys.stdout.flush()
+    report.complain(_interruption(work))
+    report.die_interrupted()
 
 
 def _interruption(work: _Work) -> str:
@@ -225,8 +239,43 @@ def _tell_result(work: _Work) -> None:
         _print_score(work, f"Cluster score improved from {before} to", "Final coefficients:  ")
     if work.options.verbosity > 0:
         print(f"Solution length={len(work.steps)}")
+    if work.solver is not None and work.steps:
+        print(*_price_lines(work, work.solver), sep="\n")
     if work.options.print_commands is not None:
         _give_commands(work, work.options.print_commands)
+
+
+def _price_lines(work: _Work, solver: "Solver") -> list[str]:
+    from ganeti.placement.lower_bound import lower_bound
+
+    state = work.loaded.state()
+    bound = lower_bound(state, work.members, work.loaded.movable)
+    return list(solver_report.lines(state, solver, bound, work.score_before, work.options.link_speed_mbit))
+
+
+def _write_page(work: _Work) -> None:
+    """What ``--html`` asks for."""
+    if work.options.html is None:
+        return
+    from ganeti.tools.htools import page
+
+    state = work.loaded.state()
+    names = [work.node(number) for number in work.members]
+    facts = [
+        f"Group {state.groups[state.group_of[work.members[0]]].name}: {len(names)} nodes,"
+        f" {len(work.instances)} instances",
+        f"Score {fixed(work.score_before, 8)} before, {fixed(work.score, 8)} after {len(work.steps)} moves",
+        *(_price_lines(work, work.solver) if work.solver is not None else ()),
+    ]
+    looks, run = page.record_moves(state, work.members, work.steps, lambda step: _described(work, step))
+    page.write(work.options.html, page.Page("hbal: nodes before and after", facts, names, looks, [run]))
+
+
+def _described(work: _Work, step: "Step") -> tuple[str, str]:
+    """A step for the page: what is done, and what it copies."""
+    before, after = (":".join(work.node(node) for node in places if node >= 0) for places in (step.before, step.after))
+    words = f"{work.instance(step.instance)} {before} → {after} ({step.text(work.node(step.target))})"
+    return words, f"copies {solver_report.step_price(work.state, step)}"
 
 
 def _give_commands(work: _Work, path: str) -> None:

@@ -76,6 +76,12 @@ def store_max_cpu(options: Options, text: str | None) -> None:
         raise BadValue("Invalid value of the max-cpu ratio, expected >0")
 
 
+def store_link_speed(options: Options, text: str | None) -> None:
+    real("link_speed_mbit", "parsing link-speed")(options, text)
+    if not 0 < options.link_speed_mbit < float("inf"):
+        raise BadValue("Invalid value of the link speed, expected >0")
+
+
 def store_spindle_use(options: Options, text: str | None) -> None:
     integer("spindle_use", "parsing spindle-use")(options, text)
     if options.spindle_use is not None and options.spindle_use < 0:

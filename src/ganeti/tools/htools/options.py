@@ -55,6 +55,7 @@ class Options:
     save: str | None = None
     output_directory = "."
     why = False
+    html: str | None = None
     # Balancing
     group: str | None = None
     evacuation = False
@@ -68,6 +69,8 @@ class Options:
     min_gain = 1e-2
     min_gain_limit = 1e-1
     simulation = True
+    solver = False
+    link_speed_mbit = 1000.0
     # Jobs
     execute = False
     first_job_group = False

@@ -40,6 +40,9 @@ TOOLS: dict[str, tuple[str, ...]] = {
         "exclude-instances",
         "save",
         "priority",
+        "solver",
+        "link-speed",
+        "html",
     ),
     "hail": (
         "print-nodes",
@@ -150,6 +153,7 @@ TOOLS: dict[str, tuple[str, ...]] = {
         "tiered-alloc",
         "save",
         "static-kvm-node-memory",
+        "html",
     ),
     "hsqueeze": (
         "luxi",
@@ -173,3 +177,5 @@ TOOLS: dict[str, tuple[str, ...]] = {
 """The options of each tool in the order of its help; `-V`, `-h` and `--help-completion` follow in every one."""
 ARGUMENTS = {"hail": "file 1 1", "hscan": "host 0 none"}
 """What completion is told of the arguments that are no options: kind, least and greatest number."""
+ADDED = ("why", "solver", "link-speed", "html")
+"""Options that 3.1 does not have: they come last, and what was enough of a name in 3.1 is still enough."""

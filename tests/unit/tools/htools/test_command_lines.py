@@ -83,7 +83,12 @@ def outcome_of(case: Case, capsys: pytest.CaptureFixture[str], monkeypatch: pyte
 
 def without_additions(words: str) -> str:
     """What is said, without the options 3.1 does not have."""
-    return re.sub(r"^ +--why.*\n|^--why none\n", "", words, flags=re.MULTILINE)
+    return re.sub(
+        r"^ +--(why|solver|link-speed|html)\b.*\n|^--(why none|solver none|link-speed float|html file)\n",
+        "",
+        words,
+        flags=re.MULTILINE,
+    )
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__)

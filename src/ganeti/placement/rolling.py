@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ganeti.base.errors import GanetiError
+from ganeti.placement.cluster import Instance
+from ganeti.placement.definition import NodeView
 from ganeti.placement.state import NOWHERE, ClusterState
 from ganeti.placement.templates import traits_of
 
@@ -162,120 +164,178 @@ class Evacuation:
     everything: bool = False
 
 
-def split_by_capacity(state: ClusterState, classes: Iterable[Sequence[int]], evacuation: Evacuation) -> Iterator[Batch]:
+def split_by_capacity(state: ClusterState, classes: Iterable[Sequence[int]], evacuation: Evacuation) -> list[Batch]:
     """Split each class so that what must leave its nodes fits elsewhere at the same time.
 
-    Raises `NoCapacityError` when the instances of not even one node fit. *state* is the same afterwards.
+    All classes get rid of one kind of instances before the next kind is looked at: unmirrored ones, then mirrored
+    primaries, then secondaries. Raises `NoCapacityError` when the instances of not even one node fit, or when mirrored
+    primaries have no room beside what came before. *state* is the same afterwards.
     """
-    for members in classes:
-        before = state.primary_of[:], state.secondary_of[:]
-        mark = state.mark()
-        if evacuation.everything:
-            for node in members:
-                _fail_over_all(state, node)
-        for batch in _split(state, members, evacuation.unmirrored, _unmirrored_primaries, _move_primary):
-            for part in _split(state, batch, evacuation.everything, _secondaries, _move_secondary):
-                yield Batch(tuple(part), tuple(_changes(state, *before)))
+    emptied = [_Emptied(tuple(members)) for members in classes]
+    if evacuation.unmirrored:
+        emptied = _split_all(state, emptied, _UNMIRRORED)
+    if evacuation.everything:
+        emptied = [_failed_over(state, before) for before in emptied]
+        emptied = _split_all(state, emptied, _SECONDARIES)
+    return [Batch(part.nodes, tuple(_changes(state, part.moves))) for part in emptied]
+
+
+Move = tuple[int, int, int]
+"""Instance, primary, secondary."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Emptied:
+    """Nodes that go down together, and what was moved off them so far, in order."""
+
+    nodes: tuple[int, ...]
+    moves: tuple[Move, ...] = ()
+
+
+def _failed_over(state: ClusterState, before: _Emptied) -> _Emptied:
+    mark, moves = _moved(state, before.moves), list(before.moves)
+    try:
+        going = [(node, number) for node in before.nodes for number in state.listed(node)]
+        for node, number in going:
+            if is_mirrored(state, number) and not state.instances[number].forthcoming:
+                secondary = state.secondary_of[number]
+                state.move(number, NOWHERE)
+                if state.refuse_primary(number, secondary, forced=True) or state.refuse_secondary(
+                    number, node, secondary, forced=True
+                ):
+                    raise NoCapacityError("Failed to migrate instances off nodes")
+                state.move(number, secondary, node)
+                moves.append((number, secondary, node))
+    finally:
         state.rollback(mark)
+    return _Emptied(before.nodes, tuple(moves))
 
 
-def _fail_over_all(state: ClusterState, node: int) -> None:
-    for number in state.listed(node):
-        if not is_mirrored(state, number) or state.instances[number].forthcoming:
-            continue
-        secondary = state.secondary_of[number]
-        state.move(number, NOWHERE)
-        if state.refuse_primary(number, secondary, forced=True) or state.refuse_secondary(
-            number, node, secondary, forced=True
-        ):
-            raise NoCapacityError("Failed to migrate instances off nodes")
-        state.move(number, secondary, node)
+def _moved(state: ClusterState, moves: Iterable[Move]) -> tuple[int, int, int]:
+    """Carry out *moves*; gives the mark before them."""
+    mark = state.mark()
+    for move in moves:
+        state.move(*move)
+    return mark
 
 
-Leaving = Callable[[ClusterState, int], list[int]]
-Mover = Callable[[ClusterState, int, int], bool]
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One kind of instances that leave: which of a node, where one may go, and the room that takes there.
+
+    A node with less *room* than an instance *needs* refuses it anyway; that is what makes the search quick.
+    """
+
+    leaving: Callable[[ClusterState, int], list[int]]
+    refuses: Callable[[ClusterState, int, int], bool]
+    places: Callable[[ClusterState, int, int], tuple[int, int]]
+    needs: Callable[[Instance], int]
+    room: Callable[[NodeView], int]
+    sentence: str
 
 
-def _split(
-    state: ClusterState, members: Sequence[int], wanted: bool, leaving: Leaving, move: Mover
-) -> Iterator[list[int]]:
-    """Parts of *members* that can be emptied together; while one is looked at, *state* has its instances elsewhere."""
-    left = list(members)
-    while left:
-        mark = state.mark()
-        batch = _leading(state, left, leaving, move, mark) if wanted else left
-        if not batch:
-            raise NoCapacityError(_SHORT[leaving])
-        yield batch
-        state.rollback(mark)
-        taken = set(batch)
-        left = [node for node in left if node not in taken]
+def _split_all(state: ClusterState, parts: Iterable[_Emptied], kind: _Kind) -> list[_Emptied]:
+    """Split each part into those whose leaving instances find room at the same time."""
+    found = []
+    for part in parts:
+        mark = _moved(state, part.moves)
+        try:
+            left = part.nodes
+            while left:
+                clearance = _Clearance(state, kind)
+                batch = clearance.empty(left)
+                if not batch:
+                    raise NoCapacityError(kind.sentence)
+                found.append(_Emptied(batch, (*part.moves, *clearance.moves)))
+                left = tuple(node for node in left if node not in set(batch))
+        finally:
+            state.rollback(mark)
+    return found
 
 
-def _leading(
-    state: ClusterState, wanted: Sequence[int], leaving: Leaving, move: Mover, mark: tuple[int, int, int]
-) -> list[int]:
-    """The first nodes of *wanted* that can be empty together, each where the ones before it leave it room."""
-    batch: list[int] = []
-    for node in wanted:
-        if not leaving(state, node) or _clear(state, [*batch, node], leaving, move, mark):
-            batch.append(node)
-        else:
-            _clear(state, batch, leaving, move, mark)
-    return batch
+class _Clearance:
+    """Empties nodes one after the other, each instance going to the first node that takes it and is not among them.
+
+    As in 3.1 what went to a node that is emptied later goes on from there.
+    """
+
+    def __init__(self, state: ClusterState, kind: _Kind) -> None:
+        self.moves: list[Move] = []
+        self._state, self._kind = state, kind
+        self._room = [kind.room(state.view(node)) for node in state.everyone()]
+        self._online = [
+            [node for node in state.group_members(group) if state.online[node]] for group in range(len(state.groups))
+        ]
+
+    def empty(self, wanted: Sequence[int]) -> tuple[int, ...]:
+        """Those of *wanted* that can be empty together; the state is the same afterwards, `moves` are how."""
+        mark = self._state.mark()
+        batch: list[int] = []
+        for node in wanted:
+            if self._clear(node, {*batch, node}):
+                batch.append(node)
+        self._state.rollback(mark)
+        return tuple(batch)
+
+    def _clear(self, node: int, going: set[int]) -> bool:
+        """Empty *node* if there is room; if not, all is as it was."""
+        state, kind = self._state, self._kind
+        mark, room, done = state.mark(), self._room[:], len(self.moves)
+        targets = [target for target in self._online[state.group_of[node]] if target not in going]
+        for number in kind.leaving(state, node):
+            need = kind.needs(state.instances[number])
+            for target in targets:
+                if (self._room[target] < need and need > 0) or kind.refuses(state, number, target):
+                    continue
+                places = kind.places(state, number, target)
+                state.move(number, *places)
+                self.moves.append((number, *places))
+                self._room[target] -= need
+                break
+            else:
+                state.rollback(mark)
+                self._room = room
+                del self.moves[done:]
+                return False
+        state.settle(mark)
+        return True
 
 
-def _clear(
-    state: ClusterState, batch: Sequence[int], leaving: Leaving, move: Mover, mark: tuple[int, int, int]
-) -> bool:
-    """From the state at *mark*, find nodes outside *batch* for all that leaves it; false if there is no room."""
-    state.undo(mark)
-    going = set(batch)
-    return all(
-        any(move(state, number, target) for target in _targets(state, node, going))
-        for node in batch
-        for number in leaving(state, node)
-    )
-
-
-def _targets(state: ClusterState, node: int, going: set[int]) -> Iterator[int]:
-    return (n for n in state.group_members(state.group_of[node]) if n not in going and state.online[n])
-
-
-def _unmirrored_primaries(state: ClusterState, node: int) -> list[int]:
+def unmirrored_primaries(state: ClusterState, node: int) -> list[int]:
+    """Instances that run on *node* and have no second copy, newest first; forthcoming ones do not count."""
     return [n for n in state.listed(node) if not is_mirrored(state, n) and not state.instances[n].forthcoming]
-
-
-def _move_primary(state: ClusterState, number: int, target: int) -> bool:
-    if state.refuse_primary(number, target, forced=True):
-        return False
-    state.move(number, target, state.secondary_of[number])
-    return True
 
 
 def _secondaries(state: ClusterState, node: int) -> list[int]:
     return [n for n in state.listed(node, secondary=True) if not state.instances[n].forthcoming]
 
 
-def _move_secondary(state: ClusterState, number: int, target: int) -> bool:
+def _refuses_secondary(state: ClusterState, number: int, target: int) -> bool:
     primary = state.primary_of[number]
-    if target == primary or state.refuse_secondary(number, target, primary, forced=True):
-        return False
-    state.move(number, primary, target)
-    return True
+    return target == primary or bool(state.refuse_secondary(number, target, primary, forced=True))
 
 
-_SHORT: dict[Leaving, str] = {
-    _unmirrored_primaries: "Not enough capacity to move non-redundant instances",
-    _secondaries: "Not enough capacity to move secondaries",
-}
+_UNMIRRORED = _Kind(
+    leaving=unmirrored_primaries,
+    refuses=lambda state, number, target: bool(state.refuse_primary(number, target, forced=True)),
+    places=lambda state, number, target: (target, state.secondary_of[number]),
+    needs=lambda instance: instance.memory_mib if instance.uses_memory else 0,
+    room=lambda view: view.free_memory_mib,
+    sentence="Not enough capacity to move non-redundant instances",
+)
+_SECONDARIES = _Kind(
+    leaving=_secondaries,
+    refuses=_refuses_secondary,
+    places=lambda state, number, target: (state.primary_of[number], target),
+    needs=lambda instance: instance.disk_mib,
+    room=lambda view: view.free_disk_mib,
+    sentence="Not enough capacity to move secondaries",
+)
 
 
-def _changes(
-    state: ClusterState, primaries: Sequence[int], secondaries: Sequence[int]
-) -> Iterator[tuple[int, int, int]]:
-    """(instance, primary, secondary) of those whose nodes changed other than by exchanging the two."""
-    for number, before in enumerate(zip(primaries, secondaries, strict=True)):
-        now = state.primary_of[number], state.secondary_of[number]
-        if set(before) != set(now):
-            yield number, *now
+def _changes(state: ClusterState, moves: Iterable[Move]) -> Iterator[Move]:
+    """Where instances end whose nodes change other than by exchanging the two, in their order."""
+    ends = {number: (primary, secondary) for number, primary, secondary in moves}
+    for number, end in sorted(ends.items()):
+        if {state.primary_of[number], state.secondary_of[number]} != set(end):
+            yield number, *end

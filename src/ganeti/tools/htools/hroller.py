@@ -67,9 +67,9 @@ def _chosen(options: "Options", state: "ClusterState") -> list[int]:
 
 
 def _holds_unmirrored(state: "ClusterState", node: int) -> bool:
-    from ganeti.placement.rolling import is_mirrored
+    from ganeti.placement.rolling import unmirrored_primaries
 
-    return any(not is_mirrored(state, number) for number in state.listed(node))
+    return bool(unmirrored_primaries(state, node))
 
 
 def _comparison(found: Sequence["Colouring"]) -> str:

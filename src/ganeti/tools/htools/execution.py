@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 EXIT_TERMINATED = 2
 PRIORITIES = {"low": 10, "normal": 0, "high": -10}
 _FIRST_POLL_S, _LONGEST_POLL_S = 0.5, 15.0
-_GONE = "gone"
+GONE = "gone"
 
 Opcode = dict[str, Any]
 Job = Sequence[Opcode]
@@ -88,15 +88,22 @@ def submit(session: Session, jobs: Sequence[Job], origin: Origin) -> list[int]:
 
 
 def wait(session: Session, numbers: Sequence[int]) -> dict[int, str]:
-    """Wait until jobs have ended; gives how. A job that is not there any more counts as `gone`."""
+    """Wait until jobs have ended; gives how. A job that is not there any more counts as `GONE`."""
     pause_s = _FIRST_POLL_S
     while True:
-        rows = _rows(session.ask("QueryJobs", list(numbers), ["status"]), len(numbers))
-        statuses = [_GONE if status is None else str(status) for (status,) in rows]
-        if all(status in FINAL_STATUSES or status == _GONE for status in statuses):
-            return dict(zip(numbers, statuses, strict=True))
+        found = statuses(session, numbers)
+        if all(status in FINAL_STATUSES or status == GONE for status in found):
+            return dict(zip(numbers, found, strict=True))
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_POLL_S)
+
+
+def statuses(session: Session, numbers: Sequence[int]) -> list[str]:
+    """How jobs stand now; `GONE` for one that is not there any more."""
+    if not numbers:
+        return []
+    rows = _rows(session.ask("QueryJobs", list(numbers), ["status"]), len(numbers))
+    return [GONE if status is None else str(status) for (status,) in rows]
 
 
 class _Stop:

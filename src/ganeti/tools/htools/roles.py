@@ -55,7 +55,7 @@ ROLES = {
     ),
 }
 """What each is for, in lines."""
-_WRITTEN = frozenset(("hail", "hbal", "hcheck", "hinfo", "hroller", "hscan", "hspace", "hsqueeze"))
+_WRITTEN = frozenset(("hail", "harep", "hbal", "hcheck", "hinfo", "hroller", "hscan", "hspace", "hsqueeze"))
 _ANSWERS_ONCE = frozenset(("hail",))
 
 

@@ -21,8 +21,8 @@ from ganeti.placement.room import primary_limits, room_of, secondary_limits
 from ganeti.placement.state import NOWHERE, ClusterState
 
 SEEDS = st.integers(min_value=0, max_value=10**6)
-FEW = settings(max_examples=60, deadline=None, derandomize=True)
-MANY = settings(max_examples=100, deadline=None, derandomize=True)
+FEW = settings(max_examples=int(os.environ.get("GANETI_CAMPAIGN", 0)) * 1000 or 30, deadline=None, derandomize=True)
+MANY = settings(max_examples=int(os.environ.get("GANETI_CAMPAIGN", 0)) * 2000 or 40, deadline=None, derandomize=True)
 KINDS = pytest.mark.parametrize(("mirrored", "exclusive"), [(False, False), (True, False), (False, True), (True, True)])
 
 

@@ -15,7 +15,7 @@ from ganeti.placement.cluster import Disk, Instance
 from ganeti.placement.failure import FailMode
 from ganeti.placement.policy import Spec
 from ganeti.placement.redundancy import redundant
-from ganeti.placement.searches import Asked, fill_nodes, find_nodes
+from ganeti.placement.searches import Asked, Found, fill_nodes, find_nodes
 from ganeti.placement.state import NOWHERE, ClusterState
 
 Failures = Counter[FailMode]
@@ -73,12 +73,12 @@ class Allocation:
 
     def _fill_singly(self, size: Size, end: int | None, *, checked: bool) -> Failures:
         if self.room.nodes_each == 1 and self._fill_at_once(size, end, checked=checked):
-            return Counter()
+            return self._refusals(size, checked=checked)
         while end is None or len(self.placed) < end:
             fits, failures = self._step(size, checked=checked)
             if not fits:
                 return failures
-        return Counter()
+        return self._refusals(size, checked=checked)
 
     def _fill_at_once(self, size: Size, end: int | None, *, checked: bool) -> bool:
         """Place many before asking one by one; gives whether the end was reached. Not for a single one, as most are."""
@@ -114,7 +114,14 @@ class Allocation:
             if small:
                 return self._fill_singly(size, end, checked=False)
             small = True
-        return Counter()
+        return self._refusals(size, checked=False)
+
+    def _refusals(self, size: Size, *, checked: bool) -> Failures:
+        """What is against one more at the limit, of which 3.1 tells as if it were the reason to end."""
+        mark = self.state.mark()
+        failures = self._search(size, checked=checked).failures
+        self.state.rollback(mark)
+        return _counted(failures)
 
     def _first_block(self, size: Size) -> int:
         """A guess at how many will fit."""
@@ -123,27 +130,32 @@ class Allocation:
 
     def _step(self, size: Size, *, checked: bool) -> tuple[bool, Failures]:
         """Place one more; gives whether it fitted, and else why not. What did not fit before does not fit again."""
-        state, room = self.state, self.room
+        state = self.state
         if self._known_at != len(self.placed):
             self._fruitless.clear()
             self._known_at = len(self.placed)
         if (size, checked) in self._fruitless:
             return False, self._fruitless[size, checked]
         mark = state.mark()
-        number = state.add_instance(self._instance(size), NOWHERE)
-        found = find_nodes(
-            state, Asked(number, room.nodes_each, room.candidates, room.members, room.checked if checked else ())
-        )
+        found = self._search(size, checked=checked)
         if found.nodes:
+            number = len(state.instances) - 1
             state.move(number, *found.nodes)
             state.settle(mark)
             self.placed.append(size)
             self.numbers.append(number)
             return True, Counter()
         state.rollback(mark)
-        failures = Counter({FailMode(mode): count for mode, count in enumerate(found.failures) if mode and count})
+        failures = _counted(found.failures)
         self._fruitless[size, checked] = failures
         return False, failures
+
+    def _search(self, size: Size, *, checked: bool) -> Found:
+        """Add an instance of *size* to the state, on no node, and find nodes for it."""
+        room = self.room
+        number = self.state.add_instance(self._instance(size), NOWHERE)
+        asked = Asked(number, room.nodes_each, room.candidates, room.members, room.checked if checked else ())
+        return find_nodes(self.state, asked)
 
     def _instance(self, size: Size) -> Instance:
         return Instance(
@@ -326,6 +338,10 @@ class _Chain:
         if not self._unit:
             return 0
         return min(self.length, max(0, (self._amount - bounds[self._mode]) // self._unit))
+
+
+def _counted(failures: Sequence[int]) -> Failures:
+    return Counter({FailMode(mode): count for mode, count in enumerate(failures) if mode and count})
 
 
 def rising(failures: Failures) -> list[FailMode]:

@@ -49,7 +49,7 @@ def totals(state: "ClusterState") -> Totals:
     available = [max(0, view.free_disk_mib - view.low_disk_mib) for view in views]
     return Totals(
         score=state.score(everyone),
-        instances=len(state.instances),
+        instances=sum(1 for instance in state.instances if not instance.forthcoming),
         memory_total=sum(view.node.total_memory_mib for view in views),
         memory_free=sum(view.free_memory_mib for view in views),
         memory_available=sum(view.available_memory_mib for view in views),

@@ -25,7 +25,7 @@ def plan_reboots(options: "Options") -> int:
     loaded = load(options)
     master = _master(options, loaded)
     state = loaded.state()
-    report.save_state(options, state, loaded, ("original", "before hroller analysis"))
+    report.save_state(options, state, loaded, ("original", "before hroller run"))
     chosen = _chosen(options, state)
     if not chosen:
         raise ToolError("Cannot create node graph")

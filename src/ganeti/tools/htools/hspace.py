@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ganeti.tools.htools import capacity_report, opening, program, report, standing
+from ganeti.tools.htools.failures import ToolError
 from ganeti.tools.htools.figures import fixed
 from ganeti.tools.htools.tables import coefficient_table, node_table, table
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ganeti.tools.htools.loading import Loaded
     from ganeti.tools.htools.options import Options
 
-LOUD = 2
+LOUD, DETAILED = 2, 3
 DISKLESS_FIRST = "diskless"
 
 
@@ -53,7 +54,7 @@ def measure_capacity(options: "Options") -> int:
     if options.verbosity >= LOUD and loaded.suffix:
         report.complain(opening.suffix_line(loaded.suffix))
     _print_nodes(options, loaded, state, "Initial cluster")
-    if options.verbosity >= LOUD:
+    if options.verbosity >= DETAILED:
         everyone = state.everyone()
         report.complain(f"Initial coefficients: overall {fixed(state.score(everyone), 8)}")
         report.complain(coefficient_table(standing.components(state, everyone)), end="")
@@ -110,6 +111,7 @@ def _size(options: "Options", spec: "Spec") -> "Size":
     return Size(spec.memory_mib, spec.disk_mib, spec.cpus, spindles)
 
 
+    _check_candidates(state, candidates, pairs=traits is not None and traits.has_secondary)
 def _standard_size(options: "Options", policy: "Policy") -> "Size":
     from ganeti.placement.capacity import Size
 
@@ -121,6 +123,14 @@ def _standard_size(options: "Options", policy: "Policy") -> "Size":
 
 def _tiered_sizes(options: "Options", policy: "Policy") -> "list[Size]":
     from ganeti.placement.capacity import Size
+def _check_candidates(state: "ClusterState", candidates: Sequence[int], *, pairs: bool) -> None:
+    """Raise `ToolError` where there is nothing to try."""
+    if not candidates and not pairs:
+        raise ToolError("failure during allocation: No online nodes")
+    if pairs and max(Counter(state.group_of[node] for node in candidates).values(), default=0) < 2:
+        raise ToolError("failure during allocation: Not enough online nodes")
+
+
 
     asked = options.tiered_spec
     if asked is None:
@@ -154,7 +164,8 @@ def _allocate(work: Work, kind: str, sizes: "Sequence[Size]", fill: Fill) -> Out
     if options.verbosity >= LOUD:
         _print_map(kind, outcome, work.loaded)
     _print_nodes(options, work.loaded, state, f"{kind} allocation")
-    report.save_state(options, state, work.loaded, (kind.lower(), f"after {kind.lower()} allocation"))
+    chosen = (state.everyone(), range(len(state.instances)))
+    report.save_state(options, state, work.loaded, (kind.lower(), f"after {kind.lower()} allocation"), chosen)
     return outcome
 
 

@@ -2,6 +2,7 @@
 """Laws of "why": what excludes a node does, what would admit the instance does so and not one unit less."""
 
 import math
+import os
 from dataclasses import replace
 
 import pytest

@@ -98,6 +98,16 @@ def _spellings(option: Option) -> tuple[str, str]:
     return letter and f"{letter} {option.metavar}", f"--{option.long}={option.metavar}"
 
 
+def taken_apart(
+    known: Sequence[Option], words: Sequence[str]
+) -> tuple[list[tuple[Option, str | None]], list[str], str]:
+    """The options on a command line with their values, its arguments, and what is wrong with it (empty: nothing)."""
+    line = _Line(list(known))
+    line.read(list(words))
+    complaint = "".join([*line.errors, *(f"unrecognized option `{word}'\n" for word in line.unknown)])
+    return line.found, line.arguments, complaint
+
+
 class _Line:
     """One command line taken apart: options found with their values, arguments, errors (whole lines), unknown words."""
 

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``mon-collector COLLECTOR``: what one collector of the monitoring finds on this node, as JSON (spec: cli, 3).
+
+Files may stand in for what is read of the node. Who owns a device is asked of no daemon: where no file tells it,
+reports name no instance.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ganeti.base.errors import ParameterError
+from ganeti.node.collectors import diskstats, drbd, lv
+from ganeti.node.collectors.report import PERFORMANCE, STATUS, UnreadableError, report
+from ganeti.tools.htools.command_line import table, taken_apart, version_text
+from ganeti.tools.htools.declarations import Option
+from ganeti.tools.htools.failures import failed_open
+
+PROGRAM = "mon-collector"
+EXIT_FAILURE, EXIT_BAD_LINE = 1, 2
+_LVS_TIMEOUT_S = 60
+_HIGHEST_PORT = 65535
+
+Values = dict[str, str | None]
+
+
+class Collector(NamedTuple):
+    """One collector: what it is for, its options, what makes its report, and what completion hears of arguments."""
+
+    purpose: Sequence[str]
+    options: Sequence[Option]
+    collect: Callable[[Values], dict[str, Any]]
+    arguments: Sequence[str] = ("file 0 0",)
+
+
+def _option(names: str, explanation: str, metavar: str = "", completion: str = "none") -> Option:
+    return Option(names, explanation, lambda options, text: None, metavar, completion)
+
+
+_COMMON = (
+    _option("V,version", "show the version of the program"),
+    _option("h,help", "show help"),
+    _option("help-completion", "show completion info"),
+)
+_CONFD = (
+    _option("a,address", "the IP address of the Confd server to connect to", "IP_ADDR", "file"),
+    _option("p,port", "Network port of the Confd server to connect to", "PORT", "integer"),
+)
+
+
+def _diskstats(values: Values) -> dict[str, Any]:
+    data = diskstats.read(_text(values.get("file") or diskstats.PLACE))
+    return report(diskstats.NAME, diskstats.CATEGORY, PERFORMANCE, data, time.time_ns())
+
+
+def _drbd(values: Values) -> dict[str, Any]:
+    text, owners = _text(values.get("drbd-status") or drbd.PLACE), {}
+    if place := values.get("drbd-pairing"):
+        try:
+            owners = drbd.owners(_parsed(_text(place)))
+        except UnreadableError as error:
+            print(f"Can't get pairing info: {error}", file=sys.stderr)
+    return report(drbd.NAME, drbd.CATEGORY, STATUS, drbd.read(text, owners), time.time_ns())
+
+
+def _lv(values: Values) -> dict[str, Any]:
+    owners = {}
+    if place := values.get("instances"):
+        try:
+            owners = lv.owners(_parsed(_text(place)))
+        except UnreadableError as error:
+            raise UnreadableError(f"Unable to obtain the list of instances: {error}") from None
+    text = _text(place) if (place := values.get("file")) else _said_by(lv.COMMAND)
+    return report(lv.NAME, lv.CATEGORY, PERFORMANCE, lv.read(text, owners), time.time_ns())
+
+
+def _xen(values: Values) -> dict[str, Any]:
+    raise ParameterError("Can't get instance info from ConfD: this release has no Xen and no ConfD to ask")
+
+
+COLLECTORS = {
+    "diskstats": Collector(
+        ("gathers and displays the disk usage statistics in JSON format",),
+        (_option("f,file", "the input FILE", "FILE", "file"),),
+        _diskstats,
+    ),
+    "drbd": Collector(
+        ("gathers and displays DRBD statistics in JSON format",),
+        (
+            _option("s,drbd-status", "the DRBD status FILE", "FILE", "file"),
+            _option(
+                "p,drbd-pairing",
+                "the FILE containing pairings between instances and DRBD minors",
+                *("FILE", "file"),
+            ),
+        ),
+        _drbd,
+    ),
+    "inst-status-xen": Collector(
+        ("gathers and displays the status of the instances in JSON", "format"), _CONFD, _xen, ()
+    ),
+    "lv": Collector(
+        ("gathers and displays info about logical volumes",),
+        (
+            _option("f,file", "the input FILE", "FILE", "file"),
+            *_CONFD,
+            _option("i,instances", "the FILE containing serialized instances", "FILE", "file"),
+        ),
+        _lv,
+    ),
+}
+_COMPLETED = ("drbd", "inst-status-xen", "diskstats", "lv")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; gives the exit status."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    first = words[0] if words else ""
+    if first in COLLECTORS:
+        return _run(COLLECTORS[first], words[1:])
+    if first == "--version":
+        print(version_text(PROGRAM))
+    elif first == "--help-completion":
+        print(f"choices={','.join(_COMPLETED)} 1 1")
+    else:
+        print(_usage(), end="")
+        return 0 if first == "--help" else EXIT_FAILURE
+    return 0
+
+
+def _run(collector: Collector, words: Sequence[str]) -> int:
+    options = [*collector.options, *_COMMON]
+    found, arguments, complaint = taken_apart(options, words)
+    values = {option.long: value for option, value in found}
+    if complaint:
+        sys.stderr.write(f"Command line error: {complaint}\n{_help(options)}")
+        return EXIT_BAD_LINE
+    if (port := values.get("port")) is not None and not _is_port(port):
+        sys.stderr.write(f"Error while parsing command line arguments:\nreading port: cannot parse string '{port}'\n")
+        return EXIT_FAILURE
+    if "help" in values:
+        print(_help(options), end="")
+    elif "version" in values:
+        print(version_text(PROGRAM), end="")
+    elif "help-completion" in values:
+        names = ((f"-{each.short},--{each.long}" if each.short else f"--{each.long}", each) for each in options)
+        print(*(f"{name} {each.completion}" for name, each in names), *collector.arguments, sep="\n")
+    elif arguments:
+        return _fail(f"This program takes exactly zero arguments, got '{' '.join(arguments)}'")
+    else:
+        return _show(collector, values)
+    return 0
+
+
+def _show(collector: Collector, values: Values) -> int:
+    try:
+        print(json.dumps(collector.collect(values), separators=(",", ":")), flush=True)
+    except BrokenPipeError:
+        return EXIT_FAILURE
+    except ParameterError as error:
+        return _fail(str(error))
+    return 0
+
+
+def _fail(sentence: str) -> int:
+    print(f"Error: {sentence}", file=sys.stderr)
+    return EXIT_FAILURE
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and int(text) <= _HIGHEST_PORT
+
+
+def _text(place: str) -> str:
+    try:
+        return Path(place).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UnreadableError(f"reading from file: {failed_open(error)}") from None
+    except UnicodeDecodeError:
+        raise UnreadableError(f"reading from file: {place}: it is not text") from None
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise UnreadableError("it is not JSON") from None
+
+
+def _said_by(command: Sequence[str]) -> str:
+    """What a program prints; raises `ParameterError` if it fails."""
+    name = command[0]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_LVS_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL
+        )
+    except OSError as error:
+        raise ParameterError(f"running command: {name}: {error.strerror}; is it installed?") from None
+    except subprocess.TimeoutExpired:
+        raise ParameterError(f"running command: {name}: no answer within {_LVS_TIMEOUT_S} s") from None
+    if done.returncode:
+        raise ParameterError(f"running command: {name}: {(done.stderr.strip().splitlines() or ['it failed'])[-1]}")
+    return done.stdout
+
+
+def _usage() -> str:
+    width = max(map(len, COLLECTORS))
+    lines = [
+        f"Usage: {PROGRAM} {{command}} [options...] [argument...]",
+        f"{PROGRAM} <command> --help to see details, or man {PROGRAM}",
+        *("", "Commands:"),
+    ]
+    for name, collector in COLLECTORS.items():
+        lines.append(f" {name:{width}} - {collector.purpose[0]}")
+        lines += [f" {'':{width}}   {more}" for more in collector.purpose[1:]]
+    return "\n".join(lines) + "\n"
+
+
+def _help(options: Sequence[Option]) -> str:
+    head = version_text(PROGRAM).splitlines()[0]
+    return f"{head}\nUsage: {PROGRAM} [OPTION...]\n{table(options)}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Reports of the collectors: those in ``golden/collectors`` were made by Debian's mon-collector from the same files."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ganeti.node.collectors import diskstats, drbd, lv
+from ganeti.node.collectors.report import UnreadableError
+from ganeti.tools import mon_collector
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "collectors"
+TEXTS = {name: (GOLDEN / f"{name}.status").read_text() for name in ("drbd83", "drbd84", "diskstats", "lv")}
+DEVICE = """\
+version: 8.3.11 (api:88/proto:86-96)
+srcversion: 2D
+ 7: cs:{} ro:Primary/Secondary ds:UpToDate/UpToDate C r-----
+    ns:0 nr:0 dw:0 dr:0 al:0 bm:64 lo:0 pe:0 ua:0 ap:0 ep:1 wo:f oos:0
+"""
+
+
+def collected(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert mon_collector.main(words) == 0
+    return re.sub(r'"timestamp":\d{19}', '"timestamp":0', capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["drbd", "-s", f"{GOLDEN}/drbd83.status", "-p", f"{GOLDEN}/drbd.pairing"], "drbd83"),
+        (["drbd", f"--drbd-status={GOLDEN}/drbd84.status", "-p", f"{GOLDEN}/drbd.pairing"], "drbd84"),
+        (["diskstats", "--file", f"{GOLDEN}/diskstats.status"], "diskstats"),
+        (["lv", "-f", f"{GOLDEN}/lv.status"], "lv"),
+    ],
+)
+def test_reports(words: list[str], name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert collected(capsys, *words).strip() == (GOLDEN / f"{name}.report").read_text().strip()
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "message"),
+    [
+        ("Connected", 0, ""),
+        ("VerifyT", 0, ""),
+        ("Unconnected", 1, "\n7: Trying to establish a network connection"),
+        ("BrokenPipe", 1, "\n7: Communication problems between the peers"),
+        ("TearDown", 4, "\n7: The peer is closing the connection"),
+        ("StandAlone", 4, "\n7: No network config available"),
+        ("Strange", 2, "\n7: The connection state Strange is not known"),
+    ],
+)
+def test_states_of_a_device(state: str, code: int, message: str) -> None:
+    assert drbd.read(DEVICE.format(state), {})["status"] == {"code": code, "message": message}
+
+
+def test_newer_kernels_count_more() -> None:
+    (disk,) = diskstats.read("   8       0 sda 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n")
+    assert (disk["readsNum"], disk["wIOmillis"], len(disk)) == (1, 11, 14)
+
+
+def test_this_nodes_disks(capsys: pytest.CaptureFixture[str]) -> None:
+    disks = json.loads(collected(capsys, "diskstats"))["data"]
+    assert len(disks) == sum(1 for line in Path(diskstats.PLACE).read_text().splitlines() if line.strip())
+
+
+def test_volumes_have_owners(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    volume = "df9ff3f6-a833-48ff-8bd5-bff2eaeab759.disk0_"
+    data, meta = ({"logical_id": ["xenvg", f"{volume}{end}"]} for end in ("data", "meta"))
+    mirrored = {"logical_id": ["a", "b", 1, 2, 3, "secret"], "children": [data, meta]}
+    (tmp_path / "owners").write_text(json.dumps([[{"name": "web.x"}, [mirrored]]]))
+    report = json.loads(collected(capsys, "lv", "-f", f"{GOLDEN}/lv.status", "-i", f"{tmp_path}/owners"))
+    assert [entry["instance"] for entry in report["data"]] == ["web.x", "web.x"]
+
+
+def test_volumes_are_asked_of_lvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    program = tmp_path / "lvs"
+    program.write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/asked\ncat {GOLDEN}/lv.status\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert collected(capsys, "lv").strip() == (GOLDEN / "lv.report").read_text().strip()
+    assert (tmp_path / "asked").read_text() == (
+        "--noheadings --units B --separator ; -o lv_uuid,lv_name,lv_attr,lv_major,lv_minor,lv_kernel_major,"
+        "lv_kernel_minor,lv_size,seg_count,lv_tags,modules,vg_uuid,vg_name,segtype,seg_start,seg_start_pe,seg_size,"
+        "seg_tags,seg_pe_ranges,devices\n"
+    )
+    program.write_text("#!/bin/sh\necho 'no permission' >&2; exit 5\n")
+    assert mon_collector.main(["lv"]) == 1
+    assert capsys.readouterr().err == "Error: running command: lvs: no permission\n"
+    program.unlink()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert mon_collector.main(["lv"]) == 1
+    assert capsys.readouterr().err.startswith("Error: running command: lvs: No such file")
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "sentence"),
+    [
+        (["drbd", "-s"], "", "it does not begin with the version of the kernel module"),
+        (["drbd", "-s"], "version: 1\n 0: cs:Connected foo\n", "the states of device 0 cannot be read: 'foo'"),
+        (["diskstats", "-f"], "1 2 sda 3\n", "line 1 has 4 columns, not 14 or more"),
+        (["diskstats", "-f"], f"1 2 sda {'x ' * 11}", "line 1: 'x' is not a whole number"),
+        (["lv", "-f"], "a;b\n", "line 1 has 2 columns, not 20"),
+        (["lv", "-i"], "{}{", "Unable to obtain the list of instances: it is not JSON"),
+    ],
+)
+def test_nonsense_is_one_sentence(
+    words: list[str], text: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text(text)
+    assert mon_collector.main([*words, f"{tmp_path}/file"]) == 1
+    assert capsys.readouterr().err == f"Error: {sentence}\n"
+
+
+@pytest.mark.parametrize("text", ["[1]", "{}", '[["n1","0","i","d","p","n2"]]', "nonsense"])
+def test_a_bad_pairing_leaves_devices_without_names(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pairing").write_text(text)
+    assert mon_collector.main(["drbd", "-s", f"{GOLDEN}/drbd84.status", "-p", f"{tmp_path}/pairing"]) == 0
+    said = capsys.readouterr()
+    assert said.err.startswith("Can't get pairing info: ")
+    assert json.loads(said.out)["data"]["deviceInfos"][0]["instance"] is None
+
+
+def test_a_missing_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert mon_collector.main(["drbd", "-s", "/nowhere"]) == 1
+    assert capsys.readouterr().err == (
+        "Error: reading from file: /nowhere: openFile: does not exist (No such file or directory)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "out", "err"),
+    [
+        ([], 1, "Usage: mon-collector {command} [options...] [argument...]\n", ""),
+        (["cpu"], 1, "Usage: mon-collector ", ""),
+        (["--help"], 0, "Usage: mon-collector ", ""),
+        (["--version"], 0, "mon-collector (ganeti) version 3.1.0\n", ""),
+        (["--help-completion"], 0, "choices=drbd,inst-status-xen,diskstats,lv 1 1\n", ""),
+        (
+            ["lv", "--help"],
+            0,
+            "mon-collector (ganeti) version 3.1.0\nUsage: mon-collector [OPTION...]\n  -f FILE  ",
+            "",
+        ),
+        (["lv", "--help-completion"], 0, "-f,--file file\n-a,--address file\n-p,--port integer\n", ""),
+        (["drbd", "x", "y"], 1, "", "Error: This program takes exactly zero arguments, got 'x y'\n"),
+        (["drbd", "--foo"], 2, "", "Command line error: unrecognized option `--foo'\n\nmon-collector (ganeti)"),
+        (["lv", "-p", "abc"], 1, "", "Error while parsing command line arguments:\nreading port: cannot parse string"),
+        (["inst-status-xen"], 1, "", "Error: Can't get instance info from ConfD: "),
+    ],
+)
+def test_command_lines(words: list[str], status: int, out: str, err: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert mon_collector.main(words) == status
+    said = capsys.readouterr()
+    assert said.out.startswith(out) and bool(said.out) == bool(out)
+    assert said.err.startswith(err) and bool(said.err) == bool(err)
+
+
+@given(name=st.sampled_from(sorted(TEXTS)), data=st.data())
+def test_damaged_text_is_read_or_refused(name: str, data: st.DataObject) -> None:
+    text = TEXTS[name]
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(len(text), start + 40)))
+    damaged = text[:start] + data.draw(st.text(max_size=8)) + text[end:]
+    try:
+        if name.startswith("drbd"):
+            drbd.read(damaged, {})
+        elif name == "lv":
+            lv.read(damaged, {})
+        else:
+            diskstats.read(damaged)
+    except UnreadableError as error:
+        assert str(error)
+
+
+@given(st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.lists(inner, max_size=6), max_leaves=12))
+def test_lists_of_owners_are_read_or_refused(content: Any) -> None:
+    for read in (drbd.owners, lv.owners):
+        try:
+            read(content)
+        except UnreadableError as error:
+            assert str(error)
+
+
+def test_it_starts_as_a_program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["mon-collector", "--help"])
+    assert mon_collector.main() == 0
+    assert "diskstats" in capsys.readouterr().out

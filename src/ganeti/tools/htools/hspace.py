@@ -64,7 +64,25 @@ def measure_capacity(options: "Options") -> int:
     lines = capacity_report.machine_lines if options.machine_readable else capacity_report.sentences
     for line in lines(work, tiered, standard):
         print(line)
+    if options.html is not None:
+        _write_page(work, options.html, {"tiered": tiered, "standard": standard})
     return 0
+
+
+def _write_page(work: Work, path: str, outcomes: dict[str, Outcome]) -> None:
+    """The page of ``--html``: each kind of allocation, one new instance after the other."""
+    from ganeti.tools.htools import page
+
+    alias, everyone = work.loaded.alias_of, work.state.everyone()
+    runs, facts = [], [f"{len(everyone)} nodes, {len(work.state.instances)} instances"]
+    for name, outcome in outcomes.items():
+        state, numbers = outcome.state, outcome.numbers
+        placed = [(state.instances[n], state.primary_of[n], state.secondary_of[n]) for n in numbers]
+        runs.append(page.record_placements(name, work.loaded.state(), placed, alias))
+        facts.append(f"Room for {len(numbers)} more instances by {name} allocation")
+    names = [alias(work.state.name_of(node)) for node in everyone]
+    looks = page.Camera(work.state, everyone).everyone()
+    page.write(path, page.Page("hspace: nodes before and after", facts, names, looks, runs))
 
 
 def _room(options: "Options", loaded: "Loaded", state: "ClusterState", template: str) -> "Room | None":

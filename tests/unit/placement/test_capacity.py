@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How many more instances fit: the same as asking one by one, and each where it is allowed."""
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.fakes.cluster_drawing import draw
+
+from ganeti.placement.capacity import Allocation, Room, Size, most_likely, runs
+from ganeti.placement.cluster import Cluster, Instance
+from ganeti.placement.failure import FailMode
+from ganeti.placement.policy import BUILT_IN_POLICY
+from ganeti.placement.state import NOWHERE, ClusterState
+
+SEEDS = st.integers(min_value=0, max_value=10**6)
+KIND = st.sampled_from(("mirrored", "shared", "mixed", "tiny", "full"))
+TEMPLATE = st.sampled_from(("drbd", "plain", "rbd"))
+SIZE = st.builds(
+    Size,
+    st.sampled_from((1024, 3000, 8192)),
+    st.sampled_from((10240, 60000, 150000)),
+    st.sampled_from((1, 3)),
+    st.just(1),
+)
+FEW = settings(max_examples=40, deadline=None, derandomize=True)
+
+
+def _tiny(seed: int, kind: str) -> Cluster:
+    """A cluster of one group that allows all sizes."""
+    cluster = draw(seed, kind, nodes=2 + seed % 3, instances=seed % 6).cluster
+    group = replace(cluster.groups[0], policy=BUILT_IN_POLICY)
+    nodes = [replace(node, group=group.uuid) for node in cluster.nodes]
+    return replace(cluster, nodes=nodes, groups=[group], policy=BUILT_IN_POLICY)
+
+
+def _room(state: ClusterState, template: str, *, checked: bool) -> Room:
+    everyone = tuple(state.everyone())
+    return Room(
+        template=template,
+        nodes_each=2 if template == "drbd" else 1,
+        spindle_use=1,
+        candidates=tuple(node for node in everyone if state.online[node]),
+        members=everyone,
+        checked=everyone if checked else (),
+    )
+
+
+def _places(state: ClusterState, room: Room, number: int) -> list[tuple[int, int]]:
+    """Everywhere the checks let an instance go that is on no node."""
+    found = []
+    for primary in room.candidates:
+        for secondary in room.candidates if room.nodes_each == 2 else (NOWHERE,):
+            if secondary == primary or state.refuse_primary(number, primary):
+                continue
+            if secondary == NOWHERE or not state.refuse_secondary(number, secondary, primary):
+                found.append((primary, secondary))
+    return found
+
+
+def _one_by_one(state: ClusterState, room: Room, instances: list[Instance]) -> int:
+    """How many fit when each goes where the score is lowest, the first of equals."""
+    members = list(room.members)
+    for count, instance in enumerate(instances):
+        number = state.add_instance(instance, NOWHERE)
+        best: tuple[float, tuple[int, int]] | None = None
+        for place in _places(state, room, number):
+            mark = state.mark()
+            state.move(number, *place)
+            score = state.score(members)
+            state.rollback(mark)
+            if best is None or score < best[0]:
+                best = score, place
+        if best is None:
+            return count
+        state.move(number, *best[1])
+    return len(instances)
+
+
+@FEW
+@given(SEEDS, KIND, TEMPLATE, SIZE)
+def test_the_standard_count_is_that_of_allocating_one_by_one(seed: int, kind: str, template: str, size: Size) -> None:
+    cluster = _tiny(seed, kind)
+    allocation = Allocation(ClusterState(cluster), _room(ClusterState(cluster), template, checked=False))
+    allocation.fill(size, 12)
+    placed = [allocation.state.instances[number] for number in allocation.numbers]
+    again = [replace(instance, primary="", secondary="") for instance in placed]
+    more = [replace(again[0], name="more")] if again else []
+    count = _one_by_one(ClusterState(cluster), allocation.room, again + (more if len(again) < 12 else []))
+    assert count == len(again)
+
+
+@FEW
+@given(SEEDS, KIND, TEMPLATE, st.booleans(), st.booleans())
+def test_everything_placed_is_allowed_where_it_is(
+    seed: int, kind: str, template: str, checked: bool, shrinking: bool
+) -> None:
+    cluster = _tiny(seed, kind)
+    state, again = ClusterState(cluster), ClusterState(cluster)
+    allocation = Allocation(state, _room(state, template, checked=checked))
+    size = Size(16384, 400000, 8, 1)
+    failures = allocation.fill_tiered(size, 15) if shrinking else allocation.fill(size, 15)
+    for number, placed in zip(allocation.numbers, allocation.placed, strict=True):
+        instance, primary, secondary = state.instances[number], state.primary_of[number], state.secondary_of[number]
+        assert (instance.memory_mib, instance.disk_mib, instance.vcpus) == (
+            placed.memory_mib,
+            placed.disk_mib,
+            placed.vcpus,
+        )
+        fresh = again.add_instance(replace(instance, primary="", secondary=""), NOWHERE)
+        assert (primary, secondary) in _places(again, allocation.room, fresh)
+        again.move(fresh, primary, secondary)
+    assert again.score(state.everyone()) == state.score(state.everyone())
+    assert sum(count for _, count in runs(allocation.placed)) == len(allocation.placed)
+    assert len(allocation.placed) == 15 or failures or not allocation.room.candidates or allocation.room.nodes_each == 2
+
+
+def test_at_the_limit_it_tells_what_is_against_one_more() -> None:
+    cluster = _tiny(4, "mirrored")
+    state = ClusterState(cluster)
+    allocation = Allocation(state, _room(state, "plain", checked=False))
+    failures = allocation.fill(Size(1 << 20, 1024, 1, 1), 0)
+    assert not allocation.placed
+    assert most_likely(failures) is FailMode.FailMem
+    assert sum(failures.values()) == len(allocation.room.candidates)

@@ -60,3 +60,26 @@ def test_a_plan_is_carried_out(fake_bed):
         assert ["hbal", "too full here"] in [entry[:2] for entry in opcode["input"]["reason"]]
     fake_bed.check()
     assert "Nothing to do, exiting" in fake_bed.run("hbal", "-L", "-X")
+
+
+def test_a_scan_and_what_it_wrote(fake_bed):
+    """The file stands in for the cluster: it gives the same score."""
+    said = fake_bed.run("hscan", "-d", "/tmp")
+    header, row = said.splitlines()
+    assert header.startswith("Name  Nodes  Inst ") and header.endswith(" Score")
+    name, nodes, instances, *_, score = row.split()
+    assert (name, nodes, instances) == ("LOCAL", str(NODES), str(INSTANCES))
+    assert f"Cluster score: {score}" in fake_bed.run("hinfo", "-t", "/tmp/LOCAL.data")
+
+
+def test_repairs_are_left_to_tags(fake_bed):
+    """Nothing is mirrored here, so nothing can be repaired; nothing is touched."""
+    said = fake_bed.run("harep", "-L")
+    assert f"Instance status count\n---------------------\nHealthy: {INSTANCES}\n" in said
+    fake_bed.check()
+
+
+def test_a_node_reports_its_disks(fake_bed):
+    report = json.loads(fake_bed.run("mon-collector", "diskstats", node="node2"))
+    assert (report["name"], report["category"], report["kind"]) == ("diskstats", "storage", 0)
+    assert all(disk["major"] >= 0 for disk in report["data"])

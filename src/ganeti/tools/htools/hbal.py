@@ -10,6 +10,7 @@ from ganeti.tools.htools import commands, opening, program, report, solver_repor
 from ganeti.tools.htools.failures import ToolError
 from ganeti.tools.htools.figures import fixed, general
 from ganeti.tools.htools.peer_maps import PeerMaps
+from ganeti.tools.htools.progress import Progress
 from ganeti.tools.htools.tables import coefficient_table, instance_table, node_table
 
 if TYPE_CHECKING:
@@ -196,12 +197,17 @@ def _search(work: _Work) -> None:
     if work.options.solver:
         work.solver = solver_report.seek(work.options, work.loaded, work.members)
         steps = work.solver.best.carry_out(work.state)
+    progress = Progress()
     try:
         for step in steps:
             work.steps.append(step)
+            if not sys.stdout.isatty():
+                progress.tell(f"{len(work.steps)} moves, score {fixed(step.score, 8)}")
             print(_step_line(work, step, name_width, places_width), flush=True)
     except KeyboardInterrupt:
+        progress.end()
         _give_up(work)
+    progress.end()
     if work.solver is not None and work.solver.interrupted:
         _give_up(work)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """One line on a terminal that says how far something is that takes longer than a moment."""
 
-import shutil
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -10,6 +10,7 @@ from typing import TextIO
 QUIET_S = 1.0
 """What ends sooner is not spoken of."""
 INTERVAL_S = 0.1
+_COLUMNS = 80
 _CLEAR = "\r\x1b[K"
 
 
@@ -26,10 +27,16 @@ class Progress:
         """Show *words* in place of the last ones, unless those are too fresh."""
         if not self._wanted or self._clock() < self._next_s:
             return
-        room = shutil.get_terminal_size().columns - 1
+        room = self._columns() - 1
         self._stream.write(f"{_CLEAR}{words[:room]}")
         self._stream.flush()
         self._shown, self._next_s = True, self._clock() + INTERVAL_S
+
+    def _columns(self) -> int:
+        try:
+            return os.get_terminal_size(self._stream.fileno()).columns or _COLUMNS
+        except OSError:
+            return _COLUMNS
 
     def end(self) -> None:
         """Leave the line empty."""

@@ -54,22 +54,25 @@ def job_set(state: "ClusterState", steps: "Sequence[Step]") -> JobSet:
 class Origin:
     """Who submits jobs and why: every opcode tells it, in its comment and in its trail of reasons.
 
-    *purpose* is the comment without the program's name; *priority* one of `PRIORITIES`, None for the normal one.
+    *purpose* is the comment up to the program's name, or up to its version if *named* is false; *priority* is one of
+    `PRIORITIES`, None for the normal one.
     """
 
     tool: str
     purpose: str
     reason: str | None = None
     priority: str | None = None
+    named: bool = True
 
     def told_by(self, opcode: Opcode, now_ns: int) -> Opcode:
         """The opcode with comment, trail and priority."""
-        program = f"{self.tool} (ganeti) version {RELEASE}"
+        version = f"(ganeti) version {RELEASE}"
+        program = f"{self.tool} {version}"
         reason = f"{program} called" if self.reason is None else self.reason
         return {
             **opcode,
             "priority": PRIORITIES[self.priority or "normal"],
-            "comment": f"{self.purpose} {program}",
+            "comment": f"{self.purpose} {program if self.named else version}",
             "reason": [[self.tool, reason, now_ns]],
         }
 

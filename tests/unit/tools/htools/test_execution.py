@@ -62,6 +62,8 @@ def test_every_opcode_tells_where_it_comes_from(master: FakeMaster) -> None:
     plain = Origin("hbal", "rebalancing via").told_by({}, 5)
     assert plain["reason"] == [["hbal", "hbal (ganeti) version 3.1.0 called", 5]]
     assert plain["priority"] == 0
+    unnamed = Origin("hsqueeze", "condensing by 3 nodes", named=False).told_by({}, 5)
+    assert unnamed["comment"] == "condensing by 3 nodes (ganeti) version 3.1.0"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from tests.differential import capacity_cases
 from tests.fakes.cluster_drawing import Dice, Drawing, draw
 from tests.fakes.cluster_files import REQUESTS, draw_request, to_message, to_text, to_utilization
 
@@ -46,7 +47,7 @@ def cases(seed: int, tools: list[str]) -> list[Case]:
     return [_MAKERS[tool](drawing) for tool in tools]
 
 
-class _Draft:
+class Draft:
     """A case being made; options are drawn in the order of the calls."""
 
     def __init__(self, tool: str, drawing: Drawing) -> None:
@@ -151,7 +152,7 @@ class _Draft:
 
 
 def _hbal(drawing: Drawing) -> Case:
-    draft = _Draft("hbal", drawing)
+    draft = Draft("hbal", drawing)
     draft.text_data()
     draft.verbosity()
     draft.loads()
@@ -175,7 +176,7 @@ def _hbal(drawing: Drawing) -> Case:
 
 
 def _hinfo(drawing: Drawing) -> Case:
-    draft = _Draft("hinfo", drawing)
+    draft = Draft("hinfo", drawing)
     draft.text_data()
     draft.verbosity()
     draft.loads(from_file=False)
@@ -186,7 +187,7 @@ def _hinfo(drawing: Drawing) -> Case:
 
 
 def _hcheck(drawing: Drawing) -> Case:
-    draft = _Draft("hcheck", drawing)
+    draft = Draft("hcheck", drawing)
     draft.text_data()
     draft.verbosity()
     draft.loads()
@@ -199,7 +200,7 @@ def _hcheck(drawing: Drawing) -> Case:
 
 
 def _hail(drawing: Drawing) -> Case:
-    draft = _Draft("hail", drawing)
+    draft = Draft("hail", drawing)
     kind = draft.dice.pick(REQUESTS)
     request = draw_request(drawing, kind)
     hypervisor = draft.dice.pick(("kvm", "fake", "xen-pvm"))
@@ -219,5 +220,13 @@ def _hail(drawing: Drawing) -> Case:
     return draft.case
 
 
-_MAKERS: dict[str, Callable[[Drawing], Case]] = {"hbal": _hbal, "hinfo": _hinfo, "hcheck": _hcheck, "hail": _hail}
+_MAKERS: dict[str, Callable[[Drawing], Case]] = {
+    "hbal": _hbal,
+    "hinfo": _hinfo,
+    "hcheck": _hcheck,
+    "hail": _hail,
+    "hspace": lambda drawing: capacity_cases.hspace(drawing, Draft),
+    "hroller": lambda drawing: capacity_cases.hroller(drawing, Draft),
+    "hsqueeze": lambda drawing: capacity_cases.hsqueeze(drawing, Draft),
+}
 TOOLS = tuple(_MAKERS)

@@ -213,7 +213,7 @@ class Allocation:
     def _largest_fitting(self, size: Size) -> Size | None:
         """Shrink by one mode until it fits, the most frequent one first; None if another thing is always in the way."""
         _, failures = self._would_fit(size, checked=self.room.nodes_each == 1)
-        for mode in reversed(rising(failures)):
+        for mode in (mode for mode in reversed(rising(failures)) if failures[mode]):
             chain = _Chain(size, mode)
 
             def goes_on(step: int, mode: FailMode = mode, chain: _Chain = chain) -> Verdict:

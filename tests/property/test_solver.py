@@ -28,7 +28,7 @@ OPTIONS = st.builds(
     ignore_soft_errors=st.sampled_from((False, False, True)),
     max_length=st.sampled_from((-1, -1, 1, 3)),
 )
-WORK = 60_000
+WORK = 400_000
 
 
 def groups_of(cluster: Cluster) -> list[list[int]]:

@@ -81,7 +81,7 @@ class Solver:
         self._members, self._movable, self._options = list(members), movable, options
         self._initial = list(zip(state.primary_of, state.secondary_of, strict=True))
         self._routes = Routes(self._true, members, options)
-        self._work = work
+        self._work = self._most_work = work
         self._tell = tell or (lambda words: None)
         self._turn: dict[int, int] = {}
         self._moved: dict[int, int] = {}
@@ -189,6 +189,7 @@ class Solver:
             found = self._best_for_its_price(score, left, eligible)
             if found is None:
                 break
+            self._tell_best()
             number, places, cost, score = found
             left += self._hops_of(number)
             self._move(number, places, cost)
@@ -284,6 +285,11 @@ class Solver:
             chosen.append(among[self._throw(len(among))])
         return list(dict.fromkeys(chosen))
 
+    def _tell_best(self) -> None:
+        plan, share = self.best, 100 * (1 - max(self._work, 0) / self._most_work)
+        copied_gib = (plan.cost - MOVE_MIB * len(plan.steps)) / 1024
+        self._tell(f"{len(plan.steps)} moves, {copied_gib:.1f} GiB to copy; {share:.0f} % of the search")
+
     # orders
 
     def _keep(self) -> bool:
@@ -295,7 +301,6 @@ class Solver:
         if steps is None or len(steps) > len(self.first.steps) or not steps[-1].score <= self.first.score:
             return False
         self.best = Plan(tuple(steps), steps[-1].score, int(cost))
-        self._tell(f"{len(steps)} moves, {total_price(self._true, steps).total_mib / 1024:.1f} GiB to copy")
         return True
 
     def _ways(self) -> dict[int, list[Hop]]:

@@ -91,6 +91,9 @@ class Squeezing:
         self._movable = movable
         self._is_large = len(cluster.nodes) * len(cluster.instances) > large
         self.start = build(cluster)
+        self._views = [self.start.view(node) for node in self.start.everyone()]
+        self._cpus = [view.used_cpus() for view in self._views]
+        self._memory = [view.free_memory_mib for view in self._views]
 
     def fits(self, state: ClusterState, spare: Instance) -> bool:
         """Whether every node has room for *spare*, those that are off as well."""
@@ -129,14 +132,14 @@ class Squeezing:
         off, state = set(gone), self.start
         memory, cpus, slack = 0, 0.0, 0.0
         for node in state.everyone():
-            view = state.view(node)
+            view = self._views[node]
             if node in off:
                 own = view.primaries
                 memory -= sum(instance.memory_mib for instance in own if instance.uses_memory)
                 cpus -= sum(instance.counted_vcpus for instance in own)
             elif state.online[node]:
-                memory += view.free_memory_mib - spare.memory_mib
-                cpus += view.vcpu_ratio * view.node.total_cpus - view.used_cpus() - spare.vcpus
+                memory += self._memory[node] - spare.memory_mib
+                cpus += view.vcpu_ratio * view.node.total_cpus - self._cpus[node] - spare.vcpus
                 slack += 1.0
         return memory >= 0 and cpus >= -slack
 

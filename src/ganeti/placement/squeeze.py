@@ -103,6 +103,13 @@ class Squeezing:
         state.rollback(mark)
         return room
 
+    @staticmethod
+    def _has_room(state: ClusterState, node: int, spare: Instance) -> bool:
+        mark = state.mark()
+        refused = state.refuse_primary(state.add_instance(spare, NOWHERE), node)
+        state.rollback(mark)
+        return not refused
+
     def switch_on(self, standby: Sequence[int], spare: Instance) -> Plan:
         """The least leading part of *standby* with which *spare* fits everywhere; all of it where none suffices."""
         for count in range(len(standby) + 1):
@@ -114,10 +121,11 @@ class Squeezing:
     def switch_off(self, candidates: Sequence[int], spare: Instance) -> Plan:
         """As many of *candidates* as can be off together, from the last one on, while *spare* fits everywhere."""
         chosen = Plan((), (), self.start)
+        full = {node for node in self.start.everyone() if not self._has_room(self.start, node, spare)}
         for candidate in reversed(candidates):
             nodes = (candidate, *chosen.nodes)
-            if not self._may_suffice(nodes, spare):
-                continue
+            if (self._is_large and not full <= set(nodes)) or not self._may_suffice(nodes, spare):
+                continue  # on a large cluster nothing leaves a node that stays on
             plan = self._without(chosen, nodes) if self._is_large else self._balanced(nodes, _OFFLINE)
             if self._is_good(plan.state, spare):
                 chosen = plan

@@ -23,7 +23,7 @@ from ganeti.placement.state import ClusterState
 
 MOVE_MIB = 1024
 """What a move costs beside the data it sends, in MiB that could be sent instead: locks, jobs, attention."""
-WORK = 1_600_000_000
+WORK = 1_200_000_000
 """When to end: what searches look at, in steps of about 20 ns. A search for the best move looks at instances and nodes,
 and twice at every pair of an instance that may move and a node."""
 _NODE_WORK, _PAIR_WORK = 20, 2

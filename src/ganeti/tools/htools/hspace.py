@@ -111,6 +111,7 @@ def _room(options: "Options", loaded: "Loaded", state: "ClusterState", template:
     if bad and not candidates:
         return None
     traits = traits_of(template)
+    _check_candidates(state, candidates, pairs=traits is not None and traits.has_secondary)
     use = options.spindle_use if options.spindle_use is not None else loaded.cluster.policy.standard.spindle_use
     return Room(
         template=template,
@@ -122,6 +123,14 @@ def _room(options: "Options", loaded: "Loaded", state: "ClusterState", template:
     )
 
 
+def _check_candidates(state: "ClusterState", candidates: Sequence[int], *, pairs: bool) -> None:
+    """Raise `ToolError` where there is nothing to try."""
+    if not candidates and not pairs:
+        raise ToolError("failure during allocation: No online nodes")
+    if pairs and max(Counter(state.group_of[node] for node in candidates).values(), default=0) < 2:
+        raise ToolError("failure during allocation: Not enough online nodes")
+
+
 def _size(options: "Options", spec: "Spec") -> "Size":
     from ganeti.placement.capacity import Size
 
@@ -129,7 +138,6 @@ def _size(options: "Options", spec: "Spec") -> "Size":
     return Size(spec.memory_mib, spec.disk_mib, spec.cpus, spindles)
 
 
-    _check_candidates(state, candidates, pairs=traits is not None and traits.has_secondary)
 def _standard_size(options: "Options", policy: "Policy") -> "Size":
     from ganeti.placement.capacity import Size
 
@@ -141,14 +149,6 @@ def _standard_size(options: "Options", policy: "Policy") -> "Size":
 
 def _tiered_sizes(options: "Options", policy: "Policy") -> "list[Size]":
     from ganeti.placement.capacity import Size
-def _check_candidates(state: "ClusterState", candidates: Sequence[int], *, pairs: bool) -> None:
-    """Raise `ToolError` where there is nothing to try."""
-    if not candidates and not pairs:
-        raise ToolError("failure during allocation: No online nodes")
-    if pairs and max(Counter(state.group_of[node] for node in candidates).values(), default=0) < 2:
-        raise ToolError("failure during allocation: Not enough online nodes")
-
-
 
     asked = options.tiered_spec
     if asked is None:

@@ -61,6 +61,10 @@ class _Sized(Protocol):
     def disks(self) -> tuple[_Disk, ...]: ...
 
 
+UNNAMED = -1
+"""Stands for spindles that the disks do not name: less than any bound."""
+
+
 def _measures(instance: _Sized, spec: Spec, exclusive_storage: bool) -> Iterator[tuple[FailMode, str, int, int]]:
     """What is compared, in order: mode, words, value of the instance, bound of *spec*."""
     yield FailMode.FailMem, "MiB of memory", instance.memory_mib, spec.memory_mib
@@ -69,8 +73,9 @@ def _measures(instance: _Sized, spec: Spec, exclusive_storage: bool) -> Iterator
     yield FailMode.FailCPU, "vcpus", instance.vcpus, spec.cpus
     if not exclusive_storage:
         yield FailMode.FailSpindles, "spindle uses", instance.spindle_use, spec.spindle_use
-    elif instance.total_spindles is not None:
-        yield FailMode.FailSpindles, "spindles", instance.total_spindles, spec.spindle_use
+    else:
+        total = instance.total_spindles
+        yield FailMode.FailSpindles, "spindles", UNNAMED if total is None else total, spec.spindle_use
     traits = traits_of(instance.template)
     if traits is None or traits.has_disks:
         yield FailMode.FailDiskCount, "disks", len(instance.disks), spec.disks
@@ -78,6 +83,8 @@ def _measures(instance: _Sized, spec: Spec, exclusive_storage: bool) -> Iterator
 
 def _outside(instance: _Sized, minimum: Spec, maximum: Spec, exclusive_storage: bool) -> Refusal | None:
     for mode, words, value, bound in _measures(instance, minimum, exclusive_storage):
+        if value < bound and value == UNNAMED:
+            return Refusal(mode, "the policy asks on exclusive storage that the instance's disks name their spindles")
         if value < bound:
             return Refusal(mode, f"the policy asks for at least {bound} {words}, the instance has {value}")
     for mode, words, value, bound in _measures(instance, maximum, exclusive_storage):

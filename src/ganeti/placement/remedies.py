@@ -34,7 +34,7 @@ from ganeti.placement.lack import (
     Way,
     distance,
 )
-from ganeti.placement.policy import Policy, Spec
+from ganeti.placement.policy import UNNAMED, Policy, Spec
 from ganeti.placement.room import PRIMARY, UNLIMITED, Limit, Room, memory_to_free
 from ganeti.placement.templates import traits_of
 
@@ -140,6 +140,8 @@ def _outside(instance: Instance, low: Spec, high: Spec, exclusive: bool) -> Iter
     for name, mode, words, value, floor in _measures(instance, min(sizes, default=None), low, exclusive):
         if value < floor:
             sentence = f"the policy asks for at least {floor:,} {words}, the instance has {value:,}"
+            if value == UNNAMED:
+                sentence = "the policy asks on exclusive storage that the instance's disks name their spindles"
             yield Lack(POLICY + name, sentence, mode, value, floor, words)
     for name, mode, words, value, top in _measures(instance, max(sizes, default=None), high, exclusive):
         if value > top:
@@ -158,8 +160,8 @@ def _measures(
     total = instance.total_spindles
     if not exclusive:
         yield SPINDLE_USES, FailMode.FailSpindles, "spindle uses", instance.spindle_use, bound.spindle_use
-    elif total is not None:
-        yield SPINDLES, FailMode.FailSpindles, "spindles", total, bound.spindle_use
+    else:
+        yield SPINDLES, FailMode.FailSpindles, "spindles", UNNAMED if total is None else total, bound.spindle_use
     traits = traits_of(instance.template)
     if traits is None or traits.has_disks:
         yield "disks", FailMode.FailDiskCount, "disks", len(instance.disks), bound.disks
@@ -411,7 +413,8 @@ def _by_asking_less(
     if any(lack.constraint in (POLICY + "template", POLICY + "disks") for lack in policy):
         return
     exclusive = spots[0].room.exclusive
-    counted = _spindles_unnamed(spots) or (exclusive and instance.total_spindles is not None)
+    unnamed = _spindles_unnamed(spots) or any(map(_minds_unnamed, policy))
+    counted = unnamed or (exclusive and instance.total_spindles is not None)
     smaller = shrunk(instance, caps, window, exclusive, counted)
     if smaller is not None:
         yield (*less_parts(instance, smaller), *common)
@@ -420,7 +423,8 @@ def _by_asking_less(
 def _by_room(
     instance: Instance, spots: Sequence[Spot], common: Way, policy: Sequence[Lack], window: Window
 ) -> Iterator[Way]:
-    if _spindles_unnamed(spots):
+    if _spindles_unnamed(spots) or any(map(_minds_unnamed, policy)):
+        policy = [lack for lack in policy if not _minds_unnamed(lack)]
         count = len(instance.disks)
         if count < window.low.spindle_use:
             return
@@ -436,6 +440,10 @@ def _by_room(
         ratio = _by_ratio(spot, change) if change.constraint in (VCPUS, SPINDLE_USES) else None
         if ratio is not None:
             yield (*common, *widened, ratio, *parts[:at], *parts[at + 1 :])
+
+
+def _minds_unnamed(lack: Lack) -> bool:
+    return lack.constraint == POLICY + SPINDLES and lack.needed == UNNAMED
 
 
 def _spindles_unnamed(spots: Sequence[Spot]) -> bool:

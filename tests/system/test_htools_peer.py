@@ -14,6 +14,8 @@ from tests.differential.run import look, seeds_of
 KEPT = Path(__file__).resolve().parents[2] / ".cache" / "htools-differences"
 LONG = bool(os.environ.get("GANETI_CAMPAIGN"))
 SEEDS = seeds_of(os.environ.get("GANETI_SEEDS", "1-20000") if LONG else "0-59")
+FEWER = {"hspace": "0-9"}
+"""In the short run: Debian's hspace takes minutes for some of these small clusters."""
 SMALL = 8
 """Nodes of the clusters the definition plans for: it is slow."""
 
@@ -27,8 +29,9 @@ def beside():
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_same_bytes_as_the_peer(tool: str) -> None:
-    told = [text for seed in SEEDS for text in look(seed, [tool], KEPT)]
-    assert not told, f"{len(told)} of {len(SEEDS)} differ; their files are in {KEPT}\n" + "\n".join(told[:5])
+    seeds = seeds_of(FEWER[tool]) if tool in FEWER and not LONG else SEEDS
+    told = [text for seed in seeds for text in look(seed, [tool], KEPT)]
+    assert not told, f"{len(told)} of {len(seeds)} differ; their files are in {KEPT}\n" + "\n".join(told[:5])
 
 
 def test_the_definition_plans_as_the_peer_does(tmp_path: Path) -> None:

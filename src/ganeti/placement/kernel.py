@@ -49,7 +49,6 @@ _CALLS: dict[str, tuple[object, list[object]]] = {
     "kernel_mark": (c_int64, [c_void_p]),
     "kernel_rollback": (None, [c_void_p, c_int64]),
     "kernel_settle": (None, [c_void_p]),
-    "kernel_places": (None, [c_void_p, c_int64, _Shorts]),
     "kernel_list": (c_int64, [c_void_p, c_int64, c_int64, _Shorts]),
     "kernel_fails": (c_int64, [c_void_p, c_int64]),
     "kernel_values": (None, [c_void_p, c_int64, _Wholes, _Numbers]),

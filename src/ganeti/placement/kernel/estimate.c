@@ -172,10 +172,9 @@ static void add_tags_of_primary(const search *f, double *out) {
     add_everywhere(f, f->place, 1, out);
 }
 
-static void bar_own(const search *f, const subject *j, double *out) {
+static void bar_own(const subject *j, double *out) {
     if (j->tp != NOWHERE) out[j->tp] = INFINITY;
     if (j->ts != NOWHERE) out[j->ts] = INFINITY;
-    (void)f;
 }
 
 static const limits *limits_for(const search *f, const subject *j, bool forced) {
@@ -270,7 +269,7 @@ void estimate_replace_secondary(search *f, const subject *j, bool forced_s, doub
         for (int64_t t = 0; t < f->targets; t++) out[t] += kept_place;
     }
     bar_secondary(f, j, f->partner_of_primary, forced_s, out);
-    bar_own(f, j, out);
+    bar_own(j, out);
 }
 
 // T becomes primary and x, one of the two nodes, is its secondary: x = P for "r:T f", x = S for "f r:T f".
@@ -310,7 +309,7 @@ void estimate_replace(search *f, const subject *j, bool x_is_p, bool forced_prim
     bar_migration(f, x, f->primary_barred);
     add_everywhere(f, f->primary_barred, 1, out);
     bar_kept(f, j, bare, kept, forced_x, out);
-    bar_own(f, j, out);
+    bar_own(j, out);
 }
 
 void estimate_failover_and_replace(search *f, const subject *j, bool forced_p, double *out) {
@@ -329,7 +328,7 @@ void estimate_failover_and_replace(search *f, const subject *j, bool forced_p, d
     add_secondary(f, f->partner_of_secondary, added, base, f->disks_without_primary, rest + primaries, out);
     if (has_tags(f, j) && k->node[j->s].online) add_pair_locations(f, j, j->s, out);
     bar_secondary(f, j, f->partner_of_secondary, forced_p, out);
-    bar_own(f, j, out);
+    bar_own(j, out);
 }
 
 void estimate_failover_to_any(search *f, const subject *j, bool forced, double *out) {
@@ -351,5 +350,5 @@ void estimate_failover_to_any(search *f, const subject *j, bool forced, double *
     bar(f, j, limits_for(f, j, forced), f->primary_barred);
     bar_migration(f, j->p, f->primary_barred);
     add_everywhere(f, f->primary_barred, 1, out);
-    bar_own(f, j, out);
+    bar_own(j, out);
 }

@@ -160,9 +160,10 @@ double *search_new(search *f, kernel *k, const int64_t *members, int64_t count, 
     read_limits(f);
     double parts[COMPONENTS];
     kernel_components(k, members, count, parts);
-    for (int c = 0; c < COMPONENTS; c++)
+    for (int c = 0; c < COMPONENTS; c++) {  // in the order in which kernel_score adds them
+        f->score += components[c].weight * parts[c];
         if (components[c].kind != DEVIATION) f->base_sums += components[c].weight * parts[c];
-    f->score = kernel_score(k, members, count);
+    }
     return memory;
 }
 

@@ -339,14 +339,6 @@ EXPORTED int64_t kernel_load(kernel *k, int64_t count, const int64_t *whole, con
     return 0;
 }
 
-// Nodes of every instance as pairs, from number `first` on.
-EXPORTED void kernel_places(const kernel *k, int64_t first, int32_t *out) {
-    for (int64_t i = first; i < k->instances; i++) {
-        *out++ = k->instance[i].primary;
-        *out++ = k->instance[i].secondary;
-    }
-}
-
 // Numbers of a node's primaries or secondaries, newest first; gives how many. `out` has room for all.
 EXPORTED int64_t kernel_list(const kernel *k, int64_t n, int64_t secondary, int32_t *out) {
     int64_t count = 0;

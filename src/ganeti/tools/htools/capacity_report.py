@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ganeti.placement.capacity import most_likely, runs
 from ganeti.placement.failure import FailMode
+from ganeti.tools.htools import report
 from ganeti.tools.htools.figures import fixed, shown
 
 if TYPE_CHECKING:
@@ -154,16 +155,8 @@ def _spindle_share(found: Totals) -> float:
 def machine_lines(work: "Work", tiered: "Outcome", standard: "Outcome") -> Iterator[str]:
     """``KEY=value`` for each figure, ``HTS_OK=1`` last."""
     for key, value in _keys(work, tiered, standard):
-        yield f"{PREFIX}_{key}={shell_word(value)}"
+        yield f"{PREFIX}_{key}={report.shell_word(value)}"
     yield f"{PREFIX}_OK=1"
-
-
-def shell_word(text: str) -> str:
-    """The value of a key as a shell reads it; letters, digits and dots stand bare."""
-    if all(letter.isalnum() or letter == "." for letter in text):
-        return text
-    escaped = text.replace("'", "'\\''")
-    return f"'{escaped}'"
 
 
 def _keys(work: "Work", tiered: "Outcome", standard: "Outcome") -> Iterator[tuple[str, str]]:

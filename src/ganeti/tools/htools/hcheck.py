@@ -47,7 +47,7 @@ def check_cluster(options: "Options") -> int:
     needed = any(before.sums)
     if options.machine_readable:
         for number, group in enumerate(state.groups):
-            print(f"{PREFIX}_GROUP_UUID_{number}={_shell_word(group.uuid)}")
+            print(f"{PREFIX}_GROUP_UUID_{number}={report.shell_word(group.uuid)}")
     elif options.verbosity > 0:
         print(_verdict(options, needed))
     _show(options, state, before, needed, initial=True)
@@ -123,14 +123,6 @@ def _print_keys(keys: list[str], counts: _Counts, needed: bool, phase: str) -> N
             print(f"{PREFIX}_{phase}_GROUP_{group}_{key}={value}")
     for key, value in _paired([*keys, _NEED[0]], [*map(str, counts.sums), str(int(needed))]):
         print(f"{PREFIX}_{phase}_CLUSTER_{key}={value}")
-
-
-def _shell_word(text: str) -> str:
-    """The value of a key as a shell reads it; letters, digits and dots stand bare."""
-    if all(letter.isalnum() or letter == "." for letter in text):
-        return text
-    escaped = text.replace("'", "'\\''")
-    return f"'{escaped}'"
 
 
 def _print_sentences(words: list[str], state: "ClusterState", counts: _Counts, needed: bool, initial: bool) -> None:

@@ -22,6 +22,14 @@ def complain(*lines: str, end: str = "\n") -> None:
     print(*lines, sep="\n", end=end, file=sys.stderr, flush=True)
 
 
+def shell_word(text: str) -> str:
+    """The value of a key as a shell reads it; letters, digits and dots stand bare."""
+    if all(letter.isalnum() or letter == "." for letter in text):
+        return text
+    escaped = text.replace("'", "'\\''")
+    return f"'{escaped}'"
+
+
 def balance_options(options: "Options") -> "BalanceOptions":
     """How the command line wants a group to be balanced."""
     from ganeti.placement.balance import BalanceOptions

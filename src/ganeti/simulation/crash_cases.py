@@ -54,6 +54,7 @@ def _node(number: int = 3, **fields: Any) -> Opcode:
 _RUNS = (create(),)
 _STOPPED = (create(start=False),)
 _NODE_3 = f"node3.{DOMAIN}"
+_TAGS: Final[Opcode] = {"OP_ID": "OP_TAGS_SET", "kind": "node", "name": _NODE_3, "tags": ["a", "b"]}
 _RULE = "11111111-1111-4111-8111-111111111111"
 _FILTER: Final[tuple[Any, ...]] = (_RULE, 5, [["jobid", [">", "id", 0]]], "ACCEPT", [])
 
@@ -102,6 +103,10 @@ CASES: Final = (
     Case("delay", {"OP_ID": "OP_TEST_DELAY", "duration": 1.0, "on_nodes": [_NODE_3], "on_master": True}),
     Case("dummy", {"OP_ID": "OP_TEST_DUMMY", "result": "it", "messages": ["m"], "fail": False, "submit_jobs": None}),
     Case("os-params", {"OP_ID": "OP_TEST_OS_PARAMS", "osparams_secret": {"word": "secret"}}),
+    Case("tags-set", _TAGS),
+    Case("tags-deleted", {**_TAGS, "OP_ID": "OP_TAGS_DEL"}, before=(_TAGS,)),
+    Case("tags-get", {"OP_ID": "OP_TAGS_GET", "kind": "cluster", "use_locking": True}),
+    Case("tags-search", {"OP_ID": "OP_TAGS_SEARCH", "pattern": "."}),
     Case("filter-made", request=("ReplaceFilter", _FILTER)),
     Case("queue-drained", request=("SetDrainFlag", (True,))),
 )

@@ -11,6 +11,7 @@ from ganeti.master.operation import REGISTRY, decode
 
 import_all(ganeti.master.operations)
 
+TAGGED = ("gnt-cluster", "gnt-group", "gnt-node", "gnt-instance", "gnt-network")
 LINES = [
     "gnt-cluster init cluster",
     "gnt-cluster destroy --yes-do-it",
@@ -40,6 +41,8 @@ LINES = [
     "gnt-instance remove -f --shutdown-timeout 5 --ignore-failures web1",
     "gnt-instance console --show-cmd web1",
     "gnt-os list",
+    *(f"{owner} {words} a b" for owner in TAGGED for words in ("add-tags", "remove-tags --priority low")),
+    "gnt-cluster search-tags a.*b",
     "gnt-debug delay -r 2 -i -l -n a --no-master 1.5",
 ]
 

@@ -7,6 +7,17 @@ COMMANDS = (
      (),
      (),
      (), 'cluster_master:activate_master_ip', '', False, 'OP_CLUSTER_ACTIVATE_MASTER_IP', False, True, False),
+    ('add-tags', 'give the cluster more tags',
+     (
+      ('tags', 'tag', 0, None, 'string'),
+     ),
+     (
+      (('--from',), 'tags_file', 'string', 'more tags, one a line; - is standard input', True, None, (), 'FILE', False),
+      (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
+      (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
+      (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
+     ),
+     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False),
     ('deactivate-master-ip', 'take the master IP down',
      (),
      (
@@ -80,6 +91,10 @@ COMMANDS = (
       (('--specs-nic-count',), 'specs_nic_count', 'keyvalues', 'limits of the instance policy for nic count', True, None, (), 'min=N,max=N,std=N', False),
      ),
      (), 'cluster_setup:init', '', False, '', True, False, False),
+    ('list-tags', 'list the tags of the cluster',
+     (),
+     (),
+     (), 'tag_lists:show', '', False, '', False, True, False),
     ('master-failover', 'make this node the master',
      (),
      (
@@ -145,6 +160,25 @@ COMMANDS = (
      ),
      (),
      (), 'cluster_switches:queue', '', False, '', False, True, False),
+    ('remove-tags', 'take tags from the cluster',
+     (
+      ('tags', 'tag', 0, None, 'string'),
+     ),
+     (
+      (('--from',), 'tags_file', 'string', 'more tags, one a line; - is standard input', True, None, (), 'FILE', False),
+      (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
+      (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
+      (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
+     ),
+     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False),
+    ('search-tags', 'look for a pattern in the tags of everything; the exit status is 1 if there are none',
+     (
+      ('pattern', 'pattern', 1, 1, 'string'),
+     ),
+     (
+      (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
+     ),
+     (), 'tag_lists:search', '', False, 'OP_TAGS_SEARCH', False, True, False),
     ('verify', 'verify the configuration and all groups',
      (),
      (

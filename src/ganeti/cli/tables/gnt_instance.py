@@ -44,6 +44,18 @@ COMMANDS = (
       (('--helper-shutdown-timeout',), 'helper_shutdown_timeout', 'duration', 'of the helper guest', True, None, (), '', False),
      ),
      (), 'instance_add:add', '', True, 'OP_INSTANCE_CREATE', False, True, False),
+    ('add-tags', 'give an instance more tags',
+     (
+      ('name', 'instance-name', 1, 1, 'string'),
+      ('tags', 'tag', 0, None, 'string'),
+     ),
+     (
+      (('--from',), 'tags_file', 'string', 'more tags, one a line; - is standard input', True, None, (), 'FILE', False),
+      (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
+      (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
+      (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
+     ),
+     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False),
     ('console', 'connect to the console',
      (
       ('instance_name', 'instance-name', 1, 1, 'string'),
@@ -101,6 +113,12 @@ COMMANDS = (
       (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
      ),
      (), 'listing:instance_fields', '', False, '', False, True, False),
+    ('list-tags', 'list the tags of an instance',
+     (
+      ('name', 'instance-name', 1, 1, 'string'),
+     ),
+     (),
+     (), 'tag_lists:show', '', False, '', False, True, False),
     ('migrate', 'migrate an instance to another node while it runs',
      (
       ('instance_name', 'instance-name', 1, 1, 'string'),
@@ -149,6 +167,18 @@ COMMANDS = (
       (('--ignore-failures',), 'ignore_failures', 'flag', 'forget it although a step failed', True, None, (), '', False),
      ),
      (), 'instance_move:remove', '', True, 'OP_INSTANCE_REMOVE', False, True, False),
+    ('remove-tags', 'take tags from an instance',
+     (
+      ('name', 'instance-name', 1, 1, 'string'),
+      ('tags', 'tag', 0, None, 'string'),
+     ),
+     (
+      (('--from',), 'tags_file', 'string', 'more tags, one a line; - is standard input', True, None, (), 'FILE', False),
+      (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
+      (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
+      (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
+     ),
+     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False),
     ('shutdown', 'stop instances',
      (
       ('names', 'name', 0, None, 'string'),

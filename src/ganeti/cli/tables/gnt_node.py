@@ -23,6 +23,18 @@ COMMANDS = (
       (('--disk-state',), 'disk_state', 'disk-state', 'recorded disk state', True, None, (), '', True),
      ),
      (), 'node_setup:add', '', False, 'OP_NODE_ADD', True, True, False),
+    ('add-tags', 'give a node more tags',
+     (
+      ('name', 'node-name', 1, 1, 'string'),
+      ('tags', 'tag', 0, None, 'string'),
+     ),
+     (
+      (('--from',), 'tags_file', 'string', 'more tags, one a line; - is standard input', True, None, (), 'FILE', False),
+      (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
+      (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
+      (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
+     ),
+     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False),
     ('failover', 'fail over all primary instances of a node',
      (
       ('node_name', 'node-name', 1, 1, 'string'),
@@ -65,6 +77,12 @@ COMMANDS = (
       (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
      ),
      (), 'listing:node_fields', '', False, '', False, True, False),
+    ('list-tags', 'list the tags of a node',
+     (
+      ('name', 'node-name', 1, 1, 'string'),
+     ),
+     (),
+     (), 'tag_lists:show', '', False, '', False, True, False),
     ('migrate', 'migrate all primary instances of a node',
      (
       ('node_name', 'node-name', 1, 1, 'string'),
@@ -110,4 +128,16 @@ COMMANDS = (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
      (), 'plain:submit', '', False, 'OP_NODE_REMOVE', True, True, False),
+    ('remove-tags', 'take tags from a node',
+     (
+      ('name', 'node-name', 1, 1, 'string'),
+      ('tags', 'tag', 0, None, 'string'),
+     ),
+     (
+      (('--from',), 'tags_file', 'string', 'more tags, one a line; - is standard input', True, None, (), 'FILE', False),
+      (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
+      (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
+      (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
+     ),
+     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False),
 )

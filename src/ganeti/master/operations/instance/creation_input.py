@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ganeti.base.errors import WRONG_INPUT, PrerequisiteError, TypeEnforcementError, UnitParseError
+from ganeti.base.errors import WRONG_INPUT, PrerequisiteError, TagError, TypeEnforcementError, UnitParseError
 from ganeti.base.units import parse_size_mib
 from ganeti.model import inheritance
 from ganeti.model.objects import Disk, Nic
 from ganeti.model.parameters import NIC_PARAMETERS, accept_all
+from ganeti.model.tags import check_tag, with_tags
 from ganeti.model.traits import TemplateTraits
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import EntropyPort
@@ -23,7 +24,6 @@ FILE_DRIVERS = ("loop", "blktap", "blktap2")
 _DISK_ACCESS = ("kernelspace", "userspace")
 _NAME = re.compile(r"^(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,62})?(\.[a-z0-9]([a-z0-9-]{0,62})?)*$")
 _MAC = re.compile(r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$")
-_TAG = re.compile(r"^[\w.+*/:@-]{1,128}$", re.ASCII)
 _DISK_KEYS = frozenset({"size", "mode", "name", "spindles", "access", "format", "dev_type"})
 _NIC_KEYS = frozenset({"mac", "ip", "mode", "link", "bridge", "vlan", "network", "name"})
 _AUTO = ("auto", "generate")
@@ -42,12 +42,14 @@ def check_name(name: str) -> str:
 
 def check_tags(tags: Sequence[str]) -> list[str]:
     for tag in tags:
-        if not _TAG.match(tag):
+        try:
+            check_tag(tag)
+        except TagError as err:
             raise PrerequisiteError(
                 f"'{tag}' is not a valid tag: use 1 to 128 letters, digits and the characters . + * / : @ _ -",
                 WRONG_INPUT,
-            )
-    return sorted(set(tags))
+            ) from err
+    return with_tags([], tags)
 
 
 def read_disks(asked: Sequence[Mapping[str, Any]], traits: TemplateTraits, entropy: EntropyPort) -> list[Disk]:

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_TAGS_SEARCH: which objects have tags that match a pattern."""
+
+import re
+from typing import Annotated
+
+import msgspec
+
+from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
+from ganeti.master.operation import Operation, operation
+from ganeti.master.operations.tags.tagged import everything
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+
+Matches = list[tuple[str, str]]
+
+
+@operation("OP_TAGS_SEARCH", summary_field="pattern")
+class SearchTags(Operation[Matches], frozen=True, kw_only=True):
+    """Give (path of the object, tag) for each tag in which *pattern*, a regular expression, is found anywhere."""
+
+    pattern: Annotated[str, msgspec.Meta(min_length=1)]
+
+    def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> Matches:
+        try:
+            pattern = re.compile(self.pattern)
+        except (re.error, OverflowError, RecursionError) as err:
+            raise PrerequisiteError(
+                f"Invalid search pattern '{self.pattern}': {err}; put a backslash before a sign that stands for itself",
+                WRONG_INPUT,
+            ) from err
+        return [(path, tag) for path, tags in everything(view) for tag in sorted(tags) if pattern.search(tag)]
+
+    async def execute(self, checked: Matches, ctx: OperationContext) -> Matches:
+        return checked

@@ -59,7 +59,8 @@ def multi_evacuate(state: ClusterState, request: MultiEvacuate, options: Options
         if name not in state.node_number:
             raise RequestError(f"Wrong number of elems found with name {name}")
     leaving = {state.node_number[name] for name in request.nodes}
-    names = [i.name for number, i in enumerate(state.instances) if state.secondary_of[number] in leaving]
+    staying = [number for number, node in enumerate(state.secondary_of) if node in leaving]
+    names = [state.instances[number].name for number in state.in_order(staying)]
     moves = node_evacuate(state, NodeEvacuate(tuple(names), EvacuationMode.SECONDARY_ONLY), options)
     if moves.failed:
         return NoFit(", ".join(f"{name}: {reason}" for name, reason in moves.failed))

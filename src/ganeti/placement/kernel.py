@@ -44,6 +44,8 @@ _CALLS: dict[str, tuple[object, list[object]]] = {
     "kernel_set_domains": (None, [c_void_p, _Bytes]),
     "kernel_grow_tags": (c_int64, [c_void_p, c_int64]),
     "kernel_load": (c_int64, [c_void_p, c_int64, _Wholes, _Numbers, _Shorts, c_int64, _Shorts, c_int64, _Wholes]),
+    "kernel_drop": (None, [c_void_p, c_int64]),
+    "kernel_renew_node": (c_int64, [c_void_p, c_int64, _Wholes, _Numbers, c_int64, _Shorts, c_int64, c_int64]),
     "kernel_add": (c_int64, [c_void_p, _Wholes, _Numbers, _Shorts, c_int64, c_int64]),
     "kernel_move": (None, [c_void_p, c_int64, c_int64, c_int64]),
     "kernel_mark": (c_int64, [c_void_p]),

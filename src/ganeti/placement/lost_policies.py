@@ -25,10 +25,17 @@ class LostPolicies:
         self._seen: list[Instance] = []
         self._shapes: dict[tuple[object, ...], int] = {}
         self._is_lost: dict[str, bool] = {}
+        self._renewals = 0
+        """How many of the state's renewals are in it."""
 
     def follow(self, state: ClusterState) -> bool:
         """Take in what was added and rolled back since; gives whether there is any such instance."""
         instances, seen = state.instances, self._seen
+        for number in state.renewed[self._renewals :]:
+            if number < min(len(seen), len(instances)):
+                seen[number] = instances[number]
+                self.shape_of[number] = self._shape(state, instances[number])
+        self._renewals = len(state.renewed)
         del seen[len(instances) :]
         while seen and seen[-1] is not instances[len(seen) - 1]:
             seen.pop()

@@ -19,8 +19,6 @@ from ganeti.placement.tags import TagRules, read_rules
 from ganeti.placement.templates import traits_of
 
 NOWHERE = -1
-_NUMBERS, _LOADS = 15, 4
-"""How many the kernel wants of an instance."""
 _MIRRORED, _STARTS_ELSEWHERE, _LOST = 0, 1, 2
 _NO_NODE_HAS_IT = 0
 
@@ -41,9 +39,7 @@ class ClusterState:
         min_disk_ratio: float = 0.0,
         max_cpu_ratio: float | None = None,
         n1_by_report: bool = True,
-        like: "ClusterState | None" = None,
     ) -> None:
-        """*like* is the state of a cluster much like this one: what both have in common is not read again."""
         self.nodes = tuple(cluster.nodes)
         self.groups = tuple(cluster.groups)
         self.policy = cluster.policy
@@ -57,22 +53,18 @@ class ClusterState:
         ]
         self.spindle_ratio = [self.groups[group].policy.spindle_ratio for group in self.group_of]
         self.instances: list[Instance] = list(cluster.instances)
-        first, last = self._in_common(like)
-        fresh = self.instances[first : len(self.instances) - last]
-        self.primary_of = [self._number_of(instance.primary) for instance in fresh]
-        self.secondary_of = [self._number_of(instance.secondary) for instance in fresh]
-        if like is not None and first + last:
-            rest = len(like.instances) - last
-            self.primary_of = [*like.primary_of[:first], *self.primary_of, *like.primary_of[rest:]]
-            self.secondary_of = [*like.secondary_of[:first], *self.secondary_of, *like.secondary_of[rest:]]
+        self.primary_of = [self._number_of(instance.primary) for instance in self.instances]
+        self.secondary_of = [self._number_of(instance.secondary) for instance in self.instances]
+        self.renewed: list[int] = []
+        """Numbers of instances that came in place of others (``renewal``), in the order of time."""
         self._log: list[tuple[int, int, int]] = []
         self._marks = 0
         self._tags = _Tags(self.rules, self.nodes, self.instances)
+        self.min_disk_ratio, self.n1_by_report = min_disk_ratio, n1_by_report
         try:
             self.low_disk = [math.floor(min_disk_ratio * node.total_disk_mib) for node in self.nodes]
             self._handle = self._new_kernel()
-            self._packed = self._pack(like, first, last)
-            self.extra_memory = self._load(n1_by_report)
+            self.extra_memory = self._load()
         except (OverflowError, ValueError) as err:
             raise ParameterError(f"A number of the cluster data is beyond reason: {err}") from err
         for promise in cluster.promised:
@@ -86,23 +78,11 @@ class ClusterState:
     def _new_kernel(self) -> int:
         self._library = kernel.library()
         whole, broken = array("q"), array("d")
-        domains, allowed = self._tags.domains(self.rules, self.nodes)
-        for number, node in enumerate(self.nodes):
-            whole.extend(
-                (
-                    *(self.group_of[number], self.online[number], node.exclusive_storage, self.low_disk[number]),
-                    *(domains[number], node.node_memory_mib, node.free_memory_mib, node.free_disk_mib),
-                    node.free_spindles,
-                )
-            )
-            broken.extend(
-                (
-                    *(node.total_memory_mib, node.total_disk_mib, node.total_cpus, node.spindles, node.cpu_speed),
-                    *(self.vcpu_ratio[number], self.spindle_ratio[number] * node.spindles),
-                )
-            )
-            if not abs(node.total_memory_mib) < 1e18:
-                raise OverflowError(f"node {node.name} has {node.total_memory_mib} MiB of memory")
+        self._domains, allowed = self._tags.domains(self.rules, self.nodes)
+        for number in range(len(self.nodes)):
+            own, ratios = self.node_numbers(number)
+            whole.extend(own)
+            broken.extend(ratios)
         tags = self._tags
         cpus = kernel.wholes([node.node_cpus for node in self.nodes])
         handle = self._library.kernel_new(
@@ -125,38 +105,33 @@ class ClusterState:
         self._library.kernel_set_domains(handle, kernel.flags(b"".join(allowed)))
         return int(handle)
 
-    def _in_common(self, like: "ClusterState | None") -> tuple[int, int]:
-        """How many of the first and of the last instances are the very same, on nodes of the same numbers.
+    def node_numbers(self, number: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """What the kernel wants to know of a node; raises `OverflowError` for what it cannot take."""
+        node = self.nodes[number]
+        if not abs(node.total_memory_mib) < 1e18:
+            raise OverflowError(f"node {node.name} has {node.total_memory_mib} MiB of memory")
+        whole = (
+            *(self.group_of[number], self.online[number], node.exclusive_storage, self.low_disk[number]),
+            *(self._domains[number], node.node_memory_mib, node.free_memory_mib, node.free_disk_mib),
+            node.free_spindles,
+        )
+        ratios = self.vcpu_ratio[number], self.spindle_ratio[number] * node.spindles
+        return whole, (
+            node.total_memory_mib,
+            node.total_disk_mib,
+            node.total_cpus,
+            node.spindles,
+            node.cpu_speed,
+            *ratios,
+        )
 
-        Where tags matter, none: their numbers depend on all instances.
-        """
-        if like is None or like.rules != self.rules or like._packed[2] or like.node_number != self.node_number:
-            return 0, 0
-        ours, theirs = self.instances, like.instances
-        most = min(len(ours), len(theirs)) if len(theirs) * _NUMBERS == len(like._packed[0]) else 0
-        first = next((n for n in range(most) if ours[n] is not theirs[n]), most)
-        last = next((n for n in range(most - first) if ours[-1 - n] is not theirs[-1 - n]), most - first)
-        return first, last
-
-    def _pack(
-        self, like: "ClusterState | None", first: int, last: int
-    ) -> "tuple[array[int], array[float], array[int]]":
-        """The numbers, loads and tags of all instances, one after the other, as the kernel wants them."""
+    def _load(self) -> list[int]:
         whole, loads, tags = array("q"), array("d"), array("i")
-        if like is not None:
-            whole, loads = like._packed[0][: first * _NUMBERS], like._packed[1][: first * _LOADS]
-        for instance in self.instances[first : len(self.instances) - last]:
+        for instance in self.instances:
             numbers, own = self._described(instance)
             whole.extend(numbers)
             loads.extend(instance.load)
             tags.extend(own)
-        if like is not None and last:
-            whole.extend(like._packed[0][-last * _NUMBERS :])
-            loads.extend(like._packed[1][-last * _LOADS :])
-        return whole, loads, tags
-
-    def _load(self, n1_by_report: bool) -> list[int]:
-        whole, loads, tags = self._packed
         places = array("i", [place for both in zip(self.primary_of, self.secondary_of, strict=True) for place in both])
         extra = kernel.wholes([node.free_memory_mib for node in self.nodes])
         failed = self._library.kernel_load(
@@ -167,7 +142,7 @@ class ClusterState:
             kernel.shorts(tags),
             len(tags),
             kernel.shorts(places),
-            n1_by_report,
+            self.n1_by_report,
             extra,
         )
         if failed:
@@ -276,6 +251,12 @@ class ClusterState:
     def refuse_secondary(self, number: int, node: int, primary: int, *, forced: bool = False) -> int:
         """The failure mode that keeps a node from being the secondary of an instance on *primary*; 0 if none does."""
         return int(self._library.kernel_refuse_secondary(self._handle, number, node, primary, forced))
+
+    def in_order(self, numbers: Iterable[int]) -> list[int]:
+        """Instances in the order of the cluster they were read from."""
+        if not self.renewed:
+            return sorted(numbers)
+        return sorted(numbers, key=lambda number: self.instances[number].name)
 
     # changing
 

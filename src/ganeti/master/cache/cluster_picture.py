@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The cluster as placement sees it, kept up to date from the change stream and from what nodes report. Pure.
 
-Invariant: `cluster` is what reading the allocator's input of this moment would give, but for three things: instances
-that are being created are not among it (`coming`), nodes that do not answer say so, and an instance with disks of
-several templates, which no allocator can name, counts as one that stays where it is.
+It is drawn whole once; then only what has changed is told. Invariant: `cluster` is what reading the allocator's input
+of this moment would give, but for three things: instances that are being created are not among it (`coming`), nodes
+that do not answer say so, and an instance with disks of several templates, which no allocator can name, counts as one
+that stays where it is.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ganeti.master.allocator_input import group_entry, node_entry, promised_of
@@ -17,6 +18,8 @@ from ganeti.model import inheritance
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import Cluster as ClusterObject
 from ganeti.model.objects import Instance as ConfiguredInstance
+from ganeti.model.objects import Node as ConfiguredNode
+from ganeti.model.objects import NodeGroup
 from ganeti.model.promises import Promise
 from ganeti.placement.cluster import Cluster, Disk, Instance, Node, Status
 from ganeti.placement.reading import STATIC_NODE_MEMORY_MIB, read_cluster
@@ -26,14 +29,29 @@ NODE_MEMORY_OPTION = "static-kvm-node-memory"
 _STATUS = {"up": Status.RUNNING, "down": Status.ADMIN_DOWN, "offline": Status.ADMIN_OFFLINE}
 
 
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is different since a picture was drawn: names instances had then, and what instances and nodes are now."""
+
+    gone: Sequence[str] = ()
+    come: Sequence[Instance] = ()
+    nodes: Sequence[Node] = ()
+
+
+@dataclass(slots=True)
+class _Marks:
+    """Uuids of what has changed since a picture was drawn: instances with the name they had then, if any, and nodes."""
+
+    instances: dict[str, str | None] = field(default_factory=dict)
+    nodes: dict[str, None] = field(default_factory=dict)
+
+
 class ClusterPicture:
     """*configuration* gives the copy that follows the change stream."""
 
     def __init__(self, configuration: Callable[[], Configuration]) -> None:
         self._configuration = configuration
         self.reports: dict[str, NodeReport] = {}
-        self.version = 0
-        """Grows with whatever changes a picture."""
         self._instances: dict[str, Instance] = {}
         self._names: list[tuple[str, str]] = []
         """(name, uuid) of those in `_instances`, sorted."""
@@ -43,10 +61,8 @@ class ClusterPicture:
         self._primary: dict[str, str] = {}
         self._instance_of: dict[str, str] = {}
         """Instances by the uuid of a disk."""
-        self._nodes: dict[str, dict[str, Node]] = {}
-        """By template, then by uuid; what is missing is to be read again."""
-        self._clusters: dict[str, tuple[int, Cluster]] = {}
-        """By template, with the version they are of."""
+        self._marks: dict[str, _Marks] = {}
+        """By template; what is missing must be drawn whole."""
         self._dirty: dict[str, None] = {}
         self._all_dirty = True
 
@@ -56,15 +72,16 @@ class ClusterPicture:
             return self._forget_all
         old = self._configuration()
         kinds = {kind for kind, *_ in [*event["put"], *event["remove"]]}
-        if "nodes" in kinds or "nodegroups" in kinds:
+        if "nodegroups" in kinds or any(kind == "nodes" for kind, *_ in event["remove"]):
             return self._forget_all
+        known = {uuid: old.get("nodes", uuid) for kind, uuid, *_ in event["put"] if kind == "nodes"}
         cluster = old.cluster
         for kind, uuid, *_ in [*event["put"], *event["remove"]]:
             if kind == "instances":
                 self._dirty[uuid] = None
             elif kind == "disks" and uuid in self._instance_of:
                 self._dirty[self._instance_of[uuid]] = None
-        return lambda: self._after(cluster)
+        return lambda: self._after(cluster, known)
 
     def take_reports(self, reports: dict[str, NodeReport]) -> None:
         for uuid, report in reports.items():
@@ -73,41 +90,50 @@ class ClusterPicture:
                 self._node_changed(uuid)
 
     def cluster(self, template: str) -> Cluster:
-        """The picture with the free space nodes have for disks of *template*."""
+        """Draw the picture with the free space nodes have for disks of *template*."""
         self._refresh()
-        kept = self._clusters.get(template)
-        if kept is None or kept[0] != self.version:
-            kept = self._clusters[template] = (self.version, self._draw(template))
-        return kept[1]
-
-    def _draw(self, template: str) -> Cluster:
+        self._marks[template] = _Marks()
         view = self._configuration()
-        nodes = self._nodes.setdefault(template, {})
         described = sorted(view.nodes(), key=lambda node: node.name)
         groups = sorted(view.groups(), key=lambda group: group.name)
-        head = {
+        read = self._read_nodes(described, groups, template)
+        return replace(read, instances=[self._instances[uuid] for _, uuid in self._names])
+
+    def changes(self, template: str) -> Changes | None:
+        """What is different since the last call of this or of `cluster`; None where it is to be drawn anew."""
+        self._refresh()
+        marks = self._marks.get(template)
+        if marks is None:
+            return None
+        self._marks[template] = _Marks()
+        view = self._configuration()
+        come = [self._instances[uuid] for uuid in marks.instances if uuid in self._instances]
+        gone = [name for name in marks.instances.values() if name is not None]
+        nodes = [view.node(uuid) for uuid in marks.nodes]
+        groups = [view.group(uuid) for uuid in dict.fromkeys(node.group for node in nodes)]
+        return Changes(gone, come, self._read_nodes(nodes, groups, template).nodes if nodes else ())
+
+    def _read_nodes(self, nodes: list[ConfiguredNode], groups: list[NodeGroup], template: str) -> Cluster:
+        """A cluster of these *nodes* in these *groups*, without its instances."""
+        view = self._configuration()
+        entries = {}
+        for node in nodes:
+            own = [view.instance(uuid) for uuid in self._own.get(node.uuid, {}) if uuid not in self._coming]
+            entries[node.name] = node_entry(view, node, self.reports.get(node.uuid), own, template)
+        message = {
             "enabled_hypervisors": list(view.cluster.enabled_hypervisors),
             "cluster_tags": list(view.cluster.tags),
             "nodegroups": {group.uuid: group_entry(view, group) for group in groups},
+            "nodes": entries,
         }
-        missing = [node for node in described if node.uuid not in nodes]
-        entries = {}
-        for node in missing:
-            own = [view.instance(uuid) for uuid in self._own.get(node.uuid, {}) if uuid not in self._coming]
-            entries[node.name] = node_entry(view, node, self.reports.get(node.uuid), own, template)
-        read = read_cluster({**head, "nodes": entries}, static_node_memory_mib=_node_memory_mib(view.cluster))
-        for node, found in zip(missing, read.nodes, strict=True):
+        read = read_cluster(message, static_node_memory_mib=_node_memory_mib(view.cluster))
+        found = list(read.nodes)
+        for number, node in enumerate(nodes):
             report = self.reports.get(node.uuid)
             if node.usable_for_instances and (report is None or report.silence):
-                found = replace(found, unavailable=f"not answering ({report.silence if report else 'not asked yet'})")
-            nodes[node.uuid] = found
-        return Cluster(
-            nodes=[nodes[node.uuid] for node in described],
-            instances=[self._instances[uuid] for _, uuid in self._names],
-            groups=read.groups,
-            tags=read.tags,
-            policy=read.policy,
-        )
+                silence = f"not answering ({report.silence if report else 'not asked yet'})"
+                found[number] = replace(found[number], unavailable=silence)
+        return replace(read, nodes=found)
 
     def coming(self) -> list[Promise]:
         """The room of instances that are being created."""
@@ -118,17 +144,23 @@ class ClusterPicture:
 
     def _forget_all(self) -> None:
         self._all_dirty = True
-        self.version += 1
+        self._marks.clear()
 
-    def _after(self, before: ClusterObject) -> None:
-        """A commit has been taken in; *before* is the cluster object without it."""
-        if _common(before) != _common(self._configuration().cluster):
+    def _after(self, before: ClusterObject, known: dict[str, Any]) -> None:
+        """A commit has been taken in; *before* is the cluster object without it, *known* the nodes it changed."""
+        view = self._configuration()
+        if _common(before) != _common(view.cluster):
             self._forget_all()
+        for uuid, node in known.items():
+            if node is None or _lasting(node) != _lasting(view.node(uuid)):
+                self._forget_all()
+            else:
+                self._node_changed(uuid)
 
     def _refresh(self) -> None:
         view = self._configuration()
         if self._all_dirty:
-            for store in (self._instances, self._coming, self._own, self._primary, self._instance_of, self._nodes):
+            for store in (self._instances, self._coming, self._own, self._primary, self._instance_of):
                 store.clear()
             for uuid in view.uuids("instances"):
                 self._read(view, uuid)
@@ -141,6 +173,8 @@ class ClusterPicture:
 
     def _renew(self, view: Configuration, uuid: str) -> None:
         old = self._instances.get(uuid)
+        for marks in self._marks.values():
+            marks.instances.setdefault(uuid, old.name if old is not None else None)
         self._forget(uuid)
         self._read(view, uuid)
         new = self._instances.get(uuid)
@@ -173,9 +207,8 @@ class ClusterPicture:
         self._node_changed(primary)
 
     def _node_changed(self, uuid: str) -> None:
-        self.version += 1
-        for nodes in self._nodes.values():
-            nodes.pop(uuid, None)
+        for marks in self._marks.values():
+            marks.nodes[uuid] = None
 
 
 def placed(view: Configuration, instance: ConfiguredInstance) -> Instance:
@@ -197,6 +230,11 @@ def placed(view: Configuration, instance: ConfiguredInstance) -> Instance:
         spindle_use=backend["spindle_use"],
         tags=tuple(instance.tags),
     )
+
+
+def _lasting(node: ConfiguredNode) -> tuple[Any, ...]:
+    """What of a node a state cannot follow."""
+    return node.name, node.group, node.tags, node.ndparams
 
 
 def _common(cluster: ClusterObject) -> tuple[Any, ...]:

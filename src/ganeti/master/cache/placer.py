@@ -2,7 +2,7 @@
 """Answers questions of placement over a picture of the cluster that is kept between them. Pure (D13).
 
 What was promised and is not in the picture yet counts as if its instances were there; it is taken back after each
-answer, so the state of the picture is built once for as long as the picture stays.
+answer, so the state is built once and then follows what changes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,6 +16,7 @@ from ganeti.model.promises import Promise
 from ganeti.placement.cluster import Disk, Instance
 from ganeti.placement.dispatch import answer_over
 from ganeti.placement.reading import read_request
+from ganeti.placement.renewal import Renewal
 from ganeti.placement.request import Options
 from ganeti.placement.service import response_to
 from ganeti.placement.state import NOWHERE, ClusterState
@@ -23,14 +24,16 @@ from ganeti.placement.templates import UNSHARED, traits_of
 
 _ELSEWHERE = frozenset({"verbose", "quiet", "print-nodes", "ignore-dynu", NODE_MEMORY_OPTION})
 """Options of hail that say nothing about where something goes, or are read with the nodes."""
+_RENEWALS = 100_000
+"""After so many changes a state is read anew, which frees what tags of instances that are gone have left behind."""
 
 
 class Placer:
-    """One picture, and the state made of it for each disk template asked about."""
+    """One picture, and the state that follows it for each disk template asked about."""
 
     def __init__(self, picture: ClusterPicture) -> None:
         self._picture = picture
-        self._states: dict[str, tuple[int, ClusterState]] = {}
+        self._states: dict[str, tuple[ClusterState, Renewal]] = {}
 
     def answer(
         self,
@@ -57,12 +60,15 @@ class Placer:
             state.rollback(mark)
 
     def _state(self, template: str) -> ClusterState:
-        kept = self._states.get(template)
-        cluster = self._picture.cluster(template)
-        if kept is None or kept[0] != self._picture.version:
-            before = kept[1] if kept is not None else None
-            kept = self._states[template] = (self._picture.version, ClusterState(cluster, like=before))
-        return kept[1]
+        changes = self._picture.changes(template)
+        kept = self._states.pop(template, None)
+        if kept is None or changes is None or len(kept[0].renewed) > _RENEWALS:
+            state = ClusterState(self._picture.cluster(template))
+            kept = state, Renewal(state)
+        else:
+            kept[1].follow(changes.gone, changes.come, changes.nodes)
+        self._states[template] = kept
+        return kept[0]
 
     def _add(self, state: ClusterState, view: Configuration, promise: Promise) -> None:
         """A node that has left the cluster meanwhile holds nothing."""

@@ -20,18 +20,15 @@ EXPORTED void kernel_free(kernel *k) {
     free(k);
 }
 
-static void read_nodes(kernel *k, const int64_t *whole, const double *broken) {
-    for (int64_t n = 0; n < k->nodes; n++, whole += NODE_INTEGERS, broken += NODE_NUMBERS) {
-        k->node[n] = (node){
-            .group = whole[0], .online = whole[1], .exclusive = whole[2], .low_disk = whole[3], .domain = whole[4],
-            .total_memory = broken[0], .total_disk = broken[1], .total_cpus = broken[2], .spindles = broken[3],
-            .cpu_speed = broken[4], .vcpu_ratio = broken[5], .high_spindles = broken[6]};
-        k->value[n] = (values){
-            .free_memory = (int64_t)broken[0] - whole[5], .free_memory_forthcoming = whole[6],
-            .free_disk = whole[7], .free_disk_forthcoming = whole[7], .free_spindles = whole[8],
-            .free_spindles_forthcoming = whole[8]};
-        k->first_primary[n] = k->first_secondary[n] = NOWHERE;
-    }
+static void read_node(kernel *k, int64_t n, const int64_t *whole, const double *broken, int64_t cpus) {
+    k->node[n] = (node){
+        .group = whole[0], .online = whole[1], .exclusive = whole[2], .low_disk = whole[3], .domain = whole[4],
+        .total_memory = broken[0], .total_disk = broken[1], .total_cpus = broken[2], .spindles = broken[3],
+        .cpu_speed = broken[4], .vcpu_ratio = broken[5], .high_spindles = broken[6]};
+    k->value[n] = (values){
+        .free_memory = (int64_t)broken[0] - whole[5], .free_memory_forthcoming = whole[6],
+        .free_disk = whole[7], .free_disk_forthcoming = whole[7], .free_spindles = whole[8],
+        .free_spindles_forthcoming = whole[8], .cpus = cpus, .cpus_forthcoming = cpus};
 }
 
 // `whole`: per node group, online, exclusive, low disk, domain, node memory, reported free memory, free disk, free
@@ -68,8 +65,10 @@ EXPORTED kernel *kernel_new(int64_t nodes, const int64_t *whole, const double *b
             kernel_free(k);
             return NULL;
         }
-    read_nodes(k, whole, broken);
-    for (int64_t n = 0; n < nodes; n++) k->value[n].cpus = k->value[n].cpus_forthcoming = node_cpus[n];
+    for (int64_t n = 0; n < nodes; n++, whole += NODE_INTEGERS, broken += NODE_NUMBERS) {
+        read_node(k, n, whole, broken, node_cpus[n]);
+        k->first_primary[n] = k->first_secondary[n] = NOWHERE;
+    }
     return k;
 }
 
@@ -130,11 +129,15 @@ static void list_link(kernel *k, int32_t i, int32_t n, bool secondary, bool back
     else k->instance[next].previous_primary = back ? i : previous;
 }
 
+static void keep_peers(kernel *k, int64_t secondary, int64_t primary, int64_t change) {
+    k->peers[secondary * k->nodes + primary] += change;
+    k->peers_of[primary * k->nodes + secondary] += change;
+}
+
 static void keep(kernel *k, int64_t secondary, int64_t primary, int64_t change) {
     if (!change) return;
     k->value[secondary].reserved_memory = reserved_after(k, secondary, primary, change);
-    k->peers[secondary * k->nodes + primary] += change;
-    k->peers_of[primary * k->nodes + secondary] += change;
+    keep_peers(k, secondary, primary, change);
 }
 
 static void count_exclusions(kernel *k, const instance *i, int64_t n, int32_t sign) {
@@ -303,40 +306,115 @@ EXPORTED int64_t kernel_add(kernel *k, const int64_t *whole, const double *load,
     return number;
 }
 
-// Read all instances of a new cluster. What nodes report as free has them subtracted already. `extra` gets each node's
-// memory that nobody accounts for (x_mem). `by_report`: N+1 as 3.0 judges a node nothing has changed on. Gives 0, or -1 without memory.
+// A role is the number of a primary, or the complement of that of a secondary.
+
+// What an instance on the node takes of it, where the node's report has its disks (and its spindles) taken off already.
+static void count_reported(kernel *k, int64_t n, int32_t role, int64_t most_reserved) {
+    const instance *i = &k->instance[role < 0 ? ~role : role];
+    values *v = &k->value[n];
+    int64_t spindles = v->free_spindles;
+    if (role >= 0) {
+        with_primary(k, n, i, i->secondary, v);
+        count_exclusions(k, i, n, 1);
+        if (i->uses_memory) v->free_memory_forthcoming += i->memory;
+    } else {
+        with_secondary(k, n, i, most_reserved, v);
+    }
+    if (!i->forthcoming && i->local_disk) {
+        v->free_disk += i->disk;
+        v->free_disk_forthcoming += i->disk;
+    }
+    v->free_spindles_forthcoming += spindles - v->free_spindles;
+    v->free_spindles = spindles;
+}
+
+// The values of a node as its report and its roles, given in the order of the instances, have them; gives the memory nobody accounts for (x_mem).
+// Its primaries count for no exclusion tag before. `by_report`: N+1 as 3.0 judges a node nothing has changed on.
+static int64_t count_anew(kernel *k, int64_t n, const int32_t *roles, int64_t count, int64_t reported, bool by_report) {
+    values *v = &k->value[n];
+    const int64_t *row = &k->peers[n * k->nodes];
+    int64_t most = 0;
+    for (int64_t other = 0; other < k->nodes; other++)
+        if (row[other] > most) most = row[other];
+    for (int64_t r = 0; r < count; r++) count_reported(k, n, roles[r], most);
+    int64_t extra = v->free_memory - reported;
+    if (extra > 0) v->free_memory -= extra;
+    v->fails = by_report ? reported < v->reserved_memory : v->free_memory <= v->reserved_memory;
+    refresh(k, (int32_t)n);
+    return extra;
+}
+
+// All roles of a node, ascending, from lists that are newest first; gives how many.
+static int64_t roles_of(const kernel *k, int64_t n, int32_t *out) {
+    int32_t p = k->first_primary[n], s = k->first_secondary[n];
+    int64_t count = 0;
+    while (p != NOWHERE || s != NOWHERE)
+        if (p > s) {
+            out[count++] = p;
+            p = k->instance[p].next_primary;
+        } else {
+            out[count++] = ~s;
+            s = k->instance[s].next_secondary;
+        }
+    for (int64_t low = 0, high = count - 1; low < high; low++, high--) {
+        int32_t other = out[low];
+        out[low] = out[high];
+        out[high] = other;
+    }
+    return count;
+}
+
+// Read all instances of a new cluster. `extra` has each node's reported free memory and gets the memory that nobody
+// accounts for. Gives 0, or -1 without memory.
 EXPORTED int64_t kernel_load(kernel *k, int64_t count, const int64_t *whole, const double *load, const int32_t *tags,
                              int64_t tag_count, const int32_t *places, int64_t by_report, int64_t *extra) {
-    if (!make_room(k, count, tag_count)) return -1;
+    int32_t *roles = room(2 * (size_t)count, sizeof *roles);
+    if (!roles || !make_room(k, count, tag_count)) {
+        free(roles);
+        return -1;
+    }
     for (int64_t number = 0; number < count; number++, whole += INSTANCE_INTEGERS, load += 4) {
         instance *i = describe(k, whole, load, tags);
         tags += i->exclusions + i->desired;
-        int32_t p = i->primary = places[2 * number], s = i->secondary = places[2 * number + 1];
-        int64_t spindles[2] = {p == NOWHERE ? 0 : k->value[p].free_spindles, s == NOWHERE ? 0 : k->value[s].free_spindles};
-        enter(k, i);
-        for (int side = 0; side < 2; side++) {
-            int32_t n = side ? s : p;
-            if (n == NOWHERE) continue;
-            list_in(k, (int32_t)number, n, side);
-            values *v = &k->value[n];
-            if (!i->forthcoming && i->local_disk) {
-                v->free_disk += i->disk;
-                v->free_disk_forthcoming += i->disk;
-            }
-            v->free_spindles_forthcoming += spindles[side] - v->free_spindles;
-            v->free_spindles = spindles[side];
-            if (!side && i->uses_memory) v->free_memory_forthcoming += i->memory;
-        }
+        i->primary = places[2 * number];
+        i->secondary = places[2 * number + 1];
+        if (i->primary != NOWHERE) list_in(k, (int32_t)number, i->primary, false);
+        if (i->secondary == NOWHERE) continue;
+        list_in(k, (int32_t)number, i->secondary, true);
+        if (i->primary != NOWHERE) keep_peers(k, i->secondary, i->primary, i->reserved);
     }
-    for (int64_t n = 0; n < k->nodes; n++) {
-        values *v = &k->value[n];
-        int64_t reported = extra[n];  // the caller put the reported free memory there
-        extra[n] = v->free_memory - reported;
-        if (extra[n] > 0) v->free_memory -= extra[n];
-        v->fails = by_report ? reported < v->reserved_memory : v->free_memory <= v->reserved_memory;
-        refresh(k, (int32_t)n);
-    }
+    for (int64_t n = 0; n < k->nodes; n++)
+        extra[n] = count_anew(k, n, roles, roles_of(k, n, roles), extra[n], by_report);
+    free(roles);
     return 0;
+}
+
+// The next two are not part of any question: no mark may be open, and what they touch is right after kernel_renew_node.
+
+// Remove an instance, which is on no node; the last one gets its number.
+EXPORTED void kernel_drop(kernel *k, int64_t number) {
+    int64_t last = k->instances - 1;
+    int32_t primary = k->instance[last].primary, secondary = k->instance[last].secondary;
+    if (number != last) {
+        kernel_move(k, last, NOWHERE, NOWHERE);
+        k->instance[number] = k->instance[last];
+        kernel_move(k, number, primary, secondary);
+    }
+    k->instances--;
+}
+
+// Read the report of a node anew and bring all its roles in this order. Arguments as kernel_new has them for each node;
+// gives the memory nobody accounts for.
+EXPORTED int64_t kernel_renew_node(kernel *k, int64_t n, const int64_t *whole, const double *broken, int64_t cpus,
+                                   const int32_t *roles, int64_t count, int64_t by_report) {
+    k->first_primary[n] = k->first_secondary[n] = NOWHERE;
+    for (int64_t r = 0; r < count; r++) {
+        bool secondary = roles[r] < 0;
+        list_in(k, secondary ? ~roles[r] : roles[r], (int32_t)n, secondary);
+        if (!secondary) count_exclusions(k, &k->instance[roles[r]], n, -1);
+    }
+    read_node(k, n, whole, broken, cpus);
+    return count_anew(k, n, roles, count, whole[6], by_report);
 }
 
 // Numbers of a node's primaries or secondaries, newest first; gives how many. `out` has room for all.

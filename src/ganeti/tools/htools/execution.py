@@ -44,10 +44,10 @@ class JobSet:
     jobs: Sequence[Job]
 
 
-def job_set(state: "ClusterState", steps: "Sequence[Step]") -> JobSet:
+def job_set(state: "ClusterState", steps: "Sequence[Step]", deed: str = "Executing jobset for instances") -> JobSet:
     """Steps of a plan that may be carried out side by side, a job each."""
     names = ",".join(state.instances[step.instance].name for step in steps)
-    return JobSet(f"Executing jobset for instances {names}", [commands.opcodes(state, step) for step in steps])
+    return JobSet(f"{deed} {names}", [commands.opcodes(state, step) for step in steps])
 
 
 @dataclass(frozen=True)

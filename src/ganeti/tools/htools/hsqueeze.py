@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from ganeti.placement.cluster import Cluster
     from ganeti.placement.squeeze import Plan
     from ganeti.placement.state import ClusterState
+    from ganeti.tools.htools.execution import JobSet, Opcode
     from ganeti.tools.htools.loading import Loaded
     from ganeti.tools.htools.options import Options
 
 LOUD = 2
 NOTHING, ONLINE, OFFLINE = "nothing", "online", "offline"
+_SWITCH_TIMEOUT_S, _BETWEEN_NODES_S = 60, 2
 _TITLES = {NOTHING: "'No action'", ONLINE: "'Nodes to online'", OFFLINE: "'Nodes to offline'"}
 _WHEN = {
     NOTHING: "after hsqueeze doing nothing",
@@ -46,12 +48,11 @@ def squeeze_cluster(options: "Options") -> int:
         print(state.name_of(node))
     if options.verbosity >= LOUD and not decision.plan.enough:
         print("Onlining all nodes will not yield enough capacity")
-    if options.print_commands is not None:
-        _give_commands(decision, loaded, options.print_commands)
+    if options.print_commands:
+        _give_commands(decision, loaded, options.commands_file)
     _execute(options, decision)
-    report.save_state(
-        options, state, loaded, ("squeezed", _WHEN[decision.kind]), (state.everyone(), range(len(state.instances)))
-    )
+    part = report.Part(state.everyone(), range(len(state.instances)), decision.plan.steps)
+    report.save_state(options, state, loaded, ("squeezed", _WHEN[decision.kind]), part)
     return 0
 
 
@@ -84,8 +85,8 @@ def _names(state: "ClusterState", nodes: Sequence[int]) -> str:
     return ",".join(state.name_of(node) for node in nodes)
 
 
-def _give_commands(decision: Decision, loaded: "Loaded", path: str) -> None:
-    if path:
+def _give_commands(decision: Decision, loaded: "Loaded", path: str | None) -> None:
+    if path is not None:
         with open(path, "w", encoding="utf-8") as file:
             text = commands.script_of(command_lines(decision, loaded, check=True))
             file.write(text.rstrip("\n") if decision.kind == NOTHING else text)  # as 3.1 does
@@ -119,13 +120,45 @@ def command_lines(decision: Decision, loaded: "Loaded", *, check: bool = False) 
     ]
 
 
+def job_sets(decision: Decision) -> "list[JobSet]":
+    """What carries out the decision by jobs: each node is tagged before any is switched off, as 3.0 does it."""
+    from ganeti.placement import job_sets as moves
+    from ganeti.placement.squeeze import STANDBY_TAG
+    from ganeti.tools.htools.execution import JobSet, job_set
+
+    state = decision.plan.state
+    names = [state.name_of(node) for node in decision.plan.nodes]
+    moving = [job_set(state, steps, "Moving instances") for steps in moves.job_sets(decision.plan.steps)]
+    if not names:
+        return moving
+    if decision.kind == ONLINE:
+        return [JobSet("Powering on nodes", [_switch(names, decision.kind)]), *moving]
+    tag = {"OP_ID": "OP_TAGS_SET", "kind": "node", "tags": [STANDBY_TAG]}
+    tagging = [JobSet(f"Tagging node {name} with standby", [[tag | {"name": name}]]) for name in names]
+    return [*moving, *tagging, JobSet("Powering off nodes", [_switch(names, decision.kind)])]
+
+
+def _switch(names: list[str], kind: str) -> "list[Opcode]":
+    """The job that tells the cluster of nodes that come or go, and has their power switched."""
+    off = kind == OFFLINE
+    flags = {"force": False, "offline": off, "auto_promote": False}
+    telling = [{"OP_ID": "OP_NODE_SET_PARAMS", "node_name": name, **flags} for name in names]
+    how = {"timeout": _SWITCH_TIMEOUT_S, "ignore_status": False, "power_delay": _BETWEEN_NODES_S}
+    power = {"OP_ID": "OP_OOB_COMMAND", "node_names": names, "command": "power-off" if off else "power-on", **how}
+    return [*telling, power]
+
+
 def _execute(options: "Options", decision: Decision) -> None:
     """Carry out the decision with ``-X``; where nothing is to be done nothing is asked for."""
     if not options.execute or decision.kind == NOTHING:
         return
     if options.luxi is None:
         raise ToolError("hsqueeze: Execution of commands possible only on LUXI")
-    raise ToolError("hsqueeze: jobs cannot be submitted from here yet; give -C to get the commands instead")
+    from ganeti.tools.htools import execution
+
+    verb = "condensing" if decision.kind == OFFLINE else "expanding"
+    origin = execution.Origin("hsqueeze", f"{verb} by {len(decision.plan.nodes)} nodes", named=False)
+    execution.execute(options.luxi, job_sets(decision), origin)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,10 +5,11 @@ import random
 from dataclasses import replace
 
 import pytest
+from tests.fakes.told_state import told
 
 from ganeti.base.errors import ParameterError
 from ganeti.placement.cluster import Cluster, Disk, Group, Instance, Node
-from ganeti.placement.lost_policies import NO_SHAPE, lost_policies
+from ganeti.placement.lost_policies import lost_policies
 from ganeti.placement.renewal import Renewal
 from ganeti.placement.state import ClusterState
 
@@ -32,19 +33,6 @@ def instance(chance: random.Random, name: str, tags: tuple[str, ...] = ()) -> In
     disks = (Disk(size, chance.choice([None, 1])),)
     load = (chance.random(), 1.0, chance.random(), 1.0)
     return Instance(name, size, size, 1, template, f"n{first}", pair, disks, tags=own, load=load)
-
-
-def told(state: ClusterState) -> list[object]:
-    """Everything but the numbers of instances."""
-    views = [state.view(number) for number in range(len(state.nodes))]
-    places = {
-        instance.name: (instance, state.primary_of[number], state.secondary_of[number])
-        for number, instance in enumerate(state.instances)
-    }
-    lost = lost_policies(state)
-    shapes = {name for name, shape in zip(places, lost.shape_of, strict=True) if shape != NO_SHAPE} if lost else set()
-    everyone = state.everyone()
-    return [views, state.score(everyone), state.components(everyone), places, state.extra_memory, shapes]
 
 
 def follow(renewal: Renewal, before: Cluster, now: Cluster) -> None:

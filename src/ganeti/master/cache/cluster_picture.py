@@ -62,7 +62,7 @@ class ClusterPicture:
         self._instance_of: dict[str, str] = {}
         """Instances by the uuid of a disk."""
         self._marks: dict[str, _Marks] = {}
-        """By template; what is missing must be drawn whole."""
+        """By template, since its changes were told."""
         self._dirty: dict[str, None] = {}
         self._all_dirty = True
 
@@ -92,7 +92,6 @@ class ClusterPicture:
     def cluster(self, template: str) -> Cluster:
         """Draw the picture with the free space nodes have for disks of *template*."""
         self._refresh()
-        self._marks[template] = _Marks()
         view = self._configuration()
         described = sorted(view.nodes(), key=lambda node: node.name)
         groups = sorted(view.groups(), key=lambda group: group.name)
@@ -100,12 +99,12 @@ class ClusterPicture:
         return replace(read, instances=[self._instances[uuid] for _, uuid in self._names])
 
     def changes(self, template: str) -> Changes | None:
-        """What is different since the last call of this or of `cluster`; None where it is to be drawn anew."""
+        """What is different since the last call; None where that cannot be told, so that it is to be drawn anew."""
         self._refresh()
         marks = self._marks.get(template)
+        self._marks[template] = _Marks()
         if marks is None:
             return None
-        self._marks[template] = _Marks()
         view = self._configuration()
         come = [self._instances[uuid] for uuid in marks.instances if uuid in self._instances]
         gone = [name for name in marks.instances.values() if name is not None]

@@ -50,7 +50,7 @@ class Placer:
         """
         wanted = read_request(request)
         options = replace(options_of(view.cluster.default_iallocator_params), why=why)
-        state = self._state(template)
+        state = self.state(template)
         mark = state.mark()
         try:
             for promise in [*self._picture.coming(), *promises]:
@@ -59,7 +59,8 @@ class Placer:
         finally:
             state.rollback(mark)
 
-    def _state(self, template: str) -> ClusterState:
+    def state(self, template: str) -> ClusterState:
+        """The cluster as it is now, with the free space nodes have for disks of *template*."""
         changes = self._picture.changes(template)
         kept = self._states.pop(template, None)
         if kept is None or changes is None or len(kept[0].renewed) > _RENEWALS:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
+from tests.fakes.told_state import told
 
 from ganeti.base.errors import PrerequisiteError
 from ganeti.master.allocator_input import allocator_input, promises_of, relocate_request
@@ -23,6 +24,7 @@ from ganeti.model.objects import NodeGroup
 from ganeti.model.promises import Promise
 from ganeti.placement.cluster import Cluster
 from ganeti.placement.reading import read_cluster
+from ganeti.placement.state import ClusterState
 
 LOCAL, SHARED = "plain", "sharedfile"
 
@@ -69,6 +71,7 @@ class Stream:
     def check(self) -> None:
         for template in (LOCAL, SHARED):
             assert self.picture.cluster(template) == self.read(template)
+            assert told(self.placer.state(template)) == told(ClusterState(self.picture.cluster(template)))
 
 
 def report(free: int = 4096, guests: Any = (), disk: int = 5000) -> NodeReport:
@@ -134,7 +137,7 @@ def test_every_change_is_followed(stream: Stream) -> None:
 def test_any_history_leads_to_the_same_picture(stream: Stream, seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(60):
-        view, kind = stream.view, chance.randrange(6)
+        view, kind = stream.view, chance.randrange(8)
         instances = view.instances()
         some = chance.choice(instances) if instances else None
         node = f"uuid-node{chance.randint(1, 3)}"
@@ -145,11 +148,16 @@ def test_any_history_leads_to_the_same_picture(stream: Stream, seed: int) -> Non
                 stream.commit(("disks", other.instance_disks(new)[0]), ("instances", new))
         elif kind == 1:
             stream.report(node.removeprefix("uuid-"), free=chance.randint(1, 4096))
-        elif some is not None and kind == 2:
-            stream.commit(remove=[["instances", some.uuid], *(["disks", disk] for disk in some.disks)])
-        elif some is not None and kind == 3:
-            stream.commit(("instances", replace(some, primary_node=node)))
+        elif kind == 2:
+            changed = replace(view.node(node), drained=chance.random() < 0.3, master_candidate=chance.random() < 0.5)
+            stream.commit(("nodes", changed))
+        elif kind == 3 and chance.random() < 0.2:
+            stream.picture.take_reports({node: silent("no route")})
         elif some is not None and kind == 4:
+            stream.commit(remove=[["instances", some.uuid], *(["disks", disk] for disk in some.disks)])
+        elif some is not None and kind == 5:
+            stream.commit(("instances", replace(some, primary_node=node)))
+        elif some is not None and kind == 6:
             stream.commit(("instances", replace(some, admin_state=chance.choice(["up", "down", "offline"]))))
         elif some is not None:
             stream.commit(("disks", replace(view.instance_disks(some)[0], size=chance.randint(1, 99))))

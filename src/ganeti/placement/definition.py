@@ -131,12 +131,12 @@ class NodeView:
 
     @property
     def location_score(self) -> int:
-        own, everything = self.rules.location_of(self.node.tags), frozenset(self.node.tags)
+        own = self.rules.location_of(self.node.tags)
         partners = self.primary_location_tags or [frozenset[str]()] * len(self.primaries)
         found = 0
         for instance, partner in zip(self.primaries, partners, strict=True):
             if not instance.forthcoming:
-                found += len(own & partner) + len(self.rules.desired_of(instance.tags) - everything)
+                found += len(own & partner) + len(self.rules.desired_of(instance.tags) - own)
         return found
 
     @cached_property

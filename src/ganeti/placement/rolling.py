@@ -46,29 +46,30 @@ def reboot_graph(state: ClusterState, chosen: Sequence[int], *, offline_maintena
     """
     inside = set(chosen)
     graph: Graph = {vertex: [] for vertex in range(min(chosen), max(chosen) + 1)} if chosen else {}
-    sharing: dict[int, set[int]] = {}
+    sharing: dict[int, list[int]] = {}
     for number, (primary, secondary) in enumerate(zip(state.primary_of, state.secondary_of, strict=True)):
         if not is_mirrored(state, number) or secondary == NOWHERE:
             continue
         if not state.instances[number].forthcoming:
-            sharing.setdefault(secondary, set()).add(primary)
+            sharing.setdefault(secondary, []).append(primary)
         if primary in inside and secondary in inside:
             graph[primary].append(secondary)
             graph[secondary].append(primary)
     if not offline_maintenance:
         linked = {vertex: set(others) for vertex, others in graph.items()}
-        for one, other in sorted(_pairs(sharing.values(), inside)):
+        for one, other in _pairs((sharing[secondary][::-1] for secondary in sorted(sharing)), inside):
             if other not in linked[one]:
                 graph[one].append(other)
     return graph
 
 
-def _pairs(groups: Iterable[set[int]], inside: set[int]) -> set[tuple[int, int]]:
-    found: set[tuple[int, int]] = set()
+def _pairs(groups: Iterable[Iterable[int]], inside: set[int]) -> Iterator[tuple[int, int]]:
+    """Each pair of a group once, in the order they are met."""
+    told: dict[tuple[int, int], None] = {}
     for group in groups:
-        primaries = group & inside
-        found |= {(one, other) for one in primaries for other in primaries}
-    return found
+        primaries = [one for one in dict.fromkeys(group) if one in inside]
+        told.update(dict.fromkeys((one, other) for one in primaries for other in primaries))
+    return iter(told)
 
 
 def _free_colour(graph: Graph, colours: Colours, vertex: int) -> int:

@@ -100,7 +100,7 @@ class ClusterState:
         for number, node in enumerate(self.nodes):
             for tag in self.rules.location_of(node.tags) if tags.location else ():
                 self._library.kernel_set_location(handle, number, tags.location[tag])
-            for tag in self.rules.desired_of(node.tags) if self.rules.desired else ():
+            for tag in self.rules.location_of(node.tags) & tags.desired.keys():
                 self._library.kernel_set_desired(handle, number, tags.desired[tag])
         self._library.kernel_set_domains(handle, kernel.flags(b"".join(allowed)))
         return int(handle)
@@ -323,12 +323,12 @@ class _Tags:
         self.exclusion: dict[str, int] = {}
         self.location: dict[str, int] = {}
         self.desired: dict[str, int] = {"": _NO_NODE_HAS_IT}
-        for node in nodes if rules.location or rules.desired else ():
+        for node in nodes if rules.location else ():
             for tag in node.tags:
                 if tag in rules.location_of((tag,)):
                     self.location.setdefault(tag, len(self.location))
-                if tag in rules.desired_of((tag,)):
-                    self.desired.setdefault(tag, len(self.desired))
+                    if rules.desired_of((tag,)):
+                        self.desired.setdefault(tag, len(self.desired))
         for instance in instances if rules.exclusion else ():
             self.of(rules, instance)
         self._known = len(self.exclusion)

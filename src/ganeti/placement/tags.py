@@ -15,6 +15,11 @@ def _after(prefix: str, tags: Iterable[str]) -> list[str]:
     return [tag[len(prefix) :] for tag in tags if tag.startswith(prefix)]
 
 
+def _named_after(prefix: str, tags: Iterable[str]) -> tuple[str, ...]:
+    """Like `_after`, for what is taken as it stands: every tag starts with nothing, so nothing asks for nothing."""
+    return tuple(rest for rest in _after(prefix, tags) if rest)
+
+
 def _starting(prefixes: Sequence[str], tags: Iterable[str]) -> frozenset[str]:
     return frozenset(tag for tag in tags if any(tag.startswith(prefix) for prefix in prefixes))
 
@@ -59,9 +64,9 @@ def read_rules(cluster_tags: Iterable[str], exclusion_prefixes: Iterable[str] = 
         if separator:
             allowed.append((source, target))
     return TagRules(
-        exclusion=tuple(_after(EXCLUSION, tags)) + tuple(f"{prefix}:" for prefix in exclusion_prefixes),
+        exclusion=_named_after(EXCLUSION, tags) + tuple(f"{prefix}:" for prefix in exclusion_prefixes),
         location=tuple(f"{prefix}:" for prefix in _after(LOCATION, tags)),
-        desired=tuple(_after(DESIRED_LOCATION, tags)),
+        desired=_named_after(DESIRED_LOCATION, tags),
         migration=tuple(f"{prefix}:" for prefix in _after(MIGRATION, tags)),
         allowed=tuple(allowed),
     )

@@ -44,7 +44,7 @@ _DECLARED = (
         "C,print-commands",
         "print the ganeti command list for reaching the solution, if an argument is passed then write the commands to"
         " a file named as such",
-        values.set_to("print_commands"),
+        values.store_commands,
         "[FILE]",
     ),
     Option("t,text-data", "the cluster data FILE", values.set_to("text_data"), "FILE", "file"),

@@ -11,13 +11,14 @@ from ganeti.tools.htools.failures import ToolError
 from ganeti.tools.htools.figures import fixed, general
 from ganeti.tools.htools.peer_maps import PeerMaps
 from ganeti.tools.htools.progress import Progress
+from ganeti.tools.htools.quoting import quoted
 from ganeti.tools.htools.tables import coefficient_table, instance_table, node_table
 
 if TYPE_CHECKING:
     from ganeti.placement.balance import Step
     from ganeti.placement.solver import Solver
     from ganeti.placement.state import ClusterState
-    from ganeti.tools.htools.loading import Loaded
+    from ganeti.tools.htools.loading import Loaded, Source
     from ganeti.tools.htools.options import Options
 
 LOUD, DETAILED, TOTALS, EVERYTHING = 2, 3, 4, 5
@@ -56,10 +57,7 @@ def balance_cluster(options: "Options") -> int:
     """Load, balance, report; gives the exit status. Raises `ToolError` for what cannot be done."""
     from ganeti.tools.htools.loading import load
 
-    loaded = load(options)
-    if options.verbosity >= LOUD:
-        print(opening.tags_line(loaded.cluster.tags))
-        print(opening.policy_line(loaded.cluster.policy))
+    loaded = load(options, lambda source: _tell_of_tags(options, source))
     if not loaded.cluster.instances:
         print("Cluster is empty, exiting.")
         return 0
@@ -78,7 +76,8 @@ def balance_cluster(options: "Options") -> int:
     _search(work)
     _tell_result(work)
     _write_page(work)
-    report.save_state(options, state, loaded, ("balanced", "after balancing"), (work.members, work.instances))
+    part = (work.members, work.instances)
+    report.save_state(options, state, loaded, ("balanced", "after balancing"), part, work.steps)
     _print_maps(work, "Final")
     if options.verbosity >= TOTALS:
         print(f"Original: {before}\nFinal:    {_totals(work)}")
@@ -86,6 +85,12 @@ def balance_cluster(options: "Options") -> int:
 
 
 # before
+
+
+def _tell_of_tags(options: "Options", source: "Source") -> None:
+    if options.verbosity >= LOUD:
+        print(opening.tags_line(source.cluster.tags))
+        print(opening.policy_line(source.cluster.policy))
 
 
 def _tell_what_was_loaded(options: "Options", loaded: "Loaded") -> None:
@@ -125,13 +130,13 @@ def _list_groups(sentence: str, state: "ClusterState", groups: Sequence[int]) ->
 def _tell_what_is_bad(work: _Work) -> None:
     state, verbosity = work.state, work.options.verbosity
     bad = standing.bad_nodes(state, work.members)
-    good = [node for node in work.members if node not in set(bad)]
+    good = standing.good_nodes(state, work.members)
     limits = {state.name_of(node): standing.broken_limit(state.view(node)) for node in good}
     if verbosity > 0:
         print(f"Initial check done: {len(bad)} bad nodes, {standing.instances_on(state, bad)} bad instances.")
     if verbosity >= EVERYTHING:
-        print(f"Bad nodes: {opening.quoted(state.name_of(node) for node in bad)}")
-        print(f"N+1 happy nodes: {opening.quoted(limits)}")
+        print(f"Bad nodes: {quoted(state.name_of(node) for node in bad)}")
+        print(f"N+1 happy nodes: {quoted(limits)}")
         print(f"Node policy status: {opening.policy_states(limits)}")
     if bad:
         print("Cluster is not N+1 happy, continuing but no guarantee that the cluster will end N+1 happy.")
@@ -247,8 +252,8 @@ def _tell_result(work: _Work) -> None:
         print(f"Solution length={len(work.steps)}")
     if work.solver is not None and work.steps:
         print(*_price_lines(work, work.solver), sep="\n")
-    if work.options.print_commands is not None:
-        _give_commands(work, work.options.print_commands)
+    if work.options.print_commands:
+        _give_commands(work, work.options.commands_file)
 
 
 def _price_lines(work: _Work, solver: "Solver") -> list[str]:
@@ -284,14 +289,14 @@ def _described(work: _Work, step: "Step") -> tuple[str, str]:
     return words, f"copies {solver_report.step_price(work.state, step)}"
 
 
-def _give_commands(work: _Work, path: str) -> None:
+def _give_commands(work: _Work, path: str | None) -> None:
     from ganeti.placement.job_sets import job_sets
 
     sets = job_sets(work.steps)
     words = "Commands to run to reach the above solution:"
     if work.options.first_job_group:
         sets, words = sets[:1], "First set of jobs:"
-    if path:
+    if path is not None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(commands.script(work.state, sets, work.loaded.alias_of))
         print(f"The commands have been written to file '{path}'")

@@ -10,7 +10,7 @@ from ganeti.tools.htools.tables import coefficient_table, group_table, instance_
 
 if TYPE_CHECKING:
     from ganeti.placement.state import ClusterState
-    from ganeti.tools.htools.loading import Loaded
+    from ganeti.tools.htools.loading import Loaded, Source
     from ganeti.tools.htools.options import Options
 
 LOUD, DETAILED = 2, 3
@@ -21,7 +21,7 @@ def show_cluster(options: "Options") -> int:
     """Load and describe the cluster; gives the exit status."""
     from ganeti.tools.htools.loading import load
 
-    loaded = load(options)
+    loaded = load(options, lambda source: _tell_of_tags(options, source))
     _tell_what_was_loaded(options, loaded)
     state = loaded.state()
     if options.verbosity >= LOUD:
@@ -41,11 +41,14 @@ def show_cluster(options: "Options") -> int:
     return 0
 
 
+def _tell_of_tags(options: "Options", source: "Source") -> None:
+    print(opening.tags_line(source.cluster.tags))
+    if options.verbosity >= DETAILED:
+        print(opening.policy_line(source.cluster.policy))
+
+
 def _tell_what_was_loaded(options: "Options", loaded: "Loaded") -> None:
     cluster, loud = loaded.cluster, options.verbosity >= LOUD
-    print(opening.tags_line(cluster.tags))
-    if options.verbosity >= DETAILED:
-        print(opening.policy_line(cluster.policy))
     if loud and not cluster.instances:
         print("Cluster is empty.")
     counts = (

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 from ganeti.tools.htools import program, report, standing
 from ganeti.tools.htools.failures import ToolError
+from ganeti.tools.htools.quoting import quoted
 
 if TYPE_CHECKING:
-    from ganeti.placement.rolling import Batch, Colouring
+    from ganeti.placement.rolling import Batch, Colouring, Graph
     from ganeti.placement.state import ClusterState
-    from ganeti.tools.htools.loading import Loaded
+    from ganeti.tools.htools.loading import Source
     from ganeti.tools.htools.options import Options
 
-LOUD = 2
+LOUD, DETAILED = 2, 3
 _NO_MASTER = "No master node found (maybe not supported by backend)."
 
 
@@ -22,14 +23,17 @@ def plan_reboots(options: "Options") -> int:
     from ganeti.placement import rolling
     from ganeti.tools.htools.loading import load
 
-    loaded = load(options)
-    master = _master(options, loaded)
+    loaded = load(options, lambda source: _check_master(options, source))
+    master = loaded.master
     state = loaded.state()
     report.save_state(options, state, loaded, ("original", "before hroller run"))
     chosen = _chosen(options, state)
     if not chosen:
         raise ToolError("Cannot create node graph")
-    found = rolling.colourings(rolling.reboot_graph(state, chosen, offline_maintenance=options.offline_maintenance))
+    graph = rolling.reboot_graph(state, chosen, offline_maintenance=options.offline_maintenance)
+    if options.verbosity >= DETAILED:
+        print(f"Node Graph: {_shown(graph)}")
+    found = rolling.colourings(graph)
     batches = _in_order(_batches(options, state, found, set(chosen)), state.node_number.get(master, -1))
     if options.verbosity >= LOUD:
         print(_comparison(found))
@@ -37,16 +41,15 @@ def plan_reboots(options: "Options") -> int:
     return 0
 
 
-def _master(options: "Options", loaded: "Loaded") -> str:
-    """The master's name; without one there is no saying which batch comes last."""
-    if len(loaded.masters) > 1:
-        raise ToolError("Found more than one master node: " + ",".join(loaded.masters))
-    if loaded.masters:
-        return loaded.master
+def _check_master(options: "Options", source: "Source") -> None:
+    """Without a master, or with several, there is no saying which batch comes last."""
+    if len(source.masters) > 1:
+        raise ToolError(f"Found more than one master node: {quoted(source.masters)}")
+    if source.masters:
+        return
     if not options.force:
         raise ToolError(_NO_MASTER)
     report.complain(f"Warning: {_NO_MASTER}")
-    return ""
 
 
 def _chosen(options: "Options", state: "ClusterState") -> list[int]:
@@ -70,6 +73,12 @@ def _holds_unmirrored(state: "ClusterState", node: int) -> bool:
     from ganeti.placement.rolling import unmirrored_primaries
 
     return bool(unmirrored_primaries(state, node))
+
+
+def _shown(graph: "Graph") -> str:
+    """The neighbours of each vertex, the last found first: ``array (0,1) [(0,[1]),(1,[0])]``."""
+    rows = ",".join(f"({vertex},[{','.join(map(str, others[::-1]))}])" for vertex, others in graph.items())
+    return f"array ({min(graph)},{max(graph)}) [{rows}]"
 
 
 def _comparison(found: Sequence["Colouring"]) -> str:

@@ -51,8 +51,8 @@ def squeeze_cluster(options: "Options") -> int:
     if options.print_commands:
         _give_commands(decision, loaded, options.commands_file)
     _execute(options, decision)
-    part = report.Part(state.everyone(), range(len(state.instances)), decision.plan.steps)
-    report.save_state(options, state, loaded, ("squeezed", _WHEN[decision.kind]), part)
+    part = (state.everyone(), range(len(state.instances)))
+    report.save_state(options, state, loaded, ("squeezed", _WHEN[decision.kind]), part, decision.plan.steps)
     return 0
 
 

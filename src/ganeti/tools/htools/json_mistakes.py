@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from ganeti.placement.request import RequestError
-from ganeti.tools.htools.text import quoted
+from ganeti.tools.htools.quoting import quoted
 
 _BLANKS = " \t\r\n"
 _SHOWN = 8

@@ -6,7 +6,7 @@ One back end gives the cluster; then nodes are marked offline, loads set, and th
 
 import os
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,12 +16,15 @@ from ganeti.placement.cluster import Cluster, Instance, Node
 from ganeti.tools.htools import simulate, text, utilization
 from ganeti.tools.htools.failures import ToolError, failed_open, read_text
 from ganeti.tools.htools.options import Options
+from ganeti.tools.htools.quoting import quoted
 
 if TYPE_CHECKING:
     from ganeti.placement.state import ClusterState
 
 N1_RULE = "HTOOLS_N1"
 """Environment: ``3.1`` judges nodes that nothing has changed on by their instances too, not by what they reported."""
+SILENT = 0
+"""The one verbosity at which data may be inconsistent without a word: 3.1 speaks again below it."""
 _TOLERATED_MEMORY_MIB = 512
 _TOLERATED_DISK_MIB = 1024
 _OFFLINE = "offline"
@@ -84,15 +87,19 @@ class Loaded:
         return [instance.name for instance, may in zip(self.cluster.instances, self.movable, strict=True) if may]
 
 
-def load(options: Options) -> Loaded:
-    """Read the cluster the options name; raises `ParameterError`. Tells of inconsistent data on standard error."""
+def load(options: Options, tell: Callable[[Source], None] | None = None) -> Loaded:
+    """Read the cluster the options name; raises `ParameterError`. Tells of inconsistent data on standard error.
+
+    *tell* is called with what was read before the names of ``-O`` are looked at: what a tool says by then it says even
+    where there is no such node.
+    """
     try:
         source = _source(options)
     except (text.TextError, simulate.SpecificationError) as error:
         raise ToolError(f"failed to load data, aborting: {error}") from None
     except OSError as error:
         raise ToolError(f"failed to load data, aborting: {failed_open(error)}") from None
-    return prepared(source, options)
+    return prepared(source, options, tell)
 
 
 def _source(options: Options) -> Source:
@@ -142,13 +149,15 @@ def _read_allocator_input(path: str, options: Options) -> Source:
     return Source(cluster)
 
 
-def prepared(source: Source, options: Options) -> Loaded:
+def prepared(source: Source, options: Options, tell: Callable[[Source], None] | None = None) -> Loaded:
     """What `load` does after reading: loads, offline nodes, movable instances, the check of the data."""
     cluster = source.cluster
     instances = _with_loads(cluster, options)
     selected = _selected([instance.name for instance in instances], options)
-    if options.verbosity > 0:
+    if options.verbosity != SILENT:
         sys.stderr.write("".join(_inconsistencies(cluster.nodes, instances)))
+    if tell is not None:
+        tell(source)
     nodes = _with_offline(cluster.nodes, options.offline)
     group_of = {node.name: node.group for node in nodes}
     whole = [
@@ -192,7 +201,7 @@ def _selected(names: Sequence[str], options: Options) -> list[bool]:
     asked = [*(options.select_instances or ()), *options.exclude_instances]
     unknown = [name for name, found in zip(asked, [*chosen, *excluded], strict=True) if found is None]
     if unknown:
-        raise ToolError(f"failed to load data, aborting: Unknown instance(s): {text.quoted(unknown)}")
+        raise ToolError(f"failed to load data, aborting: Unknown instance(s): {quoted(unknown)}")
     kept, left_out = set(chosen) if options.select_instances else set(names), set(excluded)
     return [name in kept and name not in left_out for name in names]
 

@@ -18,7 +18,7 @@ from ganeti.placement.request import RequestError
 from ganeti.tools.htools.failures import ToolError, read_text
 from ganeti.tools.htools.json_mistakes import parsed
 from ganeti.tools.htools.options import Options
-from ganeti.tools.htools.text import quoted
+from ganeti.tools.htools.quoting import quoted
 
 PORT = 1815
 CPU, XEN_CPU = "cpu-avg-load", "xen-cpu-avg-load"

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What hbal and hinfo say of a cluster before they work on it (spec: htools, 5 and 12)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ganeti.tools.htools.figures import shown
+from ganeti.tools.htools.quoting import quote
 
 if TYPE_CHECKING:
     from ganeti.placement.policy import Policy, Spec
@@ -61,12 +62,7 @@ def suffix_line(suffix: str) -> str:
     return f"Note: Stripping common suffix of '{suffix}' from names"
 
 
-def quoted(names: Iterable[str]) -> str:
-    """A list of names: ``["a","b"]``."""
-    return "[" + ",".join(f'"{name}"' for name in names) + "]"
-
-
 def policy_states(limits: Mapping[str, str]) -> str:
     """For each node whether it keeps to its policy: ``[("a",Ok ()),("b",Bad FailDisk)]``."""
-    states = (f'("{name}",{f"Bad {limit}" if limit else "Ok ()"})' for name, limit in limits.items())
+    states = (f"({quote(name)},{f'Bad {limit}' if limit else 'Ok ()'})" for name, limit in limits.items())
     return f"[{','.join(states)}]"

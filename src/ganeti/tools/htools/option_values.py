@@ -67,7 +67,11 @@ def words(text: str) -> list[str]:
 
 
 def store_fields(options: Options, text: str | None) -> None:
-    options.print_nodes = [] if text is None else text.split(",")
+    options.print_nodes = text.split(",") if text else []
+
+
+def store_commands(options: Options, text: str | None) -> None:
+    options.print_commands, options.commands_file = True, text
 
 
 def store_max_cpu(options: Options, text: str | None) -> None:

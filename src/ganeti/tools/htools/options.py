@@ -20,8 +20,8 @@ class Spec:
 class Options:
     """What the command line asks for; attributes have the defaults of 3.1.
 
-    None is "not given". `print_nodes` is the list of fields (`[]` for the default ones), `print_commands` the file
-    (empty: standard output), `arguments` what is no option.
+    None is "not given". `print_nodes` is the list of fields (`[]` for the default ones), `commands_file` where
+    `print_commands` go if not to standard output, `arguments` what is no option.
     """
 
     show_help = False
@@ -48,7 +48,8 @@ class Options:
     # What is shown and written
     print_nodes: list[str] | None = None
     print_instances = False
-    print_commands: str | None = None
+    print_commands = False
+    commands_file: str | None = None
     print_moves = False
     machine_readable = False
     headers = True

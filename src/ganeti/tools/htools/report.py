@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from ganeti.placement.balance import BalanceOptions
+    from ganeti.placement.balance import BalanceOptions, Step
     from ganeti.placement.cluster import Cluster
     from ganeti.placement.state import ClusterState
     from ganeti.tools.htools.loading import Loaded
@@ -53,10 +53,12 @@ def save_state(
     loaded: "Loaded",
     parts: tuple[str, str],
     chosen: tuple[Sequence[int], Sequence[int]] | None = None,
+    steps: "Sequence[Step]" = (),
 ) -> None:
     """Write the cluster of ``-S`` in the text format; *parts* are the ending of the file and the words for when it is.
 
-    *chosen* are nodes and instances of *state*; without them the cluster is written as it was read. Raises `OSError`.
+    *chosen* are nodes and instances of *state*, *steps* what led to it; without them the cluster is written as it was
+    read. Raises `OSError`.
     """
     if options.save is None:
         return
@@ -64,23 +66,34 @@ def save_state(
 
     ending, when = parts
     path = f"{options.save}.{ending}"
-    write_state(path, _part(state, loaded, *chosen) if chosen else loaded.as_read, loaded.masters)
+    write_state(path, _part(state, loaded, chosen, steps) if chosen else loaded.as_read, loaded.masters)
     complain(f"The cluster state {when} has been written to file '{path}'")
 
 
-def _part(state: "ClusterState", loaded: "Loaded", members: Sequence[int], instances: Sequence[int]) -> "Cluster":
+def _part(
+    state: "ClusterState",
+    loaded: "Loaded",
+    chosen: tuple[Sequence[int], Sequence[int]],
+    steps: "Sequence[Step]",
+) -> "Cluster":
     """Nodes and instances of *state* as a cluster: free space and places are those of now."""
     from dataclasses import replace
 
-    views = [state.view(node) for node in members]
-    nodes = [replace(view.node, free_disk_mib=view.free_disk_mib, free_spindles=view.free_spindles) for view in views]
+    touched = {node for step in steps for node in (*step.before, *step.after)}
+    nodes = []
+    for number in chosen[0]:
+        view = state.view(number)
+        # Spindles are counted with exclusive storage alone: elsewhere a node an instance came to or left has none free.
+        counted = view.node.exclusive_storage or number not in touched
+        free_spindles = view.free_spindles if counted else 0
+        nodes.append(replace(view.node, free_disk_mib=view.free_disk_mib, free_spindles=free_spindles))
     placed = [
         replace(
             state.instances[number],
             primary=state.name_of(state.primary_of[number]),
             secondary=state.name_of(state.secondary_of[number]),
         )
-        for number in instances
+        for number in chosen[1]
     ]
     return replace(loaded.cluster, nodes=nodes, instances=placed)
 

@@ -4,7 +4,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ganeti.placement.definition import ratio
+from ganeti.placement.definition import METRICS, metrics_of, ratio
 
 if TYPE_CHECKING:
     from ganeti.placement.definition import NodeView
@@ -42,6 +42,19 @@ def components(state: "ClusterState", members: Sequence[int]) -> Mapping[str, fl
 def bad_nodes(state: "ClusterState", members: Sequence[int]) -> list[int]:
     """Online nodes that could not take over what they are secondary for."""
     return [node for node in members if not state.nodes[node].unavailable and state.view(node).fails_n1]
+
+
+def good_nodes(state: "ClusterState", members: Sequence[int]) -> list[int]:
+    """Those that are not among the bad. Like 3.1, which compares whole nodes, a bad one counts as good too where one of
+    its ratios is no number, as of a node without memory.
+    """
+    bad = set(bad_nodes(state, members))
+    return [node for node in members if node not in bad or _has_no_number(state.view(node))]
+
+
+def _has_no_number(view: "NodeView") -> bool:
+    values = dict(zip(METRICS, metrics_of(view), strict=True))
+    return any(value != value for name, value in values.items() if "spindles" not in name)
 
 
 def instances_on(state: "ClusterState", nodes: Sequence[int]) -> int:

@@ -5,7 +5,7 @@ Reading is strict, with the words of 3.1 for what is wrong; `write` gives every 
 as the same cluster.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ganeti.base.errors import ParameterError
 from ganeti.placement.cluster import AllocPolicy, Cluster, Disk, Group, Instance, Node, Status
@@ -13,6 +13,7 @@ from ganeti.placement.policy import BUILT_IN_POLICY, Policy, Spec
 from ganeti.placement.templates import TEMPLATES
 from ganeti.tools.htools import numerals
 from ganeti.tools.htools.figures import fixed, shown
+from ganeti.tools.htools.quoting import quote, quoted
 
 SECTIONS = 4
 _GROUP_FIELDS, _NODE_FIELDS, _INSTANCE_FIELDS, _POLICY_FIELDS = 4, 9, 10, 6
@@ -73,7 +74,7 @@ def _read_group(line: str) -> Group:
         raise TextError(f"Invalid/incomplete group data: '{quoted(fields)}'")
     name, uuid, allocation, tags = fields[:_GROUP_FIELDS]
     if allocation not in _ALLOCATION:
-        raise TextError(f"Invalid string value for type AllocPolicy: {_shown(allocation)}")
+        raise TextError(f"Invalid string value for type AllocPolicy: {quote(allocation)}")
     networks = fields[_GROUP_FIELDS] if len(fields) > _GROUP_FIELDS else ""
     return Group(
         uuid=uuid, name=name, alloc_policy=_ALLOCATION[allocation], networks=_words(networks), tags=_words(tags)
@@ -177,11 +178,11 @@ def _read_instance(line: str, nodes: set[str]) -> Instance:
 
 def _check_words(name: str, status: str, balance: str, template: str) -> None:
     if status not in _STATUSES:
-        raise TextError(f"Invalid string value for type InstanceStatus: {_shown(status)}")
+        raise TextError(f"Invalid string value for type InstanceStatus: {quote(status)}")
     if balance not in _YES_OR_NO:
         raise TextError(f"Invalid auto_balance value '{balance}' for instance {name}")
     if template not in TEMPLATES:
-        raise TextError(f"Instance {name}: Invalid string value for type DiskTemplate: {_shown(template)}")
+        raise TextError(f"Instance {name}: Invalid string value for type DiskTemplate: {quote(template)}")
 
 
 def _read_policy(line: str) -> tuple[str, Policy]:
@@ -193,7 +194,7 @@ def _read_policy(line: str) -> tuple[str, Policy]:
     read_ranges = tuple(_read_ranges(owner, ranges))
     for template in _words(templates):
         if template not in TEMPLATES:
-            raise TextError(f"Invalid string value for type DiskTemplate: {_shown(template)}")
+            raise TextError(f"Invalid string value for type DiskTemplate: {quote(template)}")
     return owner, Policy(
         standard=read_standard,
         ranges=read_ranges,
@@ -240,28 +241,6 @@ def _with_policy(groups: Sequence[Group], owner: str, policy: Policy) -> list[Gr
         else group
         for group in groups
     ]
-
-
-_CONTROLS = (
-    *("NUL", "SOH", "STX", "ETX", "EOT", "ENQ", "ACK", "a", "b", "t", "n", "v", "f", "r", "SO", "SI", "DLE", "DC1"),
-    *("DC2", "DC3", "DC4", "NAK", "SYN", "ETB", "CAN", "EM", "SUB", "ESC", "FS", "GS", "RS", "US"),
-)
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\x7f": "\\DEL"} | {chr(code): f"\\{name}" for code, name in enumerate(_CONTROLS)}
-
-
-def quoted(fields: Iterable[str]) -> str:
-    """A list of strings as 3.1 shows it in errors: ``["a","b"]``, other letters than those of ASCII by number."""
-    return f"[{','.join(map(_shown, fields))}]"
-
-
-def _shown(text: str) -> str:
-    return f'"{"".join(map(_escaped, text))}"'
-
-
-def _escaped(letter: str) -> str:
-    if letter in _ESCAPES:
-        return _ESCAPES[letter]
-    return letter if " " <= letter <= "~" else f"\\{ord(letter)}"
 
 
 def write(cluster: Cluster, masters: Sequence[str] = ()) -> str:

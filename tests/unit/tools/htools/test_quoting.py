@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Strings in sentences of 3.1."""
+
+import pytest
+
+from ganeti.tools.htools.quoting import quote, quoted
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", '""'),
+        ("a b", '"a b"'),
+        ('"\\', '"\\"\\\\"'),
+        ("é0", '"\\233\\&0"'),
+        ("éa", '"\\233a"'),
+        ("№", '"\\8470"'),
+        ("\x0eH\x0eI\t\x7f1", '"\\SO\\&H\\SOI\\t\\DEL1"'),
+    ],
+)
+def test_quote(text: str, shown: str) -> None:
+    assert quote(text) == shown
+
+
+def test_quoted() -> None:
+    assert quoted([]) == "[]"
+    assert quoted(["a", "é"]) == '["a","\\233"]'

@@ -77,8 +77,16 @@ class Origin:
         }
 
 
+class Refusal(ToolError):
+    """The master daemon does not take a job, as *why* says, and never would: it knows no such opcode or parameter."""
+
+    def __init__(self, sentence: str, why: str) -> None:
+        super().__init__(sentence)
+        self.why = why
+
+
 def submit(session: Session, jobs: Sequence[Job], origin: Origin) -> list[int]:
-    """Submit *jobs* in one call; gives their numbers. Raises `ToolError` if one of them is refused."""
+    """Submit *jobs* in one call; gives their numbers. Raises `Refusal` if one of them is refused."""
     now_ns = time.time_ns()
     told = [[origin.told_by(opcode, now_ns) for opcode in job] for job in jobs]
     answers = _pairs(session.call("SubmitManyJobs", told))
@@ -86,7 +94,7 @@ def submit(session: Session, jobs: Sequence[Job], origin: Origin) -> list[int]:
     numbers = [number for accepted, number in answers if accepted]
     if refusals:
         others = f"; submitted were: {_joined(numbers)}" if numbers else ""
-        raise ToolError(f"{origin.tool}: The master daemon refused a job: {refusals[0]}{others}")
+        raise Refusal(f"{origin.tool}: The master daemon refused a job: {refusals[0]}{others}", refusals[0])
     return numbers
 
 

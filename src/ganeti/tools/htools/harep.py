@@ -10,7 +10,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ganeti.placement.templates import traits_of
@@ -91,9 +91,15 @@ class _Run:
             self._tag(patient, repair_tags.ended(repair, repair_tags.NO_PERMISSION, repair.moment_s))
             return
         print(f"Executing {_NAMES[kind]} repair on {patient.name}")
+        try:
+            jobs = self._submit([[*_delay(self._options.job_delay_s), *opcodes]])
+        except execution.Refusal as refusal:
+            print(f"The master daemon refuses that: {refusal.why}")
+            patient.word = FAILED
+            self._tag(patient, repair_tags.ended(repair, repair_tags.FAILURE, repair.moment_s))
+            return
         patient.word = PENDING
-        jobs = self._submit([[*_delay(self._options.job_delay_s), *opcodes]])
-        self._tag(patient, Repair(kind, repair.uuid, repair.moment_s, "", jobs))
+        self._tag(patient, replace(repair, jobs=jobs))
 
     def _tag(self, patient: _Patient, repair: Repair) -> None:
         """Say in the tags where an instance stands now, in place of what said it before."""

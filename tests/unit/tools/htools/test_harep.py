@@ -250,6 +250,34 @@ def test_a_tag_that_cannot_be_set(master: FakeMaster, capsys: pytest.CaptureFixt
     assert len(master.submitted) == 2
 
 
+def test_a_repair_that_is_refused_has_failed_and_the_others_go_on(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """3.0 ends there, and at each later run again; what the master daemon does not know it will not know tomorrow."""
+    master.instances = [instance("a.x", "n1.x", "n3.x", tags=[FIX]), instance("b.x", "n3.x", "n1.x", tags=[FIX])]
+
+    def submit(arguments: list[Any]) -> tuple[bool, Any]:
+        known = all(opcode["OP_ID"].startswith("OP_TAGS") for opcode in arguments[0][0])
+        return True, [[True, 101] if known else [False, "Opcode X is not known here"]]
+
+    master.answers["SubmitManyJobs"] = submit
+    assert run(master, capsys) == (
+        "Executing ArFixStorage repair on a.x\nThe master daemon refuses that: Opcode X is not known here\n"
+        f'>>> Adding the following tag to a.x:\n"{P}result:fix-storage:ID:NOW:failure:"\n'
+        "Not performing a repair of type ArFailover on b.x because only repairs up to ArFixStorage are allowed\n"
+        f'>>> Adding the following tag to b.x:\n"{P}result:failover:ID:NOW:enoperm:"\n'
+        f"{RULE}Failure: 1\nNeeds repair: 1\n"
+    )
+    assert opcodes(master) == [["OP_TEST_DELAY", "OP_INSTANCE_REPLACE_DISKS"], ["OP_TAGS_SET"], ["OP_TAGS_SET"]]
+
+
+def test_a_queue_that_takes_no_jobs_is_no_failed_repair(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
+    master.instances = [instance("a.x", "n1.x", "n3.x", tags=[FIX])]
+    master.answers["SubmitManyJobs"] = lambda _: (False, ["JobQueueDrainError", ["Job queue is drained"]])
+    assert run(master, capsys, status=1).endswith("Error: Job queue is drained\n")
+    assert len(master.submitted) == 1
+
+
 def test_no_master_daemon(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert harep.main([f"-L{tmp_path}/socket"]) == 1
     assert capsys.readouterr().err.startswith("Error: failed to load data, aborting: Cannot connect to ")

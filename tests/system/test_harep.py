@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Repairs on real daemons: their state lies in tags that jobs set, so that every run knows what the last one did."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fakes.master_daemons import GROUP_UUID, NODE_UUID, OFFLINE_UUID, Master
+
+from ganeti.model.objects import Disk, Instance
+from ganeti.tools.htools.repair_tags import PREFIX
+
+pytestmark = pytest.mark.daemons
+PROGRAM = "import sys; from ganeti.tools.htools import harep; sys.exit(harep.main(sys.argv[1:]))"
+THIRD_UUID = "00000000-0000-4000-8000-000000000004"
+REPAIR = "11111111-1111-4111-8111-111111111111"
+RULE = "---------------------\nInstance status count\n---------------------\n"
+REFUSED = "The master daemon refuses that: Opcode OP_INSTANCE_RECREATE_DISKS is not known here"
+DUMMY = {"OP_ID": "OP_TEST_DUMMY", "result": "it", "messages": [], "submit_jobs": None}
+FAILED = re.compile(rf"{PREFIX}result:reinstall:[0-9a-f-]{{36}}:[0-9]+:failure:")
+
+
+def with_instances(config: dict[str, Any]) -> dict[str, Any]:
+    """A cluster as an older release left it: two instances on nodes that are off, and one that is well."""
+    nodes = config["nodes"]
+    nodes[NODE_UUID]["vm_capable"] = False  # it has no node daemon that could tell what it has
+    nodes[THIRD_UUID] = nodes[OFFLINE_UUID] | {"uuid": THIRD_UUID, "name": "node3.example.com"}
+    nodes[THIRD_UUID] |= {"primary_ip": "127.0.0.3", "secondary_ip": "127.0.0.3"}
+    places = {
+        "plain.example.com": ("plain", [OFFLINE_UUID]),
+        "mirrored.example.com": ("drbd", [OFFLINE_UUID, THIRD_UUID]),
+        "well.example.com": ("diskless", [NODE_UUID]),
+    }
+    for number, (name, (template, where)) in enumerate(places.items(), 1):
+        uuid, disk = (f"00000000-0000-4000-9{kind:03}-{number:012}" for kind in (1, 2))
+        if template != "diskless":
+            identity = ["xenvg", uuid] if len(where) == 1 else [*where, 11000, 0, 0, "secret"]
+            config["disks"][disk] = Disk(
+                uuid=disk, dev_type=template, size=64, iv_name="disk/0", nodes=where, logical_id=identity
+            ).to_plain()
+        disks = [disk] if template != "diskless" else []
+        config["instances"][uuid] = Instance(
+            uuid=uuid, name=name, primary_node=where[0], os="noop", hypervisor="fake", disks=disks
+        ).to_plain()
+    assert all(node["group"] == GROUP_UUID for node in nodes.values())
+    return config
+
+
+@pytest.fixture
+def master(tmp_path: Path) -> Iterator[Master]:
+    found = Master(tmp_path)
+    config = Path(found.paths.config_file)
+    config.write_text(json.dumps(with_instances(json.loads(config.read_text()))))
+    try:
+        found.start("wconfd")
+        found.start("luxid")
+        yield found
+    finally:
+        found.stop_all()
+
+
+def harep(master: Master, *words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, f"-L{master.paths.luxi_socket}", "--job-delay=0", *words],
+        env=master.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def tags(master: Master, name: str) -> list[str]:
+    found: list[str] = master.luxi("QueryTags", "instance", name)
+    return found
+
+
+def change_tags(master: Master, opcode: str, kind: str, name: str | None, *values: str) -> None:
+    job = master.wait(master.submit({"OP_ID": opcode, "kind": kind, "name": name, "tags": list(values)}))
+    assert job.status == "success", job.ops[0].result
+
+
+def ended_job(master: Master, *, fails: bool) -> int:
+    job = master.submit({**DUMMY, "fail": fails})
+    assert master.wait(job).status == ("error" if fails else "success")
+    return job
+
+
+def test_nothing_is_done_that_no_tag_allows(master: Master) -> None:
+    said = harep(master)
+    for name in ("plain", "mirrored"):
+        assert f"Not repairing {name}.example.com because it's in state ArNotEnabled" in said
+    assert said.endswith(f"{RULE}Healthy: 3\n")
+    assert master.luxi("QueryJobs", None, ["id"]) == []
+
+
+def test_a_repair_that_is_not_allowed_is_said_in_a_tag(master: Master) -> None:
+    change_tags(master, "OP_TAGS_SET", "nodegroup", "default", f"{PREFIX}fix-storage")
+    assert harep(master).endswith(f"{RULE}Healthy: 1\nNeeds repair: 2\n")
+    (tag,) = tags(master, "plain")
+    assert re.fullmatch(rf"{PREFIX}result:reinstall:[0-9a-f-]{{36}}:[0-9]+:enoperm:", tag)
+    harep(master)
+    (newer,) = tags(master, "plain")
+    assert newer != tag
+
+
+def test_a_repair_the_master_does_not_know_has_failed_and_stays_so(master: Master) -> None:
+    change_tags(master, "OP_TAGS_SET", "cluster", None, f"{PREFIX}reinstall")
+    said = harep(master)
+    assert said.count(f"repair on plain.example.com\n{REFUSED}\n>>> Adding the following tag") == 1
+    assert said.count(REFUSED) == 2
+    assert said.endswith(f"{RULE}Failure: 2\nHealthy: 1\n")
+    found = {name: tags(master, name) for name in ("plain", "mirrored", "well")}
+    assert found["well"] == []
+    assert all(len(found[name]) == 1 and FAILED.fullmatch(found[name][0]) for name in ("plain", "mirrored"))
+    jobs = master.luxi("QueryJobs", None, ["id"])
+    assert harep(master) == f"{RULE}Failure: 2\nHealthy: 1\n"
+    assert master.luxi("QueryJobs", None, ["id"]) == jobs
+    change_tags(master, "OP_TAGS_DEL", "instance", "plain", *found["plain"])
+    assert REFUSED in harep(master)
+    assert tags(master, "mirrored") == found["mirrored"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_repair_ends_as_its_jobs_do(master: Master, fails: bool) -> None:
+    jobs = [ended_job(master, fails=False), ended_job(master, fails=fails)]
+    pending = f"{PREFIX}pending:fix-storage:{REPAIR}:1700000000:{jobs[0]}+{jobs[1]}"
+    change_tags(master, "OP_TAGS_SET", "instance", "well", pending, "other")
+    word, result = ("Failure", "failure") if fails else ("Healthy", "success")
+    assert f'Moving well.example.com from "Pending repair" to "{word}"' in harep(master)
+    result_tag, other = sorted(tags(master, "well"))
+    assert other == "other"
+    assert re.fullmatch(rf"{PREFIX}result:fix-storage:{REPAIR}:[0-9]+:{result}:{jobs[0]}\+{jobs[1]}", result_tag)
+    counts = "Failure: 1\nHealthy: 2" if fails else "Healthy: 3"
+    assert harep(master).endswith(f"{RULE}{counts}\n")
+
+
+def test_a_repair_that_goes_on_is_left_alone(master: Master) -> None:
+    job = master.submit({"OP_ID": "OP_TEST_DELAY", "duration": 3600.0})
+    pending = f"{PREFIX}pending:reinstall:{REPAIR}:1700000000:{job}"
+    change_tags(master, "OP_TAGS_SET", "instance", "plain", f"{PREFIX}reinstall", pending)
+    assert harep(master).endswith(f"{RULE}Healthy: 2\nPending repair: 1\n")
+    assert tags(master, "plain") == sorted([pending, f"{PREFIX}reinstall"])
+    assert master.luxi("CancelJob", job, True)[0]
+    master.wait(job)
+    assert 'Moving plain.example.com from "Pending repair" to "Failure"' in harep(master)
+
+
+def test_a_dry_run_changes_nothing(master: Master) -> None:
+    change_tags(master, "OP_TAGS_SET", "cluster", None, f"{PREFIX}reinstall")
+    jobs = master.luxi("QueryJobs", None, ["id"])
+    assert harep(master, "--dry-run").endswith(f"{RULE}Healthy: 1\nPending repair: 2\n")
+    assert master.luxi("QueryJobs", None, ["id"]) == jobs
+    assert tags(master, "plain") == []

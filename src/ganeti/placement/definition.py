@@ -19,6 +19,7 @@ Load = tuple[float, float, float, float]
 """Of CPU, memory, disk and network."""
 
 NO_LOAD: Load = (0.0, 0.0, 0.0, 0.0)
+_BEYOND_MIB = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -196,6 +197,16 @@ def ratio(part: float, whole: float) -> float:
     if whole:
         return part / whole
     return math.nan if part == 0 else math.copysign(math.inf, part)
+
+
+def disk_floor_mib(ratio: float, total_mib: float) -> int:
+    """The least free disk, for a share of all of it. As in 3.1, a floor that no 64 bits hold is no floor, and one far
+    below nothing more than any disk has.
+    """
+    floor = ratio * total_mib
+    if floor < -_BEYOND_MIB:
+        return _BEYOND_MIB
+    return math.floor(floor) if floor < _BEYOND_MIB else -_BEYOND_MIB
 
 
 def free_ratio(free: float, total: float) -> float:

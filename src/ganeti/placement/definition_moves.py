@@ -16,13 +16,12 @@ An instance of the mirrored template has a primary P and a secondary S, others o
     fr    f r:T       S T         fail over, then replace the old primary, now secondary
 """
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ganeti.placement.checks import refuse_primary, refuse_secondary
 from ganeti.placement.cluster import Cluster, Group, Instance, Node
-from ganeti.placement.definition import NO_LOAD, NodeView, load_changed, score, uses_node_disk
+from ganeti.placement.definition import NO_LOAD, NodeView, disk_floor_mib, load_changed, score, uses_node_disk
 from ganeti.placement.failure import FailMode, Refusal
 from ganeti.placement.tags import TagRules, read_rules
 from ganeti.placement.templates import traits_of
@@ -167,7 +166,7 @@ def _empty_view(node: Node, group: Group, rules: TagRules, min_disk_ratio: float
         node=node,
         vcpu_ratio=group.policy.vcpu_ratio if max_cpu is None else max_cpu,
         spindle_ratio=group.policy.spindle_ratio,
-        low_disk_mib=math.floor(min_disk_ratio * node.total_disk_mib),
+        low_disk_mib=disk_floor_mib(min_disk_ratio, node.total_disk_mib),
         extra_memory_mib=0,
         free_disk_mib=node.free_disk_mib,
         free_spindles=node.free_spindles,

@@ -5,12 +5,12 @@ Afterwards everything is as if the cluster had been read anew, but for the numbe
 instances stand in the order of their names.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 
 from ganeti.base.errors import ParameterError
 from ganeti.placement import kernel
 from ganeti.placement.cluster import Instance, Node
+from ganeti.placement.definition import disk_floor_mib
 from ganeti.placement.state import NOWHERE, ClusterState
 
 
@@ -73,7 +73,7 @@ class Renewal:
         number = state.node_number[node.name]
         state.nodes = (*state.nodes[:number], node, *state.nodes[number + 1 :])
         state.online[number] = not node.unavailable
-        state.low_disk[number] = math.floor(state.min_disk_ratio * node.total_disk_mib)
+        state.low_disk[number] = disk_floor_mib(state.min_disk_ratio, node.total_disk_mib)
         self._touch(number)
 
     def _touch(self, *nodes: int) -> None:

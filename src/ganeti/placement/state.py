@@ -6,7 +6,6 @@ kernel has of a node equal what ``definition`` says of its lists.
 """
 
 import ctypes
-import math
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -14,7 +13,7 @@ from dataclasses import replace
 from ganeti.base.errors import ParameterError
 from ganeti.placement import kernel
 from ganeti.placement.cluster import Cluster, Group, Instance, Node
-from ganeti.placement.definition import COMPONENTS, NodeView
+from ganeti.placement.definition import COMPONENTS, NodeView, disk_floor_mib
 from ganeti.placement.tags import TagRules, read_rules
 from ganeti.placement.templates import traits_of
 
@@ -62,7 +61,7 @@ class ClusterState:
         self._tags = _Tags(self.rules, self.nodes, self.instances)
         self.min_disk_ratio, self.n1_by_report = min_disk_ratio, n1_by_report
         try:
-            self.low_disk = [math.floor(min_disk_ratio * node.total_disk_mib) for node in self.nodes]
+            self.low_disk = [disk_floor_mib(min_disk_ratio, node.total_disk_mib) for node in self.nodes]
             self._handle = self._new_kernel()
             self.extra_memory = self._load()
         except (OverflowError, ValueError) as err:

@@ -6,9 +6,10 @@ One back end gives the cluster; then nodes are marked offline, loads set, and th
 
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ganeti.base.errors import ParameterError, TransportError
@@ -93,20 +94,25 @@ def load(options: Options, tell: Callable[[Source], None] | None = None) -> Load
     *tell* is called with what was read before the names of ``-O`` are looked at: what a tool says by then it says even
     where there is no such node.
     """
+    _check_one_source(options)
+    measured = utilization.read_file(options.utilization_file) if options.utilization_file is not None else {}
     try:
         source = _source(options)
     except (text.TextError, simulate.SpecificationError) as error:
         raise ToolError(f"failed to load data, aborting: {error}") from None
     except OSError as error:
         raise ToolError(f"failed to load data, aborting: {failed_open(error)}") from None
-    return prepared(source, options, tell)
+    return prepared(source, options, tell, measured)
+
+
+def _check_one_source(options: Options) -> None:
+    given = [options.rapi or None, options.luxi, options.text_data]
+    if sum(value is not None for value in given) > 1:
+        raise ToolError("Only one of the rapi, luxi, and data files options should be given.")
 
 
 def _source(options: Options) -> Source:
     """Ask the one back end; the order of choice is that of 3.1."""
-    given = [options.rapi, options.luxi, options.text_data]
-    if sum(value is not None for value in given) > 1:
-        raise ToolError("Only one of the rapi, luxi, and data files options should be given.")
     if options.rapi:
         return _read_rapi(options.rapi, options)
     if options.luxi is not None:
@@ -149,10 +155,15 @@ def _read_allocator_input(path: str, options: Options) -> Source:
     return Source(cluster)
 
 
-def prepared(source: Source, options: Options, tell: Callable[[Source], None] | None = None) -> Loaded:
+def prepared(
+    source: Source,
+    options: Options,
+    tell: Callable[[Source], None] | None = None,
+    measured: Mapping[str, utilization.Load] = MappingProxyType({}),
+) -> Loaded:
     """What `load` does after reading: loads, offline nodes, movable instances, the check of the data."""
     cluster = source.cluster
-    instances = _with_loads(cluster, options)
+    instances = _with_loads(cluster, options, measured)
     selected = _selected([instance.name for instance in instances], options)
     if options.verbosity != SILENT:
         sys.stderr.write("".join(_inconsistencies(cluster.nodes, instances)))
@@ -173,11 +184,10 @@ def prepared(source: Source, options: Options, tell: Callable[[Source], None] | 
     )
 
 
-def _with_loads(cluster: Cluster, options: Options) -> Sequence[Instance]:
+def _with_loads(cluster: Cluster, options: Options, measured: Mapping[str, utilization.Load]) -> Sequence[Instance]:
     """The instances with the load that was measured, or none of it."""
     instances = cluster.instances
-    if options.utilization_file is not None:
-        measured = utilization.read_file(options.utilization_file)
+    if measured:
         instances = [
             replace(instance, load=measured[instance.name]) if instance.name in measured else instance
             for instance in instances

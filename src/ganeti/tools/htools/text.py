@@ -47,7 +47,8 @@ def read(text: str) -> tuple[Cluster, list[str]]:
             policy = found
         else:
             groups = _with_policy(groups, owner, found)
-    masters = [node.name for line, node in zip(sections[1], nodes, strict=True) if line.split("|")[7] == "M"]
+    lines = (line.split("|") for line in sections[1])
+    masters = [fields[0] for fields in lines if fields[7] == "M" and _is_known(fields)]
     return Cluster(nodes=nodes, instances=instances, groups=groups, tags=sections[3], policy=policy), masters
 
 
@@ -90,7 +91,7 @@ def _read_node(line: str, groups: set[str]) -> Node:
     name, group = fields[0], fields[8]
     if group not in groups:
         raise TextError(f"Unknown group '{group}' for node {name}")
-    if "?" in fields[1:7]:
+    if not _is_known(fields):
         return Node(name=name, group=group, unavailable=_OFFLINE, spindles=0)
     try:
         sizes = _sizes(fields[1:7])
@@ -119,6 +120,11 @@ def _read_node(line: str, groups: set[str]) -> Node:
         cpu_speed=cpu_speed,
         tags=_words(fields[10]),
     )
+
+
+def _is_known(fields: Sequence[str]) -> bool:
+    """Whether a node's size is known; else it counts as offline, whatever its flag says."""
+    return "?" not in fields[1:7]
 
 
 _SIZE_READERS: tuple[Callable[[str], float], ...] = (

@@ -10,6 +10,7 @@ from ganeti.placement.cluster import Cluster, Group, Instance, Node
 from ganeti.tools.htools.failures import ToolError
 from ganeti.tools.htools.loading import Source, common_suffix, find, load, prepared
 from ganeti.tools.htools.options import Options
+from ganeti.tools.htools.utilization import read_file
 
 NODES = [Node(f"n{number}.x", "g1" if number < 3 else "g2") for number in range(1, 5)]
 INSTANCES = [
@@ -118,12 +119,12 @@ def test_a_quiet_tool_says_nothing_of_missing_memory(capsys: pytest.CaptureFixtu
 def test_measured_load(tmp_path: Path) -> None:
     path = tmp_path / "load"
     path.write_text("a.x 1 2 3 4.5\nunknown 1 1 1 1\n")
-    options = Options()
-    options.utilization_file = str(path)
-    loads = [instance.load for instance in prepared(Source(CLUSTER), options).cluster.instances]
+    options, measured = Options(), read_file(str(path))
+    loads = [instance.load for instance in prepared(Source(CLUSTER), options, measured=measured).cluster.instances]
     assert loads == [(1.0, 2.0, 3.0, 4.5), (1.0,) * 4, (1.0,) * 4]
     options.ignore_utilization = True
-    assert {instance.load for instance in prepared(Source(CLUSTER), options).cluster.instances} == {(0.0,) * 4}
+    ignored = prepared(Source(CLUSTER), options, measured=measured)
+    assert {instance.load for instance in ignored.cluster.instances} == {(0.0,) * 4}
 
 
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:

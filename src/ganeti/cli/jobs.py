@@ -63,16 +63,16 @@ def reason_trail(call: Invocation) -> list[list[Any]]:
     return trail
 
 
-def submit_or_wait(call: Invocation, opcode: Opcode) -> Any:
-    """Submit one job of one opcode; give its result, or `SUBMITTED` with ``--submit``."""
-    job_id = _submit(call.client, "SubmitJob", [prepare(call, opcode)])
+def submit_or_wait(call: Invocation, *opcodes: Opcode) -> Any:
+    """Submit one job, of one opcode as a rule; give the result of the last, or `SUBMITTED` with ``--submit``."""
+    job_id = _submit(call.client, "SubmitJob", [prepare(call, opcode) for opcode in opcodes])
     if call.get("print_jobid"):
         out(str(job_id))
     if call.get("submit"):
         if not call.get("print_jobid"):
             out(f"JobID: {job_id}")
         return SUBMITTED
-    return wait(call.client, job_id)[0]
+    return wait(call.client, job_id)[-1]
 
 
 def run(call: Invocation, opcode: Opcode) -> int:

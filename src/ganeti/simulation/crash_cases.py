@@ -51,6 +51,10 @@ def _node(number: int = 3, **fields: Any) -> Opcode:
     return {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": f"node{number}.{DOMAIN}", "force": True, **fields}
 
 
+def _power(verb: str) -> Opcode:
+    return {"OP_ID": "OP_OOB_COMMAND", "node_names": [f"node3.{DOMAIN}"], "command": f"power-{verb}"}
+
+
 _RUNS = (create(),)
 _STOPPED = (create(start=False),)
 _NODE_3 = f"node3.{DOMAIN}"
@@ -103,6 +107,8 @@ CASES: Final = (
     Case("delay", {"OP_ID": "OP_TEST_DELAY", "duration": 1.0, "on_nodes": [_NODE_3], "on_master": True}),
     Case("dummy", {"OP_ID": "OP_TEST_DUMMY", "result": "it", "messages": ["m"], "fail": False, "submit_jobs": None}),
     Case("os-params", {"OP_ID": "OP_TEST_OS_PARAMS", "osparams_secret": {"word": "secret"}}),
+    Case("power-off", _power("off"), before=(_node(offline=True, ndparams={"oob_program": "/usr/sbin/power"}),)),
+    Case("power-status", _power("status")),
     Case("tags-set", _TAGS),
     Case("tags-deleted", {**_TAGS, "OP_ID": "OP_TAGS_DEL"}, before=(_TAGS,)),
     Case("tags-get", {"OP_ID": "OP_TAGS_GET", "kind": "cluster", "use_locking": True}),

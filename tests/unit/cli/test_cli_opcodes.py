@@ -43,6 +43,10 @@ LINES = [
     "gnt-os list",
     *(f"{owner} {words} a b" for owner in TAGGED for words in ("add-tags", "remove-tags --priority low")),
     "gnt-cluster search-tags a.*b",
+    "gnt-node power -f --auto-promote --oob-timeout 5 --power-delay 1 off n",
+    "gnt-node power -f --ignore-status off n",
+    "gnt-node power status",
+    "gnt-node health --oob-timeout 5 n",
     "gnt-debug delay -r 2 -i -l -n a --no-master 1.5",
 ]
 

@@ -46,6 +46,17 @@ COMMANDS = (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
      (), 'node_jobs:failover', '', False, 'OP_INSTANCE_FAILOVER', False, True, False),
+    ('health', 'ask the out-of-band programs of nodes for their health',
+     (
+      ('node_names', 'node-name', 0, None, 'string'),
+     ),
+     (
+      (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
+      (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
+      (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
+      (('--oob-timeout',), 'timeout', 'int', 'how long a program may take', True, None, (), 'SECONDS', False),
+     ),
+     (), 'node_power:health', '', False, 'OP_OOB_COMMAND', False, True, False),
     ('info', 'show details of nodes',
      (
       ('names', 'node-name', 0, None, 'string'),
@@ -119,6 +130,24 @@ COMMANDS = (
       (('--disk-state',), 'disk_state', 'disk-state', 'recorded disk state', True, None, (), '', True),
      ),
      (), 'node_jobs:modify', '', True, 'OP_NODE_SET_PARAMS', False, True, False),
+    ('power', 'switch nodes on or off by their out-of-band programs, or ask whether they are on',
+     (
+      ('action', 'on|off|cycle|status', 1, 1, 'string'),
+      ('node_names', 'node-name', 0, None, 'string'),
+     ),
+     (
+      (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
+      (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
+      (('--auto-promote',), 'auto_promote', 'flag', 'promote other nodes if candidates become too few', True, None, (), '', False),
+      (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
+      (('--ignore-status',), 'ignore_status', 'flag', 'switch off what is not marked offline, and do not mark it', True, None, (), '', False),
+      (('-f', '--force'), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
+      (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
+      (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
+      (('--oob-timeout',), 'timeout', 'int', 'how long a program may take', True, None, (), 'SECONDS', False),
+      (('--power-delay',), 'power_delay', 'float', 'between one node switched on and the next', True, None, (), 'SECONDS', False),
+     ),
+     (), 'node_power:power', '', False, 'OP_OOB_COMMAND', False, True, False),
     ('remove', 'remove a node from the cluster',
      (
       ('node_name', 'node-name', 1, 1, 'string'),

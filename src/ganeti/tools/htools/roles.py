@@ -67,6 +67,7 @@ def main() -> int:
         role = os.path.basename(sys.argv[0])
         if role == PROGRAM and words[:1] and words[0] in ROLES:
             role = words.pop(0)
+    role = role.lower()
     if role not in ROLES:
         sys.stderr.write(_unknown(role))
         return EXIT_UNKNOWN_ROLE

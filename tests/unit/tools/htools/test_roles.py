@@ -25,6 +25,8 @@ def called(monkeypatch: pytest.MonkeyPatch, name: str, *words: str, role: str | 
         ("htools", ["hcheck", "--version"], None, "hcheck"),
         ("hbal", ["--version"], "hspace", "hspace"),
         ("htools", ["hbal", "--version"], "hail", "hail"),
+        ("hbal", ["--version"], "HInfo", "hinfo"),
+        ("HBAL", ["--version"], None, "hbal"),
     ],
 )
 def test_the_tool_is_chosen_by_environment_name_or_first_word(
@@ -44,7 +46,7 @@ def test_the_tool_is_chosen_by_environment_name_or_first_word(
 
 @pytest.mark.parametrize(
     ("name", "words", "role"),
-    [("htools", [], None), ("htools", ["x"], None), ("hbal", [], "foo"), ("x", ["hbal"], None)],
+    [("htools", [], None), ("htools", ["x"], None), ("hbal", [], "foo"), ("x", ["hbal"], None), ("X", [], None)],
 )
 def test_an_unknown_role_is_told_all_roles(
     name: str, words: list[str], role: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -52,7 +54,7 @@ def test_an_unknown_role_is_told_all_roles(
     called(monkeypatch, name, *words, role=role)
     assert roles.main() == 1
     said = capsys.readouterr().err
-    assert said.startswith(f"Unrecognised personality '{role or name}'.\n")
+    assert said.startswith(f"Unrecognised personality '{(role or name).lower()}'.\n")
     assert all(f" {tool}" in said for tool in roles.ROLES)
     assert said.endswith("the environment variable HTOOLS to the desired role.\n")
 

@@ -19,7 +19,7 @@ from ganeti.placement.definition_moves import read_plain
 from ganeti.placement.failure import FailMode
 from ganeti.placement.redundancy import nodes_failing
 from ganeti.placement.request import Options
-from ganeti.placement.searches import Asked, best_exchange, best_target, find_nodes, refuse_failover
+from ganeti.placement.searches import Asked, best_exchange, best_target, find_nodes, refuse_failover, shared_redundancy
 from ganeti.placement.state import NOWHERE, ClusterState
 from ganeti.placement.templates import TEMPLATES, traits_of
 
@@ -173,7 +173,12 @@ def test_what_is_left_out_cannot_win(seed: int, kind: str, mirrored: bool, check
     number = state.add_instance(new_instance(seed, cluster, mirrored=mirrored), NOWHERE)
     candidates = [node for node in state.everyone() if state.online[node]]
     asked = Asked(number, 1 + mirrored, candidates, state.everyone(), state.everyone() if checked else ())
-    assert repr(find_nodes(state, asked)) == repr(find_nodes(state, asked._replace(exhaustive=True)))
+    everything = repr(find_nodes(state, asked._replace(exhaustive=True)))
+    assert repr(find_nodes(state, asked)) == everything
+    if checked:
+        with shared_redundancy(state, state.everyone()) as redundancy:
+            for _ in range(2):
+                assert repr(find_nodes(state, asked._replace(redundancy=redundancy))) == everything
     mirrors = [n for n in range(number) if state.secondary_of[n] != NOWHERE]
     for moved in mirrors[:2]:
         own = (state.primary_of[moved], state.secondary_of[moved])

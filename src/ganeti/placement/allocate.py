@@ -52,10 +52,12 @@ def place_instance(
     options: Options,
     *,
     primary: int = NOWHERE,
+    redundancy: int | None = None,
 ) -> Solution:
     """Find *required* nodes (1 or 2) among the online *candidates*; the score and global N+1 are those of *members*.
 
     With a *primary*, only the secondary for it is looked for; then offline candidates count, and are not chosen.
+    *redundancy* of the members is that of ``searches.shared_redundancy``, where several searches share it.
     """
     mark = state.mark()
     try:
@@ -67,6 +69,7 @@ def place_instance(
             members if options.capacity_checks else (),
             options.ignore_soft_errors,
             primary,
+            redundancy=redundancy,
         )
         found = find_nodes(state, asked)
     finally:

@@ -8,6 +8,7 @@ from ganeti.placement import dedicated
 from ganeti.placement.allocate import Solution, place_instance
 from ganeti.placement.cluster import AllocPolicy, Group, Instance
 from ganeti.placement.request import Allocate, NoFit, Options, Placement
+from ganeti.placement.searches import shared_redundancy
 from ganeti.placement.state import NOWHERE, ClusterState
 
 _RANK = {AllocPolicy.PREFERRED: 0, AllocPolicy.LAST_RESORT: 1}
@@ -57,7 +58,12 @@ def find_somewhere(state: ClusterState, request: Allocate, options: Options) -> 
 
 def choose_among(state: ClusterState, search: "Search", groups: Iterable[int]) -> tuple[GroupResult | None, list[str]]:
     """The best of *groups*, and a text about each of them."""
-    results = [try_group(state, search, number) for number in groups]
+    if search.options.capacity_checks and not search.by_loss:
+        with shared_redundancy(state, search.members) as redundancy:
+            shared = search._replace(redundancy=redundancy)
+            results = [try_group(state, shared, number) for number in groups]
+    else:
+        results = [try_group(state, search, number) for number in groups]
     return best_group(state, results), [describe(state, search.request.instance, result) for result in results]
 
 
@@ -98,6 +104,7 @@ class Search(NamedTuple):
     options: Options
     members: Sequence[int]
     by_loss: bool = False
+    redundancy: int | None = None
 
 
 def try_group(state: ClusterState, search: Search, group: int) -> GroupResult:
@@ -129,7 +136,9 @@ def _place(state: ClusterState, search: Search, usable: list[int]) -> Solution:
         raise NotPossible("No online nodes" if required == 1 else "Not enough online nodes")
     if search.by_loss:
         return dedicated.place_dedicated(state, request.instance, required, usable, options)
-    return place_instance(state, request.instance, required, usable, search.members, options)
+    return place_instance(
+        state, request.instance, required, usable, search.members, options, redundancy=search.redundancy
+    )
 
 
 def describe(state: ClusterState, instance: Instance, result: GroupResult) -> str:

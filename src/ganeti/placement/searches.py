@@ -5,7 +5,8 @@ All leave the state as it was. Numbers of nodes are ascending where a list of th
 """
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from ctypes import POINTER, byref, c_double, c_int32, c_int64, c_uint8, c_void_p
 from functools import cache
 from typing import NamedTuple
@@ -34,6 +35,7 @@ class _Question(ctypes.Structure):
         ("checked", _Wholes),
         ("policy", _Bytes),
         ("lost", POINTER(_Policies)),
+        ("redundancy", c_void_p),
         ("instance", c_int64),
         ("required", c_int64),
         ("primary", c_int64),
@@ -75,6 +77,8 @@ _CALLS = {
     "kernel_fill": [c_void_p, POINTER(_Question), c_int64, POINTER(c_int32), POINTER(_Placement)],
     "kernel_allocate_dedicated": [c_void_p, POINTER(_Question), _Wholes, c_int64, POINTER(_Placement), _Wholes],
     "kernel_failing": [c_void_p, _Wholes, c_int64, _Wholes, c_int64, POINTER(_Policies), _Wholes],
+    "kernel_redundancy": [c_void_p, _Wholes, c_int64, _Wholes, c_int64, POINTER(_Policies)],
+    "kernel_redundancy_free": [c_void_p],
     "kernel_refuse_failover": [c_void_p, c_int64, c_int64],
     "kernel_best_target": [_TARGETS[0], c_int64, *_TARGETS[1:], _Bytes, POINTER(_Hop)],
     "kernel_exchange": [*_TARGETS, POINTER(_Exchange)],
@@ -87,6 +91,7 @@ def _library() -> ctypes.CDLL:
     for name, arguments in _CALLS.items():
         call = getattr(library, name)
         call.restype, call.argtypes = c_int64, arguments
+    library.kernel_redundancy.restype = c_void_p
     return library
 
 
@@ -111,6 +116,8 @@ class Asked(NamedTuple):
     primary: int = NOWHERE
     exhaustive: bool = False
     """Score every candidate, which finds the same."""
+    redundancy: int | None = None
+    """What `shared_redundancy` gave for *checked* and *members*."""
 
 
 class Found(NamedTuple):
@@ -130,6 +137,20 @@ def find_nodes(state: ClusterState, asked: Asked) -> Found:
     _done(_library().kernel_allocate(state.handle, byref(question), byref(out)))
     del kept
     return _found(out, asked.required, (out.score,))
+
+
+@contextmanager
+def shared_redundancy(state: ClusterState, members: Sequence[int]) -> Iterator[int]:
+    """What losing each of *members* asks for, read once for searches over this very state (`Asked.redundancy`)."""
+    lost, numbers = _lost(state), kernel.wholes(members)
+    policies = ctypes.pointer(lost[0]) if lost else None
+    found = _library().kernel_redundancy(state.handle, numbers, len(members), numbers, len(members), policies)
+    if not found:
+        _done(-1)
+    try:
+        yield found
+    finally:
+        _library().kernel_redundancy_free(found)
 
 
 def fill_nodes(state: ClusterState, asked: Asked, limit: int) -> tuple[list[int], Found]:
@@ -167,6 +188,7 @@ def _question(state: ClusterState, asked: Asked) -> tuple[_Question, list[object
         *(ctypes.cast(values, _Wholes) for values in arrays),
         ctypes.cast(codes, _Bytes),
         ctypes.pointer(lost[0]) if lost else None,
+        asked.redundancy,
         asked.instance,
         asked.required,
         asked.primary,

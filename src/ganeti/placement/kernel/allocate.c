@@ -38,15 +38,15 @@ static int64_t allocate(kernel *k, const question *q, placement *out) {
     ranking_read(&r);
     int64_t result = -1;
     candidate *c = aligned_alloc(_Alignof(candidate), (size_t)(q->candidate_count + 1) * sizeof *c);
-    if (q->checked_count)
-        n1 = redundancy_start(k, q->checked, q->checked_count, q->members, q->member_count, q->lost);
+    if (q->redundancy) redundancy_go_on(n1 = q->redundancy, q);
+    else if (q->checked_count) n1 = redundancy_start(k, q->checked, q->checked_count, q->members, q->member_count, q->lost);
     if (c && (n1 || !q->checked_count)) {
         result = 0;
         if (q->required == 1) choose_single(q, k, &r, n1, c, out);
         else if (q->primary != NOWHERE) result = choose_secondary(q, &r, n1, out);
         else result = choose_pair(q, &r, n1, out);
     }
-    redundancy_free(n1);
+    if (!q->redundancy) redundancy_free(n1);
     free(c);
     ranking_free(&r);
     return result;

@@ -71,9 +71,10 @@ int64_t secondary_hop(ranking *r, int64_t i, const int64_t *targets, int64_t cou
                       candidate *c);
 
 // redundancy.c: whether the failure of each of some nodes could be absorbed.
-typedef struct redundancy redundancy;
 redundancy *redundancy_start(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
                              int64_t member_count, const policies *lost);
+// Use it for another question about the same nodes and the same state.
+void redundancy_go_on(redundancy *r, const question *q);
 // The same for several instances like number i, to be placed one after the other: as long as no more than `more` are
 // placed, it need not be started again. `more` is what is wished for, and then what is possible.
 redundancy *redundancy_for_many(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
@@ -85,6 +86,12 @@ void redundancy_free(redundancy *r);
 bool redundant_with(redundancy *r, int64_t i, int64_t primary, int64_t secondary);
 // Whether no place for the instance on this primary can be redundant, whatever the secondary; quick.
 bool hopeless_with(const redundancy *r, int64_t i, int64_t primary);
+
+// Prepares the next call for an instance and these secondaries; gives false without memory.
+bool redundancy_measure(redundancy *r, int64_t i, const int64_t *secondaries, int64_t count);
+// Whether the instance, with this primary, which is not hopeless, is redundant with each of the secondaries; quick, and
+// false where it is not sure.
+bool redundant_with_any(const redundancy *r, int64_t i, int64_t primary);
 
 // allocate.c, pairs.c
 int policy_about(const question *q, const kernel *k, int64_t n);

@@ -171,6 +171,11 @@ EXPORTED int64_t kernel_exchange(kernel *k, int64_t i, const int64_t *targets, i
                                  int64_t member_count, int64_t flags, exchange *out);
 // Failure modes of group policies, [shape][group][exclusive storage], about instances by their shape.
 typedef struct { const int32_t *shape_of; const uint8_t *refusals; int64_t groups; } policies;
+// What the failure of each of some nodes asks for; NULL without memory. It lasts as long as the state stays as it is.
+typedef struct redundancy redundancy;
+EXPORTED redundancy *kernel_redundancy(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
+                                       int64_t member_count, const policies *lost);
+EXPORTED void kernel_redundancy_free(redundancy *r);
 // Nodes among `candidates` (all online, ascending) for an instance: one, or a pair within a group. It counts nowhere
 // else meanwhile. Without `checked` nodes global N+1 is not asked for. With a `primary` only its secondary is looked
 // for, among candidates that may be offline too.
@@ -178,6 +183,7 @@ typedef struct {
     const int64_t *candidates, *members, *checked;
     const uint8_t *policy;         // [group][exclusive storage] failure mode of the group's policy about the instance
     const policies *lost;          // may be NULL if no instance is LOST
+    redundancy *redundancy;        // of the checked nodes in this very state, where several questions share it; or NULL
     int64_t instance, required, primary, candidate_count, member_count, checked_count, ignore_soft_errors,
         exhaustive;                // leave nothing out (for tests)
 } question;

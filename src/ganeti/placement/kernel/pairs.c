@@ -335,6 +335,37 @@ static void keep_best(const pairing *p, const chosen *c, looked *l) {
     }
 }
 
+static bool measure_mates(const pairing *p) {
+    int64_t *fitting = malloc((size_t)(p->mate_count + 1) * sizeof *fitting), count = 0;
+    for (int64_t m = 0; m < p->mate_count && fitting; m++)
+        if (!p->mates[m].failure) fitting[count++] = p->mates[m].node;
+    bool measured = fitting && redundancy_measure(p->n1, p->q->instance, fitting, count);
+    free(fitting);
+    return measured;
+}
+
+// Whether no pair with this primary can be as good as what was found before: one secondary is scored, and no other one can
+// be better by more than their estimates and the shift say. Pairs that lack redundancy are counted, so there must be none.
+static bool is_beaten(const pairing *p, const chosen *c, const looked *l) {
+    const mate *first = NULL;
+    double least = INFINITY, estimate = INFINITY;
+    if (p->out->primary == NOWHERE || c->shift == INFINITY) return false;
+    for (int32_t b = 0; b < p->bucket_count; b++) {
+        const bucket *own = &p->buckets[b];
+        if (own->group != p->k->node[c->node].group || !own->fitting) continue;
+        double shared = (double)shared_by(p, c->node, own->any_node);
+        int64_t at = next_of_class(p, c, own->first, own->end);
+        if (at == NOWHERE || p->mates[at].estimate + shared >= estimate) continue;
+        first = &p->mates[at];
+        estimate = first->estimate + shared;
+    }
+    if (!first) return false;
+    for (int64_t s = 0; s < l->special_count; s++) least = l->specials[s].least < least ? l->specials[s].least : least;
+    double score = score_pair(p, c, first, first->new, shared_by(p, c->node, first->node));
+    double bound = score - 2 * c->shift - 1e-12 * fabs(score) + (least < estimate ? least - estimate : 0);
+    return bound > p->out->score && (!p->n1 || redundant_with_any(p->n1, p->q->instance, c->node));
+}
+
 static void consider(const pairing *p, int64_t n, looked *l) {
     placement *out = p->out;
     const question *q = p->q;
@@ -367,6 +398,7 @@ static void consider(const pairing *p, int64_t n, looked *l) {
     out->successes += fitting;
     if (!fitting) return;
     put_primary(p, &c);
+    if (is_beaten(p, &c, l)) return;
     look_further(p, &c, l);
     keep_best(p, &c, l);
 }
@@ -406,9 +438,10 @@ int64_t choose_pair(const question *q, const ranking *r, redundancy *n1, placeme
     looked l;
     if (!pairing_start(&p, &l, q, r, n1, out, false)) return -1;
     sort_mates(&p);
-    for (int64_t c = 0; c < q->candidate_count; c++) consider(&p, q->candidates[c], &l);
+    int64_t result = !n1 || measure_mates(&p) ? 0 : -1;
+    for (int64_t c = 0; c < q->candidate_count && !result; c++) consider(&p, q->candidates[c], &l);
     pairing_free(&p, &l);
-    return 0;
+    return result;
 }
 
 int64_t choose_secondary(const question *q, const ranking *r, redundancy *n1, placement *out) {

@@ -38,6 +38,8 @@ struct redundancy {
     failing *places;               // checked nodes whose instances may or may not find another place
     int64_t place_count, last;     // `last` failed when asked last
     int64_t model;                 // instances behind it are copies of it
+    int64_t *slack;                // [nodes] memory for failovers beside the instance asked about as a secondary; NULL: not measured
+    int64_t least_slack;
     int64_t more;                  // so many further instances like the one it was started for change nothing if loose
     bool hopeless;                 // no further instance can help it
 };
@@ -194,6 +196,7 @@ void redundancy_free(redundancy *r) {
     free(r->room);
     free(r->groups);
     free(r->places);
+    free(r->slack);
     free(r);
 }
 
@@ -265,6 +268,19 @@ redundancy *redundancy_start(kernel *k, const int64_t *checked, int64_t count, c
                              int64_t member_count, const policies *lost) {
     return start(k, checked, count, members, member_count, lost, NULL, 0);
 }
+
+void redundancy_go_on(redundancy *r, const question *q) {
+    r->checked = q->checked;
+    r->members = q->members;
+    r->lost = q->lost;
+}
+
+EXPORTED redundancy *kernel_redundancy(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
+                                       int64_t member_count, const policies *lost) {
+    return redundancy_start(k, checked, count, members, member_count, lost);
+}
+
+EXPORTED void kernel_redundancy_free(redundancy *r) { redundancy_free(r); }
 
 redundancy *redundancy_for_many(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
                                 int64_t member_count, const policies *lost, int64_t i, int64_t *more) {
@@ -418,6 +434,40 @@ static bool survives_with(redundancy *r, int64_t number, int64_t primary, int64_
     bool fits = survives(r, n, false);
     kernel_rollback(r->k, mark);
     return fits;
+}
+
+bool redundancy_measure(redundancy *r, int64_t number, const int64_t *nodes, int64_t count) {
+    const kernel *k = r->k;
+    const instance *i = &k->instance[number];
+    if (!r->slack) r->slack = malloc((size_t)(k->nodes + 1) * sizeof *r->slack);
+    if (!r->slack) return false;
+    for (int64_t n = 0; n < k->nodes; n++) r->slack[n] = INT64_MAX;
+    r->least_slack = INT64_MAX;
+    for (int64_t c = 0; c < count; c++) {
+        int64_t n = nodes[c];
+        values v = k->value[n];
+        with_secondary(k, n, i, v.reserved_memory, &v);
+        bool holds = !full(k, n, &v, true) && (i->spindles != NOWHERE || !k->node[n].exclusive);
+        r->slack[n] = holds ? v.free_memory - memory_of(i) : 0;
+        if (r->slack[n] < r->least_slack) r->least_slack = r->slack[n];
+    }
+    return true;
+}
+
+bool redundant_with_any(const redundancy *r, int64_t number, int64_t primary) {
+    const kernel *k = r->k;
+    const instance *new = &k->instance[number];
+    if (!r->slack || r->least_slack <= 0 || r->place_count || k->domains > 1) return false;
+    if (new->fate != MIRRORED || new->forthcoming || (new->spindles == NOWHERE && k->node[primary].exclusive)) return false;
+    int64_t all = 0;
+    for (int32_t i = first_real(k, primary); i != NOWHERE; i = next_real(k, i))
+        if (k->instance[i].fate == MIRRORED) all += memory_of(&k->instance[i]);
+    for (int32_t i = first_real(k, primary); i != NOWHERE; i = next_real(k, i)) {
+        int64_t s = k->instance[i].secondary;
+        if (k->instance[i].fate != MIRRORED || s == NOWHERE || all < r->slack[s]) continue;
+        if (needed_from(k, primary, s) >= r->slack[s]) return false;
+    }
+    return true;
 }
 
 bool hopeless_with(const redundancy *r, int64_t i, int64_t primary) {

@@ -110,9 +110,12 @@ class Drawing:
     load: dict[str, tuple[float, float, float, float]] = field(default_factory=dict)
 
     def with_load(self) -> Cluster:
-        """The cluster with the measured load on its instances, as after reading a utilization file."""
+        """The cluster with the measured load on its instances, and on every third's nodes some of their own."""
         instances = [replace(one, load=self.load.get(one.name, one.load)) for one in self.cluster.instances]
-        return replace(self.cluster, instances=instances)
+        nodes = self.cluster.nodes
+        if self.seed % 3 == 0:
+            nodes = [replace(node, cpu_load=number * 7 % 5 / 4) for number, node in enumerate(nodes)]
+        return replace(self.cluster, nodes=nodes, instances=instances)
 
 
 def draw(seed: int, kind: str = "", *, nodes: int = 0, instances: int = -1) -> Drawing:

@@ -52,7 +52,8 @@ class Group:
 class Node:
     """One node. *unavailable* is empty, or says why nothing may be put on it, such as ``drained``.
 
-    *node_memory_mib* is what the node itself uses, *free_memory_mib* what it reports as free.
+    *node_memory_mib* is what the node itself uses, *free_memory_mib* what it reports as free. *cpu_load* is what was
+    measured on it as the cluster was read, with its instances where they were then; None: what its instances have.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Node:
     exclusive_storage: bool = False
     cpu_speed: float = 1.0
     tags: tuple[str, ...] = ()
+    cpu_load: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,6 +184,7 @@ def _as_reported(view: NodeView, n1_by_report: bool) -> NodeView:
 
     An instance that is down is missing in the report: it may be started at any time, so its memory is promised.
     """
+    measured, load = view.node.cpu_load, view.load()
     down_mib = sum(instance.memory_mib for instance in view.primaries if not instance.uses_memory)
     return replace(
         view,
@@ -192,6 +193,7 @@ def _as_reported(view: NodeView, n1_by_report: bool) -> NodeView:
         free_spindles=view.node.free_spindles,
         forthcoming_free_memory_mib=view.node.free_memory_mib - down_mib,
         judged_failing=view.node.free_memory_mib < view.reserved_memory_mib if n1_by_report else None,
+        running_load=load if measured is None else (measured, *load[1:]),
     )
 
 

@@ -43,6 +43,7 @@ _CALLS: dict[str, tuple[object, list[object]]] = {
     "kernel_set_desired": (None, [c_void_p, c_int64, c_int64]),
     "kernel_set_domains": (None, [c_void_p, _Bytes]),
     "kernel_grow_tags": (c_int64, [c_void_p, c_int64]),
+    "kernel_set_cpu_load": (None, [c_void_p, c_int64, c_double]),
     "kernel_load": (c_int64, [c_void_p, c_int64, _Wholes, _Numbers, _Shorts, c_int64, _Shorts, c_int64, _Wholes]),
     "kernel_drop": (None, [c_void_p, c_int64]),
     "kernel_renew_node": (c_int64, [c_void_p, c_int64, _Wholes, _Numbers, c_int64, _Shorts, c_int64, c_int64]),

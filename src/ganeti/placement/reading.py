@@ -64,7 +64,7 @@ class Fields:
         if kind is float and number:
             return float(value)
         if kind is int and number and math.isfinite(value):
-            return _wrapped(round(value))
+            return wrapped(round(value))
         if kind is str and value == []:
             return ""  # to 3.1 a string is a list of letters
         if kind is not int and isinstance(value, kind):
@@ -90,7 +90,7 @@ class Fields:
         return value
 
 
-def _wrapped(value: int) -> int:
+def wrapped(value: int) -> int:
     """*value* as 3.1 has it in 64 bits."""
     return (value + _HALF_RANGE) % (2 * _HALF_RANGE) - _HALF_RANGE
 

@@ -146,6 +146,9 @@ class ClusterState:
         )
         if failed:
             raise OverflowError("there is no memory for so many instances")
+        for number, node in enumerate(self.nodes):
+            if node.cpu_load is not None:
+                self._library.kernel_set_cpu_load(self._handle, number, node.cpu_load)
         return list(extra[: len(self.nodes)])
 
     def _described(self, instance: Instance) -> tuple[tuple[int, ...], list[int]]:

@@ -417,6 +417,12 @@ EXPORTED int64_t kernel_renew_node(kernel *k, int64_t n, const int64_t *whole, c
     return count_anew(k, n, roles, count, whole[6], by_report);
 }
 
+// What was measured on a node, itself included, takes the place of what its instances add up to.
+EXPORTED void kernel_set_cpu_load(kernel *k, int64_t n, double cpu) {
+    k->value[n].load[0] = cpu;
+    refresh(k, (int32_t)n);
+}
+
 // Numbers of a node's primaries or secondaries, newest first; gives how many. `out` has room for all.
 EXPORTED int64_t kernel_list(const kernel *k, int64_t n, int64_t secondary, int32_t *out) {
     int64_t count = 0;

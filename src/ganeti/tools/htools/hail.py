@@ -67,6 +67,8 @@ def _read(options: "Options") -> "tuple[Loaded, Request]":
     request = read_request(wanted)
     if options.text_data is not None or options.simulate:
         return loading.load(options), request
+    if options.ignore_utilization:  # to 3.0 that is a matter of the other back ends
+        options.ignore_utilization = options.mond = False
     return loading.prepared(loading.Source(cluster), options), request
 
 

@@ -2,7 +2,9 @@
 """JSON texts, and what is wrong with them in the words of 3.1's reader (spec: htools, 1 and 10)."""
 
 import json
-from typing import Any
+import re
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 from ganeti.placement.request import RequestError
 from ganeti.tools.htools.quoting import quoted
@@ -13,17 +15,26 @@ _SHOWN = 8
 _SHOWN_BEHIND = 10
 """The same of what follows a document."""
 _WORDS: dict[type, str] = {dict: "JSObject", list: "list"}
+_NO_NUMBER = re.compile(r'"(?:\\.|[^"\\])*"|(NaN|-?Infinity)')
+_ESCAPED = {"\a": "a", "\b": "b", "\t": "t", "\n": "n", "\v": "v", "\f": "f", "\r": "r", '"': '"', "\\": "\\"}
+
+
+class _NoNumberError(Exception):
+    """A word that Python's reader takes for a number, and nobody else's."""
 
 
 def parsed(text: str, what: str, kind: type) -> Any:
     """The one object or list (*kind*) that *text* is; raises `RequestError` that begins with *what*."""
-    stripped = text.strip(_BLANKS)
+    stripped = text.rstrip(_BLANKS)
     if not stripped.startswith(("{", "[")):
         raise RequestError(f"{what}: Invalid JSON: a JSON text a serialized object or array at the top level.")
     try:
-        found, end = json.JSONDecoder().raw_decode(stripped)
+        found, end = json.JSONDecoder(parse_constant=_refuse).raw_decode(stripped)
     except json.JSONDecodeError as error:
         raise RequestError(f"{what}: {words_of(error)}") from None
+    except _NoNumberError:
+        at = next(match.start(1) for match in _NO_NUMBER.finditer(stripped) if match[1])
+        raise RequestError(f"{what}: {_no_value(stripped[at : at + _SHOWN], stripped[at + 2 :])}") from None
     except (ValueError, RecursionError) as error:
         raise RequestError(f"{what}: Malformed JSON: {error}") from None
     behind = stripped[end:].lstrip(_BLANKS)
@@ -34,6 +45,54 @@ def parsed(text: str, what: str, kind: type) -> Any:
     return found
 
 
+def _refuse(word: str) -> NoReturn:
+    raise _NoNumberError
+
+
+def shown(value: Any) -> str:
+    """A value of a document as 3.1 shows it where it makes no sense."""
+    match value:
+        case None:
+            return "JSNull"
+        case bool():
+            return f"JSBool {value}"
+        case str():
+            return f"JSString (JSONString {{fromJSString = {_shown_text(value)}}})"
+        case list():
+            return f"JSArray [{','.join(map(shown, value))}]"
+        case Mapping():
+            items = ",".join(f"({_shown_text(key)},{shown(item)})" for key, item in value.items())
+            return f"JSObject (JSONObject {{fromJSObject = [{items}]}})"
+    return f"JSRational False ({shown_number(value)})"
+
+
+def shown_number(value: float) -> str:
+    """A number as a fraction, as 3.1 reads it."""
+    whole, parts = fraction_of(value)
+    return f"({whole}) % {parts}" if whole < 0 else f"{whole} % {parts}"
+
+
+def fraction_of(value: float) -> tuple[int, int]:
+    """The number as its digits say it, above and below."""
+    from fractions import Fraction  # it is slow to import, and needed for mistakes only
+
+    return Fraction(repr(value)).as_integer_ratio()
+
+
+def _shown_text(text: str) -> str:
+    """Within quotes; what is not plain is escaped, by its number in decimal."""
+    found = '"'
+    for position, letter in enumerate(text):
+        if letter in _ESCAPED:
+            found += "\\" + _ESCAPED[letter]
+        elif " " <= letter <= "~":
+            found += letter
+        else:
+            apart = text[position + 1 : position + 2].isdecimal()
+            found += f"\\{ord(letter)}" + ("\\&" if apart else "")
+    return found + '"'
+
+
 def words_of(error: json.JSONDecodeError) -> str:
     """The sentence for *error*."""
     rest = error.doc[error.pos :][:_SHOWN]
@@ -41,7 +100,7 @@ def words_of(error: json.JSONDecodeError) -> str:
         case "Expecting property name enclosed in double quotes":
             return f"Malformed JSON: expecting string: {rest}"
         case "Expecting value":
-            return _no_value(rest)
+            return _no_value(rest, error.doc[error.pos + 2 :])
         case "Expecting ':' delimiter":
             return f"Malformed JSON labelled field: {_from_last_token(error)}"
         case "Expecting ',' delimiter":
@@ -57,7 +116,9 @@ def words_of(error: json.JSONDecodeError) -> str:
     return f"Malformed JSON: {error}"
 
 
-def _no_value(rest: str) -> str:
+def _no_value(rest: str, behind: str) -> str:
+    if rest.startswith("-"):
+        return f"Unable to parse JSON Rational: {behind[:_SHOWN]}"
     for word in ("true", "false"):
         if rest[:2] == word[:2]:
             return f"Unable to parse JSON Bool: {rest}"

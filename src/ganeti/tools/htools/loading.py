@@ -162,8 +162,8 @@ def prepared(
     measured: Mapping[str, utilization.Load] = MappingProxyType({}),
 ) -> Loaded:
     """What `load` does after reading: loads, offline nodes, movable instances, the check of the data."""
-    cluster = source.cluster
-    instances = _with_loads(cluster, options, measured)
+    cluster = _with_loads(source.cluster, options, measured)
+    instances = cluster.instances
     selected = _selected([instance.name for instance in instances], options)
     if options.verbosity != SILENT:
         sys.stderr.write("".join(_inconsistencies(cluster.nodes, instances)))
@@ -175,8 +175,8 @@ def prepared(
         not instance.secondary or group_of[instance.primary] == group_of[instance.secondary] for instance in instances
     ]
     return Loaded(
-        cluster=replace(cluster, nodes=nodes, instances=instances),
-        as_read=replace(cluster, instances=instances),
+        cluster=replace(cluster, nodes=nodes),
+        as_read=cluster,
         masters=source.masters,
         movable=[chosen and entire for chosen, entire in zip(selected, whole, strict=True)],
         split=[instance.name for instance, entire in zip(instances, whole, strict=True) if not entire],
@@ -184,9 +184,9 @@ def prepared(
     )
 
 
-def _with_loads(cluster: Cluster, options: Options, measured: Mapping[str, utilization.Load]) -> Sequence[Instance]:
-    """The instances with the load that was measured, or none of it."""
-    instances = cluster.instances
+def _with_loads(cluster: Cluster, options: Options, measured: Mapping[str, utilization.Load]) -> Cluster:
+    """The cluster with the load that was measured, or none of it."""
+    nodes, instances = cluster.nodes, cluster.instances
     if measured:
         instances = [
             replace(instance, load=measured[instance.name]) if instance.name in measured else instance
@@ -195,13 +195,14 @@ def _with_loads(cluster: Cluster, options: Options, measured: Mapping[str, utili
     if options.mond:
         from ganeti.tools.htools import mond
 
-        cpu = mond.cpu_loads(cluster.nodes, instances, options)
+        cpu = mond.cpu_loads(nodes, instances, options)
         if cpu is not None:
-            pairs = zip(instances, cpu, strict=True)
+            pairs = zip(instances, cpu.instances, strict=True)
             instances = [replace(instance, load=(load, *instance.load[1:])) for instance, load in pairs]
+            nodes = [replace(node, cpu_load=load) for node, load in zip(nodes, cpu.nodes, strict=True)]
     if options.ignore_utilization:
-        return [replace(instance, load=utilization.NONE) for instance in instances]
-    return instances
+        instances = [replace(instance, load=utilization.NONE) for instance in instances]
+    return replace(cluster, nodes=nodes, instances=instances)
 
 
 def _selected(names: Sequence[str], options: Options) -> list[bool]:

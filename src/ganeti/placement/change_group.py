@@ -5,17 +5,22 @@ from collections.abc import Sequence
 
 from ganeti.placement.choose_group import Search, choose_among
 from ganeti.placement.evacuate import Report, Stuck, find_instances, move_instance
+from ganeti.placement.known_names import unknown_element
 from ganeti.placement.moves import online_targets
-from ganeti.placement.request import Allocate, ChangeGroup, EvacuationMode, Moves, Options, RequestError
+from ganeti.placement.request import Allocate, ChangeGroup, EvacuationMode, Moves, Options
 from ganeti.placement.state import ClusterState
 from ganeti.placement.templates import traits_of
+
+NO_GROUP_LEFT = "no groups for evacuation: the instances are in every group they may go to"
+"""Why an instance cannot leave its group; the program hail has 3.1's words instead, which show every group whole."""
 
 
 def change_group(state: ClusterState, request: ChangeGroup, options: Options) -> Moves:
     """Move each instance, on the result of the last, to one of the target groups."""
     numbers = find_instances(state, request.instances)
     own = {state.group_of[state.primary_of[number]] for number in numbers}
-    targets = [group for group in _asked_for(state, request.target_groups) if group not in own]
+    asked = _asked_for(state, request.target_groups)
+    targets = [group for group in asked if group not in own and state.group_members(group)]
     report = Report()
     for number in numbers:
         try:
@@ -34,14 +39,14 @@ def _asked_for(state: ClusterState, names: Sequence[str]) -> list[int]:
     known |= {group.name: number for number, group in enumerate(state.groups)}
     for name in names:
         if name not in known:
-            raise RequestError(f"Wrong number of elems found with name {name}")
+            raise unknown_element(name)
     return [known[name] for name in names] if names else list(range(len(state.groups)))
 
 
 def _best_group(state: ClusterState, number: int, targets: list[int], options: Options) -> int:
     """The group that would take the instance best if it were new; it still counts where it is."""
     if not targets:
-        raise Stuck("no groups for evacuation: the instances are in every group they may go to")
+        raise Stuck(NO_GROUP_LEFT)
     instance = state.instances[number]
     traits = traits_of(instance.template)
     nodes = 2 if traits is not None and traits.has_secondary else 1

@@ -49,7 +49,8 @@ def find_somewhere(state: ClusterState, request: Allocate, options: Options) -> 
         return _find_in(state, request, options, number), number
     allocable = [number for number, group in enumerate(state.groups) if group.alloc_policy in _RANK]
     search = Search(request, options, state.everyone(), dedicated.applies(state, allocable))
-    chosen, texts = choose_among(state, search, range(len(state.groups)))
+    inhabited = [number for number in range(len(state.groups)) if state.group_members(number)]
+    chosen, texts = choose_among(state, search, inhabited)
     if chosen is None:
         return NoFit(", ".join(texts)), NOWHERE
     name = state.groups[chosen.group].name
@@ -57,6 +58,7 @@ def find_somewhere(state: ClusterState, request: Allocate, options: Options) -> 
 
 
 def choose_among(state: ClusterState, search: "Search", groups: Iterable[int]) -> tuple[GroupResult | None, list[str]]:
+<<<<<<< ours
     """The best of *groups*, and a text about each of them."""
     if search.options.capacity_checks and not search.by_loss:
         with shared_redundancy(state, search.members) as redundancy:
@@ -65,6 +67,27 @@ def choose_among(state: ClusterState, search: "Search", groups: Iterable[int]) -
     else:
         results = [try_group(state, search, number) for number in groups]
     return best_group(state, results), [describe(state, search.request.instance, result) for result in results]
+=======
+    """The best of *groups*, and a text about each of them; those without a network it needs come first.
+
+    Where losses are compared instead of scores, 3.1 counts these groups among those that were tried.
+    """
+    results = [try_group(state, search, number) for number in groups]
+    if not search.by_loss:
+        results.sort(key=lambda result: _connected(state, search, result))
+    return best_group(state, results), [_describe(state, search, result) for result in results]
+
+
+def _connected(state: ClusterState, search: "Search", result: GroupResult) -> bool:
+    return connected(state.groups[result.group], search.request.instance)
+
+
+def _describe(state: ClusterState, search: "Search", result: GroupResult) -> str:
+    text = describe(state, search.request.instance, result)
+    if search.by_loss and not _connected(state, search, result):
+        return f"Group {state.groups[result.group].name}: error The {text}"
+    return text
+>>>>>>> theirs
 
 
 def _find_in(state: ClusterState, request: Allocate, options: Options, number: int) -> Placement | NoFit:

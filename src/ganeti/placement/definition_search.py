@@ -46,8 +46,8 @@ def best_of(scores: Iterable[tuple[float, int]]) -> int | None:
 
 
 def not_worse(score: float, earlier: float) -> bool:
-    """Whether a candidate with *score* is taken instead of an earlier one; of what is no number the first stays."""
-    return score <= earlier
+    """Whether a candidate with *score* is taken instead of an earlier one: also where scores are no numbers."""
+    return not earlier < score
 
 
 # One other node for an instance
@@ -145,9 +145,9 @@ def absorbs(cluster: PlainCluster, policies: Policies, node: int, members: Seque
             if not _policy_refusal(cluster, policies, instance, t)
             and not refuse_primary(cluster.views[t], instance, forced=True)
         }
-        best = best_of((after.score(members), t) for t, after in made.items())
-        if best is None:
+        if not made:
             return False
+        _, (best,) = min(((after.score(members), (t,)) for t, after in made.items()), key=_rank)
         cluster = made[best]
     return True
 
@@ -227,6 +227,7 @@ def allocation(
 
 
 def _rank(found: tuple[float, tuple[int, ...]]) -> tuple[bool, float, list[int]]:
+    """Order of candidates for a new instance: of equals the later first, but where scores are no numbers the first."""
     score, nodes = found
     if math.isnan(score):
         return True, 0.0, list(nodes)

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from ganeti.placement import jobs
 from ganeti.placement.failure import FailMode
 from ganeti.placement.jobs import Opcode
+from ganeti.placement.known_names import unknown_element
 from ganeti.placement.moves import describe_failures, online_targets
-from ganeti.placement.request import EvacuationMode, Moves, MultiEvacuate, NodeEvacuate, NoFit, Options, RequestError
+from ganeti.placement.request import EvacuationMode, Moves, MultiEvacuate, NodeEvacuate, NoFit, Options
 from ganeti.placement.searches import best_exchange, best_target, refuse_failover
 from ganeti.placement.state import NOWHERE, ClusterState
 from ganeti.placement.templates import TemplateTraits, traits_of
@@ -31,7 +32,7 @@ def find_instances(state: ClusterState, names: Iterable[str]) -> list[int]:
     known = {instance.name: number for number, instance in enumerate(state.instances)}
     for name in names:
         if name not in known:
-            raise RequestError(f"Wrong number of elems found with name {name}")
+            raise unknown_element(name)
         numbers.append(known[name])
     return numbers
 
@@ -57,7 +58,7 @@ def multi_evacuate(state: ClusterState, request: MultiEvacuate, options: Options
     """The mode of version 1: a new secondary for every instance that has its secondary on one of the nodes (S5.36)."""
     for name in request.nodes:
         if name not in state.node_number:
-            raise RequestError(f"Wrong number of elems found with name {name}")
+            raise unknown_element(name)
     leaving = {state.node_number[name] for name in request.nodes}
     staying = [number for number, node in enumerate(state.secondary_of) if node in leaving]
     names = [state.instances[number].name for number in state.in_order(staying)]

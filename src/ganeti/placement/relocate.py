@@ -4,8 +4,9 @@
 from dataclasses import replace
 
 from ganeti.placement.allocate import place_instance
+from ganeti.placement.known_names import unknown_element, unknown_instance
 from ganeti.placement.moves import describe_failures, online_targets
-from ganeti.placement.request import AllocateSecondary, NodeRefusal, NoFit, Options, Placement, Relocate, RequestError
+from ganeti.placement.request import AllocateSecondary, NodeRefusal, NoFit, Options, Placement, Relocate
 from ganeti.placement.searches import Hop, best_target
 from ganeti.placement.state import NOWHERE, ClusterState
 from ganeti.placement.templates import PAIRED, traits_of
@@ -15,13 +16,13 @@ def instance_named(state: ClusterState, name: str) -> int:
     """Number of the instance *name*; raises `RequestError` with the words of 3.1."""
     number = state.instance_number(name)
     if number is None:
-        raise RequestError(f"Unknown instance '{name}'")
+        raise unknown_instance(name)
     return number
 
 
 def node_named(state: ClusterState, name: str) -> int:
     if name not in state.node_number:
-        raise RequestError(f"Wrong number of elems found with name {name}")
+        raise unknown_element(name)
     return state.node_number[name]
 
 

@@ -6,6 +6,13 @@ int policy_about(const question *q, const kernel *k, int64_t n) {
     return q->policy ? q->policy[2 * k->node[n].group + k->node[n].exclusive] : FITS;
 }
 
+candidate *best_for_new(const ranking *r, candidate *c, int64_t count) {
+    candidate *best = best_candidate(r, c, count, NOWHERE);
+    if (!best || best->score == best->score) return best;
+    for (best = c; best->gone; best++) continue;
+    return best;
+}
+
 static void choose_single(const question *q, kernel *k, const ranking *r, redundancy *n1, candidate *c, placement *out) {
     const instance *i = &k->instance[q->instance];
     int64_t found = 0;
@@ -18,7 +25,7 @@ static void choose_single(const question *q, kernel *k, const ranking *r, redund
         else found++;
     }
     out->successes = found;
-    for (candidate *best; (best = best_candidate(r, c, found, NOWHERE));) {
+    for (candidate *best; (best = best_for_new(r, c, found));) {
         if (!n1 || redundant_with(n1, q->instance, best->node, NOWHERE)) {
             out->primary = best->node;
             out->score = best->score;

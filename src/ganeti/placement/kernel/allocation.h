@@ -55,8 +55,10 @@ void estimate(const ranking *r, candidate *c, int64_t partner);
 double exact_score(const ranking *r, const candidate *c, int64_t partner);
 // The candidate of the lowest score that is not gone, of equals the last; its score is exact then. NULL: none is left.
 candidate *best_candidate(const ranking *r, candidate *c, int64_t count, int64_t partner);
-// Whether a candidate is taken instead of an earlier one. Where scores are not numbers the first one stays.
-static inline bool not_worse(double score, double earlier) { return score <= earlier; }
+// Whether a candidate is taken instead of an earlier one: also where scores are no numbers.
+static inline bool not_worse(double score, double earlier) { return !(earlier < score); }
+// The same for a new instance; where scores are no numbers it is the first that is not gone.
+candidate *best_for_new(const ranking *r, candidate *c, int64_t count);
 
 // targets.c
 // Reserved memory of a secondary with an instance that is to have its primary there.

@@ -250,7 +250,7 @@ static redundancy *start(kernel *k, const int64_t *checked, int64_t count, const
         r->is_checked[n] = 1;
         r->hopeless = f.hopeless || (f.count && !is_sure(&f) && some_fits_nowhere(r, n));
         if ((f.count && !f.loose) || f.unsure) r->places[r->place_count++] = f;
-        if (!f.mirrored || f.unsure) continue;
+        if (f.hopeless || !f.mirrored || f.unsure) continue;
         r->is_used[n] = 1;
         need(r, n, 1);
         for (int32_t i = first_real(k, n); i != NOWHERE; i = next_real(k, i))
@@ -323,7 +323,7 @@ static bool find_place(const redundancy *r, ranking *by, candidate *c, int64_t f
         if (lost ? !admits(r, number, t) : !may_migrate(k, failed, t)) continue;
         found += !try_primary(by, &k->instance[number], t, true, &c[found]);
     }
-    const candidate *best = best_candidate(by, c, found, NOWHERE);
+    const candidate *best = lost ? best_for_new(by, c, found) : best_candidate(by, c, found, NOWHERE);
     if (!best) return false;
     if (lost) return copy_to(k, number, best->node);
     kernel_move(k, number, best->node, NOWHERE);

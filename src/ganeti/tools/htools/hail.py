@@ -7,6 +7,7 @@ Its argument is the request, or ``-`` for standard input. The cluster is the one
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from ganeti.tools.htools import loading, report
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def answer(options: "Options") -> int:
     """Answer the one request of the command line; raises `ParameterError` where no answer can be given."""
-    from ganeti.placement.request import place
+    from ganeti.placement.request import ChangeGroup, place
     from ganeti.placement.service import response_to
 
     if not options.arguments:
@@ -42,6 +43,10 @@ def answer(options: "Options") -> int:
     if state is not None:
         _show(state, loaded, "Initial", _BEFORE)
     found = place(loaded.cluster, request, options=_limits(options))
+    if isinstance(request, ChangeGroup):
+        from ganeti.tools.htools.request_record import with_records
+
+        found = with_records(loaded.cluster, request, found)
     response, reasons = response_to(request, found)
     if state is not None:
         newest = _apply(state, request, found)
@@ -53,7 +58,12 @@ def answer(options: "Options") -> int:
 
 
 def _read(options: "Options") -> "tuple[Loaded, Request]":
-    """The cluster to work on (the request's own, or the one that the options name), and what is asked."""
+    """The cluster to work on (the request's own, or the one that the options name), and what is asked.
+
+    The request's own is looked at even where another is named, and knows neither measured loads nor that they are to
+    be ignored.
+    """
+    from ganeti.placement.known_names import require_known
     from ganeti.placement.reading import read_request
     from ganeti.tools.htools import allocator_input
 
@@ -65,11 +75,26 @@ def _read(options: "Options") -> "tuple[Loaded, Request]":
             data = file.read()
     cluster, wanted = allocator_input.read(data, path, static_node_memory_mib=options.static_node_memory_mib)
     request = read_request(wanted)
+    require_known(cluster, request)
+    plain = copy(options)
+    plain.mond, plain.ignore_utilization = None, False
+    loaded = loading.prepared(loading.Source(cluster), plain)
+    if options.verbosity > 1:
+        from ganeti.tools.htools.request_record import request_record
+
+        report.complain(f"Received request: {request_record(cluster, request, wanted)}")
     if options.text_data is not None or options.simulate:
         return loading.load(options), request
+<<<<<<< ours
     if options.ignore_utilization:  # to 3.0 that is a matter of the other back ends
         options.ignore_utilization = options.mond = False
     return loading.prepared(loading.Source(cluster), options), request
+=======
+    if options.mond:
+        plain.mond, plain.verbosity = options.mond, 0
+        loaded = loading.prepared(loading.Source(cluster), plain)
+    return loaded, request
+>>>>>>> theirs
 
 
 def _limits(options: "Options") -> Any:

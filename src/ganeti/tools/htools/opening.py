@@ -36,13 +36,17 @@ def _spec_record(spec: "Spec") -> str:
     return f"ISpec {{{', '.join(f'iSpec{name} = {value}' for name, value in fields)}}}"
 
 
+def template_word(name: str) -> str:
+    return _TEMPLATE_WORDS.get(name, name)
+
+
 def policy_record(policy: "Policy") -> str:
     """A policy the way 3.1 dumps it."""
     ranges = ",".join(
         f"MinMaxISpecs {{minMaxISpecsMinSpec = {_spec_record(low)}, minMaxISpecsMaxSpec = {_spec_record(high)}}}"
         for low, high in policy.ranges
     )
-    templates = ",".join(_TEMPLATE_WORDS.get(name, name) for name in policy.templates)
+    templates = ",".join(map(template_word, policy.templates))
     return (
         f"IPolicy {{iPolicyMinMaxISpecs = [{ranges}], iPolicyStdSpec = {_spec_record(policy.standard)}, "
         f"iPolicyDiskTemplates = [{templates}], iPolicyVcpuRatio = {shown(policy.vcpu_ratio)}, "

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.fakes.allocator_messages import allocation, instance, message, node
 
 from ganeti.tools.htools import hail
 
@@ -110,3 +111,104 @@ def test_nodes_that_take_nothing_are_written_as_offline(state: str, memory: str,
     assert hail.main(["-S", str(tmp_path / "state"), str(path)]) == 0
     fields = (tmp_path / "state.pre-ialloc").read_text().splitlines()[2].split("|")
     assert (fields[1], fields[7]) == (memory, "Y")
+
+
+NEW = (
+    'Instance {name = "n\\"\\233", alias = "n\\"\\233", mem = 512, dsk = 1024, disks = [Disk {dskSize = 1024, '
+    "dskSpindles = Just 2}], vcpus = 1, runSt = Running, pNode = 0, sNode = 0, idx = -1, util = DynUtil "
+    "{cpuWeight = 1.0, memWeight = 1.0, dskWeight = 1.0, netWeight = 1.0}, movable = True, autoBalance = True,"
+    ' diskTemplate = DTDrbd8, spindleUse = 1, allTags = ["a"], exclTags = [], dsrdLocTags = fromList [], '
+    'locationScore = 0, arPolicy = ArNotEnabled, nics = [Nic {mac = Just "aa", ip = Nothing, mode = Just '
+    'Bridged, link = Nothing, bridge = Nothing, network = Just "x"}], forthcoming = False}'
+)
+WANTED = allocation(
+    "drbd",
+    2,
+    name='n"\u00e9',
+    tags=["a"],
+    nics=[{"mac": "aa", "mode": "bridged", "network": "x"}],
+    disks=[{"size": 1024, "spindles": 2}],
+)
+
+
+def ask(request: dict[str, object], tmp_path: Path, *options: str, **clusters: object) -> int:
+    """hail's exit status for *request* over two groups, the second without nodes."""
+    instances = {"a": instance("drbd", "n0", "n1"), "b": instance("rbd", "n0", tags=["x"])}
+    nodes = {"n0": node(free_memory=14336), "n1": node(free_memory=10000), "n2": node()}
+    path = tmp_path / "request.json"
+    path.write_text(json.dumps(message(request, nodes, instances, ("u", "v")) | clusters))
+    return hail.main([*options, str(path)])
+
+
+@pytest.mark.parametrize(
+    ("request_", "record"),
+    [
+        (WANTED, f"Allocate ({NEW}) (AllocDetails 2 Nothing) Nothing"),
+        (
+            WANTED | {"group_name": "gu", "restrict-to-nodes": ["n0", "n1"]},
+            f'Allocate ({NEW}) (AllocDetails 2 (Just "gu")) (Just ["n0","n1"])',
+        ),
+        ({"type": "multi-allocate", "instances": [WANTED]}, f"MultiAllocate [({NEW},AllocDetails 2 Nothing)]"),
+        ({"type": "relocate", "name": "a", "required_nodes": -1, "relocate_from": ["n1"]}, "Relocate 0 (-1) [1]"),
+        ({"type": "allocate-secondary", "name": "b"}, "AllocateSecondary 1"),
+        ({"type": "node-evacuate", "instances": ["b", "a"], "evac_mode": "all"}, "NodeEvacuate [1,0] ChangeAll"),
+        ({"type": "change-group", "instances": ["a"], "target_groups": ["gv", "u"]}, "ChangeGroup [0] [1,0]"),
+    ],
+)
+def test_verbose_shows_the_request_as_a_record(
+    request_: dict[str, object], record: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(request_, tmp_path, "-v") == 0
+    assert capsys.readouterr().err.splitlines()[-1] == f"Received request: {record}"
+
+
+def test_no_group_left_is_said_with_the_groups_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask({"type": "change-group", "instances": ["b"], "target_groups": []}, tmp_path) == 0
+    ((_, reason),) = json.loads(capsys.readouterr().out)["result"][1]
+    assert reason.startswith(
+        "no groups for evacuation: allowed groups was Just [1], all groups: "
+        '[Group {name = "gu", uuid = "u", idx = 0, allocPolicy = AllocPreferred, networks = [], iPolicy = IPolicy {'
+    )
+    assert reason.endswith("iPolicySpindleRatio = 32.0}, allTags = []}]")
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        ({"type": "relocate", "name": "c", "relocate_from": ["n1"]}, "Unknown instance 'c'"),
+        ({"type": "relocate", "name": "a", "relocate_from": ["n9"]}, "Wrong number of elems found with name n9"),
+        ({"type": "allocate-secondary", "name": "c"}, "Unknown instance 'c'"),
+        (
+            {"type": "node-evacuate", "instances": ["a", "c"], "evac_mode": "all"},
+            "Wrong number of elems found with name c",
+        ),
+        (
+            {"type": "change-group", "instances": ["a"], "target_groups": ["w"]},
+            "Wrong number of elems found with name w",
+        ),
+    ],
+)
+def test_names_are_looked_up_before_anything_is_said_or_written(
+    request_: dict[str, object], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request_ |= {"required_nodes": 1} if request_["type"] == "relocate" else {}
+    assert ask(request_, tmp_path, "-S", str(tmp_path / "state")) == 1
+    assert capsys.readouterr().err == f"Error: {text}\n"
+    assert not (tmp_path / "state.pre-ialloc").exists()
+
+
+def test_load_is_not_ignored_in_the_clusters_own_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """3.0.2 takes the option for other back ends only."""
+    wanted: dict[str, object] = allocation("rbd", 1)
+    assert ask(wanted, tmp_path) == 0
+    without_option = capsys.readouterr().out
+    assert ask(wanted, tmp_path, "--ignore-dynu") == 0
+    assert capsys.readouterr().out == without_option
+
+
+def test_inconsistent_data_of_the_request_is_told_where_another_cluster_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted: dict[str, object] = {"type": "multi-allocate", "instances": []}
+    assert ask(wanted, tmp_path, "--simulate=p,3,1t,32g,16") == 0
+    assert capsys.readouterr().err.splitlines()[1] == "  - node n1 is missing 5872 MB ram and -1 GB disk"

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A request and the groups of a cluster the way 3.1 dumps them: for ``hail -v``, and where no group is left."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, assert_never
+
+from ganeti.placement.change_group import NO_GROUP_LEFT
+from ganeti.placement.cluster import AllocPolicy, Cluster, Disk, Group, Instance
+from ganeti.placement.request import (
+    Allocate,
+    AllocateSecondary,
+    Answer,
+    ChangeGroup,
+    EvacuationMode,
+    Moves,
+    MultiAllocate,
+    MultiEvacuate,
+    NodeEvacuate,
+    Relocate,
+    Request,
+)
+from ganeti.tools.htools.figures import shown
+from ganeti.tools.htools.opening import policy_record, template_word
+from ganeti.tools.htools.quoting import quote, quoted
+
+_MODES = {
+    EvacuationMode.PRIMARY_ONLY: "ChangePrimary",
+    EvacuationMode.SECONDARY_ONLY: "ChangeSecondary",
+    EvacuationMode.ALL: "ChangeAll",
+}
+_POLICIES = {
+    AllocPolicy.PREFERRED: "AllocPreferred",
+    AllocPolicy.LAST_RESORT: "AllocLastResort",
+    AllocPolicy.UNALLOCABLE: "AllocUnallocable",
+}
+_NIC_MODES = {"bridged": "Bridged", "routed": "Routed", "openvswitch": "OpenVSwitch"}
+_LOADS = ("cpuWeight", "memWeight", "dskWeight", "netWeight")
+
+
+def request_record(cluster: Cluster, request: Request, wanted: Mapping[str, Any]) -> str:
+    """Dump *request*, which was read from *wanted*: of that the network cards, which placement does not know."""
+    instances = [instance.name for instance in cluster.instances]
+    match request:
+        case Allocate():
+            restricted = "Nothing" if request.restrict_to is None else f"(Just {quoted(request.restrict_to)})"
+            return f"Allocate ({_new(request, wanted)}) ({_details(request)}) {restricted}"
+        case MultiAllocate():
+            pairs = zip(request.requests, wanted["instances"], strict=True)
+            return f"MultiAllocate [{','.join(f'({_new(one, data)},{_details(one)})' for one, data in pairs)}]"
+        case Relocate():
+            leaving = _numbers(request.relocate_from, [node.name for node in cluster.nodes])
+            return f"Relocate {instances.index(request.name)} {_argument(request.required_nodes)} {leaving}"
+        case AllocateSecondary():
+            return f"AllocateSecondary {instances.index(request.name)}"
+        case NodeEvacuate():
+            return f"NodeEvacuate {_numbers(request.instances, instances)} {_MODES[request.mode]}"
+        case MultiEvacuate():
+            return f"MultiEvacuate {_numbers(request.nodes, [node.name for node in cluster.nodes])}"
+        case ChangeGroup():
+            targets = ",".join(str(_group_numbers(cluster)[name]) for name in request.target_groups)
+            return f"ChangeGroup {_numbers(request.instances, instances)} [{targets}]"
+    assert_never(request)
+
+
+def with_records(cluster: Cluster, request: Request, found: Answer) -> Answer:
+    """The answer with 3.1's words for an instance that no group is left for."""
+    if not isinstance(request, ChangeGroup) or not isinstance(found, Moves):
+        return found
+    reasons = {NO_GROUP_LEFT: _no_group_left(cluster, request)}
+    return replace(found, failed=tuple((name, reasons.get(text, text)) for name, text in found.failed))
+
+
+def _no_group_left(cluster: Cluster, request: ChangeGroup) -> str:
+    """The sentence with the groups allowed and, whole, all groups that have nodes."""
+    group_of = {node.name: node.group for node in cluster.nodes}
+    own = {group_of[instance.primary] for instance in cluster.instances if instance.name in request.instances}
+    names = request.target_groups or [group.uuid for group in cluster.groups]
+    asked = [_group_numbers(cluster)[name] for name in names]
+    allowed = ",".join(str(number) for number in asked if cluster.groups[number].uuid not in own)
+    numbered = [(n, group) for n, group in enumerate(cluster.groups) if group.uuid in group_of.values()]
+    records = ",".join(_group(number, group) for number, group in numbered)
+    return f"no groups for evacuation: allowed groups was Just [{allowed}], all groups: [{records}]"
+
+
+def _group_numbers(cluster: Cluster) -> dict[str, int]:
+    """By UUID and by name."""
+    numbers = {group.uuid: number for number, group in enumerate(cluster.groups)}
+    return numbers | {group.name: number for number, group in enumerate(cluster.groups)}
+
+
+def _group(number: int, group: Group) -> str:
+    return _record(
+        "Group",
+        name=quote(group.name),
+        uuid=quote(group.uuid),
+        idx=number,
+        allocPolicy=_POLICIES[group.alloc_policy],
+        networks=quoted(group.networks),
+        iPolicy=policy_record(group.policy),
+        allTags=quoted(group.tags),
+    )
+
+
+def _new(request: Allocate, wanted: Mapping[str, Any]) -> str:
+    instance = request.instance
+    return _record(
+        "Instance",
+        name=quote(instance.name),
+        alias=quote(instance.name),
+        mem=instance.memory_mib,
+        dsk=instance.disk_mib,
+        disks=f"[{','.join(map(_disk, instance.disks))}]",
+        vcpus=instance.vcpus,
+        runSt="Running",
+        pNode=0,
+        sNode=0,
+        idx=-1,
+        util=_load(instance),
+        movable=True,
+        autoBalance=True,
+        diskTemplate=template_word(instance.template),
+        spindleUse=instance.spindle_use,
+        allTags=quoted(instance.tags),
+        exclTags="[]",
+        dsrdLocTags="fromList []",
+        locationScore=0,
+        arPolicy="ArNotEnabled",
+        nics=f"[{','.join(map(_nic, wanted.get('nics') or ()))}]",
+        forthcoming=False,
+    )
+
+
+def _details(request: Allocate) -> str:
+    group = f"(Just {quote(request.group)})" if request.group else "Nothing"
+    return f"AllocDetails {_argument(request.required_nodes)} {group}"
+
+
+def _disk(disk: Disk) -> str:
+    spindles = "Nothing" if disk.spindles is None else f"Just {_argument(disk.spindles)}"
+    return _record("Disk", dskSize=disk.size_mib, dskSpindles=spindles)
+
+
+def _nic(data: Mapping[str, Any]) -> str:
+    texts = {key: _perhaps(data.get(key)) for key in ("mac", "ip", "link", "bridge", "network")}
+    mode = data.get("mode")
+    texts["mode"] = "Nothing" if mode is None else f"Just {_NIC_MODES.get(mode, mode)}"
+    return _record("Nic", **{key: texts[key] for key in ("mac", "ip", "mode", "link", "bridge", "network")})
+
+
+def _load(instance: Instance) -> str:
+    return _record("DynUtil", **{key: shown(value) for key, value in zip(_LOADS, instance.load, strict=True)})
+
+
+def _record(kind: str, **fields: object) -> str:
+    return f"{kind} {{{', '.join(f'{key} = {value}' for key, value in fields.items())}}}"
+
+
+def _perhaps(text: Any) -> str:
+    return "Nothing" if text is None else f"Just {quote(text)}"
+
+
+def _argument(number: int) -> str:
+    """A number behind a word, where a sign would be read as a subtraction."""
+    return f"({number})" if number < 0 else str(number)
+
+
+def _numbers(names: Iterable[str], known: Sequence[str]) -> str:
+    return f"[{','.join(str(known.index(name)) for name in names)}]"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
@@ -12,13 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fakes.master_daemons import GROUP_UUID, NODE_UUID, OFFLINE_UUID, Master
+from tests.fakes.master_daemons import GROUP_UUID, HOST, NODE_UUID, OFFLINE_UUID, Master
 
+from ganeti.bootstrap.certificates import create_authority, digest, issue_node_certificate
 from ganeti.model.objects import Disk, Instance
 from ganeti.tools.htools.repair_tags import PREFIX
 
 pytestmark = pytest.mark.daemons
 PROGRAM = "import sys; from ganeti.tools.htools import harep; sys.exit(harep.main(sys.argv[1:]))"
+ADDRESS = "127.0.0.77"
+"""Where no other node daemon of this machine listens."""
 THIRD_UUID = "00000000-0000-4000-8000-000000000004"
 REPAIR = "11111111-1111-4111-8111-111111111111"
 RULE = "---------------------\nInstance status count\n---------------------\n"
@@ -53,17 +57,69 @@ def with_instances(config: dict[str, Any]) -> dict[str, Any]:
     return config
 
 
-@pytest.fixture
-def master(tmp_path: Path) -> Iterator[Master]:
-    found = Master(tmp_path)
+def prepared(root: Path) -> Master:
+    found = Master(root)
     config = Path(found.paths.config_file)
     config.write_text(json.dumps(with_instances(json.loads(config.read_text()))))
+    return found
+
+
+@contextlib.contextmanager
+def serving(master: Master) -> Iterator[Master]:
     try:
-        found.start("wconfd")
-        found.start("luxid")
-        yield found
+        master.start("wconfd")
+        master.start("luxid")
+        yield master
     finally:
-        found.stop_all()
+        master.stop_all()
+
+
+@pytest.fixture
+def master(tmp_path: Path) -> Iterator[Master]:
+    with serving(prepared(tmp_path)) as found:
+        yield found
+
+
+def with_node_daemon(master: Master) -> None:
+    """Certificates for the first node, and an instance mirrored between it and one that is off."""
+    config = json.loads(Path(master.paths.config_file).read_text())
+    authority = create_authority("cluster.example.com")
+    pem = issue_node_certificate(authority, HOST, "cluster.example.com", [ADDRESS])
+    for path, text in (
+        (master.paths.server_cert, pem),
+        (master.paths.client_cert, pem),
+        (master.paths.authority_cert, authority.certificate),
+    ):
+        Path(path).write_text(text)
+    config["cluster"]["candidate_certs"] = {NODE_UUID: digest(pem)}
+    config["nodes"][NODE_UUID] |= {"vm_capable": True, "primary_ip": ADDRESS, "secondary_ip": ADDRESS}
+    for disk in config["disks"].values():
+        if disk["dev_type"] == "drbd":
+            disk["nodes"] = [OFFLINE_UUID, NODE_UUID]
+            disk["logical_id"][:2] = disk["nodes"]
+    Path(master.paths.config_file).write_text(json.dumps(config))
+
+
+@contextlib.contextmanager
+def node_daemon(master: Master) -> Iterator[None]:
+    words = ["-f", "-b", ADDRESS, "--no-mlock"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ganeti.daemons.noded", *words], env=master.environment, stderr=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    try:
+        said = b""
+        for line in process.stderr:
+            said += line
+            if b"is ready" in line:
+                break
+        else:
+            raise AssertionError(said.decode())
+        yield
+    finally:
+        process.terminate()
+        process.wait(20)
+        process.stderr.close()
 
 
 def harep(master: Master, *words: str) -> str:
@@ -161,3 +217,23 @@ def test_a_dry_run_changes_nothing(master: Master) -> None:
     assert harep(master, "--dry-run").endswith(f"{RULE}Healthy: 1\nPending repair: 2\n")
     assert master.luxi("QueryJobs", None, ["id"]) == jobs
     assert tags(master, "plain") == []
+
+
+def test_a_repair_whose_job_fails(tmp_path: Path) -> None:
+    """The failover of what has no driver here ends in an error, which the next run finds."""
+    master = prepared(tmp_path)
+    with_node_daemon(master)
+    with node_daemon(master), serving(master):
+        change_tags(master, "OP_TAGS_SET", "instance", "mirrored", f"{PREFIX}failover")
+        assert harep(master).endswith(f"{RULE}Healthy: 2\nPending repair: 1\n")
+        pending, _ = sorted(tags(master, "mirrored"), reverse=True)
+        found = re.fullmatch(rf"{PREFIX}pending:failover:([0-9a-f-]{{36}}):[0-9]+:([0-9]+)", pending)
+        assert found is not None
+        repair, job = found.groups()
+        ended = master.wait(int(job))
+        assert (ended.status, ended.ops[0].input["OP_ID"]) == ("error", "OP_INSTANCE_FAILOVER")
+        assert ended.ops[0].input["comment"].startswith("automated repairs by harep (ganeti) version 3.1")
+        assert 'Moving mirrored.example.com from "Pending repair" to "Failure"' in harep(master)
+        result, _ = sorted(tags(master, "mirrored"), reverse=True)
+        assert re.fullmatch(rf"{PREFIX}result:failover:{repair}:[0-9]+:failure:{job}", result)
+        assert harep(master).endswith(f"{RULE}Failure: 1\nHealthy: 2\n")

@@ -58,21 +58,16 @@ def find_somewhere(state: ClusterState, request: Allocate, options: Options) -> 
 
 
 def choose_among(state: ClusterState, search: "Search", groups: Iterable[int]) -> tuple[GroupResult | None, list[str]]:
-<<<<<<< ours
-    """The best of *groups*, and a text about each of them."""
+    """The best of *groups*, and a text about each of them; those without a network it needs come first.
+
+    Where losses are compared instead of scores, 3.1 counts these groups among those that were tried.
+    """
     if search.options.capacity_checks and not search.by_loss:
         with shared_redundancy(state, search.members) as redundancy:
             shared = search._replace(redundancy=redundancy)
             results = [try_group(state, shared, number) for number in groups]
     else:
         results = [try_group(state, search, number) for number in groups]
-    return best_group(state, results), [describe(state, search.request.instance, result) for result in results]
-=======
-    """The best of *groups*, and a text about each of them; those without a network it needs come first.
-
-    Where losses are compared instead of scores, 3.1 counts these groups among those that were tried.
-    """
-    results = [try_group(state, search, number) for number in groups]
     if not search.by_loss:
         results.sort(key=lambda result: _connected(state, search, result))
     return best_group(state, results), [_describe(state, search, result) for result in results]
@@ -87,7 +82,6 @@ def _describe(state: ClusterState, search: "Search", result: GroupResult) -> str
     if search.by_loss and not _connected(state, search, result):
         return f"Group {state.groups[result.group].name}: error The {text}"
     return text
->>>>>>> theirs
 
 
 def _find_in(state: ClusterState, request: Allocate, options: Options, number: int) -> Placement | NoFit:

@@ -85,16 +85,10 @@ def _read(options: "Options") -> "tuple[Loaded, Request]":
         report.complain(f"Received request: {request_record(cluster, request, wanted)}")
     if options.text_data is not None or options.simulate:
         return loading.load(options), request
-<<<<<<< ours
-    if options.ignore_utilization:  # to 3.0 that is a matter of the other back ends
-        options.ignore_utilization = options.mond = False
-    return loading.prepared(loading.Source(cluster), options), request
-=======
-    if options.mond:
+    if options.mond and not options.ignore_utilization:
         plain.mond, plain.verbosity = options.mond, 0
         loaded = loading.prepared(loading.Source(cluster), plain)
     return loaded, request
->>>>>>> theirs
 
 
 def _limits(options: "Options") -> Any:

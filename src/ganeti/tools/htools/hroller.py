@@ -36,7 +36,7 @@ def plan_reboots(options: "Options") -> int:
     found = rolling.colourings(graph)
     batches = _in_order(_batches(options, state, found, set(chosen)), state.node_number.get(master, -1))
     if options.verbosity >= LOUD:
-        print(_comparison(found))
+        print(comparison(found))
     _print(options, state, batches)
     return 0
 
@@ -81,18 +81,15 @@ def _shown(graph: "Graph") -> str:
     return f"array ({min(graph)},{max(graph)}) [{rows}]"
 
 
-def _comparison(found: Sequence["Colouring"]) -> str:
-    """The line that compares the algorithms, best first; those with as many colours are ties."""
-    from ganeti.placement.rolling import fewest
-
-    least = len(fewest(found).classes)
-    ordered = sorted(reversed(found), key=lambda colouring: len(colouring.classes))
-    words: list[str] = []
-    for colouring in ordered:
-        sizes = ",".join(str(len(members)) for members in colouring.classes)
-        text = f"{colouring.name}: {len(colouring.classes)} ({sizes})"
-        words.append(text if not words else f"{'TIE' if len(colouring.classes) == least else 'LOOSE'} {text}")
-    return " ".join(words)
+def comparison(found: Sequence["Colouring"]) -> str:
+    """The line that compares the algorithms, best first, each with the one before it."""
+    words, before = "", 0
+    for colouring in sorted(reversed(found), key=lambda colouring: len(colouring.classes)):
+        sizes, count = ",".join(str(len(members)) for members in colouring.classes), len(colouring.classes)
+        if words:
+            words += " TIE " if count == before else " LOOSE "
+        words, before = words + f"{colouring.name}: {count} ({sizes})", count
+    return words
 
 
 def _batches(

@@ -17,6 +17,10 @@ class ToolError(ParameterError):
     """The tool cannot go on; the message is the sentence for the user, which is printed after ``Error:``."""
 
 
+class UnreadableText(ToolError):
+    """A file that should be text is none. Like a file that cannot be opened it is told without ``Error:``."""
+
+
 def failed_open(error: OSError) -> str:
     """Why a file could not be opened."""
     kind = _KINDS.get(type(error), "failed")
@@ -25,7 +29,7 @@ def failed_open(error: OSError) -> str:
 
 
 def read_text(path: str) -> str:
-    """The whole file as text; raises `OSError`, or `ToolError` for bytes that are no text."""
+    """The whole file as text; raises `OSError`, or `UnreadableText`."""
     return decoded(Path(path).read_bytes() if path else _no_name(), path)
 
 
@@ -34,8 +38,8 @@ def _no_name() -> bytes:
 
 
 def decoded(data: bytes, path: str) -> str:
-    """*data* as text; raises `ToolError`."""
+    """*data* as text; raises `UnreadableText`."""
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise ToolError(f"{path}: hGetContents: invalid argument (invalid byte sequence)") from None
+        raise UnreadableText(f"{path}: hGetContents: invalid argument (invalid byte sequence)") from None

@@ -2,8 +2,12 @@
 """Numbers as the placement tools print them (spec: htools, 5 and 7).
 
 3.1 rounds the shortest decimal digits of a number, halves to even; Python rounds the exact binary value. The two
-differ on ties only, such as 0.12345 to four places, so ties alone go the long way.
+differ on ties, such as 0.12345 to four places, and where more digits are wanted than a number has: these go the long
+way.
 """
+
+_SURE_DIGITS = 15
+"""So many decimal digits of a number are those of its exact value."""
 
 
 def fixed(value: float, places: int) -> str:
@@ -11,6 +15,8 @@ def fixed(value: float, places: int) -> str:
     special = _special(value)
     if special:
         return special
+    if abs(value) >= 10 ** (_SURE_DIGITS - places):
+        return _shortest(value, places)
     return _tie_to_even(value, places) if _is_tie(value, places) else f"{value:.{places}f}"
 
 
@@ -37,6 +43,14 @@ def _tie_to_even(value: float, places: int) -> str:
     text = str(digits + digits % 2).rjust(places + 1, "0")
     whole, fraction = text[: len(text) - places], text[len(text) - places :]
     return f"{'-' if value < 0 else ''}{whole}{'.' if places else ''}{fraction}"
+
+
+def _shortest(value: float, places: int) -> str:
+    """Round the shortest digits of *value*; behind them come zeros."""
+    from decimal import Context, Decimal
+
+    every_digit = Context(prec=400)
+    return f"{every_digit.quantize(Decimal(repr(value)), Decimal(1).scaleb(-places)):f}"
 
 
 def general(value: float) -> str:

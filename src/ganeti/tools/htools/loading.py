@@ -260,7 +260,12 @@ def _inconsistencies(nodes: Sequence[Node], instances: Iterable[Instance]) -> It
 
 def _missing(node: Node, memory_mib: int, disk_mib: int) -> tuple[int, int]:
     memory = _truncated(node.total_memory_mib) - node.node_memory_mib - memory_mib - node.free_memory_mib
-    return memory, _truncated(node.total_disk_mib) - node.free_disk_mib - disk_mib
+    return _wrapped(memory), _wrapped(_truncated(node.total_disk_mib) - node.free_disk_mib - disk_mib)
+
+
+def _wrapped(value: int) -> int:
+    """*value* as 64 bits have it."""
+    return (value + _HALF_RANGE) % (2 * _HALF_RANGE) - _HALF_RANGE
 
 
 def _truncated(value: float) -> int:

@@ -10,7 +10,7 @@ import sys
 from ganeti.base.errors import GanetiError
 from ganeti.tools.htools.command_line import parse
 from ganeti.tools.htools.failures import ToolError as ToolError
-from ganeti.tools.htools.failures import failed_open
+from ganeti.tools.htools.failures import UnreadableText, failed_open
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ def run(
     try:
         status = work(options)
         sys.stdout.flush()
+    except UnreadableText as error:
+        return _fail(f"{tool}: {error}")
     except GanetiError as error:
         return _fail(f"Error: {error}")
     except BrokenPipeError:

@@ -2,6 +2,7 @@
 """A queue and its locks written down, for tests of what is said about them."""
 
 import asyncio
+import functools
 from dataclasses import dataclass, field
 
 from ganeti.master import operations
@@ -99,6 +100,7 @@ def wanted(held):
     return (NODE_LOCK if held == "node/[lockset]" else held), "exclusive"
 
 
+@functools.cache
 def owner(name):
     return Owner(name, "/lock")
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Laws of balancing over drawn clusters: the kernel means what the definition says, and a move creates nothing."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster_drawing import KINDS, draw
+from tests.fakes.thoroughness import examples
 
 from ganeti.placement import definition
 from ganeti.placement.balance import BalanceOptions, balance, best_step, optimal_score
@@ -29,7 +29,7 @@ from ganeti.placement.state import ClusterState
 
 SEEDS = st.integers(min_value=0, max_value=10**6)
 KIND = st.sampled_from(KINDS)
-FEW = settings(max_examples=int(os.environ.get("GANETI_CAMPAIGN", 0)) * 2000 or 40, deadline=None, derandomize=True)
+FEW = settings(max_examples=examples(40, quick=16, campaign=2000), deadline=None, derandomize=True)
 OPTIONS = st.builds(
     BalanceOptions,
     disk_moves=st.sampled_from((True, True, True, False)),

@@ -2,7 +2,6 @@
 """Laws of the published file: whatever is put, grown, renamed or removed, it says exactly that, and is known by it."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fakes.thoroughness import examples
 from tests.fakes.wconfd import fast_directory
 
 from ganeti.master.config.file_layout import FileLayout, is_broken
@@ -18,7 +18,7 @@ from ganeti.master.config.records import Commit, Put
 from ganeti.model.objects import KINDS, FilterRule
 from ganeti.runtime.config_file import ConfigFile
 
-EXAMPLES = 2000 if os.environ.get("GANETI_CAMPAIGN") else 60
+EXAMPLES = examples(60, quick=24, campaign=2000)
 PLACES = ("nodes", "instances", "disks")
 OBJECT = FilterRule(uuid="not looked at")
 

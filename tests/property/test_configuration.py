@@ -2,13 +2,13 @@
 """Laws of the configuration: any changes, in any order, refused or not, give what a rebuild from the file gives."""
 
 import json
-import os
 from pathlib import Path
 
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.fakes.thoroughness import examples
 
 from ganeti.base.errors import GanetiError
 from ganeti.master.config.head import Head, Staged
@@ -21,7 +21,7 @@ from ganeti.model.objects import KINDS, Disk, Instance, Nic, Node, Plain
 from ganeti.ports.config import Change
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "config" / "config-3.1.json"
-EXAMPLES = 2000 if os.environ.get("GANETI_CAMPAIGN") else 40
+EXAMPLES = examples(40, quick=16, campaign=2000)
 NAMES = ["web1.example.com", "a", "b", "c"]
 NODES = [f"0000002{index}-0000-4000-8000-00000000002{index}" for index in range(3)] + ["new-node"]
 INSTANCES = [f"0000004{index}-0000-4000-8000-00000000004{index}" for index in range(3)] + ["i1", "i2"]

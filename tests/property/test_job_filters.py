@@ -10,15 +10,17 @@ HeldIsExplained     a verdict that may hold a job back comes with a sentence tha
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.fakes.thoroughness import examples
 
 from ganeti.base.errors import ParameterError
 from ganeti.master.queue.filters import Admission, Verdict, check_rule
 from ganeti.model.objects import FilterRule
 from ganeti.wire.job_file import JobFile, OpcodeEntry
 
+LAW = settings(max_examples=examples(100, quick=40))
 UNKNOWN = 0.5
 VALUES: list[Any] = [None, True, False, 0, 1, 2, 1.0, "", "a", "ab", "1", [], [1], ["a", 1], {}, {"a": 1}]
 KEYS = ["a", "b", "c.a", "c.0", "c.1.a", "absent"]
@@ -194,6 +196,7 @@ def naive(given_rules: list[FilterRule], file: JobFile) -> Verdict:
     return Verdict("run", limits)
 
 
+@LAW
 @given(rules, jobs)
 def test_first_match_decides(given_rules, file):
     for rule in given_rules:
@@ -201,6 +204,7 @@ def test_first_match_decides(given_rules, file):
     assert Admission(given_rules).of(file) == naive(given_rules, file)
 
 
+@LAW
 @given(rules, jobs, st.randoms(use_true_random=False))
 def test_order_is_the_rules(given_rules, file, random):
     shuffled = list(given_rules)
@@ -208,12 +212,14 @@ def test_order_is_the_rules(given_rules, file, random):
     assert Admission(shuffled).of(file) == Admission(given_rules).of(file)
 
 
+@LAW
 @given(rules, rule_shapes, jobs)
 def test_continue_is_nothing(given_rules, shape, file):
     added = replace(shape, uuid=uuid(99), action="CONTINUE")
     assert Admission([*given_rules, added]).of(file) == Admission(given_rules).of(file)
 
 
+@LAW
 @given(rules, jobs, json, st.lists(json, max_size=2), st.integers(0, 2))
 def test_refused_is_nothing(given_rules, file, action, said, priority):
     odd = FilterRule(uuid=uuid(99), priority=priority, action=action, predicates=said)
@@ -226,6 +232,7 @@ def test_refused_is_nothing(given_rules, file, action, said, priority):
     assert with_it.explain(file) is None or str(file.id) in str(with_it.explain(file))
 
 
+@LAW
 @given(json, json)
 def test_odd_jobs_crash_nothing(value, reason):
     file = JobFile(id=1, ops=[OpcodeEntry(input={"a": value, "reason": reason, "x_secret": value})])
@@ -233,6 +240,7 @@ def test_odd_jobs_crash_nothing(value, reason):
     assert Admission([rule]).of(file).action in ("run", "pause")
 
 
+@LAW
 @given(rules, jobs)
 def test_held_is_explained(given_rules, file):
     admission = Admission(given_rules)

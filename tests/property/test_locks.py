@@ -13,6 +13,7 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.fakes.thoroughness import examples
 
 from ganeti.base.errors import LockError
 from ganeti.master.locks import asking, snapshot
@@ -26,10 +27,10 @@ from ganeti.model.locks import EXCLUSIVE, LEVELS, RELEASE, SHARED, Level, lock_l
 LOCKS = ["cluster/BGL", "instance/[lockset]", "instance/a", "instance/b", "node/[lockset]", "node/x", "cluster/config"]
 OWNERS = [Owner(job, f"/run/job-{job}", job) for job in range(1, 6)]
 HEIR = Owner(99, "/run/job-99")
-HISTORIES = int(os.environ.get("GANETI_HISTORIES", 2_000))
+HISTORIES = int(os.environ.get("GANETI_HISTORIES", 1_000))
 """`make check` runs some, `make test` 10,000, `make campaign` 200,000."""
 CHUNKS = 10
-LAW = settings(max_examples=100, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+LAW = settings(max_examples=examples(100), deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def related(one, other):

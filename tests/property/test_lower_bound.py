@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """No plan gets below the bound: not the default's, not the solver's, and not one placed at random."""
 
-import os
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster_drawing import KINDS, Dice, draw
+from tests.fakes.thoroughness import examples
 
 from ganeti.placement.balance import BalanceOptions, balance
 from ganeti.placement.cluster import Cluster
@@ -13,7 +12,7 @@ from ganeti.placement.lower_bound import lower_bound
 from ganeti.placement.state import NOWHERE, ClusterState
 from ganeti.placement.templates import traits_of
 
-FEW = settings(max_examples=int(os.environ.get("GANETI_CAMPAIGN", 0)) * 2000 or 80, deadline=None, derandomize=True)
+FEW = settings(max_examples=examples(80, quick=40, campaign=2000), deadline=None, derandomize=True)
 
 
 def groups_of(cluster: Cluster) -> list[list[int]]:

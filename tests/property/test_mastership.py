@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fakes.thoroughness import examples
 
 from ganeti.master.mastership import takeover
 from ganeti.master.mastership.messages import (
@@ -247,7 +248,7 @@ class Cluster:
             one.machine.check_invariants()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.integers(0, 2**64))
 def test_nothing_acknowledged_is_lost_and_no_epoch_has_two_masters(seed: int) -> None:
     Cluster(Random(seed)).run(200)

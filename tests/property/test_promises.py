@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Laws of promises: whatever is asked, called and sent in whatever order, an epoch has one holder and none returns."""
 
-import os
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fakes.thoroughness import examples
 
 from ganeti.node.ledger import CallLedger
 from ganeti.node.promises import Promise
 
-EXAMPLES = 2000 if os.environ.get("GANETI_CAMPAIGN") else 200
+EXAMPLES = examples(200, quick=50, campaign=2000)
 masters = st.sampled_from("abc")
 epochs = st.integers(1, 6)
 events = st.lists(st.tuples(st.sampled_from(("ask", "record", "call")), epochs, masters), max_size=40)

@@ -10,12 +10,15 @@ NonsenseIsRefused  whatever is no filter is an error of ours, never a crash
 from dataclasses import dataclass
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fakes.thoroughness import examples
 
 from ganeti.base.errors import GanetiError
 from ganeti.master.query.fields import NUMBER, OTHER, TEXT, UNAVAILABLE, Field, table
 from ganeti.master.query.filters import compile_filter, passes
+
+LAW = settings(max_examples=examples(100, quick=40))
 
 
 @dataclass(frozen=True)
@@ -67,12 +70,14 @@ def passing(qfilter: Any, among: list[Row]) -> list[Row]:
     return [row for row in among if passes(predicate, row)]
 
 
+@LAW
 @given(filters, rows)
 def test_not_is_an_opposite(qfilter, among):
     kept = passing(qfilter, among)
     assert passing(["!", qfilter], among) == [row for row in among if row not in kept]
 
 
+@LAW
 @given(st.lists(filters, max_size=3), rows)
 def test_and_or_are_sets(parts, among):
     each = [passing(part, among) for part in parts]
@@ -80,6 +85,7 @@ def test_and_or_are_sets(parts, among):
     assert passing(["|", *parts], among) == [row for row in among if any(row in kept for kept in each)]
 
 
+@LAW
 @given(st.sampled_from(["==", "!=", "<", ">"]), st.integers(), rows)
 def test_missing_passes(operator, value, among):
     comparison = [operator, "absent", value]
@@ -87,6 +93,7 @@ def test_missing_passes(operator, value, among):
     assert passing(["&", comparison, ["==", "number", 2]], among) == passing(["==", "number", 2], among)
 
 
+@LAW
 @given(json, rows)
 def test_nonsense_is_refused(qfilter, among):
     try:

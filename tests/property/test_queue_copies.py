@@ -12,6 +12,7 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.replication import FakeReplication
+from tests.fakes.thoroughness import examples
 from tests.fakes.wconfd import fast_directory
 
 from ganeti.base.errors import JobQueueError
@@ -109,7 +110,7 @@ REQUESTS = st.tuples(st.sampled_from(["submit", "cancel", "change_priority", "dr
 STEPS = st.lists(REQUESTS | st.sampled_from(TROUBLES) | st.just("wait"), max_size=25)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, quick=25), deadline=None)
 @given(steps=STEPS)
 def test_what_a_client_was_told_of_the_candidates_have(steps: list[Any]) -> None:
     """Whatever is held back, away, or asked for meanwhile; and when all is well again, every copy is as it is here."""
@@ -170,7 +171,7 @@ class Actor:
         assert lines >= self.pushed, "a step would be left without a name"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, quick=25), deadline=None)
 @given(st.lists(st.sampled_from(["act", "push", "undo", "hold back", "let go", "away", "back"]), max_size=20))
 def test_a_job_acts_only_when_the_candidates_know_that_it_has_begun_and_how_to_undo_it(steps: list[str]) -> None:
     async def scenario(root: Path) -> None:

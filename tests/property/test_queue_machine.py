@@ -14,6 +14,7 @@ RulesHoldAtOnce    no process is asked for against the job filters of the moment
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.fakes.thoroughness import examples
 
 from ganeti.master.queue import events as ev
 from ganeti.master.queue.filters import Admission
@@ -317,6 +318,6 @@ class QueueHistory(RuleBasedStateMachine):
 
 
 QueueHistory.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(150), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestQueueHistory = QueueHistory.TestCase

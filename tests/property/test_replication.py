@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.fakes.thoroughness import examples
 
 from ganeti.master.replication import effects as todo
 from ganeti.master.replication import events
@@ -270,7 +271,9 @@ STEPS = st.one_of(
 CHANGES = st.tuples(st.just("candidates"), NODES, st.lists(NODES, min_size=1, max_size=2, unique=True).map(tuple))
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(st.integers(2, 5), st.lists(STEPS, min_size=10, max_size=120))
 def test_what_was_acknowledged_survives(size, steps):
     cluster = Cluster(size)
@@ -280,7 +283,9 @@ def test_what_was_acknowledged_survives(size, steps):
         cluster.check_take_overs()
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(st.integers(1, 4), st.integers(1, 2), st.lists(st.one_of(STEPS, CHANGES), min_size=10, max_size=120))
 def test_what_was_acknowledged_survives_changes_of_the_candidates(size, others, steps):
     cluster = Cluster(size, others)

@@ -2,7 +2,6 @@
 """Laws of looking for nodes over drawn clusters: the kernel finds what the definition finds by trying everything."""
 
 import math
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster_drawing import KINDS, Dice, draw
+from tests.fakes.thoroughness import examples
 
 from ganeti.placement import definition_search as defined
 from ganeti.placement.allocate import place_instance
@@ -25,7 +25,7 @@ from ganeti.placement.templates import TEMPLATES, traits_of
 
 SEEDS = st.integers(min_value=0, max_value=10**6)
 KIND = st.sampled_from([*KINDS, "even"])
-FEW = settings(max_examples=int(os.environ.get("GANETI_CAMPAIGN", 0)) * 2000 or 40, deadline=None, derandomize=True)
+FEW = settings(max_examples=examples(40, quick=20, campaign=2000), deadline=None, derandomize=True)
 
 
 def small(seed: int, kind: str) -> Cluster:

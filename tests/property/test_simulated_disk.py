@@ -9,6 +9,7 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fakes.thoroughness import examples
 
 from ganeti.simulation.disk import Disk
 
@@ -116,7 +117,7 @@ def answer(world, step):
         return type(err), err.errno
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.lists(steps, min_size=1, max_size=40))
 def test_every_history_is_one_of_a_real_directory(history):
     umask = os.umask(0)
@@ -245,7 +246,7 @@ class History:
             getattr(disk, "rename" if name == "move" else name)(path, target)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(durable_steps, min_size=1, max_size=30), st.one_of(st.none(), st.integers(0, 1000)))
 def test_what_a_loss_of_power_leaves_can_be_explained(history, seed):
     world = History()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fakes.thoroughness import examples
 
 from ganeti.base.errors import ParameterError
 from ganeti.placement.cluster import AllocPolicy, Cluster, Disk, Group, Instance, Node, Status
@@ -117,7 +118,7 @@ def mutated(draw: st.DrawFn, samples: list[str], pieces: str) -> str:
     return found
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(mutated(SAMPLES, "|\n,;?-.Yx019e"))
 def test_no_text_is_more_than_an_error(data: str) -> None:
     try:
@@ -142,7 +143,7 @@ def _slowly(data: bytes) -> tuple[Cluster, object]:
     return read_cluster(message, static_node_memory_mib=4096), message.get("request")
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(mutated(MESSAGES, '{}[]",:019.-enx\\'))
 def test_no_message_is_more_than_an_error_and_fast_reading_is_slow_reading(data: str) -> None:
     encoded = data.encode(errors="surrogatepass")

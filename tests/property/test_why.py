@@ -8,6 +8,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.queue_facts import NODE_LOCK, NOW_S, FakeFacts, owner
+from tests.fakes.thoroughness import examples
 
 from ganeti.master.query.queue_facts import Ahead, Held, LockWait
 from ganeti.master.query.why import DEEPEST, MOST_JOBS, explain
@@ -53,7 +54,7 @@ def queues(draw):
     return facts
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(queues(), st.data())
 def test_every_explanation_ends_and_repeats_nothing(facts, data):
     job_id = data.draw(st.sampled_from(sorted(facts.jobs)))

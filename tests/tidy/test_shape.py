@@ -40,10 +40,24 @@ def test_every_file_begins_with_licence_and_purpose(all_files, exemptions):
         head = lines[1:] if lines and lines[0].startswith("#!") else lines
         if not head or head[0] != SPDX:
             faults[(module.place,)] = f"{module.place}: begin with '{SPDX}'"
-        elif len(lines) > 2 and not ast.get_docstring(module.tree):
+        elif len(lines) > 2 and not begins_with_words(head):
             faults[(module.place,)] = f"{module.place}: say in a docstring what the module is for"
     left = exemptions.sift("head", faults)
     assert not left, told(left)
+
+
+def begins_with_words(lines: list[str]) -> bool:
+    """Whether the first statement is a docstring with something in it: told from the text, not every test is parsed."""
+    said = next((line for line in lines if line.strip() and not line.startswith("#")), "")
+    return bool(re.match(r'r?"""\s*\S|r?"""\s*$', said)) and not re.match(r'r?"""\s*"""', said)
+
+
+def test_what_begins_with_words():
+    assert begins_with_words(["# a", "", '"""What it is for."""'])
+    assert begins_with_words(['"""', "What it is for.", '"""'])
+    assert not begins_with_words(["# a", "import os", '"""Too late."""'])
+    assert not begins_with_words(['""" """'])
+    assert not begins_with_words([])
 
 
 def test_modules_functions_and_classes_stay_small(modules, exemptions):

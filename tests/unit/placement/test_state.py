@@ -2,6 +2,7 @@
 """The state over the kernel: what it says of nodes equals the definition, and changes are taken back exactly."""
 
 import ctypes
+import math
 import random
 
 import pytest
@@ -20,7 +21,13 @@ def metrics(state: ClusterState, node: int) -> tuple[float, ...]:
 def assert_as_defined(state: ClusterState) -> None:
     for node in state.everyone():
         defined = definition.metrics_of(state.view(node))
-        assert metrics(state, node) == pytest.approx(defined, rel=1e-12, abs=1e-12, nan_ok=True), state.name_of(node)
+        found = metrics(state, node)
+        assert len(found) == len(defined) and all(map(alike, found, defined)), (state.name_of(node), found, defined)
+
+
+def alike(one: float, other: float) -> bool:
+    """What `pytest.approx` says, in a hundredth of its time."""
+    return math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-12) or (one != one and other != other)
 
 
 def picture(state: ClusterState) -> list[object]:

@@ -41,9 +41,12 @@ class Kept:
         self.saved.times.note(effects, self.time_s)
         self.journal.write(self.time_s, effects)
 
-    def do(self, call, *arguments):
+    def act(self, call, *arguments):
         getattr(self.saved.table, call)(*arguments)
         self.write()
+
+    def do(self, call, *arguments):
+        self.act(call, *arguments)
         return to_plain(*self.saved)
 
 
@@ -83,7 +86,7 @@ def test_it_costs_what_it_changes_and_does_not_grow_for_ever(path, monkeypatch):
     kept = Kept(path)
     kept.do("update", job(0), NODE)
     for number in range(1, 501):
-        kept.do("update_waiting", job(number), 0, NODE)
+        kept.act("update_waiting", job(number), 0, NODE)
     written = []
     write = lock_journal.write_atomically
     monkeypatch.setattr(
@@ -93,7 +96,7 @@ def test_it_costs_what_it_changes_and_does_not_grow_for_ever(path, monkeypatch):
     kept.do("change_priority", job(250), 3)
     assert os.path.getsize(path) - before < 200
     for turn in range(6000):
-        kept.do("change_priority", job(1 + turn % 500), turn % 7)
+        kept.act("change_priority", job(1 + turn % 500), turn % 7)
     assert 1 <= len(written) <= 4
     assert os.path.getsize(path) < 600_000
     assert to_plain(*load_locks(path)) == to_plain(*kept.saved)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Why a job is where it is: one situation each, in whole sentences."""
 
+from dataclasses import replace
+
 import pytest
 from tests.fakes.queue_facts import GROUP, NODE, NODE_LOCK, NOW_S, FakeFacts, entry
 
@@ -120,9 +122,12 @@ def test_wconfd_is_silent(facts):
 
 def test_a_thousand_ahead_are_not_all_told(facts):
     facts.running(1)
+    longest = FakeFacts()
+    longest.parked(1, holders=[(NODE_LOCK, 1, "exclusive")], ahead=[(NODE_LOCK, other, 0) for other in range(2, 1002)])
+    wait = longest.waits[1]
     for job_id in range(2, 1002):
-        ahead = [(NODE_LOCK, other, 0) for other in range(2, job_id)]
-        facts.parked(job_id, holders=[(NODE_LOCK, 1, "exclusive")], ahead=ahead)
+        facts.parked(job_id)
+        facts.waits[job_id] = replace(wait, ahead=wait.ahead[: job_id - 2])
     told = facts.told(1001)
     assert len(told) < 12
     assert told[-1] == "  There are 994 more requests ahead of it: see 'gnt-debug locks'."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Compares the tools over seeds: ``python -m tests.differential.run SEEDS [--tools A,B] [--keep DIR]``."""
+"""Compares the tools over seeds: ``python -m tests.differential.run SEEDS [--tools A,B] [--drawing other]``."""
 
 import argparse
 import shutil
@@ -7,17 +7,20 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.differential import replay
+from tests.differential import other_cases, replay
 from tests.differential.cases import TOOLS, Case, cases
 from tests.differential.differences import crashed, differences
 from tests.differential.execution import Outcome, execute, ours, peer
+
+DRAWINGS = {"usual": cases, "other": other_cases.cases}
+"""How a seed becomes cases: two authors' notions of a cluster and of what is asked about it."""
 
 
 def compare(case: Case, place: Path) -> list[str]:
     """Run both sides below *place*; nothing, or what is wrong. A peer that takes too long is not compared with."""
     theirs = execute([*peer()[0], case.tool], case, place / "peer")
     own = execute(ours(case.tool), case, place / "ours")
-    found = _faults_of_plan(case, theirs, own) if case.tool == "hbal" else []
+    found = _faults_of_plan(case, theirs, own) if case.tool == "hbal" and case.cluster.nodes else []
     return found if theirs.exit is None or crashed(theirs) else found + differences(case, theirs, own)
 
 
@@ -35,15 +38,15 @@ def seeds_of(text: str) -> list[int]:
     return list(range(int(first), int(last or first) + 1))
 
 
-def look(seed: int, tools: list[str], keep: Path) -> list[str]:
+def look(seed: int, tools: list[str], keep: Path, drawing: str = "usual") -> list[str]:
     """Compare every tool for one seed; keeps the files of what differs, and says where."""
     told = []
-    for case in cases(seed, tools):
+    for case in DRAWINGS[drawing](seed, tools):
         place = Path(tempfile.mkdtemp(prefix="htools-"))
         try:
             found = compare(case, place)
             if found:
-                kept = keep / f"{seed}-{case.tool}"
+                kept = keep / f"{drawing}-{seed}-{case.tool}"
                 shutil.rmtree(kept, ignore_errors=True)
                 shutil.copytree(place, kept)
                 text = "\n".join([f"cd {kept}/peer && {case.command(peer()[0])}", *found])
@@ -61,15 +64,17 @@ def _shortened(text: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("seeds", type=seeds_of, help="one, or FIRST-LAST")
-    parser.add_argument("--tools", default=",".join(TOOLS))
+    parser.add_argument("--tools", help="separated by commas; all there are")
+    parser.add_argument("--drawing", choices=DRAWINGS, default="usual")
     parser.add_argument("--keep", type=Path, default=Path("/tmp/htools-differences"))
     chosen = parser.parse_args()
     if not peer()[0]:
         print(peer()[1], file=sys.stderr)
         return 2
-    tools, differing = chosen.tools.split(","), 0
+    known = TOOLS if chosen.drawing == "usual" else other_cases.TOOLS
+    tools, differing = chosen.tools.split(",") if chosen.tools else list(known), 0
     for seed in chosen.seeds:
-        told = look(seed, tools, chosen.keep)
+        told = look(seed, tools, chosen.keep, chosen.drawing)
         differing += bool(told)
         for text in told:
             print(f"seed {seed}: {_shortened(text)}\n", flush=True)

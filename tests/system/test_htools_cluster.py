@@ -72,6 +72,31 @@ def test_a_scan_and_what_it_wrote(fake_bed):
     assert f"Cluster score: {score}" in fake_bed.run("hinfo", "-t", "/tmp/LOCAL.data")
 
 
+def test_tags_count_for_the_next_instance(fake_bed):
+    """Set by jobs, they keep instances apart from then on, until they are taken away."""
+    options = ("-t", "sharedfile", "--disk", "0:size=8m", "-o", "noop+default", "-B", "memory=128m")
+    holders = {node: name for name, (node,) in fake_bed.guests().items()}
+
+    def kept_off() -> str:
+        said = fake_bed.run("gnt-instance", "add", "--why", *options, "--tags", "service:dns", "new")
+        return "\n".join(line for line in said.splitlines() if "exclusion tag" in line)
+
+    assert kept_off() == ""
+    fake_bed.run("gnt-cluster", "add-tags", "htools:iextags:service")
+    assert kept_off() == ""
+    for node in ("node1", "node3"):
+        fake_bed.run("gnt-instance", "add-tags", holders[node], "service:dns")
+    said = kept_off()
+    assert "node1" in said and "node3" in said and "node2" not in said, said
+    fake_bed.run("gnt-instance", "remove-tags", holders["node1"], "service:dns")
+    said = kept_off()
+    assert "node3" in said and "node1" not in said, said
+    fake_bed.run("gnt-cluster", "remove-tags", "htools:iextags:service")
+    assert kept_off() == ""
+    fake_bed.run("gnt-instance", "remove-tags", holders["node3"], "service:dns")
+    fake_bed.check()
+
+
 def test_repairs_are_left_to_tags(fake_bed):
     """Nothing is mirrored here, so nothing can be repaired; nothing is touched."""
     said = fake_bed.run("harep", "-L")

@@ -115,3 +115,14 @@ def test_nodes_come_back(fake_bed: FakeBed) -> None:
         ("node1", *OTHERS), (False, True)
     )
     fake_bed.check()
+
+
+def test_the_commands_it_prints_do_the_same(fake_bed: FakeBed) -> None:
+    fake_bed.run("hsqueeze", "-L", "-C/tmp/squeeze")
+    script = fake_bed.run("cat", "/tmp/squeeze")
+    assert "gnt-node add-tags node2 htools:standby:auto\n" in script and "gnt-node power -f off node2\n" in script
+    fake_bed.run("sh", "/tmp/squeeze")
+    assert {node for nodes in fake_bed.guests().values() for node in nodes} == {"node1"}
+    assert standing(fake_bed) == {"node1": (False, True, []), **dict.fromkeys(OTHERS, (True, False, [STANDBY]))}
+    assert sorted(calls(fake_bed)) == ["power-off node2", "power-off node3"]
+    fake_bed.check()

@@ -3,7 +3,7 @@
 
 from ganeti.master.operation import Operation, operation
 from ganeti.master.operations.lock_plans import plan
-from ganeti.master.operations.tags.tagged import RemoveTags, Tagged, TagKind, find, locks_of, missing
+from ganeti.master.operations.tags.tagged import RemoveTags, Tagged, TagKind, find, locks_of, require
 from ganeti.model.locks import LockPlan
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
@@ -25,8 +25,7 @@ class DeleteTags(Operation[None], frozen=True, kw_only=True):
 
     def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> Tagged:
         found = find(view, self.kind, self.name)
-        if (error := missing(found, self.tags)) is not None:
-            raise error
+        require(found, self.tags)
         return found
 
     async def execute(self, checked: Tagged, ctx: OperationContext) -> None:

@@ -63,15 +63,14 @@ def everything(view: ConfigView) -> list[tuple[str, Sequence[str]]]:
     return found
 
 
-def missing(found: Tagged, tags: Sequence[str]) -> PrerequisiteError | None:
-    """What is to be said where the object has not got all of these tags."""
+def require(found: Tagged, tags: Sequence[str]) -> None:
+    """Raise `PrerequisiteError` where the object has not got all of these tags."""
     lacking = sorted(set(tags) - set(found.tags))
-    if not lacking:
-        return None
-    names = ", ".join(f"'{tag}'" for tag in lacking)
-    return PrerequisiteError(
-        f"Tag(s) {names} not found: {found.name} has no such tag, nothing is removed", UNKNOWN_ENTITY
-    )
+    if lacking:
+        names = ", ".join(f"'{tag}'" for tag in lacking)
+        raise PrerequisiteError(
+            f"Tag(s) {names} not found: {found.name} has no such tag, nothing is removed", UNKNOWN_ENTITY
+        )
 
 
 class AddTags(Change, frozen=True, kw_only=True):
@@ -95,8 +94,7 @@ class RemoveTags(Change, frozen=True, kw_only=True):
 
     def apply(self, draft: Draft) -> None:
         old = _current(draft, self.kind, self.uuid)
-        if (error := missing(old, self.tags)) is not None:
-            raise error
+        require(old, self.tags)
         _put(draft, self.kind, old, [tag for tag in old.tags if tag not in self.tags])
 
 

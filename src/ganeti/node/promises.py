@@ -54,4 +54,8 @@ def refusal_sentence(promise: Promise, epoch: int) -> str:
 
 def established_epoch(*records: tuple[int, int] | None) -> int:
     """The highest epoch of which there is a record (a commit's position, a membership's version); 0 without any."""
-    return max((record[0] for record in records if record is not None), default=0)
+    highest = 0
+    for record in records:
+        if record is not None and record[0] > highest:
+            highest = record[0]
+    return highest

@@ -18,14 +18,22 @@ from ganeti.model.view import ConfigView
 from ganeti.runtime.config_store import read_object
 
 _HANDLES_KEPT = 4
+_OBJECTS_KEPT = 256
+Seen = dict[tuple[str, str], ConfigObject | None]
+"""By kind and UUID; None: there is no such object."""
 
 
 class ConfigReader:
-    """Opens views of the database; keeps a few handles for the next ones. One thread, one process."""
+    """Opens views of the database; keeps a few handles for the next ones. One thread, one process.
+
+    What few objects a view has read are kept, too: a job opens a view for each of its phases, and most of the time
+    nothing has been committed in between.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._idle: list[sqlite3.Connection] = []
+        self._seen: tuple[tuple[int, int], Seen, dict[tuple[str, str], str]] | None = None
 
     def view(self) -> "SqliteView":
         """Begin a read transaction; raises `ConfigurationError` if there is no configuration."""
@@ -35,7 +43,15 @@ class ConfigReader:
         except sqlite3.Error as err:
             raise ConfigurationError(f"The configuration database {self._path} cannot be read: {err}") from err
 
+    def seen(self, position: tuple[int, int]) -> tuple[Seen, dict[tuple[str, str], str]]:
+        """Objects, and UUIDs by kind and name, that an earlier view of this position has read."""
+        if self._seen is None or self._seen[0] != position or len(self._seen[1]) > _OBJECTS_KEPT:
+            self._seen = (position, {}, {})
+        return self._seen[1], self._seen[2]
+
     def take_back(self, db: sqlite3.Connection) -> None:
+        if self._seen is not None and len(self._seen[1]) > _OBJECTS_KEPT:
+            self._seen = None
         db.execute("ROLLBACK")
         if len(self._idle) < _HANDLES_KEPT:
             self._idle.append(db)
@@ -57,13 +73,13 @@ class SqliteView(ConfigView):
 
     def __init__(self, db: sqlite3.Connection, reader: ConfigReader) -> None:
         self._reader = reader
-        self._seen: dict[tuple[str, str], ConfigObject | None] = {}
         db.execute("BEGIN")
         self._db: sqlite3.Connection | None = db
         meta = dict(db.execute("SELECT key, value FROM meta WHERE key IN ('epoch', 'serial')"))
         if len(meta) < 2:
             raise ConfigurationError("The configuration database is empty: ganeti-wconfd has not filled it yet")
         self.position = (int(meta["epoch"]), int(meta["serial"]))
+        self._seen, self._uuids = reader.seen(self.position)
 
     def __enter__(self) -> "SqliteView":
         return self
@@ -90,8 +106,12 @@ class SqliteView(ConfigView):
         return (row[0] for row in self._rows("SELECT uuid FROM objects WHERE kind = ? ORDER BY id", kind))
 
     def uuid_by_name(self, kind: str, name: str) -> str | None:
-        rows = self._rows("SELECT uuid FROM objects WHERE kind = ? AND name = ?", kind, name)
-        return rows[0][0] if rows else None
+        uuid = self._uuids.get((kind, name))
+        if uuid is None:
+            rows = self._rows("SELECT uuid FROM objects WHERE kind = ? AND name = ?", kind, name)
+            if rows:
+                uuid = self._uuids[kind, name] = rows[0][0]
+        return uuid
 
     def names(self, kind: str) -> Iterator[str]:
         rows = self._rows("SELECT name FROM objects WHERE kind = ? AND name IS NOT NULL ORDER BY id", kind)

@@ -4,8 +4,8 @@
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
 
+import msgspec
 from aiohttp import web
 
 from ganeti.base.errors import TransportError
@@ -19,8 +19,7 @@ KEEPALIVE_S = 300.0
 SHUTDOWN_S = 1.0
 
 
-@dataclass(frozen=True)
-class HttpRequest:
+class HttpRequest(msgspec.Struct, frozen=True):
     method: str
     path: str
     body: bytes
@@ -30,8 +29,7 @@ class HttpRequest:
     """Its certificate (DER), where TLS has checked one."""
 
 
-@dataclass(frozen=True)
-class HttpReply:
+class HttpReply(msgspec.Struct, frozen=True):
     status: int
     body: bytes
     content_type: str = "application/json"
@@ -113,7 +111,7 @@ class HttpServer:
             return _response(HttpReply(408, late, "text/plain"), close=True)
         except ConnectionError:  # who asked has gone, and reads this no more
             return _response(HttpReply(400, b"The request did not come to its end\n", "text/plain"), close=True)
-        return _response(await self._handler(replace(asked, body=bytes(body))))
+        return _response(await self._handler(msgspec.structs.replace(asked, body=bytes(body))))
 
 
 def _too_long() -> web.Response:

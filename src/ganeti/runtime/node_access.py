@@ -22,6 +22,8 @@ class CandidateCertificates:
         self._path = paths.ssconf_file("master_candidates_certs")
         self._seen: tuple[int, int, int] | None = None
         self._digests: list[str] | None = None
+        self._known: dict[bytes, bool] = {}
+        """Whether a certificate is accepted, as long as the file is the same: callers are few."""
 
     def accepts(self, certificate: bytes | None) -> bool:
         if certificate is None:
@@ -29,18 +31,25 @@ class CandidateCertificates:
         self._refresh()
         if self._digests is None:
             return True
-        mine = certificate_digest(certificate)
-        return any(same_digest(mine, digest) for digest in self._digests)
+        accepted = self._known.get(certificate)
+        if accepted is None:
+            mine = certificate_digest(certificate)
+            accepted = any(same_digest(mine, digest) for digest in self._digests)
+            if accepted:  # strangers could be many
+                self._known[certificate] = True
+        return accepted
 
     def _refresh(self) -> None:
         try:
             status = os.stat(self._path)
         except FileNotFoundError:
             self._seen, self._digests = None, None
+            self._known.clear()
             return
         stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
         if stamp == self._seen:
             return
+        self._known.clear()
         with open(self._path, encoding="ascii", errors="replace") as file:
             lines = [line.strip() for line in file]
         self._digests = [line.partition("=")[2] for line in lines if "=" in line]

@@ -8,7 +8,6 @@ counts for nothing. A call that was running when the daemon was killed has a lin
 
 import asyncio
 import base64
-import contextlib
 import errno
 import hashlib
 import logging
@@ -64,7 +63,26 @@ class _Running:
     number: Number
     call: str
     digest: str
-    task: "asyncio.Task[bytes]"
+    task: "asyncio.Task[Any]"
+    is_looking: bool = False
+    """It changes nothing, and *task* is that of the request, which has more to do when the call has ended."""
+    is_ended: bool = False
+    """By `abort` or `close`, not by whoever carries requests."""
+    over: "asyncio.Future[None] | None" = None
+    """Of one that is looking: done when it is over, for whoever waits for that."""
+
+    def end(self) -> "asyncio.Future[Any]":
+        """Give what is done when this is over."""
+        self.is_ended = True
+        self.task.cancel()
+        return self.when_over()
+
+    def when_over(self) -> "asyncio.Future[Any]":
+        if not self.is_looking:
+            return self.task
+        if self.over is None:
+            self.over = self.task.get_loop().create_future()
+        return self.over
 
 
 class NodeCalls:
@@ -128,41 +146,64 @@ class NodeCalls:
         ]
         for running in ended:
             _log.info("call %s of job %d attempt %d ended: superseded", running.call, job, running.number[1])
-            running.task.cancel()
         if ended:
-            await asyncio.wait([running.task for running in ended])
+            await asyncio.wait([running.end() for running in ended])
         return len(ended)
 
     async def close(self, grace_s: float) -> None:
         """Let calls end for *grace_s*, then end them; they count as interrupted and may be repeated."""
         self._closing = True
-        tasks = [running.task for running in self._running]
-        if tasks:
-            await asyncio.wait(tasks, timeout=grace_s)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            _, stuck = await asyncio.wait(tasks, timeout=STUCK_AFTER_S)
-            for task in stuck:
-                _log.warning("call %s waits for a device and cannot be ended", task.get_name())
+        if self._running:
+            await asyncio.wait([running.when_over() for running in self._running], timeout=grace_s)
+        if self._running:
+            await asyncio.wait([running.end() for running in self._running], timeout=STUCK_AFTER_S)
+            for running in self._running:
+                _log.warning("call %s waits for a device and cannot be ended", running.call)
         os.close(self._answers_file)
 
     async def _serve(self, state: NodeState, call: NodeCall, envelope: Envelope, arguments: dict[str, Any]) -> bytes:
         number = (envelope.job, envelope.attempt, envelope.step)
+        if not call.changes:
+            return await self._look(state, call, envelope, arguments, number)
         digest = ""
-        if call.changes:
-            self._keep_fences(self._ledger.admit(envelope.epoch, number))
-            if envelope.job:
-                digest = hashlib.sha256(msgspec.json.encode(envelope.arguments, order="sorted")).hexdigest()
-                if (known := self._ledger.answered(number, call.name, digest)) is not None:
-                    return known
-                if (same := self._find_running(number, call.name, digest)) is not None:
-                    return await self._outcome(same)
+        self._keep_fences(self._ledger.admit(envelope.epoch, number))
+        if envelope.job:
+            digest = hashlib.sha256(msgspec.json.encode(envelope.arguments, order="sorted")).hexdigest()
+            if (known := self._ledger.answered(number, call.name, digest)) is not None:
+                return known
+            if (same := self._find_running(number, call.name, digest)) is not None:
+                return await self._outcome(same)
         work = self._carry_out(state, call, envelope, arguments, number, digest)
         running = _Running(number, call.name, digest, asyncio.create_task(work, name=call.name))
         self._running.append(running)
         running.task.add_done_callback(lambda _: self._running.remove(running))
         return await self._outcome(running)
+
+    async def _look(
+        self, state: NodeState, call: NodeCall, envelope: Envelope, arguments: dict[str, Any], number: Number
+    ) -> bytes:
+        """Run the handler of a call that changes nothing, for its caller alone: no task needs to outlive that."""
+        task = asyncio.current_task()
+        assert task is not None
+        running = _Running(number, call.name, "", task, is_looking=True)
+        self._running.append(running)
+        try:
+            return await _answer(state, call, arguments, max(call.timeout_s, envelope.timeout_s or 0.0))
+        except asyncio.CancelledError:
+            if not running.is_ended:
+                raise
+            task.uncancel()
+            raise self._ended(running) from None
+        finally:
+            self._running.remove(running)
+            if running.over is not None and not running.over.done():
+                running.over.set_result(None)
+
+    def _ended(self, running: _Running) -> Exception:
+        """What the caller of a call that was ended is told."""
+        if self._closing:
+            return StoppingError()
+        return NodeCallError(f"Call {running.call} was ended: its attempt was superseded")
 
     def _keep_fences(self, raised: bool) -> None:
         """Make raised fences durable; those that could not be (a full disk) hold up every later call until they are."""
@@ -182,10 +223,9 @@ class NodeCalls:
         """Wait for a call without ending it when its caller goes away."""
         await asyncio.wait([running.task])
         if running.task.cancelled():
-            if self._closing:
-                raise StoppingError
-            raise NodeCallError(f"Call {running.call} was ended: its attempt was superseded")
-        return running.task.result()
+            raise self._ended(running)
+        outcome: bytes = running.task.result()
+        return outcome
 
     def _find_running(self, number: Number, call: str, digest: str) -> _Running | None:
         for running in self._running:
@@ -207,9 +247,9 @@ class NodeCalls:
         digest: str,
     ) -> bytes:
         """Run the handler. The task has no caller: every outcome but being ended is an answer."""
-        async with contextlib.AsyncExitStack() as stack:
-            if call.changes and call.takes_slot:
-                await stack.enter_async_context(self._slots)
+        if call.takes_slot:
+            await self._slots.acquire()
+        try:
             if digest:
                 self._append(_Line(number, call.name))
             self._leaving = self._leaving or call.name == LEAVE_CALL
@@ -220,6 +260,9 @@ class NodeCalls:
                 self._ledger.keep(number, Answer(call.name, digest, body))
                 self._append(_Line(number, call.name, digest, base64.b64encode(body).decode()))
             return body
+        finally:
+            if call.takes_slot:
+                self._slots.release()
 
     def _append(self, line: _Line) -> None:
         os.write(self._answers_file, msgspec.json.encode(line) + b"\n")

@@ -75,6 +75,8 @@ class NodeClient:
         self._attempt = attempt
         self._next_step = next_step
         self._port = port
+        self._addresses: dict[str, str] = {}
+        """Of the nodes that were called, as of the newest call."""
         self._http = HttpClient(partial(client_context, paths) if use_tls else None, self._address_of)
 
     async def call(self, node_uuid: str, call: str, /, *, deadline_s: float | None = None, **arguments: Any) -> Any:
@@ -92,6 +94,8 @@ class NodeClient:
             "step": self._next_step(),
             "timeout_s": deadline_s,
         }
+        del view  # a handle of the database, which others may use meanwhile
+        self._addresses[node.name] = node.primary_ip
         body = RequestBody(fields, arguments)
         return await self._repeat(node, call, body, limit_s + (_ANSWER_SLACK_S if self._job else 0))
 
@@ -112,7 +116,7 @@ class NodeClient:
         await self._http.close()
 
     def _address_of(self, host: str) -> str:
-        return self._view().find_node(host).primary_ip
+        return self._addresses[host]
 
     async def _repeat(self, node: Node, call: str, body: RequestBody, limit_s: float) -> Any:
         """Send until there is an answer, or the node is not merely restarting."""

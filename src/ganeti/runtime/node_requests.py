@@ -26,8 +26,12 @@ class RequestBody:
 
     def __init__(self, fields: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
         """*fields* stand beside ``arguments``."""
-        self._long = {key: value for key, value in arguments.items() if _is_long(value)}
-        short = {key: value for key, value in arguments.items() if key not in self._long}
+        self._long = {
+            key: value for key, value in arguments.items() if isinstance(value, str | TextOfFile) and _is_long(value)
+        }
+        short = arguments
+        if self._long:
+            short = {key: value for key, value in arguments.items() if key not in self._long}
         self._begin = msgspec.json.encode({**fields, "arguments": short})
         self._comma = b"," if short else b""
 
@@ -48,8 +52,8 @@ class RequestBody:
         yield b"}}"
 
 
-def _is_long(value: object) -> bool:
-    return isinstance(value, TextOfFile) or (isinstance(value, str) and len(value) > _LONG)
+def _is_long(value: str | TextOfFile) -> bool:
+    return not isinstance(value, str) or len(value) > _LONG
 
 
 async def _in_memory(text: str) -> AsyncIterator[str]:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 CLOCKS_APART_S = 150.0
-_MASTER_DAEMON = "ganeti-wconfd"
-_LEFT_OVERS = ("ganeti-luxid", "ganeti-rapi")
 
 
 class PromiseKeeper(Protocol):
@@ -48,6 +46,7 @@ class Replica:
 
     def __init__(self, paths: Paths, node_name: str, keeper: PromiseKeeper, now_s: Callable[[], float]) -> None:
         self._paths = paths
+        self._daemons = _MasterDaemons(paths)
         self._node_name = node_name
         self._keeper = keeper
         self._now_s = now_s
@@ -140,7 +139,7 @@ class Replica:
                 if (
                     marks is not None
                     and marks.is_candidate
-                    and _follows_another(self._keeper.promise, marks, self._paths)
+                    and _follows_another(self._keeper.promise, marks, self._daemons)
                 ):
                     await self._place.open()
             except ReplicaFaultError as err:
@@ -235,7 +234,7 @@ class Replica:
         is_followed = (caller.epoch, caller.master) == (promise.epoch, promise.holder) and caller.master != marks.own
         if not is_followed or self._unfit(caller, marks) is not None:
             return None
-        if _runs_master(self._paths) or _has_left_overs(self._paths):
+        if self._daemons.run() or self._daemons.are_left_over():
             return None
         return {"refused": None} | self._told(copy.position, copy.digest, copy.membership)
 
@@ -261,7 +260,7 @@ class Replica:
         if (caller.epoch, caller.master) != (promise.epoch, promise.holder):
             return False
         marks = await self._place.marks()
-        return marks is not None and _follows_another(self._keeper.promise, marks, self._paths)
+        return marks is not None and _follows_another(self._keeper.promise, marks, self._daemons)
 
     async def _promise(self, caller: Caller, ask_only: bool) -> Answer:
         if (refusal := await self._refuse_stranger(caller)) is not None:
@@ -274,7 +273,7 @@ class Replica:
             self._keeper.keep_promise(asked)
             if marks is not None and caller.master == marks.own:
                 await self._place.close_copy(settle=True)
-            elif _runs_master(self._paths) or _has_left_overs(self._paths):
+            elif self._daemons.run() or self._daemons.are_left_over():
                 self._end_master(caller)
         promise = self._keeper.promise
         return told | {
@@ -351,7 +350,7 @@ class Replica:
         promise = known.admit_record(caller.epoch, caller.master)
         if promise is None:
             return self._refusal(EPOCH, refusal_sentence(known, caller.epoch))
-        is_master = _runs_master(self._paths) and not await self._is_own(caller, if_unknown=not raises)
+        is_master = self._daemons.run() and not await self._is_own(caller, if_unknown=not raises)
         if is_master and caller.epoch == known.epoch and known.holder is None:
             return self._refusal(MASTER, f"Node {self._node_name} is the master of epoch {known.epoch} itself")
         if raises or is_master:
@@ -360,7 +359,7 @@ class Replica:
             await self._place.close_copy(settle=False)
             self._end_master(caller)
             return self._refusal(MASTER, f"Node {self._node_name} still runs the daemons of a master: they are ending")
-        if _has_left_overs(self._paths) and not await self._is_own(caller, if_unknown=True):
+        if self._daemons.are_left_over() and not await self._is_own(caller, if_unknown=True):
             self._end_master(caller)
         return None
 
@@ -403,14 +402,21 @@ class Replica:
         return {"daemons": list(ended.daemons), "jobs": ended.jobs}
 
 
-def _follows_another(promise: Promise, marks: "Marks", paths: Paths) -> bool:
-    return promise.holder is not None and promise.holder != marks.own and not _runs_master(paths)
+class _MasterDaemons:
+    """Whether daemons of a master run on this node, told by their locks: every request of a master asks."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._wconfd = paths.pid_file("ganeti-wconfd")
+        self._luxid = paths.pid_file("ganeti-luxid")
+        self._rapi = paths.pid_file("ganeti-rapi")
+
+    def run(self) -> bool:
+        return is_alive(self._wconfd)
+
+    def are_left_over(self) -> bool:
+        """Whether one outlives its ganeti-wconfd, which may have ended by itself as deposed."""
+        return is_alive(self._luxid) or is_alive(self._rapi)
 
 
-def _runs_master(paths: Paths) -> bool:
-    return is_alive(paths.pid_file(_MASTER_DAEMON))
-
-
-def _has_left_overs(paths: Paths) -> bool:
-    """Whether a daemon of a master outlives its ganeti-wconfd, which may have ended by itself as deposed."""
-    return any(is_alive(paths.pid_file(daemon)) for daemon in _LEFT_OVERS)
+def _follows_another(promise: Promise, marks: "Marks", daemons: _MasterDaemons) -> bool:
+    return promise.holder is not None and promise.holder != marks.own and not daemons.run()

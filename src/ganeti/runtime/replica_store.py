@@ -94,7 +94,8 @@ class ReplicaStore(SqliteStore):
                 if mark is not None:
                     self._set_published(mark.position, mark.digest)
                 self._set_membership(membership)
-                self._db.executemany("DELETE FROM steps WHERE job = ?", [(job,) for job in ended_jobs])
+                for job in ended_jobs:
+                    self._db.execute("DELETE FROM steps WHERE job = ?", (job,))
                 reach("replica-applying")
         except sqlite3.Error as err:
             raise ConfigurationError(f"The configuration database {self._path} cannot be written: {err}") from err

@@ -231,7 +231,7 @@ class SimulatedConnection(sqlite3.Connection):
             raise sqlite3.OperationalError("disk I/O error")
         if self._database.dismissed:
             raise sqlite3.DatabaseError("database disk image is malformed")
-        word = sql.lstrip()[:6].rstrip(" ;\n\t").upper()
+        word = _first_word(sql)
         if self._disk.faults:
             self._meet_fault("read")
         if word in _COMMITS or (not self.in_transaction and self._commits_itself(word)):
@@ -298,6 +298,12 @@ def _memory() -> str:
         if name.startswith(ours) and not os.path.exists(f"/proc/{pid}"):
             shutil.rmtree(f"{place}/{name}", ignore_errors=True)
     return place
+
+
+@functools.cache
+def _first_word(sql: str) -> str:
+    """Its first six letters, which tell what it does."""
+    return sql.lstrip()[:6].rstrip(" ;\n\t").upper()
 
 
 def _prefix() -> str:

@@ -16,7 +16,7 @@ from ganeti.simulation import power_loss
 from ganeti.simulation.contents import PAGE_BYTES, Pages
 from ganeti.simulation.devices import MadeUp, NullDevice, RandomDevice
 from ganeti.simulation.inodes import Change, Directory, File, Inode, Special
-from ganeti.simulation.names import Names
+from ganeti.simulation.names import Names, Shape
 from ganeti.simulation.open_file import OpenFile, refused
 
 CACHED = "cached"
@@ -62,6 +62,7 @@ class Disk(Names):
         self._numbers = 1
         self._dirty: dict[Directory, None] = {}
         self.root = Directory(self, 0o755)
+        self.places = {}
 
     def next_number(self) -> int:
         self._numbers += 1
@@ -214,6 +215,7 @@ class Disk(Names):
             raise refused(errno.EBUSY, path)
         directory.disk._settle_names()
         found.covered = other
+        Shape.changes += 1
 
     def watch(self, path: str, callback: Callable[[str], None]) -> Any:
         """Have *callback* told the name of everything renamed into the directory; gives a handle for `unwatch`."""
@@ -292,6 +294,7 @@ class Disk(Names):
         """Leave what is found when the machine runs again: one of the possible states, or without *random* nothing
         that was not synced. Open files are dead from now on (EIO), and what was mounted in memory is empty."""
         self.boot += 1
+        Shape.changes += 1
         for file in list(self.locking):
             file.let_go()
         if keep_all:

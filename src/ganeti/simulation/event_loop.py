@@ -34,7 +34,7 @@ class Selector(selectors.BaseSelector):
         self._descriptions: dict[int, Description] = {}
         self.maybe: dict[int, None] = {}
         """Where there may be something."""
-        self._waiting: Thread | None = None
+        self.waiting: Thread | None = None
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         number = fileobj if isinstance(fileobj, int) else fileobj.fileno()
@@ -77,13 +77,13 @@ class Selector(selectors.BaseSelector):
 
     def _changed(self, number: int) -> None:
         self.maybe[number] = None
-        if self._waiting is not None:
-            Running.kernel.wake(self._waiting)
+        if self.waiting is not None:
+            Running.kernel.wake(self.waiting)
 
     def wake(self) -> None:
         """Something was called from elsewhere: let the loop look."""
-        if self._waiting is not None:
-            Running.kernel.wake(self._waiting)
+        if self.waiting is not None:
+            Running.kernel.wake(self.waiting)
 
     def _ready(self) -> list[tuple[selectors.SelectorKey, int]]:
         found = []
@@ -110,11 +110,11 @@ class Selector(selectors.BaseSelector):
         found = self._ready() if self.maybe else []
         if found or (timeout is not None and timeout <= 0):
             return found
-        self._waiting = kernel.current
+        self.waiting = kernel.current
         try:
             kernel.block(timeout)
         finally:
-            self._waiting = None
+            self.waiting = None
         return self._ready() if self.maybe else []
 
 
@@ -195,17 +195,28 @@ class Loop(asyncio.SelectorEventLoop):
         self._own_tasks[task] = None
         return task
 
-    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Handle:  # type: ignore[override]
+    get_debug = staticmethod(bool)
+    """False; each future that is made asks for it."""
+
+    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Any:  # type: ignore[override]
+        """Tasks and futures give a context, and never take back what they have called: they get no handle."""
         if self._closed:
             self._check_closed()
-        handle = Handle(callback, args, self, context)
+        if context is not None:
+            self._ready.append((context.run, callback, args))
+            return None
+        handle = Handle(callback, args, self, None)
         self._ready.append(handle)
         return handle
 
-    def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> Handle:  # type: ignore[override]
-        handle = self.call_soon(callback, *args, context=context)
-        self._own_selector.wake()
-        return handle
+    def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> Any:  # type: ignore[override]
+        if self._closed:
+            self._check_closed()
+        self._ready.append(((context or copy_context()).run, callback, args))
+        waiting = self._own_selector.waiting
+        if waiting is not None:
+            Running.kernel.wake(waiting)
+        return None
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> TimerHandle:  # type: ignore[override]
         if self._closed:
@@ -221,7 +232,7 @@ class Loop(asyncio.SelectorEventLoop):
     def _run_once(self) -> None:
         """Until the loop is to stop: whoever calls this does it again and again until then."""
         ready, selector, process = self._ready, self._own_selector, self.process
-        kernel, machine = Running.kernel, self.process.machine
+        kernel, machine, next_ready = Running.kernel, self.process.machine, self._ready.popleft
         while True:
             scheduled = self._scheduled
             while scheduled and scheduled[0][2]._cancelled:
@@ -246,21 +257,22 @@ class Loop(asyncio.SelectorEventLoop):
                     timer._scheduled = False
                     ready.append(timer)
             for _ in range(len(ready)):
-                handle = ready.popleft()
-                if not handle._cancelled:
-                    try:
+                handle = next_ready()
+                try:
+                    if type(handle) is tuple:
+                        run, callback, args = handle
+                        run(callback, *args)
+                    elif not handle._cancelled:
                         handle._context.run(handle._callback, *handle._args)
-                    except (SystemExit, KeyboardInterrupt):
-                        raise
-                    except BaseException as err:
-                        self._tell_of(handle, err)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as err:
+                    self._tell_of(handle, err)
             if self._stopping:
                 return
 
     def _tell_of(self, handle: Any, err: BaseException) -> None:
-        self.call_exception_handler(
-            {"message": f"Exception in callback {handle!r}", "exception": err, "handle": handle}
-        )
+        self.call_exception_handler({"message": f"Exception in callback {handle!r}", "exception": err})
 
     def _drop_cancelled_timers(self) -> None:
         kept = []
@@ -406,6 +418,20 @@ class Policy(asyncio.DefaultEventLoopPolicy):
         return Loop()
 
 
+def _set_running_loop(loop: asyncio.AbstractEventLoop | None) -> None:
+    kernel = Running.kernel
+    kernel.loop = loop
+    if kernel.current is not None:
+        kernel.current.loop = loop
+
+
+def _running_loop() -> asyncio.AbstractEventLoop:
+    loop: asyncio.AbstractEventLoop | None = Running.kernel.loop
+    if loop is None:
+        raise RuntimeError("no running event loop")
+    return loop
+
+
 def _cancel_all_tasks(loop: Any) -> None:
     """As `asyncio.runners` has it, in the order in which the tasks were made."""
     left = [task for task in loop._own_tasks if not task.done()]
@@ -422,4 +448,8 @@ def install() -> None:
     # `Loop` knows its tasks; the set of all tasks of a real process is of no use here, and takes its time.
     tasks._all_tasks.add = deque(maxlen=0).append  # type: ignore[attr-defined]
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # `asyncio.run` replaces the handler of Python only
+    # Asyncio looks at the number of the real process each time, which asks the real kernel.
     events._set_running_loop(None)
+    events._set_running_loop = _set_running_loop
+    events._get_running_loop = lambda: Running.kernel.loop
+    asyncio.get_running_loop = events.get_running_loop = _running_loop

@@ -14,7 +14,6 @@ import functools
 import heapq
 import random
 import signal
-from asyncio import events
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -48,20 +47,15 @@ class Exit(BaseException):
         self.status = status
 
 
-class Event:
-    """Something to be done at a time."""
-
-    __slots__ = ("action", "cancelled")
-
-    def __init__(self, action: Callable[[], None]) -> None:
-        self.action = action
-        self.cancelled = False
+Event = list[Any]
+"""Something to be done: its time, its number among all, and what it is; `None`, where it is to be done no more."""
+_TIME, _ACTION = 0, 2
 
 
 class Thread:
     """One greenlet of a process."""
 
-    __slots__ = ("greenlet", "in_signal", "name", "process", "resume", "timer", "woken")
+    __slots__ = ("greenlet", "in_signal", "loop", "name", "process", "resume", "timer", "woken")
 
     def __init__(self, process: "Process", name: str) -> None:
         self.process = process
@@ -70,6 +64,8 @@ class Thread:
         self.woken: Event | None = None
         self.timer: Event | None = None
         self.in_signal = False
+        self.loop: Any = None
+        """The event loop that runs in it."""
         self.resume: Callable[[], None] = functools.partial(process.kernel.resume, self)
 
 
@@ -136,7 +132,7 @@ class Kernel:
         """Called after every event that may have changed something: the checkers."""
         self.listeners: list[Callable[[float, str, str], None]] = []
         self._hub = greenlet.getcurrent()
-        self._queue: list[tuple[float, int, Event]] = []
+        self._queue: list[Event] = []
         """By time, and then in the order in which they were asked for."""
         self._order = 0
         self._next_pid = 100
@@ -148,6 +144,8 @@ class Kernel:
         self.faults: list[tuple[str, str, Any]] = []
         """Mistakes of the product's own that its programs have logged: (who, what, exception)."""
         self._failure: BaseException | None = None
+        self.loop: Any = None
+        """What asyncio takes for the loop that runs (`event_loop.install`)."""
 
     # The story
 
@@ -165,8 +163,8 @@ class Kernel:
 
     def at(self, at_s: float, action: Callable[[], None]) -> Event:
         self._order += 1
-        event = Event(action)
-        heapq.heappush(self._queue, (at_s if at_s > self.now_s else self.now_s, self._order, event))
+        event: Event = [at_s if at_s > self.now_s else self.now_s, self._order, action]
+        heapq.heappush(self._queue, event)
         return event
 
     def after(self, delay_s: float, action: Callable[[], None]) -> Event:
@@ -179,15 +177,15 @@ class Kernel:
 
     def run(self, until_s: float, done: Callable[[], bool] | None = None) -> bool:
         """Let everything happen until *until_s* or until *done*; gives whether it was done."""
-        queue = self._queue
-        while queue and queue[0][0] <= until_s:
-            at_s, _, event = heapq.heappop(queue)
-            if event.cancelled:
+        queue, pop = self._queue, heapq.heappop
+        while queue and queue[0][_TIME] <= until_s:
+            at_s, _, action = pop(queue)
+            if action is None:
                 continue
             if at_s > self.now_s:
                 self.now_s = at_s
             self.events += 1
-            event.action()
+            action()
             if self._failure is not None:
                 failure, self._failure = self._failure, None
                 raise failure
@@ -258,13 +256,14 @@ class Kernel:
 
     def ready(self, thread: Thread) -> None:
         if thread.woken is None:
-            delay_s = self.random.random() * _LATENCY_S
-            thread.woken = self.at(self.now_s + delay_s, thread.resume)
+            self._order += 1
+            thread.woken = [self.now_s + self.random.random() * _LATENCY_S, self._order, thread.resume]
+            heapq.heappush(self._queue, thread.woken)
 
     def resume(self, thread: Thread) -> None:
         """Let it run until it waits again; nothing, if it has ended or is stopped."""
         if thread.woken is not None:
-            thread.woken.cancelled = True
+            thread.woken[_ACTION] = None
             thread.woken = None
         process = thread.process
         if not process.alive or thread.greenlet.dead:
@@ -273,14 +272,14 @@ class Kernel:
             process.local.setdefault("held", {})[id(thread)] = thread
             return
         if thread.timer is not None:
-            thread.timer.cancelled = True
+            thread.timer[_ACTION] = None
             thread.timer = None
         self.current = thread
+        self.loop = thread.loop
         try:
             thread.greenlet.switch()
         finally:
             self.current = None
-            events._set_running_loop(None)
 
     def wake(self, thread: Thread) -> None:
         """Let a blocked thread go on soon."""
@@ -296,10 +295,7 @@ class Kernel:
         assert thread is not None, "only simulated processes may wait"
         if timeout_s is not None:
             thread.timer = self.at(self.now_s + timeout_s, thread.resume)
-        loop = events._get_running_loop()
         self._hub.switch()
-        if loop is not None:
-            events._set_running_loop(loop)
         self.current = thread
         if thread.process.pending:
             signals.deliver(self, thread)

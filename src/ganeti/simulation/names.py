@@ -19,9 +19,16 @@ _PATH_BYTES = 4096
 _SURELY_SHORT = 63  # characters, four bytes each at most
 _NO_NAMES = ("", ".", "..")
 _LINKS_FOLLOWED = 40
+_PLACES_KEPT = 4096
 Place = tuple[Directory, str, Inode | None]
 """Where a path leads: the directory, the name in it, and what is there. The name is "." for a directory that was not
 reached by its name."""
+
+
+class Shape:
+    """How often a directory has gone from where it was, on any disk: what is remembered of paths is void then."""
+
+    changes = 0
 
 
 class Names:
@@ -30,6 +37,8 @@ class Names:
 
     root: Directory
     faults: list[Any]
+    places: dict[str, tuple[Directory, str, int]]
+    """Where paths without symbolic links led, as of which change of `Shape`."""
 
     def find_name(self, path: str) -> Place:
         """As `find`, for a call that makes, moves or removes the name itself: a slash at its end means nothing yet."""
@@ -38,24 +47,33 @@ class Names:
     def find(self, path: str, follow: bool = True) -> Place:
         """Follow *path*; a symbolic link at its end is followed if asked. Raises if a directory on the way is
         missing."""
-        parts = path.split("/")
-        name = parts.pop()
-        node: Any = self.root
-        try:
-            for part in parts[1:]:
-                node = node.entries[part]
-                if node.covered is not None:
-                    node = node.covered.root
-            found = node.entries.get(name)
-        except (KeyError, AttributeError):
-            return self._find_slowly(path, follow)
-        if found is None:
+        known = self.places.get(path)
+        if known is not None and known[2] == Shape.changes:
+            node: Any = known[0]
+            name = known[1]
+        else:
+            parts = path.split("/")
+            name = parts.pop()
+            node = self.root
+            try:
+                for part in parts[1:]:
+                    node = node.entries[part]
+                    if node.covered is not None:
+                        node = node.covered.root
+                node.entries  # noqa: B018 - asks whether it is a directory
+            except (KeyError, AttributeError):
+                return self._find_slowly(path, follow)
             if name in _NO_NAMES or len(name) > _SURELY_SHORT or path[0] != "/":
                 return self._find_slowly(path, follow)
-        elif path[0] != "/" or (follow and type(found) is SymbolicLink):
-            return self._find_slowly(path, follow)
-        elif found.covered is not None:
-            found = found.covered.root
+            if len(self.places) >= _PLACES_KEPT:
+                self.places.clear()
+            self.places[path] = node, name, Shape.changes
+        found = node.entries.get(name)
+        if found is not None:
+            if follow and type(found) is SymbolicLink:
+                return self._find_slowly(path, follow)
+            if found.covered is not None:
+                found = found.covered.root
         return node, name, found
 
     def _find_slowly(self, path: str, follow: bool, naming: bool = False) -> Place:
@@ -283,6 +301,7 @@ class Names:
         directory.touch()
         directory.links -= 1
         found.links = 0
+        Shape.changes += 1
 
     def rename(self, source: str, path: str) -> None:
         """Atomic, also for who reads after a loss of power. Watchers of the target's directory are told."""
@@ -314,6 +333,7 @@ class Names:
             replaced.links -= 2 if type(replaced) is Directory else 1
             directory.links -= type(replaced) is Directory
         if type(inode) is Directory:
+            Shape.changes += 1
             inode.placed = change if directory.unsynced is not None else None
             old_directory.links -= 1
             directory.links += 1

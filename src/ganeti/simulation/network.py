@@ -55,13 +55,15 @@ class Waiting:
             self.wake()
 
 
-@dataclass(eq=False)
 class Exchange:
     """A request under way; settled once, by an answer or by what is known of its failure."""
 
-    caller: Process
-    future: "asyncio.Future[Answer | str]"
-    loop: asyncio.AbstractEventLoop
+    __slots__ = ("caller", "future", "loop")
+
+    def __init__(self, caller: Process, loop: asyncio.AbstractEventLoop) -> None:
+        self.caller = caller
+        self.loop = loop
+        self.future: asyncio.Future[Answer | str] = loop.create_future()
 
     @property
     def settled(self) -> bool:
@@ -151,7 +153,7 @@ class Network:
 
     def delay_s(self) -> float:
         weather = self.weather
-        return self.kernel.random.uniform(weather.delay_least_s, weather.delay_most_s)
+        return weather.delay_least_s + (weather.delay_most_s - weather.delay_least_s) * self.kernel.random.random()
 
     def _lost(self) -> bool:
         return self.weather.loss > 0 and self.kernel.random.random() < self.weather.loss
@@ -166,7 +168,7 @@ class Network:
     ) -> Answer | str:
         """Send a request and wait for what becomes of it; that is `SILENT` after *timeout_s*."""
         loop = asyncio.get_running_loop()
-        exchange = Exchange(caller, loop.create_future(), loop)
+        exchange = Exchange(caller, loop)
         timer = loop.call_later(timeout_s, exchange.end, SILENT)
         self.messages += 1
         copies = 1

@@ -230,6 +230,18 @@ def test_an_ended_view_says_so_and_its_handle_is_used_again(path, store):
     reader.close()
 
 
+def test_what_a_view_has_read_is_read_once_for_a_position(path, store):
+    reader, name = ConfigReader(path), store.load().config.instance(WEB1).name
+    known = reader.view().get("instances", WEB1)
+    assert reader.view().get("instances", WEB1) is known
+    assert reader.view().uuid_by_name("instances", name) == WEB1
+    store.commit([Commit((1, 43), 6.0, (make_put("instances", WEB1, renamed(store, "renamed")),))])
+    view = reader.view()
+    assert (view.uuid_by_name("instances", "renamed"), view.uuid_by_name("instances", name)) == (WEB1, None)
+    assert view.get("instances", WEB1).name == "renamed"
+    reader.close()
+
+
 def test_no_configuration_is_said_with_its_reason(path):
     with pytest.raises(ConfigurationError, match="ganeti-wconfd has not run yet"):
         ConfigReader(path).view()

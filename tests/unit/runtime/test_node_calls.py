@@ -4,6 +4,7 @@
 import asyncio
 import errno
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 from tests.fakes.one_node import OneNode
 
 from ganeti.base.errors import NodeCallError
+from ganeti.node.actions.registry import REGISTRY
+from ganeti.node.state import NodeState
 from ganeti.runtime import node_calls
 from ganeti.runtime.node_calls import NodeCalls
 
@@ -107,6 +110,68 @@ def test_a_node_that_leaves_takes_nothing_more(tmp_path: Path, monkeypatch: pyte
             await calls.serve(node.state, "write_ssconf_files", request(step=3, values={"cluster_tags": "y"}))
         assert not Path(node.paths.ssconf_file("cluster_tags")).exists()
         assert json.loads(await calls.serve(node.state, "node_leave_cluster", request(step=2, **leave)))[0]
+        await calls.close(0)
+
+    asyncio.run(story())
+
+
+@pytest.fixture
+def asking(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """A call that changes nothing, and waits; this is set when it has begun."""
+    begun = asyncio.Event()
+
+    async def ask_for_long(node: NodeState) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    declared = REGISTRY["version"]
+    slow = replace(declared, name="ask_for_long", handler=ask_for_long, changes=False)
+    monkeypatch.setitem(REGISTRY, "ask_for_long", slow)
+    return begun
+
+
+def test_a_call_that_changes_nothing_is_ended_with_its_attempt(tmp_path: Path, asking: asyncio.Event) -> None:
+    """Its caller goes on, and hears of it: it is the call that is ended, not the request."""
+    node = OneNode(tmp_path)
+
+    async def story() -> None:
+        calls = NodeCalls(node.paths)
+        asked = asyncio.create_task(calls.serve(node.state, "ask_for_long", request()))
+        await asking.wait()
+        assert await calls.abort(7, 1) == 1
+        ok, answer = json.loads(await asked)
+        assert not ok
+        assert "its attempt was superseded" in answer[1][0]
+        await calls.close(0)
+
+    asyncio.run(story())
+
+
+def test_a_call_that_changes_nothing_holds_no_end_up(tmp_path: Path, asking: asyncio.Event) -> None:
+    node = OneNode(tmp_path)
+
+    async def story() -> None:
+        calls = NodeCalls(node.paths)
+        asked = asyncio.create_task(calls.serve(node.state, "ask_for_long", request()))
+        await asking.wait()
+        await calls.close(0)
+        with pytest.raises(node_calls.StoppingError):
+            await asked
+
+    asyncio.run(story())
+
+
+def test_a_caller_that_goes_away_ends_what_changes_nothing(tmp_path: Path, asking: asyncio.Event) -> None:
+    node = OneNode(tmp_path)
+
+    async def story() -> None:
+        calls = NodeCalls(node.paths)
+        asked = asyncio.create_task(calls.serve(node.state, "ask_for_long", request()))
+        await asking.wait()
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        assert await calls.abort(7, 1) == 0
         await calls.close(0)
 
     asyncio.run(story())

@@ -99,8 +99,8 @@ class Machine:
         for follower in self.followers.values():
             if not follower.busy:
                 times.append(follower.due_s(self.timing))
-            if may_leave:
-                times.append(self._lost_s(follower))
+        if may_leave:
+            times += [lost_s for _, lost_s in self._lost()]
         return min([time_s for time_s in times if time_s is not None], default=None)
 
     def check_invariants(self) -> None:
@@ -259,21 +259,23 @@ class Machine:
         return follower.joining and has_all and not self._members.includes(follower.node)
 
     def _leaving(self, now_s: float) -> list[str]:
-        return [
-            follower.node
-            for follower in self.followers.values()
-            if (lost_s := self._lost_s(follower)) is not None and lost_s <= now_s
-        ]
+        return [node for node, lost_s in self._lost() if lost_s <= now_s]
 
-    def _lost_s(self, follower: Follower) -> float | None:
-        """When this one is to be left out; None if there is no cause, or it is no member."""
-        if follower.node not in self._members.membership.members:
-            return None
-        if follower.node not in self._candidates.newest:
-            knows = follower.has >= self._candidates.changed_at
-            if knows or follower.problem is not None:
-                return follower.heard_s
-        return follower.lost_s(self.last, self.timing)
+    def _lost(self) -> list[tuple[str, float]]:
+        """The members there is a cause to leave out, and when they are to be."""
+        members, candidates, last = self._members.membership.members, self._candidates.newest, self.last
+        found = []
+        for node, follower in self.followers.items():
+            if node not in members:
+                continue
+            lost_s = None
+            if node not in candidates and (follower.has >= self._candidates.changed_at or follower.problem is not None):
+                lost_s = follower.heard_s
+            elif follower.problem is not None or follower.commits < last or follower.queue < last:
+                lost_s = follower.lost_s(last, self.timing)
+            if lost_s is not None:
+                found.append((node, lost_s))
+        return found
 
     def _left_out(self, follower: Follower, knowing: int) -> None:
         why = follower.reason if follower.problem else f"it has not taken a record for {self.timing.take_s:g} seconds"
@@ -287,8 +289,9 @@ class Machine:
         self._effects.append(NodeOut(follower.node, sentence))
 
     def _note_states(self, now_s: float) -> None:
+        members = self.membership.members
         for follower in self.followers.values():
-            new = follower.state_now(is_member=follower.node in self.membership.members)
+            new = follower.state_now(is_member=follower.node in members)
             old, follower.state = follower.state, new
             if old is new:
                 continue
@@ -302,8 +305,11 @@ class Machine:
                 self._tell(sentence, is_warning=new is not State.CATCHING_UP)
 
     def _send(self, now_s: float) -> None:
+        membership = self.membership
         for follower in self.followers.values():
-            request = follower.next_request(now_s, self.last, self.membership, self.timing)
+            if follower.busy:
+                continue
+            request = follower.next_request(now_s, self.last, membership, self.timing)
             if request is not None:
                 follower.busy = True
                 follower.is_long = isinstance(request, SendSnapshot | SendQueue)

@@ -52,7 +52,7 @@ class NodeCall:
             struct = msgspec.convert(data, self.arguments)
         except msgspec.ValidationError as err:
             raise ParameterError(f"Node call {self.name}: {err}") from err
-        values = {field: getattr(struct, field) for field in struct.__struct_fields__}
+        values = msgspec.structs.asdict(struct)
         for value in values.values():
             if isinstance(value, InstanceSpec) and not _FILE_NAME.fullmatch(value.name):
                 raise ParameterError(f"'{value.name}' cannot be the name of an instance: it must be a host name")

@@ -21,7 +21,8 @@ def open_(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None
         return process.install(Generated(generated))
     if flags & (real.O_CREAT | real.O_TRUNC):
         Running.kernel.system_call()
-    file = process.machine.disk.open(name, flags, mode & ~process.local.get("umask", 0o022), Running.kernel.now_s)
+        mode &= ~process.local.get("umask", 0o022)
+    file = process.machine.disk.open(name, flags, mode, Running.kernel.now_s)
     return process.install(FileDescription(file, name))
 
 

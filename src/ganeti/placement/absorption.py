@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ganeti.placement.failure import FailMode
 from ganeti.placement.lack import DISK, MEMORY, REDUNDANCY
 from ganeti.placement.room import Limit, Room
+from ganeti.placement.state import NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,46 +30,60 @@ class Shortage:
         return self.needed_mib - self.free_mib + 1
 
 
-class Absorption:
-    """What the failure of each node asks of the others; mirrored pairs are within one group."""
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The failure of another node that asks most of a node: number *failing* (NOWHERE: none asks) for *needed_mib*.
 
-    def __init__(self, rooms: Sequence[Room], online: Sequence[bool]) -> None:
-        self._rooms = rooms
-        self._worst: dict[int, tuple[int, int]] = {}
-        for room in rooms:
-            if room.claims:
-                failing = max(room.claims, key=room.claims.__getitem__)
-                self._worst[room.number] = (room.claims[failing], failing)
-        self.shortages = [shortage for room in rooms for shortage in self._present(room, online[room.number])]
+    *mirrored*: something that runs there has a second node. *quick*: everything has.
+    """
+
+    needed_mib: int
+    failing: int
+    mirrored: bool
+    quick: bool
+    free_memory_mib: int
+    free_disk_mib: int
+
+
+class Absorption:
+    """What the failure of each node asks of the others; mirrored pairs are within one group.
+
+    By node number: *failures*, *names*, and whether the node is *online*.
+    """
+
+    def __init__(self, failures: Sequence[Failure], names: Sequence[str], online: Sequence[bool]) -> None:
+        self._failures = failures
+        self._names = names
+        self.shortages = [one for number in range(len(names)) for one in self._present(number, online[number])]
         """Those there are now, without anything new."""
 
-    def _present(self, room: Room, online: bool) -> Iterator[Shortage]:
-        number = room.number
-        needed, failing = self._worst.get(number, (0, number))
-        if number in self._worst and needed >= room.free_memory_mib:
-            yield Shortage(failing, number, MEMORY, needed, room.free_memory_mib)
-        mirrored = online and any(instance.secondary for instance in room.primaries)
-        if room.free_disk_mib <= 0 and (mirrored or number in self._worst):
-            yield Shortage(failing, number, DISK, 0, room.free_disk_mib)
+    def _present(self, number: int, online: bool) -> Iterator[Shortage]:
+        own = self._failures[number]
+        asked = own.failing != NOWHERE
+        failing = own.failing if asked else number
+        if asked and own.needed_mib >= own.free_memory_mib:
+            yield Shortage(failing, number, MEMORY, own.needed_mib, own.free_memory_mib)
+        if own.free_disk_mib <= 0 and ((online and own.mirrored) or asked):
+            yield Shortage(failing, number, DISK, 0, own.free_disk_mib)
 
     def primary_limits(self, room: Room, memory_mib: int) -> Iterator[Limit]:
         """What a primary must leave free for the failure of others."""
-        if room.number in self._worst:
-            needed, failing = self._worst[room.number]
-            yield self._limit(room, memory_mib, needed, failing)
+        own = self._failures[room.number]
+        if own.failing != NOWHERE:
+            yield self._limit(room, memory_mib, own.needed_mib, own.failing)
 
     def secondary_limits(self, room: Room, primary: int, memory_mib: int) -> Iterator[Limit]:
         """What a secondary must find if *primary*, which is to run the instance, fails; and if others do."""
         if primary >= 0:
             yield self._limit(room, memory_mib, room.claims.get(primary, 0), primary)
-        if room.number in self._worst:
-            needed, failing = self._worst[room.number]
-            yield self._limit(room, 0, needed, failing)
+        own = self._failures[room.number]
+        if own.failing != NOWHERE:
+            yield self._limit(room, 0, own.needed_mib, own.failing)
 
     def _limit(self, room: Room, memory_mib: int, needed: int, failing: int) -> Limit:
         free = room.free_memory_mib
         words = (
-            f"the failure of {self._rooms[failing].name} could not be absorbed: {room.name} would have to find "
+            f"the failure of {self._names[failing]} could not be absorbed: {room.name} would have to find "
             f"{needed + memory_mib:,} MiB of memory, {free:,} are free"
         )
         return Limit(MEMORY, memory_mib, free - needed - 1, words, REDUNDANCY, FailMode.FailN1)

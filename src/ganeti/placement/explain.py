@@ -7,7 +7,9 @@ A pair of nodes is asked about in both roles: as primary with the best partner, 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import overload
 
+from ganeti.placement.alike import Alike, InGroups, Reason, kind_of, ranges_of, reason_of
 from ganeti.placement.failure import FailMode
 from ganeti.placement.lack import (
     AVAILABILITY,
@@ -16,56 +18,104 @@ from ganeti.placement.lack import (
     NODE,
     REDUNDANCY,
     REDUNDANCY_NOW,
+    RESOURCES,
     Change,
     Lack,
     ways_words,
 )
 from ganeti.placement.nearest import nearest_fit
-from ganeti.placement.partners import Pair, Partners
+from ganeti.placement.partners import Pair, best_pair
 from ganeti.placement.question import Question
 from ganeti.placement.remedies import ANYTHING, Judgement, judge
 from ganeti.placement.request import Allocate, NodeRefusal, NoFit, Options, Placement
 from ganeti.placement.room import PRIMARY, SECONDARY
 from ganeti.placement.state import NOWHERE, ClusterState
-from ganeti.placement.trials import Trials
+from ganeti.placement.tallies import ROLES, Tally, constraints_of
 
 NOT_BETTER = "fits, but the cluster is better balanced without it"
 NO_PAIR = "fits, but no pair of nodes does"
 NOT_ABSORBED = "fits, but then the failure of one node could not be absorbed by the others"
 
 
-def explain_allocation(
-    state: ClusterState, request: Allocate, options: Options, group: int, chosen: tuple[int, ...]
-) -> tuple[NodeRefusal, ...]:
-    """A refusal for each node but the *chosen*; *group* is the group asked for or found, NOWHERE for none.
-
-    With nodes chosen it costs some milliseconds for hundreds of nodes, and is left out unless the options ask why.
-    """
-    if chosen and not options.why:
-        return ()
-    question = Question(state, request, options, group)
-    return refusals(question, group, tuple(int(node) for node in chosen))
-
-
 def with_reasons(
     state: ClusterState, request: Allocate, options: Options, group: int, found: Placement | NoFit
 ) -> Placement | NoFit:
-    """*found* with a refusal for each node that was not chosen and, where nothing fits, with the nearest fit."""
+    """*found* with a refusal for each node that was not chosen and, where nothing fits, with the nearest fit.
+
+    *group* is the number of the group asked for or found, NOWHERE for none.
+    """
+    question = Question(state, request, options, group)
     if isinstance(found, Placement):
         chosen = tuple(state.node_number[name] for name in found.nodes)
-        return replace(found, refusals=explain_allocation(state, request, options, group, chosen))
+        return replace(found, refusals=Refusals(question, group, chosen)) if options.why else found
     if not options.why_not:
         return found
-    question = Question(state, request, options, group)
-    return replace(found, refusals=refusals(question, group, ()), nearest=nearest_fit(question))
+    return replace(found, refusals=Refusals(question, group), nearest=nearest_fit(question))
 
 
-def refusals(question: Question, group: int, chosen: tuple[int, ...]) -> tuple[NodeRefusal, ...]:
-    """The same for a question that is asked more than this."""
-    explain = _Pairs(question, group, chosen) if question.paired else _Singles(question, group, chosen)
-    numbers = [number for number in range(len(question.state.nodes)) if number not in chosen]
-    found = {number: explain.refusal(number) for number in sorted(numbers, key=explain.nearness)}
-    return tuple(found[number] for number in numbers)
+def refusals(question: Question, group: int = NOWHERE, chosen: tuple[int, ...] = ()) -> tuple[NodeRefusal, ...]:
+    """All of `Refusals` in words."""
+    return tuple(Refusals(question, group, chosen))
+
+
+class Refusals(InGroups):
+    """A refusal for each node of a question but the *chosen*, in the order of the nodes.
+
+    What a thousand nodes lack is known in numbers, and told in words where somebody looks: as long as the state of the
+    question is what it was. *group* is the group that was found.
+    """
+
+    def __init__(self, question: Question, group: int = NOWHERE, chosen: tuple[int, ...] = ()) -> None:
+        self._question = question
+        paired = question.paired
+        self._explain = _Pairs(question, group, chosen) if paired else _Singles(question, group, chosen)
+        self._numbers = [number for number in range(len(question.state.nodes)) if number not in chosen]
+        self._known: dict[int, NodeRefusal] = {}
+        self._alike: list[Alike] | None = None
+        for number in self._explain.to_be_tried(self._numbers):
+            self._of(number)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, at: int) -> NodeRefusal: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[NodeRefusal]: ...
+    def __getitem__(self, at: int | slice) -> NodeRefusal | Sequence[NodeRefusal]:
+        if isinstance(at, slice):
+            return tuple(self._of(number) for number in self._numbers[at])
+        return self._of(self._numbers[at])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def _of(self, number: int) -> NodeRefusal:
+        if number not in self._known:
+            self._known[number] = self._explain.refusal(number)
+        return self._known[number]
+
+    def alike(self) -> list[Alike]:
+        if self._alike is None:
+            self._alike = self._in_groups()
+        return self._alike
+
+    def _in_groups(self) -> list[Alike]:
+        nodes = self._question.state.nodes
+        found: dict[Reason, list[tuple[float, int, dict[str, int]]]] = {}
+        for number in self._numbers:
+            known = self._known.get(number)
+            reason, missing = reason_of(known) if known is not None else self._explain.reason(number)
+            distance = known.distance if known is not None else self._explain.nearness(number)
+            found.setdefault(reason, []).append((distance, number, missing))
+        groups = [sorted(members, key=lambda one: one[:2]) for members in found.values()]
+        return [
+            Alike(self._of(members[0][1]), [nodes[number].name for _, number, _ in members], ranges_of(members))
+            for members in sorted(groups, key=lambda members: members[0][:2])
+        ]
 
 
 class _Singles:
@@ -73,20 +123,20 @@ class _Singles:
         self.question = question
         self.chosen = chosen
         self._group = group
-        self.trials = Trials(question)
 
-        self._judgements: dict[int, Judgement] = {}
+    def to_be_tried(self, numbers: Sequence[int]) -> list[int]:
+        """The nodes for which arithmetic does not tell everything, as far as they will be tried."""
+        question = self.question
+        unsure = [n for n in numbers if not question.exact(question.group_of[n])]
+        return sorted(unsure, key=self.nearness)[: question.trials.most]
 
     def nearness(self, number: int) -> float:
         """How much change the node takes, as far as arithmetic tells."""
-        if number not in self._judgements:
-            self._judgements[number] = self.question.alone(number)
-        return self._judgements[number].distance
+        return self.question.tallies.of(number, PRIMARY).alone
 
     def refusal(self, number: int) -> NodeRefusal:
         name = self.question.state.nodes[number].name
-        self.nearness(number)
-        judgement = self.trials.judgement((number,), self._judgements[number])
+        judgement = self.question.trials.judgement((number,), self.question.alone(number))
         if judgement.lacks and judgement.lacks[0].constraint != REDUNDANCY:
             return refusal_by(name, judgement, sentence_of(judgement.lacks, name))
         return self.fitting(number, judgement)
@@ -104,31 +154,59 @@ class _Singles:
             return NodeRefusal(name, None, f"fits, but is in group {own.name}, and group {better} was the better one")
         return NodeRefusal(name, None, NOT_BETTER)
 
+    def reason(self, number: int) -> tuple[Reason, dict[str, int]]:
+        """What `reason_of` says of the refusal, without its words; and how much is missing."""
+        tally = self._tally(number)
+        if tally.distance == 0:
+            return reason_of(self.fitting(number, Judgement()))
+        return self._kinds(number, tally)
+
+    def _tally(self, number: int) -> Tally:
+        return self.question.tallies.of(number, PRIMARY)
+
+    def _kinds(self, number: int, tally: Tally) -> tuple[Reason, dict[str, int]]:
+        question = self.question
+        known = question.known(number) and (tally.partner == NOWHERE or question.known(tally.partner))
+        kinds = [kind_of(lack) for lack, _ in question.fixed(number)]
+        if known:
+            kinds += [kind_of(lack) for lack in question.policy(self._policy_node(number, tally))[0][0]]
+            kinds += constraints_of(tally.exceeded)
+        if not kinds and tally.partner != NOWHERE:
+            kinds = [kind_of(lack) for lack, _ in question.fixed(tally.partner)]
+            kinds += constraints_of(tally.other_exceeded) if known else ()
+        return frozenset(kinds), {name: amount for name, amount in tally.missing() if name in RESOURCES and known}
+
+    def _policy_node(self, number: int, tally: Tally) -> int:
+        return number
+
 
 class _Pairs(_Singles):
     def __init__(self, question: Question, group: int, chosen: tuple[int, ...]) -> None:
         super().__init__(question, group, chosen)
-        self._partners = Partners(question)
+        self._tallies = question.tallied(chosen[0]) if chosen else question.tallies
 
     def nearness(self, number: int) -> float:
-        return min(self._partners.alone(number, role) for role in (PRIMARY, SECONDARY))
+        return min(self._tallies.of(number, role).distance for role in ROLES)
 
     def refusal(self, number: int) -> NodeRefusal:
-        as_primary = self._partners.best(number, PRIMARY)
-        chosen = self.chosen
-        if chosen and self.question.group_of[chosen[0]] == self.question.group_of[number]:
-            as_secondary = Pair((chosen[0], number), self.question.pair(chosen[0], number))
-        else:
-            as_secondary = self._partners.best(number, SECONDARY)
-        for pair in (as_primary, as_secondary):
+        pairs = [best_pair(self.question, self._tallies.of(number, role), number, role) for role in ROLES]
+        for pair in pairs:
             if not pair.judgement.lacks:
                 return self.fitting(number, self._tried(pair).judgement)
-        return self._of_roles(number, self._tried(as_primary), self._tried(as_secondary))
+        return self._of_roles(number, *(self._tried(pair) for pair in pairs))
+
+    def _tally(self, number: int) -> Tally:
+        as_primary, as_secondary = (self._tallies.of(number, role) for role in ROLES)
+        return as_secondary if as_secondary.distance < as_primary.distance else as_primary
+
+    def _policy_node(self, number: int, tally: Tally) -> int:
+        """The policy is asked about the primary."""
+        return number if tally.role == PRIMARY or tally.partner == NOWHERE else tally.partner
 
     def _tried(self, pair: Pair) -> Pair:
         if len(pair.nodes) < 2:
             return pair
-        return Pair(pair.nodes, self.trials.judgement(pair.nodes, pair.judgement))
+        return Pair(pair.nodes, self.question.trials.judgement(pair.nodes, pair.judgement))
 
     def _of_roles(self, number: int, as_primary: Pair, as_secondary: Pair) -> NodeRefusal:
         nodes = self.question.state.nodes

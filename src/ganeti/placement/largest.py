@@ -10,12 +10,13 @@ from dataclasses import replace
 from functools import cached_property
 
 from ganeti.placement.cluster import Instance
-from ganeti.placement.lack import DISK, MEMORY, RESOURCES, VCPUS
+from ganeti.placement.lack import DISK, MEMORY, REDUNDANCY, RESOURCES, VCPUS
 from ganeti.placement.policy import refusal_by_policy
 from ganeti.placement.question import Question
 from ganeti.placement.remedies import Spot, shrunk
 from ganeti.placement.request import LargestSize
 from ganeti.placement.room import PRIMARY, SECONDARY, UNLIMITED
+from ganeti.placement.tallies import BITS
 
 EVERYTHING = "everything"
 SCALED = (MEMORY, DISK, VCPUS)
@@ -59,7 +60,7 @@ class _OneResource(_Scale):
         self._instances: dict[int, Instance] = {}
 
     def measure(self, caps: Caps, number: int) -> int:
-        exclusive = self._question.room(number).exclusive
+        exclusive = self._question.state.nodes[number].exclusive_storage
         key = (
             self._question.group_of[number],
             exclusive,
@@ -129,14 +130,14 @@ class _InProportion(_Scale):
 
     def _percents(self, number: int) -> list[int]:
         """Percentages the policy of the node's group admits."""
-        room = self._question.room(number)
-        key = (self._question.group_of[number], room.exclusive)
+        exclusive = self._question.state.nodes[number].exclusive_storage
+        key = (self._question.group_of[number], exclusive)
         if key not in self._admitted:
             policy = self._question.group_at(number).policy
             self._admitted[key] = [
                 percent
                 for percent, step in enumerate(self._steps, start=1)
-                if refusal_by_policy(policy, step, room.exclusive) is None
+                if refusal_by_policy(policy, step, exclusive) is None
             ]
         return self._admitted[key]
 
@@ -154,6 +155,8 @@ class _Largest:
     def __init__(self, question: Question, scale: _Scale) -> None:
         self._question = question
         self._scale = scale
+        scaled = (*scale.resources, *((REDUNDANCY,) if MEMORY in scale.resources else ()))
+        self._own_bits = sum(1 << bit for bit, name in enumerate(BITS) if name in scaled)
 
     def size(self) -> LargestSize | None:
         """None where nothing of that kind fits."""
@@ -203,8 +206,13 @@ class _Largest:
             return 0
         if not question.paired and question.elsewhere((number,)):
             return 0
-        caps = self._caps(question.spot(number, role))
-        return self._scale.measure(caps, number) if caps is not None else 0
+        tally = question.tallies.of(number, role)
+        if tally.alone_exceeded & ~self._own_bits:
+            return 0
+        memory, disk, vcpus = (
+            cap if name in self._scale.resources else UNLIMITED for name, cap in zip(SCALED, tally.caps, strict=True)
+        )
+        return self._scale.measure((memory, disk, vcpus), number)
 
     def _together(self, primary: int, secondary: int) -> int:
         question = self._question
@@ -238,7 +246,7 @@ class _Largest:
             middle = (good + bad) // 2
             good, bad = (middle, bad) if self._passes(middle, nodes) else (good, middle)
         number = nodes[0]
-        policy, exclusive = self._question.group_at(number).policy, self._question.room(number).exclusive
+        policy, exclusive = self._question.group_at(number).policy, self._question.state.nodes[number].exclusive_storage
         return good if good and refusal_by_policy(policy, self._scale.instance(good), exclusive) is None else 0
 
     def _passes(self, measure: int, nodes: tuple[int, ...]) -> bool:

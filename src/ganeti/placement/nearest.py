@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """When nothing fits: the nodes that need the least change, and the largest instances that would fit now."""
 
-import math
-
 from ganeti.placement.lack import ways_words
 from ganeti.placement.largest import largest_sizes
-from ganeti.placement.partners import Pair, Partners
+from ganeti.placement.partners import Pair, best_pair
 from ganeti.placement.question import Question
 from ganeti.placement.request import NearestFit
-from ganeti.placement.room import PRIMARY, UNLIMITED
-from ganeti.placement.trials import Trials
+from ganeti.placement.room import PRIMARY
+from ganeti.placement.state import NOWHERE
 
 
 def nearest_fit(question: Question) -> NearestFit:
@@ -28,28 +26,23 @@ def nearest_fit(question: Question) -> NearestFit:
 def _nearest_single(question: Question) -> Pair | None:
     """The node with the smallest change; of equal ones the first."""
     best: Pair | None = None
-    trials = Trials(question)
-    judgements = [question.alone(number) for number in range(len(question.state.nodes))]
-    for number in sorted(range(len(judgements)), key=lambda number: judgements[number].distance):
-        if best is not None and judgements[number].distance >= best.distance:
+    alone = [question.tallies.of(number, PRIMARY).alone for number in range(len(question.state.nodes))]
+    for number in sorted(range(len(alone)), key=alone.__getitem__):
+        if best is not None and alone[number] >= best.distance:
             break
-        judgement = trials.judgement((number,), judgements[number])
+        if alone[number] == 0 and not question.trials.may_try((number,)):
+            continue  # only a trial would say what is in the way
+        judgement = question.trials.judgement((number,), question.alone(number))
         if judgement.lacks and (best is None or judgement.distance < best.distance):
             best = Pair((number,), judgement)
     return best
 
 
 def _nearest_pair(question: Question) -> Pair | None:
-    partners = Partners(question)
-    best: Pair | None = None
-    numbers = range(len(question.state.nodes))
-    for primary in sorted(numbers, key=lambda number: partners.alone(number, PRIMARY)):
-        if best is not None and partners.alone(primary, PRIMARY) >= best.distance:
-            break
-        bound = best.distance if best is not None else math.inf
-        found = partners.best(primary, PRIMARY, bound, UNLIMITED)
-        if len(found.nodes) == 2 and (best is None or found.distance < best.distance):
-            best = found
-    if best is None:
+    tallies = [question.tallies.of(number, PRIMARY) for number in range(len(question.state.nodes))]
+    paired = [number for number, tally in enumerate(tallies) if tally.partner != NOWHERE]
+    if not paired:
         return None
-    return Pair(best.nodes, Trials(question).judgement(best.nodes, best.judgement))
+    nearest = min(paired, key=lambda number: (tallies[number].distance, tallies[number].alone))
+    best = best_pair(question, tallies[nearest], nearest, PRIMARY)
+    return Pair(best.nodes, question.trials.judgement(best.nodes, best.judgement))

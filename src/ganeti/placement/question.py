@@ -8,19 +8,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 
-from ganeti.placement.absorption import Absorption
+from ganeti.placement.absorption import Absorption, Failure
 from ganeti.placement.cluster import AllocPolicy, Group, Instance
+from ganeti.placement.excluding import Excluding, Fixed, is_known
 from ganeti.placement.failure import FailMode
 from ganeti.placement.lack import (
-    ALLOC_POLICY,
-    AVAILABILITY,
-    GROUP,
-    NETWORK,
     NODE,
-    OTHER_GROUP,
     REDUNDANCY_NOW,
-    REQUEST,
-    RESTRICTION,
     Change,
     Lack,
 )
@@ -38,12 +32,10 @@ from ganeti.placement.room import (
     view_without,
 )
 from ganeti.placement.state import NOWHERE, ClusterState
+from ganeti.placement.tallies import Tallies, failures_of
+from ganeti.placement.tallying import tally
 from ganeti.placement.templates import traits_of
-
-Fixed = tuple[Lack, Change | None]
-
-_SHARES = {"drained": 2.0, "offline": 3.0}
-_SHARE_OF_CAPABILITY, _SHARE_OF_NETWORK, _SHARE_OF_ALLOC_POLICY, _SHARE_OF_REQUEST = 5.0, 2.0, 1.5, 1.0
+from ganeti.placement.trials import Trials
 
 
 class Question:
@@ -68,7 +60,7 @@ class Question:
         self._exact: dict[int, bool] = {}
         self._failing: dict[int, list[int]] = {}
         self._shortages: dict[int, list[tuple[int, Fixed]]] = {}
-        self._fixed: dict[int, list[Fixed]] = {}
+        self.excluding = Excluding(state, request, self.group, self.restrict)
 
     # what is known of nodes
 
@@ -83,8 +75,26 @@ class Question:
     @cached_property
     def absorption(self) -> Absorption:
         """What failures ask of the nodes."""
-        rooms = [self.room(number) for number in range(len(self.state.nodes))]
-        return Absorption(rooms, [not node.unavailable for node in self.state.nodes])
+        names = [node.name for node in self.state.nodes]
+        return Absorption(self.failures, names, [not node.unavailable for node in self.state.nodes])
+
+    @cached_property
+    def trials(self) -> Trials:
+        """What failures tried say beyond that, for the nodes asked about first."""
+        return Trials(self)
+
+    @cached_property
+    def failures(self) -> list[Failure]:
+        """What the failure of another node asks of each, by node number."""
+        return failures_of(self.state)
+
+    @cached_property
+    def tallies(self) -> Tallies:
+        """All nodes and pairs in numbers; with a *primary* that was chosen, those of its group as its secondary."""
+        return self.tallied(NOWHERE)
+
+    def tallied(self, primary: int) -> Tallies:
+        return tally(self, primary)
 
     def redundant(self, group: int) -> bool:
         """Whether redundancy is asked for when the instance goes to *group*, once that may be chosen.
@@ -112,7 +122,7 @@ class Question:
             traits = traits_of(self.instance.template)
             mirrored = traits is not None and traits.has_secondary and self.paired
             quick = mirrored and not self._migration_tags()
-            quick = quick and all(self.room(number).quick for number in self.members(group))
+            quick = quick and all(self.failures[number].quick for number in self.members(group))
             self._exact[group] = quick or not self.redundant(group)
         return self._exact[group]
 
@@ -138,7 +148,7 @@ class Question:
             self.state.rollback(mark)
 
     def _migration_tags(self) -> bool:
-        return bool(self.state.nodes) and bool(self.room(0).rules.migration)
+        return bool(self.state.rules.migration)
 
     def members_of(self, group: int) -> list[int]:
         return [number for number, own in enumerate(self.group_of) if own == group]
@@ -146,42 +156,10 @@ class Question:
     # what excludes a node whatever it has free
 
     def fixed(self, number: int) -> list[Fixed]:
-        if number not in self._fixed:
-            self._fixed[number] = list(self._find_fixed(number))
-        return self._fixed[number]
-
-    def _find_fixed(self, number: int) -> Iterator[Fixed]:
-        node, own = self.state.nodes[number], self.group_at(number)
-        if node.unavailable:
-            share = _SHARES.get(node.unavailable, _SHARE_OF_CAPABILITY)
-            words = f"is {node.unavailable}"
-            if not self.known(number):
-                words += ", and what it has free is not known"
-            lack = Lack(AVAILABILITY, words, None, "online", node.unavailable, "", node.name)
-            yield lack, Change(NODE, AVAILABILITY, node.name, 0, node.unavailable, share)
-        if self.group not in (NOWHERE, self.group_of[number]):
-            asked = self.state.groups[self.group].name
-            words = f"is in group {own.name}, asked for was {asked}"
-            change = Change(REQUEST, OTHER_GROUP, "", 0, own.name, _SHARE_OF_REQUEST)
-            yield Lack(OTHER_GROUP, words, None, asked, own.name), change
-        for network in self.instance.networks:
-            if network not in own.networks:
-                words = f"its group {own.name} is not connected to network {network}"
-                change = Change(GROUP, NETWORK, own.name, 0, network, _SHARE_OF_NETWORK)
-                yield Lack(NETWORK, words, None, network), change
-        if own.alloc_policy == AllocPolicy.UNALLOCABLE and not self.request.group:
-            words = f"its group {own.name} is unallocable"
-            change = Change(GROUP, ALLOC_POLICY, own.name, 0, "preferred", _SHARE_OF_ALLOC_POLICY)
-            yield Lack(ALLOC_POLICY, words, None, "preferred", "unallocable"), change
-        if self.restrict is not None and node.name not in self.restrict:
-            words = "is not among the nodes the request is restricted to"
-            change = Change(REQUEST, RESTRICTION, "", 0, node.name, _SHARE_OF_REQUEST)
-            yield Lack(RESTRICTION, words, None, node.name, ", ".join(self.restrict)), change
+        return self.excluding.of(number)
 
     def known(self, number: int) -> bool:
-        """Whether the node has told what it has; one that is offline may not have."""
-        node = self.state.nodes[number]
-        return not node.unavailable or node.total_memory_mib > 0
+        return is_known(self.state.nodes[number])
 
     # failures that could not be absorbed as things are
 
@@ -189,7 +167,7 @@ class Question:
     def unabsorbed_now(self) -> list[Fixed]:
         """All of them that keep the instance out, each with what would have to be freed."""
         groups = [own for own in self.open_groups if self.redundant(own)]
-        return [fixed for _, fixed in self._present(groups[0])] if groups else []
+        return [fixed for _, fixed in self.present(groups[0])] if groups else []
 
     def elsewhere(self, numbers: tuple[int, ...]) -> list[Fixed]:
         """Those for lack of room on other nodes than *numbers*, whose own limits tell; all if one is unknown."""
@@ -197,9 +175,9 @@ class Question:
         if not self.redundant(own):
             return []
         told = numbers if all(self.known(number) for number in numbers) else ()
-        return [fixed for node, fixed in self._present(own) if node not in told]
+        return [fixed for node, fixed in self.present(own) if node not in told]
 
-    def _present(self, group: int) -> list[tuple[int, Fixed]]:
+    def present(self, group: int) -> list[tuple[int, Fixed]]:
         """The node that has too little room (NOWHERE if that is not one) with the lack and its cure."""
         if group not in self._shortages:
             self._shortages[group] = list(self._find_present(group))
@@ -232,26 +210,30 @@ class Question:
         node = self.room(failing[0])
         sizes = [instance.memory_mib for instance in node.primaries if instance.uses_memory]
         sizes += [extra_mib] if extra_mib is not None else []
-        others = [self.room(n) for n in self.members_of(self.group_of[failing[0]]) if n != failing[0]]
-        roomiest = max(others, key=lambda room: room.free_memory_mib, default=None)
+        others = [n for n in self.members_of(self.group_of[failing[0]]) if n != failing[0]]
+        free_on = {n: self.failures[n].free_memory_mib for n in others}
+        roomiest = max(others, key=free_on.__getitem__, default=None)
         count = "1 instance needs" if len(sizes) == 1 else f"{len(sizes)} instances need"
         words = f"the failure of {node.name} could not be absorbed: "
         if roomiest is None:
             return f"{words}its group has no other node"
-        free = sum(max(0, room.free_memory_mib) for room in others)
+        free = sum(max(0, mib) for mib in free_on.values())
         largest = f", the largest {max(sizes):,}" if len(sizes) > 1 else ""
         return (
             f"{words}its {count} {sum(sizes):,} MiB of memory{largest}; {free:,} are free elsewhere, "
-            f"at most {roomiest.free_memory_mib:,} ({roomiest.name})"
+            f"at most {free_on[roomiest]:,} ({self.state.nodes[roomiest].name})"
         )
 
     # verdicts
 
     def policy(self, number: int) -> list[tuple[list[Lack], Window]]:
-        key = (self.group_of[number], self.room(number).exclusive)
-        if key not in self._policies:
-            self._policies[key] = policy_lacks(self.state.groups[key[0]].policy, self.instance, key[1])
-        return self._policies[key]
+        return self.policy_of(self.group_of[number], self.state.nodes[number].exclusive_storage)
+
+    def policy_of(self, group: int, exclusive: bool) -> list[tuple[list[Lack], Window]]:
+        if (group, exclusive) not in self._policies:
+            policy = self.state.groups[group].policy
+            self._policies[group, exclusive] = policy_lacks(policy, self.instance, exclusive)
+        return self._policies[group, exclusive]
 
     def spot(self, number: int, role: str, primary: int = NOWHERE) -> Spot:
         """*number* in *role*; of a secondary *primary* is the other node."""
@@ -283,9 +265,8 @@ class Question:
         if not gone:
             return room
         view = self.state.view(number)
-        return room_of(
-            replace(view, secondaries=[pair for pair in view.secondaries if pair[0].name not in gone]), number
-        )
+        staying = [pair for pair in view.secondaries if pair[0].name not in gone]
+        return room_of(replace(view, secondaries=staying, judged_failing=None), number)
 
     def _limits(self, room: Room, role: str, primary: int) -> Iterator[Limit]:
         instance = self.instance

@@ -38,7 +38,7 @@ from ganeti.placement.policy import UNNAMED, Policy, Spec
 from ganeti.placement.room import PRIMARY, UNLIMITED, Limit, Room, memory_to_free
 from ganeti.placement.templates import traits_of
 
-_SHARE_OF_POLICY = 0.5
+SHARE_OF_POLICY = 0.5
 _SHARE_OF_MOVE = 0.5
 
 
@@ -125,7 +125,7 @@ def policy_lacks(policy: Policy, instance: Instance, exclusive: bool) -> list[tu
         lacks = list(_outside(instance, low, high, exclusive))
         found.append((lacks, Window(low, high)))
     found = found or [([], ANY_SIZE)]
-    found.sort(key=lambda one: sum(_policy_share(lack) for lack in one[0]))
+    found.sort(key=lambda one: sum(policy_share(lack) for lack in one[0]))
     if instance.template not in policy.templates:
         words = f"the policy does not allow disk template {instance.template}, only {', '.join(policy.templates)}"
         allowed = ", ".join(policy.templates)
@@ -167,10 +167,10 @@ def _measures(
         yield "disks", FailMode.FailDiskCount, "disks", len(instance.disks), bound.disks
 
 
-def _policy_share(lack: Lack) -> float:
+def policy_share(lack: Lack) -> float:
     if isinstance(lack.needed, str) or isinstance(lack.present, str):
         return 1.0
-    return _SHARE_OF_POLICY + abs(lack.needed - lack.present) / max(1.0, lack.needed, lack.present)
+    return SHARE_OF_POLICY + abs(lack.needed - lack.present) / max(1.0, lack.needed, lack.present)
 
 
 # asking for less
@@ -190,6 +190,8 @@ def shrunk(instance: Instance, caps: dict[str, int], window: Window, exclusive: 
         if wanted is None:
             return None
         uses = wanted
+    elif uses > caps[SPINDLE_USES]:
+        return None  # the primary counts spindles, so nothing can be changed for a secondary that counts their uses
     disks = _smaller_disks(instance, caps[DISK], low, high)
     if memory is None or vcpus is None or disks is None:
         return None
@@ -200,7 +202,7 @@ def shrunk(instance: Instance, caps: dict[str, int], window: Window, exclusive: 
         space = min(instance.disk_mib, caps[DISK])
     if space > caps[DISK]:
         return None
-    spread = _fewer_spindles(disks, caps[SPINDLES], low, high) if counted else disks
+    spread = _fewer_spindles(disks, caps[SPINDLES], *spindle_bounds(window, exclusive)) if counted else disks
     if spread is None:
         return None
     return replace(instance, memory_mib=memory, vcpus=vcpus, spindle_use=uses, disks=spread, disk_mib=space)
@@ -250,12 +252,16 @@ def leveled(sizes: Sequence[int], less: int) -> list[int]:
     return found
 
 
-def _fewer_spindles(disks: tuple[Disk, ...], cap: int, low: Spec, high: Spec) -> tuple[Disk, ...] | None:
+def spindle_bounds(window: Window, exclusive: bool) -> tuple[int, int]:
+    """The fewest and the most spindles of the disks; policies count them where the primary has exclusive storage."""
+    return (window.low.spindle_use, window.high.spindle_use) if exclusive else (0, UNLIMITED)
+
+
+def _fewer_spindles(disks: tuple[Disk, ...], cap: int, floor: int, most: int) -> tuple[Disk, ...] | None:
     """Spindles within bounds; disks that name none get one each first."""
     named = all(disk.spindles is not None for disk in disks)
     counts = [disk.spindles if named and disk.spindles is not None else 1 for disk in disks]
-    floor = low.spindle_use
-    top = min(cap, high.spindle_use)
+    top = min(cap, most)
     if floor > top or (not disks and floor > 0):
         return None
     while sum(counts) > top:
@@ -281,7 +287,7 @@ def less_parts(before: Instance, after: Instance) -> list[Change]:
     if old is not None and new is not None:
         pairs.append((SPINDLES, old, new))
     elif new is not None:
-        parts.append(Change(INSTANCE, DISK_SPINDLES, before.name, new, new, _SHARE_OF_POLICY))
+        parts.append(Change(INSTANCE, DISK_SPINDLES, before.name, new, new, SHARE_OF_POLICY))
     for name, was, now in pairs:
         if was != now:
             parts.append(Change(INSTANCE, name, before.name, was - now, now, abs(was - now) / max(1, was, now)))
@@ -351,7 +357,7 @@ def _ratio_share(wanted: float, present: float) -> float:
 
 def _widened(lacks: Sequence[Lack], group: Group) -> list[Change]:
     return [
-        Change(GROUP, lack.constraint, group.name, 0, lack.needed, _policy_share(lack))
+        Change(GROUP, lack.constraint, group.name, 0, lack.needed, policy_share(lack))
         for lack in lacks
         if lack.constraint.startswith(POLICY)
     ]
@@ -413,8 +419,8 @@ def _by_asking_less(
     if any(lack.constraint in (POLICY + "template", POLICY + "disks") for lack in policy):
         return
     exclusive = spots[0].room.exclusive
-    unnamed = _spindles_unnamed(spots) or any(map(_minds_unnamed, policy))
-    counted = unnamed or (exclusive and instance.total_spindles is not None)
+    unnamed = _spindles_unnamed(spots) or any(map(minds_unnamed, policy))
+    counted = unnamed or (instance.total_spindles is not None and any(spot.room.exclusive for spot in spots))
     smaller = shrunk(instance, caps, window, exclusive, counted)
     if smaller is not None:
         yield (*less_parts(instance, smaller), *common)
@@ -423,15 +429,12 @@ def _by_asking_less(
 def _by_room(
     instance: Instance, spots: Sequence[Spot], common: Way, policy: Sequence[Lack], window: Window
 ) -> Iterator[Way]:
-    if _spindles_unnamed(spots) or any(map(_minds_unnamed, policy)):
-        policy = [lack for lack in policy if not _minds_unnamed(lack)]
-        count = len(instance.disks)
-        if count < window.low.spindle_use:
+    if _spindles_unnamed(spots) or any(map(minds_unnamed, policy)):
+        policy, admitted = spindles_only_by_policy(instance, policy, window, spots[0].room.exclusive)
+        if not admitted:
             return
-        common = (Change(INSTANCE, DISK_SPINDLES, instance.name, count, count, _SHARE_OF_POLICY), *common)
-        if count > window.high.spindle_use:
-            words = f"the policy allows at most {window.high.spindle_use} spindles"
-            policy = [*policy, Lack(POLICY + SPINDLES, words, None, count, window.high.spindle_use)]
+        count = len(instance.disks)
+        common = (Change(INSTANCE, DISK_SPINDLES, instance.name, count, count, SHARE_OF_POLICY), *common)
     parts = [change for spot in spots for change in _freed(spot, instance)]
     widened = tuple(_widened(policy, spots[0].group))
     yield (*common, *widened, *parts)
@@ -442,7 +445,19 @@ def _by_room(
             yield (*common, *widened, ratio, *parts[:at], *parts[at + 1 :])
 
 
-def _minds_unnamed(lack: Lack) -> bool:
+def spindles_only_by_policy(
+    instance: Instance, policy: Sequence[Lack], window: Window, exclusive: bool
+) -> tuple[list[Lack], bool]:
+    """What a policy has against the instance once its disks name one spindle each, and whether it may."""
+    lacks = [lack for lack in policy if not minds_unnamed(lack)]
+    count, (low, high) = len(instance.disks), spindle_bounds(window, exclusive)
+    if count > high:
+        words = f"the policy allows at most {high} spindles"
+        lacks.append(Lack(POLICY + SPINDLES, words, None, count, high))
+    return lacks, count >= low
+
+
+def minds_unnamed(lack: Lack) -> bool:
     return lack.constraint == POLICY + SPINDLES and lack.needed == UNNAMED
 
 

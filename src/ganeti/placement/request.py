@@ -141,7 +141,7 @@ class Placement:
     nodes: tuple[str, ...]
     info: str
     group: str = ""
-    refusals: tuple[NodeRefusal, ...] = field(default=())
+    refusals: Sequence[NodeRefusal] = field(default=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class NoFit:
     """
 
     info: str
-    refusals: tuple[NodeRefusal, ...] = field(default=())
+    refusals: Sequence[NodeRefusal] = field(default=())
     hopeless: bool = False
     nearest: NearestFit | None = None
 

@@ -62,7 +62,10 @@ def _limit(resource: str, asked: int, cap: int, words: str) -> Limit:
 
 @dataclass(slots=True)
 class Room:
-    """What is free on a node. *peers*: memory kept per primary node; *claims*: what it must find if that node fails."""
+    """What is free on a node. *peers*: memory kept per primary node; *claims*: what it must find if that node fails.
+
+    *judged_memory_mib* is what N+1 is judged by: where nothing has changed on the node, what it reported as free.
+    """
 
     number: int
     name: str
@@ -84,6 +87,7 @@ class Room:
     spindle_uses: int = 0
     later_spindle_uses: int = 0
     reserved_memory_mib: int = 0
+    judged_memory_mib: int = 0
     peers: dict[int, int] = field(default_factory=dict)
     claims: dict[int, int] = field(default_factory=dict)
     primaries: Sequence[Instance] = ()
@@ -92,7 +96,7 @@ class Room:
 
     @property
     def fails_n1(self) -> bool:
-        return self.free_memory_mib <= self.reserved_memory_mib
+        return self.judged_memory_mib <= self.reserved_memory_mib
 
     @property
     def high_spindles(self) -> float:
@@ -137,7 +141,15 @@ def room_of(view: NodeView, number: int) -> Room:
             room.peers[primary] = room.peers.get(primary, 0) + kept
         room.claims[primary] = room.claims.get(primary, 0) + (instance.memory_mib if instance.uses_memory else 0)
     room.reserved_memory_mib = max(room.peers.values(), default=0)
+    room.judged_memory_mib = _judged(view, room)
     return room
+
+
+def _judged(view: NodeView, room: Room) -> int:
+    """By report one MiB less will do than by what is known of the instances."""
+    reported = room.free_memory_mib - min(0, view.extra_memory_mib) + 1
+    by_report = view.judged_failing is None or (reported <= room.reserved_memory_mib) == view.judged_failing
+    return reported if by_report else room.free_memory_mib
 
 
 def _count_primary(room: Room, instance: Instance) -> None:
@@ -174,6 +186,7 @@ def view_without(view: NodeView, leaving: Sequence[Instance]) -> NodeView:
     spindles = sum(instance.total_spindles or 0 for instance in real) if view.node.exclusive_storage else 0
     return replace(
         view,
+        judged_failing=None,
         primaries=[instance for instance in view.primaries if instance.name not in gone],
         free_disk_mib=view.free_disk_mib + sum(i.disk_mib for i in real if uses_node_disk(i)),
         free_spindles=view.free_spindles + spindles,
@@ -196,6 +209,8 @@ def vcpu_cap(room: Room, used: int) -> int:
 
 def primary_limits(room: Room, instance: Instance, *, forced: bool = False) -> Iterator[Limit]:
     """What `checks.refuse_primary` looks at, in its order."""
+    if forced and instance.forthcoming:
+        return
     if not instance.forthcoming:
         memory = instance.memory_mib if instance.uses_memory else 0
         yield _limit(MEMORY, memory, room.free_memory_mib - 1, f"{room.free_memory_mib:,} free")
@@ -282,6 +297,8 @@ def secondary_limits(room: Room, instance: Instance, primary: int, *, forced: bo
         words = f"disk template {instance.template} has no secondary node"
         yield Limit(TEMPLATE, 1, 0, words, TEMPLATE, FailMode.FailDisk)
         return
+    if forced and instance.forthcoming:
+        return
     needed, free, later = instance.reserved_memory_mib, room.free_memory_mib, room.later_free_memory_mib
     if not instance.forthcoming:
         yield from _disk_limits(room, instance, forced)
@@ -292,7 +309,8 @@ def secondary_limits(room: Room, instance: Instance, primary: int, *, forced: bo
             kept = room.peers.get(primary, 0)
             words = f"{free:,} free of which {kept:,} are kept for the same primary"
             yield _limit(MEMORY, needed, free - kept - 1, words if kept else f"{free:,} free")
-    yield _limit(MEMORY, needed, later - 1, f"{later:,} free after what is promised")
+            yield _limit(MEMORY, 0, free - room.reserved_memory_mib - 1, _beside(room))
+    yield _limit(MEMORY, instance.claimed_memory_mib, later - 1, f"{later:,} free after what is promised")
     yield from _later_disk_limits(room, instance)
 
 
@@ -305,7 +323,7 @@ def memory_to_free(
     """
     least = max((limit.asked - limit.cap for limit in limits if limit.resource == MEMORY), default=0)
     least = max(0, least)
-    if instance.forthcoming or forced or room.free_memory_mib + least <= room.reserved_memory_mib:
+    if instance.forthcoming or forced or room.judged_memory_mib + least <= room.reserved_memory_mib:
         return least
     if role == PRIMARY:
         asked, kept = instance.memory_mib if instance.uses_memory else 0, room.reserved_memory_mib

@@ -6,27 +6,38 @@ That costs more than sums, so only the first nodes that are asked about are trie
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ganeti.placement.cluster import Instance
 from ganeti.placement.failure import FailMode
 from ganeti.placement.lack import INSTANCE, MEMORY, REDUNDANCY, Change, Lack, Way, distance
 from ganeti.placement.policy import refusal_by_policy
-from ganeti.placement.question import Question
 from ganeti.placement.remedies import Judgement, smaller_by
 
-TRIED_NODES = 24
+if TYPE_CHECKING:
+    from ganeti.placement.question import Question
+
+MOST_TRIED, FEWEST_TRIED, TRIALS_OF_NODES = 24, 4, 6000
+"""How many nodes are tried: fewer of large clusters, where each trial looks at every node."""
 NARROWED_NODES = 6
 """For so many of them the memory is found with which failures could be absorbed."""
 
 
 class Trials:
-    """What arithmetic says of nodes, held against failures tried."""
+    """What arithmetic says of nodes, held against failures tried; each is tried once."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: "Question") -> None:
         self._question = question
-        self._tried = 0
+        self._known: dict[tuple[int, ...], Judgement] = {}
         self._narrowed = 0
+        count = max(1, len(question.state.nodes))
+        self.most = max(FEWEST_TRIED, min(MOST_TRIED, TRIALS_OF_NODES // count))
+        """How many nodes, or pairs, are tried."""
         self._present: frozenset[int] = frozenset()
+
+    def may_try(self, nodes: tuple[int, ...]) -> bool:
+        """Whether these were tried, or may be."""
+        return nodes in self._known or len(self._known) < self.most
 
     def judgement(self, nodes: tuple[int, ...], known: Judgement) -> Judgement:
         """*known* with the failures that the instance on *nodes* would leave unabsorbed, and the ways that do not.
@@ -34,10 +45,17 @@ class Trials:
         Where room is freed first, just as much is left there as if the instance were squeezed in: next to nothing.
         """
         question = self._question
-        group = question.group_of[nodes[0]]
-        if question.exact(group) or self._tried >= TRIED_NODES or not all(question.known(node) for node in nodes):
+        if question.exact(question.group_of[nodes[0]]) or not all(question.known(node) for node in nodes):
             return known
-        self._tried += 1
+        if nodes not in self._known:
+            if len(self._known) >= self.most:
+                return known
+            self._known[nodes] = self._judgement(nodes, known)
+        return self._known[nodes]
+
+    def _judgement(self, nodes: tuple[int, ...], known: Judgement) -> Judgement:
+        question = self._question
+        group = question.group_of[nodes[0]]
         self._present = frozenset(question.failing_now(group)) if question.elsewhere(nodes) else frozenset()
         failing = self._failing(question.instance, nodes)
         lacks = known.lacks

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from ganeti.placement.alike import Alike, alike, own_lacks
 from ganeti.placement.lack import (
     ALLOC_POLICY,
     AVAILABILITY,
@@ -15,7 +16,6 @@ from ganeti.placement.lack import (
     OTHER_GROUP,
     POLICY,
     REDUNDANCY,
-    REDUNDANCY_NOW,
     RESOURCES,
     RESTRICTION,
     SPINDLE_USES,
@@ -45,6 +45,8 @@ _HAVE = {
     RESTRICTION: "no place among the nodes the request is restricted to",
     MIGRATION_TAG: "migration tags against it",
 }
+_BY_NAME = (*RESOURCES, EXCLUSION_TAG, REDUNDANCY)
+"""Told of several nodes without the numbers and names of one."""
 _FAILURES_SHOWN = 3
 
 
@@ -66,19 +68,19 @@ def failure_lines(found: NoFit) -> list[str]:
 
 
 def _summary(refusals: Sequence[NodeRefusal]) -> str:
-    groups = _groups(refusals)
-    texts = [_counted(members) for members in groups[:_FAILURES_SHOWN]]
-    left = sum(len(members) for members in groups[_FAILURES_SHOWN:])
+    groups = alike(refusals)
+    texts = [_counted(group) for group in groups[:_FAILURES_SHOWN]]
+    left = sum(len(group.names) for group in groups[_FAILURES_SHOWN:])
     if left:
         texts.append(f"{left} more {'has' if left == 1 else 'have'} other reasons")
     return f"Of {len(refusals)} nodes " + "; ".join(texts) if len(refusals) > 1 else str(refusals[0])
 
 
-def _counted(members: Sequence[NodeRefusal]) -> str:
-    count, first = len(members), members[0]
+def _counted(group: Alike) -> str:
+    count, first = len(group.names), group.first
     if not first.lacks:
         return f"{count} would fit, {first.sentence.removeprefix('fits, ')}"
-    own = _own(first)
+    own = own_lacks(first)
     if not own:
         return f"{count} would fit, but for failures that could not be absorbed even now"
     return f"{count} {_phrase(own, count == 1)}"
@@ -143,70 +145,31 @@ def _size_words(size: LargestSize) -> str:
 
 def grouped(refusals: Sequence[NodeRefusal]) -> list[str]:
     """One line for each reason, the nearest nodes first."""
-    return [_group_line(members) for members in _groups(refusals)]
+    return [_group_line(group) for group in alike(refusals)]
 
 
-def _groups(refusals: Sequence[NodeRefusal]) -> list[list[NodeRefusal]]:
-    """Refusals with the same constraints together, ordered by how near they are to a fit."""
-    found: dict[tuple[str, ...], list[NodeRefusal]] = {}
-    for refusal in refusals:
-        found.setdefault(_reason(refusal), []).append(refusal)
-    groups = [sorted(members, key=lambda refusal: refusal.distance) for members in found.values()]
-    return sorted(groups, key=lambda members: members[0].distance)
-
-
-def _reason(refusal: NodeRefusal) -> tuple[str, ...]:
-    if not refusal.lacks:
-        return (refusal.sentence,)
-    return tuple(dict.fromkeys(_kind(lack) for lack in _own(refusal)))
-
-
-def _kind(lack: Lack) -> str:
-    """What is an amount, or is told with names, counts as the same reason; the rest is told apart by its words."""
-    if lack.constraint == AVAILABILITY:
-        return f"{lack.constraint} {lack.present}"
-    return lack.constraint if lack.constraint in (*RESOURCES, EXCLUSION_TAG, REDUNDANCY) else lack.sentence
-
-
-def _own(refusal: NodeRefusal) -> list[Lack]:
-    """What is wrong with the node itself; with its partner, if that is all; not with the cluster even without it."""
-    lacks = [lack for lack in refusal.lacks if lack.constraint != REDUNDANCY_NOW]
-    return [lack for lack in lacks if lack.node in ("", refusal.node)] or lacks
-
-
-def _group_line(members: Sequence[NodeRefusal]) -> str:
-    first = members[0]
-    if len(members) == 1:
+def _group_line(group: Alike) -> str:
+    first = group.first
+    if len(group.names) == 1:
         return str(first)
-    names = f"{len(members)} nodes ({names_of([refusal.node for refusal in members])})"
-    if len({(refusal.sentence, refusal.change) for refusal in members}) == 1:
-        return f"{names}: {first.sentence}" + (f"; each fits {first.change}" if first.change else "")
-    return f"{names}: {_range_words(members)}; {_nearest_of(first)}"
+    names = f"{len(group.names)} nodes ({names_of(group.names)})"
+    if not first.lacks:
+        return f"{names}: {first.sentence}"
+    return f"{names}: {_range_words(group)}; {_nearest_of(first)}"
 
 
 def _nearest_of(first: NodeRefusal) -> str:
     return f"nearest is {first.node}, {first.change}" if first.change else "no change of one thing would do"
 
 
-def _range_words(members: Sequence[NodeRefusal]) -> str:
+def _range_words(group: Alike) -> str:
     """What all of them lack, with the least and the most that is missing."""
     texts = []
-    for lack in {lack.constraint: lack for lack in _own(members[0])}.values():
-        if lack.constraint not in RESOURCES:
-            texts.append(_common_words(members, lack))
+    for lack in {lack.constraint: lack for lack in own_lacks(group.first)}.values():
+        if lack.constraint not in RESOURCES or lack.constraint not in group.missing:
+            texts.append(_HAVE.get(lack.constraint, lack.sentence) if lack.constraint in _BY_NAME else lack.sentence)
             continue
-        missing = sorted(
-            _missing(other) for one in members for other in _own(one) if other.constraint == lack.constraint
-        )
-        shown = number(missing[0]) if missing[0] == missing[-1] else f"{number(missing[0])} to {number(missing[-1])}"
+        least, most = group.missing[lack.constraint]
+        shown = number(least) if least == most else f"{number(least)} to {number(most)}"
         texts.append(f"{_HAVE[lack.constraint]} ({shown} {UNITS[lack.constraint]} short)")
     return "; ".join(texts) or "would fit, but for failures that could not be absorbed even now"
-
-
-def _missing(lack: Lack) -> float:
-    return lack.needed - lack.present if not isinstance(lack.needed, str) and not isinstance(lack.present, str) else 0
-
-
-def _common_words(members: Sequence[NodeRefusal], lack: Lack) -> str:
-    same = {other.sentence for one in members for other in _own(one) if other.constraint == lack.constraint}
-    return lack.sentence if len(same) == 1 else _HAVE.get(lack.constraint, lack.sentence)

@@ -42,6 +42,7 @@ struct redundancy {
     int64_t least_slack;
     int64_t more;                  // so many further instances like the one it was started for change nothing if loose
     bool hopeless;                 // no further instance can help it
+    bool has[2];                   // nodes without, and with, exclusive storage
 };
 
 static int64_t memory_of(const instance *i) { return i->uses_memory ? i->memory : 0; }
@@ -101,7 +102,7 @@ static void add_failing(const redundancy *r, failing *f, int64_t number, int64_t
     f->unsure |= i->forthcoming;
     add_size(f, i);
     for (int exclusive = 0; exclusive < 2; exclusive++)
-        f->places_differ |= !policy_admits(r, number, k->node[f->node].group, exclusive);
+        f->places_differ |= r->has[exclusive] && !policy_admits(r, number, k->node[f->node].group, exclusive);
 }
 
 // How many instances of the largest size a node takes; `needed` is memory that failovers use up first.
@@ -222,6 +223,7 @@ static redundancy *prepare(kernel *k, const int64_t *checked, int64_t count, con
         if ((size_t)k->node[n].group >= groups) groups = (size_t)k->node[n].group + 1;
     *r = (redundancy){.k = k, .checked = checked, .checked_count = count, .members = members,
                       .member_count = member_count, .lost = lost, .model = INT64_MAX};
+    for (int64_t n = 0; n < k->nodes; n++) r->has[k->node[n].exclusive] = true;
     r->is_checked = calloc(nodes, 1);
     r->is_used = calloc(nodes, 1);
     r->most_needed = malloc(nodes * sizeof *r->most_needed);

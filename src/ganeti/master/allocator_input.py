@@ -13,7 +13,7 @@ from msgspec import structs
 
 from ganeti.master.cache.node_reports import NodeReport
 from ganeti.model import inheritance
-from ganeti.model.objects import Disk, Instance, Node, NodeGroup
+from ganeti.model.objects import Disk, Instance, Nic, Node, NodeGroup
 from ganeti.model.promises import Promise
 from ganeti.model.traits import Catalogue, TemplateTraits
 from ganeti.model.view import ConfigView
@@ -27,21 +27,26 @@ def allocate_request(
 ) -> Plain:
     """Request a place for an instance that does not exist yet."""
     backend = inheritance.instance_be(view.cluster, sketch)
+    group = view.find_group(group_name) if group_name else None
     return {
         "type": "allocate",
         "name": sketch.name,
         "memory": backend["maxmem"],
         "vcpus": backend["vcpus"],
         "spindle_use": backend["spindle_use"],
-        "disks": [{"size": disk.size, "mode": disk.mode, "spindles": disk.spindles} for disk in disks],
+        "disks": [
+            {"size": disk.size, "mode": disk.mode, "spindles": disk.spindles, "name": disk.name, "vg": None}
+            | {"dev_type": template.name}
+            for disk in disks
+        ],
         "disk_template": template.name,
         "os": sketch.os,
         "tags": list(sketch.tags),
-        "nics": [_nic(view, sketch, index) for index in range(len(sketch.nics))],
+        "nics": [_wanted_nic(view, nic, group) for nic in sketch.nics],
         "hypervisor": sketch.hypervisor,
         "required_nodes": template.node_count,
         "disk_space_total": sum(disk.size for disk in disks),
-        "group_name": view.find_group(group_name).name if group_name else None,
+        "group_name": group.name if group else None,
     }
 
 
@@ -160,14 +165,15 @@ def node_entry(
         return data | {"offline": True}
     owed, primary, primary_up = _memory_owed(view, report, own)
     space = report.space_for(template)
+    spindles = parameters["spindle_count"] if parameters["exclusive_storage"] else 0
     return data | {
         "total_memory": report.memory_total_mib,
         "reserved_memory": report.memory_node_mib,
         "free_memory": report.memory_free_mib - owed,
         "total_disk": space.size_mib,
         "free_disk": space.free_mib,
-        "total_spindles": parameters["spindle_count"],
-        "free_spindles": parameters["spindle_count"],
+        "total_spindles": spindles,
+        "free_spindles": spindles,
         "total_cpus": report.cpu_total,
         "reserved_cpus": report.cpu_node,
         "i_pri_memory": primary,
@@ -178,6 +184,7 @@ def node_entry(
 def instance_entry(view: ConfigView, instance: Instance) -> Plain:
     backend = inheritance.instance_be(view.cluster, instance)
     disks = view.instance_disks(instance)
+    group = view.group(view.node(instance.primary_node).group)
     return {
         "tags": list(instance.tags),
         "admin_state": instance.admin_state,
@@ -186,7 +193,7 @@ def instance_entry(view: ConfigView, instance: Instance) -> Plain:
         "spindle_use": backend["spindle_use"],
         "os": instance.os,
         "nodes": [view.node(uuid).name for uuid in view.instance_nodes(instance)],
-        "nics": [_nic(view, instance, index) for index in range(len(instance.nics))],
+        "nics": [_nic(view, nic, group) for nic in instance.nics],
         "disks": [
             {"dev_type": disk.dev_type, "size": disk.size, "mode": disk.mode, "spindles": disk.spindles}
             for disk in disks
@@ -276,13 +283,23 @@ def _less(entry: Plain, memory_mib: int, disk_mib: int) -> Plain:
     }
 
 
-def _nic(view: ConfigView, instance: Instance, index: int) -> Plain:
-    nic = instance.nics[index]
-    filled = inheritance.nic_params(view.cluster, nic)
+def _nic(view: ConfigView, nic: Nic, group: NodeGroup | None) -> Plain:
+    """A NIC; one in a network has what the network's connection to *group* says, where the group is known."""
+    filled = inheritance.nic_params(view.cluster, nic, group)
     data = {"mac": nic.mac, "ip": nic.ip, "mode": filled["mode"], "link": filled["link"]}
     if filled["mode"] == "bridged":
         data["bridge"] = filled["link"]
     return data
+
+
+def _wanted_nic(view: ConfigView, nic: Nic, group: NodeGroup | None) -> Plain:
+    """A NIC of an instance to be placed: also what was asked of it, as 3.1 has it.
+
+    What is not set is left out. A group must be connected to the network of a NIC (protocols, 7; htools, 10).
+    """
+    asked = {"network": nic.network, "name": nic.name, "uuid": nic.uuid, "nicparams": dict(nic.nicparams)}
+    found = _nic(view, nic, group) | {key: value for key, value in asked.items() if value not in (None, "")}
+    return found if found["ip"] is not None else {key: value for key, value in found.items() if key != "ip"}
 
 
 def _memory_owed(view: ConfigView, report: NodeReport, own: Sequence[Instance]) -> tuple[int, int, int]:

@@ -94,7 +94,7 @@ def balance(
         step = best_step(state, members, movable, options)
         if step is None:
             return
-        if before <= options.min_gain_limit and before - step.score < options.min_gain:
+        if not (before > options.min_gain_limit or before - step.score >= options.min_gain):
             return
         state.move(step.instance, *step.after)
         yield step

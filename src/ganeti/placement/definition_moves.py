@@ -76,7 +76,7 @@ def _without_primary(view: NodeView, instance: Instance) -> NodeView:
         primaries=[*view.primaries[:at], *view.primaries[at + 1 :]],
         primary_location_tags=[*view.primary_location_tags[:at], *view.primary_location_tags[at + 1 :]],
         running_load=load_changed(view.load(), instance, -1),
-        judged_failing=None,
+        judged_failing=_judged(view, instance),
     )
 
 
@@ -89,7 +89,7 @@ def _with_primary(view: NodeView, instance: Instance, mirror: Node | None) -> No
         primaries=[instance, *view.primaries],
         primary_location_tags=[mirror_tags, *view.primary_location_tags],
         running_load=load_changed(view.load(), instance, 1),
-        judged_failing=None,
+        judged_failing=_judged(view, instance),
     )
 
 
@@ -98,7 +98,7 @@ def _without_secondary(view: NodeView, instance: Instance) -> NodeView:
         _with_disks_changed(view, instance, 1),
         secondaries=[(other, primary) for other, primary in view.secondaries if other.name != instance.name],
         running_load=load_changed(view.load(), instance, -1, secondary=True),
-        judged_failing=None,
+        judged_failing=_judged(view, instance),
     )
 
 
@@ -107,8 +107,13 @@ def _with_secondary(view: NodeView, instance: Instance, primary: int) -> NodeVie
         _with_disks_changed(view, instance, -1),
         secondaries=[(instance, primary), *view.secondaries],
         running_load=load_changed(view.load(), instance, 1, secondary=True),
-        judged_failing=None,
+        judged_failing=_judged(view, instance),
     )
+
+
+def _judged(view: NodeView, instance: Instance) -> bool | None:
+    """A real instance that comes or goes has N+1 judged anew; a forthcoming one changes nothing there is."""
+    return view.judged_failing if instance.forthcoming else None
 
 
 def _with_disks_changed(view: NodeView, instance: Instance, sign: int) -> NodeView:
@@ -376,7 +381,7 @@ def plan(cluster: PlainCluster, members: Sequence[int], movable: Sequence[bool],
         step = best_step(cluster, members, movable, wishes)
         if step is None:
             return
-        if before <= wishes.min_gain_limit and before - step.score < wishes.min_gain:
+        if not (before > wishes.min_gain_limit or before - step.score >= wishes.min_gain):
             return
         yield step
         cluster, before, done = step.cluster, step.score, done + 1

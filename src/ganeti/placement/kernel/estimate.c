@@ -118,7 +118,7 @@ HOT static void add_secondary(const search *f, const double *kept, double added,
         double square = (base.squares + change * (2 * away[t] + change)) * share;
         double variance = square - mean * mean - SLACK * square;
         double n1 = (free[t] <= kept[t] ? count[t] + added : 0) - (failing[t] != 0 ? count[t] : 0);
-        out[t] = disks[t] + rest + sqrt(variance > 0 ? variance : 0) + n1 + 0.25 * change;
+        out[t] = disks[t] + rest + sqrt(variance > 0 ? variance : 0) + added * n1 + 0.25 * change;
     }
 }
 
@@ -135,7 +135,7 @@ HOT static void add_primary(const search *f, const double *kept, double free_x, 
         double variance = square - mean * mean - SLACK * square;
         double n1 = (free[t] - memory <= reserved[t] ? count[t] + added : 0) - (failing[t] != 0 ? count[t] : 0);
         double n1_x = free_x <= kept[t] ? count_x : 0;
-        out[t] = disks[t] + primaries[t] + rest + sqrt(variance > 0 ? variance : 0) + n1 + n1_x +
+        out[t] = disks[t] + primaries[t] + rest + sqrt(variance > 0 ? variance : 0) + added * n1 + n1_x +
                  0.25 * kept[t] * per_memory_x;
     }
 }
@@ -243,7 +243,7 @@ static double rest_without(const search *f, const subject *j, bool without_p, bo
 // P is taken for the instance's primary anew, so that it is judged by what is known of it.
 static double n1_judged_again(const search *f, const subject *j) {
     const values *p = &f->k->value[j->p];
-    if (!f->k->node[j->p].online) return 0;
+    if (!f->k->node[j->p].online || j->i->forthcoming) return 0;
     double count = (double)(p->primaries + p->secondaries);
     return (p->free_memory <= p->reserved_memory ? count : 0) - (p->fails ? count : 0);
 }
@@ -288,6 +288,7 @@ void estimate_replace(search *f, const subject *j, bool x_is_p, bool forced_prim
     sums base = sums_of(own);
     if (x_is_p) base = changed(own, base, j->ts, j->metric_s[RESERVED_MEMORY]);
     double free_x = (double)bare->free_memory;
+    if (i->forthcoming) free_x = fails_n1(bare) ? -INFINITY : INFINITY;  // it is not judged again
     if (tx == NOWHERE) {  // an offline node is in no deviation; what it holds counts as offline
         count_x = per_memory = 0;
         free_x = INFINITY;
@@ -341,7 +342,7 @@ void estimate_failover_to_any(search *f, const subject *j, bool forced, double *
     for (int64_t t = 0; t < f->targets; t++) {
         double n1 = (f->free[t] - memory <= f->reserved[t] ? f->count_of[t] + added : 0) -
                     (f->failing[t] != 0 ? f->count_of[t] : 0);
-        out[t] = f->disks_without_primary[t] + f->as_primary[t] + rest + n1;
+        out[t] = f->disks_without_primary[t] + f->as_primary[t] + rest + added * n1;
     }
     if (has_tags(f, j)) {
         read_tags(f, j);

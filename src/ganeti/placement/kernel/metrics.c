@@ -66,24 +66,27 @@ static int64_t tags_present(const kernel *k, const instance *i, int64_t n, int32
     return found;
 }
 
-static void judge(values *v) { v->fails = v->free_memory <= v->reserved_memory; }
+// A forthcoming instance does not change what is known of a node now, nor whether that was looked at again.
+static void judge(const instance *i, values *v) {
+    if (!i->forthcoming) v->fails = v->free_memory <= v->reserved_memory;
+}
 
 void without_primary(const kernel *k, int64_t n, const instance *i, int64_t secondary, values *v) {
     use_as_primary(k, n, i, secondary, -1, v);
     v->conflicts -= tags_present(k, i, n, 2);
-    judge(v);
+    judge(i, v);
 }
 
 void with_primary(const kernel *k, int64_t n, const instance *i, int64_t secondary, values *v) {
     use_as_primary(k, n, i, secondary, 1, v);
     v->conflicts += tags_present(k, i, n, 1);
-    judge(v);
+    judge(i, v);
 }
 
 void without_secondary(const kernel *k, int64_t n, const instance *i, int64_t reserved, values *v) {
     use_disk(k, n, i, -1, v);
     v->reserved_memory = reserved;
-    judge(v);
+    judge(i, v);
     if (i->forthcoming) return;
     v->load[2] -= i->load[2];
     v->secondaries--;
@@ -92,7 +95,7 @@ void without_secondary(const kernel *k, int64_t n, const instance *i, int64_t re
 void with_secondary(const kernel *k, int64_t n, const instance *i, int64_t reserved, values *v) {
     use_disk(k, n, i, 1, v);
     v->reserved_memory = reserved;
-    judge(v);
+    judge(i, v);
     if (i->forthcoming) return;
     v->load[2] += i->load[2];
     v->secondaries++;

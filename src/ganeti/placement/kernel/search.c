@@ -73,7 +73,8 @@ static void read_series(search *f) {
 
 // The most vcpus a node may have by its ratio, as the check's division says it.
 static double most_cpus(const node *d) {
-    if (!(d->total_cpus > 0)) return 0;
+    if (isnan(d->vcpu_ratio) || isnan(d->total_cpus) || d->total_cpus < 0) return INFINITY;  // never above the ratio
+    if (d->total_cpus == 0) return 0;
     double most = floor(d->vcpu_ratio * d->total_cpus);
     while (most > 0 && most / d->total_cpus > d->vcpu_ratio) most--;
     while ((most + 1) / d->total_cpus <= d->vcpu_ratio && most < 1e15) most++;
@@ -88,8 +89,9 @@ static void read_limits(search *f) {
         double free = (double)v->free_memory, reserved = (double)v->reserved_memory, cpus = most_cpus(d);
         double now = least((double)v->free_disk, (double)(v->free_disk - d->low_disk + 1));
         double later = least((double)v->free_disk_forthcoming, (double)(v->free_disk_forthcoming - d->low_disk + 1));
-        double uses = floor(d->high_spindles) - (double)v->spindle_uses;
-        double uses_later = floor(d->high_spindles) - (double)v->spindle_uses_forthcoming;
+        double most_uses = isnan(d->high_spindles) ? INFINITY : floor(d->high_spindles);
+        double uses = most_uses - (double)v->spindle_uses;
+        double uses_later = most_uses - (double)v->spindle_uses_forthcoming;
         double spindles = d->exclusive ? (double)v->free_spindles : INFINITY;
         double spindles_later = d->exclusive ? (double)v->free_spindles_forthcoming : INFINITY;
         if (d->exclusive) {

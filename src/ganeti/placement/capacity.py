@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ganeti.placement.cluster import Disk, Instance
 from ganeti.placement.failure import FailMode
@@ -20,7 +21,7 @@ from ganeti.placement.state import NOWHERE, ClusterState
 
 Failures = Counter[FailMode]
 
-_LEAST_BLOCK, _SMALL_BLOCK, _AT_ONCE = 20, 10, 1000
+_LEAST_BLOCK, _SMALL_BLOCK, _AT_ONCE = 20, 10, 200
 UNITS = {FailMode.FailMem: 64, FailMode.FailDisk: 256, FailMode.FailCPU: 1, FailMode.FailSpindles: 1}
 """By how much a size is made smaller at a time; it never falls below one unit."""
 
@@ -51,111 +52,116 @@ class Room:
     checked: tuple[int, ...] = ()
 
 
-class Allocation:
-    """Allocates on *state* and keeps the sizes of what was placed, in order."""
+class _Trial(NamedTuple):
+    """What came of placing one more, and what was against it; *hopeless*: no size whatever would have fitted."""
 
-    def __init__(self, state: ClusterState, room: Room) -> None:
+    fits: bool
+    failures: Failures
+    hopeless: bool
+
+
+class _Pending(NamedTuple):
+    """A size to go back to if nothing fits of those below it, when *placed* were there."""
+
+    size: Size
+    limit: int | None
+    placed: int
+    failures: Failures
+
+
+class Allocation:
+    """Allocates on *state* and keeps the sizes of what was placed, in order; *tell* is called now and then."""
+
+    def __init__(self, state: ClusterState, room: Room, tell: Callable[["Allocation"], None] | None = None) -> None:
         self.state = state
         self.room = room
         self.placed: list[Size] = []
         self.numbers: list[int] = []
-        self._fruitless: dict[tuple[Size, bool], Failures] = {}
-        self._known_at = 0
+        self._tell = tell
+        self._refused: dict[tuple[Size, bool], _Trial] = {}
 
     # one size
 
     def fill(self, size: Size, limit: int | None = None) -> Failures:
-        """Place instances of *size*, at most *limit*, until one does not fit; gives what was against it."""
+        """Place instances of *size*, at most *limit*, until one does not fit.
+
+        Gives what was against the one that did not fit. At the limit it is what kept the last one off other nodes or,
+        of pairs, what is against one more: so 3.1 tells of a reason there, too.
+        """
         end = None if limit is None else len(self.placed) + limit
-        if self.room.nodes_each == 1 or not self.room.checked:
-            return self._fill_singly(size, end, checked=True)
-        return self._fill_by_blocks(size, end)
+        if self.room.nodes_each == 1:
+            return self._fill(size, end, checked=True)
+        failures = self._fill_by_blocks(size, end) if self.room.checked else self._fill(size, end, checked=False)
+        return self._would_fit(size, checked=False).failures if end == len(self.placed) else failures
 
-    def _fill_singly(self, size: Size, end: int | None, *, checked: bool) -> Failures:
-        if self.room.nodes_each == 1 and self._fill_at_once(size, end, checked=checked):
-            return self._refusals(size, checked=checked)
-        while end is None or len(self.placed) < end:
-            fits, failures = self._step(size, checked=checked)
-            if not fits:
-                return failures
-        return self._refusals(size, checked=checked)
-
-    def _fill_at_once(self, size: Size, end: int | None, *, checked: bool) -> bool:
-        """Place many before asking one by one; gives whether the end was reached. Not for a single one, as most are."""
-        fits, _ = self._step(size, checked=checked) if end is None or len(self.placed) < end else (False, {})
-        while fits and (end is None or len(self.placed) < end):
-            state, room, mark = self.state, self.room, self.state.mark()
-            number = state.add_instance(self._instance(size), NOWHERE)
-            asked = Asked(number, room.nodes_each, room.candidates, room.members, room.checked if checked else ())
+    def _fill(self, size: Size, end: int | None, *, checked: bool) -> Failures:
+        failures: Failures = Counter()
+        going = True
+        while going and (end is None or len(self.placed) < end):
             limit = _AT_ONCE if end is None else min(_AT_ONCE, end - len(self.placed))
-            nodes, _ = fill_nodes(state, asked, limit)
-            state.rollback(mark)
-            for node in nodes:
-                self.numbers.append(state.add_instance(self._instance(size), node))
-                self.placed.append(size)
-            fits = len(nodes) == limit
-        return end is not None and len(self.placed) >= end
+            trial = self._refused.get((size, checked)) or self._place(size, limit, checked=checked)
+            going, failures = trial.fits, trial.failures
+        return failures
 
     def _fill_by_blocks(self, size: Size, end: int | None) -> Failures:
+        failures: Failures = Counter()
         small = False
         while end is None or len(self.placed) < end:
-            before = len(self.placed)
+            before, mark = len(self.placed), self.state.mark()
             block_end = before + (_SMALL_BLOCK if small else self._first_block(size))
-            mark = self.state.mark()
-            failures = self._fill_singly(size, block_end if end is None else min(block_end, end), checked=False)
+            failures = self._fill(size, block_end if end is None else min(block_end, end), checked=False)
             if redundant(self.state, self.room.checked):
                 self.state.settle(mark)
                 if len(self.placed) == before:
-                    return failures
+                    break
                 continue
             self.state.rollback(mark)
             del self.placed[before:], self.numbers[before:]
-            self._known_at = -1
+            self._refused.clear()
             if small:
-                return self._fill_singly(size, end, checked=False)
+                return self._fill(size, end, checked=False)
             small = True
-        return self._refusals(size, checked=False)
-
-    def _refusals(self, size: Size, *, checked: bool) -> Failures:
-        """What is against one more at the limit, of which 3.1 tells as if it were the reason to end."""
-        mark = self.state.mark()
-        failures = self._search(size, checked=checked).failures
-        self.state.rollback(mark)
-        return _counted(failures)
+        return failures
 
     def _first_block(self, size: Size) -> int:
         """A guess at how many will fit."""
         free = sum(self.state.view(node).available_memory_mib for node in self.room.members)
         return max(_LEAST_BLOCK, free // max(1, size.memory_mib) - len(self.room.members))
 
-    def _step(self, size: Size, *, checked: bool) -> tuple[bool, Failures]:
-        """Place one more; gives whether it fitted, and else why not. What did not fit before does not fit again."""
-        state = self.state
-        if self._known_at != len(self.placed):
-            self._fruitless.clear()
-            self._known_at = len(self.placed)
-        if (size, checked) in self._fruitless:
-            return False, self._fruitless[size, checked]
-        mark = state.mark()
-        found = self._search(size, checked=checked)
-        if found.nodes:
-            number = len(state.instances) - 1
-            state.move(number, *found.nodes)
-            state.settle(mark)
+    def _place(self, size: Size, limit: int, *, checked: bool) -> _Trial:
+        """Place up to *limit* instances; gives how it went with the last one that was looked at."""
+        mark = self.state.mark()
+        places, found = fill_nodes(self.state, self._asked(size, checked=checked), limit)
+        self.state.rollback(mark)
+        for nodes in places:
+            self.numbers.append(self.state.add_instance(self._instance(size), *nodes))
             self.placed.append(size)
-            self.numbers.append(number)
-            return True, Counter()
-        state.rollback(mark)
-        failures = _counted(found.failures)
-        self._fruitless[size, checked] = failures
-        return False, failures
+            self._refused.clear()
+        if self._tell is not None:
+            self._tell(self)
+        return self._judged(size, found, checked=checked)
 
-    def _search(self, size: Size, *, checked: bool) -> Found:
-        """Add an instance of *size* to the state, on no node, and find nodes for it."""
+    def _would_fit(self, size: Size, *, checked: bool) -> _Trial:
+        """Look for nodes for one more. What did not fit before does not fit again."""
+        known = self._refused.get((size, checked))
+        if known is not None:
+            return known
+        mark = self.state.mark()
+        found = find_nodes(self.state, self._asked(size, checked=checked))
+        self.state.rollback(mark)
+        return self._judged(size, found, checked=checked)
+
+    def _judged(self, size: Size, found: Found, *, checked: bool) -> _Trial:
+        trial = _Trial(bool(found.nodes), _counted(found.failures), found.hopeless)
+        if not trial.fits:
+            self._refused[size, checked] = trial
+        return trial
+
+    def _asked(self, size: Size, *, checked: bool) -> Asked:
+        """Add an instance of *size* to the state, on no node, and ask for nodes for it."""
         room = self.room
         number = self.state.add_instance(self._instance(size), NOWHERE)
-        asked = Asked(number, room.nodes_each, room.candidates, room.members, room.checked if checked else ())
-        return find_nodes(self.state, asked)
+        return Asked(number, room.nodes_each, room.candidates, room.members, room.checked if checked else ())
 
     def _instance(self, size: Size) -> Instance:
         return Instance(
@@ -176,20 +182,27 @@ class Allocation:
         Where that leads nowhere, for each mode the largest size that fits is gone on with. As in 3.1 each size takes
         all that were placed so far from the *limit*, not only its own.
         """
-        failures = self.fill(size, limit)
-        placed = len(self.placed)
-        if limit is not None and limit <= placed:
-            return failures
-        last, after = self._descend(size, rising(failures)[-1])
-        if limit is not None and placed and (stop := max(1, math.ceil(limit / placed) - 1)) <= last.step:
-            last, after = last.back_to(stop - 1), None
-        left = None if limit is None else limit - placed * (last.step + 1)
-        if after is not None:
-            result = self.fill_tiered(after, left)
-            if len(self.placed) > placed:
-                return result
-        fitting = self._largest_fitting(last.size)
-        return failures if fitting is None else self.fill_tiered(fitting, left)
+        pending: list[_Pending] = []
+        following: tuple[Size, int | None] | None = size, limit
+        failures: Failures = Counter()
+        while following is not None:
+            size, limit = following
+            failures = self.fill(size, limit)
+            following, placed = None, len(self.placed)
+            if limit is None or limit > placed:
+                last, after = self._descend(size, rising(failures)[-1])
+                if limit is not None and placed and (stop := max(1, math.ceil(limit / placed) - 1)) <= last.step:
+                    last, after = last.back_to(stop - 1), None
+                left = None if limit is None else limit - placed * (last.step + 1)
+                pending.append(_Pending(last.size, left, placed, failures))
+                following = None if after is None else (after, left)
+            while following is None and pending:
+                former = pending.pop()
+                if len(self.placed) == former.placed:
+                    fitting = self._largest_fitting(former.size)
+                    following = None if fitting is None else (fitting, former.limit)
+                    failures = former.failures
+        return failures
 
     def _descend(self, size: Size, mode: FailMode) -> "tuple[_Place, Size | None]":
         """Go down by *mode* as long as nothing fits and nothing else is more often short.
@@ -204,28 +217,31 @@ class Allocation:
             smaller = chain.at(step)
             if smaller is None:
                 return Verdict.ENDS
-            fits, failures = self._would_fit(smaller, checked=self.room.nodes_each == 1)
-            return _verdict(not fits and rising(failures)[-1] == mode, failures)
+            trial = self._would_fit(smaller, checked=self.room.nodes_each == 1)
+            return _verdict(not trial.fits and rising(trial.failures)[-1] == mode, trial)
 
         last, ends = self._last_true(goes_on, chain)
         return _Place(chain, last), None if ends else chain.at(last + 1)
 
     def _largest_fitting(self, size: Size) -> Size | None:
-        """Shrink by one mode until it fits, the most frequent one first; None if another thing is always in the way."""
-        _, failures = self._would_fit(size, checked=self.room.nodes_each == 1)
+        """Shrink by one mode until it fits, the most frequent one first; None if another thing is always in the way.
+
+        As in 3.1 the last size of a chain, which cannot be made smaller still, is not tried.
+        """
+        failures = self._would_fit(size, checked=self.room.nodes_each == 1).failures
         for mode in (mode for mode in reversed(rising(failures)) if failures[mode]):
-            chain = _Chain(size, mode)
+            chain = _Chain(size, mode, least_units=2)
 
             def goes_on(step: int, mode: FailMode = mode, chain: _Chain = chain) -> Verdict:
                 smaller = chain.at(step)
                 if smaller is None:
                     return Verdict.ENDS
-                fits, failures = self._would_fit(smaller, checked=True)
-                return _verdict(not fits and bool(failures[mode]), failures)
+                trial = self._would_fit(smaller, checked=True)
+                return _verdict(not trial.fits and bool(trial.failures[mode]), trial)
 
             last, ends = self._last_true(goes_on, chain)
             smaller = None if ends else chain.at(last + 1)
-            if smaller is not None and self._would_fit(smaller, checked=True)[0]:
+            if smaller is not None and self._would_fit(smaller, checked=True).fits:
                 return smaller
         return None
 
@@ -244,26 +260,19 @@ class Allocation:
             below += 1
         return below, below == floor and (floor == chain.length or goes_on(floor + 1) != Verdict.ENDS)
 
-    def _would_fit(self, size: Size, *, checked: bool) -> tuple[bool, Failures]:
-        before, mark = len(self.placed), self.state.mark()
-        fits, failures = self._step(size, checked=checked)
-        self.state.rollback(mark)
-        del self.placed[before:], self.numbers[before:]
-        return fits, failures
-
 
 class Verdict(enum.Enum):
-    """Whether a chain of sizes goes on behind one: `PLAINLY` if no node passed even the checks of its own."""
+    """Whether a chain of sizes goes on behind one: `PLAINLY` if that follows from checks of single nodes alone."""
 
     PLAINLY = 1
     GOES_ON = 2
     ENDS = 3
 
 
-def _verdict(goes_on: bool, failures: Failures) -> Verdict:
+def _verdict(goes_on: bool, trial: _Trial) -> Verdict:
     if not goes_on:
         return Verdict.ENDS
-    return Verdict.GOES_ON if failures[FailMode.FailN1] else Verdict.PLAINLY
+    return Verdict.PLAINLY if trial.hopeless or not trial.failures[FailMode.FailN1] else Verdict.GOES_ON
 
 
 def _last_plain(goes_on: Callable[[int], Verdict], floor: int) -> int:
@@ -295,9 +304,9 @@ class _Place:
 
 
 class _Chain:
-    """What becomes of a size that shrinks by one mode again and again."""
+    """What becomes of a size that shrinks by one mode again and again, as long as *least_units* are left."""
 
-    def __init__(self, size: Size, mode: FailMode) -> None:
+    def __init__(self, size: Size, mode: FailMode, least_units: int = 1) -> None:
         self._size, self._mode = size, mode
         self._unit = UNITS.get(mode, 0)
         amounts = {
@@ -307,7 +316,7 @@ class _Chain:
             FailMode.FailSpindles: size.spindles,
         }
         self._amount = amounts.get(mode, 0)
-        self.length = max(0, self._amount // self._unit - 1) if self._unit else 0
+        self.length = max(0, self._amount // self._unit - least_units) if self._unit else 0
 
     def reached(self, step: int) -> Size:
         """The size after *step* steps."""
@@ -324,7 +333,7 @@ class _Chain:
         return self._size
 
     def at(self, step: int) -> Size | None:
-        """The same, or None if less than a unit would be left."""
+        """The same, or None if less than the least would be left."""
         return self.reached(step) if step <= self.length else None
 
     def steps_above(self, least: Spec) -> int:

@@ -54,6 +54,7 @@ class _Placement(ctypes.Structure):
         ("successes", c_int64),
         ("score", c_double),
         ("failures", c_int64 * _MODES),
+        ("hopeless", c_int64),
     ]
 
 
@@ -128,6 +129,8 @@ class Found(NamedTuple):
     successes: int = 0
     failures: Sequence[int] = ()
     """Count of each failure mode, by its number."""
+    hopeless: bool = False
+    """Global N+1 was asked for, and an instance of no size whatever would have it."""
 
 
 def find_nodes(state: ClusterState, asked: Asked) -> Found:
@@ -153,13 +156,17 @@ def shared_redundancy(state: ClusterState, members: Sequence[int]) -> Iterator[i
         _library().kernel_redundancy_free(found)
 
 
-def fill_nodes(state: ClusterState, asked: Asked, limit: int) -> tuple[list[int], Found]:
-    """Give the primaries of up to *limit* instances like the one asked about, and what was found for a further one."""
+def fill_nodes(state: ClusterState, asked: Asked, limit: int) -> tuple[list[tuple[int, ...]], Found]:
+    """Give the nodes of up to *limit* instances like the one asked about, each placed on the result of the former.
+
+    Also what was found for the last one that was looked at: one that found no nodes, unless the limit was reached.
+    """
     question, kept = _question(state, asked)
-    out, room = _Placement(), (c_int32 * max(1, limit))()
+    out, room = _Placement(), (c_int32 * max(1, limit * asked.required))()
     count = _done(_library().kernel_fill(state.handle, byref(question), limit, room, byref(out)))
     del kept
-    return room[:count], _found(out, asked.required, (out.score,))
+    places = zip(*[iter(room[: count * asked.required])] * asked.required, strict=True)
+    return list(places), _found(out, asked.required, (out.score,))
 
 
 def find_dedicated_nodes(state: ClusterState, asked: Asked, sizes: Sequence[tuple[int, int, int, int]]) -> Found:
@@ -176,7 +183,7 @@ def find_dedicated_nodes(state: ClusterState, asked: Asked, sizes: Sequence[tupl
 def _found(out: _Placement, required: int, key: tuple[float, ...]) -> Found:
     fits = out.primary != NOWHERE
     nodes = (out.primary, out.secondary)[:required] if fits else ()
-    return Found(nodes, key if fits else (), out.successes, list(out.failures))
+    return Found(nodes, key if fits else (), out.successes, list(out.failures), bool(out.hopeless))
 
 
 def _question(state: ClusterState, asked: Asked) -> tuple[_Question, list[object]]:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster_drawing import draw
 
-from ganeti.placement.capacity import Allocation, Room, Size, most_likely, runs
+from ganeti.placement.capacity import UNITS, Allocation, Room, Size, rising, runs
 from ganeti.placement.cluster import Cluster, Instance
 from ganeti.placement.failure import FailMode
 from ganeti.placement.policy import BUILT_IN_POLICY
@@ -115,11 +115,117 @@ def test_everything_placed_is_allowed_where_it_is(
     assert len(allocation.placed) == 15 or failures or not allocation.room.candidates or allocation.room.nodes_each == 2
 
 
-def test_at_the_limit_it_tells_what_is_against_one_more() -> None:
+def test_at_the_limit_it_tells_what_kept_the_last_one_off_other_nodes() -> None:
     cluster = _tiny(4, "mirrored")
+    cluster = replace(cluster, nodes=[replace(cluster.nodes[0], total_cpus=1.0, node_cpus=4), *cluster.nodes[1:]])
     state = ClusterState(cluster)
     allocation = Allocation(state, _room(state, "plain", checked=False))
-    failures = allocation.fill(Size(1 << 20, 1024, 1, 1), 0)
-    assert not allocation.placed
-    assert most_likely(failures) is FailMode.FailMem
-    assert sum(failures.values()) == len(allocation.room.candidates)
+    failures = allocation.fill(Size(1024, 1024, 1, 1), 2)
+    assert len(allocation.placed) == 2
+    assert failures == {FailMode.FailCPU: 1}
+
+
+def test_at_the_limit_it_tells_of_pairs_what_is_against_one_more() -> None:
+    state, size = ClusterState(_tiny(4, "mirrored")), Size(4096, 1024, 8, 1)
+    allocation = Allocation(state, _room(state, "drbd", checked=False))
+    failures = allocation.fill(size, 3)
+    assert len(allocation.placed) == 3
+    assert failures == Allocation(state, allocation.room).fill(size, 0)
+    assert failures
+
+
+def _literally(allocation: Allocation, size: Size) -> None:
+    """Fill by sizes that shrink, as the rule says it: every size is looked at, one after the other."""
+    failures, before = allocation.fill(size), len(allocation.placed)
+    smaller = _shrunk(size, rising(failures)[-1])
+    if smaller is not None:
+        _literally(allocation, smaller)
+        if len(allocation.placed) > before:
+            return
+    for mode in reversed(rising(failures)):
+        smaller = _shrunk(size, mode)
+        while smaller is not None and _shrunk(smaller, mode) is not None:
+            fits, against = _look(allocation, smaller)
+            if fits:
+                _literally(allocation, smaller)
+                return
+            if not against[mode]:
+                break
+            smaller = _shrunk(smaller, mode)
+
+
+def _shrunk(size: Size, mode: FailMode) -> Size | None:
+    attributes = {
+        FailMode.FailMem: "memory_mib",
+        FailMode.FailDisk: "disk_mib",
+        FailMode.FailCPU: "vcpus",
+        FailMode.FailSpindles: "spindles",
+    }
+    if mode not in attributes:
+        return None
+    left = getattr(size, attributes[mode]) - UNITS[mode]
+    return replace(size, **{attributes[mode]: left}) if left >= UNITS[mode] else None
+
+
+def _look(allocation: Allocation, size: Size) -> tuple[bool, dict[FailMode, int]]:
+    """Whether one more would fit, by filling and taking back."""
+    mark, before = allocation.state.mark(), len(allocation.placed)
+    one = Allocation(allocation.state, allocation.room)
+    failures = one._would_fit(size, checked=True)
+    allocation.state.rollback(mark)
+    assert len(allocation.placed) == before
+    return failures.fits, failures.failures
+
+
+@FEW
+@given(
+    SEEDS,
+    KIND,
+    TEMPLATE,
+    st.sampled_from((512, 1000, 2048)),
+    st.sampled_from((1024, 3000)),
+    st.sampled_from((1, 3)),
+    st.booleans(),
+)
+def test_sizes_shrink_as_if_each_was_looked_at(
+    seed: int, kind: str, template: str, memory: int, disk: int, vcpus: int, checked: bool
+) -> None:
+    cluster = _tiny(seed, kind)
+    nodes = [replace(node, total_cpus=min(2.0, node.total_cpus)) for node in cluster.nodes]
+    cluster = replace(cluster, nodes=nodes)
+    found = []
+    for fill in (Allocation.fill_tiered, _literally):
+        state = ClusterState(cluster)
+        allocation = Allocation(state, _room(state, template, checked=checked))
+        fill(allocation, Size(memory, disk, vcpus, 1))
+        found.append((runs(allocation.placed), [state.primary_of[number] for number in allocation.numbers]))
+    assert found[0] == found[1]
+
+
+def test_a_thousand_sizes_that_fit_one_below_the_other() -> None:
+    """Each node is short of a little more memory than the one before it."""
+    node = replace(_tiny(1, "equal").nodes[0], total_cpus=8.0, node_memory_mib=0, unavailable="", node_cpus=0)
+    nodes = [
+        replace(
+            node,
+            name=f"node{number}",
+            total_memory_mib=float(65 + 64 * number),
+            free_memory_mib=65 + 64 * number,
+            total_disk_mib=2047.0,
+            free_disk_mib=2047,
+        )
+        for number in range(2, 1060)
+    ]
+    cluster = replace(_tiny(1, "equal"), nodes=nodes, instances=[])
+    ranges = (
+        (
+            replace(BUILT_IN_POLICY.ranges[0][0], memory_mib=64),
+            replace(BUILT_IN_POLICY.ranges[0][1], memory_mib=1 << 20),
+        ),
+    )
+    policy = replace(BUILT_IN_POLICY, ranges=ranges)
+    cluster = replace(cluster, policy=policy, groups=[replace(cluster.groups[0], policy=policy)])
+    state = ClusterState(cluster)
+    allocation = Allocation(state, _room(state, "plain", checked=False))
+    allocation.fill_tiered(Size(1060 * 64, 1024, 1, 1))
+    assert len(runs(allocation.placed)) > 1050

@@ -37,25 +37,29 @@ static void choose_single(const question *q, kernel *k, const ranking *r, redund
     }
 }
 
+// Gives 0, or -1 without memory.
+static int64_t choose(const question *q, kernel *k, ranking *r, redundancy *n1, candidate *c, placement *out) {
+    *out = (placement){.primary = NOWHERE, .secondary = NOWHERE, .hopeless = n1 && is_hopeless(n1)};
+    ranking_read(r);
+    if (q->required == 1) choose_single(q, k, r, n1, c, out);
+    else return q->primary != NOWHERE ? choose_secondary(q, r, n1, out) : choose_pair(q, r, n1, out);
+    return 0;
+}
+
 static int64_t allocate(kernel *k, const question *q, placement *out) {
     ranking r;
     redundancy *n1 = NULL;
-    *out = (placement){.primary = NOWHERE, .secondary = NOWHERE};
-    if (!ranking_start(&r, k, q->members, q->member_count)) return -1;
-    ranking_read(&r);
     int64_t result = -1;
     candidate *c = aligned_alloc(_Alignof(candidate), (size_t)(q->candidate_count + 1) * sizeof *c);
-    if (q->redundancy) redundancy_go_on(n1 = q->redundancy, q);
-    else if (q->checked_count) n1 = redundancy_start(k, q->checked, q->checked_count, q->members, q->member_count, q->lost);
-    if (c && (n1 || !q->checked_count)) {
-        result = 0;
-        if (q->required == 1) choose_single(q, k, &r, n1, c, out);
-        else if (q->primary != NOWHERE) result = choose_secondary(q, &r, n1, out);
-        else result = choose_pair(q, &r, n1, out);
+    if (c && ranking_start(&r, k, q->members, q->member_count)) {
+        if (q->redundancy) redundancy_go_on(n1 = q->redundancy, q);
+        else if (q->checked_count)
+            n1 = redundancy_start(k, q->checked, q->checked_count, q->members, q->member_count, q->lost);
+        if (n1 || !q->checked_count) result = choose(q, k, &r, n1, c, out);
+        if (!q->redundancy) redundancy_free(n1);
+        ranking_free(&r);
     }
-    if (!q->redundancy) redundancy_free(n1);
     free(c);
-    ranking_free(&r);
     return result;
 }
 
@@ -70,30 +74,31 @@ EXPORTED int64_t kernel_allocate(kernel *k, const question *q, placement *out) {
 enum { MANY = 64 };
 
 // Places instances like the one asked about, which has no nodes, one after the other until none fits or there are
-// `limit`; `primaries` gets their nodes, `out` what was against a further one (or none). Gives how many, and takes all
-// back. For one node each.
-EXPORTED int64_t kernel_fill(kernel *k, const question *q, int64_t limit, int32_t *primaries, placement *out) {
+// `limit`; `places` gets as many nodes of each as are required, `out` what was found for the last one that was looked
+// at. Gives how many, or -1 without memory, and takes all back.
+EXPORTED int64_t kernel_fill(kernel *k, const question *q, int64_t limit, int32_t *places, placement *out) {
     ranking r;
     redundancy *n1 = NULL;
-    int64_t placed = 0, left = 0, mark = kernel_mark(k);
+    int64_t placed = 0, left = 0, wished = 1, mark = kernel_mark(k);
     candidate *c = aligned_alloc(_Alignof(candidate), (size_t)(q->candidate_count + 1) * sizeof *c);
-    bool ready = c && ranking_start(&r, k, q->members, q->member_count);
+    bool ready = c && ranking_start(&r, k, q->members, q->member_count), failed = !ready;
     *out = (placement){.primary = NOWHERE, .secondary = NOWHERE};
-    for (bool going = ready; going && placed < limit; left--) {
+    for (bool going = ready; going && !failed && placed < limit; left--) {
         if (q->checked_count && left <= 0) {
             redundancy_free(n1);
-            left = MANY;
+            left = wished;
             n1 = redundancy_for_many(k, q->checked, q->checked_count, q->members, q->member_count, q->lost,
                                      q->instance, &left);
-            if (!n1) break;
+            wished = wished * 4 < MANY ? wished * 4 : MANY;
         }
-        *out = (placement){.primary = NOWHERE, .secondary = NOWHERE};
-        ranking_read(&r);
-        choose_single(q, k, &r, n1, c, out);
-        going = out->primary != NOWHERE && copy_to(k, q->instance, out->primary);
-        if (going) primaries[placed++] = (int32_t)out->primary;
+        failed = (q->checked_count && !n1) || choose(q, k, &r, n1, c, out) < 0;
+        going = !failed && out->primary != NOWHERE;
+        if (!going) break;
+        failed = !copy_to(k, q->instance, out->primary, out->secondary);
+        places[placed * q->required] = (int32_t)out->primary;
+        if (q->required > 1) places[placed * q->required + 1] = (int32_t)out->secondary;
+        placed++;
     }
-    bool failed = !ready || (q->checked_count && limit && !n1);
     redundancy_free(n1);
     if (ready) ranking_free(&r);
     free(c);

@@ -81,9 +81,11 @@ void redundancy_go_on(redundancy *r, const question *q);
 // placed, it need not be started again. `more` is what is wished for, and then what is possible.
 redundancy *redundancy_for_many(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
                                 int64_t member_count, const policies *lost, int64_t i, int64_t *more);
-// Puts an instance like number i on a node as a primary; gives false without memory.
-bool copy_to(kernel *k, int64_t i, int64_t n);
+// Puts an instance like number i on nodes; gives false without memory.
+bool copy_to(kernel *k, int64_t i, int64_t primary, int64_t secondary);
 void redundancy_free(redundancy *r);
+// Whether not all failures could be absorbed, however instances are placed.
+bool is_hopeless(const redundancy *r);
 // Whether it could with the instance, which has no nodes now, on these; `secondary` may be NOWHERE.
 bool redundant_with(redundancy *r, int64_t i, int64_t primary, int64_t secondary);
 // Whether no place for the instance on this primary can be redundant, whatever the secondary; quick.

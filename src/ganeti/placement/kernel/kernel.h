@@ -187,9 +187,10 @@ typedef struct {
     int64_t instance, required, primary, candidate_count, member_count, checked_count, ignore_soft_errors,
         exhaustive;                // leave nothing out (for tests)
 } question;
-typedef struct { int64_t primary, secondary, successes; double score; int64_t failures[FAIL_MODES]; } placement;
+// `hopeless`: global N+1 was asked for, and no placement whatever would have it.
+typedef struct { int64_t primary, secondary, successes; double score; int64_t failures[FAIL_MODES], hopeless; } placement;
 EXPORTED int64_t kernel_allocate(kernel *k, const question *q, placement *out);
-EXPORTED int64_t kernel_fill(kernel *k, const question *q, int64_t limit, int32_t *primaries, placement *out);
+EXPORTED int64_t kernel_fill(kernel *k, const question *q, int64_t limit, int32_t *places, placement *out);
 // Which of the nodes could not fail without loss; gives how many.
 EXPORTED int64_t kernel_failing(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
                                 int64_t member_count, const policies *lost, int64_t *out);

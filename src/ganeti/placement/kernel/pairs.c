@@ -426,7 +426,10 @@ bool pairing_start(pairing *p, looked *l, const question *q, const ranking *r, r
         return false;
     }
     for (int64_t n = 0; n < r->k->nodes; n++) p->mate_of[n] = p->stamp[n] = NOWHERE;
-    for (int lane = 0; lane < DEVIATIONS; lane++) p->base[lane] = (statistics){r->sum[lane], r->squares[lane]};
+    for (int lane = 0; lane < DEVIATIONS; lane++) {
+        p->base[lane] = (statistics){r->sum[lane], r->squares[lane]};
+        p->finite = p->finite && isfinite(r->squares[lane]);
+    }
     for (int64_t c = 0; c < q->candidate_count; c++)
         read_mate(p, q->candidates[c], &p->mates[p->mate_count++], p->old_rows + c * LANES);
     measure_spread(p);

@@ -297,7 +297,7 @@ redundancy *redundancy_for_many(kernel *k, const int64_t *checked, int64_t count
 
 // The moves
 
-bool copy_to(kernel *k, int64_t number, int64_t n) {
+bool copy_to(kernel *k, int64_t number, int64_t primary, int64_t secondary) {
     const instance *i = &k->instance[number];
     int64_t whole[INSTANCE_NUMBERS] = {
         i->memory, i->disk, i->vcpus, i->claim, i->spindle_use, i->spindles, i->fate, i->uses_memory,
@@ -308,7 +308,7 @@ bool copy_to(kernel *k, int64_t number, int64_t n) {
     memcpy(load, i->load, sizeof load);
     if (!own) return false;
     if (tags) memcpy(own, &k->tags[i->exclusion_first], tags * sizeof *own);
-    int64_t added = kernel_add(k, whole, load, own, n, NOWHERE);
+    int64_t added = kernel_add(k, whole, load, own, primary, secondary);
     free(own);
     return added >= 0;
 }
@@ -327,7 +327,7 @@ static bool find_place(const redundancy *r, ranking *by, candidate *c, int64_t f
     }
     const candidate *best = lost ? best_for_new(by, c, found) : best_candidate(by, c, found, NOWHERE);
     if (!best) return false;
-    if (lost) return copy_to(k, number, best->node);
+    if (lost) return copy_to(k, number, best->node, NOWHERE);
     kernel_move(k, number, best->node, NOWHERE);
     return true;
 }
@@ -471,6 +471,8 @@ bool redundant_with_any(const redundancy *r, int64_t number, int64_t primary) {
     }
     return true;
 }
+
+bool is_hopeless(const redundancy *r) { return r->hopeless; }
 
 bool hopeless_with(const redundancy *r, int64_t i, int64_t primary) {
     return r->hopeless || !primary_holds(r, &r->k->instance[i], primary);

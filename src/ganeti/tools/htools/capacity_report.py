@@ -86,8 +86,8 @@ def _share(part: float, whole: float) -> float:
 # for people
 
 
-def sentences(work: "Work", tiered: "Outcome", standard: "Outcome") -> Iterator[str]:
-    """The lines of the report."""
+def opening_sentences(work: "Work") -> Iterator[str]:
+    """The lines about the cluster as it is."""
     state, first = work.state, totals(work.state)
     exclusive = any(node.exclusive_storage for node in state.nodes)
     cpus = sum(node.total_cpus for node in state.nodes)
@@ -96,6 +96,11 @@ def sentences(work: "Work", tiered: "Outcome", standard: "Outcome") -> Iterator[
     yield f"The cluster has {len(state.nodes)} nodes and the following resources:"
     yield f"  {resources}, VCPU {first.vcpus}{spindles}."
     yield f"There are {first.instances or 'no'} initial instances on the cluster."
+
+
+def sentences(work: "Work", tiered: "Outcome", standard: "Outcome") -> Iterator[str]:
+    """The lines about what fits."""
+    first, exclusive = totals(work.state), any(node.exclusive_storage for node in work.state.nodes)
     yield "Tiered (initial size) instance spec is:"
     yield f"  {_described(tiered.size, exclusive)}, using disk template '{work.template}'."
     yield "Tiered allocation results:"
@@ -152,16 +157,23 @@ def _spindle_share(found: Totals) -> float:
 # for programs
 
 
+def opening_lines(work: "Work") -> Iterator[str]:
+    """``KEY=value`` for each figure of the cluster as it is."""
+    yield from map(_line, _opening_keys(work))
+
+
 def machine_lines(work: "Work", tiered: "Outcome", standard: "Outcome") -> Iterator[str]:
-    """``KEY=value`` for each figure, ``HTS_OK=1`` last."""
-    for key, value in _keys(work, tiered, standard):
-        yield f"{PREFIX}_{key}={report.shell_word(value)}"
+    """``KEY=value`` for each figure of what fits, ``HTS_OK=1`` last."""
+    yield from map(_line, _keys(work, tiered, standard))
     yield f"{PREFIX}_OK=1"
 
 
-def _keys(work: "Work", tiered: "Outcome", standard: "Outcome") -> Iterator[tuple[str, str]]:
+def _line(figure: tuple[str, str]) -> str:
+    return f"{PREFIX}_{figure[0]}={report.shell_word(figure[1])}"
+
+
+def _opening_keys(work: "Work") -> Iterator[tuple[str, str]]:
     state, first = work.state, totals(work.state)
-    after_tiered, final = totals(tiered.state), totals(standard.state)
     cpus = sum(node.total_cpus for node in state.nodes)
     yield "CLUSTER_MEM", _whole(first.memory_total)
     yield "CLUSTER_DSK", _whole(first.disk_total)
@@ -170,6 +182,11 @@ def _keys(work: "Work", tiered: "Outcome", standard: "Outcome") -> Iterator[tupl
     yield "CLUSTER_SPN", str(first.spindles)
     yield "CLUSTER_NODES", str(len(state.nodes))
     yield from _statistics("INI", first)
+
+
+def _keys(work: "Work", tiered: "Outcome", standard: "Outcome") -> Iterator[tuple[str, str]]:
+    first, after_tiered, final = totals(work.state), totals(tiered.state), totals(standard.state)
+    cpus = sum(node.total_cpus for node in work.state.nodes)
     yield from _spec("TSPEC_INI", tiered.size, work)
     yield from _statistics("TRL", after_tiered)
     specs = [f"{s.memory_mib},{s.disk_mib},{s.vcpus},{s.spindles}={count}" for s, count in runs(tiered.placed)]

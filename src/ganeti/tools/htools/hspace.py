@@ -2,23 +2,25 @@
 """``hspace``: how many more instances the cluster has room for (spec: htools, 11)."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ganeti.tools.htools import capacity_report, opening, program, report, standing
 from ganeti.tools.htools.failures import ToolError
 from ganeti.tools.htools.figures import fixed
+from ganeti.tools.htools.quoting import quoted
 from ganeti.tools.htools.tables import coefficient_table, node_table, table
 
 if TYPE_CHECKING:
     from ganeti.placement.capacity import Allocation, Failures, Room, Size
+    from ganeti.placement.capacity_room import Site
     from ganeti.placement.policy import Policy, Spec
     from ganeti.placement.state import ClusterState
     from ganeti.tools.htools.loading import Loaded
     from ganeti.tools.htools.options import Options
 
-LOUD, DETAILED = 2, 3
+LOUD, DETAILED, THOROUGH = 2, 3, 4
 DISKLESS_FIRST = "diskless"
 
 
@@ -59,10 +61,12 @@ def measure_capacity(options: "Options") -> int:
         report.complain(f"Initial coefficients: overall {fixed(state.score(everyone), 8)}")
         report.complain(coefficient_table(standing.components(state, everyone)), end="")
     work = Work(options, loaded, state, template, _room(options, loaded, state, template))
+    machine = options.machine_readable
+    for line in (capacity_report.opening_lines if machine else capacity_report.opening_sentences)(work):
+        print(line)
     tiered = _allocate(work, "Tiered", _tiered_sizes(options, loaded.cluster.policy), _fill_tiered)
     standard = _allocate(work, "Standard", [_standard_size(options, loaded.cluster.policy)], _fill_standard)
-    lines = capacity_report.machine_lines if options.machine_readable else capacity_report.sentences
-    for line in lines(work, tiered, standard):
+    for line in (capacity_report.machine_lines if machine else capacity_report.sentences)(work, tiered, standard):
         print(line)
     if options.html is not None:
         _write_page(work, options.html, {"tiered": tiered, "standard": standard})
@@ -88,54 +92,70 @@ def _write_page(work: Work, path: str, outcomes: dict[str, Outcome]) -> None:
 def _room(options: "Options", loaded: "Loaded", state: "ClusterState", template: str) -> "Room | None":
     """Where instances may go; None where nodes that fail N+1 keep everything out."""
     from ganeti.placement.capacity import Room
-    from ganeti.placement.cluster import AllocPolicy
-    from ganeti.placement.redundancy import nodes_failing
+    from ganeti.placement.capacity_room import survey
     from ganeti.placement.templates import traits_of
 
-    everyone = state.everyone()
-    bad = set(standing.bad_nodes(state, everyone))
-    if bad and not options.accept_existing_errors and not options.independent_groups:
-        return None
-    shut = set() if options.accept_existing_errors else {state.group_of[node] for node in bad}
-    checked = everyone
-    if options.independent_groups:
-        shut |= {state.group_of[node] for node in nodes_failing(state, everyone)}
-        checked = [node for node in everyone if state.group_of[node] not in shut]
-    candidates = [
-        node
-        for node in everyone
-        if state.online[node]
-        and state.group_of[node] not in shut
-        and state.groups[state.group_of[node]].alloc_policy != AllocPolicy.UNALLOCABLE
-    ]
-    if bad and not candidates:
-        return None
+    site = survey(
+        state,
+        accept_existing_errors=options.accept_existing_errors,
+        independent_groups=options.independent_groups,
+        whole=options.verbosity >= THOROUGH,
+    )
     traits = traits_of(template)
-    _check_candidates(state, candidates, pairs=traits is not None and traits.has_secondary)
-    use = options.spindle_use if options.spindle_use is not None else loaded.cluster.policy.standard.spindle_use
+    pairs = traits is not None and traits.has_secondary
+    if options.verbosity >= THOROUGH:
+        report.complain(*_where(state, site, _first(options), pairs=pairs))
+    if site.stuck:
+        return None
     return Room(
         template=template,
-        nodes_each=2 if traits is not None and traits.has_secondary else 1,
-        spindle_use=use,
-        candidates=tuple(candidates),
-        members=tuple(everyone),
-        checked=tuple(checked) if options.capacity_checks else (),
+        nodes_each=2 if pairs else 1,
+        spindle_use=loaded.cluster.policy.standard.spindle_use if options.spindle_use is None else options.spindle_use,
+        candidates=site.candidates,
+        members=tuple(state.everyone()),
+        checked=site.checked if options.capacity_checks else (),
     )
 
 
-def _check_candidates(state: "ClusterState", candidates: Sequence[int], *, pairs: bool) -> None:
+def _where(state: "ClusterState", site: "Site", first: int, *, pairs: bool) -> Iterator[str]:
+    """What is in the way, and the numbers of the nodes that instances may go to, counted from *first*."""
+    if site.bad:
+        yield f"Bad nodes: {quoted(state.name_of(node) for node in site.bad)}"
+    if site.failing:
+        yield f"Bad groups: {quoted(state.groups[group].name for group in site.failing)}"
+    if pairs:
+        yield f"Allocatable nodes: Right [{','.join(_mates(state, site.candidates, first))}]"
+    else:
+        yield f"Allocatable nodes: Left {_listed(site.candidates, first)}"
+
+
+def _mates(state: "ClusterState", candidates: Sequence[int], first: int) -> Iterator[str]:
+    for one in candidates:
+        others = [other for other in candidates if other != one and state.group_of[other] == state.group_of[one]]
+        if others:
+            yield f"({first + one},{_listed(others, first)})"
+
+
+def _listed(nodes: Sequence[int], first: int) -> str:
+    return f"[{','.join(str(first + node) for node in nodes)}]"
+
+
+def _first(options: "Options") -> int:
+    """The number of the first node: those of simulated clusters are counted from one."""
+    return 1 if options.simulate and not options.rapi and options.luxi is None else 0
+
+
+def _check_candidates(state: "ClusterState", room: "Room") -> None:
     """Raise `ToolError` where there is nothing to try."""
-    if not candidates and not pairs:
-        raise ToolError("failure during allocation: No online nodes")
-    if pairs and max(Counter(state.group_of[node] for node in candidates).values(), default=0) < 2:
-        raise ToolError("failure during allocation: Not enough online nodes")
+    groups = Counter(state.group_of[node] for node in room.candidates)
+    if max(groups.values(), default=0) < room.nodes_each:
+        raise ToolError(f"failure during allocation: {'Not enough' if room.nodes_each > 1 else 'No'} online nodes")
 
 
-def _size(options: "Options", spec: "Spec") -> "Size":
+def _size(spec: "Spec") -> "Size":
     from ganeti.placement.capacity import Size
 
-    spindles = spec.spindle_use if options.spindle_use is None else options.spindle_use
-    return Size(spec.memory_mib, spec.disk_mib, spec.cpus, spindles)
+    return Size(spec.memory_mib, spec.disk_mib, spec.cpus, spec.spindle_use)
 
 
 def _standard_size(options: "Options", policy: "Policy") -> "Size":
@@ -143,7 +163,7 @@ def _standard_size(options: "Options", policy: "Policy") -> "Size":
 
     asked = options.standard_spec
     if asked is None:
-        return _size(options, policy.standard)
+        return _size(policy.standard)
     return Size(asked.memory_mib, asked.disk_mib, asked.cpus, asked.spindles)
 
 
@@ -152,7 +172,7 @@ def _tiered_sizes(options: "Options", policy: "Policy") -> "list[Size]":
 
     asked = options.tiered_spec
     if asked is None:
-        return [_size(options, largest) for _, largest in policy.ranges]
+        return [_size(largest) for _, largest in policy.ranges]
     return [Size(asked.memory_mib, asked.disk_mib, asked.cpus, asked.spindles)]
 
 
@@ -175,6 +195,7 @@ def _allocate(work: Work, kind: str, sizes: "Sequence[Size]", fill: Fill) -> Out
     if work.room is None:
         outcome = Outcome(sizes[0], state, [], [], Counter({FailMode.FailN1: 1}))
     else:
+        _check_candidates(state, work.room)
         allocation, failures = Allocation(state, work.room), Counter[FailMode]()
         for size in sizes:
             failures = fill(allocation, size, options.max_length if options.max_length >= 0 else None)
@@ -205,7 +226,8 @@ def _print_map(kind: str, outcome: Outcome, loaded: "Loaded") -> None:
 def _print_nodes(options: "Options", loaded: "Loaded", state: "ClusterState", when: str) -> None:
     if options.print_nodes is not None:
         report.complain("", f"{when} status:")
-        report.complain(node_table(state, state.everyone(), options.print_nodes, loaded.alias_of))
+        first, everyone = _first(options), state.everyone()
+        report.complain(node_table(state, everyone, options.print_nodes, loaded.alias_of, first=first))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 MEBIBYTE_UNITS = {"": 1.0, "m": 1.0, "mib": 1.0, "g": 1024.0, "gib": 1024.0, "t": 1048576.0, "tib": 1048576.0}
 """What a size may be given in, in MiB."""
 DECIMAL_UNITS = {"mb": 10.0**6 / 2**20, "gb": 10.0**9 / 2**20, "tb": 10.0**12 / 2**20}
+DECIMAL_LETTERS = {"M": "mb", "G": "gb", "T": "tb"}
+"""Of single letters alone the case matters."""
 PRIORITIES = ("low", "normal", "high")
 TEMPLATES = ("diskless", "file", "sharedfile", "plain", "blockdev", "drbd", "rbd", "ext", "gluster")
 STANDARD_SPEC_PARTS = 3
@@ -111,7 +113,8 @@ def size_mib(text: str, what: str) -> int:
     except numerals.Unreadable:
         raise BadValue(f"{what}: Can't parse string '{text}'") from None
     unit = unit.lstrip(" ")
-    factor = MEBIBYTE_UNITS.get(unit.lower()) or DECIMAL_UNITS.get(unit.lower())
+    name = DECIMAL_LETTERS.get(unit, unit.lower())
+    factor = MEBIBYTE_UNITS.get(name) or DECIMAL_UNITS.get(name)
     if factor is None:
         raise BadValue(f"{what}: Unknown unit '{unit}'")
     return int(number * factor)

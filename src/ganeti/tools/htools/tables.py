@@ -44,8 +44,9 @@ def table(prefix: str, header: Sequence[str], rows: Sequence[Sequence[str]], rig
 class _NodeRow:
     """One node being printed; what several columns need is looked at once."""
 
-    def __init__(self, state: "ClusterState", number: int, alias: Alias, peers: Peers) -> None:
+    def __init__(self, state: "ClusterState", number: int, alias: Alias, peers: Peers, first: int) -> None:
         self.number = number
+        self.first = first
         self._state = state
         self._peers = peers
         self.view = state.view(number)
@@ -64,7 +65,7 @@ class _NodeRow:
         return f"[{','.join(str(number) for number in numbers if not self._state.instances[number].forthcoming)}]"
 
     def peers(self) -> str:
-        return f"[{','.join(f'({node},{memory})' for node, memory in self._peers(self.number))}]"
+        return f"[{','.join(f'({self.first + node},{memory})' for node, memory in self._peers(self.number))}]"
 
     def tags(self) -> str:
         return ",".join(f"{tag}={count}" for tag, count in sorted(self.view.exclusion_counts.items()))
@@ -74,7 +75,7 @@ class _NodeRow:
 
 
 _NODE_FIELDS: dict[str, tuple[str, bool, Callable[[_NodeRow], str]]] = {
-    "idx": ("Index", True, lambda row: f"{row.number:4d}"),
+    "idx": ("Index", True, lambda row: f"{row.first + row.number:4d}"),
     "name": ("Name", False, lambda row: row.alias),
     "fqdn": ("Name", False, lambda row: row.node.name),
     "status": ("F", False, _NodeRow.status),
@@ -120,14 +121,23 @@ def chosen_fields(asked: Sequence[str]) -> list[str]:
 
 
 def node_table(
-    state: "ClusterState", members: Sequence[int], asked: Sequence[str], alias: Alias, peers: Peers | None = None
+    state: "ClusterState",
+    members: Sequence[int],
+    asked: Sequence[str],
+    alias: Alias,
+    peers: Peers | None = None,
+    *,
+    first: int = 0,
 ) -> str:
-    """The nodes *members* with the fields *asked* for on the command line; *peers* gives the peer map of a node."""
+    """The nodes *members* with the fields *asked* for on the command line.
+
+    *peers* gives the peer map of a node; *first* is what the first node is called by number.
+    """
     names = chosen_fields(asked)
     unknown = (UNKNOWN_FIELD, False, lambda row: UNKNOWN_FIELD)
     fields = [_NODE_FIELDS.get(name, unknown) for name in names]
     peers = peers or PeerMaps(state).of
-    rows = [_NodeRow(state, number, alias, peers) for number in members]
+    rows = [_NodeRow(state, number, alias, peers, first) for number in members]
     cells = [[show(row) for _, _, show in fields] for row in rows]
     return table("", [header for header, _, _ in fields], cells, [right for _, right, _ in fields])
 

@@ -7,7 +7,7 @@ nodes that go off are moved, which ends in fewer migrations and the same guarant
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ganeti.placement.balance import BalanceOptions, Step, balance
@@ -20,6 +20,7 @@ STANDBY_PREFIX = "htools:standby:"
 STANDBY_TAG = f"{STANDBY_PREFIX}auto"
 _OFFLINE = "offline"
 _SHARED = "sharedfile"
+_BEYOND_REASON = 1 << 50
 _EAGER = BalanceOptions(min_gain=0.0, min_gain_limit=0.0)
 LARGE = 60_000
 """From how many nodes times instances on a cluster is large."""
@@ -44,21 +45,27 @@ def spare_instance(standard: Spec, factor: float) -> Instance:
     """The instance that must find room on every node: *factor* times the standard one."""
     return Instance(
         name="spare",
-        memory_mib=math.floor(standard.memory_mib * factor),
+        memory_mib=_times(standard.memory_mib, factor),
         disk_mib=0,
-        vcpus=math.floor(standard.cpus * factor),
+        vcpus=_times(standard.cpus, factor),
         template=_SHARED,
         auto_balance=False,
-        spindle_use=math.floor(standard.spindle_use * factor),
+        spindle_use=_times(standard.spindle_use, factor),
     )
 
 
-def offline_candidates(state: ClusterState, master: str) -> list[int]:
+def _times(size: int, factor: float) -> int:
+    """The whole part of *size* times *factor*; what is no number, or beyond all reason, is more than any node has."""
+    product = size * factor
+    return math.floor(product) if abs(product) < _BEYOND_REASON else _BEYOND_REASON
+
+
+def offline_candidates(state: ClusterState, masters: Collection[str]) -> list[int]:
     """Nodes that could be switched off, those with the most primaries first; forthcoming instances do not count."""
     found = {
         node: _present(state, node)
         for node in state.everyone()
-        if state.online[node] and state.name_of(node) != master and not _present(state, node, secondary=True)
+        if state.online[node] and state.name_of(node) not in masters and not _present(state, node, secondary=True)
     }
     free = [node for node, own in found.items() if all(_starts_elsewhere(state, number) for number in own)]
     return sorted(free, key=lambda node: -len(found[node]))

@@ -61,7 +61,7 @@ def test_nothing_is_left_on_a_node_that_goes_off(seed: int, large: int, factor: 
     cluster, master = _shared(seed)
     squeezing = _squeezing(cluster, large)
     spare = spare_instance(cluster.policy.standard, factor)
-    candidates = offline_candidates(squeezing.start, master)
+    candidates = offline_candidates(squeezing.start, [master])
     assert master not in {cluster.nodes[node].name for node in candidates}
     plan = squeezing.switch_off(candidates, spare)
     assert [node for node in candidates if node in plan.nodes] == list(plan.nodes)
@@ -91,7 +91,7 @@ def test_large_clusters_move_only_what_must_move() -> None:
     cluster, master = _shared(11)
     spare = spare_instance(cluster.policy.standard, 2.0)
     squeezing = _squeezing(cluster, 0)
-    plan = squeezing.switch_off(offline_candidates(squeezing.start, master), spare)
+    plan = squeezing.switch_off(offline_candidates(squeezing.start, [master]), spare)
     assert plan.nodes
     assert {step.before[0] for step in plan.steps} <= set(plan.nodes)
 
@@ -101,10 +101,24 @@ def test_the_spare_instance_is_rounded_down() -> None:
     assert (spare.memory_mib, spare.vcpus, spare.spindle_use, spare.disk_mib) == (1500, 4, 1, 0)
 
 
+@pytest.mark.parametrize("factor", [float("inf"), float("nan"), 1e300])
+def test_a_factor_beyond_reason_fits_nowhere(factor: float) -> None:
+    spare = spare_instance(Spec(1000, 3, 10240, 1, 1, 1), factor)
+    assert min(spare.memory_mib, spare.vcpus, spare.spindle_use) > 1 << 49
+
+
 @pytest.mark.parametrize("forthcoming", [False, True])
 def test_nodes_with_local_disks_stay_on(forthcoming: bool) -> None:
     cluster, master = _shared(11)
     name = cluster.nodes[1].name
     local = replace(cluster.instances[0], template="plain", primary=name, forthcoming=forthcoming)
     state = ClusterState(replace(cluster, instances=[local]))
-    assert (1 in offline_candidates(state, master)) == forthcoming
+    assert (1 in offline_candidates(state, [master])) == forthcoming
+
+
+def test_no_master_is_switched_off() -> None:
+    cluster, _ = _shared(11)
+    state = ClusterState(replace(cluster, instances=[]))
+    names = [node.name for node in cluster.nodes]
+    assert offline_candidates(state, names[1:]) == ([] if state.nodes[0].unavailable else [0])
+    assert offline_candidates(state, names) == []

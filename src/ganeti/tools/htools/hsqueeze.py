@@ -61,7 +61,7 @@ def _decide(options: "Options", loaded: "Loaded") -> Decision:
 
     squeezing = squeeze.Squeezing(loaded.cluster, _builder(loaded), loaded.movable)
     state = squeezing.start
-    candidates = squeeze.offline_candidates(state, loaded.master)
+    candidates = squeeze.offline_candidates(state, loaded.masters)
     standby = squeeze.online_candidates(state)
     report.save_state(options, state, loaded, ("original", "before hsqueeze run"))
     if options.verbosity >= LOUD:
@@ -139,13 +139,16 @@ def job_sets(decision: Decision) -> "list[JobSet]":
 
 
 def _switch(names: list[str], kind: str) -> "list[Opcode]":
-    """The job that tells the cluster of nodes that come or go, and has their power switched."""
+    """The job that tells the cluster of nodes that come or go, and has their power switched.
+
+    A node that was switched off must be on before the master takes it for online; 3.0 asks in the other order, in vain.
+    """
     off = kind == OFFLINE
     flags = {"force": False, "offline": off, "auto_promote": False}
     telling = [{"OP_ID": "OP_NODE_SET_PARAMS", "node_name": name, **flags} for name in names]
     how = {"timeout": _SWITCH_TIMEOUT_S, "ignore_status": False, "power_delay": _BETWEEN_NODES_S}
     power = {"OP_ID": "OP_OOB_COMMAND", "node_names": names, "command": "power-off" if off else "power-on", **how}
-    return [*telling, power]
+    return [*telling, power] if off else [power, *telling]
 
 
 def _execute(options: "Options", decision: Decision) -> None:

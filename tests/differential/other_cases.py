@@ -6,6 +6,7 @@ import random
 
 from tests.differential.cases import CLUSTER, LOADS, REQUEST, Case
 from tests.differential.other_cluster import Painter, Picture, mangled, to_text
+from tests.differential.other_remote import to_answers
 from tests.differential.other_request import to_message
 
 SIZES = {"hbal": 9, "hcheck": 7, "hinfo": 30, "hroller": 24, "hsqueeze": 7}
@@ -105,6 +106,9 @@ class _Line:
             )
             self.case.files[REQUEST] = message
             self.options.append(self.dice.choice((["-I", REQUEST], [f"--ialloc-src={REQUEST}"])))
+        elif kind < allocator + (0.0 if self.tool == "hsqueeze" else 0.1):
+            self.case.files |= to_answers(self.picture, self.dice)
+            self.options.append(self.dice.choice((["-m", "file://."], ["--master=file://."])))
         elif kind < 0.99:
             self.case.files[CLUSTER] = text
             self.options.append(

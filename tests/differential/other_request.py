@@ -7,7 +7,7 @@ from typing import Any
 from tests.differential.other_cluster import Picture
 
 _SPEC = ("memory-size", "cpu-count", "disk-size", "disk-count", "nic-count", "spindle-use")
-_BUILT_IN = [
+BUILT_IN = [
     "",
     "1024,1,20480,1,1,1",
     "128,1,1024,1,1,1;32768,8,1048576,16,8,12",
@@ -19,8 +19,8 @@ _BUILT_IN = [
 
 def to_message(picture: Picture, dice: random.Random) -> dict[str, Any]:
     """The whole message; its request is one of those that need no more than names."""
-    policies = {row[0]: _policy(row) for row in picture.policies}
-    built_in = _policy(_BUILT_IN)
+    policies = {row[0]: policy_of(row) for row in picture.policies}
+    built_in = policy_of(BUILT_IN)
     return {
         "version": dice.choice((2, 2, 2, 1)),
         "cluster_name": "cluster.example.com",
@@ -33,7 +33,7 @@ def to_message(picture: Picture, dice: random.Random) -> dict[str, Any]:
                 "alloc_policy": row[2],
                 "networks": [],
                 "ipolicy": policies.get(row[0], built_in),
-                "tags": _split(row[3]),
+                "tags": split(row[3]),
             }
             for row in picture.groups
         },
@@ -43,16 +43,16 @@ def to_message(picture: Picture, dice: random.Random) -> dict[str, Any]:
     }
 
 
-def _split(text: str) -> list[str]:
+def split(text: str) -> list[str]:
     return text.split(",") if text else []
 
 
-def _policy(row: list[str]) -> dict[str, Any]:
+def policy_of(row: list[str]) -> dict[str, Any]:
     specs = [dict(zip(_SPEC, map(int, text.split(",")), strict=True)) for text in [row[1], *row[2].split(";")]]
     return {
         "std": specs[0],
         "minmax": [{"min": low, "max": high} for low, high in zip(specs[1::2], specs[2::2], strict=True)],
-        "disk-templates": _split(row[3]),
+        "disk-templates": split(row[3]),
         "vcpu-ratio": float(row[4]),
         "spindle-ratio": float(row[5]),
     }
@@ -62,7 +62,7 @@ def _node(row: list[str], dice: random.Random) -> dict[str, Any]:
     offline = row[7] == "Y" or "?" in row
     drained = dice.random() < 0.05
     found: dict[str, Any] = {
-        "tags": _split(row[10]),
+        "tags": split(row[10]),
         "primary_ip": "192.0.2.1",
         "secondary_ip": "198.51.100.1",
         "offline": offline,
@@ -106,7 +106,7 @@ def _instance(row: list[str], dice: random.Random) -> dict[str, Any]:
     ]
     nic = {"mac": "aa:00:00:00:00:01", "ip": None, "mode": "bridged", "link": "br0", "bridge": "br0"}
     return {
-        "tags": _split(row[9]),
+        "tags": split(row[9]),
         "admin_state": {"ADMIN_down": "down", "ADMIN_offline": "offline"}.get(row[4], "up"),
         "admin_state_source": "admin",
         "vcpus": int(row[3]),

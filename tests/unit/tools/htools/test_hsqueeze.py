@@ -113,7 +113,7 @@ def test_nodes_are_switched_on_before_anything_moves_there(master: FakeMaster, c
     expanding(master, "n2.x", "n3.x")
     assert squeeze(master, capsys, "-X", *FULL) == "'Nodes to online'\nn2.x\nn3.x\nGot job IDs 101\n"
     names = ("n2.x", "n3.x")
-    assert submitted(master) == [[[*(parameters(name, offline=False) for name in names), power("power-on", *names)]]]
+    assert submitted(master) == [[[power("power-on", *names), *(parameters(name, offline=False) for name in names)]]]
     assert master.submitted[0][0][0]["comment"] == f"expanding by 2 nodes {VERSION}"
 
 

@@ -89,7 +89,9 @@ def test_hsqueeze_submits_the_same(seed: int, tmp_path: Path) -> None:
         assert theirs[2][0][0][-1]["node_names"] == []  # all nodes, by an oversight
         theirs = (theirs[0], mine[1], theirs[2][1:])
     if "'Nodes to online'" in theirs[1]:
-        theirs[2][:1] = [[[*job[-1:], *job[:-1]] for job in jobs] for jobs in theirs[2][:1]]  # it marks them online first
+        theirs[2][:1] = [
+            [[*job[-1:], *job[:-1]] for job in jobs] for jobs in theirs[2][:1]
+        ]  # it marks them online first
     assert mine == theirs
 
 

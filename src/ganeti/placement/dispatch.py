@@ -3,6 +3,7 @@
 
 from typing import assert_never
 
+from ganeti.placement.capacity_terms import Capacity
 from ganeti.placement.change_group import change_group
 from ganeti.placement.choose_group import allocate_somewhere
 from ganeti.placement.cluster import Cluster
@@ -20,12 +21,17 @@ from ganeti.placement.request import (
     Options,
     Relocate,
     Request,
+    RequestError,
 )
 from ganeti.placement.state import ClusterState
 
 
 def answer_request(cluster: Cluster, request: Request, options: Options) -> Answer:
     """Answer *request* over *cluster*; raises `RequestError` for what cannot be asked."""
+    if isinstance(request, Capacity):
+        from ganeti.placement.capacity_request import answer  # few ask this
+
+        return answer(cluster, request, options)
     return answer_over(ClusterState(cluster), request, options)
 
 
@@ -54,4 +60,6 @@ def _answer(state: ClusterState, request: Request, options: Options) -> Answer:
             return multi_evacuate(state, request, options)
         case ChangeGroup():
             return change_group(state, request, options)
+        case Capacity():
+            raise RequestError("Capacity is counted over a cluster that was read for it: ask hail")
     assert_never(request)

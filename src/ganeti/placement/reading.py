@@ -283,6 +283,12 @@ def _read_multi(fields: Fields) -> MultiAllocate:
     return MultiAllocate(requests=tuple(requests), group=fields.get("group_name", str, ""))
 
 
+def _read_capacity(fields: Fields) -> Request:
+    from ganeti.placement import capacity_request  # few ask this
+
+    return capacity_request.read(fields)
+
+
 _READERS: Mapping[str, Callable[[Fields], Request]] = {
     "allocate": _read_allocate,
     "allocate-secondary": lambda fields: AllocateSecondary(name=fields.get("name", str)),
@@ -290,6 +296,7 @@ _READERS: Mapping[str, Callable[[Fields], Request]] = {
     "multi-allocate": _read_multi,
     "node-evacuate": _read_evacuate,
     "multi-evacuate": lambda fields: MultiEvacuate(nodes=fields.strings("evac_nodes")),
+    "capacity": _read_capacity,
     "change-group": lambda fields: ChangeGroup(
         instances=fields.strings("instances"), target_groups=fields.strings("target_groups", [])
     ),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ganeti.base.errors import ParameterError
+from ganeti.placement.capacity_terms import Capacities, Capacity
 from ganeti.placement.cluster import Cluster, Instance
 from ganeti.placement.failure import FailMode
 from ganeti.placement.lack import Lack, Way
@@ -81,7 +82,9 @@ class ChangeGroup:
     target_groups: tuple[str, ...] = ()
 
 
-Request = Allocate | Relocate | AllocateSecondary | MultiAllocate | NodeEvacuate | MultiEvacuate | ChangeGroup
+Request = (
+    Allocate | Relocate | AllocateSecondary | MultiAllocate | NodeEvacuate | MultiEvacuate | ChangeGroup | Capacity
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +235,7 @@ class Moves:
     info: str
 
 
-Answer = Placement | NoFit | MultiPlacement | Moves
+Answer = Placement | NoFit | MultiPlacement | Moves | Capacities
 
 
 def with_reservations(cluster: Cluster, reservations: Sequence[Instance]) -> Cluster:

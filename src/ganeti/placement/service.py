@@ -4,6 +4,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ganeti.placement.capacity_terms import Capacities
 from ganeti.placement.reading import STATIC_NODE_MEMORY_MIB, read_cluster, read_request
 from ganeti.placement.request import (
     AllocateSecondary,
@@ -61,7 +62,9 @@ def response_of(found: Answer) -> dict[str, Any]:
     return {"success": True, "info": f"Request successful: {found.info}", "result": _result(found)}
 
 
-def _result(found: Placement | MultiPlacement | Moves) -> list[Any]:
+def _result(found: Placement | MultiPlacement | Moves | Capacities) -> list[Any] | dict[str, Any]:
+    if isinstance(found, Capacities):
+        return found.plain()
     if isinstance(found, Placement):
         return list(found.nodes)
     if isinstance(found, MultiPlacement):

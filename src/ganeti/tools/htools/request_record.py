@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, assert_never
 
+from ganeti.placement.capacity_terms import Capacity
 from ganeti.placement.change_group import NO_GROUP_LEFT
 from ganeti.placement.cluster import AllocPolicy, Cluster, Disk, Group, Instance
 from ganeti.placement.request import (
@@ -60,6 +61,8 @@ def request_record(cluster: Cluster, request: Request, wanted: Mapping[str, Any]
         case ChangeGroup():
             targets = ",".join(str(_group_numbers(cluster)[name]) for name in request.target_groups)
             return f"ChangeGroup {_numbers(request.instances, instances)} [{targets}]"
+        case Capacity():
+            return f"Capacity {quoted(request.groups)}"
     assert_never(request)
 
 

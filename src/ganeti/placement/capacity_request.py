@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The request ``capacity`` of the allocator protocol: how many more instances each node group has room for (S1.65).
+
+Counted is as ``hspace --independent-groups`` does for tiered sizes, each group for itself: the answer for a group does
+not depend on which others are known.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields as fields_of
+from typing import TYPE_CHECKING, Any
+
+from ganeti.placement.capacity import Allocation, Room, Size
+from ganeti.placement.capacity_room import survey
+from ganeti.placement.capacity_terms import Capacities, Capacity, CapacityParameters, GroupCapacity, Shape
+from ganeti.placement.cluster import Cluster, Group
+from ganeti.placement.request import Options, RequestError
+from ganeti.placement.state import ClusterState
+from ganeti.placement.templates import TEMPLATES, traits_of
+
+if TYPE_CHECKING:
+    from ganeti.placement.reading import Fields
+
+_NAMES = tuple(field.name for field in fields_of(CapacityParameters))
+_WHOLE_DISK = 1.0
+
+
+def read(fields: "Fields") -> Capacity:
+    """Read the request; raises `RequestError` for what is no group, size, template or ratio."""
+    own = fields.get("group_parameters", dict, {})
+    return Capacity(
+        groups=fields.strings("node_groups", []),
+        parameters=_read_parameters(fields.data, "the request"),
+        own={uuid: _read_parameters(data, f"node group {uuid}") for uuid, data in own.items()},
+    )
+
+
+def _read_parameters(data: Any, where: str) -> CapacityParameters:
+    if not isinstance(data, Mapping):
+        raise RequestError(f"The capacity parameters of {where} are not an object with {', '.join(_NAMES)}")
+    template = data.get("default_template")
+    if template is not None and template not in tuple(TEMPLATES):
+        raise RequestError(f"The default_template of {where} is {template!r}: name one of {', '.join(TEMPLATES)}")
+    return CapacityParameters(
+        max_inst_spec=_read_shape(data.get("max_inst_spec"), where),
+        default_template=template,
+        max_cpu_ratio=_read_ratio(data, "max_cpu_ratio", math.inf, where),
+        max_disk_usage=_read_ratio(data, "max_disk_usage", _WHOLE_DISK, where),
+    )
+
+
+def _read_shape(given: Any, where: str) -> Shape | None:
+    if given is None:
+        return None
+    whole = isinstance(given, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in given)
+    if not whole or len(given) != len(Shape._fields) or min(given) < 0:
+        raise RequestError(
+            f"The max_inst_spec of {where} is {given!r}: give memory and disk in MiB and the number of vcpus, as in"
+            " [4096, 20480, 2]"
+        )
+    return Shape(*given)
+
+
+def _read_ratio(data: Mapping[str, Any], name: str, most: float, where: str) -> float | None:
+    given = data.get(name)
+    if given is None:
+        return None
+    if not isinstance(given, int | float) or isinstance(given, bool) or not 0 < given <= most or given == math.inf:
+        bound = "" if most == math.inf else f", at most {most:g}"
+        raise RequestError(f"The {name} of {where} is {given!r}: give a number above 0{bound}")
+    return float(given)
+
+
+def answer(cluster: Cluster, request: Capacity, options: Options) -> Capacities:
+    """Count for each group asked about; raises `RequestError` for an unknown one."""
+    chosen = _chosen(cluster, request.groups)
+    return Capacities({group.uuid: _count(cluster, group, request, options) for group in chosen})
+
+
+def _chosen(cluster: Cluster, names: tuple[str, ...]) -> list[Group]:
+    for name in names:
+        if all(name not in (group.uuid, group.name) for group in cluster.groups):
+            known = ", ".join(group.name for group in cluster.groups)
+            raise RequestError(f"There is no node group {name}: known are {known}")
+    return [group for group in cluster.groups if not names or group.uuid in names or group.name in names]
+
+
+def _count(cluster: Cluster, group: Group, request: Capacity, options: Options) -> GroupCapacity:
+    parameters = _settled(group, request)
+    state = ClusterState(
+        cluster,
+        max_cpu_ratio=parameters.max_cpu_ratio,
+        min_disk_ratio=_WHOLE_DISK - (parameters.max_disk_usage or _WHOLE_DISK),
+    )
+    sizes = [_size(parameters.max_inst_spec)] if parameters.max_inst_spec is not None else _largest(group)
+    allocation = Allocation(state, _room(state, group, parameters.default_template or "", options))
+    if len(allocation.room.candidates) >= allocation.room.nodes_each:
+        for size in sizes:
+            allocation.fill_tiered(size)
+    counted: dict[Shape, int] = {}
+    for size in allocation.placed:
+        shape = Shape(size.memory_mib, size.disk_mib, size.vcpus)
+        counted[shape] = counted.get(shape, 0) + 1
+    largest = tuple(Shape(size.memory_mib, size.disk_mib, size.vcpus) for size in sizes)
+    return GroupCapacity(tuple(sorted(counted.items(), reverse=True)), parameters, largest)
+
+
+def _settled(group: Group, request: Capacity) -> CapacityParameters:
+    """The parameters for a group, with the policy in place of what nobody gave."""
+    both = (request.parameters, request.own.get(group.uuid, CapacityParameters()))
+    given: dict[str, Any] = {
+        name: next((value for one in both if (value := getattr(one, name)) is not None), None) for name in _NAMES
+    }
+    usual = {
+        "default_template": next(iter(group.policy.templates), "diskless"),
+        "max_cpu_ratio": group.policy.vcpu_ratio,
+        "max_disk_usage": _WHOLE_DISK,
+    }
+    return CapacityParameters(**given | {name: value for name, value in usual.items() if given[name] is None})
+
+
+def _size(shape: Shape) -> Size:
+    return Size(shape.memory_mib, shape.disk_mib, shape.vcpus, 1)
+
+
+def _largest(group: Group) -> list[Size]:
+    return [Size(most.memory_mib, most.disk_mib, most.cpus, most.spindle_use) for _, most in group.policy.ranges]
+
+
+def _room(state: ClusterState, group: Group, template: str, options: Options) -> Room:
+    site = survey(state, accept_existing_errors=False, independent_groups=True)
+    members = state.group_members(state.groups.index(group))
+    traits = traits_of(template)
+    allowed = None if options.restrict_to is None else set(options.restrict_to)
+    return Room(
+        template=template,
+        nodes_each=2 if traits is not None and traits.has_secondary else 1,
+        spindle_use=group.policy.standard.spindle_use,
+        candidates=tuple(
+            node for node in members if node in site.candidates and (allowed is None or state.name_of(node) in allowed)
+        ),
+        members=tuple(members),
+        checked=tuple(members) if options.capacity_checks else (),
+    )

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The allocator request ``capacity``: what it counts, with which parameters, and what it refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fakes.allocator_messages import instance, message, node
+
+from ganeti.placement.request import Options, RequestError
+from ganeti.placement.service import answer
+from ganeti.tools.htools import hail, hspace
+
+PARAMETERS = {
+    "max_inst_spec": [4096, 10240, 2],
+    "default_template": "plain",
+    "max_cpu_ratio": 4.0,
+    "max_disk_usage": 1.0,
+}
+
+
+def nodes(*groups: str, each: int = 3) -> dict[str, Any]:
+    return {f"{group}{number}": node(group=group) for group in groups for number in range(each)}
+
+
+def asked(groups: str = "u", **changes: Any) -> dict[str, Any]:
+    return message({"type": "capacity"} | PARAMETERS | changes, nodes(*groups), groups=groups)
+
+
+def counted(*arguments: Any, **changes: Any) -> dict[str, Any]:
+    found = answer(asked(*arguments, **changes))
+    assert found["success"], found
+    result: dict[str, Any] = found["result"]
+    return result
+
+
+def test_the_answer_names_sizes_and_parameters() -> None:
+    found = answer(asked())
+    total = sum(count for *_, count in found["result"]["cluster"])
+    assert found["info"] == f"Request successful: {total} more instances fit into 1 node groups"
+    own = found["result"]["node_groups"]["u"]
+    assert {name: own[name] for name in PARAMETERS} == PARAMETERS
+    assert own["tspecs"] == found["result"]["cluster"] == sorted(own["tspecs"], reverse=True)
+    assert own["tspecs"][0][:3] == [4096, 10240, 2]
+
+
+def test_the_cluster_has_what_its_groups_have_together() -> None:
+    found = counted("uv")
+    assert set(found["node_groups"]) == {"u", "v"}
+    assert found["node_groups"]["u"]["tspecs"] == found["node_groups"]["v"]["tspecs"]
+    assert found["cluster"] == [[*shape, 2 * n] for *shape, n in found["node_groups"]["u"]["tspecs"]]
+
+
+@pytest.mark.parametrize("name", ["v", "gv"])
+def test_only_the_groups_asked_about_are_counted(name: str) -> None:
+    assert list(counted("uv", node_groups=[name])["node_groups"]) == ["v"]
+    assert counted("uv", node_groups=[name])["node_groups"]["v"] == counted("v")["node_groups"]["v"]
+
+
+def test_parameters_of_the_request_go_before_those_of_a_group_and_these_before_its_policy() -> None:
+    own = {"v": {"max_inst_spec": [2048, 1024, 1], "default_template": "rbd", "max_cpu_ratio": 2.0}}
+    found = counted("uv", group_parameters=own, max_inst_spec=None, max_cpu_ratio=None, max_disk_usage=None)
+    first, second = found["node_groups"]["u"], found["node_groups"]["v"]
+    assert (first["max_inst_spec"], first["default_template"], first["max_cpu_ratio"]) == (
+        [1000000, 10000000, 100],
+        "plain",
+        16.0,
+    )
+    assert (second["max_inst_spec"], second["default_template"], second["max_cpu_ratio"]) == (
+        [2048, 1024, 1],
+        "plain",
+        2.0,
+    )
+    assert first["max_disk_usage"] == 1.0
+
+
+def test_less_fits_with_less_processors_or_disk() -> None:
+    def room(**changes: Any) -> int:
+        return sum(count for *_, count in counted(max_inst_spec=[256, 10240, 1], **changes)["cluster"])
+
+    usual = room()
+    assert 0 < room(max_cpu_ratio=0.5) < usual
+    assert 0 < room(max_disk_usage=0.3) < usual
+
+
+def test_mirrored_instances_need_two_nodes_of_the_group() -> None:
+    alone = message({"type": "capacity"} | PARAMETERS | {"default_template": "drbd"}, nodes("u", each=1))
+    assert answer(alone)["result"]["cluster"] == []
+    assert counted(default_template="drbd")["cluster"]
+
+
+def test_a_group_that_could_not_bear_the_failure_of_a_node_has_no_room() -> None:
+    crowded = nodes("u", each=2)
+    for one in crowded.values():
+        one["free_memory"] = 2000
+    full = {f"i{n}": instance("drbd", f"u{n}", f"u{1 - n}", memory=13872) for n in range(2)}
+    request = {"type": "capacity"} | PARAMETERS
+    assert answer(message(request, crowded, full))["result"]["cluster"] == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"node_groups": ["w"]}, "There is no node group w: known are gu"),
+        ({"max_inst_spec": [1, 2]}, "The max_inst_spec of the request is [1, 2]: give memory"),
+        ({"max_inst_spec": [1, 2, "3"]}, "The max_inst_spec of the request is"),
+        ({"max_inst_spec": [-1, 2, 3]}, "The max_inst_spec of the request is"),
+        ({"default_template": "paper"}, "The default_template of the request is 'paper': name one of"),
+        ({"default_template": ["plain"]}, "The default_template of the request is ['plain']: name one of"),
+        ({"max_cpu_ratio": 0}, "The max_cpu_ratio of the request is 0: give a number above 0"),
+        ({"max_cpu_ratio": float("inf")}, "The max_cpu_ratio of the request is inf: give a number above 0"),
+        ({"max_disk_usage": 1.5}, "The max_disk_usage of the request is 1.5: give a number above 0, at most 1"),
+        ({"max_disk_usage": True}, "The max_disk_usage of the request is True: give"),
+        ({"group_parameters": {"u": 3}}, "The capacity parameters of node group u are not an object"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_sentence(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        answer(asked(**changes))
+    assert str(refused.value).startswith(words)
+
+
+def test_without_capacity_checks_more_fits() -> None:
+    few = sum(count for *_, count in counted()["cluster"])
+    found = answer(asked(), options=Options(capacity_checks=False))["result"]
+    assert sum(count for *_, count in found["cluster"]) > few
+
+
+def test_hail_counts_as_hspace_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = ("--simulate", "p,4,100g,16g,8")
+    assert hspace.main([*cluster, "--tiered-alloc=10g,4g,2", "--disk-template=drbd", "--machine-readable"]) == 0
+    tiered = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("HTS_TSPEC="))
+    expected = [
+        [int(word) for word in one.replace("=", ",").split(",")] for one in tiered.split("=", 1)[1].strip("'").split()
+    ]
+    path = tmp_path / "request.json"
+    path.write_text(json.dumps(asked(default_template="drbd", max_inst_spec=[4096, 10240, 2])))
+    assert hail.main([*cluster, str(path)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["success"], found
+    assert found["result"]["cluster"] == [[memory, disk, vcpus, count] for memory, disk, vcpus, _, count in expected]

@@ -12,6 +12,10 @@ from ganeti.placement.request import Options
 from ganeti.placement.searches import Asked, Found, find_nodes
 from ganeti.placement.state import NOWHERE, ClusterState
 
+_PLACES = 8
+_EXACT = 1e6
+"""Scores below have more digits than are shown."""
+
 
 @dataclass
 class Solution:
@@ -74,11 +78,15 @@ def place_instance(
         found = find_nodes(state, asked)
     finally:
         state.rollback(mark)
-    return solution_of(found, _shown(found.key[0]) if found.nodes else "")
+    return solution_of(found, shown_score(found.key[0]) if found.nodes else "")
 
 
-def _shown(score: float) -> str:
-    """As 3.1 shows it, which has other words for what is no number."""
-    if math.isfinite(score):
-        return f"{score:.8f}"
-    return "NaN" if math.isnan(score) else "Infinity"
+def shown_score(score: float) -> str:
+    """As 3.1 shows it: the shortest digits rounded, halves to even, and other words for what is no number."""
+    if not math.isfinite(score):
+        return "NaN" if math.isnan(score) else "Infinity"
+    if abs(score) < _EXACT and len(repr(score).partition(".")[2]) != _PLACES + 1:
+        return f"{score:.{_PLACES}f}"
+    from decimal import Decimal  # few scores are as large, or end with a 5 just behind the last place
+
+    return f"{Decimal(repr(score)):.{_PLACES}f}"

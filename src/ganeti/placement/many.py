@@ -14,12 +14,12 @@ def multi_allocate(state: ClusterState, request: MultiAllocate, options: Options
     placed: list[tuple[str, tuple[str, ...]]] = []
     failed: list[tuple[str, str]] = []
     for one in request.requests:
-        found, _ = find_somewhere(state, replace(one, group=request.group), options)
+        found, group = find_somewhere(state, replace(one, group=request.group), options)
         if isinstance(found, Placement):
             nodes = [state.node_number[name] for name in found.nodes]
             state.add_instance(one.instance, nodes[0], nodes[1] if len(nodes) > 1 else NOWHERE)
             placed.append((one.instance.name, found.nodes))
-        elif request.group and not found.hopeless:
+        elif request.group and group is not None and not found.hopeless:
             failed.append((one.instance.name, _reason(state, request.group, found)))
         else:
             return found

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Answers to messages that clusters in order do not send; what is expected is what 3.0.2 was seen to answer."""
 
+import math
 from typing import Any
 
 import pytest
 from tests.fakes.allocator_messages import allocation, group, instance, message, node
 
+from ganeti.placement.allocate import shown_score
 from ganeti.placement.request import Options
 from ganeti.placement.service import answer
 
@@ -95,3 +97,36 @@ def test_groups_that_are_not_connected(exclusive: bool, start: str, end: str) ->
     info = answer(asked, options=WITHOUT_N1)["info"]
     assert info.startswith(start)
     assert info.endswith(end)
+
+
+def test_a_pair_where_a_node_has_no_cpus() -> None:
+    """3.0.2 corrects the deviations for each pair, and takes for zero one that is no number."""
+    nodes = {"n0": node(), "n1": node(total_cpus=0, reserved_cpus=1), "n2": node(total_memory=32768, free_memory=32256)}
+    found = answer(message(allocation("drbd", 2), nodes), options=WITHOUT_N1)
+    assert "score: NaN" not in found["info"]
+    assert "score: NaN" in answer(message(allocation("plain", 1), nodes), options=WITHOUT_N1)["info"]
+
+
+def test_several_instances_for_a_group_that_is_not_there() -> None:
+    wanted = {"type": "multi-allocate", "instances": [allocation("rbd", 1)], "group_name": "nowhere"}
+    found = answer(message(wanted, {"n0": node()}))
+    assert found == {
+        "success": False,
+        "info": "Request failed: Wrong number of elems found with name nowhere",
+        "result": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("score", "text"),
+    [
+        (0.123456785, "0.12345678"),
+        (0.123456795, "0.12345680"),
+        (12.5, "12.50000000"),
+        (66344288255481.59, "66344288255481.59000000"),
+        (math.nan, "NaN"),
+        (math.inf, "Infinity"),
+    ],
+)
+def test_scores_are_rounded_as_they_are_written(score: float, text: str) -> None:
+    assert shown_score(score) == text

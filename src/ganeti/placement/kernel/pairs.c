@@ -20,7 +20,7 @@ static inline statistics replaced(statistics s, double count, double old, double
 
 static inline double deviation_of(statistics s, double count) {
     double square = s.squares / count;
-    return sqrt(square < 0 ? 0 : square);
+    return sqrt(square > 0 ? square : 0);  // 0 also of what is no number
 }
 
 static double score_pair(const pairing *p, const chosen *c, const mate *m, const double *new, int64_t shared) {

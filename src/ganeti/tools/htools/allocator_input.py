@@ -13,7 +13,7 @@ from ganeti.placement.cluster import Cluster
 from ganeti.placement.request import RequestError
 from ganeti.tools.htools.failures import decoded
 from ganeti.tools.htools.json_mistakes import parsed
-from ganeti.wire.iallocator import modern
+from ganeti.wire.iallocator import VERSION, modern
 
 _PARSING = "Parsing input IAllocator message"
 _SMALL_BYTES = 256 * 1024
@@ -38,9 +38,9 @@ def read(
 
 def _read_slowly(text: str, static_node_memory_mib: int) -> tuple[Cluster, Any]:
     plain = parsed(text, _PARSING, dict)
-    message = modern(plain)
+    message = modern(plain | {"version": VERSION})  # whatever it says: 3.1 does not ask
     if "version" not in plain:
-        del message["version"]  # 3.1 does not ask for it, and names the keys it found in its errors
+        del message["version"]  # 3.1 names the keys it found in its errors
     if "request" not in message:
         keys = json.dumps(list(message), ensure_ascii=False, separators=(",", ":"))
         raise RequestError(f"invalid iallocator message: key 'request' not found, object contains only {keys}")

@@ -6,7 +6,7 @@ from that one because their import costs more than reading a small message slowl
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -15,7 +15,7 @@ from ganeti.placement import reading
 from ganeti.placement.cluster import Cluster, Disk, Instance, Status
 from ganeti.placement.request import RequestError
 from ganeti.placement.templates import TEMPLATES_BY_SPELLING
-from ganeti.wire.iallocator import modern
+from ganeti.wire.iallocator import VERSION, modern
 
 _STATUS = {"up": Status.RUNNING, "down": Status.ADMIN_DOWN, "offline": Status.ADMIN_OFFLINE}
 _Whole = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
@@ -28,6 +28,11 @@ class _Disk(msgspec.Struct, gc=False):
 
 class _Nic(msgspec.Struct, gc=False):
     network: str | None = None
+    mode: Literal["bridged", "routed", "openvswitch", None] = None
+    mac: str | None = None
+    ip: str | None = None
+    link: str | None = None
+    bridge: str | None = None
 
 
 class _Instance(msgspec.Struct, gc=False):
@@ -35,11 +40,11 @@ class _Instance(msgspec.Struct, gc=False):
     memory: _Whole
     vcpus: _Whole
     disk_template: str
-    disks: list[_Disk] | None = None
-    disk_space_total: _Whole | None = None
-    spindle_use: _Whole | None = None
-    tags: list[str] | None = None
-    nics: list[_Nic] | None = None
+    disks: list[_Disk] = []
+    disk_space_total: _Whole | UnsetType = UNSET
+    spindle_use: _Whole = 1
+    tags: list[str] = []
+    nics: list[_Nic] = []
     admin_state: str | UnsetType = UNSET
     admin_up: Any = UNSET
     should_run: Any = UNSET
@@ -73,7 +78,7 @@ def read(data: bytes, static_node_memory_mib: int) -> tuple[Cluster, Any] | None
 def _read(data: bytes, static_node_memory_mib: int) -> tuple[Cluster, Any]:
     message = _DECODER.decode(data)
     rest = {name: value for name in _REST if (value := getattr(message, name)) is not UNSET}
-    plain = modern(rest)
+    plain = modern(rest | {"version": VERSION})  # whatever it says: 3.1 does not ask
     if not isinstance(plain["request"], dict):
         raise _Unusual
     cluster = reading.read_cluster(plain, static_node_memory_mib=static_node_memory_mib)
@@ -94,7 +99,7 @@ def _read_instances(found: Mapping[str, _Instance], nodes: set[str]) -> list[Ins
         traits = TEMPLATES_BY_SPELLING.get(data.disk_template)
         if traits is None:
             raise _Unusual
-        disks = tuple([Disk(disk.size, disk.spindles) for disk in data.disks or ()])
+        disks = tuple([Disk(disk.size, disk.spindles) for disk in data.disks])
         space = data.disk_space_total
         status = Status.RUNNING
         if isinstance(data.admin_state, str):
@@ -103,7 +108,7 @@ def _read_instances(found: Mapping[str, _Instance], nodes: set[str]) -> list[Ins
             Instance(
                 name,
                 data.memory,
-                sum([disk.size_mib for disk in disks]) if space is None else space,
+                sum([disk.size_mib for disk in disks]) if isinstance(space, UnsetType) else space,
                 data.vcpus,
                 traits.name,
                 places[0],
@@ -111,10 +116,10 @@ def _read_instances(found: Mapping[str, _Instance], nodes: set[str]) -> list[Ins
                 disks,
                 status,
                 True,
-                1 if data.spindle_use is None else data.spindle_use,
+                data.spindle_use,
                 False,
                 tuple(data.tags) if data.tags else (),
-                tuple([nic.network for nic in data.nics if nic.network]) if data.nics else (),
+                tuple([nic.network for nic in data.nics if nic.network is not None]) if data.nics else (),
             )
         )
     return instances

@@ -8,6 +8,7 @@ Its argument is the request, or ``-`` for standard input. The cluster is the one
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ganeti.tools.htools import loading, report
@@ -49,8 +50,8 @@ def answer(options: "Options") -> int:
         found = with_records(loaded.cluster, request, found)
     response, reasons = response_to(request, found)
     if state is not None:
-        newest = _apply(state, request, found)
-        _show(state, loaded, "Final", _AFTER, newest)
+        order = _apply(state, request, found)
+        _show(state, loaded, "Final", _AFTER, order)
     _write(response)
     if options.why:
         report.complain(*reasons)
@@ -104,54 +105,69 @@ def _limits(options: "Options") -> Any:
 
 
 def _show(
-    state: "ClusterState", loaded: "Loaded", when: str, parts: tuple[str, str], first: Sequence[int] = ()
+    state: "ClusterState", loaded: "Loaded", when: str, parts: tuple[str, str], order: Sequence[int] | None = None
 ) -> None:
-    """What ``-p`` and ``-S`` ask for; *first* are instances that are written before the others."""
+    """What ``-p`` and ``-S`` ask for; *order* is that of the instances, None for that in which they came."""
     options = loaded.options
     if options.print_nodes is not None:
         from ganeti.tools.htools.tables import node_table
 
         report.complain("", f"{when} cluster status:")
         report.complain(node_table(state, state.everyone(), options.print_nodes, loaded.alias_of))
-    others = [number for number in range(len(state.instances)) if number not in first]
-    report.save_state(options, state, loaded, parts, (state.everyone(), [*first, *others]))
+    everything = range(len(state.instances)) if order is None else order
+    report.save_state(options, state, loaded, parts, (state.everyone(), everything))
 
 
-def _apply(state: "ClusterState", request: "Request", found: "Answer") -> list[int]:
-    """Change *state* as the answer says; gives the one new instance, if only one was asked for."""
-    from ganeti.placement.request import Allocate, Moves, MultiAllocate, MultiPlacement, NoFit, Placement
+def _apply(state: "ClusterState", request: "Request", found: "Answer") -> list[int] | None:
+    """Change *state* as the answer says; gives the order of the instances if the new one does not come last."""
+    from ganeti.placement.request import Allocate, AllocateSecondary, Moves, MultiAllocate, MultiPlacement, Placement
 
+    before = range(len(state.instances))
     match found:
-        case NoFit():
-            return []
         case MultiPlacement():
             wanted = request.requests if isinstance(request, MultiAllocate) else ()
             by_name = {one.instance.name: one.instance for one in wanted}
             for name, nodes in found.placed:
                 state.add_instance(by_name[name], *_numbers(state, nodes))
-            return []
         case Moves():
             numbers = {instance.name: number for number, instance in enumerate(state.instances)}
             for name, _, nodes in found.moved:
                 state.move(numbers[name], *_numbers(state, nodes))
-            return []
         case Placement():
             if isinstance(request, Allocate):
-                return [state.add_instance(request.instance, *_numbers(state, found.nodes))]
+                return [state.add_instance(request.instance, *_numbers(state, found.nodes)), *before]
+            if isinstance(request, AllocateSecondary):
+                old, new = _mirror(state, request.name, found.nodes[0])
+                return [new if number == old else number for number in before]
             _relocate(state, request, found.nodes[0])
-    return []
+    return None
+
+
+def _mirror(state: "ClusterState", name: str, secondary: str) -> tuple[int, int]:
+    """Give an instance that has none a secondary; its old number, at no node now, and its new one."""
+    from ganeti.placement.state import NOWHERE
+    from ganeti.placement.templates import PAIRED
+
+    number = _number_of(state, name)
+    primary = state.primary_of[number]
+    state.move(number, NOWHERE)
+    mirrored = replace(state.instances[number], template=PAIRED)
+    return number, state.add_instance(mirrored, primary, state.node_number[secondary])
 
 
 def _relocate(state: "ClusterState", request: Any, target: str) -> None:
     """Give the instance of *request* its new node: the secondary if its disks are mirrored."""
     from ganeti.placement.templates import TEMPLATES
 
-    number = next(number for number, instance in enumerate(state.instances) if instance.name == request.name)
-    node = state.node_number[target]
+    number, node = _number_of(state, request.name), state.node_number[target]
     if TEMPLATES[state.instances[number].template].has_secondary:
         state.move(number, state.primary_of[number], node)
     else:
         state.move(number, node)
+
+
+def _number_of(state: "ClusterState", name: str) -> int:
+    return next(number for number, instance in enumerate(state.instances) if instance.name == name)
 
 
 def _numbers(state: "ClusterState", nodes: Iterable[str]) -> list[int]:

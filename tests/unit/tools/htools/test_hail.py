@@ -212,3 +212,15 @@ def test_inconsistent_data_of_the_request_is_told_where_another_cluster_is_named
     wanted: dict[str, object] = {"type": "multi-allocate", "instances": []}
     assert ask(wanted, tmp_path, "--simulate=p,3,1t,32g,16") == 0
     assert capsys.readouterr().err.splitlines()[1] == "  - node n1 is missing 5872 MB ram and -1 GB disk"
+
+
+def test_an_instance_with_a_new_secondary_is_written_as_mirrored(tmp_path: Path) -> None:
+    assert ask({"type": "allocate-secondary", "name": "b"}, tmp_path, "-S", str(tmp_path / "state")) == 0
+    before = (tmp_path / "state.pre-ialloc").read_text().splitlines()
+    after = (tmp_path / "state.post-ialloc").read_text().splitlines()
+    assert [line for line in after if line not in before] == [
+        "n0|16384|512|14336|102400|101376|8|N|u|1||N|0|1|1.0",
+        "n2|16384|512|15872|102400|101376|8|N|u|1||N|0|1|1.0",
+        "b|512|1024|1|running|Y|n0|n2|drbd|x|1|-|N",
+    ]
+    assert [line.split("|")[0] for line in after if line.count("|") == 12] == ["a", "b"]

@@ -35,9 +35,10 @@ from ganeti.master.replication.followers import Timing
 from ganeti.master.replication.membership import Membership
 from ganeti.ports.nodes import NodesPort
 from ganeti.runtime.replication_log import ReplicationLog, encode_step
-from ganeti.runtime.replication_queue import Files, QueueFiles, pieces_of
+from ganeti.runtime.replication_queue import Files, QueueFiles, digest_of, pieces_of
 
 _SMALL_BYTES = 256 * 1024
+_NAMES_KEPT = 256
 _EPOCH, _GAP, _DAMAGED = "epoch", "gap", "damaged"
 Answer = dict[str, Any]
 
@@ -100,17 +101,25 @@ class Sender:
         self._timing = timing
         self.positions: dict[str, Position] = {}
         """Where each follower was when it last answered."""
-        self._read: tuple[tuple[list[str], int], Files] = ([], 0), {}
+        self._read: tuple[tuple[list[str], int], Files, dict[str, str]] = ([], 0), {}, {}
         """Files as they were at a record or later: mostly, all followers are sent the same ones at the same moment."""
+        self._taken: dict[str, dict[str, str]] = {}
+        """By node and name, digests of the files it has on disk, as it has answered; nothing of one that has failed
+        since. With each record of an undo log its job's file would go along as it was, and LuxiD asks for the end of a
+        job that its process has sent already."""
 
     async def send(self, request: SendState | SendAppend | SendSnapshot | SendQueue) -> list[Event]:
         node = request.node
         try:
+            if isinstance(request, SendAppend):
+                return await self._append(request)
+            taken = self._taken.pop(node, None)
             match request:
                 case SendState():
-                    return await self._state(node)
-                case SendAppend():
-                    return await self._append(request)
+                    events = await self._state(node)
+                    if taken is not None and isinstance(events[0], StateKnown) and events[0].is_expected:
+                        self._taken[node] = taken
+                    return events
                 case SendSnapshot():
                     return await self._whole(request)
                 case SendQueue():
@@ -154,8 +163,13 @@ class Sender:
             return [Lost(node, "it lacks more than is held")]
         after = self.positions.get(node, commits.after) if not commits.encoded else commits.after
         names, archived = wanted
-        files = await self._files_of(names, request.up_to)
+        taken = self._taken.pop(node, {})
+        files, digests = await self._files_of(names, request.up_to)
+        files = {name: content for name, content in files.items() if taken.get(name) != digests[name]}
         membership = None if request.membership is None else request.membership.to_plain()
+        if not (files or archived or commits.encoded or membership):
+            self._taken[node] = taken
+            return [Acked(node, commits.up_to, request.up_to, None)]
         *first, last = pieces_of(files)
         for piece in first:
             await self._append_piece(node, after, [], piece, [], None)
@@ -164,16 +178,20 @@ class Sender:
             self.positions[node] = position
         if commits.encoded and position != self._log.position_at(commits.up_to):
             return [Lost(node, f"it is at {position} after records up to {self._log.position_at(commits.up_to)}")]
+        if not archived and len(taken) < _NAMES_KEPT:
+            self._taken[node] = taken | {name: digests[name] for name in files}
         version = None if request.membership is None else request.membership.version
         return [Acked(node, commits.up_to, request.up_to, version)]
 
-    async def _files_of(self, names: list[str], record: int) -> Files:
-        key, files = self._read
+    async def _files_of(self, names: list[str], record: int) -> tuple[Files, dict[str, str]]:
+        """The files, and what tells whether they have changed."""
+        key, files, digests = self._read
         if key != (names, record):
             files = await self._queue.read(names)
+            digests = {name: "gone" if content is None else digest_of(content) for name, content in files.items()}
             await self._queue.serial(fresh=bool(files))
-            self._read = (names, record), files
-        return files
+            self._read = (names, record), files, digests
+        return files, digests
 
     async def _append_piece(
         self,
@@ -217,7 +235,7 @@ class Sender:
     async def _compare_queue(self, request: SendQueue) -> list[Event]:
         node = request.node
         answer = await self._call(node, "replica_queue_list", self._timing.long_take_s)
-        self._read = ([], 0), {}  # nobody may be sent an older file than he has
+        self._read = ([], 0), {}, {}  # nobody may be sent an older file than he has
         changed, archived = await self._queue.differences(answer["files"])
         await self._queue.serial(fresh=True)
         after = self.positions[node]

@@ -244,6 +244,54 @@ def test_files_of_the_queue_are_on_every_member_as_they_are_now(root):
     run(scenario, root, nodes)
 
 
+def test_files_of_the_queue_that_every_member_has_are_not_sent_again(root):
+    nodes = network()
+    queue = Path(prepare(root, fresh=False).queue_dir)
+    queue.mkdir(exist_ok=True)
+
+    async def scenario(daemon):
+        await in_sync(daemon, NODE2, NODE3)
+
+        async def appends_for(*names):
+            nodes.calls.clear()
+            await daemon.client.replicate_queue(list(names))
+            return sorted(node for node, call in nodes.calls if call == "replica_append")
+
+        (queue / "job-7").write_text("old")
+        assert await appends_for("job-7", "job-7.undo") == [NODE2, NODE3]
+        assert await appends_for("job-7", "job-7.undo") == []
+        (queue / "job-7").write_text("new")
+        assert await appends_for("job-7", "job-7.undo") == [NODE2, NODE3]
+        (queue / "job-7").write_text("old")
+        assert await appends_for("job-7") == [NODE2, NODE3]
+        (queue / "job-7").unlink()
+        assert await appends_for("job-7") == [NODE2, NODE3]
+        assert [replica.files for replica in nodes.replicas.values()] == [{}, {}]
+
+    run(scenario, root, nodes)
+
+
+def test_a_member_that_was_away_is_asked_anew_for_what_it_had(root):
+    nodes = network()
+    queue = Path(prepare(root, fresh=False).queue_dir)
+    queue.mkdir(exist_ok=True)
+
+    async def scenario(daemon):
+        await in_sync(daemon, NODE2, NODE3)
+        (queue / "job-7").write_text("old")
+        await daemon.client.replicate_queue(["job-7"])
+        nodes.away[NODE2] = None
+        await daemon.client.commit(daemon.job(1), 1, TagCluster(tag="t"), True)
+        await until(lambda: not daemon.service.replicator.is_in_sync(NODE2))
+        nodes.replicas[NODE2].files.clear()
+        nodes.away.clear()
+        await in_sync(daemon, NODE2)
+        await daemon.client.replicate_queue(["job-7"])
+        assert [replica.files for replica in nodes.replicas.values()] == [{"job-7": "old"}] * 2
+
+    run(scenario, root, nodes)
+
+
 def test_a_queue_is_compared_when_a_candidate_comes_and_sent_in_pieces(root):
     nodes = network()
     files = JobFiles(prepare(root, fresh=False))

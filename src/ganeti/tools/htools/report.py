@@ -79,7 +79,8 @@ def _part(
     """Nodes and instances of *state* as a cluster: free space and places are those of now."""
     from dataclasses import replace
 
-    touched = {node for step in steps for node in (*step.before, *step.after)}
+    real = [step for step in steps if not state.instances[step.instance].forthcoming]
+    touched = {node for step in real for node in (*step.before, *step.after)}
     nodes = []
     for number in chosen[0]:
         view = state.view(number)

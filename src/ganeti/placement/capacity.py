@@ -85,13 +85,14 @@ class Allocation:
     def fill(self, size: Size, limit: int | None = None) -> Failures:
         """Place instances of *size*, at most *limit*, until one does not fit.
 
-        Gives what was against the one that did not fit. At the limit it is what kept the last one off other nodes or,
-        of pairs, what is against one more: so 3.1 tells of a reason there, too.
+        Gives what was against the one that did not fit; at the limit, as 3.1 does, what single nodes have against one
+        more.
         """
         end = None if limit is None else len(self.placed) + limit
-        if self.room.nodes_each == 1:
-            return self._fill(size, end, checked=True)
-        failures = self._fill_by_blocks(size, end) if self.room.checked else self._fill(size, end, checked=False)
+        if self.room.nodes_each == 1 or not self.room.checked:
+            failures = self._fill(size, end, checked=self.room.nodes_each == 1)
+        else:
+            failures = self._fill_by_blocks(size, end)
         return self._would_fit(size, checked=False).failures if end == len(self.placed) else failures
 
     def _fill(self, size: Size, end: int | None, *, checked: bool) -> Failures:
@@ -137,8 +138,6 @@ class Allocation:
             self.numbers.append(self.state.add_instance(self._instance(size), *nodes))
             self.placed.append(size)
             self._refused.clear()
-        if self._tell is not None:
-            self._tell(self)
         return self._judged(size, found, checked=checked)
 
     def _would_fit(self, size: Size, *, checked: bool) -> _Trial:
@@ -152,6 +151,8 @@ class Allocation:
         return self._judged(size, found, checked=checked)
 
     def _judged(self, size: Size, found: Found, *, checked: bool) -> _Trial:
+        if self._tell is not None:
+            self._tell(self)
         trial = _Trial(bool(found.nodes), _counted(found.failures), found.hopeless)
         if not trial.fits:
             self._refused[size, checked] = trial

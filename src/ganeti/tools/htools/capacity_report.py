@@ -102,15 +102,15 @@ def sentences(work: "Work", tiered: "Outcome", standard: "Outcome") -> Iterator[
     """The lines about what fits."""
     first, exclusive = totals(work.state), any(node.exclusive_storage for node in work.state.nodes)
     yield "Tiered (initial size) instance spec is:"
-    yield f"  {_described(tiered.size, exclusive)}, using disk template '{work.template}'."
+    yield f"  {described(tiered.size, exclusive)}, using disk template '{work.template}'."
     yield "Tiered allocation results:"
     if not tiered.placed:
         yield "  - no instances allocated"
     for size, count in runs(tiered.placed):
-        yield f"  - {count:3d} instances of spec {_described(size, exclusive)}"
+        yield f"  - {count:3d} instances of spec {described(size, exclusive)}"
     yield from _quality(first, tiered, exclusive)
     yield "Standard (fixed-size) instance spec is:"
-    yield f"  {_described(standard.size, exclusive)}, using disk template '{work.template}'."
+    yield f"  {described(standard.size, exclusive)}, using disk template '{work.template}'."
     yield "Normal (fixed-size) allocation results:"
     yield f"  - {len(standard.placed):3d} instances allocated"
     yield from _quality(first, standard, exclusive)
@@ -120,7 +120,8 @@ def _whole(value: float) -> str:
     return fixed(value, 0)
 
 
-def _described(size: "Size", exclusive: bool) -> str:
+def described(size: "Size", exclusive: bool) -> str:
+    """A size in words; spindles only where storage is exclusive."""
     spindles = f", SPN {size.spindles}" if exclusive else ""
     return f"MEM {size.memory_mib}, DSK {size.disk_mib}, CPU {size.vcpus}{spindles}"
 

@@ -3,12 +3,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NoReturn
 
 from ganeti.tools.htools import capacity_report, opening, program, report, standing
 from ganeti.tools.htools.failures import ToolError
 from ganeti.tools.htools.figures import fixed
+from ganeti.tools.htools.progress import Progress
 from ganeti.tools.htools.quoting import quoted
 from ganeti.tools.htools.tables import coefficient_table, node_table, table
 
@@ -44,6 +45,7 @@ class Work:
     state: "ClusterState"
     template: str
     room: "Room | None"
+    found: "dict[str, list[Size]]" = field(default_factory=dict)
 
 
 def measure_capacity(options: "Options") -> int:
@@ -64,8 +66,11 @@ def measure_capacity(options: "Options") -> int:
     machine = options.machine_readable
     for line in (capacity_report.opening_lines if machine else capacity_report.opening_sentences)(work):
         print(line)
-    tiered = _allocate(work, "Tiered", _tiered_sizes(options, loaded.cluster.policy), _fill_tiered)
-    standard = _allocate(work, "Standard", [_standard_size(options, loaded.cluster.policy)], _fill_standard)
+    try:
+        tiered = _allocate(work, "Tiered", _tiered_sizes(options, loaded.cluster.policy), _fill_tiered)
+        standard = _allocate(work, "Standard", [_standard_size(options, loaded.cluster.policy)], _fill_standard)
+    except KeyboardInterrupt:
+        _give_up(work)
     for line in (capacity_report.machine_lines if machine else capacity_report.sentences)(work, tiered, standard):
         print(line)
     if options.html is not None:
@@ -196,9 +201,15 @@ def _allocate(work: Work, kind: str, sizes: "Sequence[Size]", fill: Fill) -> Out
         outcome = Outcome(sizes[0], state, [], [], Counter({FailMode.FailN1: 1}))
     else:
         _check_candidates(state, work.room)
-        allocation, failures = Allocation(state, work.room), Counter[FailMode]()
-        for size in sizes:
-            failures = fill(allocation, size, options.max_length if options.max_length >= 0 else None)
+        progress = Progress()
+        allocation = Allocation(state, work.room, lambda one: progress.tell(_how_far(kind, one)))
+        work.found[kind] = allocation.placed
+        failures: Failures = Counter()
+        try:
+            for size in sizes:
+                failures = fill(allocation, size, options.max_length if options.max_length >= 0 else None)
+        finally:
+            progress.end()
         outcome = Outcome(sizes[0], state, allocation.placed, allocation.numbers, failures)
     if options.verbosity >= LOUD:
         _print_map(kind, outcome, work.loaded)
@@ -206,6 +217,24 @@ def _allocate(work: Work, kind: str, sizes: "Sequence[Size]", fill: Fill) -> Out
     chosen = (state.everyone(), range(len(state.instances)))
     report.save_state(options, state, work.loaded, (kind.lower(), f"after {kind.lower()} allocation"), chosen)
     return outcome
+
+
+def _how_far(kind: str, allocation: "Allocation") -> str:
+    return f"{kind} allocation: {len(allocation.placed)} instances so far"
+
+
+def _give_up(work: Work) -> NoReturn:
+    """Tell what was found until somebody interrupted it, and end."""
+    from ganeti.placement.capacity import runs
+
+    exclusive = any(node.exclusive_storage for node in work.state.nodes)
+    for kind, placed in work.found.items():
+        report.complain(f"Interrupted: {kind.lower()} allocation found room for {len(placed)} instances so far.")
+        for size, count in runs(placed):
+            report.complain(f"  - {count:3d} instances of spec {capacity_report.described(size, exclusive)}")
+    if not work.found:
+        report.complain("Interrupted before anything was found.")
+    report.die_interrupted()
 
 
 def _print_map(kind: str, outcome: Outcome, loaded: "Loaded") -> None:

@@ -6,7 +6,7 @@ import random
 
 from tests.differential.cases import CLUSTER, LOADS, REQUEST, Case
 from tests.differential.other_cluster import Painter, Picture, mangled, to_text
-from tests.differential.other_remote import to_answers
+from tests.differential.other_remote import to_answers, to_reports
 from tests.differential.other_request import to_message
 
 SIZES = {"hbal": 9, "hcheck": 7, "hinfo": 30, "hroller": 24, "hsqueeze": 7}
@@ -16,17 +16,6 @@ _FIELDS = (
     *("status", "name", "fqdn", "idx", "tmem", "nmem", "imem", "xmem", "fmem", "umem", "rmem", "amem", "tdsk", "fdsk"),
     *("tcpu", "ucpu", "pcnt", "scnt", "plist", "slist", "pfmem", "pfdsk", "rcpu", "cload", "mload", "dload", "nload"),
     *("ptags", "peermap", "spindle_count", "hi_spindles", "inst_spindles", "nonsense", ""),
-)
-_SPECIFICATIONS = (
-    *(
-        "p,3,1T,64g,16",
-        "preferred,2,500g,32768,8,3",
-        "a,4,100GB,16GB,4",
-        "u,2,1t,8g,4,1,True",
-        "last_resort,1,10g,1g,1",
-    ),
-    *("p,0,1T,1g,1", "p,12,20480,4096,2", "unallocable,3,1t,1t,64,12,False", "x,1,1,1,1", "p,1,1", "p,1,1q,1,1"),
-    *("p,2,1T,64g,16,2,yes", "p,-1,1,1,1", "p,2,1 T,64 MB,16", "p,1.5,1,1,1", "preferred,100,1t,64g,32", ""),
 )
 
 
@@ -151,6 +140,14 @@ class _Line:
             self.options.append(self.dice.choice((["-U", LOADS], [f"--dynu-file={LOADS}"])))
         self.switch("ignore-dynu", 0.12)
 
+    def _reports(self) -> None:
+        if self.chance(0.1):
+            self.case.files["reports"] = to_reports(self.picture, self.dice)
+            self.options += [[self.dice.choice(("--mond", "--mond=yes"))], ["--mond-data=reports"]]
+            self.switch("mond-xen", 0.0 if self.tool == "hinfo" else 0.4)
+        else:
+            self.attached("mond", 0.04, ("no", "no", "maybe", ""))
+
     def _names(self, share: float) -> str:
         chosen = []
         for one in self.picture.instances:
@@ -201,8 +198,7 @@ class _Line:
         self.value("reason", 0.05, ("because", ""))
         self.value("priority", 0.05, ("low", "normal", "high"), "", ("urgent", ""))
         self.switch("exec", 0.04, "X")
-        self.attached("mond", 0.04, ("no", "no", "maybe", ""))
-        self.switch("mond-xen", 0.03)
+        self._reports()
         self.switch("exit-on-missing-mond-data", 0.03)
 
     def _hinfo(self) -> None:
@@ -211,9 +207,7 @@ class _Line:
         self._memory()
         self.switch("ignore-dynu", 0.15)
         self._tables()
-        self.attached("mond", 0.04, ("no", "no", "maybe"))
-        if "--simulate" and self.chance(0.03):
-            self.value("simulate", 1.0, _SPECIFICATIONS)
+        self._reports()
 
     def _hcheck(self) -> None:
         self._voices()

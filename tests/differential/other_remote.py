@@ -38,6 +38,34 @@ def to_answers(picture: Picture, dice: random.Random) -> dict[str, str]:
     return {f"{name}.json": json.dumps(value, ensure_ascii=dice.random() < 0.5) for name, value in answers.items()}
 
 
+def to_reports(picture: Picture, dice: random.Random) -> str:
+    """What monitoring daemons say of CPU load, for ``--mond-data``; now and then not all of them, or nonsense."""
+    told = []
+    for row in picture.nodes:
+        if dice.random() < 0.02:
+            continue
+        total, count = dice.choice((0, 0.5, 3, 12.75, 64)), dice.choice((1, 2, 4))
+        cpus = {"cpu_number": count, "cpus": [total / count] * count, "cpu_total": total}
+        domains = {one[0]: dice.choice((0, 0.25, 2, 7.5)) for one in picture.instances if one[6] == row[0]}
+        reports = [_report("cpu-avg-load", cpus), _report("xen-cpu-avg-load", domains)]
+        if dice.random() < 0.02:
+            reports = reports[: dice.randrange(2)]
+        told.append({"node": row[0], "reports": reports})
+    return json.dumps(told)
+
+
+def _report(collector: str, data: Any) -> dict[str, Any]:
+    return {
+        "name": collector,
+        "version": "B",
+        "format_version": 1,
+        "timestamp": 1379507272000000000,
+        "category": None,
+        "kind": 0,
+        "data": data,
+    }
+
+
 def _node(row: list[str], dice: random.Random) -> dict[str, Any]:
     offline, known = row[7] == "Y", "?" not in row
     numbers = [round(float(word)) if known else None for word in row[1:7]]

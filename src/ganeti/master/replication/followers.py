@@ -130,6 +130,12 @@ class Follower:
             self.owed_since_s = now_s
         self.is_heard = True
 
+    def heard_again(self, now_s: float) -> None:
+        """It is as it was, and lacks nothing."""
+        self.busy = self.is_long = False
+        self.heard_s = now_s
+        self.owed_since_s = None
+
     def _begin_anew(self, state: events.StateKnown) -> None:
         self.known = self.needs_queue = True
         self.needs_snapshot = state.commits is None
@@ -198,9 +204,3 @@ class Follower:
         if self.has < last or newest is not None:
             return SendAppend(self.node, self.commits, self.queue, last, newest)
         return SendState(self.node) if now_s - self.heard_s >= timing.heartbeat_s * _ALONG else None
-
-    def due_s(self, timing: Timing) -> float | None:
-        """When `next_request` has something by the time alone."""
-        if self.busy:
-            return None
-        return self.heard_s + timing.heartbeat_s if self.problem is None else self.retry_s

@@ -95,11 +95,11 @@ class Machine:
     def due_s(self) -> float | None:
         """When a `Tick` is wanted; None if only events can bring anything about."""
         times = [self._members.due_s(), self._reclaim_s]
-        may_leave = self._members.changing is None and not self._members.is_writing
+        heartbeat_s = self.timing.heartbeat_s
         for follower in self.followers.values():
             if not follower.busy:
-                times.append(follower.due_s(self.timing))
-        if may_leave:
+                times.append(follower.heard_s + heartbeat_s if follower.problem is None else follower.retry_s)
+        if self._members.changing is None and not self._members.is_writing:
             times += [lost_s for _, lost_s in self._lost()]
         return min([time_s for time_s in times if time_s is not None], default=None)
 
@@ -118,6 +118,9 @@ class Machine:
     def handle(self, event: Event, now_s: float) -> list[Effect]:
         """Take in what has happened; gives what is to be done, in order."""
         self._effects = []
+        if isinstance(event, events.StateKnown) and self._is_as_before(event):
+            self.followers[event.node].heard_again(now_s)
+            return self._effects  # what comes by the time alone has its own `Tick`
         if self.deposed is None:
             self._take(event, now_s)
         if self.deposed is None:
@@ -154,6 +157,21 @@ class Machine:
             case _:
                 if (answering := self.followers.get(event.node)) is not None:
                     self._answered(answering, event, now_s)
+
+    def _is_as_before(self, event: events.StateKnown) -> bool:
+        """Whether a follower in sync has said that it is."""
+        follower = self.followers.get(event.node)
+        return (
+            follower is not None
+            and event.is_expected
+            and follower.state is State.IN_SYNC
+            and follower.is_following
+            and follower.problem is None
+            and not follower.is_promised_away
+            and follower.commits >= self.last
+            and follower.queue >= self.last
+            and event.membership == follower.membership == self.membership.version
+        )
 
     def _answered(self, follower: Follower, event: Event, now_s: float) -> None:
         match event:

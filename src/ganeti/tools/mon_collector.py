@@ -6,6 +6,8 @@ reports name no instance.
 """
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -14,18 +16,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ganeti.base.errors import ParameterError
-from ganeti.node.collectors import diskstats, drbd, lv
+from ganeti.base.paths import Paths
+from ganeti.node.collectors import diskstats, drbd, inst_status_xen, lv
 from ganeti.node.collectors.report import PERFORMANCE, STATUS, UnreadableError, report
 from ganeti.tools.htools.command_line import table, taken_apart, version_text
 from ganeti.tools.htools.declarations import Option
 from ganeti.tools.htools.failures import failed_open
+from ganeti.tools.htools.json_mistakes import words_of
 
 PROGRAM = "mon-collector"
 EXIT_FAILURE, EXIT_BAD_LINE = 1, 2
 _LVS_TIMEOUT_S = 60
-_HIGHEST_PORT = 65535
 
 Values = dict[str, str | None]
+
+
+class _UnreadableFileError(ParameterError):
+    """A file that stands in for an answer of ConfD is not there."""
 
 
 class Collector(NamedTuple):
@@ -35,6 +42,8 @@ class Collector(NamedTuple):
     options: Sequence[Option]
     collect: Callable[[Values], dict[str, Any]]
     arguments: Sequence[str] = ("file 0 0",)
+    takes_none: bool = True
+    """Whether it says so, if it gets arguments."""
 
 
 def _option(names: str, explanation: str, metavar: str = "", completion: str = "none") -> Option:
@@ -60,26 +69,40 @@ def _diskstats(values: Values) -> dict[str, Any]:
 def _drbd(values: Values) -> dict[str, Any]:
     text, owners = _text(values.get("drbd-status") or drbd.PLACE), {}
     if place := values.get("drbd-pairing"):
+        content = _text(place, _UnreadableFileError)
         try:
-            owners = drbd.owners(_parsed(_text(place)))
+            owners = drbd.owners(_parsed(content))
         except UnreadableError as error:
             print(f"Can't get pairing info: {error}", file=sys.stderr)
     return report(drbd.NAME, drbd.CATEGORY, STATUS, drbd.read(text, owners), time.time_ns())
 
 
 def _lv(values: Values) -> dict[str, Any]:
-    owners = {}
-    if place := values.get("instances"):
-        try:
-            owners = lv.owners(_parsed(_text(place)))
-        except UnreadableError as error:
-            raise UnreadableError(f"Unable to obtain the list of instances: {error}") from None
     text = _text(place) if (place := values.get("file")) else _said_by(lv.COMMAND)
-    return report(lv.NAME, lv.CATEGORY, PERFORMANCE, lv.read(text, owners), time.time_ns())
+    volumes = lv.read(text, {})
+    if place := values.get("instances"):
+        content = _text(place)
+        try:
+            volumes = lv.read(text, lv.owners(_parsed(content)))
+        except UnreadableError as error:
+            raise UnreadableError(f"Unable to obtain the list of instances: Not a list of instances: {error}") from None
+    return report(lv.NAME, lv.CATEGORY, PERFORMANCE, volumes, time.time_ns())
 
 
 def _xen(values: Values) -> dict[str, Any]:
-    raise ParameterError("Can't get instance info from ConfD: this release has no Xen and no ConfD to ask")
+    """The guests of Xen, which this release does not drive: what 3.0 says where its tools are missing."""
+    key = Paths(os.environ.get("GANETI_ROOTDIR", "").rstrip("/")).hmac_key
+    try:
+        Path(key).read_bytes()
+    except OSError as error:
+        raise ParameterError(
+            f"Can't get instance info from ConfD: {failed_open(error).replace('openFile', 'openBinaryFile', 1)}"
+        ) from None
+    for tool in inst_status_xen.TOOLS:
+        if shutil.which(tool) is not None:
+            raise ParameterError("Can't get instance info from ConfD: this release has neither Xen nor a ConfD to ask")
+    data = inst_status_xen.without_tools()
+    return report(inst_status_xen.NAME, inst_status_xen.CATEGORY, STATUS, data, time.time_ns())
 
 
 COLLECTORS = {
@@ -101,7 +124,7 @@ COLLECTORS = {
         _drbd,
     ),
     "inst-status-xen": Collector(
-        ("gathers and displays the status of the instances in JSON", "format"), _CONFD, _xen, ()
+        ("gathers and displays the status of the instances in JSON", "format"), _CONFD, _xen, (), False
     ),
     "lv": Collector(
         ("gathers and displays info about logical volumes",),
@@ -149,7 +172,7 @@ def _run(collector: Collector, words: Sequence[str]) -> int:
     elif "help-completion" in values:
         names = ((f"-{each.short},--{each.long}" if each.short else f"--{each.long}", each) for each in options)
         print(*(f"{name} {each.completion}" for name, each in names), *collector.arguments, sep="\n")
-    elif arguments:
+    elif arguments and collector.takes_none:
         return _fail(f"This program takes exactly zero arguments, got '{' '.join(arguments)}'")
     else:
         return _show(collector, values)
@@ -160,6 +183,9 @@ def _show(collector: Collector, values: Values) -> int:
     try:
         print(json.dumps(collector.collect(values), separators=(",", ":")), flush=True)
     except BrokenPipeError:
+        return EXIT_FAILURE
+    except _UnreadableFileError as error:
+        print(f"{PROGRAM}: {error}", file=sys.stderr)
         return EXIT_FAILURE
     except ParameterError as error:
         return _fail(str(error))
@@ -172,13 +198,15 @@ def _fail(sentence: str) -> int:
 
 
 def _is_port(text: str) -> bool:
-    return text.isascii() and text.isdigit() and int(text) <= _HIGHEST_PORT
+    return text.removeprefix("-").isascii() and text.removeprefix("-").isdigit()
 
 
-def _text(place: str) -> str:
+def _text(place: str, missing: type[ParameterError] | None = None) -> str:
     try:
         return Path(place).read_text(encoding="utf-8")
     except OSError as error:
+        if missing is not None:
+            raise missing(failed_open(error)) from None
         raise UnreadableError(f"reading from file: {failed_open(error)}") from None
     except UnicodeDecodeError:
         raise UnreadableError(f"reading from file: {place}: it is not text") from None
@@ -187,23 +215,27 @@ def _text(place: str) -> str:
 def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
-    except (ValueError, RecursionError):
-        raise UnreadableError("it is not JSON") from None
+    except json.JSONDecodeError as error:
+        raise UnreadableError(words_of(error)) from None
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(f"Malformed JSON: {error}") from None
 
 
 def _said_by(command: Sequence[str]) -> str:
-    """What a program prints; raises `ParameterError` if it fails."""
+    """What a program prints, whose complaints go to standard error; raises `ParameterError` if it fails."""
     name = command[0]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_LVS_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL
+            command, stdout=subprocess.PIPE, text=True, timeout=_LVS_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL
         )
     except OSError as error:
-        raise ParameterError(f"running command: {name}: {error.strerror}; is it installed?") from None
+        words = failed_open(error).replace("openFile", "readCreateProcess: posix_spawnp", 1).removeprefix(f"{name}: ")
+        raise ParameterError(f"running command: {name}: {words}") from None
     except subprocess.TimeoutExpired:
         raise ParameterError(f"running command: {name}: no answer within {_LVS_TIMEOUT_S} s") from None
     if done.returncode:
-        raise ParameterError(f"running command: {name}: {(done.stderr.strip().splitlines() or ['it failed'])[-1]}")
+        shown = " ".join([name, *(f'"{word}"' for word in command[1:])])
+        raise ParameterError(f"running command: readCreateProcess: {shown} (exit {done.returncode}): failed")
     return done.stdout
 
 

@@ -78,12 +78,12 @@ def test_volumes_have_owners(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert [entry["instance"] for entry in report["data"]] == ["web.x", "web.x"]
 
 
-def test_volumes_are_asked_of_lvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_volumes_are_asked_of_lvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
     program = tmp_path / "lvs"
     program.write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/asked\ncat {GOLDEN}/lv.status\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert collected(capsys, "lv").strip() == (GOLDEN / "lv.report").read_text().strip()
+    assert collected(capfd, "lv").strip() == (GOLDEN / "lv.report").read_text().strip()
     assert (tmp_path / "asked").read_text() == (
         "--noheadings --units B --separator ; -o lv_uuid,lv_name,lv_attr,lv_major,lv_minor,lv_kernel_major,"
         "lv_kernel_minor,lv_size,seg_count,lv_tags,modules,vg_uuid,vg_name,segtype,seg_start,seg_start_pe,seg_size,"
@@ -91,11 +91,14 @@ def test_volumes_are_asked_of_lvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     )
     program.write_text("#!/bin/sh\necho 'no permission' >&2; exit 5\n")
     assert mon_collector.main(["lv"]) == 1
-    assert capsys.readouterr().err == "Error: running command: lvs: no permission\n"
+    said = capfd.readouterr().err
+    assert said.startswith('no permission\nError: running command: readCreateProcess: lvs "--noheadings" "--units" "B"')
+    assert said.endswith('segtype,seg_start,seg_start_pe,seg_size,seg_tags,seg_pe_ranges,devices" (exit 5): failed\n')
     program.unlink()
     monkeypatch.setenv("PATH", str(tmp_path))
     assert mon_collector.main(["lv"]) == 1
-    assert capsys.readouterr().err.startswith("Error: running command: lvs: No such file")
+    reason = "readCreateProcess: posix_spawnp: does not exist (No such file or directory)"
+    assert capfd.readouterr().err == f"Error: running command: lvs: {reason}\n"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +109,6 @@ def test_volumes_are_asked_of_lvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         (["diskstats", "-f"], "1 2 sda 3\n", "line 1 has 4 columns, not 14 or more"),
         (["diskstats", "-f"], f"1 2 sda {'x ' * 11}", "line 1: 'x' is not a whole number"),
         (["lv", "-f"], "a;b\n", "line 1 has 2 columns, not 20"),
-        (["lv", "-i"], "{}{", "Unable to obtain the list of instances: it is not JSON"),
     ],
 )
 def test_nonsense_is_one_sentence(
@@ -115,6 +117,53 @@ def test_nonsense_is_one_sentence(
     (tmp_path / "file").write_text(text)
     assert mon_collector.main([*words, f"{tmp_path}/file"]) == 1
     assert capsys.readouterr().err == f"Error: {sentence}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "Malformed JSON: invalid token in this context "),
+        ("x", "Malformed JSON: invalid token in this context x"),
+        ("{}", "Unable to read list"),
+        ("[5]", "it is not a list of pairs, each of an instance and a list of its disks"),
+    ],
+)
+def test_a_bad_list_of_instances(text: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "list").write_text(text)
+    assert mon_collector.main(["lv", "-f", f"{GOLDEN}/lv.status", "-i", f"{tmp_path}/list"]) == 1
+    begin = "Error: Unable to obtain the list of instances: Not a list of instances: "
+    assert capsys.readouterr().err == f"{begin}{sentence}\n"
+
+
+def test_files_in_place_of_confd_must_be_there(capsys: pytest.CaptureFixture[str]) -> None:
+    reason = "/nope: openFile: does not exist (No such file or directory)"
+    assert mon_collector.main(["drbd", "-s", f"{GOLDEN}/drbd84.status", "-p", "/nope"]) == 1
+    assert capsys.readouterr() == ("", f"mon-collector: {reason}\n")
+    assert mon_collector.main(["lv", "-f", f"{GOLDEN}/lv.status", "-i", "/nope"]) == 1
+    assert capsys.readouterr() == ("", f"Error: reading from file: {reason}\n")
+
+
+def test_guests_of_xen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """As Debian's says it on a node of a cluster with ConfD and without Xen."""
+    monkeypatch.setenv("GANETI_ROOTDIR", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    key = tmp_path / "var/lib/ganeti/hmac.key"
+    for words in ([], ["x"], ["-p", "-1"]):
+        assert mon_collector.main(["inst-status-xen", *words]) == 1
+        reason = f"{key}: openBinaryFile: does not exist (No such file or directory)"
+        assert capsys.readouterr().err == f"Error: Can't get instance info from ConfD: {reason}\n"
+    key.parent.mkdir(parents=True)
+    key.write_text("secret")
+    missing = "xm: readCreateProcess: posix_spawnp: does not exist (No such file or directory)"
+    message = f"Unable to receive the list of instances: {missing}\\n{missing}"
+    assert collected(capsys, "inst-status-xen") == (
+        '{"name":"inst-status-xen","version":"B","format_version":1,"timestamp":0,"category":"instance","kind":1,"data":'
+        f'{{"instances":[],"status":{{"code":4,"message":"{message}"}}}}}}\n'
+    )
+    (tmp_path / "xl").write_text("#!/bin/sh\n")
+    (tmp_path / "xl").chmod(0o755)
+    assert mon_collector.main(["inst-status-xen"]) == 1
+    assert "neither Xen nor a ConfD" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["[1]", "{}", '[["n1","0","i","d","p","n2"]]', "nonsense"])

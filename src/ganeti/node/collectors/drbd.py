@@ -154,8 +154,10 @@ def _without_commas(number: str) -> int:
 def owners(pairs: Any) -> dict[int, str]:
     """Whose devices are whose, from ConfD's list [node, minor, instance, disk, role, other node]…; raises
     `UnreadableError`."""
+    if not isinstance(pairs, list):
+        raise UnreadableError("Unable to read list")
     found: dict[int, str] = {}
-    for entry in pairs if isinstance(pairs, list) else [None]:
+    for entry in pairs:
         match entry:
             case [str(), int(minor), str(instance), str(), str(), str()]:
                 found[minor] = instance

@@ -53,6 +53,8 @@ def _value(field: str, text: str, where: str) -> str | int:
 
 def owners(instances: Any) -> dict[tuple[str, str], str]:
     """Whose volumes are whose, from a list of pairs of an instance and its disks; raises `UnreadableError`."""
+    if not isinstance(instances, list):
+        raise UnreadableError("Unable to read list")
     try:
         return {place: str(instance["name"]) for instance, disks in instances for place in _places(disks)}
     except (TypeError, ValueError, KeyError, AttributeError):

@@ -12,9 +12,11 @@ SLOW   := tests/system tests/real
 # and half of the time they wait. The longest first, those with real guests, which need a processor, apart from each other.
 LONG   := $(foreach name,system/test_deaths system/test_faults system/test_kills real/test_kvm_migration \
           system/test_candidate_keys system/test_cluster_life real/test_guest_image system/test_master_failover \
-          system/test_job_life real/test_kvm_kills system/test_sync_state system/test_master_campaign,tests/$(name).py)
+          system/test_job_life real/test_kvm_kills system/test_sync_state system/test_master_campaign \
+          system/test_htools_peer system/test_campaign system/test_htools_cluster,tests/$(name).py)
 OTHERS := $(filter-out $(LONG),$(sort $(wildcard $(addsuffix /test_*.py,$(SLOW)))))
-PAIRS  := -n 2 --dist loadfile --no-loadscope-reorder
+FILES_AT_ONCE ?= 2
+PAIRS  := -n $(FILES_AT_ONCE) --dist loadfile --no-loadscope-reorder
 KEEP   ?=
 export KEEP
 
@@ -23,7 +25,7 @@ SIMULATE := $(PYTHON) -m ganeti.simulation
 SIMULATED ?= $(if $(SEED),--seed '$(SEED)') $(if $(SEEDS),--seeds '$(SEEDS)') $(if $(NODES),--nodes '$(NODES)') \
              $(if $(PLAN),--plan '$(PLAN)') $(if $(MUTATION),--mutation '$(MUTATION)')
 
-.PHONY: install demo test check campaign bench format types fast trial slow simulate
+.PHONY: install demo test check campaign bench format types fast trial slow simulated clusters simulate
 ifndef AT_ONCE
 .NOTPARALLEL:
 endif
@@ -54,9 +56,15 @@ trial:
 test: export GANETI_HISTORIES ?= 10000
 test: check slow
 
+# Clusters wait a third of their time: simulations, which only compute, have what they leave and are last in the queue.
 slow: install
-	$(SIMULATE) --seeds 1-500 --keep-going
-	$(PYTEST) -n 2 --dist loadfile --durations=5 tests/simulation
+	@$(MAKE) --no-print-directory --jobs=2 AT_ONCE=1 clusters simulated
+
+simulated:
+	nice -n 19 $(SIMULATE) --seeds 1-500 --keep-going
+	nice -n 19 $(PYTEST) -n 2 --dist loadfile --durations=5 tests/simulation
+
+clusters:
 	$(ALONE) $(PYTEST) -m real tests/contract
 	$(ALONE) $(PYTEST) $(PAIRS) --durations=15 $(LONG) $(OTHERS)
 

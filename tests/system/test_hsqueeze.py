@@ -102,7 +102,7 @@ def test_nodes_are_emptied_tagged_and_switched_off(fake_bed: FakeBed) -> None:
 
 
 def test_nodes_come_back(fake_bed: FakeBed) -> None:
-    """As in 3.0 a node that is off counts as having no room, so it is wanted back; unlike there it is switched on first."""
+    """As in 3.0 a node that is off has no room, so it is wanted back; unlike there it is switched on first."""
     said = fake_bed.run("hsqueeze", "-L", "-X")
     assert "'Nodes to online'\nnode2\nnode3\nGot job IDs " in said
     assert calls(fake_bed) == ["power-on node2", "power-on node3"]

@@ -63,7 +63,9 @@ def test_no_words_show_the_commands(gnt):
 def test_an_unknown_command_is_answered_with_those_there_are(gnt):
     ran = gnt("gnt-instance ad")
     assert ran.status == 1
-    assert ran.err.startswith("gnt-instance has no command 'ad'; did you mean 'add'?\nCommands: add, add-tags, console, ")
+    assert ran.err.startswith(
+        "gnt-instance has no command 'ad'; did you mean 'add'?\nCommands: add, add-tags, console, "
+    )
 
 
 def test_an_alias_is_the_same_command(gnt, master):

@@ -91,7 +91,7 @@ SIZES = [
     (
         "gnt-instance add -t sharedfile -s 8t -o noop+default new1",
         FAILED,
-        "Nearest fit: node1, with 7,340,032 MiB less disk",
+        "Nearest fit: node1, with 7,168 GiB less disk",
     ),
     (f"gnt-instance add -t sharedfile -s {HUGE}t -o noop+default new1", FAILED, "MiB at most"),
     (DISK + "0:size=2t -n node1 new1", FAILED, "size of a disk is 2097152, allowed are 1 to 1048576"),

@@ -91,7 +91,7 @@ def test_a_promise_holds_until_the_job_dies(fake_bed):
     fake_bed.wait(lambda: ended(fake_bed, refused), "there is no room left")
     assert fake_bed.job_status(refused) == "error"
     said = fake_bed.run("gnt-job", "info", str(refused))
-    assert "needs 3,072 MiB of memory, 1,024 free" in said, said
+    assert "needs 3,072 MiB of memory, 1,024 MiB free" in said, said
 
     os.kill(stopped[0], signal.SIGKILL)
     fake_bed.wait(lambda: ended(fake_bed, jobs[0]), "the dead job is undone")
@@ -129,5 +129,5 @@ def test_why_creates_nothing(fake_bed):
     said = fake_bed.run(*ADD, "-B", "memory=1g", "--why", "web1")
     assert "web1 would be placed on node" in said and "fits, but the cluster is better balanced without it" in said
     said = fake_bed.run(*ADD, "-B", "memory=8g", "--why", "web1", expect=1)
-    assert "needs 8,192 MiB of memory, 4,096 free" in said
+    assert "needs 8,192 MiB of memory, 4,096 MiB free" in said
     assert fake_bed.config()["instances"] == {}

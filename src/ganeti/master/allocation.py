@@ -26,7 +26,7 @@ from ganeti.wire.iallocator import Response, selected_nodes
 
 BUILT_IN = "hail"
 """The allocator that is part of LuxiD, wherever a program of that name may be."""
-SHOWN_REASONS = 8
+SHOWN_REASONS = 6
 _TRIES = 20
 """How often somebody may be promised room on a node between our look at it and our own promise."""
 Plain = dict[str, Any]
@@ -68,9 +68,7 @@ async def place_and_explain(
 def _chosen(view: ConfigView, allocator: str, request: Plain, answer: Plain, most: int | None) -> list[str]:
     refused = f"Can't compute nodes using iallocator '{allocator}': "
     if not answer.get("success"):
-        lines = [f"{refused}{answer.get('info') or 'it gave no reason'}"]
-        lines += [f"  - {line}" for line in shortened(answer.get("reasons", []), most)]
-        raise PrerequisiteError("\n".join(lines), INSUFFICIENT_RESOURCES)
+        raise PrerequisiteError("\n".join(_refusal(allocator, request, answer, most)), INSUFFICIENT_RESOURCES)
     result = answer.get("result", answer.get("nodes"))
     response = Response(True, str(answer.get("info", "")), None if isinstance(result, str) else result)
     try:
@@ -85,6 +83,17 @@ def _chosen(view: ConfigView, allocator: str, request: Plain, answer: Plain, mos
     if request["type"] == "relocate":
         _check_group(view, refused, request, names)
     return names
+
+
+def _refusal(allocator: str, request: Plain, answer: Plain, most: int | None) -> list[str]:
+    """The lines of a refusal. Ours begin with the remedy, and end with what 3.1 would say."""
+    refused = f"Can't compute nodes using iallocator '{allocator}': "
+    info = answer.get("info") or "it gave no reason"
+    reasons = list(answer.get("reasons", []))
+    if allocator != BUILT_IN or not reasons:
+        return [f"{refused}{info}", *(f"  - {line}" for line in shortened(reasons, most))]
+    first = f"{refused}{request['name']} fits nowhere as it is asked for. {reasons[0]}"
+    return [first, *(f"  - {line}" for line in shortened(reasons[1:], most)), f"  ({info})"]
 
 
 def _check_group(view: ConfigView, refused: str, request: Plain, names: Iterable[str]) -> None:
@@ -104,7 +113,8 @@ def shortened(lines: Sequence[str], most: int | None = SHOWN_REASONS) -> list[st
     """The first *most* lines, or all, and how many there are besides."""
     if most is None or len(lines) <= most:
         return list(lines)
-    return [*lines[:most], f"and {len(lines) - most} more lines like these"]
+    left = len(lines) - most
+    return [*lines[:most], f"and {left} more {'reason' if left == 1 else 'reasons'}: --why names all"]
 
 
 async def place_and_tell(

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ganeti.placement.failure import FailMode
-from ganeti.placement.lack import DISK, MEMORY, REDUNDANCY
+from ganeti.placement.lack import DISK, MEMORY, REDUNDANCY, at_least, at_most
 from ganeti.placement.room import Limit, Room
 from ganeti.placement.state import NOWHERE
 
@@ -84,6 +84,6 @@ class Absorption:
         free = room.free_memory_mib
         words = (
             f"the failure of {self._names[failing]} could not be absorbed: {room.name} would have to find "
-            f"{needed + memory_mib:,} MiB of memory, {free:,} are free"
+            f"{at_least(needed + memory_mib)} of memory, {at_most(free)} are free"
         )
         return Limit(MEMORY, memory_mib, free - needed - 1, words, REDUNDANCY, FailMode.FailN1)

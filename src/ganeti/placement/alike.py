@@ -42,6 +42,11 @@ def kind_of(lack: Lack) -> str:
     return lack.constraint if lack.constraint in _BY_NAME else lack.sentence
 
 
+def of_partner(kind: str) -> str:
+    """What only the other node of a pair lacks."""
+    return f"partner {kind}"
+
+
 def own_lacks(refusal: NodeRefusal) -> list[Lack]:
     """What is wrong with the node itself; with its partner, if that is all; not with the cluster even without it."""
     lacks = [lack for lack in refusal.lacks if lack.constraint != REDUNDANCY_NOW]
@@ -53,8 +58,15 @@ def reason_of(refusal: NodeRefusal) -> tuple[Reason, dict[str, int]]:
     if not refusal.lacks:
         return frozenset((refusal.sentence,)), {}
     lacks = own_lacks(refusal)
+    if is_of_partner(refusal, lacks):
+        return frozenset(of_partner(kind_of(lack)) for lack in lacks), {}
     missing = {lack.constraint: _missing(lack) for lack in lacks if lack.constraint in RESOURCES}
     return frozenset(kind_of(lack) for lack in lacks), missing
+
+
+def is_of_partner(refusal: NodeRefusal, lacks: Sequence[Lack]) -> bool:
+    """Whether the node itself is all right and only its best partner is not."""
+    return bool(refusal.partner and lacks) and all(lack.node == refusal.partner for lack in lacks)
 
 
 def _missing(lack: Lack) -> int:

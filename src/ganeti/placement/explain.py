@@ -5,11 +5,12 @@ A pair of nodes is asked about in both roles: as primary with the best partner, 
 (of the best one, where nothing fits).
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import overload
 
-from ganeti.placement.alike import Alike, InGroups, Reason, kind_of, ranges_of, reason_of
+from ganeti.placement.alike import Alike, InGroups, Reason, kind_of, of_partner, ranges_of, reason_of
 from ganeti.placement.failure import FailMode
 from ganeti.placement.lack import (
     AVAILABILITY,
@@ -24,7 +25,7 @@ from ganeti.placement.lack import (
     ways_words,
 )
 from ganeti.placement.nearest import nearest_fit
-from ganeti.placement.partners import Pair, best_pair
+from ganeti.placement.partners import Pair, best_pair, no_partner
 from ganeti.placement.question import Question
 from ganeti.placement.remedies import ANYTHING, Judgement, judge
 from ganeti.placement.request import Allocate, NodeRefusal, NoFit, Options, Placement
@@ -32,6 +33,8 @@ from ganeti.placement.room import PRIMARY, SECONDARY
 from ganeti.placement.state import NOWHERE, ClusterState
 from ganeti.placement.tallies import ROLES, Tally, constraints_of
 
+_NOTHING = 1e-9
+"""Distances that differ by less are equal: the same shares added up in another order."""
 NOT_BETTER = "fits, but the cluster is better balanced without it"
 NO_PAIR = "fits, but no pair of nodes does"
 NOT_ABSORBED = "fits, but then the failure of one node could not be absorbed by the others"
@@ -172,8 +175,8 @@ class _Singles:
             kinds += [kind_of(lack) for lack in question.policy(self._policy_node(number, tally))[0][0]]
             kinds += constraints_of(tally.exceeded)
         if not kinds and tally.partner != NOWHERE:
-            kinds = [kind_of(lack) for lack, _ in question.fixed(tally.partner)]
-            kinds += constraints_of(tally.other_exceeded) if known else ()
+            kinds = [of_partner(kind_of(lack)) for lack, _ in question.fixed(tally.partner)]
+            kinds += map(of_partner, constraints_of(tally.other_exceeded) if known else ())
         return frozenset(kinds), {name: amount for name, amount in tally.missing() if name in RESOURCES and known}
 
     def _policy_node(self, number: int, tally: Tally) -> int:
@@ -186,7 +189,15 @@ class _Pairs(_Singles):
         self._tallies = question.tallied(chosen[0]) if chosen else question.tallies
 
     def nearness(self, number: int) -> float:
-        return min(self._tallies.of(number, role).distance for role in ROLES)
+        tallies = [self._tallies.of(number, role) for role in ROLES]
+        return min(tally.distance if tally.partner != NOWHERE else math.inf for tally in tallies)
+
+    def reason(self, number: int) -> tuple[Reason, dict[str, int]]:
+        tally = self._tally(number)
+        if tally.partner != NOWHERE:
+            return super().reason(number)
+        kinds, missing = self._kinds(number, tally)
+        return kinds | {no_partner(self.question, number)}, missing
 
     def refusal(self, number: int) -> NodeRefusal:
         pairs = [best_pair(self.question, self._tallies.of(number, role), number, role) for role in ROLES]
@@ -197,7 +208,7 @@ class _Pairs(_Singles):
 
     def _tally(self, number: int) -> Tally:
         as_primary, as_secondary = (self._tallies.of(number, role) for role in ROLES)
-        return as_secondary if as_secondary.distance < as_primary.distance else as_primary
+        return as_secondary if as_secondary.distance < as_primary.distance - _NOTHING else as_primary
 
     def _policy_node(self, number: int, tally: Tally) -> int:
         """The policy is asked about the primary."""
@@ -212,7 +223,7 @@ class _Pairs(_Singles):
         nodes = self.question.state.nodes
         name = nodes[number].name
         better, role = as_primary, PRIMARY
-        if as_secondary.distance < as_primary.distance:
+        if as_secondary.distance < as_primary.distance - _NOTHING:
             better, role = as_secondary, SECONDARY
         other = better.partner(number)
         partner = nodes[other].name if other is not None else ""

@@ -2,7 +2,7 @@
 """What a node lacks for an instance, and changes that would admit it: as numbers for programs, as words for people."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +24,8 @@ MIGRATION_TAG, TEMPLATE = "migration-tag", "template"
 OTHER_GROUP, RESTRICTION, NODE_COUNT = "group", "restriction", "node-count"
 
 UNITS = {MEMORY: "MiB", DISK: "MiB", VCPUS: "vcpus", SPINDLES: "spindles", SPINDLE_USES: "spindle uses"}
-_OF = {MEMORY: "MiB of memory", DISK: "MiB of disk", VCPUS: "vcpus", SPINDLES: "spindles", SPINDLE_USES: "spindle uses"}
+_POLICY_SIZES = {"policy-memory": "of memory", "policy-disk": "in a disk"}
 _POLICY_WORDS = {
-    "policy-memory": "MiB of memory",
-    "policy-disk": "MiB in a disk",
     "policy-vcpus": "vcpus",
     "policy-spindle-uses": "spindle uses",
     "policy-spindles": "spindles",
@@ -35,6 +33,8 @@ _POLICY_WORDS = {
 }
 NAMES_SHOWN = 3
 _PARTS = 10_000
+_LARGE = 10 * 1024
+"""From here on sizes have a larger unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +96,31 @@ def distance(way: Way) -> float:
     return sum(change.share for change in way)
 
 
-def names_of(names: Sequence[str], shown: int = NAMES_SHOWN) -> str:
-    """``a, b, c, …``: the first names."""
-    return ", ".join([*names[:shown], *(["…"] if len(names) > shown else [])])
+def names_of(names: Sequence[str], what: str = "", shown: int = NAMES_SHOWN) -> str:
+    """``a, b, c and 7 more nodes``: the first names; *what* is the plural of the rest."""
+    if len(names) <= shown + 1:
+        return listed(names)
+    return f"{', '.join(names[:shown])} and {len(names) - shown:,} more {what}".rstrip()
+
+
+def at_least(mib: int) -> str:
+    """``4,096 MiB``, ``32 GiB``, ``12.4 GiB``: easy to read, and never less than *mib*."""
+    return _size(mib, math.ceil)
+
+
+def at_most(mib: int) -> str:
+    """The same, never more than *mib*."""
+    return _size(mib, math.floor)
+
+
+def _size(mib: int, rounded: Callable[[float], int]) -> str:
+    """Small sizes are exact: they are what is typed. Of large ones a tenth does."""
+    if abs(mib) < _LARGE:
+        return f"{mib:,} MiB"
+    unit, whole = ("TiB", 1024 * 1024) if abs(mib) >= _LARGE * 1024 else ("GiB", 1024)
+    if mib % whole == 0:
+        return f"{mib // whole:,} {unit}"
+    return f"{rounded(10 * mib / whole) / 10:,.1f}".removesuffix(".0") + f" {unit}"
 
 
 def number(value: float) -> str:
@@ -113,9 +135,15 @@ def listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
 
 
-def _words(constraint: str, amount: float) -> str:
-    words = _OF[constraint]
-    return words[:-1] if amount == 1 and words.endswith("s") else words
+def _amount(constraint: str, amount: float) -> str:
+    """``512 MiB of memory``, ``1 vcpu``."""
+    if constraint in (MEMORY, DISK):
+        return f"{at_least(int(amount))} of {constraint}"
+    return _count(amount, UNITS[constraint])
+
+
+def _count(amount: float, unit: str) -> str:
+    return f"{number(amount)} {unit.removesuffix('s') if amount == 1 else unit}"
 
 
 def _less(changes: Sequence[Change]) -> str:
@@ -126,9 +154,9 @@ def _less(changes: Sequence[Change]) -> str:
         if change.constraint == DISK_SPINDLES:
             parts.append(f"its disks naming their spindles, at most {size} in all")
         elif change.constraint in (MEMORY, DISK):
-            parts.append(f"{size} MiB {word} {change.constraint}")
+            parts.append(f"{at_least(abs(int(change.amount)))} {word} {change.constraint}")
         else:
-            parts.append(f"{size} {_words(change.constraint, abs(change.amount))} {word}")
+            parts.append(f"{_amount(change.constraint, abs(change.amount))} {word}")
     return f"with {listed(parts)}"
 
 
@@ -142,14 +170,14 @@ def freed_words(changes: Sequence[Change], here: str, verb: str = "were freed") 
     for name, parts in list(by_node.items())[:NAMES_SHOWN]:
         where = "there" if name == here else f"on {name}"
         if texts and said == parts[0].constraint and len(parts) == 1:
-            texts.append(f"{number(parts[0].amount)} {where}")
+            texts.append(f"{_amount(said, parts[0].amount).removesuffix(f' of {said}')} {where}")
             continue
-        sizes = listed([f"{number(part.amount)} {_words(part.constraint, part.amount)}" for part in parts])
+        sizes = listed([_amount(part.constraint, part.amount) for part in parts])
         single = len(parts) == 1 and parts[0].amount == 1
         said = parts[0].constraint if len(parts) == 1 else ""
         texts.append(" ".join(filter(None, (sizes, verb.replace("were", "was") if single else verb, where))))
     if len(by_node) > NAMES_SHOWN:
-        texts.append(f"some on {len(by_node) - NAMES_SHOWN} more nodes")
+        texts.append(f"some on {_count(len(by_node) - NAMES_SHOWN, 'more nodes')}")
     return listed(texts)
 
 
@@ -178,7 +206,10 @@ def _set(change: Change, here: str) -> str:
             return f"the request were not restricted to other nodes than {shown}"
         case "policy-template":
             return f"the policy of group {group} allowed disk template {shown}"
-    return f"the policy of group {group} allowed {shown} {_POLICY_WORDS[change.constraint]}"
+    if change.constraint in _POLICY_SIZES and not isinstance(target, str):
+        return f"the policy of group {group} allowed {at_least(int(target))} {_POLICY_SIZES[change.constraint]}"
+    words = _POLICY_WORDS[change.constraint]
+    return f"the policy of group {group} allowed {shown if isinstance(target, str) else _count(target, words)}"
 
 
 def _conditions(changes: Sequence[Change], here: str) -> str:

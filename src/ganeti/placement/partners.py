@@ -3,6 +3,7 @@
 
 from dataclasses import dataclass
 
+from ganeti.placement.lack import NODE_COUNT, Lack
 from ganeti.placement.question import Question
 from ganeti.placement.remedies import Judgement
 from ganeti.placement.room import PRIMARY
@@ -25,9 +26,15 @@ class Pair:
         return next((node for node in self.nodes if node != number), None)
 
 
+def no_partner(question: Question, number: int) -> str:
+    """Of a node that is alone in its group."""
+    return f"its group {question.group_at(number).name} has no other node that could be the secondary"
+
+
 def best_pair(question: Question, tally: Tally, number: int, role: str) -> Pair:
     """*number* in *role* with the partner that takes the least change; what it takes alone if there is none."""
     if tally.partner == NOWHERE:
-        return Pair((number,), question.alone(number, role))
+        lack = Lack(NODE_COUNT, no_partner(question, number), None, 2, 1, "", question.state.nodes[number].name)
+        return Pair((number,), Judgement((*question.alone(number, role).lacks, lack)))
     nodes = (number, tally.partner) if role == PRIMARY else (tally.partner, number)
     return Pair(nodes, question.pair(*nodes))

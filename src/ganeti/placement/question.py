@@ -17,6 +17,8 @@ from ganeti.placement.lack import (
     REDUNDANCY_NOW,
     Change,
     Lack,
+    at_least,
+    at_most,
 )
 from ganeti.placement.redundancy import nodes_failing
 from ganeti.placement.remedies import Judgement, Spot, Window, judge, policy_lacks
@@ -191,7 +193,7 @@ class Question:
             name, failing = self.room(shortage.node).name, self.room(shortage.failing).name
             words = (
                 f"the failure of {failing} could not be absorbed even without the instance: {name} would have to find "
-                f"{shortage.needed_mib:,} MiB of {shortage.resource}, {shortage.free_mib:,} are free"
+                f"{at_least(shortage.needed_mib)} of {shortage.resource}, {at_most(shortage.free_mib)} are free"
             )
             lack = Lack(REDUNDANCY_NOW, words, FailMode.FailN1, shortage.needed_mib, shortage.free_mib, "MiB", name)
             missing = shortage.missing_mib
@@ -202,26 +204,29 @@ class Question:
             name = self.room(unabsorbed[0]).name
             yield NOWHERE, (Lack(REDUNDANCY_NOW, words, FailMode.FailN1, "", name), None)
 
-    def unabsorbed(self, failing: list[int], *, extra_mib: int | None = None) -> str:
+    def unabsorbed(self, failing: list[int], *, primary: int = NOWHERE) -> str:
         """Which failure could not be absorbed, and what its instances would need beside what there is.
 
-        *extra_mib* is the memory of the new instance, if that runs on the failing node.
+        *primary* is the node on which the new instance would run.
         """
-        node = self.room(failing[0])
+        node, new_mib = self.room(failing[0]), self.instance.memory_mib if self.instance.uses_memory else 0
         sizes = [instance.memory_mib for instance in node.primaries if instance.uses_memory]
-        sizes += [extra_mib] if extra_mib is not None else []
+        sizes += [new_mib] if primary == node.number else []
         others = [n for n in self.members_of(self.group_of[failing[0]]) if n != failing[0]]
-        free_on = {n: self.failures[n].free_memory_mib for n in others}
+        free_on = {n: self.failures[n].free_memory_mib - (new_mib if n == primary else 0) for n in others}
         roomiest = max(others, key=free_on.__getitem__, default=None)
         count = "1 instance needs" if len(sizes) == 1 else f"{len(sizes)} instances need"
         words = f"the failure of {node.name} could not be absorbed: "
         if roomiest is None:
             return f"{words}its group has no other node"
+        if max(sizes, default=0) < free_on[roomiest] and sum(sizes) < sum(max(0, mib) for mib in free_on.values()):
+            whose = "its 1 instance finds" if len(sizes) == 1 else f"its {len(sizes)} instances find"
+            return f"{words}{whose} no place on the other nodes, by the policy or for want of disk"
         free = sum(max(0, mib) for mib in free_on.values())
-        largest = f", the largest {max(sizes):,}" if len(sizes) > 1 else ""
+        largest = f", the largest {at_least(max(sizes))}" if len(sizes) > 1 else ""
         return (
-            f"{words}its {count} {sum(sizes):,} MiB of memory{largest}; {free:,} are free elsewhere, "
-            f"at most {free_on[roomiest]:,} ({self.state.nodes[roomiest].name})"
+            f"{words}its {count} {at_least(sum(sizes))} of memory{largest}; {at_most(free)} are free elsewhere, "
+            f"at most {at_most(free_on[roomiest])} ({self.state.nodes[roomiest].name})"
         )
 
     # verdicts

@@ -32,6 +32,8 @@ from ganeti.placement.lack import (
     Change,
     Lack,
     Way,
+    at_least,
+    at_most,
     distance,
 )
 from ganeti.placement.policy import UNNAMED, Policy, Spec
@@ -90,8 +92,8 @@ def lacks_of(spot: Spot) -> Iterator[Lack]:
         sentence = limit.words
         if limit.constraint in RESOURCES:
             reserve = " in reserve" if spot.role != PRIMARY and limit.constraint == MEMORY else ""
-            sentence = f"needs {limit.asked:,} {_measure(limit.constraint, limit.asked)}{reserve}, {limit.words}"
-            if limit.asked - limit.cap == 1 and limit.words == f"{limit.asked:,} free":
+            sentence = f"needs {_measure(limit.constraint, limit.asked)}{reserve}, {limit.words}"
+            if limit.asked - limit.cap == 1 and limit.words == f"{at_most(limit.asked)} free":
                 sentence += ", and some must stay free"
         unit = UNITS.get(limit.resource, "")
         yield Lack(limit.constraint, sentence, limit.mode, limit.asked, limit.cap, unit, spot.room.name)
@@ -99,8 +101,8 @@ def lacks_of(spot: Spot) -> Iterator[Lack]:
 
 def _measure(resource: str, amount: int) -> str:
     if resource in (MEMORY, DISK):
-        return f"MiB of {resource}"
-    return UNITS[resource][:-1] if amount == 1 else UNITS[resource]
+        return f"{at_least(amount)} of {resource}"
+    return f"{amount:,} {UNITS[resource][:-1] if amount == 1 else UNITS[resource]}"
 
 
 # the policy
@@ -139,14 +141,25 @@ def _outside(instance: Instance, low: Spec, high: Spec, exclusive: bool) -> Iter
     sizes = [disk.size_mib for disk in instance.disks]
     for name, mode, words, value, floor in _measures(instance, min(sizes, default=None), low, exclusive):
         if value < floor:
-            sentence = f"the policy asks for at least {floor:,} {words}, the instance has {value:,}"
+            sentence = f"the policy asks for at least {_bound(floor, words)}, the instance has {_plain(value, words)}"
             if value == UNNAMED:
                 sentence = "the policy asks on exclusive storage that the instance's disks name their spindles"
             yield Lack(POLICY + name, sentence, mode, value, floor, words)
     for name, mode, words, value, top in _measures(instance, max(sizes, default=None), high, exclusive):
         if value > top:
-            sentence = f"the policy allows at most {top:,} {words}, the instance has {value:,}"
+            sentence = f"the policy allows at most {_bound(top, words)}, the instance has {_plain(value, words)}"
             yield Lack(POLICY + name, sentence, mode, value, top, words)
+
+
+def _plain(value: int, words: str) -> str:
+    return at_least(value) if words.startswith("MiB") else f"{value:,}"
+
+
+def _bound(value: int, words: str) -> str:
+    """``32 GiB of memory``, ``8 vcpus``, ``1 disk``."""
+    if words.startswith("MiB"):
+        return at_least(value) + words.removeprefix("MiB")
+    return f"{value:,} {words.removesuffix('s') if value == 1 else words}"
 
 
 def _measures(

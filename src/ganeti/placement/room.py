@@ -22,6 +22,8 @@ from ganeti.placement.lack import (
     SPINDLES,
     TEMPLATE,
     VCPUS,
+    at_least,
+    at_most,
 )
 from ganeti.placement.tags import TagRules
 from ganeti.placement.templates import traits_of
@@ -213,7 +215,7 @@ def primary_limits(room: Room, instance: Instance, *, forced: bool = False) -> I
         return
     if not instance.forthcoming:
         memory = instance.memory_mib if instance.uses_memory else 0
-        yield _limit(MEMORY, memory, room.free_memory_mib - 1, f"{room.free_memory_mib:,} free")
+        yield _limit(MEMORY, memory, room.free_memory_mib - 1, f"{at_most(room.free_memory_mib)} free")
         yield from _disk_limits(room, instance, forced)
         if forced:
             return
@@ -224,14 +226,15 @@ def primary_limits(room: Room, instance: Instance, *, forced: bool = False) -> I
         if holders:
             yield _limit(EXCLUSION_TAG, len(holders), 0, _tag_words(room, instance, holders))
     free = room.later_free_memory_mib
-    yield _limit(MEMORY, instance.memory_mib, free - 1, f"{free:,} free after what is promised")
+    yield _limit(MEMORY, instance.memory_mib, free - 1, f"{at_most(free)} free after what is promised")
     yield from _later_disk_limits(room, instance)
     yield _vcpu_limit(room, instance, room.later_used_vcpus, "in use or promised")
 
 
 def _beside(room: Room) -> str:
     free = max(0, room.free_memory_mib - room.reserved_memory_mib)
-    return f"{free:,} free beside the {room.reserved_memory_mib:,} kept for the failure of another node"
+    kept = at_least(room.reserved_memory_mib)
+    return f"{at_most(free)} free beside the {kept} kept for the failure of another node"
 
 
 def _tag_words(room: Room, instance: Instance, holders: Sequence[Instance]) -> str:
@@ -250,7 +253,7 @@ def _disk_limits(room: Room, instance: Instance, forced: bool) -> Iterator[Limit
     if not uses_node_disk(instance):
         return
     free = room.free_disk_mib
-    yield _limit(DISK, instance.disk_mib, free - 1, f"{free:,} free")
+    yield _limit(DISK, instance.disk_mib, free - 1, f"{at_most(free)} free")
     if not forced:
         yield _limit(DISK, instance.disk_mib, free - room.low_disk_mib, _floor_words(room, free))
     if room.exclusive:
@@ -264,7 +267,7 @@ def _later_disk_limits(room: Room, instance: Instance) -> Iterator[Limit]:
         return
     free = room.later_free_disk_mib
     cap = free - max(1, room.low_disk_mib)
-    yield _limit(DISK, instance.disk_mib, cap, f"{free:,} free after what is promised")
+    yield _limit(DISK, instance.disk_mib, cap, f"{at_most(free)} free after what is promised")
     if room.exclusive:
         yield from _spindle_limits(instance, room.later_free_spindles, "free after what is promised")
     else:
@@ -272,7 +275,7 @@ def _later_disk_limits(room: Room, instance: Instance) -> Iterator[Limit]:
 
 
 def _floor_words(room: Room, free: int) -> str:
-    return f"{free:,} free of which {room.low_disk_mib:,} must stay so"
+    return f"{at_most(free)} free of which {at_least(room.low_disk_mib)} must stay so"
 
 
 def _spindle_limits(instance: Instance, free: int, words: str) -> Iterator[Limit]:
@@ -304,13 +307,13 @@ def secondary_limits(room: Room, instance: Instance, primary: int, *, forced: bo
         yield from _disk_limits(room, instance, forced)
         if forced:
             return
-        yield _limit(MEMORY, needed, free - 1, f"{free:,} free")
+        yield _limit(MEMORY, needed, free - 1, f"{at_most(free)} free")
         if not room.fails_n1:
             kept = room.peers.get(primary, 0)
-            words = f"{free:,} free of which {kept:,} are kept for the same primary"
-            yield _limit(MEMORY, needed, free - kept - 1, words if kept else f"{free:,} free")
+            words = f"{at_most(free)} free of which {at_least(kept)} are kept for the same primary"
+            yield _limit(MEMORY, needed, free - kept - 1, words if kept else f"{at_most(free)} free")
             yield _limit(MEMORY, 0, free - room.reserved_memory_mib - 1, _beside(room))
-    yield _limit(MEMORY, instance.claimed_memory_mib, later - 1, f"{later:,} free after what is promised")
+    yield _limit(MEMORY, instance.claimed_memory_mib, later - 1, f"{at_most(later)} free after what is promised")
     yield from _later_disk_limits(room, instance)
 
 

@@ -59,15 +59,14 @@ class Trials:
         self._present = frozenset(question.failing_now(group)) if question.elsewhere(nodes) else frozenset()
         failing = self._failing(question.instance, nodes)
         lacks = known.lacks
-        if failing and all(lack.constraint != MEMORY for lack in lacks):
-            extra = question.instance.memory_mib if failing[0] == nodes[0] else None
-            name = question.room(failing[0]).name
-            words = question.unabsorbed(failing, extra_mib=extra)
-            lacks = (*lacks, Lack(REDUNDANCY, words, FailMode.FailN1, "", name))
-        if not lacks:
+        if not failing and not lacks:
             return known
-        ways = self._absorbing(nodes, known.ways if known.lacks else ((),), failing)
-        return Judgement(lacks, tuple(sorted(ways, key=distance)))
+        ways = tuple(sorted(self._absorbing(nodes, known.ways if lacks else ((),), failing), key=distance))
+        if failing and (not ways or all(lack.constraint != MEMORY for lack in lacks)):
+            name = question.room(failing[0]).name
+            words = question.unabsorbed(failing, primary=nodes[0])
+            lacks = (*lacks, Lack(REDUNDANCY, words, FailMode.FailN1, "", name))
+        return Judgement(lacks, ways)
 
     def _absorbing(self, nodes: tuple[int, ...], ways: tuple[Way, ...], failing: list[int]) -> Iterator[Way]:
         """Of *ways* those that leave every failure absorbed, asking for less memory where that helps."""

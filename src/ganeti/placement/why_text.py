@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from ganeti.placement.alike import Alike, alike, own_lacks
+from ganeti.placement.alike import Alike, alike, is_of_partner, own_lacks
 from ganeti.placement.lack import (
     ALLOC_POLICY,
     AVAILABILITY,
@@ -14,7 +14,6 @@ from ganeti.placement.lack import (
     MIGRATION_TAG,
     NETWORK,
     OTHER_GROUP,
-    POLICY,
     REDUNDANCY,
     RESOURCES,
     RESTRICTION,
@@ -23,10 +22,11 @@ from ganeti.placement.lack import (
     UNITS,
     VCPUS,
     Lack,
+    at_least,
+    at_most,
     freed_words,
     listed,
     names_of,
-    number,
 )
 from ganeti.placement.request import LargestSize, NearestFit, NodeRefusal, NoFit, Placement
 
@@ -39,15 +39,18 @@ _HAVE = {
     EXCLUSION_TAG: "an instance with the same exclusion tag",
     DISK_SPINDLES: "exclusive storage, and the disks name no spindles",
     REDUNDANCY: "no room left for the failure of another node",
-    NETWORK: "no connection to a network of the instance",
-    ALLOC_POLICY: "an unallocable group",
-    OTHER_GROUP: "another group than asked for",
-    RESTRICTION: "no place among the nodes the request is restricted to",
     MIGRATION_TAG: "migration tags against it",
+}
+_ARE = {
+    NETWORK: "not connected to a network of the instance",
+    ALLOC_POLICY: "in a group that takes no new instances (unallocable)",
+    OTHER_GROUP: "in another group than asked for",
+    RESTRICTION: "not among the nodes asked for",
 }
 _BY_NAME = (*RESOURCES, EXCLUSION_TAG, REDUNDANCY)
 """Told of several nodes without the numbers and names of one."""
 _FAILURES_SHOWN = 3
+_BUT_FOR_FAILURES = "would fit, but for failures that could not be absorbed"
 
 
 def why_lines(found: Placement | NoFit) -> list[str]:
@@ -55,59 +58,80 @@ def why_lines(found: Placement | NoFit) -> list[str]:
 
     Where nothing fits, the lines of `failure_lines` come first.
     """
-    return [*(failure_lines(found) if isinstance(found, NoFit) else []), *grouped(found.refusals)]
+    told = failure_lines(found) if isinstance(found, NoFit) else []
+    nearest = found.nearest.nodes if isinstance(found, NoFit) and found.nearest is not None else ()
+    if len(found.refusals) == 1 and told:
+        return told
+    return [*told, *grouped(found.refusals, nearest)]
 
 
 def failure_lines(found: NoFit) -> list[str]:
-    """At most four lines for the error of a failed creation.
+    """At most four lines for the error of a failed creation, the remedy first.
 
-    How many nodes lack what, the failures that keep everything out, the nearest fit, and what would fit now.
+    The failures that keep everything out, the nearest fit, how many nodes lack what, and what would fit now.
     """
-    lines = [_summary(found.refusals)] if found.refusals else []
-    return lines + (_nearest_lines(found.nearest) if found.nearest is not None else [])
+    lines = _nearest_lines(found.nearest) if found.nearest is not None else []
+    if found.refusals:
+        lines.append(_summary(found.refusals))
+    if found.nearest is not None and found.nearest.largest:
+        lines.append("What fits now: " + "; ".join(_size_words(size) for size in found.nearest.largest))
+    return lines
 
 
 def _summary(refusals: Sequence[NodeRefusal]) -> str:
     groups = alike(refusals)
+    if len(refusals) == 1:
+        return f"{refusals[0].node}: {refusals[0].sentence}"
+    if len(groups) == 1:
+        everyone = "Both nodes" if len(refusals) == 2 else f"All {len(refusals):,} nodes"
+        return f"{everyone} {_counted(groups[0]).removeprefix(f'{len(refusals):,} ')}"
     texts = [_counted(group) for group in groups[:_FAILURES_SHOWN]]
     left = sum(len(group.names) for group in groups[_FAILURES_SHOWN:])
     if left:
-        texts.append(f"{left} more {'has' if left == 1 else 'have'} other reasons")
-    return f"Of {len(refusals)} nodes " + "; ".join(texts) if len(refusals) > 1 else str(refusals[0])
+        texts.append(f"{left:,} more {'has' if left == 1 else 'have'} other reasons")
+    return f"Of {len(refusals):,} nodes " + "; ".join(texts)
 
 
 def _counted(group: Alike) -> str:
     count, first = len(group.names), group.first
     if not first.lacks:
-        return f"{count} would fit, {first.sentence.removeprefix('fits, ')}"
+        return f"{count:,} would fit, {first.sentence.removeprefix('fits, ')}"
     own = own_lacks(first)
-    if not own:
-        return f"{count} would fit, but for failures that could not be absorbed even now"
-    return f"{count} {_phrase(own, count == 1)}"
+    if _but_for_failures(first):
+        return f"{count:,} {_BUT_FOR_FAILURES}"
+    if is_of_partner(first, own):
+        return f"{count:,} would do, but no other node would with {'it' if count == 1 else 'them'}"
+    return f"{count:,} {_phrase(own, count == 1)}"
+
+
+def _but_for_failures(refusal: NodeRefusal) -> bool:
+    """Whether the node has room itself, but too little would be left for the failure of another one elsewhere."""
+    own = own_lacks(refusal)
+    return not own or (is_of_partner(refusal, own) and all(lack.constraint == REDUNDANCY for lack in own))
 
 
 def _phrase(lacks: Iterable[Lack], single: bool) -> str:
-    """``have too little memory and are drained``."""
+    """``are drained and have too little memory``, ``are refused by the policy (memory)``."""
     lacks = list(lacks)
-    states = list(dict.fromkeys(str(lack.present) for lack in lacks if lack.constraint == AVAILABILITY))
-    things = []
-    for lack in lacks:
-        if lack.constraint.startswith(POLICY):
-            things.append(f"a policy against the {_POLICY_NAMES.get(lack.constraint, 'instance')}")
-        elif lack.constraint in _HAVE:
-            things.append(_HAVE[lack.constraint])
-    parts = [f"{'is' if single else 'are'} {listed(states)}"] if states else []
+    states = [str(lack.present) for lack in lacks if lack.constraint == AVAILABILITY]
+    states = list(dict.fromkeys([*states, *(_ARE[lack.constraint] for lack in lacks if lack.constraint in _ARE)]))
+    policy = [_POLICY_NAMES[lack.constraint] for lack in lacks if lack.constraint in _POLICY_NAMES]
+    things = list(dict.fromkeys(_HAVE[lack.constraint] for lack in lacks if lack.constraint in _HAVE))
+    verb = "is" if single else "are"
+    parts = [f"{verb} {listed(states)}"] if states else []
+    if policy:
+        parts.append(f"{verb} refused by the policy ({', '.join(dict.fromkeys(policy))})")
     if things:
-        parts.append(f"{'has' if single else 'have'} {listed(list(dict.fromkeys(things)))}")
-    return " and ".join(parts) if parts else f"{'does' if single else 'do'} not fit"
+        parts.append(f"{'has' if single else 'have'} {listed(things)}")
+    return listed(parts) if parts else f"{'does' if single else 'do'} not fit"
 
 
 _POLICY_NAMES = {
-    "policy-memory": "size of its memory",
-    "policy-disk": "size of its disks",
-    "policy-vcpus": "number of its vcpus",
-    "policy-disks": "number of its disks",
-    "policy-spindles": "number of its spindles",
+    "policy-memory": "memory",
+    "policy-disk": "size of a disk",
+    "policy-vcpus": "vcpus",
+    "policy-disks": "number of disks",
+    "policy-spindles": "spindles",
     "policy-spindle-uses": "uses of spindles",
     "policy-template": "disk template",
 }
@@ -121,55 +145,75 @@ def _nearest_lines(nearest: NearestFit) -> list[str]:
         remedy = f": free {freed_words(nearest.absorbing, '', '')}" if nearest.absorbing else ""
         lines.append(f"Nothing is admitted because {text}{more}{remedy}")
     if nearest.nodes:
-        partner = f" with {nearest.nodes[1]} as secondary" if len(nearest.nodes) > 1 else ""
+        partner = f" (secondary {nearest.nodes[1]})" if len(nearest.nodes) > 1 else ""
         lines.append(f"Nearest fit: {nearest.nodes[0]}{partner}, {nearest.change}")
-    if nearest.largest:
-        lines.append("What fits now: " + "; ".join(_size_words(size) for size in nearest.largest))
     return lines
 
 
 def _size_words(size: LargestSize) -> str:
     where = "/".join(size.nodes)
     if size.scaled == MEMORY:
-        return f"{size.memory_mib:,} MiB of memory on {where}"
+        return f"{at_most(size.memory_mib)} of memory on {where}"
     if size.scaled == DISK:
-        return f"{size.disk_mib:,} MiB of disk on {where}"
+        return f"{at_most(size.disk_mib)} of disk on {where}"
     vcpus = f"{size.vcpus} vcpu{'' if size.vcpus == 1 else 's'}"
     if size.scaled == VCPUS:
         return f"{vcpus} on {where}"
-    return f"in proportion {size.memory_mib:,} MiB of memory, {size.disk_mib:,} MiB of disk, {vcpus} on {where}"
+    return f"in proportion {at_most(size.memory_mib)} of memory, {at_most(size.disk_mib)} of disk, {vcpus} on {where}"
 
 
 # node by node
 
 
-def grouped(refusals: Sequence[NodeRefusal]) -> list[str]:
-    """One line for each reason, the nearest nodes first."""
-    return [_group_line(group) for group in alike(refusals)]
+def grouped(refusals: Sequence[NodeRefusal], told: Sequence[str] = ()) -> list[str]:
+    """One line for each reason, the nearest nodes first; of the nodes *told* the remedy was said already."""
+    return [_group_line(group, told) for group in alike(refusals)]
 
 
-def _group_line(group: Alike) -> str:
+def _group_line(group: Alike, told: Sequence[str]) -> str:
     first = group.first
     if len(group.names) == 1:
         return str(first)
-    names = f"{len(group.names)} nodes ({names_of(group.names)})"
+    names = names_of(group.names, "nodes")
     if not first.lacks:
-        return f"{names}: {first.sentence}"
-    return f"{names}: {_range_words(group)}; {_nearest_of(first)}"
+        return f"{names}: {_plural(first.sentence)}"
+    remedy = "" if first.node in told and first.change else f"; {_nearest_of(first)}"
+    return f"{names}: {_range_words(group)}{remedy}"
 
 
 def _nearest_of(first: NodeRefusal) -> str:
     return f"nearest is {first.node}, {first.change}" if first.change else "no change of one thing would do"
 
 
+def _range(resource: str, least: int, most: int) -> str:
+    """``513 to 2,561 MiB``, ``1 vcpu``."""
+    first, last = (at_least(n) if resource in (MEMORY, DISK) else f"{n:,} {UNITS[resource]}" for n in (least, most))
+    if least == most:
+        return last.removesuffix("s") if least == 1 else last
+    value, unit = first.split(" ", 1)
+    return f"{value} to {last}" if last.endswith(f" {unit}") else f"{first} to {last}"
+
+
+def _plural(sentence: str) -> str:
+    """What is said of one node, said of several."""
+    first, _, rest = sentence.partition(" ")
+    several = {"is": "are", "has": "have", "its": "their", "fits,": "fit,"}
+    return f"{several.get(first, first)} {rest}"
+
+
 def _range_words(group: Alike) -> str:
     """What all of them lack, with the least and the most that is missing."""
     texts = []
+    if _but_for_failures(group.first):
+        return _BUT_FOR_FAILURES
+    if is_of_partner(group.first, own_lacks(group.first)):
+        return _plural(group.first.sentence)
     for lack in {lack.constraint: lack for lack in own_lacks(group.first)}.values():
         if lack.constraint not in RESOURCES or lack.constraint not in group.missing:
-            texts.append(_HAVE.get(lack.constraint, lack.sentence) if lack.constraint in _BY_NAME else lack.sentence)
+            texts.append(
+                _HAVE.get(lack.constraint, lack.sentence) if lack.constraint in _BY_NAME else _plural(lack.sentence)
+            )
             continue
         least, most = group.missing[lack.constraint]
-        shown = number(least) if least == most else f"{number(least)} to {number(most)}"
-        texts.append(f"{_HAVE[lack.constraint]} ({shown} {UNITS[lack.constraint]} short)")
-    return "; ".join(texts) or "would fit, but for failures that could not be absorbed even now"
+        texts.append(f"{_HAVE[lack.constraint]} ({_range(lack.constraint, least, most)} short)")
+    return "; ".join(texts)

@@ -44,7 +44,7 @@ def sentences(answer: object) -> dict[str, str]:
 def test_the_sentence_names_the_numbers() -> None:
     answer = place(cluster(node("node1"), node("node2", free=1024), node("node3")), Allocate(instance()))
     assert isinstance(answer, Placement)
-    assert sentences(answer)["node2"] == "needs 4,096 MiB of memory, 1,024 free"
+    assert sentences(answer)["node2"] == "needs 4,096 MiB of memory, 1,024 MiB free"
     assert [r.mode for r in answer.refusals if r.node == "node2"] == [FailMode.FailMem]
 
 
@@ -59,12 +59,12 @@ def test_when_nothing_fits_every_node_is_explained() -> None:
     assert isinstance(answer, NoFit)
     assert answer.info.endswith("No valid allocation solutions, failure reasons: FailMem: 3")
     assert [str(refusal) for refusal in answer.refusals[:2]] == [
-        "node0: needs 4,096 MiB of memory, 1,000 free; fits with 3,097 MiB less memory",
-        "node1: needs 4,096 MiB of memory, 1,001 free; fits with 3,096 MiB less memory",
+        "node0: needs 4,096 MiB of memory, 1,000 MiB free; fits with 3,097 MiB less memory",
+        "node1: needs 4,096 MiB of memory, 1,001 MiB free; fits with 3,096 MiB less memory",
     ]
     assert answer.explanation().splitlines() == [
-        "Of 3 nodes 3 have too little memory",
         "Nearest fit: node2, with 3,096 MiB less memory",
+        "All 3 nodes have too little memory",
         "What fits now: 1,000 MiB of memory on node2",
     ]
 
@@ -76,8 +76,8 @@ def test_when_nothing_fits_every_node_is_explained() -> None:
             {"vcpus": 30},
             "the policy allows at most 8 vcpus, the instance has 30; needs 30 vcpus, 1 of 16 allowed are in use",
         ),
-        ({"memory_mib": 64}, "the policy asks for at least 128 MiB of memory, the instance has 64"),
-        ({"disks": (Disk(512),)}, "the policy asks for at least 1,024 MiB in a disk, the instance has 512"),
+        ({"memory_mib": 64}, "the policy asks for at least 128 MiB of memory, the instance has 64 MiB"),
+        ({"disks": (Disk(512),)}, "the policy asks for at least 1,024 MiB in a disk, the instance has 512 MiB"),
     ],
 )
 def test_policy_speaks_before_the_node(changes: dict[str, object], sentence: str) -> None:
@@ -113,8 +113,8 @@ def test_a_pair_is_explained_for_both_roles() -> None:
     nodes = (node("node1"), node("node2"), node("node3", free=2048))
     answer = place(cluster(*nodes), Allocate(instance(template="drbd"), required_nodes=2))
     assert sentences(answer)["node3"] == (
-        "as primary needs 4,096 MiB of memory, 2,048 free; "
-        "as secondary needs 4,096 MiB of memory in reserve, 2,048 free"
+        "as primary needs 4,096 MiB of memory, 2,048 MiB free; "
+        "as secondary needs 4,096 MiB of memory in reserve, 2,048 MiB free"
     )
 
 
@@ -125,7 +125,7 @@ def test_relocation() -> None:
     assert answer.nodes == ("node2",)
     assert sentences(answer) == {
         "node1": "is already the primary",
-        "node3": "needs 4,096 MiB of memory, 1,024 free",
+        "node3": "needs 4,096 MiB of memory, 1,024 MiB free",
         "node4": "is offline",
     }
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ganeti.placement.cluster import AllocPolicy, Cluster, Disk, Group, Instance, Node
-from ganeti.placement.lack import number
+from ganeti.placement.lack import at_least, at_most, names_of, number
 from ganeti.placement.policy import BUILT_IN_POLICY
 from ganeti.placement.remedies import leveled
 from ganeti.placement.request import Allocate, NoFit, Options, Placement, place
@@ -62,8 +62,8 @@ def test_the_nearest_node_and_the_largest_sizes() -> None:
 def test_lines_for_the_error_of_a_creation() -> None:
     nodes = (node("node1", 2000), node("node2", 3000), node("node3", unavailable="drained"))
     assert failure_lines(nothing(nodes, Allocate(wanted()))) == [
-        "Of 3 nodes 2 have too little memory; 1 is drained",
         "Nearest fit: node2, with 1,097 MiB less memory, or if as much were freed there",
+        "Of 3 nodes 2 have too little memory; 1 is drained",
         "What fits now: 2,999 MiB of memory on node2; in proportion 2,990 MiB of memory, 1,495 MiB of disk, "
         "1 vcpu on node2",
     ]
@@ -73,8 +73,7 @@ def test_many_nodes_with_one_reason_are_one_line() -> None:
     nodes = (*(node(f"node{number}", 2000 + number) for number in range(5)), node("spare", unavailable="offline"))
     lines = why_lines(nothing(nodes, Allocate(wanted())))[3:]
     assert lines == [
-        "5 nodes (node4, node3, node2, …): too little memory (2,093 to 2,097 MiB short); "
-        "nearest is node4, with 2,093 MiB less memory, or if as much were freed there",
+        "node4, node3, node2 and 2 more nodes: too little memory (2,093 to 2,097 MiB short)",
         "spare: is offline; fits if the node were not offline",
     ]
 
@@ -135,11 +134,11 @@ def test_failures_that_cannot_be_absorbed_anyway_are_told_once() -> None:
     request = Allocate(wanted(template="drbd"), required_nodes=2)
     answer = nothing(nodes, request, Options(), instances=instances)
     lines = why_lines(answer)
-    assert lines[1] == (
+    assert lines[0] == (
         "Nothing is admitted because the failure of node1 could not be absorbed even without the instance: node2 would "
-        "have to find 6,100 MiB of memory, 5,000 are free: free 1,101 MiB of memory on node2"
+        "have to find 6,100 MiB of memory, 5,000 MiB are free: free 1,101 MiB of memory on node2"
     )
-    assert lines[2] == "Nearest fit: node3 with node2 as secondary, if 1,101 MiB of memory were freed on node2"
+    assert lines[1] == "Nearest fit: node3 (secondary node2), if 1,101 MiB of memory were freed on node2"
     assert sum("even without the instance" in line for line in lines) == 1
     assert lines[-1] == (
         "away: is offline, and what it has free is not known; fits as primary with node2, if the node were not offline "
@@ -155,7 +154,7 @@ def test_a_failure_that_only_a_trial_shows_has_its_numbers() -> None:
     refusal = next(refusal for refusal in answer.refusals if refusal.node == "node2")
     assert refusal.sentence == (
         "fits, but then the failure of node1 could not be absorbed: its 1 instance needs 5,000 MiB of memory; "
-        "6,000 are free elsewhere, at most 6,000 (node2)"
+        "4,000 MiB are free elsewhere, at most 4,000 MiB (node2)"
     )
     assert refusal.change == "with 1,001 MiB less memory"
     smaller = place(Cluster(nodes=nodes, groups=(GROUP,), instances=(busy,)), Allocate(wanted(999, template="rbd")))
@@ -179,7 +178,7 @@ def test_programs_get_names_and_numbers() -> None:
             "present": 2999,
             "unit": "MiB",
             "node": "node1",
-            "sentence": "needs 4,096 MiB of memory, 3,000 free",
+            "sentence": "needs 4,096 MiB of memory, 3,000 MiB free",
         }
     ]
     assert [[(part["subject"], part["constraint"], part["amount"]) for part in way] for way in plain["ways"]] == [
@@ -208,3 +207,63 @@ def test_the_largest_disks_are_cut_to_one_level(whole: list[int], less: int, lef
 @pytest.mark.parametrize(("value", "text"), [(1024, "1,024"), (4.5, "4.5"), (1 / 3, "0.3334"), (2.0, "2")])
 def test_numbers_are_never_shown_too_small(value: float, text: str) -> None:
     assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("mib", "least", "most"),
+    [
+        (4096, "4,096 MiB", "4,096 MiB"),
+        (10239, "10,239 MiB", "10,239 MiB"),
+        (32768, "32 GiB", "32 GiB"),
+        (32769, "32.1 GiB", "32 GiB"),
+        (-20, "-20 MiB", "-20 MiB"),
+        (12 * 1024 * 1024 + 1, "12.1 TiB", "12 TiB"),
+        (8_967_232, "8,757.1 GiB", "8,757 GiB"),
+    ],
+)
+def test_sizes_are_easy_to_read_and_safe(mib: int, least: str, most: str) -> None:
+    assert (at_least(mib), at_most(mib)) == (least, most)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(1, "a"), (3, "a, b and c"), (4, "a, b, c and d"), (5, "a, b, c and 2 more nodes")],
+)
+def test_never_one_more_node(count: int, text: str) -> None:
+    """Where one name would be left out, it is as short to say it."""
+    assert names_of(list("abcde")[:count], "nodes") == text
+
+
+def test_a_node_whose_partner_is_at_fault_is_not_told_so_itself() -> None:
+    nodes = (node("node1", unavailable="drained"), node("node2"), node("node3", unavailable="offline"))
+    lines = why_lines(nothing(nodes, Allocate(wanted(template="drbd"), required_nodes=2)))
+    assert lines == [
+        "Nearest fit: node2 (secondary node1), if node1 were not drained",
+        "Of 3 nodes 1 is drained; 1 would do, but no other node would with it; 1 is offline",
+        "node1: is drained; fits as primary with node2, if the node were not drained",
+        "node2: its partner node1 is drained; fits as primary with node1, if node1 were not drained",
+        "node3: is offline; fits as primary with node2, if the node were not offline",
+    ]
+
+
+def test_a_node_alone_in_its_group_has_no_secondary() -> None:
+    lines = why_lines(nothing((node("node1"),), Allocate(wanted(template="drbd"), required_nodes=2)))
+    assert lines == ["node1: its group default has no other node that could be the secondary"]
+
+
+def test_the_only_node_has_nobody_to_take_over() -> None:
+    answer = nothing((node("node1", 2000),), Allocate(wanted(template="rbd")), Options())
+    assert why_lines(answer) == [
+        "node1: needs 4,096 MiB of memory, 2,000 MiB free; the failure of node1 could not be absorbed: "
+        "its group has no other node",
+    ]
+
+
+def test_several_nodes_are_spoken_of_as_several() -> None:
+    far = replace(GROUP, uuid="g2", name="far")
+    nodes = (node("node1", 2000), node("node2", group="g2"), node("node3", group="g2"))
+    lines = why_lines(nothing(nodes, Allocate(wanted(), group="default"), groups=(GROUP, far)))
+    assert lines[1] == "Of 3 nodes 1 has too little memory; 2 are in another group than asked for"
+    assert lines[-1] == (
+        "node2 and node3: are in group far, asked for was default; nearest is node2, if group far were asked for"
+    )

@@ -62,7 +62,7 @@ typedef struct {
     double *cost[ROLES];       // [node][other is exclusive][window][resource]
     int64_t most_windows;
     int64_t *kept, *claim;     // [node] what secondaries keep for the primary that is looked at, and would have to find, without what leaves
-    int64_t *claim_left, *uses_left, *disk_left;  // [node] what leaves them with instances that leave that primary
+    int64_t *claim_left, *uses_left, *disk_left, *spindles_left;  // [node] what leaves them with instances that leave that primary
     int32_t *order[ROLES];
     uint8_t *shares;
 } work;
@@ -255,6 +255,7 @@ static spot secondary_spot(const work *w, int64_t n, int64_t primary, bool alone
         v.spindle_uses -= w->uses_left[2 * n];
         v.spindle_uses_forthcoming -= w->uses_left[2 * n + 1];
         v.free_disk_forthcoming += w->disk_left[n];
+        v.free_spindles_forthcoming += w->spindles_left[n];
         for (int64_t p = 0; p < k->nodes; p++) {
             int64_t own = p == primary ? w->kept[n] : k->peers[n * k->nodes + p];
             if (own > most) most = own;
@@ -359,6 +360,7 @@ static void note_mirrors(work *w, int64_t p, int sign) {
         if (sign < 0) {
             w->shares[s] = 0;
             w->kept[s] = w->claim[s] = w->claim_left[s] = w->uses_left[2 * s] = w->uses_left[2 * s + 1] = w->disk_left[s] = 0;
+            w->spindles_left[s] = 0;
             continue;
         }
         if (!w->shares[s]) w->shares[s] = 1;
@@ -374,7 +376,9 @@ static void note_mirrors(work *w, int64_t p, int sign) {
             w->uses_left[2 * s] += own->forthcoming ? 0 : own->spindle_use;
             w->uses_left[2 * s + 1] += own->spindle_use;
         }
-        w->disk_left[s] += own->forthcoming ? own->disk : 0;
+        if (!own->forthcoming) continue;
+        w->disk_left[s] += own->disk;
+        if (k->node[s].exclusive && own->spindles != NOWHERE) w->spindles_left[s] += own->spindles;
     }
 }
 
@@ -492,10 +496,11 @@ EXPORTED int64_t kernel_lacks(const kernel *k, const request *q, int64_t group_c
     w.claim_left = calloc(nodes, sizeof *w.claim_left);
     w.uses_left = calloc(2 * nodes, sizeof *w.uses_left);
     w.disk_left = calloc(nodes, sizeof *w.disk_left);
+    w.spindles_left = calloc(nodes, sizeof *w.spindles_left);
     w.shares = calloc(nodes, 1);
     place *places = calloc(nodes, sizeof *places);
     double *scratch = calloc(2 * most * RESOURCES, sizeof *scratch);
-    bool all = w.kept && w.claim && w.claim_left && w.uses_left && w.disk_left && w.shares && places && scratch;
+    bool all = w.kept && w.claim && w.claim_left && w.uses_left && w.disk_left && w.spindles_left && w.shares && places && scratch;
     for (int role = 0; role < ROLES; role++) {
         w.spot[role] = calloc(nodes, sizeof *w.spot[role]);
         w.cost[role] = calloc(2 * nodes * most * RESOURCES, sizeof *w.cost[role]);
@@ -503,7 +508,7 @@ EXPORTED int64_t kernel_lacks(const kernel *k, const request *q, int64_t group_c
         all = all && w.spot[role] && w.cost[role] && w.order[role];
     }
     if (all) tell_all(&w, places, scratch);
-    void *made[] = {w.kept, w.claim, w.claim_left, w.uses_left, w.disk_left, w.shares, places, scratch, w.spot[0], w.spot[1],
+    void *made[] = {w.kept, w.claim, w.claim_left, w.uses_left, w.disk_left, w.spindles_left, w.shares, places, scratch, w.spot[0], w.spot[1],
                     w.cost[0], w.cost[1], w.order[0], w.order[1]};
     for (size_t m = 0; m < sizeof made / sizeof *made; m++) free(made[m]);
     return all ? 0 : -1;

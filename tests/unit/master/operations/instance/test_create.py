@@ -184,9 +184,11 @@ def test_the_error_names_the_first_reasons(ctx: FakeContext) -> None:
     with pytest.raises(PrerequisiteError) as caught:
         run(wanted(), ctx)
     lines = str(caught.value).splitlines()
-    assert lines[0] == "Can't compute nodes using iallocator 'hail': Request failed: no"
-    assert lines[1] == "  - node0: has no room" and lines[-1] == "  - and 12 more lines like these"
-    assert len(lines) == 10
+    assert lines[0] == (
+        "Can't compute nodes using iallocator 'hail': web1 fits nowhere as it is asked for. node0: has no room"
+    )
+    assert lines[1] == "  - node1: has no room" and lines[-2] == "  - and 13 more reasons: --why names all"
+    assert len(lines) == 9 and lines[-1] == "  (Request failed: no)"
     with pytest.raises(PrerequisiteError) as caught:
         run(wanted(why=True, dry_run=True), ctx)
     assert str(caught.value).count("has no room") == 20

@@ -104,7 +104,9 @@ async def serve_clients(
     follower.changed = rules.apply
     catalogue = build_catalogue()
     sources = QuerySources(follower, queue, owners.wconfd, catalogue, nodes)
-    placement = Placements(follower, owners.wconfd, sources.asker, catalogue, paths.wconfd_socket)
+    placement = Placements(
+        follower, owners.wconfd, sources.asker, catalogue, paths.wconfd_socket, reports=sources.reports
+    )
     commits = DaemonCommits(owners.wconfd, lock.path)
     filters = FilterCalls(owners.wconfd, commits, follower, lambda: queue.next_id - 1)
     calls = QueueCalls(paths, queue).table() | QueryCalls(paths, sources, placement).table() | filters.table()

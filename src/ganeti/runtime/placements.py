@@ -9,6 +9,8 @@ Why nothing is overbooked, with neither node locks nor an order among jobs:
 2. Promises are read together with a position, and the worker answers over that position or a later one. A promise ends
    with the commit that shows its instance, so room is counted by one of the two at every moment.
 3. A report of a node counts only if it was asked for after the last commit that changed what is on the node's disks.
+
+Reports are fed by queries, too, and made void besides by what jobs gave up that they had locked for themselves.
 """
 
 import asyncio
@@ -18,6 +20,7 @@ from typing import Any
 
 from ganeti.base.errors import TEMPORARILY_INSUFFICIENT, ExecutionError, GanetiError, PrerequisiteError
 from ganeti.master.allocator_input import promises_of
+from ganeti.master.cache.exclusive_holds import ExclusiveHolds, nodes_under
 from ganeti.master.cache.node_reports import FRESH_S, NodeReports, nodes_changed, report_of, silent
 from ganeti.master.locks.owners import Owner
 from ganeti.master.query.collecting import NodeAsker, hypervisor_queries
@@ -28,6 +31,7 @@ from ganeti.model.promises import Promise, Promises
 from ganeti.model.traits import Catalogue
 from ganeti.runtime.config_follower import ConfigFollower
 from ganeti.runtime.event_loop import Background
+from ganeti.runtime.lock_follower import LockFollower
 from ganeti.runtime.placement_worker import INPUT, Answer, PlacementWorker, Question
 from ganeti.runtime.promise_calls import list_promises, promise_room
 from ganeti.runtime.wconfd_client import WConfdClient
@@ -52,17 +56,22 @@ class Placements:
         catalogue: Catalogue,
         wconfd_socket: str,
         now_s: Callable[[], float] = time.monotonic,
+        reports: NodeReports | None = None,
     ) -> None:
+        """*reports* are those that others feed, too."""
         self._follower = follower
         self._wconfd = wconfd
         self._asker = asker
         self._catalogue = catalogue
         self._now_s = now_s
-        self._reports = NodeReports()
+        self._reports = NodeReports() if reports is None else reports
         self._worker = PlacementWorker(wconfd_socket, self._reports)
         self._turn = asyncio.Lock()
         self._background = Background()
         self._asking: dict[str, asyncio.Task[None]] = {}
+        self._holds = ExclusiveHolds()
+        locks = LockFollower(wconfd_socket, None, snapshot=self._locks_known, changed=self._locks_changed)
+        self._background.start(locks.run(), "following the locks of what jobs change")
         follower.observers.append(self._observe)
 
     async def close(self) -> None:
@@ -157,8 +166,11 @@ class Placements:
         return promises
 
     def _stale(self, request: dict[str, Any], fresh_s: float) -> list[str]:
-        nodes = self._concerned(request)
-        return self._reports.stale([node.uuid for node in nodes], self._now_s(), fresh_s)
+        """Nodes to ask before something may be put on them, and those of whom nothing was heard for an hour."""
+        concerned, now_s = dict.fromkeys(node.uuid for node in self._concerned(request)), self._now_s()
+        others = [node.uuid for node in self._view.nodes() if node.usable_for_instances and node.uuid not in concerned]
+        expired = self._reports.expired(others, now_s)
+        return [*self._reports.stale(concerned, now_s, fresh_s), *expired]
 
     def _concerned(self, request: dict[str, Any]) -> list[Node]:
         """The nodes something may be put on."""
@@ -209,6 +221,15 @@ class Placements:
         finally:
             for uuid in uuids:
                 self._asking.pop(uuid, None)
+
+    def _locks_known(self, held: list[Any], _waiting: list[Any]) -> None:
+        """The table after each connection; what was freed meanwhile is what was held and no longer is."""
+        self._reports.changed(nodes_under(self._view, self._holds.table(held)))
+
+    def _locks_changed(self, _serial: int, changes: list[Any]) -> None:
+        given_up = [lock for change in changes for lock in self._holds.change(*change)]
+        if given_up:
+            self._reports.changed(nodes_under(self._view, given_up))
 
     def _observe(self, event: dict[str, Any]) -> Callable[[], None]:
         if event["event"] != "commit":

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ganeti.base.errors import GanetiError
+from ganeti.master.cache.node_reports import NodeReports
 from ganeti.master.query import collecting, resources
 from ganeti.master.query.fields import Field, QueryWorld, Resource
 from ganeti.master.query.filters import asked_names, compile_filter
@@ -20,6 +21,7 @@ from ganeti.runtime.config_follower import ConfigFollower
 from ganeti.runtime.copies import ask_copies
 from ganeti.runtime.job_listing import JobLists, Wanted
 from ganeti.runtime.queue_driver import QueueDriver
+from ganeti.runtime.report_listener import ReportListener
 from ganeti.runtime.wconfd_client import WConfdClient
 from ganeti.wire.framing import Pieces
 from ganeti.wire.job_file import read_job_id
@@ -43,6 +45,9 @@ class QuerySources:
         self._wconfd = wconfd
         self._catalogue = catalogue
         self.asker = collecting.NodeAsker(nodes, self._ask_copies)
+        self.reports = NodeReports()
+        """What nodes told last; placement keeps it up to date, too."""
+        self._listener = ReportListener(self.reports)
         self._resources = resources.build(catalogue)
         self._job_lists = JobLists(queue)
 
@@ -77,7 +82,7 @@ class QuerySources:
     def collector(self, resource: Resource) -> Collect:
         """What asks the nodes, and WConfD for the state of the copies, for the live fields of this resource."""
         world = QueryWorld(self.view, self._catalogue)
-        return collecting.collector(resource.name, world, self.asker, self._ask_copies)
+        return collecting.collector(resource.name, world, self.asker, self._ask_copies, self._listener)
 
     async def _ask_copies(self) -> Copies:
         return await ask_copies(self._wconfd)

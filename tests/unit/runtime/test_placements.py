@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.fakes.sample_cluster import catalogue, configuration
-from tests.fakes.wconfd import fast_directory, prepare, running_wconfd
+from tests.fakes.wconfd import fast_directory, prepare, running_wconfd, until
 
 from ganeti.base.errors import GanetiError, LockError, NodeUnreachableError
 from ganeti.master.operations.changes import AddInstance, FinishInstance
 from ganeti.model.ipolicy import full_policy
+from ganeti.model.locks import node_lock
 from ganeti.model.objects import Instance
 from ganeti.model.promises import Promise
 from ganeti.ports.nodes import NodeAnswer
@@ -183,6 +184,35 @@ def test_nodes_are_asked_when_their_reports_are_old_and_before_a_refusal():
         found.asker.free_mib = 5000
         found.clock[0] = 32.0
         assert (await found.place("web1", 4500))["success"], "it looked again before it refused"
+
+    run(scenario)
+
+
+def test_a_node_is_asked_again_when_a_job_gives_up_what_it_had_for_itself():
+    async def scenario(found):
+        await found.place("web1")
+        owner, client = found.daemon.job(1), found.daemon.client
+        wanted = {node_lock("uuid-node2"): "exclusive", node_lock("uuid-node3"): "shared"}
+        assert await client.try_locks(owner.for_locks, list(wanted.items())) == []
+        await client.free_locks(owner.for_locks)
+        reports = found.placements._reports
+        await until(lambda: bool(reports.stale(["uuid-node2"], found.clock[0])))
+        found.asker.asked.clear()
+        await found.place("web1")
+        assert found.asker.asked == ["uuid-node2"]
+
+    run(scenario)
+
+
+def test_a_report_older_than_an_hour_stands_in_no_picture():
+    async def scenario(found):
+        one = {"type": "allocate", "group_name": "nowhere"}
+        await found.place("web1")
+        found.placements._concerned = lambda request: []
+        found.clock[0] = 3599.0
+        assert found.placements._stale(one, 30.0) == []
+        found.clock[0] = 3600.0
+        assert len(found.placements._stale(one, 30.0)) == 3
 
     run(scenario)
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What nodes said about their room, and how long that counts (S1.38 to S1.52, as far as placement needs it). Pure.
 
-A report counts until it is too old, or until a commit changes what is on the node's disks: its free space is of before
-then. What a commit changes of memory needs no new report: guests and free memory are of one moment, and what an
-instance should have and did not use then is owed to it.
+A report counts until it is too old, or until something changes on the node: a commit what is on its disks, so that its
+free space is of before then; a job whatever it had locked for itself (`exclusive_holds`, S1.46); or the node told a
+query other guests than it had reported (S1.45). What a commit changes of memory needs no new report: guests and free
+memory are of one moment, and what an instance should have and did not use then is owed to it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,7 +16,9 @@ from ganeti.model.objects import Disk, Instance
 from ganeti.model.view import ConfigView
 
 FRESH_S = 30.0
-"""Age up to which a report is good enough to place by; S1.49 would allow an hour."""
+"""Age up to which a report is good enough to place something on the node."""
+EXPIRY_S = 3600.0
+"""Age up to which a report of any other node may stand in a picture of the whole cluster (S1.49)."""
 SILENT_S = 10.0
 """How long a node that did not answer is not asked again."""
 
@@ -61,8 +64,13 @@ def report_of(info: dict[str, Any], guests: Iterable[dict[str, Any]], templates:
             template: Space(unit["storage_size"] or 0, unit["storage_free"] or 0)
             for template, unit in zip(templates, info["storage"], strict=True)
         },
-        guests=[(guest["name"], guest["memory_mib"], guest["state"]) for guest in guests],
+        guests=guests_of(guests),
     )
+
+
+def guests_of(found: Iterable[dict[str, Any]]) -> list[tuple[str, int, str]]:
+    """Guests as a report has them."""
+    return [(guest["name"], guest["memory_mib"], guest["state"]) for guest in found]
 
 
 class _Kept(msgspec.Struct):
@@ -87,11 +95,20 @@ class NodeReports:
         """Those that should be asked before anything is placed on them."""
         return [node for node in nodes if not self._counts(node, now_s, fresh_s)]
 
+    def expired(self, nodes: Iterable[str], now_s: float) -> list[str]:
+        """Those whose report is so old that it says nothing any more (S1.49); who was never asked has none."""
+        kept = ((node, self._kept.get(node)) for node in nodes)
+        return [node for node, found in kept if found is not None and now_s - found.asked_at_s >= EXPIRY_S]
+
     def begin(self) -> int:
         """To be called before nodes are asked; what happens from now on is not in their answers."""
         return self._changes
 
     def take(self, node: str, report: NodeReport, begun: int, asked_at_s: float) -> None:
+        """Keep a report, unless there is one that was asked for later: several may ask at once."""
+        kept = self._kept.get(node)
+        if kept is not None and kept.asked_at_s > asked_at_s:
+            return
         self.number += 1
         self._kept[node] = _Kept(report, asked_at_s, begun, self.number)
 
@@ -100,6 +117,12 @@ class NodeReports:
         for node in nodes:
             self._changes += 1
             self._changed[node] = self._changes
+
+    def compare_guests(self, node: str, guests: list[tuple[str, int, str]]) -> None:
+        """What a query heard: if it is not what the report says, nothing of that counts any more (S1.45)."""
+        kept = self._kept.get(node)
+        if kept is not None and (kept.report.silence or sorted(kept.report.guests) != sorted(guests)):
+            self.changed([node])
 
     def forget(self, node: str) -> None:
         """The node has left the cluster."""

@@ -4,7 +4,7 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from ganeti.base.errors import GanetiError, NodeTimeoutError, NodeUnreachableError
 from ganeti.master.instance_spec import instance_spec
@@ -17,6 +17,8 @@ from ganeti.model.copies import Copies
 from ganeti.model.objects import Cluster
 from ganeti.ports.nodes import NodeAnswer, NodesPort
 
+Mark = tuple[int, float]
+"""What had happened, and when, as nodes began to be asked."""
 NODE_ANSWER_S = 5.0
 """A node that has not answered by then is shown as having no data."""
 SILENT_ANSWER_S = 1.0
@@ -25,6 +27,19 @@ SILENT_ANSWER_S = 1.0
 
 AskCopies = Callable[[], Awaitable[Copies]]
 """Asks WConfD; raises `GanetiError`."""
+
+
+class Listener(Protocol):
+    """Who wants to know what nodes told queries: the state cache (S1.42, S1.45)."""
+
+    def begin(self) -> Mark:
+        """To be called before nodes are asked."""
+
+    def whole(self, answers: Sequence[NodeAnswer], templates: Sequence[str], begun: Mark) -> None:
+        """Answers of `node_info` with guests, asked for the space of *templates*."""
+
+    def guests(self, answers: Sequence[NodeAnswer]) -> None:
+        """Answers of `all_instances_info`."""
 
 
 class NodeAsker:
@@ -69,17 +84,19 @@ class NodeAsker:
                 self._doubted = {uuid for uuid, copy in told.nodes.items() if not copy.in_sync}
 
 
-def collector(what: str, world: QueryWorld, nodes: NodeAsker, copies: AskCopies) -> Collect:
-    """What fills the live part of the rows of a resource; nothing where there is none."""
+def collector(
+    what: str, world: QueryWorld, nodes: NodeAsker, copies: AskCopies, listener: Listener | None = None
+) -> Collect:
+    """What fills the live part of the rows of a resource; nothing where there is none. *listener* hears the answers."""
 
     async def collect(rows: Sequence[Any], fields: frozenset[str]) -> None:
         if what == "node":
             if fields - SYNC_FIELDS:
-                await _ask_nodes(rows, world, nodes)
+                await _ask_nodes(rows, world, nodes, listener)
             if fields & SYNC_FIELDS:
                 await _ask_copies(rows, copies)
         elif what == "instance":
-            await _ask_about_instances(rows, world, nodes)
+            await _ask_about_instances(rows, world, nodes, listener)
             if "console" in fields:
                 await _ask_consoles(rows, world, nodes.nodes)
 
@@ -97,23 +114,33 @@ def hypervisor_queries(cluster: Cluster, world: QueryWorld) -> dict[str, dict[st
 
 
 def storage_units(cluster: Cluster, world: QueryWorld) -> list[dict[str, str]]:
-    """The first enabled template that lies somewhere the cluster has a setting for."""
-    for name in cluster.enabled_disk_templates:
-        traits = world.catalogue.templates.get(name)
-        if traits is not None and traits.directory_setting and (setting := getattr(cluster, traits.directory_setting)):
-            return [{"template": name, "setting": setting}]
-    return []
+    """Each enabled template that lies somewhere the cluster has a setting for; the first is the one that is shown."""
+    return [
+        {"template": name, "setting": setting}
+        for name in cluster.enabled_disk_templates
+        if (traits := world.catalogue.templates.get(name)) is not None
+        and traits.directory_setting
+        and (setting := getattr(cluster, traits.directory_setting))
+    ]
 
 
-async def _ask_nodes(rows: Sequence[NodeRow], world: QueryWorld, nodes: NodeAsker) -> None:
+async def _ask_nodes(rows: Sequence[NodeRow], world: QueryWorld, nodes: NodeAsker, listener: Listener | None) -> None:
+    """Ask for all there is to know, which is one call, so that what is learned can be placed by (S1.42)."""
     cluster = world.view.cluster
     asked = [row for row in rows if not row.node.offline]
+    units = storage_units(cluster, world)
+    begun = listener.begin() if listener is not None else (0, 0.0)
     answers = await nodes.ask(
         [row.node.uuid for row in asked],
         "node_info",
-        storage=storage_units(cluster, world),
+        storage=units,
         hypervisors=hypervisor_queries(cluster, world),
+        guests=listener is not None,
     )
+    if listener is not None:
+        usable = {row.node.uuid for row in asked if row.node.usable_for_instances}
+        heard = [answer for answer in answers if answer.node_uuid in usable]
+        listener.whole(heard, [unit["template"] for unit in units], begun)
     for row, answer in zip(asked, answers, strict=True):
         row.live = answer.value if answer.error is None else None
 
@@ -128,11 +155,15 @@ async def _ask_copies(rows: Sequence[NodeRow], copies: AskCopies) -> None:
         row.copies = answer
 
 
-async def _ask_about_instances(rows: Sequence[InstanceRow], world: QueryWorld, nodes: NodeAsker) -> None:
+async def _ask_about_instances(
+    rows: Sequence[InstanceRow], world: QueryWorld, nodes: NodeAsker, listener: Listener | None
+) -> None:
     """Every node is asked: a guest may run where it should not."""
     online = [node.uuid for node in world.view.nodes() if not node.offline and node.vm_capable] if rows else []
     queries = hypervisor_queries(world.view.cluster, world)
     answers = await nodes.ask(online, "all_instances_info", hypervisors=queries)
+    if listener is not None:
+        listener.guests(answers)
     answered = {answer.node_uuid for answer in answers if answer.error is None}
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for answer in answers:

@@ -9,6 +9,7 @@ import msgspec
 
 from ganeti.base.errors import BlockDeviceError, ParameterError
 from ganeti.model.objects import CONFIG_VERSION
+from ganeti.node.actions.instances import FoundInstance, find_instances
 from ganeti.node.actions.registry import DAY_S, FAST_S, URGENT_S, node_call
 from ganeti.node.boot import boot_identity
 from ganeti.node.hypervisors.interface import NodeCapacity
@@ -29,6 +30,8 @@ class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
     storage: list[StorageSpace]
     """In the order asked; sizes are null where they cannot be read."""
     hypervisors: dict[str, NodeCapacity]
+    guests: list[FoundInstance] | None = None
+    """Of all these hypervisors, from before their capacity was read; null where they were not asked for."""
 
 
 @node_call(timeout_s=URGENT_S, changes=False)
@@ -38,9 +41,16 @@ async def version(node: NodeState) -> int:
 
 
 @node_call(timeout_s=URGENT_S, changes=False)
-async def node_info(node: NodeState, *, storage: list[StorageUnit], hypervisors: dict[str, dict[str, Any]]) -> NodeInfo:
-    """Space of storage units and capacity as each hypervisor (name to filled parameters) sees it."""
+async def node_info(
+    node: NodeState, *, storage: list[StorageUnit], hypervisors: dict[str, dict[str, Any]], guests: bool = False
+) -> NodeInfo:
+    """Space of storage units and capacity as each hypervisor (name to filled parameters) sees it.
+
+    Guests first: one that starts between the two is then counted twice, and not left out of both.
+    """
+    found = await find_instances(node, list(hypervisors)) if guests else None
     return NodeInfo(
+        guests=found,
         boot_id=boot_identity(),
         storage=[await _space(node, unit) for unit in storage],
         hypervisors={name: await node.hypervisor(name).capacity() for name in hypervisors},

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 from tests.fakes.sample_cluster import add_instance, configuration
 
-from ganeti.master.cache.node_reports import FRESH_S, SILENT_S, NodeReport, NodeReports, nodes_changed, silent
+from ganeti.master.cache.node_reports import EXPIRY_S, FRESH_S, SILENT_S, NodeReport, NodeReports, nodes_changed, silent
 from ganeti.model.objects import Disk
 
 FREE = NodeReport(memory_free_mib=1)
@@ -50,6 +50,31 @@ def test_only_newer_reports_are_told() -> None:
     assert [name for name, _ in reports.since(1)] == ["b"]
     reports.forget("b")
     assert [name for name, _ in reports.since(0)] == ["a"]
+
+
+def test_a_later_answer_to_an_earlier_question_is_dropped() -> None:
+    reports = NodeReports()
+    reports.take("a", FREE, 0, 2.0)
+    reports.take("a", NodeReport(memory_free_mib=2), 0, 1.0)
+    assert reports.report("a") == FREE
+
+
+def test_nothing_counts_after_an_hour() -> None:
+    reports = NodeReports()
+    reports.take("a", FREE, 0, 0.0)
+    assert reports.expired(["a", "b"], EXPIRY_S - 1) == []
+    assert reports.expired(["a", "b"], EXPIRY_S) == ["a"], "who was never asked has nothing to expire"
+
+
+def test_other_guests_than_reported_make_a_report_void() -> None:
+    reports = NodeReports()
+    guests = [("web1", 512, "running"), ("web2", 128, "running")]
+    reports.take("a", NodeReport(guests=guests), reports.begin(), 0.0)
+    reports.compare_guests("a", guests[::-1])
+    reports.compare_guests("unknown", guests)
+    assert reports.stale(["a"], 0.0) == []
+    reports.compare_guests("a", [*guests[:1], ("web2", 129, "running")])
+    assert reports.stale(["a"], 0.0) == ["a"]
 
 
 def commit(*puts: Any, remove: Any = ()) -> dict[str, Any]:

@@ -77,6 +77,13 @@ def test_node_info_tells_capacity_and_space(node) -> None:
     assert info.boot_id == node.call("node_info", storage=[], hypervisors={}).boot_id != ""
 
 
+def test_node_info_tells_of_guests_where_they_are_asked_for(node) -> None:
+    node.call("instance_start", instance=instance_spec())
+    found = node.call("node_info", storage=[], hypervisors={"fake": {}}, guests=True).guests
+    assert [guest.name for guest in found] == ["web1"]
+    assert node.call("node_info", storage=[], hypervisors={"fake": {}}).guests is None
+
+
 def test_console_and_parameters_come_from_the_driver(node) -> None:
     assert node.call("instance_console_info", instance=instance_spec()).instance == "web1"
     node.call("hypervisor_validate_params", hypervisor="fake", hvparams={})

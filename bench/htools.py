@@ -280,9 +280,14 @@ def main() -> None:
         for name in chosen or [name for name in PARTS if name != "large"]:
             PARTS[name]()
     finally:
-        for path in PLACE.iterdir():
-            path.unlink()
-        PLACE.rmdir()
+        clean()
+
+
+def clean() -> None:
+    """Remove the files that were made."""
+    for path in PLACE.iterdir():
+        path.unlink()
+    PLACE.rmdir()
 
 
 _limit_s = float(sys.argv[sys.argv.index("--peer-limit") + 1]) if "--peer-limit" in sys.argv else 300.0

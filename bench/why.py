@@ -99,6 +99,22 @@ def _full(cluster: Cluster, asked: Allocate) -> tuple[Cluster, Allocate]:
     return _with_memory(replace(cluster, nodes=nodes), asked, 16200)
 
 
+def _fills_the_last_gap(cluster: Cluster, asked: Allocate) -> tuple[Cluster, Allocate]:
+    """Shared storage, and one spare node that can just take what the fullest other one runs."""
+    changed, new = _as_single(cluster, asked, SHARED, 4096)
+    spare = changed.nodes[-1].name
+    instances = [instance for instance in changed.instances if instance.primary != spare]
+    used = {node.name: 0 for node in changed.nodes}
+    for instance in instances:
+        used[instance.primary] += instance.memory_mib
+    nodes = []
+    for node in changed.nodes:
+        free = max(used.values()) + 500 if node.name == spare else 400
+        total = node.node_memory_mib + used[node.name] + free
+        nodes.append(replace(node, total_memory_mib=total, free_memory_mib=free))
+    return replace(changed, nodes=nodes, instances=instances), new
+
+
 KINDS: dict[str, Callable[[Cluster, Allocate], tuple[Cluster, Allocate]]] = {
     "mirrored, too little memory": lambda cluster, asked: _with_memory(cluster, asked, 9_000_000),
     "mirrored, nodes all different": _full,
@@ -107,6 +123,7 @@ KINDS: dict[str, Callable[[Cluster, Allocate], tuple[Cluster, Allocate]]] = {
     "mirrored, all nodes drained": _drained,
     "mirrored, exclusion tags": _many_tags,
     "shared storage, too little memory": lambda cluster, asked: _as_single(cluster, asked, SHARED, 9_000_000),
+    "shared storage, failures not absorbed": _fills_the_last_gap,
     "local storage, too little memory": lambda cluster, asked: _as_single(cluster, asked, LOCAL, 9_000_000),
 }
 

@@ -127,7 +127,7 @@ def test_named_nodes_and_programs_share_it_too(fake_bed):
 
 def test_why_creates_nothing(fake_bed):
     said = fake_bed.run(*ADD, "-B", "memory=1g", "--why", "web1")
-    assert "web1 would be placed on node" in said and "fits, but the cluster is better balanced without it" in said
+    assert "web1 would be placed on node" in said and "fit, but the cluster is better balanced without it" in said
     said = fake_bed.run(*ADD, "-B", "memory=8g", "--why", "web1", expect=1)
-    assert "needs 8,192 MiB of memory, 4,096 MiB free" in said
+    assert "web1 fits nowhere as it is asked for. Nearest fit: node" in said and "with 4,097 MiB less memory" in said
     assert fake_bed.config()["instances"] == {}

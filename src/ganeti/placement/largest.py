@@ -17,6 +17,7 @@ from ganeti.placement.remedies import Spot, shrunk
 from ganeti.placement.request import LargestSize
 from ganeti.placement.room import PRIMARY, SECONDARY, UNLIMITED
 from ganeti.placement.tallies import BITS
+from ganeti.placement.trials import Trials
 
 EVERYTHING = "everything"
 SCALED = (MEMORY, DISK, VCPUS)
@@ -31,7 +32,8 @@ Caps = tuple[int, int, int]
 def largest_sizes(question: Question) -> tuple[LargestSize, ...]:
     """One size for each scale that helps; none where the cluster could not absorb a failure whatever is asked for."""
     scales = [*(_OneResource(question, name) for name in SCALED), _InProportion(question)]
-    return tuple(size for size in (_Largest(question, scale).size() for scale in scales) if size is not None)
+    trials = Trials(question)
+    return tuple(size for size in (_Largest(question, scale, trials).size() for scale in scales) if size is not None)
 
 
 class _Scale:
@@ -152,9 +154,10 @@ def _sizes(instance: Instance) -> Caps:
 class _Largest:
     """The largest measure of a scale that some node, or pair, takes as things are."""
 
-    def __init__(self, question: Question, scale: _Scale) -> None:
+    def __init__(self, question: Question, scale: _Scale, trials: Trials) -> None:
         self._question = question
         self._scale = scale
+        self._trials = trials
         scaled = (*scale.resources, *((REDUNDANCY,) if MEMORY in scale.resources else ()))
         self._own_bits = sum(1 << bit for bit, name in enumerate(BITS) if name in scaled)
 
@@ -250,4 +253,4 @@ class _Largest:
         return good if good and refusal_by_policy(policy, self._scale.instance(good), exclusive) is None else 0
 
     def _passes(self, measure: int, nodes: tuple[int, ...]) -> bool:
-        return not self._question.failing_with(self._scale.instance(measure), nodes)
+        return self._trials.absorbed(self._scale.instance(measure), nodes)

@@ -4,7 +4,7 @@
 Works on the plain values of nodes, so it costs nothing until somebody asks why.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -33,6 +33,7 @@ from ganeti.placement.room import (
     secondary_limits,
     view_without,
 )
+from ganeti.placement.searches import failing_nodes
 from ganeti.placement.state import NOWHERE, ClusterState
 from ganeti.placement.tallies import Tallies, failures_of
 from ganeti.placement.tallying import tally
@@ -140,12 +141,15 @@ class Question:
             self._failing[group] = nodes_failing(self.state, self.members(group))
         return self._failing[group]
 
-    def failing_with(self, instance: Instance, nodes: tuple[int, ...]) -> list[int]:
-        """Nodes whose failure could not be absorbed with *instance* on *nodes*."""
+    def failing_with(
+        self, instance: Instance, nodes: tuple[int, ...], checked: Sequence[int] | None = None
+    ) -> list[int]:
+        """Nodes (of those *checked*, ascending; or of all) whose failure could not be absorbed with it on *nodes*."""
+        members = self.members(self.group_of[nodes[0]])
         mark = self.state.mark()
-        self.state.add_instance(instance, *nodes)
         try:
-            return nodes_failing(self.state, self.members(self.group_of[nodes[0]]))
+            self.state.add_instance(instance, *nodes)
+            return failing_nodes(self.state, members if checked is None else checked, members)
         finally:
             self.state.rollback(mark)
 

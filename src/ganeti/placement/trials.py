@@ -17,7 +17,7 @@ from ganeti.placement.remedies import Judgement, smaller_by
 if TYPE_CHECKING:
     from ganeti.placement.question import Question
 
-MOST_TRIED, FEWEST_TRIED, TRIALS_OF_NODES = 24, 4, 6000
+MOST_TRIED, FEWEST_TRIED, TRIALS_OF_NODES = 24, 4, 3000
 """How many nodes are tried: fewer of large clusters, where each trial looks at every node."""
 NARROWED_NODES = 6
 """For so many of them the memory is found with which failures could be absorbed."""
@@ -33,11 +33,13 @@ class Trials:
         count = max(1, len(question.state.nodes))
         self.most = max(FEWEST_TRIED, min(MOST_TRIED, TRIALS_OF_NODES // count))
         """How many nodes, or pairs, are tried."""
+        self._checks_left = 2 * self.most
+        self._suspects: list[int] = []
         self._present: frozenset[int] = frozenset()
 
     def may_try(self, nodes: tuple[int, ...]) -> bool:
         """Whether these were tried, or may be."""
-        return nodes in self._known or len(self._known) < self.most
+        return nodes in self._known or (len(self._known) < self.most and self._checks_left > 0)
 
     def judgement(self, nodes: tuple[int, ...], known: Judgement) -> Judgement:
         """*known* with the failures that the instance on *nodes* would leave unabsorbed, and the ways that do not.
@@ -47,8 +49,10 @@ class Trials:
         question = self._question
         if question.exact(question.group_of[nodes[0]]) or not all(question.known(node) for node in nodes):
             return known
+        if known.lacks and not known.ways:
+            return known  # there is nothing to hold against failures
         if nodes not in self._known:
-            if len(self._known) >= self.most:
+            if not self.may_try(nodes):
                 return known
             self._known[nodes] = self._judgement(nodes, known)
         return self._known[nodes]
@@ -99,19 +103,32 @@ class Trials:
         least = max(1, max(lows, default=at))
         if self._narrowed > NARROWED_NODES or least >= at:
             return 0
-        if not self._absorbed(replace(instance, memory_mib=least), nodes):
+        if not self.absorbed(replace(instance, memory_mib=least), nodes):
             return 0
         good, bad = least, at
         while bad - good > 1:
             middle = (good + bad) // 2
-            absorbed = self._absorbed(replace(instance, memory_mib=middle), nodes)
+            absorbed = self.absorbed(replace(instance, memory_mib=middle), nodes)
             good, bad = (middle, bad) if absorbed else (good, middle)
         found, exclusive = replace(instance, memory_mib=good), question.room(nodes[0]).exclusive
         return good if refusal_by_policy(question.group_at(nodes[0]).policy, found, exclusive) is None else 0
 
-    def _absorbed(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
+    def absorbed(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
+        """Whether it is sure that *instance* on *nodes* leaves every failure absorbed."""
         return not self._failing(instance, nodes)
 
     def _failing(self, instance: Instance, nodes: tuple[int, ...]) -> list[int]:
-        """Nodes whose failure the instance makes unabsorbable; what is amiss without it has its own part in a way."""
-        return [node for node in self._question.failing_with(instance, nodes) if node not in self._present]
+        """Nodes whose failure the instance makes unabsorbable; what is amiss without it has its own part in a way.
+
+        Those that failed before are asked first. When all nodes were asked often enough, nothing is promised any more.
+        """
+        question = self._question
+        suspects = [node for node in self._suspects if node not in self._present]
+        if suspects and (found := question.failing_with(instance, nodes, suspects)):
+            return found
+        if self._checks_left <= 0:
+            return [nodes[0]]
+        self._checks_left -= 1
+        found = [node for node in question.failing_with(instance, nodes) if node not in self._present]
+        self._suspects = sorted({*self._suspects, *found[:1]})
+        return found

@@ -78,6 +78,7 @@ class Allocation:
         self.placed: list[Size] = []
         self.numbers: list[int] = []
         self._tell = tell
+        self._diverted = False
         self._refused: dict[tuple[Size, bool], _Trial] = {}
 
     # one size
@@ -85,15 +86,16 @@ class Allocation:
     def fill(self, size: Size, limit: int | None = None) -> Failures:
         """Place instances of *size*, at most *limit*, until one does not fit.
 
-        Gives what was against the one that did not fit; at the limit, as 3.1 does, what single nodes have against one
-        more.
+        Gives what was against the one that did not fit, at the limit what is against one more. As in 3.1 global N+1 is
+        left out of that unless it kept one of those placed off a better node.
         """
+        self._diverted = False
         end = None if limit is None else len(self.placed) + limit
         if self.room.nodes_each == 1 or not self.room.checked:
             failures = self._fill(size, end, checked=self.room.nodes_each == 1)
         else:
             failures = self._fill_by_blocks(size, end)
-        return self._would_fit(size, checked=False).failures if end == len(self.placed) else failures
+        return self._would_fit(size, checked=self._diverted).failures if end == len(self.placed) else failures
 
     def _fill(self, size: Size, end: int | None, *, checked: bool) -> Failures:
         failures: Failures = Counter()
@@ -134,6 +136,7 @@ class Allocation:
         mark = self.state.mark()
         places, found = fill_nodes(self.state, self._asked(size, checked=checked), limit)
         self.state.rollback(mark)
+        self._diverted = self._diverted or found.diverted
         for nodes in places:
             self.numbers.append(self.state.add_instance(self._instance(size), *nodes))
             self.placed.append(size)

@@ -90,7 +90,7 @@ def balance(
 ) -> Iterator[Step]:
     """Carry out one best step after the other in *state*, each yielded after it was made."""
     before, done = state.score(members), 0
-    while done != options.max_length and before > optimal_score(state, members) + options.min_score:
+    while done != options.max_length and not before <= optimal_score(state, members) + options.min_score:
         step = best_step(state, members, movable, options)
         if step is None:
             return

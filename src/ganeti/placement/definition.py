@@ -19,7 +19,7 @@ Load = tuple[float, float, float, float]
 """Of CPU, memory, disk and network."""
 
 NO_LOAD: Load = (0.0, 0.0, 0.0, 0.0)
-_BEYOND_MIB = 1 << 62
+_BEYOND_MIB, _HALF_RANGE = 1 << 62, 1 << 63
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class NodeView:
 
     @property
     def recorded_free_mib(self) -> int:
-        return math.trunc(self.node.total_memory_mib) - self.node.node_memory_mib - self.used_memory_mib
+        return wrapped(whole_mib(self.node.total_memory_mib) - self.node.node_memory_mib - self.used_memory_mib)
 
     @cached_property
     def free_memory_mib(self) -> int:
         """u_mem: what may still be given away."""
-        return self.recorded_free_mib - max(0, self.extra_memory_mib)
+        return wrapped(self.recorded_free_mib - max(0, self.extra_memory_mib))
 
     @cached_property
     def peers(self) -> dict[int, int]:
@@ -197,6 +197,16 @@ def ratio(part: float, whole: float) -> float:
     if whole:
         return part / whole
     return math.nan if part == 0 else math.copysign(math.inf, part)
+
+
+def whole_mib(size_mib: float) -> int:
+    """A size without its fraction; as in 3.1, what no 64 bits hold is the least number they do."""
+    return math.trunc(size_mib) if -_HALF_RANGE <= size_mib < _HALF_RANGE else -_HALF_RANGE
+
+
+def wrapped(value: int) -> int:
+    """*value* as 64 bits have it."""
+    return (value + _HALF_RANGE) % (2 * _HALF_RANGE) - _HALF_RANGE
 
 
 def disk_floor_mib(ratio: float, total_mib: float) -> int:

@@ -377,7 +377,7 @@ def plan(cluster: PlainCluster, members: Sequence[int], movable: Sequence[bool],
     A gain below *min_gain* is taken only as long as the score is above *min_gain_limit*.
     """
     before, done = cluster.score(members), 0
-    while done != wishes.max_length and before > optimal_score(cluster, members) + wishes.min_score:
+    while done != wishes.max_length and not before <= optimal_score(cluster, members) + wishes.min_score:
         step = best_step(cluster, members, movable, wishes)
         if step is None:
             return

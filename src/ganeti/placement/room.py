@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ganeti.placement.cluster import Instance
-from ganeti.placement.definition import NodeView, ratio, uses_node_disk
+from ganeti.placement.definition import NodeView, ratio, uses_node_disk, whole_mib
 from ganeti.placement.failure import FailMode
 from ganeti.placement.lack import (
     DISK,
@@ -113,7 +113,7 @@ class Room:
 def room_of(view: NodeView, number: int) -> Room:
     """Add up what is on a node, in one pass over each list."""
     node = view.node
-    recorded = math.trunc(node.total_memory_mib) - node.node_memory_mib
+    recorded = whole_mib(node.total_memory_mib) - node.node_memory_mib
     room = Room(
         number=number,
         name=node.name,

@@ -107,8 +107,6 @@ class ClusterState:
     def node_numbers(self, number: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
         """What the kernel wants to know of a node; raises `OverflowError` for what it cannot take."""
         node = self.nodes[number]
-        if not abs(node.total_memory_mib) < 1e18:
-            raise OverflowError(f"node {node.name} has {node.total_memory_mib} MiB of memory")
         whole = (
             *(self.group_of[number], self.online[number], node.exclusive_storage, self.low_disk[number]),
             *(self._domains[number], node.node_memory_mib, node.free_memory_mib, node.free_disk_mib),

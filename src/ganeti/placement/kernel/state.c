@@ -20,13 +20,19 @@ EXPORTED void kernel_free(kernel *k) {
     free(k);
 }
 
+// As 3.1 has it, what no 64 bits hold is the least number they do, and from there a difference wraps.
+static int64_t less(double whole, int64_t part) {
+    int64_t held = whole >= -0x1p63 && whole < 0x1p63 ? (int64_t)whole : INT64_MIN;
+    return (int64_t)((uint64_t)held - (uint64_t)part);
+}
+
 static void read_node(kernel *k, int64_t n, const int64_t *whole, const double *broken, int64_t cpus) {
     k->node[n] = (node){
         .group = whole[0], .online = whole[1], .exclusive = whole[2], .low_disk = whole[3], .domain = whole[4],
         .total_memory = broken[0], .total_disk = broken[1], .total_cpus = broken[2], .spindles = broken[3],
         .cpu_speed = broken[4], .vcpu_ratio = broken[5], .high_spindles = broken[6]};
     k->value[n] = (values){
-        .free_memory = (int64_t)broken[0] - whole[5], .free_memory_forthcoming = whole[6],
+        .free_memory = less(broken[0], whole[5]), .free_memory_forthcoming = whole[6],
         .free_disk = whole[7], .free_disk_forthcoming = whole[7], .free_spindles = whole[8],
         .free_spindles_forthcoming = whole[8], .cpus = cpus, .cpus_forthcoming = cpus};
 }
@@ -337,7 +343,7 @@ static int64_t count_anew(kernel *k, int64_t n, const int32_t *roles, int64_t co
     for (int64_t other = 0; other < k->nodes; other++)
         if (row[other] > most) most = row[other];
     for (int64_t r = 0; r < count; r++) count_reported(k, n, roles[r], most);
-    int64_t extra = v->free_memory - reported;
+    int64_t extra = (int64_t)((uint64_t)v->free_memory - (uint64_t)reported);
     if (extra > 0) v->free_memory -= extra;
     v->fails = by_report ? reported < v->reserved_memory : v->free_memory <= v->reserved_memory;
     refresh(k, (int32_t)n);

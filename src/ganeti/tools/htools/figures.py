@@ -49,8 +49,11 @@ def _shortest(value: float, places: int) -> str:
     """Round the shortest digits of *value*; behind them come zeros."""
     from decimal import Context, Decimal
 
-    every_digit = Context(prec=400)
-    return f"{every_digit.quantize(Decimal(repr(value)), Decimal(1).scaleb(-places)):f}"
+    every_digit, digits = Context(prec=1200), Decimal(repr(value))
+    last = Decimal(1).scaleb(int(digits.as_tuple().exponent))
+    if abs(Decimal(value)) - abs(digits) == last / 2:  # of two numbers that are as short 3.1 shows the greater
+        digits += last.copy_sign(digits)
+    return f"{every_digit.quantize(digits, Decimal(1).scaleb(-places)):f}"
 
 
 def general(value: float) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ganeti.base.errors import ParameterError, TransportError
 from ganeti.placement.cluster import Cluster, Instance, Node
+from ganeti.placement.definition import whole_mib, wrapped
 from ganeti.tools.htools import simulate, text, utilization
 from ganeti.tools.htools.failures import ToolError, failed_open, read_text
 from ganeti.tools.htools.options import Options
@@ -29,7 +30,6 @@ SILENT = 0
 _TOLERATED_MEMORY_MIB = 512
 _TOLERATED_DISK_MIB = 1024
 _OFFLINE = "offline"
-_HALF_RANGE = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -259,18 +259,8 @@ def _inconsistencies(nodes: Sequence[Node], instances: Iterable[Instance]) -> It
 
 
 def _missing(node: Node, memory_mib: int, disk_mib: int) -> tuple[int, int]:
-    memory = _truncated(node.total_memory_mib) - node.node_memory_mib - memory_mib - node.free_memory_mib
-    return _wrapped(memory), _wrapped(_truncated(node.total_disk_mib) - node.free_disk_mib - disk_mib)
-
-
-def _wrapped(value: int) -> int:
-    """*value* as 64 bits have it."""
-    return (value + _HALF_RANGE) % (2 * _HALF_RANGE) - _HALF_RANGE
-
-
-def _truncated(value: float) -> int:
-    """The whole part in 64 bits; what does not fit them is the least such number, as processors have it."""
-    return int(value) if -_HALF_RANGE <= value < _HALF_RANGE else -_HALF_RANGE
+    memory = whole_mib(node.total_memory_mib) - node.node_memory_mib - memory_mib - node.free_memory_mib
+    return wrapped(memory), wrapped(whole_mib(node.total_disk_mib) - node.free_disk_mib - disk_mib)
 
 
 def common_suffix(names: Sequence[str]) -> str:

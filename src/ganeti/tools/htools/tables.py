@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ganeti.placement.cluster import Status
-from ganeti.placement.definition import COMPONENTS, METRICS, metrics_of, ratio
+from ganeti.placement.definition import COMPONENTS, METRICS, metrics_of, ratio, wrapped
 from ganeti.tools.htools.figures import fixed, shown
 from ganeti.tools.htools.peer_maps import PeerMaps
 
@@ -81,7 +81,7 @@ _NODE_FIELDS: dict[str, tuple[str, bool, Callable[[_NodeRow], str]]] = {
     "status": ("F", False, _NodeRow.status),
     "tmem": ("t_mem", True, lambda row: fixed(row.node.total_memory_mib, 0)),
     "nmem": ("n_mem", True, lambda row: f"{row.node.node_memory_mib:5d}"),
-    "imem": ("i_mem", True, lambda row: f"{row.view.used_memory_mib:5d}"),
+    "imem": ("i_mem", True, lambda row: f"{wrapped(row.view.used_memory_mib):5d}"),
     "xmem": ("x_mem", True, lambda row: f"{row.view.extra_memory_mib:5d}"),
     "fmem": ("f_mem", True, lambda row: f"{row.node.free_memory_mib:5d}"),
     "umem": ("u_mem", True, lambda row: f"{row.view.free_memory_mib:5d}"),

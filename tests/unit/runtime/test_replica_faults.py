@@ -45,6 +45,20 @@ def flip_in_object(path: Path) -> None:
     path.write_bytes(data)
 
 
+def flip_to_no_text(path: Path) -> None:
+    """A key of an object that is no UTF-8 any more, of which SQLite itself says nothing."""
+    data = path.read_bytes()
+    assert data.count(b"uuid-node") > 1
+    path.write_bytes(data.replace(b"uuid-node", b"uuid\xffnode"))
+
+
+def flip_in_schema(path: Path) -> None:
+    """The name of a column as the database has it."""
+    data = path.read_bytes()
+    assert b"digest" in data[:4096]
+    path.write_bytes(data[:4096].replace(b"digest", b"digesu") + data[4096:])
+
+
 def flip_header(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[0:8] = b"nonsense"
@@ -77,7 +91,7 @@ def flip_in_members(path: Path) -> None:
     db.close()
 
 
-ROTS = [flip_in_object, flip_header, flip_pages, truncate, change_epoch, flip_in_members]
+ROTS = [flip_in_object, flip_to_no_text, flip_in_schema, flip_header, flip_pages, truncate, change_epoch, flip_in_members]
 
 
 @pytest.mark.parametrize("rot", ROTS)

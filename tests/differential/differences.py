@@ -44,13 +44,6 @@ def _without_version(case: Case, outcome: Outcome) -> Outcome:
     return Outcome(outcome.exit, cut(outcome.stdout), cut(outcome.stderr), outcome.files)
 
 
-def _without_records(case: Case, outcome: Outcome) -> Outcome:
-    """hail of 3.0 prints records of its own language: with -v the request it read; all groups where none is left."""
-    stdout = re.sub(r'(no groups for evacuation): (?:[^"\\]|\\.)*', r"\1", outcome.stdout)
-    stderr = re.sub(r"^Received request: .*\n", "", outcome.stderr, flags=re.MULTILINE)
-    return Outcome(outcome.exit, stdout, stderr, outcome.files)
-
-
 def _by_its_name(case: Case, outcome: Outcome) -> Outcome:
     """The peer runs as ``htools``, and begins the sentences of its run-time system with that."""
     stderr = re.sub(r"^htools: ", f"{case.tool}: ", outcome.stderr, flags=re.MULTILINE)
@@ -74,5 +67,5 @@ def _without_additions(case: Case, outcome: Outcome) -> Outcome:
     return Outcome(outcome.exit, outcome.stdout, stderr, outcome.files)
 
 
-KNOWN: tuple[Reading, ...] = (_without_version, _without_records, _by_its_name, _counted_once, _without_additions)
+KNOWN: tuple[Reading, ...] = (_without_version, _by_its_name, _counted_once, _without_additions)
 """Each makes the two sides the same in one respect, and says in its docstring why they differ there."""

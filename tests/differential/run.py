@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Compares the tools over seeds: ``python -m tests.differential.run SEEDS [--tools A,B] [--drawing other]``."""
+"""Compares the tools over seeds: ``python -m tests.differential.run SEEDS [--tools A,B] [--drawing other|odd]``."""
 
 import argparse
 import shutil
@@ -7,13 +7,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.differential import other_cases, replay
+from tests.differential import odd_requests, other_cases, replay
 from tests.differential.cases import TOOLS, Case, cases
 from tests.differential.differences import crashed, differences
 from tests.differential.execution import Outcome, execute, ours, peer
 
-DRAWINGS = {"usual": cases, "other": other_cases.cases}
-"""How a seed becomes cases: two authors' notions of a cluster and of what is asked about it."""
+DRAWINGS = {"usual": cases, "other": other_cases.cases, "odd": odd_requests.cases}
+"""How a seed becomes cases: several authors' notions of a cluster and of what is asked about it."""
+KNOWN_TOOLS = {"usual": TOOLS, "other": other_cases.TOOLS, "odd": odd_requests.TOOLS}
 
 
 def compare(case: Case, place: Path) -> list[str]:
@@ -71,7 +72,7 @@ def main() -> int:
     if not peer()[0]:
         print(peer()[1], file=sys.stderr)
         return 2
-    known = TOOLS if chosen.drawing == "usual" else other_cases.TOOLS
+    known = KNOWN_TOOLS[chosen.drawing]
     tools, differing = chosen.tools.split(",") if chosen.tools else list(known), 0
     for seed in chosen.seeds:
         told = look(seed, tools, chosen.keep, chosen.drawing)

@@ -4,7 +4,8 @@
 The name of the group of an allocation is not asked about: that is an answer, not a mistake in the request.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
+from typing import Any
 
 from ganeti.placement.cluster import Cluster
 from ganeti.placement.request import (
@@ -26,6 +27,16 @@ def unknown_instance(name: str) -> RequestError:
 def unknown_element(name: str) -> RequestError:
     """The words of 3.1 for one of several names of a request."""
     return RequestError(f"Wrong number of elems found with name {name}")
+
+
+def require_instances(cluster: Cluster, wanted: Mapping[str, Any]) -> None:
+    """Raise `RequestError` for an instance that a request, not read yet, names in vain: 3.1 reads no further then."""
+    kind, name, names = wanted.get("type"), wanted.get("name"), wanted.get("instances")
+    if kind in ("relocate", "allocate-secondary") and isinstance(name, str):
+        _require_instance(cluster, name)
+    several = names if kind in ("node-evacuate", "change-group") and isinstance(names, list) else []
+    if all(isinstance(one, str) for one in several):
+        _require(several, {instance.name for instance in cluster.instances})
 
 
 def require_known(cluster: Cluster, request: Request) -> None:

@@ -212,15 +212,16 @@ def _read_node(name: str, data: Any, groups: list[Group], fixed_memory_mib: int)
     group = fields.get("group", str, groups[0].uuid if len(groups) == 1 else _MISSING)
     if group not in {known.uuid for known in groups}:
         raise RequestError(f"Unknown group '{group}' for node {name}")
-    unavailable = ""
-    if fields.get("offline", bool, False):
-        unavailable = "offline"
-    elif fields.get("drained", bool, False):
-        unavailable = "drained"
-    elif not fields.perhaps("vm_capable", bool, True):
-        unavailable = "not vm_capable"
+    offline = fields.get("offline", bool, False)
+    drained = fields.get("drained", bool, False)
+    capable = _bears_instances(fields)
+    unavailable = "offline" if offline else "drained" if drained else "" if capable else "not vm_capable"
     node = Node(name=name, group=group, unavailable=unavailable, tags=fields.perhaps("tags", tuple, ()))
     return _with_resources(node, fields, fixed_memory_mib)
+
+
+def _bears_instances(fields: Fields) -> bool:
+    return fields.data.get("vm_capable") is None or bool(fields.get("vm_capable", bool))
 
 
 def _with_resources(node: Node, fields: Fields, fixed_memory_mib: int) -> Node:
@@ -228,22 +229,22 @@ def _with_resources(node: Node, fields: Fields, fixed_memory_mib: int) -> Node:
     absent = 0 if node.unavailable else _MISSING
     params = _record(fields.what, fields.data.get("ndparams", {}))
     exclusive = params.get("exclusive_storage", bool, False)
-    dead = node.unavailable == "offline" or not fields.perhaps("vm_capable", bool, True)
+    dead = node.unavailable == "offline" or not _bears_instances(fields)
 
     def number(key: str, kind: type = int, default: Any = absent) -> Any:
         return kind(0) if dead else fields.get(key, kind, default)
 
-    spindles = params.get("spindle_count", int, 1)
+    reserved_mib = number("reserved_memory", int, 0)
     return replace(
         node,
         total_memory_mib=number("total_memory", float),
-        node_memory_mib=fixed_memory_mib or number("reserved_memory", int, 0),
+        node_memory_mib=fixed_memory_mib or reserved_mib,
         free_memory_mib=number("free_memory"),
         total_disk_mib=number("total_disk", float),
         free_disk_mib=number("free_disk"),
         total_cpus=number("total_cpus", float),
         node_cpus=number("reserved_cpus", int, 1),
-        spindles=number("total_spindles", int, 0) if exclusive else spindles,
+        spindles=number("total_spindles", int, 0) if exclusive else params.get("spindle_count", int, 1),
         free_spindles=number("free_spindles", int, 0),
         exclusive_storage=exclusive,
     )

@@ -162,3 +162,23 @@ def test_a_network_without_a_name_is_a_network() -> None:
 def test_a_drained_node_that_bears_no_instances_has_nothing() -> None:
     dead = read_cluster(changed("nodes/n", node(drained=True, vm_capable=False))).nodes[0]
     assert (dead.total_memory_mib, dead.free_disk_mib, dead.unavailable) == (0, 0, "drained")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "text"),
+    [
+        ("nodes/m/drained", None, "invalid data for node 'm': key 'drained': Unable to read Bool"),
+        ("nodes/n/vm_capable", "x", f"{NODE}: key 'vm_capable': Unable to read Bool"),
+        ("nodes/n/reserved_memory", "x", f"{NODE}: key 'reserved_memory': Unable to read Int"),
+    ],
+)
+def test_what_does_not_count_is_read_too(path: str, value: Any, text: str) -> None:
+    found = changed(path, value) | {"enabled_hypervisors": ["kvm"]}
+    with pytest.raises(RequestError) as caught:
+        read_cluster(found)
+    assert str(caught.value) == text
+
+
+def test_on_exclusive_storage_the_spindles_of_the_parameters_are_not_read() -> None:
+    found = changed("nodes/n/ndparams", {"spindle_count": None, "exclusive_storage": True})
+    assert read_cluster(found).nodes[0].spindles == 0

@@ -64,7 +64,7 @@ def _read(options: "Options") -> "tuple[Loaded, Request]":
     The request's own is looked at even where another is named, and knows neither measured loads nor that they are to
     be ignored.
     """
-    from ganeti.placement.known_names import require_known
+    from ganeti.placement.known_names import require_instances, require_known
     from ganeti.placement.reading import read_request
     from ganeti.tools.htools import allocator_input
 
@@ -75,6 +75,7 @@ def _read(options: "Options") -> "tuple[Loaded, Request]":
         with open(path, "rb") as file:
             data = file.read()
     cluster, wanted = allocator_input.read(data, path, static_node_memory_mib=options.static_node_memory_mib)
+    require_instances(cluster, wanted)
     request = read_request(wanted)
     require_known(cluster, request)
     plain = copy(options)

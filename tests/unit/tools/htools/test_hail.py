@@ -177,6 +177,8 @@ def test_no_group_left_is_said_with_the_groups_whole(tmp_path: Path, capsys: pyt
     [
         ({"type": "relocate", "name": "c", "relocate_from": ["n1"]}, "Unknown instance 'c'"),
         ({"type": "relocate", "name": "a", "relocate_from": ["n9"]}, "Wrong number of elems found with name n9"),
+        ({"type": "relocate", "name": "c", "relocate_from": 5}, "Unknown instance 'c'"),
+        ({"type": "change-group", "instances": ["c"], "target_groups": 5}, "Wrong number of elems found with name c"),
         ({"type": "allocate-secondary", "name": "c"}, "Unknown instance 'c'"),
         (
             {"type": "node-evacuate", "instances": ["a", "c"], "evac_mode": "all"},

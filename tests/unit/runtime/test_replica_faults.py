@@ -91,7 +91,16 @@ def flip_in_members(path: Path) -> None:
     db.close()
 
 
-ROTS = [flip_in_object, flip_to_no_text, flip_in_schema, flip_header, flip_pages, truncate, change_epoch, flip_in_members]
+ROTS = [
+    flip_in_object,
+    flip_to_no_text,
+    flip_in_schema,
+    flip_header,
+    flip_pages,
+    truncate,
+    change_epoch,
+    flip_in_members,
+]
 
 
 @pytest.mark.parametrize("rot", ROTS)

@@ -40,6 +40,11 @@ def answer(options: "Options") -> int:
     if len(options.arguments) > 1:
         raise ToolError("Only one argument is accepted (the input file)")
     loaded, request = _read(options)
+    if options.verbosity > 1:
+        from ganeti.tools.htools.request_record import is_dedicated
+
+        if is_dedicated(loaded.cluster, request):
+            report.complain("Allocation on a dedicated cluster; using lost-allocations metrics.")
     state = loaded.state() if options.save is not None or options.print_nodes is not None else None
     if state is not None:
         _show(state, loaded, "Initial", _BEFORE)

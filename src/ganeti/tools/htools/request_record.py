@@ -66,6 +66,16 @@ def request_record(cluster: Cluster, request: Request, wanted: Mapping[str, Any]
     assert_never(request)
 
 
+def is_dedicated(cluster: Cluster, request: Request) -> bool:
+    """Whether new instances are placed by what is lost: all nodes they may go to have exclusive storage, or none is."""
+    if not isinstance(request, Allocate | MultiAllocate):
+        return False
+    groups = {group.uuid for group in cluster.groups if group.alloc_policy != AllocPolicy.UNALLOCABLE}
+    if request.group:
+        groups = {group.uuid for group in cluster.groups if request.group in (group.name, group.uuid)}
+    return all(node.exclusive_storage for node in cluster.nodes if node.group in groups)
+
+
 def with_records(cluster: Cluster, request: Request, found: Answer) -> Answer:
     """The answer with 3.1's words for an instance that no group is left for."""
     if not isinstance(request, ChangeGroup) or not isinstance(found, Moves):

@@ -226,3 +226,25 @@ def test_an_instance_with_a_new_secondary_is_written_as_mirrored(tmp_path: Path)
         "b|512|1024|1|running|Y|n0|n2|drbd|x|1|-|N",
     ]
     assert [line.split("|")[0] for line in after if line.count("|") == 12] == ["a", "b"]
+
+
+DEDICATED = "Allocation on a dedicated cluster; using lost-allocations metrics."
+
+
+@pytest.mark.parametrize("request_", [WANTED, {"type": "multi-allocate", "instances": [], "group_name": "gu"}])
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_verbose_tells_of_dedicated_nodes(
+    request_: dict[str, object], exclusive: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    params = {"spindle_count": 4, "exclusive_storage": exclusive}
+    nodes = {name: node(ndparams=params, total_spindles=4, free_spindles=4) for name in ("n0", "n1")}
+    assert ask(request_, tmp_path, "-v", nodes=nodes) == 0
+    assert (DEDICATED in capsys.readouterr().err.splitlines()) is exclusive
+
+
+def test_verbose_tells_of_dedicated_nodes_only_where_something_new_comes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = {name: node(ndparams={"spindle_count": 1, "exclusive_storage": True}) for name in ("n0", "n1")}
+    assert ask({"type": "change-group", "instances": [], "target_groups": []}, tmp_path, "-v", nodes=nodes) == 0
+    assert DEDICATED not in capsys.readouterr().err

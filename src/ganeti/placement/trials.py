@@ -17,8 +17,10 @@ from ganeti.placement.remedies import Judgement, smaller_by
 if TYPE_CHECKING:
     from ganeti.placement.question import Question
 
-MOST_TRIED, FEWEST_TRIED, TRIALS_OF_NODES = 24, 4, 3000
+MOST_TRIED, FEWEST_TRIED, TRIALS_OF_NODES = 24, 1, 2500
 """How many nodes are tried: fewer of large clusters, where each trial looks at every node."""
+FEW_TRIED = 5
+"""With so few the cluster is so large that each trial takes a good part of a second."""
 NARROWED_NODES = 6
 """For so many of them the memory is found with which failures could be absorbed."""
 
@@ -33,7 +35,7 @@ class Trials:
         count = max(1, len(question.state.nodes))
         self.most = max(FEWEST_TRIED, min(MOST_TRIED, TRIALS_OF_NODES // count))
         """How many nodes, or pairs, are tried."""
-        self._checks_left = 2 * self.most
+        self._checks_left = 2 * self.most if self.most > FEW_TRIED else self.most
         self._suspects: list[int] = []
         self._present: frozenset[int] = frozenset()
 

@@ -69,11 +69,8 @@ def _begin(work: Callable[[Item], Result], item: Item) -> _Child[Item]:
     status = 1
     try:
         os.close(read_end)
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT_S, CPU_LIMIT_S + 1))
-        try:
-            data = b"=" + msgspec.json.encode(work(item))
-        except BaseException as err:
-            data = b"!" + "".join(traceback.format_exception(err))[-_TOLD_AT_MOST:].encode()
+        limit_computing()
+        data = told(lambda: work(item))
         with os.fdopen(write_end, "wb") as stream:
             stream.write(data)
         status = 0
@@ -84,10 +81,28 @@ def _begin(work: Callable[[Item], Result], item: Item) -> _Child[Item]:
 def _ended(child: _Child[Item], kind: type[Result]) -> Result | WorkFailedError:
     os.close(child.read_end)
     _, status = os.waitpid(child.pid, 0)
+    return result_of(status, bytes(child.data), kind)
+
+
+def result_of(status: int, data: bytes, kind: type[Result]) -> Result | WorkFailedError:
+    """What a process has come to that ended with this *status* and had told *data* (`told`)."""
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
         return WorkFailedError(f"the simulation itself did not end within {CPU_LIMIT_S} seconds of computing")
-    if status or not child.data:
+    if status or not data:
         return WorkFailedError(f"the simulation itself ended with {os.waitstatus_to_exitcode(status)}")
-    if child.data[:1] == b"!":
-        return WorkFailedError(f"the simulation itself failed: {bytes(child.data[1:]).decode(errors='replace')}")
-    return msgspec.json.decode(bytes(child.data[1:]), type=kind)
+    if data[:1] == b"!":
+        return WorkFailedError(f"the simulation itself failed: {data[1:].decode(errors='replace')}")
+    return msgspec.json.decode(data[1:], type=kind)
+
+
+def told(work: Callable[[], object]) -> bytes:
+    """Do *work*; gives what tells its result, or how it failed."""
+    try:
+        return b"=" + msgspec.json.encode(work())
+    except BaseException as err:
+        return b"!" + "".join(traceback.format_exception(err))[-_TOLD_AT_MOST:].encode()
+
+
+def limit_computing() -> None:
+    """Of this process, to what one play may take."""
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT_S, CPU_LIMIT_S + 1))

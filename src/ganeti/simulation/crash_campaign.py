@@ -16,12 +16,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ganeti.simulation.apart import WorkFailedError, each_apart
+from ganeti.simulation.crash_branches import Branched, play_branches
 from ganeti.simulation.crash_cases import CASES, Case
 from ganeti.simulation.crash_points import NODES, Crash, Ending, Point, play
 from ganeti.simulation.plan import PlanError
 from ganeti.simulation.world import prepared
 
 VICTIMS: Final = ("job", "ganeti-luxid", "ganeti-wconfd", "ganeti-noded", "node", "master", "master for good")
+_TOGETHER: Final = 100
+"""So many crashes share one way to them."""
 _GUEST: Final = re.compile(r"guest .* on (.*)")
 _CRASH: Final = re.compile(r"[0-9]{1,6}:(" + "|".join(VICTIMS) + ")")
 _MISSING_GUEST: Final = re.compile(r"- guest (.*) on .*")
@@ -146,7 +149,7 @@ def play_case(case: Case, every: int, at_once: int) -> Tally:
         return tally
     tally.points = len(calm.points)
     crashes = list(crashes_of(calm.points, every))
-    for crash, ending in each_apart(functools.partial(play, case), crashes, Ending, at_once):
+    for crash, ending in _endings(case, crashes, at_once):
         tally.runs[crash.victim] += 1
         where = f"{case.name}, {crash.victim} at {crash.point}"
         if isinstance(ending, WorkFailedError):
@@ -157,6 +160,18 @@ def play_case(case: Case, every: int, at_once: int) -> Tally:
         tally.examples.setdefault(verdict, crash)
         tally.violations += [f"{where}: {sentence}" for sentence in wrong]
     return tally
+
+
+def _endings(case: Case, crashes: Sequence[Crash], at_once: int) -> Iterator[tuple[Crash, Ending | WorkFailedError]]:
+    """What each crash comes to, by points; so many processes go the way to them *at_once*."""
+    length = min(_TOGETHER, max(1, -(-len(crashes) // at_once)))
+    pieces = [crashes[begin : begin + length] for begin in range(0, len(crashes), length)]
+    work = functools.partial(play_branches, case)
+    outcomes = {piece[0]: outcome for piece, outcome in each_apart(work, pieces, Branched, at_once)}
+    for piece in pieces:
+        outcome = outcomes[piece[0]]
+        for index, crash in enumerate(piece):
+            yield crash, outcome if isinstance(outcome, WorkFailedError) else outcome.ending(index)
 
 
 def tell_crash(case: Case, number: int, victim: str) -> int:

@@ -6,7 +6,7 @@ An operation is played once undisturbed: its crash points are all the places it 
 played once for each point and victim, in a process of its own: the seed is the same, so what happens is the same up to
 the point. After it everything is mended, comes to rest, and is compared.
 
-`crash_campaign` plays them all.
+`crash_branches` plays many of them in one go, `crash_campaign` all.
 """
 
 import functools
@@ -68,6 +68,14 @@ class Crash:
     victim: str
 
 
+Strikes = Callable[[Point], Crash | None]
+"""Says whether, and whom, to strike at a point."""
+
+
+def _nobody(_: Point) -> None:
+    """Before the operation begins."""
+
+
 @dataclass
 class Ending:
     """What an operation has come to."""
@@ -96,7 +104,7 @@ class Stage:
         self.checkers = checking.Checkers(self.world, self.player)
         self.told: str | None = None
         self._points: list[Point] | None = None
-        self._crash: Crash | None = None
+        self._strikes: Strikes = _nobody
         self._prepare()
         self._known_jobs = self._jobs()
         self.state = self.state_now()
@@ -153,8 +161,9 @@ class Stage:
         jobs = _processes(process.machine if process.name != "ganeti-noded" else self.world.machines[0], "job")
         point = Point(len(points), process.machine.name, process.name, name, bool(jobs))
         points.append(point)
-        if self._crash is not None and self._crash.point.number == point.number:
-            crash, self._crash, self._points = self._crash, None, None
+        crash = self._strikes(point)
+        if crash is not None:
+            self._points = None
             self._strike(crash, point, process)
 
     def _strike(self, crash: Crash, point: Point, process: Process) -> None:
@@ -188,13 +197,14 @@ class Stage:
 
     # One play
 
-    def play(self, crash: Crash | None = None) -> Ending:
+    def play(self, strikes: Strikes) -> Ending:
+        """Play the operation; *strikes* is asked at each point, until it has named a crash."""
         world, kernel, checkers = self.world, self.world.kernel, self.checkers
         master = world.master()
         assert master is not None
         begun_s = kernel.now_s
         points = self._points = []
-        self._crash = crash
+        self._strikes = strikes
 
         def look() -> None:
             checkers.look()
@@ -349,7 +359,7 @@ def play(case: Case, crash: Crash | None = None, listener: Callable[[float, str,
     if listener is not None:
         stage.world.kernel.listeners.append(listener)
     try:
-        return stage.play(crash)
+        return stage.play(lambda point: crash if crash is not None and crash.point.number == point.number else None)
     finally:
         for machine in stage.world.machines:
             machine.databases.close()

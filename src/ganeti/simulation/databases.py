@@ -93,6 +93,11 @@ class Databases:
     def forget(self, database: "Database") -> None:
         self._open.remove(database)
 
+    @property
+    def place(self) -> str | None:
+        """Where the files are; nowhere, as long as nobody has connected."""
+        return self._place
+
     def close(self, *, keep: bool = True) -> None:
         """Put what is committed into the files of the disks (unless nobody will *keep* these) and remove what is in
         /dev/shm."""

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A play that shared its way to the crash with others ends as one that was played from the beginning."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+_SCRIPT = """
+import sys
+from ganeti.simulation import loader, stand_ins
+loader.install(stand_ins.PATCHES)
+from ganeti.simulation import crash_branches, crash_campaign, crash_cases, crash_points
+from ganeti.simulation.apart import each_apart
+from ganeti.simulation.world import prepared
+
+prepared(crash_points.NODES)
+case = next(case for case in crash_cases.CASES if case.name == sys.argv[1])
+crashes = list(crash_campaign.crashes_of(crash_campaign.undisturbed(case).points, int(sys.argv[2])))
+together = crash_branches.play_branches(case, crashes)
+alone = {}
+for crash, ending in each_apart(lambda crash: crash_points.play(case, crash), crashes, crash_points.Ending, 1):
+    alone[crash] = ending
+for index, crash in enumerate(crashes):
+    assert together.ending(index) == alone[crash], f"{crash}: {together.ending(index)} and alone {alone[crash]}"
+print(len(crashes), len(set(crash.victim for crash in crashes)))
+"""
+
+
+@pytest.mark.parametrize(("case", "every"), [("create", 223), ("node-demoted", 149)])
+def test_it_makes_no_difference_who_shares_the_way(case, every):
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", _SCRIPT, case, str(every)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    plays, victims = map(int, done.stdout.split())
+    assert plays >= 4 and victims >= 3, done.stdout

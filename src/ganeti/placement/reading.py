@@ -32,7 +32,7 @@ STATIC_NODE_MEMORY_MIB = 4096
 _NODE_MEMORY_NOT_REPORTED = frozenset({"kvm"})
 _STATUS = {"up": Status.RUNNING, "down": Status.ADMIN_DOWN, "offline": Status.ADMIN_OFFLINE}
 _TYPE_WORDS = {int: "Int", float: "Double", str: "String", bool: "Bool", list: "list", dict: "JSObject"}
-_HYPERVISORS = ("kvm", "xen-pvm", "chroot", "xen-hvm", "lxc", "fake")
+HYPERVISORS = ("kvm", "xen-pvm", "chroot", "xen-hvm", "lxc", "fake")
 _NIC_MODES = ("bridged", "routed", "openvswitch")
 _MISSING = object()
 _HALF_RANGE = 1 << 63
@@ -149,15 +149,23 @@ def wrapped(value: int) -> int:
     return (value + _HALF_RANGE) % (2 * _HALF_RANGE) - _HALF_RANGE
 
 
-def read_cluster(message: Mapping[str, Any], *, static_node_memory_mib: int = STATIC_NODE_MEMORY_MIB) -> Cluster:
-    """Read everything but the request. *static_node_memory_mib* above 0 stands in where what nodes report is no use."""
+def read_cluster(
+    message: Mapping[str, Any],
+    *,
+    static_node_memory_mib: int = STATIC_NODE_MEMORY_MIB,
+    hypervisors: Collection[str] = HYPERVISORS,
+) -> Cluster:
+    """Read everything but the request. *static_node_memory_mib* above 0 stands in where what nodes report is no use.
+
+    *hypervisors* are the known ones, by default those of 3.1; a cluster of our own may have more.
+    """
     top = Fields("invalid iallocator message", message, strict=True)
     groups = [_read_group(uuid, data) for uuid, data in top.get("nodegroups", dict, {}).items()]
     node_data = top.get("nodes", dict)
     if not groups:
         groups = [Group(uuid=DEFAULT_GROUP, name=DEFAULT_GROUP)]
-    hypervisors = top.words("enabled_hypervisors", _HYPERVISORS, "Hypervisor", [])
-    fixed = static_node_memory_mib if hypervisors[:1] and hypervisors[0] in _NODE_MEMORY_NOT_REPORTED else 0
+    enabled = top.words("enabled_hypervisors", hypervisors, "Hypervisor", [])
+    fixed = static_node_memory_mib if enabled[:1] and enabled[0] in _NODE_MEMORY_NOT_REPORTED else 0
     nodes = [_read_node(name, data, groups, max(0, fixed)) for name, data in node_data.items()]
     names = {node.name for node in nodes}
     instances = [_read_placed(name, data, names) for name, data in top.get("instances", dict, {}).items()]

@@ -118,7 +118,11 @@ def test_an_instance_goes_where_its_network_is(view: Configuration) -> None:
 
     def chosen(*nics: Nic, group: str | None = None) -> Any:
         request = request_of(view, *nics, group=group) | {"disk_template": "file"}
-        return answer_over(ClusterState(read_cluster(whole)), read_request(request), Options())
+        return answer_over(
+            ClusterState(read_cluster(whole, hypervisors=whole["enabled_hypervisors"])),
+            read_request(request),
+            Options(),
+        )
 
     assert chosen(Nic(mac="auto", network=NETWORK)).nodes[0] in ("node3", "node4")
     assert chosen(Nic(mac="auto"), group="default").nodes[0] in ("node1", "node2")

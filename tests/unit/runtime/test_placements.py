@@ -116,7 +116,7 @@ def test_jobs_that_ask_at_once_get_different_room():
         assert sorted(chosen) == ["node1", "node2", "node3"]
         assert sum(not answer["success"] for answer in answers) == 2
         loser = next(answer for answer in answers if not answer["success"])
-        assert any("3,072" in line for line in loser["reasons"])
+        assert any("2,049 MiB short" in line for line in loser["reasons"])
         found.daemon.die(owners[[answer["success"] for answer in answers].index(True)])
         assert (await found.place("late"))["result"] == chosen[:1], "the room of the dead is free"
 

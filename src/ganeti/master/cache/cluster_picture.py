@@ -125,7 +125,11 @@ class ClusterPicture:
             "nodegroups": {group.uuid: group_entry(view, group) for group in groups},
             "nodes": entries,
         }
-        read = read_cluster(message, static_node_memory_mib=_node_memory_mib(view.cluster))
+        read = read_cluster(
+            message,
+            static_node_memory_mib=_node_memory_mib(view.cluster),
+            hypervisors=view.cluster.enabled_hypervisors,
+        )
         found = list(read.nodes)
         for number, node in enumerate(nodes):
             report = self.reports.get(node.uuid)

@@ -59,7 +59,7 @@ class Stream:
     def read(self, template: str = LOCAL) -> Cluster:
         """The same, from the allocator's input."""
         whole = allocator_input(self.view, self.picture.reports, [], template)
-        found = read_cluster(whole)
+        found = read_cluster(whole, hypervisors=whole["enabled_hypervisors"])
         silent_nodes = {
             node.name: node.unavailable
             for node in self.picture.cluster(template).nodes

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """How many more instances fit: of one size (standard), or of sizes that shrink as room runs out (tiered; htools, 11).
 
-Both allocate one instance after the other on the same state, where they stay. Global N+1 is asked as 3.1 does: for each
-single step, but of mirrored instances for blocks of steps.
+Both allocate one instance after the other on the same state, where they stay. Global N+1 is asked as 3.1 does: for
+blocks of steps, and where a small block fails, for each step from there on; of mirrored instances no more.
 """
 
 import enum
@@ -78,7 +78,6 @@ class Allocation:
         self.placed: list[Size] = []
         self.numbers: list[int] = []
         self._tell = tell
-        self._diverted = False
         self._refused: dict[tuple[Size, bool], _Trial] = {}
 
     # one size
@@ -86,16 +85,16 @@ class Allocation:
     def fill(self, size: Size, limit: int | None = None) -> Failures:
         """Place instances of *size*, at most *limit*, until one does not fit.
 
-        Gives what was against the one that did not fit, at the limit what is against one more. As in 3.1 global N+1 is
-        left out of that unless it kept one of those placed off a better node.
+        Gives what was against the one that did not fit, at the limit what is against one more.
         """
-        self._diverted = False
         end = None if limit is None else len(self.placed) + limit
-        if self.room.nodes_each == 1 or not self.room.checked:
-            failures = self._fill(size, end, checked=self.room.nodes_each == 1)
-        else:
-            failures = self._fill_by_blocks(size, end)
-        return self._would_fit(size, checked=self._diverted).failures if end == len(self.placed) else failures
+        if self.room.checked:
+            return self._fill_by_blocks(size, end)
+        return self._fill_to_the_end(size, end, checked=False)
+
+    def _fill_to_the_end(self, size: Size, end: int | None, *, checked: bool) -> Failures:
+        failures = self._fill(size, end, checked=checked)
+        return self._would_fit(size, checked=checked).failures if end == len(self.placed) else failures
 
     def _fill(self, size: Size, end: int | None, *, checked: bool) -> Failures:
         failures: Failures = Counter()
@@ -122,9 +121,9 @@ class Allocation:
             del self.placed[before:], self.numbers[before:]
             self._refused.clear()
             if small:
-                return self._fill(size, end, checked=False)
+                return self._fill_to_the_end(size, end, checked=self.room.nodes_each == 1)
             small = True
-        return failures
+        return self._would_fit(size, checked=False).failures if end == len(self.placed) else failures
 
     def _first_block(self, size: Size) -> int:
         """A guess at how many will fit."""
@@ -136,7 +135,6 @@ class Allocation:
         mark = self.state.mark()
         places, found = fill_nodes(self.state, self._asked(size, checked=checked), limit)
         self.state.rollback(mark)
-        self._diverted = self._diverted or found.diverted
         for nodes in places:
             self.numbers.append(self.state.add_instance(self._instance(size), *nodes))
             self.placed.append(size)

@@ -55,7 +55,6 @@ class _Placement(ctypes.Structure):
         ("score", c_double),
         ("failures", c_int64 * _MODES),
         ("hopeless", c_int64),
-        ("diverted", c_int64),
     ]
 
 
@@ -132,8 +131,6 @@ class Found(NamedTuple):
     """Count of each failure mode, by its number."""
     hopeless: bool = False
     """Global N+1 was asked for, and an instance of no size whatever would have it."""
-    diverted: bool = False
-    """Global N+1 kept one of several that were placed off a better node."""
 
 
 def find_nodes(state: ClusterState, asked: Asked) -> Found:
@@ -186,7 +183,7 @@ def find_dedicated_nodes(state: ClusterState, asked: Asked, sizes: Sequence[tupl
 def _found(out: _Placement, required: int, key: tuple[float, ...]) -> Found:
     fits = out.primary != NOWHERE
     nodes = (out.primary, out.secondary)[:required] if fits else ()
-    return Found(nodes, key if fits else (), out.successes, list(out.failures), bool(out.hopeless), bool(out.diverted))
+    return Found(nodes, key if fits else (), out.successes, list(out.failures), bool(out.hopeless))
 
 
 def _question(state: ClusterState, asked: Asked) -> tuple[_Question, list[object]]:

@@ -81,7 +81,7 @@ EXPORTED int64_t kernel_fill(kernel *k, const question *q, int64_t limit, int32_
     redundancy *n1 = NULL;
     int64_t placed = 0, left = 0, wished = 1, mark = kernel_mark(k);
     candidate *c = aligned_alloc(_Alignof(candidate), (size_t)(q->candidate_count + 1) * sizeof *c);
-    bool ready = c && ranking_start(&r, k, q->members, q->member_count), failed = !ready, diverted = false;
+    bool ready = c && ranking_start(&r, k, q->members, q->member_count), failed = !ready;
     *out = (placement){.primary = NOWHERE, .secondary = NOWHERE};
     for (bool going = ready; going && !failed && placed < limit; left--) {
         if (q->checked_count && left <= 0) {
@@ -94,13 +94,11 @@ EXPORTED int64_t kernel_fill(kernel *k, const question *q, int64_t limit, int32_
         failed = (q->checked_count && !n1) || choose(q, k, &r, n1, c, out) < 0;
         going = !failed && out->primary != NOWHERE;
         if (!going) break;
-        diverted = diverted || out->failures[FAIL_N1] > 0;
         failed = !copy_to(k, q->instance, out->primary, out->secondary);
         places[placed * q->required] = (int32_t)out->primary;
         if (q->required > 1) places[placed * q->required + 1] = (int32_t)out->secondary;
         placed++;
     }
-    out->diverted = diverted;
     redundancy_free(n1);
     if (ready) ranking_free(&r);
     free(c);

@@ -187,9 +187,8 @@ typedef struct {
     int64_t instance, required, primary, candidate_count, member_count, checked_count, ignore_soft_errors,
         exhaustive;                // leave nothing out (for tests)
 } question;
-// `hopeless`: global N+1 was asked for, and no placement whatever would have it. `diverted`: it kept one of those that
-// were placed off a better node.
-typedef struct { int64_t primary, secondary, successes; double score; int64_t failures[FAIL_MODES], hopeless, diverted; } placement;
+// `hopeless`: global N+1 was asked for, and no placement whatever would have it.
+typedef struct { int64_t primary, secondary, successes; double score; int64_t failures[FAIL_MODES], hopeless; } placement;
 EXPORTED int64_t kernel_allocate(kernel *k, const question *q, placement *out);
 EXPORTED int64_t kernel_fill(kernel *k, const question *q, int64_t limit, int32_t *places, placement *out);
 // Which of the nodes could not fail without loss; gives how many.

@@ -268,11 +268,9 @@ class _Statistics:
             self.squares += (value - mean) * (value - mean)
 
     def exchange(self, old: float, new: float) -> None:
-        difference = new - old
-        change = new * new - old * old
-        shift = (2 * self.total * difference + difference * difference) / self.count
+        difference, mean = new - old, self.total / self.count
         self.total += difference
-        self.squares = self.squares + change - shift
+        self.squares += difference * ((new - self.total / self.count) + (old - mean))
 
     @property
     def deviation(self) -> float:

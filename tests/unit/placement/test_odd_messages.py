@@ -8,6 +8,7 @@ import pytest
 from tests.fakes.allocator_messages import allocation, group, instance, message, node
 
 from ganeti.placement.allocate import shown_score
+from ganeti.placement.definition_search import _Statistics
 from ganeti.placement.request import Options
 from ganeti.placement.service import answer
 
@@ -130,3 +131,10 @@ def test_several_instances_for_a_group_that_is_not_there() -> None:
 )
 def test_scores_are_rounded_as_they_are_written(score: float, text: str) -> None:
     assert shown_score(score) == text
+
+
+def test_deviations_that_nearly_vanish_keep_their_digits() -> None:
+    """They are corrected by distances from the mean; by squares the same pair had 1e-8 for nothing."""
+    statistics = _Statistics([0.7, 0.7, 0.9])
+    statistics.exchange(0.9, 0.7)
+    assert statistics.deviation == 0

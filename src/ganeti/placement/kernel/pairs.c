@@ -13,9 +13,8 @@
 #include "pairs.h"
 
 static inline statistics replaced(statistics s, double count, double old, double new) {
-    double difference = new - old, change = new * new - old * old;
-    double shift = (2 * s.total * difference + difference * difference) / count;
-    return (statistics){s.total + difference, s.squares + change - shift};
+    double difference = new - old, total = s.total + difference;
+    return (statistics){total, s.squares + difference * ((new - total / count) + (old - s.total / count))};
 }
 
 static inline double deviation_of(statistics s, double count) {

@@ -21,6 +21,7 @@ from ganeti.placement.request import (
     Relocate,
     Request,
 )
+from ganeti.placement.templates import TEMPLATES
 from ganeti.tools.htools.figures import shown
 from ganeti.tools.htools.opening import policy_record, template_word
 from ganeti.tools.htools.quoting import quote, quoted
@@ -130,7 +131,7 @@ def _new(request: Allocate, wanted: Mapping[str, Any]) -> str:
         sNode=0,
         idx=-1,
         util=_load(instance),
-        movable=True,
+        movable=TEMPLATES[instance.template].movable,
         autoBalance=True,
         diskTemplate=template_word(instance.template),
         spindleUse=instance.spindle_use,

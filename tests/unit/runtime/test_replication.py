@@ -251,6 +251,8 @@ def test_files_of_the_queue_that_every_member_has_are_not_sent_again(root):
 
     async def scenario(daemon):
         await in_sync(daemon, NODE2, NODE3)
+        machine = daemon.service.replicator._machine  # who the members are goes along with the next append
+        await until(lambda: all(each.membership == machine.membership.version for each in machine.followers.values()))
 
         async def appends_for(*names):
             nodes.calls.clear()

@@ -3,20 +3,18 @@
 time for each node, `AskMembers` apart.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from ganeti.master.replication.membership import Kept, Membership
 
 
-@dataclass(frozen=True, slots=True)
-class SendState:
+class SendState(msgspec.Struct, frozen=True):
     """Ask a node what it has. Answered by `StateKnown`."""
 
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class SendAppend:
+class SendAppend(msgspec.Struct, frozen=True):
     """Send what the records after these numbers ask for, as much as fits. Answered by `Acked`."""
 
     node: str
@@ -27,16 +25,14 @@ class SendAppend:
     """To be stored along, if the node does not have it yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class SendSnapshot:
+class SendSnapshot(msgspec.Struct, frozen=True):
     """Send the whole configuration. Answered by `SnapshotTaken`."""
 
     node: str
     membership: Membership
 
 
-@dataclass(frozen=True, slots=True)
-class SendQueue:
+class SendQueue(msgspec.Struct, frozen=True):
     """Compare the files of the queue and send those that differ. Answered by `QueueEqual`."""
 
     node: str
@@ -44,59 +40,51 @@ class SendQueue:
     """The newest record when the comparison begins."""
 
 
-@dataclass(frozen=True, slots=True)
-class AskMembers:
+class AskMembers(msgspec.Struct, frozen=True):
     """Have these candidates store a membership. Each is answered by `MembersAccepted` or `MembersRefused`."""
 
     membership: Membership
     nodes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StoreMembership:
+class StoreMembership(msgspec.Struct, frozen=True):
     """Write this on the master's own disk. Answered by `MembershipKept` or `MembershipNotKept`."""
 
     kept: Kept
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(msgspec.Struct, frozen=True):
     """All records up to this number are on every member: who waits for them may be answered."""
 
     up_to: int
 
 
-@dataclass(frozen=True, slots=True)
-class NodeOut:
+class NodeOut(msgspec.Struct, frozen=True):
     """A copy is in sync no more."""
 
     node: str
     sentence: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeIn:
+class NodeIn(msgspec.Struct, frozen=True):
     """A copy is in sync from now on."""
 
     node: str
     sentence: str
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(msgspec.Struct, frozen=True):
     """For the log."""
 
     sentence: str
     is_warning: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Reclaim:
+class Reclaim(msgspec.Struct, frozen=True):
     """Ask for the promises of a new epoch: candidates have promised themselves to somebody who did not begin."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deposed:
+class Deposed(msgspec.Struct, frozen=True):
     """Another node is the master."""
 
     sentence: str

@@ -2,8 +2,9 @@
 """What the machine of the followers is told. Records are counted from 1 in the order in which they became durable."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from ganeti.master.replication.membership import Version
 
@@ -16,15 +17,13 @@ class Problem(Enum):
     REFUSED = "refuses"
 
 
-@dataclass(frozen=True, slots=True)
-class Durable:
+class Durable(msgspec.Struct, frozen=True):
     """All records up to this number are on the master's disk."""
 
     up_to: int
 
 
-@dataclass(frozen=True, slots=True)
-class Acked:
+class Acked(msgspec.Struct, frozen=True):
     """A follower has on disk all commits, and all files of the queue, that the records up to these numbers ask for."""
 
     node: str
@@ -34,31 +33,27 @@ class Acked:
     """The membership that went along."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True):
     node: str
     problem: Problem
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(msgspec.Struct, frozen=True):
     """A follower is not where it was thought to be, or what it lacks is not held any more: ask it anew."""
 
     node: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Damaged:
+class Damaged(msgspec.Struct, frozen=True):
     """A follower cannot read its copy: it must be made anew."""
 
     node: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class StateKnown:
+class StateKnown(msgspec.Struct, frozen=True):
     """What a follower has: the number of the record it is at, None if it is at none that is held here."""
 
     node: str
@@ -68,8 +63,7 @@ class StateKnown:
     """Whether it is where the last answer left it."""
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotTaken:
+class SnapshotTaken(msgspec.Struct, frozen=True):
     """A follower holds the configuration as of this record."""
 
     node: str
@@ -77,48 +71,41 @@ class SnapshotTaken:
     membership: Version | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class QueueEqual:
+class QueueEqual(msgspec.Struct, frozen=True):
     """A follower has all files of the queue as they were at this record, or later."""
 
     node: str
     queue: int
 
 
-@dataclass(frozen=True, slots=True)
-class MembershipKept:
+class MembershipKept(msgspec.Struct, frozen=True):
     """The master's own disk has what `StoreMembership` asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class MembershipNotKept:
+class MembershipNotKept(msgspec.Struct, frozen=True):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class MembersAccepted:
+class MembersAccepted(msgspec.Struct, frozen=True):
     node: str
     version: Version
 
 
-@dataclass(frozen=True, slots=True)
-class MembersRefused:
+class MembersRefused(msgspec.Struct, frozen=True):
     """A candidate did not take a membership, or could not be asked."""
 
     node: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class CandidatesChanged:
+class CandidatesChanged(msgspec.Struct, frozen=True):
     """From record *number* on, these are the candidates, by UUID and name."""
 
     number: int
     candidates: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class EpochSeen:
+class EpochSeen(msgspec.Struct, frozen=True):
     """A node has promised itself to another epoch; *established* is the highest of which it has a record."""
 
     node: str
@@ -127,15 +114,13 @@ class EpochSeen:
     established: int
 
 
-@dataclass(frozen=True, slots=True)
-class Appeared:
+class Appeared(msgspec.Struct, frozen=True):
     """A node has been heard of: try it at once."""
 
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(msgspec.Struct, frozen=True):
     """Time has passed."""
 
 

@@ -62,16 +62,18 @@ class NodeOnDisk:
         stdin: bytes | None = None,
         cwd: str | None = None,
         log_path: str | None = None,
+        stdout_path: str | None = None,
         check: bool = True,
     ) -> Completed:
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            stdin=asyncio.subprocess.PIPE if stdin is not None else asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=dict(env) if env is not None else None,
-            cwd=cwd,
-        )
+        with open(stdout_path or os.devnull, "wb") as output:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.PIPE if stdin is not None else asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE if stdout_path is None else output,
+                stderr=asyncio.subprocess.PIPE,
+                env=dict(env) if env is not None else None,
+                cwd=cwd,
+            )
         try:
             async with asyncio.timeout(timeout_s):
                 out, err = await process.communicate(stdin)
@@ -79,7 +81,7 @@ class NodeOnDisk:
             process.kill()
             await process.wait()
             raise CommandError(f"{argv[0]} did not end within {timeout_s:g} s") from error
-        done = Completed(tuple(argv), process.returncode or 0, out.decode(), err.decode())
+        done = Completed(tuple(argv), process.returncode or 0, (out or b"").decode(), err.decode())
         if check and done.status:
             raise CommandError(f"{argv[0]} ended with status {done.status}: {done.output}")
         return done

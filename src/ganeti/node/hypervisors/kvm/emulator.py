@@ -7,6 +7,7 @@ Before QEMU 9.0, live migration under software emulation corrupts memory if the 
 
 import json
 import os
+import tempfile
 from typing import Any
 
 import msgspec
@@ -93,11 +94,17 @@ async def describe(world: NodeWorld, places: Places, hvparams: dict[str, Any]) -
     known = _read(cache)
     if known is not None and known.identity == identity(path) and known.path == path:
         return known
-    found = await _ask(world, path, sandbox=True) or await _ask(world, path, sandbox=False)
-    if found is None:
-        raise HypervisorError(f"{path} does not start; 'qemu -machine none' on this node shows why")
     places.prepare()
-    fresh = f"{cache}.{os.getpid()}.new"
+    descriptor, fresh = tempfile.mkstemp(prefix=f"{os.path.basename(cache)}.", dir=places.base)
+    os.close(descriptor)
+    try:
+        found = await _ask(world, path, fresh, sandbox=True) or await _ask(world, path, fresh, sandbox=False)
+    except BaseException:
+        os.unlink(fresh)
+        raise
+    if found is None:
+        os.unlink(fresh)
+        raise HypervisorError(f"{path} does not start; 'qemu -machine none' on this node shows why")
     with open(fresh, "wb") as target:
         target.write(msgspec.json.encode(found))
     os.replace(fresh, cache)
@@ -125,19 +132,21 @@ def _read(path: str) -> Emulator | None:
         return None
 
 
-async def _ask(world: NodeWorld, path: str, *, sandbox: bool) -> Emulator | None:
+async def _ask(world: NodeWorld, path: str, answers: str, *, sandbox: bool) -> Emulator | None:
+    """QEMU writes to the file *answers*: what a pipe has no room for it forgets when it is told to quit."""
     argv = [path, "-machine", "none", "-accel", TCG, "-nodefaults", "-no-user-config", "-display", "none"]
     argv += ["-S", "-monitor", "none", "-serial", "none", "-qmp", "stdio"]
     if sandbox:
         argv += ["-sandbox", SANDBOX]
     questions = b"".join(json.dumps(question).encode() + b"\n" for question in _QUESTIONS)
     try:
-        answer = await world.run(argv, stdin=questions, timeout_s=_ANSWER_S, check=False)
-    except CommandError as err:
+        ended = await world.run(argv, stdin=questions, stdout_path=answers, timeout_s=_ANSWER_S, check=False)
+        with open(answers, "rb") as source:
+            messages = [json.loads(line) for line in source if line.startswith(b"{")]
+    except (CommandError, OSError, ValueError) as err:
         raise HypervisorError(f"{path} does not answer: {err}") from err
-    messages = [json.loads(line) for line in answer.stdout.splitlines() if line.startswith("{")]
     returns = [message["return"] for message in messages if "return" in message]
-    if answer.status != 0 or len(returns) < len(_QUESTIONS) - 1:
+    if ended.status != 0 or len(returns) < len(_QUESTIONS) - 1:
         return None
     return _gathered(path, returns, sandbox)
 

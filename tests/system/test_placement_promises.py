@@ -91,7 +91,7 @@ def test_a_promise_holds_until_the_job_dies(fake_bed):
     fake_bed.wait(lambda: ended(fake_bed, refused), "there is no room left")
     assert fake_bed.job_status(refused) == "error"
     said = fake_bed.run("gnt-job", "info", str(refused))
-    assert "needs 3,072 MiB of memory, 1,024 MiB free" in said, said
+    assert "too little memory (2,049 MiB short)" in said, said
 
     os.kill(stopped[0], signal.SIGKILL)
     fake_bed.wait(lambda: ended(fake_bed, jobs[0]), "the dead job is undone")

@@ -35,7 +35,7 @@ from ganeti.simulation.kernel import ProcessDeath
 
 _PRIVATE = ("tempfile", "shutil", "pathlib", "glob")
 """Loaded from their sources, over the facades."""
-_COLLECTED = (20_000, 20, 20)
+_COLLECTED = (200_000, 50, 100)
 """When the real collector looks for garbage: a simulation makes little, and has much that it would look through."""
 _PACKAGE = "ganeti"
 _OURS = "ganeti.simulation"

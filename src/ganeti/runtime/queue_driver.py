@@ -184,8 +184,7 @@ class QueueDriver:
         reach("luxid-written")
         reason = await self._copies.wait(names)
         if reason:
-            await asyncio.to_thread(self.files.remove, [job.id for job in jobs])
-            self._copies.soon(names)
+            await self._writes.take_back([job.id for job in jobs])
             raise JobQueueError(
                 f"The job is not taken, since not every master candidate in sync can store it ({reason}): "
                 "see which one is behind with `gnt-node list -o +sync_state`, and submit the job again"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The job files that LuxiD writes: what cannot be written for lack of space is remembered, and written later.
+"""The job files that LuxiD writes: what cannot be written or removed is remembered, and done later.
 
 What somebody may count on is copied to the candidates as well, in the order in which it was written. Nobody waits for
 that here: who is told that something was done waits for the copies of it.
@@ -27,6 +27,7 @@ class QueueWrites:
         self._machine = machine
         self._copy = copy
         self._owed: dict[int, JobFile] = {}
+        self._unwanted: dict[int, None] = {}
 
     def owed(self, job_id: int) -> JobFile | None:
         """What should stand in a job's file and does not, yet."""
@@ -44,6 +45,29 @@ class QueueWrites:
         self._owed.pop(file.id, None)
         if durable or file.final:
             self._copy([job_name(file.id)])
+
+    async def take_back(self, job_ids: Iterable[int]) -> None:
+        """Remove new jobs that nobody was told of, here and at the candidates; if the disk fails, as soon as it can."""
+        jobs = list(job_ids)
+        try:
+            await asyncio.to_thread(self._files.remove, jobs)
+        except OSError as err:
+            _log.warning("files of jobs that were not taken cannot be removed now: %s", err)
+            if not self._unwanted:
+                asyncio.get_running_loop().call_later(AGAIN_S, self._remove_again)
+            self._unwanted.update(dict.fromkeys(jobs))
+        else:
+            self._copy([job_name(job_id) for job_id in jobs])
+
+    def _remove_again(self) -> None:
+        jobs = list(self._unwanted)
+        try:
+            self._files.remove(jobs)
+        except OSError:
+            asyncio.get_running_loop().call_later(AGAIN_S, self._remove_again)
+            return
+        self._unwanted.clear()
+        self._copy([job_name(job_id) for job_id in jobs])
 
     def _write_again(self) -> None:
         for job_id, file in list(self._owed.items()):

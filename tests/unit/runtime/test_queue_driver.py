@@ -290,6 +290,30 @@ def test_a_job_that_the_candidates_cannot_store_is_refused_and_taken_back_everyw
     in_loop(scenario)
 
 
+def test_a_job_that_cannot_be_taken_back_at_once_is_later(bed, monkeypatch):
+    """Seed 1304 of the simulator: the disk failed while candidates did not answer, and these kept the job for good."""
+    failing, remove = [OSError(5, "Input/output error")] * 2, bed.driver.files.remove
+
+    def fail(job_ids):
+        if failing:
+            raise failing.pop()
+        remove(job_ids)
+
+    async def scenario():
+        monkeypatch.setattr(bed.driver.files, "remove", fail)
+        bed.driver._next_id = 1
+        bed.wconfd.hold_back()
+        with pytest.raises(JobQueueError, match=r"The job is not taken, .* submit the job again"):
+            await bed.driver.submit([new_job])
+        assert bed.driver.files.ids() == [1]
+        bed.wconfd.let_go()
+        await until(lambda: not bed.driver.files.ids())
+        await until(lambda: len(bed.wconfd.calls) > 1 and not bed.wconfd.copies)
+        assert not failing
+
+    in_loop(scenario)
+
+
 def test_a_cancel_or_a_priority_is_promised_when_the_candidates_know(bed):
     async def scenario():
         bed.submit(1)

@@ -229,6 +229,14 @@ class Loop(asyncio.SelectorEventLoop):
     def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> TimerHandle:  # type: ignore[override]
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
+    def _asyncgen_firstiter_hook(self, agen: Any) -> None:
+        """Python has one such hook for all loops of a thread: whoever ran last would take the others' generators."""
+        own = Running.kernel.loop
+        if own is None or own is self:
+            super()._asyncgen_firstiter_hook(agen)  # type: ignore[misc]
+        else:
+            own._asyncgen_firstiter_hook(agen)
+
     def _run_once(self) -> None:
         """Until the loop is to stop: whoever calls this does it again and again until then."""
         ready, selector, process = self._ready, self._own_selector, self.process

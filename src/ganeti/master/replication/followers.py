@@ -68,7 +68,7 @@ class Follower:
     needs_snapshot: bool = False
     needs_queue: bool = True
     is_mended: bool = False
-    """It was damaged, and has taken no commit since it was sent everything."""
+    """It was damaged, was or is to be sent everything, and has taken no commit since."""
     went_back: bool = False
     """It has lost records it had: nobody can help that, but what was released then does not count for it."""
     joining: bool = False
@@ -154,6 +154,8 @@ class Follower:
 
     def failed(self, problem: Problem, reason: str, now_s: float, timing: Timing, *, is_member: bool) -> None:
         self.busy = self.is_long = self.known = self.joining = False
+        if self.needs_snapshot:
+            self.is_mended = False  # it was not even sent everything
         if self.problem is None:
             self.failing_since_s = now_s
         self.problem, self.reason = problem, reason

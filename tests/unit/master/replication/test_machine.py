@@ -465,6 +465,19 @@ def test_damage_is_mended_once_and_then_a_fault_like_any_other():
     assert play.of(StoreMembership), "it is left out"
 
 
+def test_damage_that_could_not_be_mended_yet_is_mended_later():
+    """Seed 3363 of the simulator: its disk was full when everything was sent, and later nobody sent it again."""
+    play = ready()
+    play.durable(2)
+    play.give(events.Acked(C, 2, 2))
+    play.give(events.Damaged(B, "bit rot"))
+    assert play.of(SendSnapshot)
+    play.fail(B, events.Problem.REFUSED)
+    play.give(events.Tick(), TIMING.retry_longest_s)
+    play.give(events.Damaged(B, "nothing has replaced it yet"))
+    assert play.of(SendSnapshot)
+
+
 def test_who_promised_itself_in_vain_is_asked_back_after_a_while():
     """It takes nothing of this epoch any more: only a new epoch brings it back into sync."""
     play = ready()

@@ -129,4 +129,4 @@ class _Round:
         told = Answer.from_plain(answer)
         if node is self._me and told.position is not None and told.position[0] > self._config.position[0]:
             self.is_outdated = True
-        return vote_of(told, self._me.uuid, self._config.position[0], self._names)
+        return vote_of(told, node.uuid, self._me.uuid, self._config.position[0], self._names)

@@ -3,7 +3,9 @@
 
 The vote of a candidate is the master its ssconf names, unless it has promised itself to a later epoch: then it is whom
 it promised. So a former master is told by each of those that made another one, and a new master is named by those who
-promised, before any ssconf can name it. Silence is no vote, and the node that asks is asked as well.
+promised, before any ssconf can name it. One that names itself and has promised nothing as late as the epoch of who asks
+is a former master that slept through the change: it knows of nothing later, so it is no vote against (a master of a later
+epoch would have promised that to itself). Silence is no vote, and the node that asks is asked as well.
 """
 
 from collections.abc import Mapping
@@ -21,8 +23,8 @@ class Verdict(Enum):
     OPEN = "no majority has answered"
 
 
-def vote_of(answer: Answer, me: str, own_epoch: int, names: Mapping[str, str]) -> str | None:
-    """Whom a candidate names. *me* is the UUID of the node that asks, *own_epoch* that of its configuration.
+def vote_of(answer: Answer, voter: str, me: str, own_epoch: int, names: Mapping[str, str]) -> str | None:
+    """Whom the candidate *voter* names. *me* is who asks (both UUIDs), *own_epoch* that of its configuration.
 
     *names* has the name of each node by its UUID.
     """
@@ -30,7 +32,10 @@ def vote_of(answer: Answer, me: str, own_epoch: int, names: Mapping[str, str]) -
         return names.get(answer.holder or "", ANOTHER)
     if answer.promised >= own_epoch and answer.holder == me:
         return names[me]
-    return None if answer.refused else answer.names or None
+    if answer.refused:
+        return None
+    slept = answer.names == names.get(voter) and answer.promised < own_epoch
+    return names[me] if slept else answer.names or None
 
 
 def count_votes(votes: Mapping[str, str | None], own_name: str) -> Verdict:

@@ -51,7 +51,23 @@ NAMES = {"A": "a", "B": "b"}
     ],
 )
 def test_a_promise_to_a_later_epoch_is_stronger_than_ssconf(answer, vote):
-    assert vote_of(Answer(**answer), "A", 3, NAMES) == vote
+    assert vote_of(Answer(**answer), "D", "A", 3, NAMES) == vote
+
+
+@pytest.mark.parametrize(
+    ("answer", "vote"),
+    [
+        ({"names": "b"}, "a"),
+        ({"names": "b", "promised": 2, "holder": "B"}, "a"),
+        ({"names": "b", "promised": 3, "holder": "B"}, "b"),
+        ({"names": "b", "promised": 4, "holder": "B"}, "b"),
+        ({"names": "b", "promised": 2, "holder": "B", "refused": "clock"}, None),
+        ({"names": "c", "promised": 2, "holder": "B"}, "c"),
+    ],
+)
+def test_a_former_master_that_slept_through_the_change_is_not_against_it(answer, vote):
+    """Seed 2202 of the simulator: of two candidates left, each waited for the other for good."""
+    assert vote_of(Answer(**answer), "B", "A", 3, NAMES) == vote
 
 
 def test_the_votes_in_words():

@@ -37,6 +37,9 @@ _log = logging.getLogger(__name__)
 _BATCH_COMMITS = 256
 _BATCHES_AHEAD = 4
 """Batches written and not finished, after which the next waits: a copy that is slow must not fill the memory."""
+_CORRUPT = (11, 26)
+"""SQLite's codes for a file that is corrupt, or no database any more."""
+_WAY_OUT = "run gnt-cluster master-failover on another candidate in sync; this copy is made anew then"
 
 
 @dataclass(frozen=True)
@@ -241,6 +244,8 @@ class Committer:
         _log.error("%d changes of the configuration are taken back: %s", len(staged), error)
         if not isinstance(error, GanetiError):
             error = ConfigurationError(f"The configuration cannot be written: {type(error).__name__}: {error}")
+        elif getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF in _CORRUPT:
+            error = ConfigurationError(f"{error}; {_WAY_OUT}")
         written = [request.commit for batch in self._unfinished for request in batch.requests]
         self._ahead.reset(commit for commit in written if commit is not None)
         for request in reversed(staged):

@@ -355,8 +355,10 @@ def _(player: Player, match: re.Match[str]) -> None:
 
 @step("the copy on NODE rots")
 def _(player: Player, match: re.Match[str]) -> None:
+    """Not the master's own, nor that of one about to be: it refuses changes then, until somebody fails over."""
     machine = player.machine(match["node"])
-    if machine is not player.world.master() and machine.disk.exists(_DATABASE):
+    is_used = any(process.name == "ganeti-wconfd" for process in machine.processes.values())
+    if machine is not player.world.master() and not is_used and machine.disk.exists(_DATABASE):
         machine.disk.flip_bit(_DATABASE, Random(player.kernel.random.getrandbits(64)))  # noqa: S311
 
 

@@ -5,13 +5,21 @@ import asyncio
 import json
 import re
 import socket
+import sqlite3
 from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.fakes.wconfd import AddDisk, AnswerNonsense, FailByFault, TagCluster, fast_directory, running_wconfd, until
 
-from ganeti.base.errors import ConfigVerifyError, GanetiError, LockError, PrerequisiteError, TransportError
+from ganeti.base.errors import (
+    ConfigurationError,
+    ConfigVerifyError,
+    GanetiError,
+    LockError,
+    PrerequisiteError,
+    TransportError,
+)
 from ganeti.model.objects import Disk
 from ganeti.runtime.config_view import ConfigReader
 from ganeti.runtime.unix_socket import connect, serve
@@ -338,6 +346,21 @@ def test_an_answer_that_is_no_json_is_a_fault_of_the_change_alone(root):
         assert "AnswerNonsense failed by a fault of its own" in str(answers[0])
         assert answers[1].result == 2
         assert await daemon.client.position() == (1, 43)
+
+    run(scenario, root)
+
+
+def test_damage_under_the_master_names_the_way_out(root, monkeypatch):
+    async def scenario(daemon):
+        damage = sqlite3.DatabaseError("database disk image is malformed")
+        damage.sqlite_errorcode = 11
+
+        def broken(commits):
+            raise ConfigurationError(f"The database cannot be written: {damage}") from damage
+
+        monkeypatch.setattr(daemon.service.store.store, "commit", broken)
+        with pytest.raises(GanetiError, match="malformed; run gnt-cluster master-failover on another candidate"):
+            await daemon.client.commit(daemon.job(1), 1, TagCluster(tag="x"), False)
 
     run(scenario, root)
 

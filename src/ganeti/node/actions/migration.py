@@ -94,12 +94,20 @@ async def migration_cancel(node: NodeState, *, instance: InstanceSpec) -> Migrat
 
 
 @node_call()
-async def instance_finalize_migration_dst(node: NodeState, *, instance: InstanceSpec, success: bool) -> None:
+async def instance_finalize_migration_dst(
+    node: NodeState, *, instance: InstanceSpec, success: bool, may_have_ended: bool = False
+) -> None:
     """On the target: the guest stays for good, or is ended and cleaned up.
 
-    Without *success*, any node that does not run the guest may be told: what it held of the disks is free then.
+    Without *success*, any node that does not run the guest may be told: what it held of the disks is free then. With
+    *may_have_ended* a guest that is gone since it arrived, with this node's power perhaps, is like any that has ended.
     """
     hypervisor = node.hypervisor_of(instance)
+    if success and may_have_ended and await hypervisor.info(instance.name) is None:
+        await _settle_disks(node, instance, arrived=True)
+        await _release_disks(node, instance)
+        node.world.log(f"instance {instance.name} had arrived and has ended on this node")
+        return
     await hypervisor.finalize_target(instance.name, success=success)
     await _settle_disks(node, instance, arrived=success)
     if not success and await hypervisor.info(instance.name) is None:

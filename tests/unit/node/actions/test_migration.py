@@ -133,6 +133,20 @@ def test_a_guest_that_ended_with_its_source_is_nothing_to_undo(pair) -> None:
     assert pair.may_write() == ["node1"]
 
 
+def test_a_guest_that_ended_with_its_target_is_nothing_to_undo(pair) -> None:
+    """It had arrived when the job died, and the target lost its power before anybody asked."""
+    migrate(pair)
+    assert pair.source.call("migration_resolve", instance=SPEC).settled
+    Path(pair.target.paths.run_dir, "fake-hypervisor", SPEC.name).unlink()
+    with pytest.raises(HypervisorError, match="did not arrive"):
+        pair.target.call("instance_finalize_migration_dst", instance=SPEC, success=True)
+    for _ in range(2):
+        pair.target.call("instance_finalize_migration_dst", instance=SPEC, success=True, may_have_ended=True)
+    assert pair.running() == []
+    pair.target.call("instance_start", instance=SPEC)
+    assert pair.running() == ["node2"]
+
+
 def test_a_target_that_cannot_accept_keeps_nothing(pair) -> None:
     failures = Path(pair.target.paths.run_dir, "fake-hypervisor/.fail")
     failures.mkdir(parents=True)

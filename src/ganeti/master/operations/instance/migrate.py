@@ -215,7 +215,7 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True):
                     f"let {spec.name} stay on {checked.target_name}",
                     checked.target_uuid,
                     "instance_finalize_migration_dst",
-                    {"instance": bare(spec), "success": True},
+                    {"instance": bare(spec), "success": True, "may_have_ended": True},
                 ),
             )
         )

@@ -23,8 +23,6 @@ DATABASE = "/var/lib/ganeti/config.sqlite"
 QUEUE = "/var/lib/ganeti/queue"
 LOCKS = "/var/lib/ganeti/locks.data"
 GUESTS = "/run/ganeti/fake-hypervisor"
-_PUT_ASIDE = f"{DATABASE}.damaged"
-"""A copy that was made anew begins where it was made."""
 _FINAL = ("success", "error", "canceled")
 
 Position = tuple[int, int]
@@ -54,7 +52,12 @@ class Checkers:
         self.acknowledged: dict[Position, tuple[str, str]] = {}
         """What was acknowledged: position -> (machine, fingerprint)."""
         self._highest_epoch = 0
-        self._begun = max(copy.start for each in world.machines if (copy := read_copy(each)) is not None)
+        self._begun = {
+            each.name: (copy.start, _file_number(each))
+            for each in world.machines
+            if (copy := read_copy(each)) is not None
+        }
+        """Where the history of each copy begins, as long as it is the same file."""
         self.violations: list[str] = []
         self._carrying_out: dict[int, tuple[Process, int]] = {}
         """Which process of a job began last, and with which opcode."""
@@ -194,7 +197,8 @@ class Checkers:
         if copy is None:
             self.violated(f"the master {master.name} has no configuration in the end")
             return
-        if copy.start > self._begun and not master.disk.exists(_PUT_ASIDE):
+        begun, number = self._begun.get(master.name, ((0, 0), None))
+        if copy.start > begun and _file_number(master) == number:
             self.violated(
                 f"the history of {master.name} begins with {copy.start}: what was before is not told any more"
             )
@@ -272,6 +276,12 @@ class Checkers:
                 if wanted.get(job) != theirs.get(job):
                     found.append(f"job {job} is not on {machine.name} what it is on the master {master.name}")
         return found
+
+
+def _file_number(machine: Machine) -> int:
+    found = machine.disk.find(DATABASE)[2]
+    assert found is not None
+    return int(found.number)
 
 
 def lock_owners(master: Machine) -> list[str]:

@@ -19,6 +19,7 @@ from ganeti.wire.config_fingerprint import fingerprint_of
 from ganeti.wire.job_file import FINAL_STATUSES
 
 REST_WITHIN_S = 60.0
+_STARTING_S = 10.0
 LOOKS_OF_WATCHER = 3
 SHARED = "/srv/ganeti/shared-file-storage/"
 _TRACEBACK = re.compile(r"^.*\n?Traceback \(most recent call last\)[\s\S]{0,3000}", re.MULTILINE)
@@ -52,10 +53,16 @@ class Promises:
 
     # Masters and jobs
 
+    def _daemons(self) -> dict[str, list[str]]:
+        return {node: sorted(set(self._machines.daemons(node))) for node in self._machines.names}
+
     def _one_master(self) -> None:
+        """A former master's boot may be starting daemons just now, which learn at once that they are not wanted."""
         master = self._machines.master
-        found = {node: sorted(set(self._machines.daemons(node))) for node in self._machines.names}
         wanted = {node: sorted(MASTER_DAEMONS) if node == master else [] for node in self._machines.names}
+        deadline_s = time.monotonic() + _STARTING_S
+        while (found := self._daemons()) != wanted and time.monotonic() < deadline_s:
+            time.sleep(0.1)
         require(found == wanted, f"{master} is the master, and its daemons run so: {found}")
 
     def _jobs_have_ended(self) -> None:

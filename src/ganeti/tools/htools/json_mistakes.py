@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from ganeti.placement.request import RequestError
-from ganeti.tools.htools.quoting import quoted
+from ganeti.tools.htools.quoting import quote, quoted
 
 _BLANKS = " \t\r\n"
 _SHOWN = 8
@@ -16,7 +16,6 @@ _SHOWN_BEHIND = 10
 """The same of what follows a document."""
 _WORDS: dict[type, str] = {dict: "JSObject", list: "list"}
 _NO_NUMBER = re.compile(r'"(?:\\.|[^"\\])*"|(NaN|-?Infinity)')
-_ESCAPED = {"\a": "a", "\b": "b", "\t": "t", "\n": "n", "\v": "v", "\f": "f", "\r": "r", '"': '"', "\\": "\\"}
 
 
 class _NoNumberError(Exception):
@@ -57,11 +56,11 @@ def shown(value: Any) -> str:
         case bool():
             return f"JSBool {value}"
         case str():
-            return f"JSString (JSONString {{fromJSString = {_shown_text(value)}}})"
+            return f"JSString (JSONString {{fromJSString = {quote(value)}}})"
         case list():
             return f"JSArray [{','.join(map(shown, value))}]"
         case Mapping():
-            items = ",".join(f"({_shown_text(key)},{shown(item)})" for key, item in value.items())
+            items = ",".join(f"({quote(key)},{shown(item)})" for key, item in value.items())
             return f"JSObject (JSONObject {{fromJSObject = [{items}]}})"
     return f"JSRational False ({shown_number(value)})"
 
@@ -77,20 +76,6 @@ def fraction_of(value: float) -> tuple[int, int]:
     from fractions import Fraction  # it is slow to import, and needed for mistakes only
 
     return Fraction(repr(value)).as_integer_ratio()
-
-
-def _shown_text(text: str) -> str:
-    """Within quotes; what is not plain is escaped, by its number in decimal."""
-    found = '"'
-    for position, letter in enumerate(text):
-        if letter in _ESCAPED:
-            found += "\\" + _ESCAPED[letter]
-        elif " " <= letter <= "~":
-            found += letter
-        else:
-            apart = text[position + 1 : position + 2].isdecimal()
-            found += f"\\{ord(letter)}" + ("\\&" if apart else "")
-    return found + '"'
 
 
 def words_of(error: json.JSONDecodeError) -> str:

@@ -3,6 +3,7 @@
 
 import pytest
 
+from ganeti.tools.htools.json_mistakes import shown
 from ganeti.tools.htools.quoting import quote, quoted
 
 
@@ -25,3 +26,8 @@ def test_quote(text: str, shown: str) -> None:
 def test_quoted() -> None:
     assert quoted([]) == "[]"
     assert quoted(["a", "é"]) == '["a","\\233"]'
+
+
+def test_a_document_shows_its_strings_the_same_way() -> None:
+    """As Debian's 3.0.2 shows a category of a report."""
+    assert shown(["x\x01\x0eHé5\t"]) == r'JSArray [JSString (JSONString {fromJSString = "x\SOH\SO\&H\233\&5\t"})]'

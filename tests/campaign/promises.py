@@ -53,17 +53,16 @@ class Promises:
 
     # Masters and jobs
 
-    def _daemons(self) -> dict[str, list[str]]:
-        return {node: sorted(set(self._machines.daemons(node))) for node in self._machines.names}
-
     def _one_master(self) -> None:
         """A former master's boot may be starting daemons just now, which learn at once that they are not wanted."""
         master = self._machines.master
         wanted = {node: sorted(MASTER_DAEMONS) if node == master else [] for node in self._machines.names}
-        deadline_s = time.monotonic() + _STARTING_S
-        while (found := self._daemons()) != wanted and time.monotonic() < deadline_s:
-            time.sleep(0.1)
-        require(found == wanted, f"{master} is the master, and its daemons run so: {found}")
+
+        def others() -> dict[str, list[str]]:
+            found = {node: sorted(set(self._machines.daemons(node))) for node in self._machines.names}
+            return found if found != wanted else {}
+
+        self._within(others, f"{master} is the master, and its daemons run so", _STARTING_S)
 
     def _jobs_have_ended(self) -> None:
         def unfinished() -> list[Any]:
@@ -200,8 +199,8 @@ class Promises:
             user.unsure.clear()
             user.facts = {key: fact for key, fact in user.facts.items() if fact != GONE}
 
-    def _within(self, wrong: Any, sentence: str) -> None:
-        end_s = time.monotonic() + REST_WITHIN_S
+    def _within(self, wrong: Any, sentence: str, within_s: float = REST_WITHIN_S) -> None:
+        end_s = time.monotonic() + within_s
         while found := wrong():
             require(time.monotonic() < end_s, f"{sentence}: {found}")
             time.sleep(0.02)

@@ -212,9 +212,13 @@ def _open_files(pid: int) -> set[str]:
     return found
 
 
+def running_master(root: Path) -> contextlib.AbstractContextManager[Master]:
+    return serving(Master(root))
+
+
 @contextlib.contextmanager
-def running_master(root: Path) -> Iterator[Master]:
-    master = Master(root)
+def serving(master: Master) -> Iterator[Master]:
+    """With its daemons running, as its files are by then."""
     try:
         master.start("wconfd")
         master.start("luxid")

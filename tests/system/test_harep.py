@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fakes.master_daemons import GROUP_UUID, HOST, NODE_UUID, OFFLINE_UUID, Master
+from tests.fakes.master_daemons import GROUP_UUID, HOST, NODE_UUID, OFFLINE_UUID, Master, serving
 
 from ganeti.bootstrap.certificates import create_authority, digest, issue_node_certificate
 from ganeti.model.objects import Disk, Instance
@@ -62,16 +62,6 @@ def prepared(root: Path) -> Master:
     config = Path(found.paths.config_file)
     config.write_text(json.dumps(with_instances(json.loads(config.read_text()))))
     return found
-
-
-@contextlib.contextmanager
-def serving(master: Master) -> Iterator[Master]:
-    try:
-        master.start("wconfd")
-        master.start("luxid")
-        yield master
-    finally:
-        master.stop_all()
 
 
 @pytest.fixture

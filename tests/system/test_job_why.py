@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.fakes.master_daemons import HOST, Master
+from tests.fakes.master_daemons import HOST, Master, serving
 
 from ganeti.wire.job_file import FINAL_STATUSES
 
@@ -37,12 +37,8 @@ def small_cluster(root: Path) -> Iterator[Master]:
     config = json.loads(path.read_text())
     config["cluster"]["max_running_jobs"] = SLOTS
     path.write_text(json.dumps(config))
-    try:
-        master.start("wconfd")
-        master.start("luxid")
+    with serving(master):
         yield master
-    finally:
-        master.stop_all()
 
 
 @pytest.fixture(scope="module")

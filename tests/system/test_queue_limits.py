@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fakes.master_daemons import HOST, NODE_UUID, OFFLINE_UUID, Master, configuration
+from tests.fakes.master_daemons import HOST, NODE_UUID, OFFLINE_UUID, Master, configuration, serving
 
 from ganeti.base.paths import Paths
 from ganeti.bootstrap.certificates import create_authority, issue_node_certificate
@@ -73,13 +73,8 @@ def running(tmp_path_factory):
     config = configuration()
     config["nodes"][NODE_UUID] |= {"primary_ip": ADDRESS, "secondary_ip": ADDRESS}
     Path(master.paths.config_file).write_text(json.dumps(config))
-    with node_daemon(master.paths):
-        try:
-            master.start("wconfd")
-            master.start("luxid")
-            yield master
-        finally:
-            master.stop_all()
+    with node_daemon(master.paths), serving(master):
+        yield master
 
 
 @pytest.fixture

@@ -48,6 +48,14 @@ _CHECKPOINT_AFTER_COMMITS = 256
 _CHECKPOINT_PAGES_AT_MOST = 20000
 
 
+_CORRUPT = (11, 26)
+
+
+def is_corrupt(err: BaseException | None) -> bool:
+    """Whether SQLite has found the file to be damaged, or no database at all."""
+    return getattr(err, "sqlite_errorcode", 0) & 0xFF in _CORRUPT
+
+
 @contextmanager
 def _explained(what: str, path: str) -> Iterator[None]:
     try:

@@ -24,15 +24,15 @@ from ganeti.model.objects import CLUSTER_KEY
 from ganeti.model.replica_records import MembershipRecord
 from ganeti.node.promises import established_epoch
 from ganeti.ports.replica import DAMAGED, DISK, SOFTWARE
-from ganeti.runtime.config_store import SCHEMA_VERSION, SqliteStore
+from ganeti.runtime.config_store import SCHEMA_VERSION, SqliteStore, is_corrupt
 from ganeti.runtime.files import sync_directory
 from ganeti.runtime.pause_points import reach
 from ganeti.runtime.replica_fault import ReplicaFaultError
 
 _SET_META = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 _MEMBERSHIP, _KEPT, _SUM = "membership", "membership_kept", "membership_sum"
-_NOT_OUR_TABLES, _CORRUPT, _NOT_A_DATABASE = 1, 11, 26
-"""The first, SQLite's general error, has no other reason: our statements do not change."""
+_NOT_OUR_TABLES = 1
+"""SQLite's general error has no other reason: our statements do not change."""
 _NO_TEXT = "Could not decode"
 """How Python's module says, without a code, that what should be text is none."""
 _BUSY_S = 10.0
@@ -220,7 +220,7 @@ def fault_of(err: Exception, path: str) -> ReplicaFaultError:
     cause = err if isinstance(err, sqlite3.Error) else err.__cause__
     if isinstance(cause, sqlite3.Error):
         code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
-        if code in (_NOT_OUR_TABLES, _CORRUPT, _NOT_A_DATABASE) or _NO_TEXT in str(cause):
+        if is_corrupt(cause) or code == _NOT_OUR_TABLES or _NO_TEXT in str(cause):
             return ReplicaFaultError(DAMAGED, f"The configuration database {path} is damaged: {cause}")
         return ReplicaFaultError(DISK, f"The configuration database {path} cannot be used: {cause}")
     if isinstance(err, OSError) or isinstance(cause, OSError):

@@ -28,6 +28,7 @@ from ganeti.master.config.steps import Steps
 from ganeti.master.config.stream import ChangeStream
 from ganeti.model.objects import ConfigObject
 from ganeti.ports.config import Change
+from ganeti.runtime.config_store import is_corrupt
 from ganeti.runtime.pause_points import reach
 from ganeti.runtime.replication import Replicator, touches_nodes
 from ganeti.runtime.replication_sending import Snapshot
@@ -37,8 +38,6 @@ _log = logging.getLogger(__name__)
 _BATCH_COMMITS = 256
 _BATCHES_AHEAD = 4
 """Batches written and not finished, after which the next waits: a copy that is slow must not fill the memory."""
-_CORRUPT = (11, 26)
-"""SQLite's codes for a file that is corrupt, or no database any more."""
 _WAY_OUT = "run gnt-cluster master-failover on another candidate in sync; this copy is made anew then"
 
 
@@ -244,7 +243,7 @@ class Committer:
         _log.error("%d changes of the configuration are taken back: %s", len(staged), error)
         if not isinstance(error, GanetiError):
             error = ConfigurationError(f"The configuration cannot be written: {type(error).__name__}: {error}")
-        elif getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF in _CORRUPT:
+        elif is_corrupt(error.__cause__):
             error = ConfigurationError(f"{error}; {_WAY_OUT}")
         written = [request.commit for batch in self._unfinished for request in batch.requests]
         self._ahead.reset(commit for commit in written if commit is not None)

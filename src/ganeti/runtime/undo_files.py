@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ganeti.base.errors import ConfigurationError, ExecutionError, GanetiError, JobFileCorrupted
 from ganeti.base.paths import Paths
-from ganeti.master.queue.undo import Line, UndoLog, decode_lines, encode_line
+from ganeti.master.queue.undo import Line, UndoLog, decode_lines, encode_line, whole_part
 from ganeti.runtime.files import read_if_there, sync_directory
 from ganeti.runtime.job_files import JobFiles
 from ganeti.runtime.livelock import is_alive
@@ -25,11 +25,11 @@ class UndoFile:
     """The undo log of one job. A job that creates nothing never makes the file."""
 
     def __init__(self, paths: Paths, job_id: int) -> None:
-        """Raises `JobFileCorrupted` for a log that is damaged anywhere but in a last line cut short."""
+        """Raises `JobFileCorrupted` for a log that is damaged where it was synced."""
         self.path = undo_path(paths, job_id)
         raw = read_if_there(self.path)
         self.log = UndoLog() if raw is None else _read_log(raw, self.path)
-        self._size = raw.rfind(b"\n") + 1 if raw is not None else 0
+        self._size = len(whole_part(raw)) if raw is not None else 0
         self._descriptor = -1
         self._unwritten: list[bytes] = []
 
@@ -54,6 +54,8 @@ class UndoFile:
     def _write(self, data: bytes, durable: bool) -> None:
         if self._descriptor < 0:
             self._open()
+        elif os.fstat(self._descriptor).st_size != self._size:
+            os.ftruncate(self._descriptor, self._size)  # what a failing disk did not let go when it was to
         try:
             if os.write(self._descriptor, data) != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)

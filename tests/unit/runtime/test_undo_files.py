@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Undo logs on disk: synced before the step, whole after a crash, kept while something is outstanding."""
 
+import errno
 import os
 
 import pytest
@@ -60,6 +61,35 @@ def test_a_full_disk_leaves_the_log_as_it_was(paths, monkeypatch):
     assert [item.number for item in UndoFile(paths, 3).log.owed(None)] == [1]
     undo.append(line(3))
     assert [item.number for item in UndoFile(paths, 3).log.owed(None)] == [3, 1]
+
+
+def test_a_record_that_a_loss_of_power_tore_was_never_begun(paths):
+    """Seed 10119 with 3 nodes: the disk failed while record 2 was synced, and then the power went."""
+    UndoFile(paths, 3).append(line(1))
+    with open(undo_path(paths, 3), "ab") as file:
+        file.write(b'{"record": 2, "opcode"' + bytes(4096) + b'"x"}\n' + b'{"undone": 1}\n')
+    undo = UndoFile(paths, 3)
+    assert [item.number for item in undo.log.owed(None)] == [1]
+    undo.append(line(2))
+    assert [item.number for item in UndoFile(paths, 3).log.owed(None)] == [2, 1]
+
+
+def test_what_a_failing_disk_did_not_let_go_goes_before_the_next_line(paths, monkeypatch):
+    undo = UndoFile(paths, 3)
+    undo.append(line(1))
+    real = os.write
+
+    def fails(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("ganeti.runtime.undo_files.os.write", lambda descriptor, data: real(descriptor, data[:10]))
+    monkeypatch.setattr("ganeti.runtime.undo_files.os.ftruncate", fails)
+    for number in (2, 3):
+        with pytest.raises(ExecutionError):
+            undo.append(line(number))
+    monkeypatch.undo()
+    undo.append(line(4))
+    assert [item.number for item in UndoFile(paths, 3).log.owed(None)] == [4, 1]
 
 
 def test_what_was_given_up_stays_and_is_named(paths):

@@ -86,11 +86,22 @@ def _encode_other(value: Any) -> Any:
     raise TypeError(f"an undo record cannot hold a {type(value).__name__}")
 
 
+def whole_part(raw: bytes) -> bytes:
+    """The log without what was never synced: a last line without its end, and whatever begins with a torn line.
+
+    A loss of power tears only what was not synced, and leaves zeros, which JSON has none of, where a block did not
+    arrive. Each record is synced before its step begins, and with it all before it: a torn record's step never began,
+    and what a torn note told is done again at worst.
+    """
+    hole = raw.find(b"\0")
+    written = raw if hole < 0 else raw[:hole]
+    return written[: written.rfind(b"\n") + 1]
+
+
 def decode_lines(raw: bytes) -> list[Line]:
-    """Read a log; a last line without its end is ignored, any other damage raises `JobFileCorrupted`."""
-    complete = raw[: raw.rfind(b"\n") + 1]
+    """Read the whole part of a log; any other damage raises `JobFileCorrupted`."""
     lines: list[Line] = []
-    for number, text in enumerate(complete.splitlines(), 1):
+    for number, text in enumerate(whole_part(raw).splitlines(), 1):
         try:
             line = msgspec.json.decode(text)
         except msgspec.DecodeError as err:

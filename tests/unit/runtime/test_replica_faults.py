@@ -91,7 +91,19 @@ def flip_in_members(path: Path) -> None:
     db.close()
 
 
+def flip_whose_it_is(path: Path) -> None:
+    """Seed 10876 with 5 nodes: it looks like a copy of another cluster, which nobody may make anew."""
+    db = sqlite3.connect(path)
+    changed = db.execute(
+        "UPDATE objects SET data = replace(data, '\"uuid\":\"', '\"uuid\":\"m') WHERE kind = 'cluster'"
+    )
+    assert changed.rowcount == 1
+    db.commit()
+    db.close()
+
+
 ROTS = [
+    flip_whose_it_is,
     flip_in_object,
     flip_to_no_text,
     flip_in_schema,

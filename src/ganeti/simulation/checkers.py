@@ -243,7 +243,8 @@ class Checkers:
         }
         named = self._named(master)
         for path in _images(self._world):
-            if path not in disks and path not in named:
+            # A half-made image goes with its disk: whoever removes the disk, or is told to, removes it too.
+            if path not in disks and path.removesuffix(".new") not in named:
                 self.violated(f"{path} belongs to no instance, and no undo record names it")
         forthcoming = [
             json.loads(data)["name"]

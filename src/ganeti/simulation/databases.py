@@ -28,6 +28,12 @@ _PAGE_BYTES = 4096
 _TIMEOUT_S = 5.0
 _FIRST_DELAY_S = 0.001
 _LAST_DELAY_S = 0.1
+_CODES = {
+    "unable to open database file": sqlite3.SQLITE_CANTOPEN,
+    "disk I/O error": sqlite3.SQLITE_IOERR,
+    "database or disk is full": sqlite3.SQLITE_FULL,
+    "database disk image is malformed": sqlite3.SQLITE_CORRUPT,
+}
 _COMMITS = {"COMMIT", "END"}
 _BEGINNING = {"INSERT", "UPDATE", "DELETE", "REPLAC"}
 """Before these a connection with an isolation level begins a transaction."""
@@ -74,7 +80,7 @@ class Databases:
                 f"file:{source.path}?mode={real_mode}", 0, uri=True, factory=SimulatedConnection, **arguments
             )
         except sqlite3.Error as err:
-            raise sqlite3.OperationalError("unable to open database file") from err
+            raise _error("unable to open database file") from err
         connection: SimulatedConnection = opened
         connection.belong(source, disk, path, timeout_s)
         return connection
@@ -233,9 +239,9 @@ class SimulatedConnection(sqlite3.Connection):
     def run(self, sql: str, act: Callable[[], Any]) -> None:
         """One statement, with what the disk has to say about it."""
         if self._boot != self._disk.boot:
-            raise sqlite3.OperationalError("disk I/O error")
+            raise _error("disk I/O error")
         if self._database.dismissed:
-            raise sqlite3.DatabaseError("database disk image is malformed")
+            raise _error("database disk image is malformed")
         word = _first_word(sql)
         if self._disk.faults:
             self._meet_fault("read")
@@ -254,7 +260,7 @@ class SimulatedConnection(sqlite3.Connection):
         if owner.before_commit is not None:
             owner.before_commit(disk, path)
             if self._boot != disk.boot:
-                raise sqlite3.OperationalError("disk I/O error")
+                raise _error("disk I/O error")
         if disk.faults:
             self._meet_fault("write")
             self._meet_fault("fsync")
@@ -283,14 +289,14 @@ class SimulatedConnection(sqlite3.Connection):
         try:
             self._disk.meet_fault(kind, self._path)
         except OSError as err:
-            raise sqlite3.OperationalError("disk I/O error") from err
+            raise _error("disk I/O error") from err
 
     def _check_room(self) -> None:
         """The log takes a page at least, and the database what it grows by."""
         file = self._database.file
         (pages,) = sqlite3.Connection.cursor(self).execute("PRAGMA page_count").fetchone()
         if file.disk.free_blocks() < max(pages - file.blocks(), 0) + 1:
-            raise sqlite3.OperationalError("database or disk is full")
+            raise _error("database or disk is full")
 
 
 @functools.cache
@@ -329,6 +335,14 @@ def facade(connect: Callable[..., Any]) -> ModuleType:
     return module
 
 
+def _error(text: str) -> sqlite3.DatabaseError:
+    """What `sqlite3` raises with this *text*, and with the code by which programs tell damage from lack of space."""
+    code = _CODES[text]
+    err = (sqlite3.DatabaseError if code == sqlite3.SQLITE_CORRUPT else sqlite3.OperationalError)(text)
+    err.sqlite_errorcode = code
+    return err
+
+
 def _target(path: str, uri: bool) -> tuple[str, str]:
     """Path and mode (ro, rw, rwc)."""
     path = os.fspath(path)
@@ -346,7 +360,7 @@ def _file(disk: Disk, path: str, mode: str) -> tuple[Directory, File]:
         disk.open(path, access, 0o644).close()
         directory, _, found = disk.find(path)
     except OSError as err:
-        raise sqlite3.OperationalError("unable to open database file") from err
+        raise _error("unable to open database file") from err
     if type(found) is not File:
-        raise sqlite3.OperationalError("unable to open database file")
+        raise _error("unable to open database file")
     return directory, found

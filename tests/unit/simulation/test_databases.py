@@ -221,8 +221,9 @@ def test_a_full_disk_refuses_and_keeps_what_was(databases, disk, writer):
 def test_a_failing_disk_is_told(databases, disk, writer):
     add(writer, 1)
     disk.fail("fsync", errno.EIO, path_prefix=PATH)
-    with pytest.raises(sqlite3.OperationalError, match="disk I/O error"):
+    with pytest.raises(sqlite3.OperationalError, match="disk I/O error") as caught:
         add(writer, 2)
+    assert caught.value.sqlite_errorcode == sqlite3.SQLITE_IOERR
     writer.execute("ROLLBACK")
     disk.fail("read", errno.EIO)
     with pytest.raises(sqlite3.OperationalError, match="disk I/O error"):
@@ -235,8 +236,9 @@ def test_rot_is_told(databases, disk, writer):
     random = Random(1)
     for _ in range(2000):
         disk.flip_bit(PATH, random)
-    with pytest.raises(sqlite3.DatabaseError):
+    with pytest.raises(sqlite3.DatabaseError) as caught:
         writer.execute("SELECT 1 FROM t").fetchall()
+    assert caught.value.sqlite_errorcode == sqlite3.SQLITE_CORRUPT
     with pytest.raises(sqlite3.DatabaseError):
         found = databases.connect(disk, PATH).execute("PRAGMA quick_check").fetchall()
         assert found != [("ok",)]

@@ -48,6 +48,13 @@ def test_a_plan_nobody_understands_is_named_before_it_is_played(simulate, tmp_pa
     assert BROKEN[text] in ran.err and str(plan) in ran.err and ran.err.count("\n") == 1
 
 
+def test_words_that_a_copy_has_not_are_named(simulate, tmp_path):
+    plan = tmp_path / "rot.plan"
+    plan.write_text("for 5\n1 the copy on node2 rots at nonsense\n")
+    ran = simulate("--plan", plan)
+    assert (ran.status, ran.err) == (2, "The copy on node2 has no 'nonsense'\n"), ran
+
+
 def test_a_seed_is_told_as_a_story(simulate):
     ran = simulate("--seed", 3, "--nodes", 3)
     assert ran.status == 0, ran

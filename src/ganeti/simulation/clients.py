@@ -84,13 +84,22 @@ def _await(call: Any, kernel: Any, ledger: Ledger, promise: Promise, errors: Any
         while kernel.now_s < until_s:
             row = call("QueryJobs", [promise.job], ["status", "opresult"])[0]
             if row is not None and row[0] in FINAL:
-                kernel.tell("user", f"{promise.purpose}: job {promise.job} ended with {row[0]}")
+                reason = f": {_reason(row[1])}" if row[0] == "error" else ""
+                kernel.tell("user", f"{promise.purpose}: job {promise.job} ended with {row[0]}{reason}")
                 ledger.ended(promise, row[0], row[1])
                 return 0
             kernel.sleep(_POLL_S)
     except (errors.GanetiError, OSError) as err:
         kernel.tell("user", f"{promise.purpose}: job {promise.job} cannot be followed: {err}")
     return 1
+
+
+def _reason(results: list[Any]) -> str:
+    """What the first opcode that failed says, of those of a job."""
+    for result in results:
+        if isinstance(result, list) and len(result) == 2 and isinstance(result[1], list):
+            return " ".join(map(str, result[1]))
+    return "no reason is given"
 
 
 def look_up(machine: Machine, jobs: list[int], found: dict[int, tuple[str, Any]]) -> Process:

@@ -288,7 +288,14 @@ class Disk(Names):
 
     def flip_bit(self, path: str, random: Random) -> None:
         """Rot: one bit of the file is another, on the platter too."""
-        power_loss.flip_bit(self.there(path), random)
+        power_loss.flip_some_bit(self.there(path), random)
+
+    def rot_at(self, path: str, words: bytes) -> bool:
+        """Rot at the first place that has these *words*, which are no text any more; False where there is none."""
+        place = self.content(path).find(words)
+        if place >= 0:
+            power_loss.flip_bit(self.there(path), place, 0x80)
+        return place >= 0
 
     def power_loss(self, random: Random | None = None, *, keep_all: bool = False) -> None:
         """Leave what is found when the machine runs again: one of the possible states, or without *random* nothing

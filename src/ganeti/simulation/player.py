@@ -362,6 +362,13 @@ def _(player: Player, match: re.Match[str]) -> None:
         machine.disk.flip_bit(_DATABASE, Random(player.kernel.random.getrandbits(64)))  # noqa: S311
 
 
+@step(r"the copy on NODE rots at (?P<words>\S.*)")
+def _(player: Player, match: re.Match[str]) -> None:
+    """At the first place that has these words, and the master's own as well: who writes this knows what it is for."""
+    if not player.machine(match["node"]).disk.rot_at(_DATABASE, match["words"].encode()):
+        raise PlanError(f"the copy on {match['node']} has no '{match['words']}'")
+
+
 @step("administrator watches")
 def _(player: Player, match: re.Match[str]) -> None:
     player.watching = True

@@ -109,13 +109,17 @@ def lose_attributes(inode: Inode, random: Random | None) -> None:
     inode.synced_attributes = None
 
 
-def flip_bit(file: File, random: Random) -> None:
+def flip_some_bit(file: File, random: Random) -> None:
     """Change one bit, in the cache as on the platter."""
     file.take_over()
     size = size_of(file.content)
-    if not size:
-        return
-    place, bit = random.randrange(size), 1 << random.randrange(8)
+    if size:
+        flip_bit(file, random.randrange(size), 1 << random.randrange(8))
+
+
+def flip_bit(file: File, place: int, bit: int) -> None:
+    """Change this *bit*, a power of two, of the byte at *place*."""
+    file.take_over()
     file.content = written(file.content, place, bytes([part_of(file.content, place, 1)[0] ^ bit]))
     if file.unsynced and place < size_of(file.synced):
         old = part_of(file.synced, place, 1)[0] ^ bit

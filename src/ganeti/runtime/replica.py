@@ -313,16 +313,9 @@ class Replica:
             marks = await self._place.marks()
             self._established = 0 if marks is None else marks.established
         unfit = self._unfit(caller, marks)
-        if unfit is not None and unfit[0] == CLUSTER and await self._is_damaged():
+        if unfit is not None and unfit[0] == CLUSTER and await self._place.is_damaged():
             unfit = None  # the name of the cluster may be what rot has changed
         return None if unfit is None else self._refusal(*unfit)
-
-    async def _is_damaged(self) -> bool:
-        try:
-            await self._place.examine()
-        except ReplicaFaultError as err:
-            return err.reason == DAMAGED
-        return False
 
     def _unfit(self, caller: Caller, marks: "Marks | None") -> tuple[str, str] | None:
         """Why who asks cannot be understood, where the copy here has these *marks*: a reason and a sentence."""

@@ -64,6 +64,13 @@ class ReplicaPlace:
         self._examined_s = self._now_s()
         return content
 
+    async def is_damaged(self) -> bool:
+        try:
+            await self.examine()
+        except ReplicaFaultError as err:
+            return err.reason == DAMAGED
+        return False
+
     @property
     def wants_examination(self) -> bool:
         return self.copy is None or not 0 <= self._now_s() - self._examined_s <= EXAMINED_FOR_S

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 SCRIPT = """
-import asyncio, socket, subprocess
+import asyncio, os, socket, subprocess
 from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
 from ganeti.node.actions.master_ip import MasterAddress, node_activate_master_ip, node_deactivate_master_ip
@@ -17,6 +17,8 @@ from ganeti.runtime.node_world import RealNodeWorld
 
 for words in ("link set lo up", "link add br0 type bridge", "link set br0 up", "addr add 192.0.2.10/24 dev br0"):
     subprocess.run(["ip", *words.split()], check=True)
+subprocess.run(["mount", "-t", "tmpfs", "none", "/run"], check=True)
+os.mkdir("/run/ganeti")
 world = RealNodeWorld(Paths(), "node1")
 world.log = print
 node = NodeState(world, None, None)
@@ -40,6 +42,13 @@ async def main():
             print("refused:", err)
         else:
             raise AssertionError(wrong)
+    for on_purpose in (False, True):
+        await node_deactivate_master_ip(node, master=address, on_purpose=on_purpose)
+        assert os.path.exists(node.paths.given_up_address_file) == on_purpose
+    await asyncio.gather(*(node_activate_master_ip(node, master=address) for _ in range(20)))
+    assert shown() and not os.path.exists(node.paths.given_up_address_file)
+    await asyncio.gather(*(node_deactivate_master_ip(node, master=address) for _ in range(20)))
+    assert not shown()
     six = MasterAddress(ip="2001:db8::1", netdev="br0", netmask=128, ip_family=10)
     await node_activate_master_ip(node, master=six)
     await node_deactivate_master_ip(node, master=six)
@@ -49,10 +58,10 @@ asyncio.run(main())
 
 
 def test_the_master_ip_comes_and_goes() -> None:
-    if shutil.which("ip") is None or subprocess.run(["unshare", "-n", "true"]).returncode:
+    if shutil.which("ip") is None or subprocess.run(["unshare", "-n", "-m", "true"]).returncode:
         pytest.skip("network namespaces are for root")
     done = subprocess.run(
-        ["unshare", "-n", sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60, check=False
+        ["unshare", "-n", "-m", sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()

@@ -50,6 +50,11 @@ class Paths:
         return f"{self.run_dir}/node-answers.jsonl"
 
     @property
+    def given_up_address_file(self) -> str:
+        """Says, until the next power-on, that the cluster's address was taken down on purpose."""
+        return f"{self.run_dir}/master-ip-given-up"
+
+    @property
     def socket_dir(self) -> str:
         return f"{self.run_dir}/socket"
 

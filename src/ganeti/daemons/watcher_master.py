@@ -16,6 +16,7 @@ from ganeti.base.paths import Paths
 from ganeti.bootstrap.node_call import call_node
 from ganeti.master.watcher import SHOULD_RUN, InstanceNow, WatcherState, decide, read_state, status_text
 from ganeti.runtime.files import read_if_there, write_atomically
+from ganeti.runtime.master_ending import master_address, uses_script
 from ganeti.wire.framing_sync import connect
 
 ANSWER_WITHIN_S = 30.0
@@ -89,25 +90,20 @@ class MasterWork:
                 return
 
     def _ensure_address(self) -> None:
-        """After the master's power-on nobody else brings the cluster's address up."""
-        address = self._ssconf("master_ip")
-        if self._paths.root or not address or owns(address):
+        """After a power-on nobody else brings the cluster's address up; taken down on purpose it stays so."""
+        address = None if self._paths.root else master_address(self._paths)
+        if address is None or owns(address.ip) or os.path.exists(self._paths.given_up_address_file):
             return
         primary = dict(line.split(" ", 1) for line in self._ssconf("node_primary_ips").splitlines() if " " in line)
         own = primary.get(self._ssconf("master_node"))
         if own is None:
             return
-        master = {
-            "ip": address,
-            "netdev": self._ssconf("master_netdev"),
-            "netmask": int(self._ssconf("master_netmask") or 32),
-            "ip_family": int(self._ssconf("primary_ip_family") or 2),
-        }
+        arguments = {"master": msgspec.to_builtins(address), "use_external_mip_script": uses_script(self._paths)}
         try:
-            call_node(self._paths, own, "node_activate_master_ip", {"master": master})
-            _log.warning("the master IP %s was not up: it is now", address)
+            call_node(self._paths, own, "node_activate_master_ip", arguments)
+            _log.warning("the master IP %s was not up: it is now", address.ip)
         except GanetiError as err:
-            _log.error("the master IP %s cannot be brought up: %s", address, err)
+            _log.error("the master IP %s cannot be brought up: %s", address.ip, err)
 
     def _watch_group(self, uuid: str, wait: bool) -> None:
         instances, boot_ids = self._look(uuid)

@@ -169,7 +169,7 @@ async def give_up_address(paths: Paths) -> None:
     world = RealNodeWorld(paths, "")
     node = NodeState(world, _NoDaemon(), _NoDaemon())
     try:
-        external = await asyncio.to_thread(_uses_script, paths)
+        external = await asyncio.to_thread(uses_script, paths)
         await node_deactivate_master_ip(node, master=address, use_external_mip_script=external)
     except GanetiError as err:
         _log.error("The master IP %s stays on this node: %s", address.ip, err)
@@ -193,7 +193,7 @@ class _Head(msgspec.Struct, frozen=True):
     cluster: msgspec.Raw
 
 
-def _uses_script(paths: Paths) -> bool:
+def uses_script(paths: Paths) -> bool:
     """Whether the site's own script sets the address up: the configuration alone says so."""
     data = read_if_there(paths.config_file)
     try:

@@ -3,7 +3,9 @@
 
 import asyncio
 import contextlib
+import errno
 import ipaddress
+import os
 import socket
 import struct
 
@@ -35,6 +37,8 @@ async def node_activate_master_ip(
     node: NodeState, *, master: MasterAddress, use_external_mip_script: bool = False
 ) -> None:
     """Take the cluster's address; harmless when this node has it. Refused while another machine answers there."""
+    with contextlib.suppress(OSError):
+        os.unlink(node.paths.given_up_address_file)
     if use_external_mip_script:
         await _external(node, master, "start")
     elif owns_address(master.ip):
@@ -48,9 +52,14 @@ async def node_activate_master_ip(
 
 @node_call(timeout_s=FAST_S)
 async def node_deactivate_master_ip(
-    node: NodeState, *, master: MasterAddress, use_external_mip_script: bool = False
+    node: NodeState, *, master: MasterAddress, use_external_mip_script: bool = False, on_purpose: bool = False
 ) -> None:
-    """Give the cluster's address up; harmless when this node does not have it."""
+    """Give the cluster's address up; harmless when this node does not have it.
+
+    *on_purpose* is for who wants it down on the master: the watcher leaves it so until the next power-on.
+    """
+    if on_purpose:
+        os.close(os.open(node.paths.given_up_address_file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640))
     if use_external_mip_script:
         await _external(node, master, "stop")
     elif node.paths.root or not owns_address(master.ip):
@@ -93,6 +102,8 @@ def _change(master: MasterAddress, action: str) -> None:
         try:
             route.addr(action, index=indexes[0], address=master.ip, prefixlen=master.netmask)
         except NetlinkError as err:
+            if err.code in (errno.EEXIST, errno.EADDRNOTAVAIL):
+                return  # another has done the same at the same moment
             raise ExecutionError(f"The master IP {master.ip} cannot be changed on {master.netdev}: {err}") from err
     if action == "add" and address.version == 4:
         _announce(master.netdev, address.packed)

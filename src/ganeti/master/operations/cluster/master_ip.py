@@ -42,4 +42,4 @@ async def change_master_address(ctx: OperationContext, *, up: bool) -> None:
     if up:
         await ctx.nodes.call(cluster.master_node, "node_activate_master_ip", **arguments)
     else:
-        await ctx.nodes.call(cluster.master_node, "node_deactivate_master_ip", **arguments)
+        await ctx.nodes.call(cluster.master_node, "node_deactivate_master_ip", **arguments, on_purpose=True)

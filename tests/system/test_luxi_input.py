@@ -92,6 +92,7 @@ WCONFD_CALLS: dict[str, list[Any]] = {
     "listLocks": [ME],
     "listLocksWaitingStatus": [],
     "listPromises": [],
+    "lockSerial": [],
     "opportunisticLockUnion": [ME, REQUEST],
     "opportunisticLockUnionWaiting": [1, 0.01, ME, REQUEST],
     "position": [],

@@ -104,9 +104,7 @@ async def serve_clients(
     follower.changed = rules.apply
     catalogue = build_catalogue()
     sources = QuerySources(follower, queue, owners.wconfd, catalogue, nodes)
-    placement = Placements(
-        follower, owners.wconfd, sources.asker, catalogue, paths.wconfd_socket, reports=sources.reports
-    )
+    placement = Placements(follower, owners.wconfd, sources.asker, catalogue, paths.wconfd_socket, cache=sources.cache)
     commits = DaemonCommits(owners.wconfd, lock.path)
     filters = FilterCalls(owners.wconfd, commits, follower, lambda: queue.next_id - 1)
     calls = QueueCalls(paths, queue).table() | QueryCalls(paths, sources, placement).table() | filters.table()

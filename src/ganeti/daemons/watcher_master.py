@@ -27,6 +27,8 @@ REASON = "gnt:watcher"
 FINAL = ("canceled", "success", "error")
 _MASTER_DAEMONS = {"ganeti-wconfd": "wconfd_socket", "ganeti-luxid": "luxi_socket"}
 _ASKED = {"ganeti-wconfd": ("echo", "watcher"), "ganeti-luxid": ("QueryConfigValues", ["drain_flag"])}
+NOW = {"cache": "off"}
+"""What is done to instances is decided by what nodes say now."""
 _PAUSE_S = 0.2
 _LEAST_S = 0.1
 _log = logging.getLogger(__name__)
@@ -120,9 +122,9 @@ class MasterWork:
 
     def _look(self, uuid: str) -> tuple[list[InstanceNow], dict[str, str | None]]:
         fields = ["name", "status", "pnode"]
-        rows = self._luxi("Query", "instance", fields, ["==", "pnode.group.uuid", uuid])["data"]
+        rows = self._luxi("Query", "instance", fields, ["==", "pnode.group.uuid", uuid], NOW)["data"]
         instances = [InstanceNow(*(str(value) for _, value in row)) for row in rows if all(not cell[0] for cell in row)]
-        rows = self._luxi("Query", "node", ["name", "offline", "bootid"], ["==", "group.uuid", uuid])["data"]
+        rows = self._luxi("Query", "node", ["name", "offline", "bootid"], ["==", "group.uuid", uuid], NOW)["data"]
         boot_ids = {
             str(name): str(boot_id) if not offline and status == 0 and boot_id else None
             for (_, name), (_, offline), (status, boot_id) in rows

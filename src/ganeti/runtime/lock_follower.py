@@ -44,8 +44,8 @@ class LockFollower:
         connection; *granted* those whose waiting requests were granted since.
 
         Without: *snapshot* gets ``[[lock, [[client, state]…]]…]`` and ``[[priority, client, request]…]``, *changed* a
-        serial number and ``[[kind, client, {lock: state}]…]``, where ``waiting`` has its priority besides. *lost* is
-        called when the connection has gone.
+        serial number and ``[[kind, client, {lock: state}]…]``, where ``waiting`` has its priority besides; also after
+        the snapshot, with that serial number and no change. *lost* is called when the connection has gone.
         """
         self._path = socket_path
         self._lock_file = lock_file
@@ -90,6 +90,8 @@ class LockFollower:
                 if self._lock_file is not None:
                     held, waiting = (list(map(Owner.from_wire, clients)) for clients in (held, waiting))
                 self._snapshot(held, waiting)
+                if "serial" in event:
+                    self._changed(event["serial"], [])
             case {"success": False, "result": result}:
                 raise from_wire(result)
             case _:

@@ -51,12 +51,15 @@ class QueryCalls:
         }
 
     async def query(self, args: list[Any]) -> dict[str, Any] | Pieces:
-        what, names, qfilter = at_most(args, 3, 3)
+        """What, fields, filter; ours is a fourth argument that clients of 3.1 do not have: ``{"cache": "off"}``."""
+        what, names, qfilter, how = (*at_most(args, 3, 4), None)[:4]
+        cached = _may_be_cached(how)
         if what == "job" and asked_names(qfilter, "id") is None:
             fields, rows = await self._sources.job_list(strings(names, "fields"), qfilter)
             described = msgspec.json.encode([field.describe() for field in fields])
             return rows.within(b'{"fields":%s,"data":' % described, b"}")
-        fields, data = await self._run(self._sources.resource(what), strings(names, "fields"), qfilter)
+        resource = self._sources.resource(what)
+        fields, data = await self._run(resource, strings(names, "fields"), qfilter, cached=cached)
         return {"fields": [field.describe() for field in fields], "data": data}
 
     async def query_fields(self, args: list[Any]) -> dict[str, Any]:
@@ -131,9 +134,9 @@ class QueryCalls:
         found, data = await self._run(resource, asked, names_filter(resource, names))
         return legacy_rows(resource, found, data)
 
-    async def _run(self, resource: Resource, names: Sequence[str], qfilter: Any) -> Any:
+    async def _run(self, resource: Resource, names: Sequence[str], qfilter: Any, *, cached: bool = True) -> Any:
         rows = await self._sources.rows(resource, qfilter, names)
-        return await run_query(resource, rows, names, qfilter, self._sources.collector(resource))
+        return await run_query(resource, rows, names, qfilter, self._sources.collector(resource, cached=cached))
 
     def _cluster_row(self) -> ClusterRow:
         world = QueryWorld(self._sources.view, self._sources.catalogue)
@@ -144,6 +147,15 @@ def _allocator_request(call: str, request: Any) -> dict[str, Any]:
     if not isinstance(request, dict):
         raise PrerequisiteError(f"{call} takes an allocator request", WRONG_INPUT)
     return request
+
+
+def _may_be_cached(how: Any) -> bool:
+    """Read how a query is to be answered (S1.51)."""
+    if how is None or how == {}:
+        return True
+    if not isinstance(how, dict) or list(how) != ["cache"] or how["cache"] not in ("on", "off"):
+        raise PrerequisiteError('The fourth argument of Query is {"cache": "on"} or {"cache": "off"}', WRONG_INPUT)
+    return bool(how["cache"] == "on")
 
 
 def _refuse_lock(lock: Any) -> None:

@@ -20,8 +20,7 @@ from typing import Any
 
 from ganeti.base.errors import TEMPORARILY_INSUFFICIENT, ExecutionError, GanetiError, PrerequisiteError
 from ganeti.master.allocator_input import promises_of
-from ganeti.master.cache.exclusive_holds import ExclusiveHolds, nodes_under
-from ganeti.master.cache.node_reports import FRESH_S, NodeReports, nodes_changed, report_of, silent
+from ganeti.master.cache.node_reports import FRESH_S, report_of, silent
 from ganeti.master.locks.owners import Owner
 from ganeti.master.query.collecting import NodeAsker, hypervisor_queries
 from ganeti.master.query.fields import QueryWorld
@@ -31,9 +30,9 @@ from ganeti.model.promises import Promise, Promises
 from ganeti.model.traits import Catalogue
 from ganeti.runtime.config_follower import ConfigFollower
 from ganeti.runtime.event_loop import Background
-from ganeti.runtime.lock_follower import LockFollower
 from ganeti.runtime.placement_worker import INPUT, Answer, PlacementWorker, Question
 from ganeti.runtime.promise_calls import list_promises, promise_room
+from ganeti.runtime.state_cache import StateCache
 from ganeti.runtime.wconfd_client import WConfdClient
 
 RECENT_S = 2.0
@@ -56,26 +55,25 @@ class Placements:
         catalogue: Catalogue,
         wconfd_socket: str,
         now_s: Callable[[], float] = time.monotonic,
-        reports: NodeReports | None = None,
+        cache: StateCache | None = None,
     ) -> None:
-        """*reports* are those that others feed, too."""
+        """*cache* is the one that queries feed, too; it is followed and closed from here, and *now_s* is then its."""
         self._follower = follower
         self._wconfd = wconfd
         self._asker = asker
         self._catalogue = catalogue
-        self._now_s = now_s
-        self._reports = NodeReports() if reports is None else reports
+        self.cache = StateCache(now_s) if cache is None else cache
+        self._now_s = self.cache.now_s
+        self._reports = self.cache.reports
         self._worker = PlacementWorker(wconfd_socket, self._reports)
         self._turn = asyncio.Lock()
         self._background = Background()
         self._asking: dict[str, asyncio.Task[None]] = {}
-        self._holds = ExclusiveHolds()
-        locks = LockFollower(wconfd_socket, None, snapshot=self._locks_known, changed=self._locks_changed)
-        self._background.start(locks.run(), "following the locks of what jobs change")
-        follower.observers.append(self._observe)
+        self.cache.follow(follower, wconfd, wconfd_socket)
 
     async def close(self) -> None:
         await self._background.cancel()
+        await self.cache.close()
         self._worker.close()
 
     async def place(self, request: dict[str, Any], owner: Owner | None, *, why: bool = False) -> dict[str, Any]:
@@ -221,28 +219,6 @@ class Placements:
         finally:
             for uuid in uuids:
                 self._asking.pop(uuid, None)
-
-    def _locks_known(self, held: list[Any], _waiting: list[Any]) -> None:
-        """The table after each connection; what was freed meanwhile is what was held and no longer is."""
-        self._reports.changed(nodes_under(self._view, self._holds.table(held)))
-
-    def _locks_changed(self, _serial: int, changes: list[Any]) -> None:
-        given_up = [lock for change in changes for lock in self._holds.change(*change)]
-        if given_up:
-            self._reports.changed(nodes_under(self._view, given_up))
-
-    def _observe(self, event: dict[str, Any]) -> Callable[[], None]:
-        if event["event"] != "commit":
-            return lambda: self._reports.changed(self._view.uuids("nodes"))
-        changed = nodes_changed(self._view, event)
-        gone = [uuid for kind, uuid in event["remove"] if kind == "nodes"]
-
-        def tell() -> None:
-            self._reports.changed(changed)
-            for uuid in gone:
-                self._reports.forget(uuid)
-
-        return tell
 
     def _template(self, request: dict[str, Any]) -> str:
         """The disk template whose free space the request is about."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ganeti.base.errors import GanetiError
-from ganeti.master.cache.node_reports import NodeReports
 from ganeti.master.query import collecting, resources
 from ganeti.master.query.fields import Field, QueryWorld, Resource
 from ganeti.master.query.filters import asked_names, compile_filter
@@ -22,6 +21,7 @@ from ganeti.runtime.copies import ask_copies
 from ganeti.runtime.job_listing import JobLists, Wanted
 from ganeti.runtime.queue_driver import QueueDriver
 from ganeti.runtime.report_listener import ReportListener
+from ganeti.runtime.state_cache import StateCache
 from ganeti.runtime.wconfd_client import WConfdClient
 from ganeti.wire.framing import Pieces
 from ganeti.wire.job_file import read_job_id
@@ -45,9 +45,9 @@ class QuerySources:
         self._wconfd = wconfd
         self._catalogue = catalogue
         self.asker = collecting.NodeAsker(nodes, self._ask_copies)
-        self.reports = NodeReports()
+        self.cache = StateCache()
         """What nodes told last; placement keeps it up to date, too."""
-        self._listener = ReportListener(self.reports)
+        self.asker.observers.append(self.cache.note_answering)
         self._resources = resources.build(catalogue)
         self._job_lists = JobLists(queue)
 
@@ -79,10 +79,14 @@ class QuerySources:
             return await self._locks()
         return resources.config_rows(resource.name, QueryWorld(self.view, self._catalogue))
 
-    def collector(self, resource: Resource) -> Collect:
-        """What asks the nodes, and WConfD for the state of the copies, for the live fields of this resource."""
+    def collector(self, resource: Resource, *, cached: bool = True) -> Collect:
+        """What asks the nodes, and WConfD for the state of the copies, for the live fields of this resource.
+
+        With *cached*, what nodes said a moment ago is taken for what they say now (S1.50, S1.51).
+        """
         world = QueryWorld(self.view, self._catalogue)
-        return collecting.collector(resource.name, world, self.asker, self._ask_copies, self._listener)
+        listener = ReportListener(self.cache, serves=cached)
+        return collecting.collector(resource.name, world, self.asker, self._ask_copies, listener)
 
     async def _ask_copies(self) -> Copies:
         return await ask_copies(self._wconfd)

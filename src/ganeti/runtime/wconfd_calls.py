@@ -29,6 +29,7 @@ from ganeti.runtime.wconfd_arguments import (
 )
 from ganeti.runtime.wconfd_commits import Committer
 from ganeti.runtime.wconfd_lock_calls import VOID, LockCalls
+from ganeti.runtime.wconfd_lock_stream import NewsCalls
 from ganeti.runtime.wconfd_locks import LockService
 from ganeti.runtime.wconfd_promises import PromiseCalls, PromiseService
 
@@ -54,7 +55,7 @@ def calls_of(parts: Parts) -> dict[str, Call]:
     table: dict[str, Call] = {}
     locks = LockCalls(parts.locks, parts.promises, parts.committer.supersede, parts.clean_up)
     promises = PromiseCalls(parts.promises, lambda: parts.committer.form.position)
-    for calls in (ConfigCalls(parts), locks, promises):
+    for calls in (ConfigCalls(parts), locks, promises, NewsCalls(parts.locks)):
         for name, method in vars(type(calls)).items():
             if not name.startswith("_") and callable(method):
                 first, *others = name.split("_")

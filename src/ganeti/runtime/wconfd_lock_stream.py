@@ -81,9 +81,9 @@ class LockStream:
             self._send(connection, {"event": "granted", "clients": clients})
 
     def _tell_everything(self, connection: Connection, news: News) -> None:
+        """Also where nothing has changed: somebody may wait to have heard of this serial number."""
         changes = [(kind, owner.to_wire(), *rest) for kind, owner, *rest in tell(news.effects)]
-        if changes:
-            self._send(connection, {"event": "lock-changes", "serial": news.serial, "changes": changes})
+        self._send(connection, {"event": "lock-changes", "serial": news.serial, "changes": changes})
 
     def _send(self, connection: Connection, event: dict[str, Any]) -> None:
         """One who does not read is dropped: it comes back and begins with what is then."""
@@ -94,3 +94,15 @@ class LockStream:
                 connection.send_soon(encode(event))
         except TransportError:
             connection.abort()
+
+
+class NewsCalls:
+    """The call of those who must know whether they have heard of everything."""
+
+    def __init__(self, locks: LockService) -> None:
+        self._locks = locks
+
+    async def lock_serial(self) -> Any:
+        """The number of the last news that followers were told: who has heard of it knows all locks as they are."""
+        await self._locks.saved()
+        return self._locks.serial

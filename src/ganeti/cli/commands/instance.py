@@ -5,6 +5,7 @@ from ganeti.base.command import Argument, Command
 from ganeti.cli.commands.options import (
     ASSUME_YES,
     BACKEND,
+    CACHE,
     FIELDS,
     FILTER,
     IALLOCATOR,
@@ -113,7 +114,7 @@ INSTANCE_LIST = Command(
     handler="listing:instances",
     is_job=False,
     environment=True,
-    options=(*LIST_OPTIONS, UNITS, FILTER),
+    options=(*LIST_OPTIONS, UNITS, FILTER, CACHE),
 )
 
 INSTANCE_LIST_FIELDS = Command(

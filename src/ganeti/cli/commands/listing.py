@@ -171,7 +171,8 @@ def show_list(call: Invocation, resource: Resource, extra: list[Any]) -> int:
     fields = chosen_fields(resource, call.get("output"))
     conditions = [*filter(None, [filter_of(resource, call.get("names", []), bool(call.get("force_filter")))]), *extra]
     condition = conditions[0] if len(conditions) == 1 else (["&", *conditions] if conditions else None)
-    answer = call.client.call("Query", resource.what, fields, condition)
+    how = [{"cache": call.get("cache")}] if call.get("cache") else []
+    answer = call.client.call("Query", resource.what, fields, condition, *how)
     return print_answer(call, resource, answer)
 
 

@@ -4,6 +4,7 @@
 from ganeti.base.command import Argument, Command
 from ganeti.cli.commands.options import (
     ASSUME_YES,
+    CACHE,
     DISK_STATE,
     DRY_RUN,
     FIELDS,
@@ -65,6 +66,7 @@ NODE_LIST = Command(
         *LIST_OPTIONS,
         UNITS,
         FILTER,
+        CACHE,
         option("-g", "--node-group", field="group", help="nodes of this group only"),
     ),
 )

@@ -53,6 +53,9 @@ OUTPUT = option(
 UNITS = option("--units", field="units", choices=("h", "m", "g", "t"), help="unit of sizes; h picks one for each")
 VERBOSE = flag("-v", "--verbose", field="verbose", help="words instead of signs for what is not known")
 FILTER = flag("-F", "--filter", field="force_filter", help="the arguments are a filter expression")
+CACHE = option(
+    "--cache", field="cache", choices=("on", "off"), help="off: ask the nodes, even if they said it seconds ago"
+)
 LIST_OPTIONS = (NO_HEADERS, SEPARATOR, OUTPUT, VERBOSE)
 
 INSTANCE = Argument("instance_name", "instance-name")

@@ -102,6 +102,7 @@ COMMANDS = (
       (('-v', '--verbose'), 'verbose', 'flag', 'words instead of signs for what is not known', True, None, (), '', False),
       (('--units',), 'units', 'string', 'unit of sizes; h picks one for each', True, None, ('h', 'm', 'g', 't'), '', False),
       (('-F', '--filter'), 'force_filter', 'flag', 'the arguments are a filter expression', True, None, (), '', False),
+      (('--cache',), 'cache', 'string', 'off: ask the nodes, even if they said it seconds ago', True, None, ('on', 'off'), '', False),
      ),
      (), 'listing:instances', '', False, '', False, True, True),
     ('list-fields', "list the fields of 'list'",

@@ -76,6 +76,7 @@ COMMANDS = (
       (('-v', '--verbose'), 'verbose', 'flag', 'words instead of signs for what is not known', True, None, (), '', False),
       (('--units',), 'units', 'string', 'unit of sizes; h picks one for each', True, None, ('h', 'm', 'g', 't'), '', False),
       (('-F', '--filter'), 'force_filter', 'flag', 'the arguments are a filter expression', True, None, (), '', False),
+      (('--cache',), 'cache', 'string', 'off: ask the nodes, even if they said it seconds ago', True, None, ('on', 'off'), '', False),
       (('-g', '--node-group'), 'group', 'string', 'nodes of this group only', True, None, (), '', False),
      ),
      (), 'listing:nodes', '', False, '', False, True, True),

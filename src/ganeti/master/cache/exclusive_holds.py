@@ -20,6 +20,11 @@ class ExclusiveHolds:
     def __init__(self) -> None:
         self._holder: dict[str, _Client] = {}
 
+    @property
+    def held(self) -> list[str]:
+        """The locks that somebody has for himself now."""
+        return list(self._holder)
+
     def table(self, held: Iterable[Sequence[Any]]) -> list[str]:
         """Take in the whole table, ``[[lock, [[client, state]…]]…]``."""
         before, self._holder = self._holder, {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What nodes said about their room, and how long that counts (S1.38 to S1.52, as far as placement needs it). Pure.
+"""What nodes said about their room, and how long that counts (S1.38 to S1.49, S1.52). Pure.
 
 A report counts until it is too old, or until something changes on the node: a commit what is on its disks, so that its
 free space is of before then; a job whatever it had locked for itself (`exclusive_holds`, S1.46); or the node told a
@@ -7,7 +7,7 @@ query other guests than it had reported (S1.45). What a commit changes of memory
 memory are of one moment, and what an instance should have and did not use then is owed to it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -87,6 +87,10 @@ class NodeReports:
     def __init__(self) -> None:
         self.number = 0
         """How many reports were ever taken."""
+        self.voided: list[Callable[[Sequence[str]], None]] = []
+        """Called with the nodes whose reports do not count any more."""
+        self.renewed: list[Callable[[str, NodeReport, NodeReport], None]] = []
+        """Called with a node, what it had reported, and what it reports."""
         self._kept: dict[str, _Kept] = {}
         self._changes = 0
         self._changed: dict[str, int] = {}
@@ -111,17 +115,25 @@ class NodeReports:
             return
         self.number += 1
         self._kept[node] = _Kept(report, asked_at_s, begun, self.number)
+        if kept is not None:
+            for tell in self.renewed:
+                tell(node, kept.report, report)
 
     def changed(self, nodes: Iterable[str]) -> None:
         """The disks on these nodes have changed."""
-        for node in nodes:
+        named = list(nodes)
+        for node in named:
             self._changes += 1
             self._changed[node] = self._changes
+        for tell in self.voided if named else ():
+            tell(named)
 
     def compare_guests(self, node: str, guests: list[tuple[str, int, str]]) -> None:
         """What a query heard: if it is not what the report says, nothing of that counts any more (S1.45)."""
         kept = self._kept.get(node)
-        if kept is not None and (kept.report.silence or sorted(kept.report.guests) != sorted(guests)):
+        if kept is None or kept.changes < self._changed.get(node, 0):
+            return
+        if kept.report.silence or sorted(kept.report.guests) != sorted(guests):
             self.changed([node])
 
     def forget(self, node: str) -> None:

@@ -3,8 +3,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from ganeti.base.errors import GanetiError, NodeTimeoutError, NodeUnreachableError
 from ganeti.master.instance_spec import instance_spec
@@ -17,8 +17,6 @@ from ganeti.model.copies import Copies
 from ganeti.model.objects import Cluster
 from ganeti.ports.nodes import NodeAnswer, NodesPort
 
-Mark = tuple[int, float]
-"""What had happened, and when, as nodes began to be asked."""
 NODE_ANSWER_S = 5.0
 """A node that has not answered by then is shown as having no data."""
 SILENT_ANSWER_S = 1.0
@@ -29,16 +27,29 @@ AskCopies = Callable[[], Awaitable[Copies]]
 """Asks WConfD; raises `GanetiError`."""
 
 
+class Mark(NamedTuple):
+    """What had happened to reports and live answers, and when, as nodes began to be asked."""
+
+    reports: int
+    live: int
+    at_s: float
+
+
 class Listener(Protocol):
-    """Who wants to know what nodes told queries: the state cache (S1.42, S1.45)."""
+    """Who wants to know what nodes told queries, and may know it already: the state cache (S1.42, S1.45, S1.50)."""
+
+    async def known(self, call: str, question: Mapping[str, Any], nodes: Sequence[str]) -> Mapping[str, Any]:
+        """What those of the *nodes* would answer that need not be asked again, by uuid."""
 
     def begin(self) -> Mark:
         """To be called before nodes are asked."""
 
-    def whole(self, answers: Sequence[NodeAnswer], templates: Sequence[str], begun: Mark) -> None:
-        """Answers of `node_info` with guests, asked for the space of *templates*."""
+    def whole(
+        self, answers: Sequence[NodeAnswer], question: Mapping[str, Any], begun: Mark, usable: frozenset[str]
+    ) -> None:
+        """Answers of `node_info` with guests; instances may be placed on the nodes that are *usable*."""
 
-    def guests(self, answers: Sequence[NodeAnswer]) -> None:
+    def guests(self, answers: Sequence[NodeAnswer], question: Mapping[str, Any], begun: Mark) -> None:
         """Answers of `all_instances_info`."""
 
 
@@ -127,22 +138,22 @@ def storage_units(cluster: Cluster, world: QueryWorld) -> list[dict[str, str]]:
 async def _ask_nodes(rows: Sequence[NodeRow], world: QueryWorld, nodes: NodeAsker, listener: Listener | None) -> None:
     """Ask for all there is to know, which is one call, so that what is learned can be placed by (S1.42)."""
     cluster = world.view.cluster
-    asked = [row for row in rows if not row.node.offline]
-    units = storage_units(cluster, world)
-    begun = listener.begin() if listener is not None else (0, 0.0)
-    answers = await nodes.ask(
-        [row.node.uuid for row in asked],
-        "node_info",
-        storage=units,
-        hypervisors=hypervisor_queries(cluster, world),
-        guests=listener is not None,
-    )
-    if listener is not None:
-        usable = {row.node.uuid for row in asked if row.node.usable_for_instances}
-        heard = [answer for answer in answers if answer.node_uuid in usable]
-        listener.whole(heard, [unit["template"] for unit in units], begun)
-    for row, answer in zip(asked, answers, strict=True):
-        row.live = answer.value if answer.error is None else None
+    asked = {row.node.uuid: row for row in rows if not row.node.offline}
+    question = {
+        "storage": storage_units(cluster, world),
+        "hypervisors": hypervisor_queries(cluster, world),
+        "guests": listener is not None,
+    }
+    known = await listener.known("node_info", question, list(asked)) if listener is not None else {}
+    missing = [uuid for uuid in asked if uuid not in known]
+    begun = listener.begin() if listener is not None else None
+    answers = await nodes.ask(missing, "node_info", **question) if missing else []
+    if listener is not None and begun is not None:
+        usable = frozenset(uuid for uuid, row in asked.items() if row.node.usable_for_instances)
+        listener.whole(answers, question, begun, usable)
+    told = {answer.node_uuid: answer.value if answer.error is None else None for answer in answers}
+    for uuid, row in asked.items():
+        row.live = known[uuid] if uuid in known else told[uuid]
 
 
 async def _ask_copies(rows: Sequence[NodeRow], copies: AskCopies) -> None:
@@ -160,21 +171,36 @@ async def _ask_about_instances(
 ) -> None:
     """Every node is asked: a guest may run where it should not."""
     online = [node.uuid for node in world.view.nodes() if not node.offline and node.vm_capable] if rows else []
-    queries = hypervisor_queries(world.view.cluster, world)
-    answers = await nodes.ask(online, "all_instances_info", hypervisors=queries)
-    if listener is not None:
-        listener.guests(answers)
-    answered = {answer.node_uuid for answer in answers if answer.error is None}
+    guests = await _ask_for_guests(
+        online, {"hypervisors": hypervisor_queries(world.view.cluster, world)}, nodes, listener
+    )
+    answered = guests.keys()
     found: dict[str, dict[str, dict[str, Any]]] = {}
-    for answer in answers:
-        for info in (answer.value or []) if answer.error is None else []:
-            found.setdefault(info["name"], {})[answer.node_uuid] = info
+    for uuid, running in guests.items():
+        for guest in running:
+            found.setdefault(guest["name"], {})[uuid] = guest
     for row in rows:
         places = found.get(row.instance.name, {})
         primary = row.instance.primary_node
         where = primary if primary in places else next(iter(places), None)
         info = places[where] if where is not None else None
         row.live = LiveInstance(primary in answered, where, info)
+
+
+async def _ask_for_guests(
+    online: Sequence[str], question: dict[str, Any], nodes: NodeAsker, listener: Listener | None
+) -> dict[str, list[dict[str, Any]]]:
+    """The guests of the nodes that answered, in the order of *online*."""
+    if listener is None:
+        known: Mapping[str, Any] = {}
+    else:
+        known, begun = await listener.known("all_instances_info", question, online), listener.begin()
+    missing = [uuid for uuid in online if uuid not in known]
+    answers = await nodes.ask(missing, "all_instances_info", **question) if missing else []
+    if listener is not None:
+        listener.guests(answers, question, begun)
+    told = {answer.node_uuid: answer.value or [] for answer in answers if answer.error is None} | dict(known)
+    return {uuid: told[uuid] for uuid in online if uuid in told}
 
 
 async def _ask_consoles(rows: Sequence[InstanceRow], world: QueryWorld, nodes: NodesPort) -> None:

@@ -55,7 +55,8 @@ def _counted_once(case: Case, outcome: Outcome) -> Outcome:
     message = case.files.get(REQUEST)
     if message is None or case.tool == "hail":
         return outcome
-    if outcome.exit is not None and not outcome.stderr.startswith("Error") and '"admin_state"' in message:
+    failed = re.search(r"^Error", outcome.stderr, re.M)
+    if outcome.exit is not None and not failed and '"admin_state"' in message:
         return Outcome(None, "", "", {})
     warning = r"^Warning: cluster has inconsistent data:\n(  - node .*\n)+\n"
     return Outcome(outcome.exit, outcome.stdout, re.sub(warning, "", outcome.stderr, flags=re.M), outcome.files)

@@ -39,7 +39,7 @@ def _refuse_primary_now(view: NodeView, instance: Instance, forced: bool) -> Ref
             "kept for the failure of another node",
         )
     cpus = view.used_cpus() + instance.counted_vcpus
-    if ratio(cpus, view.node.total_cpus) > view.vcpu_ratio:
+    if ratio(cpus, view.node.total_cpus) > view.most_vcpu_ratio:
         return Refusal(
             FailMode.FailCPU,
             f"needs {instance.counted_vcpus} vcpus, {view.used_cpus()} of {_cpu_limit(view)} allowed are in use",
@@ -56,7 +56,7 @@ def _needs(needed_mib: int, what: str, free_mib: int) -> str:
 
 
 def _cpu_limit(view: NodeView) -> str:
-    return f"{view.vcpu_ratio * view.node.total_cpus:g}"
+    return f"{view.most_vcpu_ratio * view.node.total_cpus:g}"
 
 
 def _refuse_disk(view: NodeView, instance: Instance, forced: bool, *, hard_disk: bool = True) -> Refusal | None:
@@ -131,7 +131,7 @@ def _refuse_primary_forthcoming(view: NodeView, instance: Instance) -> Refusal |
     if refusal is not None:
         return refusal
     cpus = view.used_cpus(forthcoming=True)
-    if ratio(cpus + instance.counted_vcpus, view.node.total_cpus) > view.vcpu_ratio:
+    if ratio(cpus + instance.counted_vcpus, view.node.total_cpus) > view.most_vcpu_ratio:
         return Refusal(
             FailMode.FailCPU,
             f"needs {instance.counted_vcpus} vcpus, {cpus} of {_cpu_limit(view)} allowed are in use or promised",

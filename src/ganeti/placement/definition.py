@@ -49,6 +49,10 @@ class NodeView:
     running_load: Load | None = None
     judged_failing: bool | None = None
 
+    @property
+    def most_vcpu_ratio(self) -> float:
+        return most_vcpu_ratio(self.vcpu_ratio)
+
     # memory
 
     @property
@@ -197,6 +201,11 @@ def ratio(part: float, whole: float) -> float:
     if whole:
         return part / whole
     return math.nan if part == 0 else math.copysign(math.inf, part)
+
+
+def most_vcpu_ratio(policy_ratio: float) -> float:
+    """How many virtual to physical CPUs a policy allows: as in 3.1, what is no number from 0 up sets no limit."""
+    return policy_ratio if policy_ratio >= 0 else math.inf
 
 
 def whole_mib(size_mib: float) -> int:

@@ -118,7 +118,7 @@ def room_of(view: NodeView, number: int) -> Room:
         number=number,
         name=node.name,
         rules=view.rules,
-        vcpu_ratio=view.vcpu_ratio,
+        vcpu_ratio=view.most_vcpu_ratio,
         spindle_ratio=view.spindle_ratio,
         total_cpus=node.total_cpus,
         spindles=node.spindles,

@@ -154,7 +154,7 @@ class Squeezing:
                 cpus -= sum(instance.counted_vcpus for instance in own)
             elif state.online[node]:
                 memory += self._memory[node] - spare.memory_mib
-                cpus += view.vcpu_ratio * view.node.total_cpus - self._cpus[node] - spare.vcpus
+                cpus += view.most_vcpu_ratio * view.node.total_cpus - self._cpus[node] - spare.vcpus
                 slack += 1.0
         return memory >= 0 and cpus >= -slack
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from ganeti.base.errors import ParameterError
 from ganeti.placement import kernel
 from ganeti.placement.cluster import Cluster, Group, Instance, Node
-from ganeti.placement.definition import COMPONENTS, NodeView, disk_floor_mib
+from ganeti.placement.definition import COMPONENTS, NodeView, disk_floor_mib, most_vcpu_ratio
 from ganeti.placement.tags import TagRules, read_rules
 from ganeti.placement.templates import traits_of
 
@@ -112,7 +112,7 @@ class ClusterState:
             *(self._domains[number], node.node_memory_mib, node.free_memory_mib, node.free_disk_mib),
             node.free_spindles,
         )
-        ratios = self.vcpu_ratio[number], self.spindle_ratio[number] * node.spindles
+        ratios = most_vcpu_ratio(self.vcpu_ratio[number]), self.spindle_ratio[number] * node.spindles
         return whole, (
             node.total_memory_mib,
             node.total_disk_mib,

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ganeti.placement.capacity import most_likely, runs
+from ganeti.placement.definition import ratio, whole_mib, wrapped
 from ganeti.placement.failure import FailMode
 from ganeti.tools.htools import report
 from ganeti.tools.htools.figures import fixed, shown
+from ganeti.tools.htools.spindles import free_spindles, touched_nodes
 
 if TYPE_CHECKING:
     from ganeti.placement.capacity import Failures, Size
+    from ganeti.placement.cluster import Cluster
     from ganeti.placement.state import ClusterState
     from ganeti.tools.htools.hspace import Outcome, Work
 
@@ -43,8 +46,9 @@ class Totals:
     vcpus: int
 
 
-def totals(state: "ClusterState") -> Totals:
-    """Add up the nodes of *state*."""
+def totals(state: "ClusterState", cluster: "Cluster") -> Totals:
+    """Add up the nodes of *state*, which was made of *cluster*."""
+    touched = touched_nodes(state, cluster)
     everyone = state.everyone()
     views = [state.view(node) for node in everyone]
     available = [max(0, view.free_disk_mib - view.low_disk_mib) for view in views]
@@ -60,14 +64,20 @@ def totals(state: "ClusterState") -> Totals:
         disk_total=sum(view.node.total_disk_mib for view in views),
         disk_free=sum(view.free_disk_mib for view in views),
         disk_available=sum(available),
-        disk_used=sum(math.trunc(view.node.total_disk_mib) - view.free_disk_mib for view in views),
+        disk_used=sum(wrapped(whole_mib(view.node.total_disk_mib) - view.free_disk_mib) for view in views),
         disk_most=max(available, default=0),
         spindles=sum(view.node.spindles for view in views),
-        spindles_free=sum(view.free_spindles for view in views),
+        spindles_free=sum(free_spindles(view, number, touched) for number, view in enumerate(views)),
         cpus_used=sum(view.used_cpus() for view in views),
-        cpus_by_ratio=_added(view.used_cpus() / view.vcpu_ratio for view in views),
-        vcpus=sum(math.floor(view.vcpu_ratio * view.node.total_cpus) for view in views),
+        cpus_by_ratio=_added(ratio(view.used_cpus(), view.vcpu_ratio) for view in views),
+        vcpus=sum(_floor(view.vcpu_ratio * view.node.total_cpus) for view in views),
     )
+
+
+def _floor(value: float) -> int:
+    """As in 3.1, what no 64 bits hold is the least number they do."""
+    whole = whole_mib(value)
+    return wrapped(whole - 1) if value < whole else whole
 
 
 def _added(values: Iterator[float]) -> float:
@@ -88,7 +98,7 @@ def _share(part: float, whole: float) -> float:
 
 def opening_sentences(work: "Work") -> Iterator[str]:
     """The lines about the cluster as it is."""
-    state, first = work.state, totals(work.state)
+    state, first = work.state, totals(work.state, work.loaded.cluster)
     exclusive = any(node.exclusive_storage for node in state.nodes)
     cpus = sum(node.total_cpus for node in state.nodes)
     resources = f"MEM {_whole(first.memory_total)}, DSK {_whole(first.disk_total)}, CPU {_whole(cpus)}"
@@ -100,7 +110,7 @@ def opening_sentences(work: "Work") -> Iterator[str]:
 
 def sentences(work: "Work", tiered: "Outcome", standard: "Outcome") -> Iterator[str]:
     """The lines about what fits."""
-    first, exclusive = totals(work.state), any(node.exclusive_storage for node in work.state.nodes)
+    first, exclusive = totals(work.state, work.loaded.cluster), any(node.exclusive_storage for node in work.state.nodes)
     yield "Tiered (initial size) instance spec is:"
     yield f"  {described(tiered.size, exclusive)}, using disk template '{work.template}'."
     yield "Tiered allocation results:"
@@ -108,12 +118,12 @@ def sentences(work: "Work", tiered: "Outcome", standard: "Outcome") -> Iterator[
         yield "  - no instances allocated"
     for size, count in runs(tiered.placed):
         yield f"  - {count:3d} instances of spec {described(size, exclusive)}"
-    yield from _quality(first, tiered, exclusive)
+    yield from _quality(work, first, tiered, exclusive)
     yield "Standard (fixed-size) instance spec is:"
     yield f"  {described(standard.size, exclusive)}, using disk template '{work.template}'."
     yield "Normal (fixed-size) allocation results:"
     yield f"  - {len(standard.placed):3d} instances allocated"
-    yield from _quality(first, standard, exclusive)
+    yield from _quality(work, first, standard, exclusive)
 
 
 def _whole(value: float) -> str:
@@ -126,8 +136,8 @@ def described(size: "Size", exclusive: bool) -> str:
     return f"MEM {size.memory_mib}, DSK {size.disk_mib}, CPU {size.vcpus}{spindles}"
 
 
-def _quality(first: Totals, outcome: "Outcome", exclusive: bool) -> Iterator[str]:
-    final = totals(outcome.state)
+def _quality(work: "Work", first: Totals, outcome: "Outcome", exclusive: bool) -> Iterator[str]:
+    final = totals(outcome.state, work.loaded.cluster)
     yield f"  - most likely failure reason: {most_likely(outcome.failures).name}"
     yield f"  - initial cluster score: {fixed(first.score, 8)}"
     yield f"  -   final cluster score: {fixed(final.score, 8)}"
@@ -174,7 +184,7 @@ def _line(figure: tuple[str, str]) -> str:
 
 
 def _opening_keys(work: "Work") -> Iterator[tuple[str, str]]:
-    state, first = work.state, totals(work.state)
+    state, first = work.state, totals(work.state, work.loaded.cluster)
     cpus = sum(node.total_cpus for node in state.nodes)
     yield "CLUSTER_MEM", _whole(first.memory_total)
     yield "CLUSTER_DSK", _whole(first.disk_total)
@@ -186,7 +196,8 @@ def _opening_keys(work: "Work") -> Iterator[tuple[str, str]]:
 
 
 def _keys(work: "Work", tiered: "Outcome", standard: "Outcome") -> Iterator[tuple[str, str]]:
-    first, after_tiered, final = totals(work.state), totals(tiered.state), totals(standard.state)
+    states = (work.state, tiered.state, standard.state)
+    first, after_tiered, final = (totals(state, work.loaded.cluster) for state in states)
     cpus = sum(node.total_cpus for node in work.state.nodes)
     yield from _spec("TSPEC_INI", tiered.size, work)
     yield from _statistics("TRL", after_tiered)
@@ -245,7 +256,7 @@ def _resources(cpus: float, first: Totals, final: Totals) -> Iterator[tuple[str,
     """What was used at first, what the tiered allocation took from the pool, what nothing can use."""
     before = _amounts(first, cpus_by_ratio=first.cpus_by_ratio)
     after = _amounts(final, cpus_by_ratio=final.cpus_by_ratio)
-    memory, disk = math.trunc(first.memory_total), math.trunc(first.disk_total)
+    memory, disk = whole_mib(first.memory_total), whole_mib(first.disk_total)
     whole = {"CPU": first.vcpus, "NPU": cpus, "MEM": memory, "DSK": disk, "SPN": first.spindles}
     for key, value in before.items():
         yield f"KM_USED_{key}", _amount(value)
@@ -267,7 +278,7 @@ def _amounts(found: Totals, *, cpus_by_ratio: float) -> dict[str, float]:
 
 
 def _amount(value: float) -> str:
-    return shown(value) if isinstance(value, float) else str(value)
+    return shown(value) if isinstance(value, float) else str(wrapped(value))
 
 
 def _counts(failures: "Failures", *, tried: bool) -> list[tuple[FailMode, int]]:

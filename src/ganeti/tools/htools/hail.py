@@ -16,7 +16,7 @@ from ganeti.tools.htools.failures import ToolError
 from ganeti.tools.htools.program import run
 
 if TYPE_CHECKING:
-    from ganeti.placement.request import Answer, Request
+    from ganeti.placement.request import Answer, NoFit, Request
     from ganeti.placement.state import ClusterState
     from ganeti.tools.htools.loading import Loaded
     from ganeti.tools.htools.options import Options
@@ -39,16 +39,16 @@ def answer(options: "Options") -> int:
         raise ToolError("This program needs an input file.")
     if len(options.arguments) > 1:
         raise ToolError("Only one argument is accepted (the input file)")
-    loaded, request = _read(options)
+    loaded, request, wanted = _read(options)
     if options.verbosity > 1:
-        from ganeti.tools.htools.request_record import is_dedicated
+        from ganeti.tools.htools.request_record import is_dedicated, named_group
 
-        if is_dedicated(loaded.cluster, request):
+        if is_dedicated(loaded.cluster, request, named_group(wanted)):
             report.complain("Allocation on a dedicated cluster; using lost-allocations metrics.")
     state = loaded.state() if options.save is not None or options.print_nodes is not None else None
     if state is not None:
         _show(state, loaded, "Initial", _BEFORE)
-    found = place(loaded.cluster, request, options=_limits(options))
+    found = _in_nameless_group(request, wanted) or place(loaded.cluster, request, options=_limits(options))
     if isinstance(request, ChangeGroup):
         from ganeti.tools.htools.request_record import with_records
 
@@ -63,8 +63,19 @@ def answer(options: "Options") -> int:
     return 0
 
 
-def _read(options: "Options") -> "tuple[Loaded, Request]":
-    """The cluster to work on (the request's own, or the one that the options name), and what is asked.
+def _in_nameless_group(request: "Request", wanted: Mapping[str, Any]) -> "NoFit | None":
+    """The answer to who asks for the group with an empty name: there is none; who wants any does not name one."""
+    from ganeti.placement.known_names import unknown_element
+    from ganeti.placement.request import Allocate, MultiAllocate, NoFit
+
+    several = isinstance(request, MultiAllocate) and request.requests
+    if (several or isinstance(request, Allocate)) and wanted.get("group_name") == "":
+        return NoFit(str(unknown_element("")))
+    return None
+
+
+def _read(options: "Options") -> "tuple[Loaded, Request, Mapping[str, Any]]":
+    """The cluster to work on (the request's own, or the one that the options name), what is asked, and how.
 
     The request's own is looked at even where another is named, and knows neither measured loads nor that they are to
     be ignored.
@@ -91,11 +102,11 @@ def _read(options: "Options") -> "tuple[Loaded, Request]":
 
         report.complain(f"Received request: {request_record(cluster, request, wanted)}")
     if options.text_data is not None or options.simulate:
-        return loading.load(options), request
+        return loading.load(options), request, wanted
     if options.mond and not options.ignore_utilization:
         plain.mond, plain.verbosity = options.mond, 0
         loaded = loading.prepared(loading.Source(cluster), plain)
-    return loaded, request
+    return loaded, request, wanted
 
 
 def _limits(options: "Options") -> Any:

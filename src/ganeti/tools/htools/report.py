@@ -79,15 +79,15 @@ def _part(
     """Nodes and instances of *state* as a cluster: free space and places are those of now."""
     from dataclasses import replace
 
+    from ganeti.tools.htools.spindles import free_spindles, touched_nodes
+
     real = [step for step in steps if not state.instances[step.instance].forthcoming]
-    touched = {node for step in real for node in (*step.before, *step.after)}
+    touched = touched_nodes(state, loaded.cluster) | {node for step in real for node in (*step.before, *step.after)}
     nodes = []
     for number in chosen[0]:
         view = state.view(number)
-        # Spindles are counted with exclusive storage alone: elsewhere a node an instance came to or left has none free.
-        counted = view.node.exclusive_storage or number not in touched
-        free_spindles = view.free_spindles if counted else 0
-        nodes.append(replace(view.node, free_disk_mib=view.free_disk_mib, free_spindles=free_spindles))
+        spindles = free_spindles(view, number, touched)
+        nodes.append(replace(view.node, free_disk_mib=view.free_disk_mib, free_spindles=spindles))
     placed = [
         replace(
             state.instances[number],

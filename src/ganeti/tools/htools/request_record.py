@@ -21,6 +21,7 @@ from ganeti.placement.request import (
     Relocate,
     Request,
 )
+from ganeti.placement.tags import TagRules, read_rules
 from ganeti.placement.templates import TEMPLATES
 from ganeti.tools.htools.figures import shown
 from ganeti.tools.htools.opening import policy_record, template_word
@@ -43,13 +44,15 @@ _LOADS = ("cpuWeight", "memWeight", "dskWeight", "netWeight")
 def request_record(cluster: Cluster, request: Request, wanted: Mapping[str, Any]) -> str:
     """Dump *request*, which was read from *wanted*: of that the network cards, which placement does not know."""
     instances = [instance.name for instance in cluster.instances]
+    rules, group = read_rules(cluster.tags), named_group(wanted)
     match request:
         case Allocate():
             restricted = "Nothing" if request.restrict_to is None else f"(Just {quoted(request.restrict_to)})"
-            return f"Allocate ({_new(request, wanted)}) ({_details(request)}) {restricted}"
+            return f"Allocate ({_new(request, wanted, rules)}) ({_details(request, group)}) {restricted}"
         case MultiAllocate():
             pairs = zip(request.requests, wanted["instances"], strict=True)
-            return f"MultiAllocate [{','.join(f'({_new(one, data)},{_details(one)})' for one, data in pairs)}]"
+            records = [f"({_new(one, data, rules)},{_details(one, group)})" for one, data in pairs]
+            return f"MultiAllocate [{','.join(records)}]"
         case Relocate():
             leaving = _numbers(request.relocate_from, [node.name for node in cluster.nodes])
             return f"Relocate {instances.index(request.name)} {_argument(request.required_nodes)} {leaving}"
@@ -67,13 +70,18 @@ def request_record(cluster: Cluster, request: Request, wanted: Mapping[str, Any]
     assert_never(request)
 
 
-def is_dedicated(cluster: Cluster, request: Request) -> bool:
+def named_group(wanted: Mapping[str, Any]) -> str | None:
+    """The group that the request names, be it by nothing; None where it names none."""
+    return wanted.get("group_name")
+
+
+def is_dedicated(cluster: Cluster, request: Request, named: str | None) -> bool:
     """Whether new instances are placed by what is lost: all nodes they may go to have exclusive storage, or none is."""
     if not isinstance(request, Allocate | MultiAllocate):
         return False
     groups = {group.uuid for group in cluster.groups if group.alloc_policy != AllocPolicy.UNALLOCABLE}
-    if request.group:
-        groups = {group.uuid for group in cluster.groups if request.group in (group.name, group.uuid)}
+    if named is not None and (isinstance(request, Allocate) or request.requests):
+        groups = {group.uuid for group in cluster.groups if named in (group.name, group.uuid)}
     return all(node.exclusive_storage for node in cluster.nodes if node.group in groups)
 
 
@@ -116,8 +124,9 @@ def _group(number: int, group: Group) -> str:
     )
 
 
-def _new(request: Allocate, wanted: Mapping[str, Any]) -> str:
+def _new(request: Allocate, wanted: Mapping[str, Any], rules: TagRules) -> str:
     instance = request.instance
+    exclusive, desired = rules.exclusion_of(instance.tags), sorted(rules.desired_of(instance.tags))
     return _record(
         "Instance",
         name=quote(instance.name),
@@ -136,8 +145,8 @@ def _new(request: Allocate, wanted: Mapping[str, Any]) -> str:
         diskTemplate=template_word(instance.template),
         spindleUse=instance.spindle_use,
         allTags=quoted(instance.tags),
-        exclTags="[]",
-        dsrdLocTags="fromList []",
+        exclTags=quoted(tag for tag in instance.tags if tag in exclusive),
+        dsrdLocTags=f"fromList {quoted(desired)}",
         locationScore=0,
         arPolicy="ArNotEnabled",
         nics=f"[{','.join(map(_nic, wanted.get('nics') or ()))}]",
@@ -145,8 +154,8 @@ def _new(request: Allocate, wanted: Mapping[str, Any]) -> str:
     )
 
 
-def _details(request: Allocate) -> str:
-    group = f"(Just {quote(request.group)})" if request.group else "Nothing"
+def _details(request: Allocate, named: str | None) -> str:
+    group = "Nothing" if named is None else f"(Just {quote(named)})"
     return f"AllocDetails {_argument(request.required_nodes)} {group}"
 
 

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.fakes.allocator_messages import allocation, instance, message, node
@@ -160,6 +161,55 @@ def test_verbose_shows_the_request_as_a_record(
 ) -> None:
     assert ask(request_, tmp_path, "-v") == 0
     assert capsys.readouterr().err.splitlines()[-1] == f"Received request: {record}"
+
+
+TAGGED = NEW.replace('["a"]', '["b","z","a"]').replace("exclTags = []", 'exclTags = ["b","a"]')
+
+
+@pytest.mark.parametrize(
+    ("request_", "record"),
+    [
+        (WANTED, f"Allocate ({TAGGED}) (AllocDetails 2 Nothing) Nothing"),
+        ({"type": "multi-allocate", "instances": [WANTED]}, f"MultiAllocate [({TAGGED},AllocDetails 2 Nothing)]"),
+    ],
+)
+def test_verbose_shows_which_tags_of_a_new_instance_say_something(
+    request_: dict[str, Any], record: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What must not be on one node in the order of the instance, what a node should have in that of letters."""
+    several = {**request_, "instances": [WANTED | {"tags": ["b", "z", "a"]}]} if "instances" in request_ else None
+    asked = several or {**request_, "tags": ["b", "z", "a"]}
+    tags = ["htools:iextags:a", "htools:iextags:b", "htools:desiredlocation:z", "htools:desiredlocation:b"]
+    assert ask(asked, tmp_path, "-v", cluster_tags=tags) == 0
+    record = record.replace("fromList []", 'fromList ["b","z"]')
+    assert capsys.readouterr().err.splitlines()[-1] == f"Received request: {record}"
+
+
+@pytest.mark.parametrize("kind", ["allocate", "multi-allocate"])
+def test_no_group_has_an_empty_name(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = WANTED if kind == "allocate" else {"type": kind, "instances": [WANTED]}
+    assert ask({**asked, "group_name": ""}, tmp_path, "-v") == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out) == {
+        "success": False,
+        "info": "Request failed: Wrong number of elems found with name ",
+        "result": [],
+    }
+    *_, record, dedicated = captured.err.splitlines()
+    assert 'AllocDetails 2 (Just "")' in record
+    assert dedicated == "Allocation on a dedicated cluster; using lost-allocations metrics."
+
+
+def test_several_in_a_named_group_are_shown_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask({"type": "multi-allocate", "instances": [WANTED], "group_name": "gu"}, tmp_path, "-v") == 0
+    assert capsys.readouterr().err.splitlines()[-1].endswith(',AllocDetails 2 (Just "gu"))]')
+
+
+def test_nothing_to_place_is_on_no_dedicated_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask({"type": "multi-allocate", "instances": [], "group_name": ""}, tmp_path, "-v") == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["success"]
+    assert captured.err.splitlines()[-1] == "Received request: MultiAllocate []"
 
 
 def test_no_group_left_is_said_with_the_groups_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

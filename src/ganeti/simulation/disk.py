@@ -290,11 +290,11 @@ class Disk(Names):
         """Rot: one bit of the file is another, on the platter too."""
         power_loss.flip_some_bit(self.there(path), random)
 
-    def rot_at(self, path: str, words: bytes) -> bool:
-        """Rot at the first place that has these *words*, which are no text any more; False where there is none."""
+    def rot_at(self, path: str, words: bytes, bit: int) -> bool:
+        """Rot at the first place that has these *words*: this *bit* of their first byte; False where there is none."""
         place = self.content(path).find(words)
         if place >= 0:
-            power_loss.flip_bit(self.there(path), place, 0x80)
+            power_loss.flip_bit(self.there(path), place, bit)
         return place >= 0
 
     def power_loss(self, random: Random | None = None, *, keep_all: bool = False) -> None:

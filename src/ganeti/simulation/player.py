@@ -329,10 +329,10 @@ def _(player: Player, match: re.Match[str]) -> None:
     disk.capacity_bytes = 4096
 
 
-@step("the disk of NODE fails")
+@step("the disk of NODE (?P<what>fails|syncs nothing)")
 def _(player: Player, match: re.Match[str]) -> None:
     disk = player.machine(match["node"]).disk
-    for kind in ("write", "fsync"):
+    for kind in ("write", "fsync") if match["what"] == "fails" else ("fsync",):
         disk.fail(kind, errno.EIO, 1 << 30, "/var/lib/ganeti")
 
 
@@ -362,10 +362,14 @@ def _(player: Player, match: re.Match[str]) -> None:
         machine.disk.flip_bit(_DATABASE, Random(player.kernel.random.getrandbits(64)))  # noqa: S311
 
 
-@step(r"the copy on NODE rots at (?P<words>\S.*)")
+@step(r"the copy on NODE rots at (?P<words>\S.*?)(?P<unreadable> beyond reading)?")
 def _(player: Player, match: re.Match[str]) -> None:
-    """At the first place that has these words, and the master's own as well: who writes this knows what it is for."""
-    if not player.machine(match["node"]).disk.rot_at(_DATABASE, match["words"].encode()):
+    """At the first place that has these words, and the master's own as well: who writes this knows what it is for.
+
+    The first letter becomes its neighbour, or *beyond reading* a byte that is no text.
+    """
+    bit = 0x80 if match["unreadable"] else 0x01
+    if not player.machine(match["node"]).disk.rot_at(_DATABASE, match["words"].encode(), bit):
         raise PlanError(f"the copy on {match['node']} has no '{match['words']}'")
 
 

@@ -25,7 +25,8 @@ _DAEMONS = tuple(
         r"ganeti-wconfd does not run",
         r"job \d+\.\d+ step \d+: \w+ committed",
         r"job \d+ (?:has|is|was|ended|died|goes|will)\b",
-        r"instance \S+ (?:started|stopped|removed|has|was|is|arrived|goes)\b",
+        r"instance \S+ (?:started|stopped|removed|had|has|was|is|arrived|did not arrive|goes)\b",
+        r"migration of instance",
         r"master IP \S+ is",
     )
 )

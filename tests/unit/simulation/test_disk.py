@@ -296,11 +296,11 @@ def test_rot_changes_one_bit(disk):
 
 def test_rot_falls_where_it_is_wanted(disk):
     disk.put_file("/a", b"one two two")
-    assert disk.rot_at("/a", b"two")
+    assert disk.rot_at("/a", b"two", 0x80)
     assert disk.content("/a") == b"one \xf4wo two"
     disk.power_loss()
     assert disk.content("/a") == b"one \xf4wo two"
-    assert not disk.rot_at("/a", b"three")
+    assert not disk.rot_at("/a", b"three", 1)
 
 
 def test_a_copy_goes_its_own_way(disk):

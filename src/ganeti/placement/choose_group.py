@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Which group a new instance goes to, and the sentences about it (S1.19-S1.26; spec: htools, 8)."""
 
+from array import array
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -48,7 +49,8 @@ def find_somewhere(state: ClusterState, request: Allocate, options: Options) -> 
             return NoFit(f"Wrong number of elems found with name {request.group}"), None
         return _find_in(state, request, options, number), number
     allocable = [number for number, group in enumerate(state.groups) if group.alloc_policy in _RANK]
-    search = Search(request, options, state.everyone(), dedicated.applies(state, allocable))
+    members = array("q", state.everyone())  # as the kernel wants it, once for all groups
+    search = Search(request, options, members, dedicated.applies(state, allocable))
     inhabited = [number for number in range(len(state.groups)) if state.group_members(number)]
     chosen, texts = choose_among(state, search, inhabited)
     if chosen is None:

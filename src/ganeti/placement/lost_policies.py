@@ -13,6 +13,7 @@ from ganeti.placement.state import ClusterState
 from ganeti.placement.templates import traits_of
 
 NO_SHAPE = -1
+_Shape = tuple[object, ...]
 
 
 class LostPolicies:
@@ -23,7 +24,7 @@ class LostPolicies:
         self.shape_of = array("i")
         self.refusals = bytearray()
         self._seen: list[Instance] = []
-        self._shapes: dict[tuple[object, ...], int] = {}
+        self._shapes: dict[_Shape, int] = {}
         self._is_lost: dict[str, bool] = {}
         self._renewals = 0
         """How many of the state's renewals are in it."""
@@ -52,10 +53,10 @@ class LostPolicies:
             self._is_lost[template] = traits is None or not (traits.has_secondary or traits.evacuable)
         if not self._is_lost[template]:
             return NO_SHAPE
-        shape = (template, instance.memory_mib, instance.vcpus, instance.spindle_use, instance.disks)
+        shape = _shape(instance)
         if shape not in self._shapes:
             self._shapes[shape] = len(self._shapes)
-            self.refusals.extend(policy_codes(state, instance))
+            self.refusals.extend(_codes(state, instance))
         return self._shapes[shape]
 
 
@@ -70,8 +71,24 @@ def lost_policies(state: ClusterState) -> LostPolicies | None:
     return found if found.follow(state) else None
 
 
+_asked: WeakKeyDictionary[ClusterState, tuple[_Shape, bytes]] = WeakKeyDictionary()
+"""The last answer: an allocation asks about the same instance for each group."""
+
+
+def _shape(instance: Instance) -> _Shape:
+    """All that a policy looks at."""
+    return instance.template, instance.memory_mib, instance.vcpus, instance.spindle_use, instance.disks
+
+
 def policy_codes(state: ClusterState, instance: Instance) -> bytes:
     """For each group, without and with exclusive storage: the failure mode of its policy, 0 where it admits."""
+    shape, known = _shape(instance), _asked.get(state)
+    if known is None or known[0] != shape:
+        known = _asked[state] = shape, _codes(state, instance)
+    return known[1]
+
+
+def _codes(state: ClusterState, instance: Instance) -> bytes:
     refusals = (
         refusal_by_policy(group.policy, instance, exclusive) for group in state.groups for exclusive in (False, True)
     )

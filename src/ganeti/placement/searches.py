@@ -189,7 +189,8 @@ def _found(out: _Placement, required: int, key: tuple[float, ...]) -> Found:
 def _question(state: ClusterState, asked: Asked) -> tuple[_Question, list[object]]:
     """The structure, and what must live as long as it."""
     lost = _lost(state) if asked.checked else None
-    arrays = [kernel.wholes(numbers) for numbers in (asked.candidates, asked.members, asked.checked)]
+    arrays = [kernel.wholes(asked.candidates), kernel.wholes(asked.members)]
+    arrays.append(arrays[1] if asked.checked is asked.members else kernel.wholes(asked.checked))
     codes = kernel.flags(policy_codes(state, state.instances[asked.instance]))
     question = _Question(
         *(ctypes.cast(values, _Wholes) for values in arrays),

@@ -46,6 +46,9 @@ class ClusterState:
         self.node_number = {node.name: number for number, node in enumerate(self.nodes)}
         group_number = {group.uuid: number for number, group in enumerate(self.groups)}
         self.group_of = [group_number[node.group] for node in self.nodes]
+        self._members: list[list[int]] = [[] for _ in self.groups]
+        for number, group in enumerate(self.group_of):
+            self._members[group].append(number)
         self.online = [not node.unavailable for node in self.nodes]
         self.vcpu_ratio = [
             self.groups[group].policy.vcpu_ratio if max_cpu_ratio is None else max_cpu_ratio for group in self.group_of
@@ -219,7 +222,7 @@ class ClusterState:
 
     def group_members(self, group: int) -> list[int]:
         """Numbers of the nodes of a group, ascending."""
-        return [number for number, own in enumerate(self.group_of) if own == group]
+        return list(self._members[group])
 
     def everyone(self) -> list[int]:
         return list(range(len(self.nodes)))
@@ -271,7 +274,10 @@ class ClusterState:
             raise ParameterError(f"A number of instance {instance.name} is beyond reason: {err}") from err
         loads, tags = kernel.numbers(instance.load), kernel.shorts(own)
         number = int(self._library.kernel_add(self._handle, whole, loads, tags, primary, secondary))
-        self.instances.append(replace(instance, primary=self.name_of(primary), secondary=self.name_of(secondary)))
+        names = self.name_of(primary), self.name_of(secondary)
+        if (instance.primary, instance.secondary) != names:
+            instance = replace(instance, primary=names[0], secondary=names[1])
+        self.instances.append(instance)
         self.primary_of.append(primary)
         self.secondary_of.append(secondary)
         self._log.append((number, NOWHERE, NOWHERE))

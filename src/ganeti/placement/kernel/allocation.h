@@ -22,6 +22,7 @@ typedef struct {
     double offline_instances, offline_primaries;
     int64_t exclusion;    // location exclusion score of the present state
     double centre[DEVIATIONS], about_total[DEVIATIONS], about_squares[DEVIATIONS], largest[DEVIATIONS];
+    double doubted[DEVIATIONS];                 // the most that roundings of `about_squares` are a part of
     double low[DEVIATIONS], high[DEVIATIONS];   // bounds of the deviations
     double sum[LANES], squares[DEVIATIONS];     // in the order of the nodes
 } ranking;
@@ -32,6 +33,8 @@ void add_up(const double *rows, int64_t count, int64_t at, const double *row, do
 // Gives false without memory. Whoever changes the state reads the ranking again.
 bool ranking_start(ranking *r, kernel *k, const int64_t *members, int64_t count);
 void ranking_read(ranking *r);
+// Takes in that the values of a node are others now, in place of reading all; `squares` are not kept.
+void ranking_follow(ranking *r, int64_t n);
 void ranking_free(ranking *r);
 // Row of a node that has these metrics.
 void row_of(const double *metrics, double *row);

@@ -132,8 +132,8 @@ static int64_t search(exchanging *e, const int64_t *mates, int64_t mate_count, i
         if (e->first[t] || !can_be_primary(e, primary, n)) continue;
         chosen c = {.node = n};
         start_looking(&p, &l);
-        find_specials(&p, &c, &l, &fitting, failures);
         put_primary(&p, &c);
+        find_specials(&p, &c, &l, &fitting, failures);
         look_further(&p, &c, &l);
         take_best(e, &p, &c, &l, tolerance);
     }

@@ -5,11 +5,14 @@
 // twice, for the primary and for the secondary. The correction leaves rounding of about 1e-9 behind, which decides
 // between pairs that are equal on paper; so `score_pair` makes the same correction.
 //
-// It is made for few pairs. Secondaries are sorted by what their score would be if there were no primary. A primary
-// changes the differences between two secondaries by little, since it moves every mean and deviation by an n-th part;
-// `shift_of` bounds that little. So for each primary only the first of the sorted secondaries can win, and those near
-// it. A secondary that keeps more memory for this primary than for another one (they share instances) is looked at by
-// itself. Nodes that are equal in all values stand in one class, scored once for each primary.
+// It is made for few pairs. A secondary's part of the score is a sum over the lanes. Where secondaries have few values in
+// a lane (steps), its deviation is computed for each of them and each primary; secondaries with the same steps stand on
+// one shelf. There they are sorted by their part in the other lanes with a typical primary. Another primary changes the
+// differences between two secondaries by little; `shift_of` bounds that little. So for each primary only the first of a
+// shelf can win, and those near it; and a bound of what the primary can reach comes of one pair, so primaries are looked
+// at from the most promising on, until none can be better. A secondary that keeps more memory for this primary than for
+// another one (they share instances) is looked at by itself. Nodes that are equal in all values stand in one class,
+// scored once for each primary.
 #include "pairs.h"
 
 static inline statistics replaced(statistics s, double count, double old, double new) {
@@ -43,147 +46,43 @@ int64_t shared_by(const pairing *p, int64_t primary, int64_t secondary) {
     return p->k->instance[p->q->instance].forthcoming ? 0 : shared_locations(p->k, primary, secondary);
 }
 
-// Values of a node as secondary that keeps `reserved` in all.
-static void read_secondary(const pairing *p, int64_t n, int64_t reserved, double *row, mate *m) {
-    const instance *i = &p->k->instance[p->q->instance];
-    double metrics[METRICS];
-    values v = p->k->value[n];
-    with_secondary(p->k, n, i, reserved, &v);
-    metrics_of(p->k, n, &v, metrics);
-    row_of(metrics, row);
-    if (!m) return;
-    m->more_instances = metrics[INSTANCES] - p->k->metric[n * METRICS + INSTANCES];
-    m->more_primaries = metrics[PRIMARIES] - p->k->metric[n * METRICS + PRIMARIES];
-}
-
-static int refuse_as_secondary(const pairing *p, int64_t n, int64_t reserved) {
-    return refuse_secondary(p->k, n, &p->k->value[n], &p->k->instance[p->q->instance], reserved, p->forced, false);
-}
-
-static void read_mate(pairing *p, int64_t n, mate *m, double *old_row) {
-    const instance *i = &p->k->instance[p->q->instance];
-    m->node = n;
-    m->reserved = reserved_with(p->k, i, n, NOWHERE);
-    m->failure = refuse_as_secondary(p, n, m->reserved);
-    row_of(&p->k->metric[n * METRICS], old_row);
-    m->old = old_row;
-    read_secondary(p, n, m->reserved, m->new, m);
-    for (int l = 0; l < LANES; l++) p->finite = p->finite && isfinite(m->new[l]) && isfinite(old_row[l]);
-}
-
-// The two parts by which a lane's squares change, in values less the centre: a - b * total.
-static inline void parts(const pairing *p, int l, double old, double new, double *a, double *b) {
-    double from = old - p->r->centre[l], to = new - p->r->centre[l], difference = to - from;
-    *a = to * to - from * from - difference * difference / p->count;
-    *b = 2 * difference / p->count;
-}
-
-static void measure_spread(pairing *p) {
-    for (int l = 0; l < DEVIATIONS; l++) {
-        spread *s = &p->spreads[l];
-        *s = (spread){.low_a = INFINITY, .high_a = -INFINITY, .low_b = INFINITY, .high_b = -INFINITY};
-        for (int64_t m = 0; m < p->mate_count; m++) {
-            const mate *own = &p->mates[m];
-            double a, b;
-            if (own->failure) continue;
-            parts(p, l, own->old[l], own->new[l], &a, &b);
-            s->low_a = a < s->low_a ? a : s->low_a;
-            s->high_a = a > s->high_a ? a : s->high_a;
-            s->low_b = b < s->low_b ? b : s->low_b;
-            s->high_b = b > s->high_b ? b : s->high_b;
-            double size = fabs(own->new[l]) > fabs(own->old[l]) ? fabs(own->new[l]) : fabs(own->old[l]);
-            double change = fabs(own->new[l] - own->old[l]);
-            s->largest = size > s->largest ? size : s->largest;
-            s->change = change > s->change ? change : s->change;
-        }
-        s->varies = s->change > 0;
-    }
-}
-
-static double plain_of(const double *old, const double *new) {
-    double plain = 0.25 * (new[LANE_RESERVED] - old[LANE_RESERVED]);
-    for (int l = DEVIATIONS; l < LANES; l++) plain += lane_weight[l] * (new[l] - old[l]);
-    return plain;
-}
-
-static double estimate_of(const pairing *p, const mate *m) {
-    double estimate = plain_of(m->old, m->new);
-    for (int l = 0; l < DEVIATIONS; l++) {
-        if (!p->spreads[l].varies) continue;
-        double a, b, squares = p->r->about_squares[l];
-        parts(p, l, m->old[l], m->new[l], &a, &b);
-        double after = squares + a - b * p->r->about_total[l];
-        estimate += lane_weight[l] * sqrt((after > 0 ? after : 0) / p->count);
-    }
-    return estimate;
-}
-
-// By how much the primary may change the difference between two secondaries. With S the squares and T the
+// By how much the primary may change the difference between two secondaries of a shelf. With S the squares and T the
 // sum of a lane, a secondary's part of the score is f(S, T) = sqrt(S + a - b T). The bound is the largest difference of
-// the derivatives of f between two secondaries over the way from (S, T) without the primary to that with it, and the
-// roundings of `replaced`. Infinite where the way comes near zero, where f has no derivative.
+// the derivatives of f between two secondaries over the way from (S, T) with the typical primary to that with this one,
+// and the roundings of `replaced`. Infinite where the way comes near zero, where f has no derivative.
 static double shift_of(const pairing *p, const chosen *c, const double *old, const double *new) {
     double shift = 0, scale = sqrt(p->count);
     for (int l = 0; l < DEVIATIONS; l++) {
         const spread *s = &p->spreads[l];
         if (!s->varies) continue;
-        double moved = new[l] - old[l], total = p->r->about_total[l], squares = p->r->about_squares[l];
-        double way = fabs(moved) + fabs(total), largest_b = fmax(fabs(s->low_b), fabs(s->high_b));
-        double least = fmin(squares, c->now[l].squares) + s->low_a - largest_b * way;
-        double range = (s->high_a - s->low_a) + (s->high_b - s->low_b) * way;
-        double largest = fmax(s->largest, fmax(fabs(old[l]), fabs(new[l])));
+        const statistics *from = &p->typical[l];
+        double total = p->r->about_total[l] + (new[l] - old[l]), way = fabs(total - from->total);
+        double farthest = fmax(fabs(total), fabs(from->total)), largest_b = fmax(fabs(s->low_b), fabs(s->high_b));
+        double least = fmin(from->squares, c->now[l].squares) + s->low_a - largest_b * farthest;
+        double range = (s->high_a - s->low_a) + (s->high_b - s->low_b) * farthest;
+        double largest = fmax(s->largest, fmax(fabs(old[l]), fabs(new[l]))), squares = fmax(from->squares, c->now[l].squares);
         double rounding = 1e-15 * (largest * largest + 2 * fabs(c->now[l].total) * s->change / p->count + squares) +
                           1e-12 * squares;
         if (!(least > 4 * rounding)) return INFINITY;
         double root = 1 / sqrt(least - 2 * rounding), cube = root * root * root;
-        double by_squares = 0.25 * range * cube * fabs(c->now[l].squares - squares);
+        double by_squares = 0.25 * range * cube * fabs(c->now[l].squares - from->squares);
         double by_total = 0.5 * way * ((s->high_b - s->low_b) * root + 0.5 * largest_b * range * cube);
         shift += lane_weight[l] / scale * (by_squares + by_total + rounding * root);
     }
     return shift;
 }
 
-static int compare_mates(const void *one, const void *other) {
-    const mate *a = one, *b = other;
-    if (a->bucket != b->bucket) return a->bucket < b->bucket ? -1 : 1;
-    if (!a->failure != !b->failure) return a->failure ? 1 : -1;
-    if (a->estimate != b->estimate) return a->estimate < b->estimate ? -1 : 1;
-    int order = memcmp(a->new, b->new, sizeof a->new);
-    if (!order) order = memcmp(a->old, b->old, sizeof a->new);
-    return order ? order : a->node > b->node ? -1 : 1;  // the later node first: of equals it wins
-}
-
-static bool same_bucket(const pairing *p, const bucket *b, int64_t n) {
-    size_t words = (size_t)p->k->location_words;
-    return p->k->node[b->any_node].group == p->k->node[n].group &&
-           (!words || !memcmp(&p->k->location_set[b->any_node * (int64_t)words], &p->k->location_set[n * (int64_t)words],
-                              words * sizeof(uint64_t)));
-}
-
-void sort_mates(pairing *p) {
-    for (int64_t m = 0; m < p->mate_count; m++) {
-        mate *own = &p->mates[m];
-        own->estimate = own->failure || !p->finite ? 0 : estimate_of(p, own);
-        if (own->estimate != own->estimate) own->estimate = 0;
-        own->bucket = 0;
-        while (own->bucket < p->bucket_count && !same_bucket(p, &p->buckets[own->bucket], own->node)) own->bucket++;
-        if (own->bucket < p->bucket_count) continue;
-        p->buckets[p->bucket_count++] = (bucket){.group = p->k->node[own->node].group, .any_node = own->node};
-    }
-    qsort(p->mates, (size_t)p->mate_count, sizeof *p->mates, compare_mates);
-    for (int64_t m = p->mate_count - 1; m >= 0; m--) {
-        mate *own = &p->mates[m];
-        bucket *b = &p->buckets[own->bucket];
-        p->mate_of[own->node] = (int32_t)m;
-        own->class_end = (int32_t)m + 1;
-        bool goes_on = p->finite && m + 1 < p->mate_count && own[1].bucket == own->bucket &&
-                       !own[1].failure == !own->failure && !memcmp(own->new, own[1].new, sizeof own->new) && !memcmp(own->old, own[1].old, sizeof own->new);
-        if (goes_on) own->class_end = own[1].class_end;
-        b->first = m;
-        b->size++;
-        b->failures[own->failure]++;
-        if (own->failure) continue;
-        if (!b->fitting++) b->end = m + 1;
+static void measure_steps(const pairing *p, chosen *c) {
+    double part[DEVIATIONS][MOST_STEPS];
+    for (int32_t b = 0; b < p->combination_count; b++) c->offset[b] = 0;
+    for (int l = 0; l < DEVIATIONS; l++) {
+        const steps *s = &p->lanes[l];
+        for (int32_t at = 0; at < s->count; at++) {
+            bool same = s->old[at] == s->new[at];
+            statistics then = same ? c->now[l] : replaced(c->now[l], p->count, s->old[at], s->new[at]);
+            part[l][at] = lane_weight[l] * deviation_of(then, p->count);
+        }
+        for (int32_t b = 0; b < p->combination_count && s->count > 1; b++) c->offset[b] += part[l][p->combinations[b][l]];
     }
 }
 
@@ -211,6 +110,7 @@ void put_primary(const pairing *p, chosen *c) {
     memcpy(c->row, new, sizeof new);
     c->exclusion = (double)(p->r->exclusion + place_clashes(p->k, i, n));
     c->shift = p->finite && !p->q->exhaustive ? shift_of(p, c, old, new) : INFINITY;
+    measure_steps(p, c);
 }
 
 static void narrow(const chosen *c, looked *l, const scored *s) {
@@ -220,19 +120,20 @@ static void narrow(const chosen *c, looked *l, const scored *s) {
 
 int64_t next_of_class(const pairing *p, const chosen *c, int64_t at, int64_t end) {
     for (; at < end; at++)
-        if (p->mates[at].node != c->node && p->stamp[p->mates[at].node] != c->node) return at;
+        if (p->mates[at].node != c->node && p->stamp[p->mates[at].node] != c->turn) return at;
     return NOWHERE;
 }
 
-static void look_at_sorted(const pairing *p, const chosen *c, looked *l, int32_t b) {
-    const bucket *own = &p->buckets[b];
+static void look_at_shelf(const pairing *p, const chosen *c, looked *l, int64_t s) {
+    const shelf *own = &p->shelves[s];
     int64_t shared = shared_by(p, c->node, own->any_node);
-    while (l->cursor[b] < own->end) {
-        const mate *m = &p->mates[l->cursor[b]];
-        double estimate = m->estimate + (double)shared;
+    double offset = c->offset[own->steps] + (double)shared;
+    while (l->cursor[s] < own->end) {
+        const mate *m = &p->mates[l->cursor[s]];
+        double estimate = m->estimate + offset;
         if (estimate > l->limit) return;
-        int64_t at = next_of_class(p, c, l->cursor[b], m->class_end);
-        l->cursor[b] = m->class_end;
+        int64_t at = next_of_class(p, c, l->cursor[s], m->class_end);
+        l->cursor[s] = m->class_end;
         if (at == NOWHERE) continue;
         m = &p->mates[at];
         l->found[l->count] = (scored){score_pair(p, c, m, m->new, shared), estimate, m->node, at};
@@ -240,9 +141,39 @@ static void look_at_sorted(const pairing *p, const chosen *c, looked *l, int32_t
     }
 }
 
+// The first of all shelves, whether special or not, and its estimate; its shelf, or NOWHERE.
+static int64_t first_shelf(const pairing *p, const chosen *c, const mate **first, double *estimate) {
+    int64_t best = NOWHERE, group = p->k->node[c->node].group;
+    for (int64_t s = 0; s < p->shelf_count; s++) {
+        const shelf *own = &p->shelves[s];
+        if (own->group != group) continue;
+        int64_t at = own->first + (p->mates[own->first].node == c->node);
+        if (at == own->end) continue;
+        double here = p->mates[at].estimate + c->offset[own->steps] + (double)shared_by(p, c->node, own->any_node);
+        if (best != NOWHERE && here >= *estimate) continue;
+        best = s;
+        *first = &p->mates[at];
+        *estimate = here;
+    }
+    return best;
+}
+
+double least_score(const pairing *p, const chosen *c) {
+    const mate *first;
+    double estimate;
+    if (first_shelf(p, c, &first, &estimate) == NOWHERE) return INFINITY;
+    if (c->shift == INFINITY) return -INFINITY;
+    double score = score_pair(p, c, first, first->new, shared_by(p, c->node, first->node));
+    return score - 2 * c->shift - 1e-12 * fabs(score);
+}
+
 void look_further(const pairing *p, const chosen *c, looked *l) {
-    for (int32_t b = 0; b < p->bucket_count; b++)
-        if (p->buckets[b].group == p->k->node[c->node].group && p->buckets[b].fitting) look_at_sorted(p, c, l, b);
+    const mate *first;
+    double estimate;
+    int64_t best = first_shelf(p, c, &first, &estimate), group = p->k->node[c->node].group;
+    if (best != NOWHERE) look_at_shelf(p, c, l, best);
+    for (int64_t s = 0; s < p->shelf_count; s++)
+        if (p->shelves[s].group == group) look_at_shelf(p, c, l, s);
     for (int64_t s = 0; s < l->special_count; s++) {
         special *own = &l->specials[s];
         const mate *m = &p->mates[p->mate_of[own->node]];
@@ -260,7 +191,7 @@ void look_further(const pairing *p, const chosen *c, looked *l) {
 void start_looking(const pairing *p, looked *l) {
     l->count = 0;
     l->limit = INFINITY;
-    for (int32_t b = 0; b < p->bucket_count; b++) l->cursor[b] = p->buckets[b].first;
+    for (int64_t s = 0; s < p->shelf_count; s++) l->cursor[s] = p->shelves[s].first;
 }
 
 const scored *best_scored(const looked *l) {
@@ -289,17 +220,18 @@ static void drop(const pairing *p, const chosen *c, looked *l, scored *own) {
 }
 
 // To keep more adds a quarter of the share to the score and takes from the deviation no more than its n-th root.
-void find_specials(const pairing *p, const chosen *c, looked *l, int64_t *fitting, int64_t *failures) {
+void find_specials(const pairing *p, chosen *c, looked *l, int64_t *fitting, int64_t *failures) {
     const kernel *k = p->k;
     const instance *i = &k->instance[p->q->instance];
     l->special_count = 0;
+    c->turn = ++l->turn;
     for (int32_t j = i->reserved ? k->first_primary[c->node] : NOWHERE; j != NOWHERE; j = k->instance[j].next_primary) {
         int64_t n = k->instance[j].secondary;
-        if (n == NOWHERE || n == c->node || p->mate_of[n] == NOWHERE || p->stamp[n] == c->node) continue;
+        if (n == NOWHERE || n == c->node || p->mate_of[n] == NOWHERE || p->stamp[n] == c->turn) continue;
         const mate *m = &p->mates[p->mate_of[n]];
         int64_t reserved = reserved_with(k, i, n, c->node);
         if (reserved <= m->reserved || k->node[n].group != k->node[c->node].group) continue;
-        p->stamp[n] = c->node;
+        p->stamp[n] = c->turn;
         int failure = refuse_as_secondary(p, n, reserved);
         failures[m->failure]--;
         failures[failure]++;
@@ -311,9 +243,15 @@ void find_specials(const pairing *p, const chosen *c, looked *l, int64_t *fittin
         own->n1 = v->free_memory <= reserved ? (double)(v->primaries + v->secondaries + !i->forthcoming) : 0;
         double more = own->reserved - m->new[LANE_RESERVED];
         own->least = !p->finite || m->failure ? -INFINITY
-                     : m->estimate + (own->n1 - m->new[LANE_N1]) + more * (0.25 - 1 / sqrt(p->count)) - 1e-9 * fabs(more) +
+                     : m->estimate + c->offset[m->steps] + (own->n1 - m->new[LANE_N1]) + more * (0.25 - 1 / sqrt(p->count)) - 1e-9 * fabs(more) +
                            (double)shared_by(p, c->node, n);
     }
+}
+
+// Of equals the later primary is taken; where scores are no numbers, primaries come in their order.
+static bool is_better(const placement *out, int64_t primary, double score) {
+    if (out->primary == NOWHERE) return true;
+    return score == out->score ? primary > out->primary : not_worse(score, out->score);
 }
 
 static void keep_best(const pairing *p, const chosen *c, looked *l) {
@@ -325,7 +263,7 @@ static void keep_best(const pairing *p, const chosen *c, looked *l) {
             continue;
         }
         if (!p->k->node[best->node].online) continue;  // it counts, as in 3.1, but is not chosen
-        if (out->primary == NOWHERE || not_worse(best->score, out->score)) {
+        if (is_better(out, c->node, best->score)) {
             out->primary = c->node;
             out->secondary = best->node;
             out->score = best->score;
@@ -343,32 +281,33 @@ static bool measure_mates(const pairing *p) {
     return measured;
 }
 
-// Whether no pair with this primary can be as good as what was found before: one secondary is scored, and no other one can
-// be better by more than their estimates and the shift say. Pairs that lack redundancy are counted, so there must be none.
-static bool is_beaten(const pairing *p, const chosen *c, const looked *l) {
-    const mate *first = NULL;
-    double least = INFINITY, estimate = INFINITY;
-    if (p->out->primary == NOWHERE || c->shift == INFINITY) return false;
-    for (int32_t b = 0; b < p->bucket_count; b++) {
-        const bucket *own = &p->buckets[b];
-        if (own->group != p->k->node[c->node].group || !own->fitting) continue;
-        double shared = (double)shared_by(p, c->node, own->any_node);
-        int64_t at = next_of_class(p, c, own->first, own->end);
-        if (at == NOWHERE || p->mates[at].estimate + shared >= estimate) continue;
-        first = &p->mates[at];
-        estimate = first->estimate + shared;
+// Primaries for which the secondaries that share instances with them have to be known to count what fits: those of
+// nodes that could keep the memory for some of their primaries, but not for all.
+static void find_affected(const pairing *p, bool *affected) {
+    const kernel *k = p->k;
+    const instance *i = &k->instance[p->q->instance];
+    for (int64_t m = 0; m < p->mate_count && i->reserved; m++) {
+        int64_t n = p->mates[m].node;
+        if (k->value[n].free_memory > i->reserved + k->value[n].reserved_memory) continue;
+        for (int32_t j = k->first_secondary[n]; j != NOWHERE; j = k->instance[j].next_secondary)
+            if (k->instance[j].primary != NOWHERE) affected[k->instance[j].primary] = true;
     }
-    if (!first) return false;
-    for (int64_t s = 0; s < l->special_count; s++) least = l->specials[s].least < least ? l->specials[s].least : least;
-    double score = score_pair(p, c, first, first->new, shared_by(p, c->node, first->node));
-    double bound = score - 2 * c->shift - 1e-12 * fabs(score) + (least < estimate ? least - estimate : 0);
-    return bound > p->out->score && (!p->n1 || redundant_with_any(p->n1, p->q->instance, c->node));
 }
 
-static void consider(const pairing *p, int64_t n, looked *l) {
+// A primary that fits, and a score that no pair with it is below.
+typedef struct { int64_t node; double least; } prospect;
+
+static int compare_prospects(const void *one, const void *other) {
+    const prospect *a = one, *b = other;
+    if (a->least != b->least) return a->least < b->least ? -1 : 1;
+    return a->node < b->node ? -1 : 1;
+}
+
+// Counts the pairs of a primary; gives whether some may do.
+static bool count_pairs(const pairing *p, chosen *c, looked *l, bool affected) {
     placement *out = p->out;
     const question *q = p->q;
-    int64_t partners = -1, fitting = 0, failures[FAIL_MODES] = {0};
+    int64_t partners = -1, fitting = 0, failures[FAIL_MODES] = {0}, n = c->node;
     for (int32_t b = 0; b < p->bucket_count; b++) {
         const bucket *own = &p->buckets[b];
         if (own->group != p->k->node[n].group) continue;
@@ -381,29 +320,66 @@ static void consider(const pairing *p, int64_t n, looked *l) {
         failure = refuse_primary(p->k, n, &p->k->value[n], &p->k->instance[q->instance], q->ignore_soft_errors);
     if (failure) {
         out->failures[failure] += partners;
-        return;
+        return false;
     }
     int own = p->mates[p->mate_of[n]].failure;
     failures[own]--;
     fitting -= !own;
-    chosen c = {.node = n};
-    start_looking(p, l);
-    find_specials(p, &c, l, &fitting, failures);
+    if (affected) find_specials(p, c, l, &fitting, failures);
     for (int f = 1; f < FAIL_MODES; f++) out->failures[f] += failures[f];
     if (p->n1 && hopeless_with(p->n1, q->instance, n)) {
         out->failures[FAIL_N1] += fitting;
-        return;
+        return false;
     }
     out->successes += fitting;
-    if (!fitting) return;
+    return fitting;
+}
+
+// What a primary may reach. To keep more never makes a score lower where nodes are many, so specials need not be known.
+// Pairs that lack redundancy are counted, so nothing is left out where there may be some.
+static prospect prospect_of(const pairing *p, chosen *c) {
+    enum { MANY_NODES = 64 };
+    prospect found = {.node = c->node, .least = -INFINITY};
+    if (!p->finite || p->q->exhaustive || p->count < MANY_NODES) return found;
+    if (p->n1 && !redundant_with_any(p->n1, p->q->instance, c->node)) return found;
+    put_primary(p, c);
+    found.least = least_score(p, c);
+    return found;
+}
+
+static void consider(const pairing *p, int64_t n, looked *l) {
+    int64_t fitting = 0, failures[FAIL_MODES] = {0};
+    chosen c = {.node = n};
+    start_looking(p, l);
     put_primary(p, &c);
-    if (is_beaten(p, &c, l)) return;
+    find_specials(p, &c, l, &fitting, failures);
     look_further(p, &c, l);
     keep_best(p, &c, l);
 }
 
+// Gives false without memory.
+static bool consider_all(const pairing *p, looked *l) {
+    const question *q = p->q;
+    prospect *prospects = malloc((size_t)(q->candidate_count + 1) * sizeof *prospects);
+    bool *affected = calloc((size_t)p->k->nodes + 1, sizeof *affected), ready = prospects && affected;
+    int64_t count = 0;
+    if (ready) find_affected(p, affected);
+    for (int64_t c = 0; c < q->candidate_count && ready; c++) {
+        chosen one = {.node = q->candidates[c]};
+        if (count_pairs(p, &one, l, affected[one.node])) prospects[count++] = prospect_of(p, &one);
+    }
+    if (ready) qsort(prospects, (size_t)count, sizeof *prospects, compare_prospects);
+    for (int64_t at = 0; at < count; at++) {
+        if (p->out->primary != NOWHERE && prospects[at].least > p->out->score) break;
+        consider(p, prospects[at].node, l);
+    }
+    free(prospects);
+    free(affected);
+    return ready;
+}
+
 void pairing_free(pairing *p, looked *l) {
-    void *all[] = {p->mates, p->mate_of, p->stamp, p->buckets, p->old_rows, l->found, l->cursor, l->specials};
+    void *all[] = {p->mates, p->mate_of, p->stamp, p->buckets, p->shelves, p->old_rows, l->found, l->cursor, l->specials};
     for (size_t a = 0; a < sizeof all / sizeof *all; a++) free(all[a]);
 }
 
@@ -416,10 +392,11 @@ bool pairing_start(pairing *p, looked *l, const question *q, const ranking *r, r
     p->mate_of = malloc(nodes * sizeof *p->mate_of);
     p->stamp = malloc(nodes * sizeof *p->stamp);
     p->buckets = malloc(count * sizeof *p->buckets);
+    p->shelves = malloc(count * sizeof *p->shelves);
     p->old_rows = malloc(count * LANES * sizeof *p->old_rows);
     *l = (looked){.found = malloc(2 * nodes * sizeof *l->found), .cursor = malloc(count * sizeof *l->cursor),
                   .specials = malloc(nodes * sizeof *l->specials)};
-    if (!p->mates || !p->mate_of || !p->stamp || !p->buckets || !p->old_rows || !l->found || !l->cursor ||
+    if (!p->mates || !p->mate_of || !p->stamp || !p->buckets || !p->shelves || !p->old_rows || !l->found || !l->cursor ||
         !l->specials) {
         pairing_free(p, l);
         return false;
@@ -431,7 +408,6 @@ bool pairing_start(pairing *p, looked *l, const question *q, const ranking *r, r
     }
     for (int64_t c = 0; c < q->candidate_count; c++)
         read_mate(p, q->candidates[c], &p->mates[p->mate_count++], p->old_rows + c * LANES);
-    measure_spread(p);
     return true;
 }
 
@@ -440,8 +416,7 @@ int64_t choose_pair(const question *q, const ranking *r, redundancy *n1, placeme
     looked l;
     if (!pairing_start(&p, &l, q, r, n1, out, false)) return -1;
     sort_mates(&p);
-    int64_t result = !n1 || measure_mates(&p) ? 0 : -1;
-    for (int64_t c = 0; c < q->candidate_count && !result; c++) consider(&p, q->candidates[c], &l);
+    int64_t result = (!n1 || measure_mates(&p)) && consider_all(&p, &l) ? 0 : -1;
     pairing_free(&p, &l);
     return result;
 }

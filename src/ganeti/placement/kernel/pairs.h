@@ -12,15 +12,23 @@ typedef struct { double total, squares; } statistics;
 typedef struct {
     const double *old;
     double new[LANES];
-    double estimate;      // by which secondaries are sorted; of the score with an unknown constant
+    double estimate;      // by which those of a shelf are sorted; of the score with an unknown constant
     int64_t node, reserved;
     int32_t bucket;       // which nodes may be its primaries, and at what cost: group and location tags
+    int32_t steps;        // number of its values in the lanes where there are few
     int32_t class_end;    // the first one after it that differs
     double more_instances, more_primaries;
     int failure;
 } mate;
 
-typedef struct { int64_t group, any_node, first, end, fitting, size, failures[FAIL_MODES]; } bucket;
+typedef struct { int64_t group, any_node, fitting, size, failures[FAIL_MODES]; } bucket;
+
+// Fitting secondaries of one bucket with the same steps.
+typedef struct { int64_t group, any_node, first, end; int32_t steps; } shelf;
+
+// The few values that secondaries have in a lane; a count of 0 stands for too many.
+enum { MOST_STEPS = 8, MOST_COMBINATIONS = 32 };
+typedef struct { double old[MOST_STEPS], new[MOST_STEPS]; int32_t count; } steps;
 
 // How a lane differs between secondaries: ranges of the parts of the change of its squares, a - b * total.
 typedef struct { double low_a, high_a, low_b, high_b, largest, change; bool varies; } spread;
@@ -33,14 +41,20 @@ typedef struct {
     placement *out;
     double count;
     statistics base[DEVIATIONS];
+    statistics typical[DEVIATIONS];  // with some primary that most are like; the total less the centre
     double *old_rows;
-    mate *mates;          // by bucket, estimate and class
+    mate *mates;          // by bucket, steps, estimate and class
     int64_t mate_count;
     int32_t *mate_of;     // [nodes]
-    int64_t *stamp;       // [nodes] the primary for which the node is special
+    int64_t *stamp;       // [nodes] the turn in which the node is special
     bucket *buckets;
     int32_t bucket_count;
-    spread spreads[DEVIATIONS];
+    shelf *shelves;
+    int64_t shelf_count;
+    steps lanes[DEVIATIONS];
+    int32_t combination_count;
+    uint8_t combinations[MOST_COMBINATIONS][DEVIATIONS];
+    spread spreads[DEVIATIONS];  // of lanes that vary in more than a few steps
     bool finite;          // every value is a number
     bool forced;          // soft limits do not keep a secondary off a node
 } pairing;
@@ -51,7 +65,9 @@ typedef struct {
     statistics now[DEVIATIONS];
     double deviation[DEVIATIONS], sum[LANES], exclusion, offline_instances, offline_primaries;
     double row[LANES];    // of the node with the instance
+    double offset[MOST_COMBINATIONS];  // what the lanes with few steps add to the score
     double shift;         // no difference between two secondaries is off by more
+    int64_t turn;         // of the search for its specials
 } chosen;
 
 // A secondary that was scored for the present primary. `at` is its place among the mates, or NOWHERE if special.
@@ -63,9 +79,9 @@ typedef struct { int64_t node; double reserved, n1, least; bool done; } special;
 // The secondaries scored for one primary, and how far the sorted ones and the special ones were looked at.
 typedef struct {
     scored *found;
-    int64_t count, *cursor;  // [buckets]
+    int64_t count, *cursor;  // [shelves]
     special *specials;
-    int64_t special_count;
+    int64_t special_count, turn;
     double limit, spare;     // estimates beyond the limit cannot win; so much is added to it for who asks for more
 } looked;
 
@@ -73,16 +89,23 @@ typedef struct {
 bool pairing_start(pairing *p, looked *l, const question *q, const ranking *r, redundancy *n1, placement *out,
                    bool forced);
 void pairing_free(pairing *p, looked *l);
+// Values of a node as secondary that keeps `reserved` in all; `m`, if any, gets what an offline one gains.
+void read_secondary(const pairing *p, int64_t n, int64_t reserved, double *row, mate *m);
+int refuse_as_secondary(const pairing *p, int64_t n, int64_t reserved);
+// Reads a node as a secondary of a primary that it shares nothing with.
+void read_mate(pairing *p, int64_t n, mate *m, double *old_row);
 // Puts them in order; before primaries are looked at.
 void sort_mates(pairing *p);
-// Fills what is known of the primary `c->node`.
+// Fills what is known of the primary `c->node`; before its specials are found.
 void put_primary(const pairing *p, chosen *c);
 // Forgets what was looked at for another primary.
 void start_looking(const pairing *p, looked *l);
 // What the location score grows by.
 int64_t shared_by(const pairing *p, int64_t primary, int64_t secondary);
 // Finds the secondaries that share instances with the primary, and corrects the counts by what they would keep then.
-void find_specials(const pairing *p, const chosen *c, looked *l, int64_t *fitting, int64_t *failures);
+void find_specials(const pairing *p, chosen *c, looked *l, int64_t *fitting, int64_t *failures);
+// Whether no pair with this primary, which was put, has a lower score than this; of those that are special too.
+double least_score(const pairing *p, const chosen *c);
 // Scores all secondaries that can be the best for the primary, of each class of equals the last one.
 void look_further(const pairing *p, const chosen *c, looked *l);
 const scored *best_scored(const looked *l);

@@ -73,10 +73,27 @@ void ranking_free(ranking *r) {
     free(r->place);
 }
 
+static void count_offline(ranking *r) {
+    r->offline_instances = r->offline_primaries = 0;
+    for (int64_t m = 0; m < r->count; m++) {
+        const double *metrics = &r->k->metric[r->members[m] * METRICS];
+        if (r->k->node[r->members[m]].online) continue;
+        r->offline_instances += metrics[INSTANCES];
+        r->offline_primaries += metrics[PRIMARIES];
+    }
+}
+
+static void bound_deviations(ranking *r) {
+    double count = (double)r->online;
+    for (int l = 0; l < DEVIATIONS; l++)
+        bounds(r->about_squares[l] - r->about_total[l] * r->about_total[l] / count,
+               doubt(r->doubted[l], r->largest[l], count), count, &r->low[l], &r->high[l]);
+}
+
 void ranking_read(ranking *r) {
     kernel *k = r->k;
     r->online = 0;
-    r->offline_instances = r->offline_primaries = 0;
+    count_offline(r);
     for (int64_t n = 0; n < k->nodes; n++) r->place[n] = NOWHERE;
     for (int64_t m = 0; m < r->count; m++) {
         int64_t n = r->members[m];
@@ -86,8 +103,6 @@ void ranking_read(ranking *r) {
             r->place[n] = (int32_t)r->online++;
         } else {
             r->place[n] = OFFLINE_MEMBER;
-            r->offline_instances += metrics[INSTANCES];
-            r->offline_primaries += metrics[PRIMARIES];
         }
     }
     watch(k, r->members, r->count);
@@ -95,10 +110,31 @@ void ranking_read(ranking *r) {
     add_up(r->rows, r->online, NOWHERE, NULL, r->sum, r->squares);
     for (int l = 0; l < DEVIATIONS; l++) r->centre[l] = r->online ? r->sum[l] / (double)r->online : 0;
     add_up_about(r->rows, r->online, r->centre, r->about_total, r->about_squares, r->largest);
-    double count = (double)r->online;
-    for (int l = 0; l < DEVIATIONS; l++)
-        bounds(r->about_squares[l] - r->about_total[l] * r->about_total[l] / count,
-               doubt(r->about_squares[l], r->largest[l], count), count, &r->low[l], &r->high[l]);
+    memcpy(r->doubted, r->about_squares, sizeof r->doubted);
+    bound_deviations(r);
+}
+
+void ranking_follow(ranking *r, int64_t n) {
+    int32_t at = r->place[n];
+    double row[LANES];
+    r->exclusion = r->k->place_total - r->k->place_kinds;
+    if (at == NOWHERE) return;
+    if (at == OFFLINE_MEMBER) {
+        count_offline(r);
+        return;
+    }
+    double *own = r->rows + at * LANES;
+    row_of(&r->k->metric[n * METRICS], row);
+    for (int l = 0; l < DEVIATIONS; l++) {
+        double old = own[l] - r->centre[l], new = row[l] - r->centre[l];
+        r->about_total[l] += new - old;
+        r->about_squares[l] += new * new - old * old;
+        r->doubted[l] += old * old + new * new;
+        r->largest[l] = fabs(row[l]) > r->largest[l] ? fabs(row[l]) : r->largest[l];
+    }
+    for (int l = 0; l < LANES; l++) r->sum[l] += row[l] - own[l];
+    memcpy(own, row, sizeof row);
+    bound_deviations(r);
 }
 
 double weighted(const double *deviation, const double *sum, double reserved, double offline_instances,
@@ -144,7 +180,7 @@ void estimate(const ranking *r, candidate *c, int64_t partner) {
             double old = before[l] - r->centre[l], new = c->row[l] - r->centre[l];
             double total = r->about_total[l] + (new - old), squares = r->about_squares[l] + (new * new - old * old);
             double most = fabs(c->row[l]) > r->largest[l] ? fabs(c->row[l]) : r->largest[l];
-            bounds(squares - total * total / count, doubt(r->about_squares[l] + new * new + old * old, most, count),
+            bounds(squares - total * total / count, doubt(r->doubted[l] + new * new + old * old, most, count),
                    count, &own_low, &own_high);
         }
         low += lane_weight[l] * own_low;

@@ -5,70 +5,20 @@
 // always less will do. Failing over mirrored instances can only lack memory on the nodes that take them, for their
 // disks are on both nodes before and after. And whatever places the others take, the last of them still finds one if
 // the nodes together have room for more instances, each as large as the largest, than there are.
-#include "allocation.h"
+#include "redundancy.h"
 
 int64_t kernel_add(kernel *k, const int64_t *whole, const double *load, const int32_t *tags, int64_t primary,
                    int64_t secondary);
 enum { MUCH_ROOM = 1 << 20, INSTANCE_NUMBERS = 15 };
 
-// What a node's failure asks for. `count` instances without mirror need a place, none needing more than `memory`,
-// `disk` and `spindles` (`unnamed`: some do not say how many); `room` is the number of places of that size. What is
-// `unsure`, or where `places_differ` for another reason than size, is settled by the moves.
-// Where there is plenty of room it is `loose`: one more instance, wherever it is put, changes nothing.
-typedef struct {
-    int64_t node, count, memory, disk, spindles, room;
-    bool local, unnamed, unsure, hopeless, mirrored, places_differ, loose;
-} failing;
-
-// A group of nodes by itself: how many instances as large as the largest of the group there is room for, on all of its
-// nodes, and on the one that has most.
-typedef struct { failing largest; int64_t total, most; } group_room;
-
-struct redundancy {
-    kernel *k;
-    const int64_t *checked, *members;
-    int64_t checked_count, member_count;
-    const policies *lost;          // what policies say of LOST instances
-    uint8_t *is_checked;           // [nodes]
-    uint8_t *is_used;              // [nodes] takes part in a failover between a checked node and another
-    int64_t *most_needed;          // [nodes] most memory that the failover of one checked node asks for; or NOWHERE
-    int64_t *needed;               // [nodes] scratch, all zero between two questions
-    int64_t *room;                 // [nodes] room for the largest instances of its group
-    group_room *groups;
-    failing *places;               // checked nodes whose instances may or may not find another place
-    int64_t place_count, last;     // `last` failed when asked last
-    int64_t model;                 // instances behind it are copies of it
-    int64_t *slack;                // [nodes] memory for failovers beside the instance asked about as a secondary; NULL: not measured
-    int64_t least_slack;
-    int64_t more;                  // so many further instances like the one it was started for change nothing if loose
-    bool hopeless;                 // no further instance can help it
-    bool has[2];                   // nodes without, and with, exclusive storage
-};
-
-static int64_t memory_of(const instance *i) { return i->uses_memory ? i->memory : 0; }
-
-// Primaries of a node that are there: a forthcoming instance has nothing to lose when its node fails.
-static int32_t real_from(const kernel *k, int32_t i) {
-    while (i != NOWHERE && k->instance[i].forthcoming) i = k->instance[i].next_primary;
-    return i;
-}
-
-static int32_t first_real(const kernel *k, int64_t n) { return real_from(k, k->first_primary[n]); }
-
-static int32_t next_real(const kernel *k, int32_t i) { return real_from(k, k->instance[i].next_primary); }
-
 static bool full(const kernel *k, int64_t n, const values *v, bool with_disk) {
     return (with_disk && v->free_disk <= 0) || (k->node[n].exclusive && v->free_spindles < 0);
 }
 
-static bool policy_admits(const redundancy *r, int64_t number, int64_t group, bool exclusive) {
+bool policy_admits(const redundancy *r, int64_t number, int64_t group, bool exclusive) {
     if (r->k->instance[number].fate != LOST || !r->lost) return true;
     if (number > r->model) number = r->model;
     return !r->lost->refusals[2 * (r->lost->shape_of[number] * r->lost->groups + group) + exclusive];
-}
-
-static bool admits(const redundancy *r, int64_t number, int64_t n) {
-    return policy_admits(r, number, r->k->node[n].group, r->k->node[n].exclusive);
 }
 
 static void grow(int64_t *most, int64_t value) {
@@ -124,11 +74,8 @@ static int64_t room_on(const kernel *k, const failing *f, int64_t n, const value
     return room_for(k, f, n, v, needed);
 }
 
-static void need(redundancy *r, int64_t n, int sign) {
-    for (int32_t i = first_real(r->k, n); i != NOWHERE; i = next_real(r->k, i)) {
-        const instance *own = &r->k->instance[i];
-        if (own->fate == MIRRORED && own->secondary != NOWHERE) r->needed[own->secondary] += sign * memory_of(own);
-    }
+static void need(redundancy *r, int sign) {
+    for (const mover *m = r->movers; m < r->movers + r->mover_count; m++) r->needed[m->secondary] += sign * m->memory;
 }
 
 static int64_t needed_from(const kernel *k, int64_t primary, int64_t secondary) {
@@ -158,8 +105,7 @@ static bool is_loose(const redundancy *r, const failing *f) {
     const group_room *g = &r->groups[k->node[f->node].group];
     if (k->domains > 1 || f->unsure || f->places_differ) return false;
     int64_t room = g->total - r->room[f->node] - (2 + r->more) * g->most;
-    for (int32_t i = first_real(k, f->node); i != NOWHERE && f->mirrored; i = next_real(k, i))
-        if (k->instance[i].fate == MIRRORED) room -= r->room[k->instance[i].secondary];
+    for (const mover *m = r->movers; m < r->movers + r->mover_count; m++) room -= r->room[m->secondary];
     return room >= f->count + r->more;
 }
 
@@ -167,20 +113,24 @@ static bool is_loose(const redundancy *r, const failing *f) {
 static failing examine(redundancy *r, int64_t n, bool as_prepared) {
     const kernel *k = r->k;
     failing f = {.node = n};
-    for (int32_t i = first_real(k, n); i != NOWHERE; i = next_real(k, i))
-        add_failing(r, &f, i, k->instance[i].secondary);
+    r->mover_count = 0;
+    for (int32_t i = first_real(k, n); i != NOWHERE; i = next_real(k, i)) {
+        const instance *own = &k->instance[i];
+        add_failing(r, &f, i, own->secondary);
+        if (own->fate == MIRRORED && own->secondary != NOWHERE)
+            r->movers[r->mover_count++] = (mover){memory_of(own), own->secondary};
+    }
     if (f.hopeless) return f;
-    need(r, n, 1);
-    for (int32_t i = first_real(k, n); i != NOWHERE && !f.unsure; i = next_real(k, i)) {
-        int64_t s = k->instance[i].secondary;
-        if (k->instance[i].fate != MIRRORED) continue;
+    need(r, 1);
+    for (const mover *m = r->movers; m < r->movers + r->mover_count && !f.unsure; m++) {
+        int64_t s = m->secondary;
         f.hopeless |= k->value[s].free_memory - r->needed[s] <= 0 || full(k, s, &k->value[s], true);
     }
     f.hopeless |= f.mirrored && !f.unsure && full(k, n, &k->value[n], k->node[n].online);
     f.loose = !f.hopeless && as_prepared && is_loose(r, &f);
     for (int64_t t = 0; t < k->nodes && f.count && !f.hopeless && !f.loose; t++)
         f.room += room_on(k, &f, t, &k->value[t], r->needed[t]);
-    need(r, n, -1);
+    need(r, -1);
     return f;
 }
 
@@ -194,6 +144,8 @@ void redundancy_free(redundancy *r) {
     free(r->is_used);
     free(r->most_needed);
     free(r->needed);
+    free(r->moved);
+    free(r->movers);
     free(r->room);
     free(r->groups);
     free(r->places);
@@ -228,15 +180,29 @@ static redundancy *prepare(kernel *k, const int64_t *checked, int64_t count, con
     r->is_used = calloc(nodes, 1);
     r->most_needed = malloc(nodes * sizeof *r->most_needed);
     r->needed = calloc(nodes, sizeof *r->needed);
+    r->moved = malloc(nodes * sizeof *r->moved);
+    r->movers = malloc((size_t)(k->instances + 1) * sizeof *r->movers);
     r->room = malloc(nodes * sizeof *r->room);
     r->groups = calloc(groups, sizeof *r->groups);
     r->places = malloc(nodes * sizeof *r->places);
-    if (r->is_checked && r->is_used && r->most_needed && r->needed && r->room && r->groups && r->places) {
+    if (r->is_checked && r->is_used && r->most_needed && r->needed && r->moved && r->movers && r->room && r->groups && r->places) {
         measure_groups(r, coming, groups);
         return r;
     }
     redundancy_free(r);
     return NULL;
+}
+
+// What the failover of the node that was examined asks of others.
+static void note_failover(redundancy *r, int64_t n) {
+    need(r, 1);
+    r->moved[n] = 0;
+    for (const mover *m = r->movers; m < r->movers + r->mover_count; m++) {
+        r->is_used[m->secondary] = 1;
+        r->moved[n] += m->memory;
+        grow(&r->most_needed[m->secondary], r->needed[m->secondary]);
+    }
+    need(r, -1);
 }
 
 static redundancy *start(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
@@ -245,7 +211,7 @@ static redundancy *start(kernel *k, const int64_t *checked, int64_t count, const
     if (!r) return NULL;
     r->more = more;
     if (coming) r->model = coming - k->instance;
-    for (int64_t n = 0; n < k->nodes; n++) r->most_needed[n] = NOWHERE;
+    for (int64_t n = 0; n < k->nodes; n++) r->most_needed[n] = r->moved[n] = NOWHERE;
     for (int64_t c = 0; c < count && !r->hopeless; c++) {
         int64_t n = checked[c];
         failing f = examine(r, n, true);
@@ -254,14 +220,7 @@ static redundancy *start(kernel *k, const int64_t *checked, int64_t count, const
         if ((f.count && !f.loose) || f.unsure) r->places[r->place_count++] = f;
         if (f.hopeless || !f.mirrored || f.unsure) continue;
         r->is_used[n] = 1;
-        need(r, n, 1);
-        for (int32_t i = first_real(k, n); i != NOWHERE; i = next_real(k, i))
-            if (k->instance[i].fate == MIRRORED) {
-                int64_t s = k->instance[i].secondary;
-                r->is_used[s] = 1;
-                grow(&r->most_needed[s], r->needed[s]);
-            }
-        need(r, n, -1);
+        note_failover(r, n);
     }
     return r;
 }
@@ -311,76 +270,6 @@ bool copy_to(kernel *k, int64_t number, int64_t primary, int64_t secondary) {
     int64_t added = kernel_add(k, whole, load, own, primary, secondary);
     free(own);
     return added >= 0;
-}
-
-// Puts one instance on the best of the nodes of the failing node's group, by the score of the ranking's members.
-static bool find_place(const redundancy *r, ranking *by, candidate *c, int64_t failed, int64_t number) {
-    kernel *k = r->k;
-    bool lost = k->instance[number].fate == LOST;
-    int64_t found = 0;
-    if (!lost) kernel_move(k, number, NOWHERE, NOWHERE);
-    ranking_read(by);
-    for (int64_t t = 0; t < k->nodes; t++) {
-        if (t == failed || k->node[t].group != k->node[failed].group) continue;
-        if (lost ? !admits(r, number, t) : !may_migrate(k, failed, t)) continue;
-        found += !try_primary(by, &k->instance[number], t, true, &c[found]);
-    }
-    const candidate *best = lost ? best_for_new(by, c, found) : best_candidate(by, c, found, NOWHERE);
-    if (!best) return false;
-    if (lost) return copy_to(k, number, best->node, NOWHERE);
-    kernel_move(k, number, best->node, NOWHERE);
-    return true;
-}
-
-// Numbers of the node's primaries that share a fate, newest first, or largest memory first; gives how many.
-static int64_t list_fate(const kernel *k, int64_t n, int fate, bool by_memory, int32_t *out) {
-    int64_t count = 0;
-    for (int32_t i = first_real(k, n); i != NOWHERE; i = next_real(k, i)) {
-        if (k->instance[i].fate != fate) continue;
-        int64_t at = count++;
-        for (; by_memory && at > 0 && k->instance[out[at - 1]].memory < k->instance[i].memory; at--) out[at] = out[at - 1];
-        out[at] = i;
-    }
-    return count;
-}
-
-static bool move_all(const redundancy *r, int64_t n, int32_t *list, candidate *c, ranking *group, ranking *whole) {
-    kernel *k = r->k;
-    int64_t mirrored = list_fate(k, n, MIRRORED, false, list);
-    int64_t elsewhere = list_fate(k, n, STARTS_ELSEWHERE, false, list + mirrored);
-    int64_t lost = list_fate(k, n, LOST, true, list + mirrored + elsewhere);
-    for (int64_t m = 0; m < mirrored; m++, list++) {
-        if (refuse_failover(k, *list, true)) return false;
-        kernel_move(k, *list, k->instance[*list].secondary, n);
-    }
-    for (int64_t m = 0; m < elsewhere; m++)
-        if (!find_place(r, group, c, n, *list++)) return false;
-    for (int64_t m = 0; m < lost; m++)
-        if (!find_place(r, whole, c, n, *list++)) return false;
-    return true;
-}
-
-static bool survives_by_moves(const redundancy *r, int64_t n) {
-    kernel *k = r->k;
-    ranking group, whole;
-    int64_t *mates = malloc((size_t)(k->nodes + 1) * sizeof *mates), count = 0, primaries = 0;
-    for (int32_t i = first_real(k, n); i != NOWHERE; i = next_real(k, i)) primaries++;
-    int32_t *list = malloc((size_t)(primaries + 1) * sizeof *list);
-    candidate *c = aligned_alloc(_Alignof(candidate), (size_t)(k->nodes + 1) * sizeof *c);
-    for (int64_t t = 0; t < k->nodes && mates; t++)
-        if (k->node[t].group == k->node[n].group) mates[count++] = t;
-    bool ready = mates && list && c && ranking_start(&group, k, mates, count), fits = false;
-    if (ready && ranking_start(&whole, k, r->members, r->member_count)) {
-        int64_t mark = kernel_mark(k);
-        fits = move_all(r, n, list, c, &group, &whole);
-        kernel_rollback(k, mark);
-        ranking_free(&whole);
-    }
-    if (ready) ranking_free(&group);
-    free(mates);
-    free(list);
-    free(c);
-    return fits;
 }
 
 static bool survives(redundancy *r, int64_t n, bool as_prepared) {
@@ -462,6 +351,7 @@ bool redundant_with_any(const redundancy *r, int64_t number, int64_t primary) {
     if (!r->slack || r->least_slack <= 0 || r->place_count || k->domains > 1) return false;
     if (new->fate != MIRRORED || new->forthcoming || (new->spindles == NOWHERE && k->node[primary].exclusive)) return false;
     int64_t all = 0;
+    if (r->moved[primary] != NOWHERE && r->moved[primary] < r->least_slack) return true;
     for (int32_t i = first_real(k, primary); i != NOWHERE; i = next_real(k, i))
         if (k->instance[i].fate == MIRRORED) all += memory_of(&k->instance[i]);
     for (int32_t i = first_real(k, primary); i != NOWHERE; i = next_real(k, i)) {

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The secondaries of a pair, read and put in the order in which a primary looks at them; `pairs.c` says what for.
+#include "pairs.h"
+
+// Values of a node as secondary that keeps `reserved` in all.
+void read_secondary(const pairing *p, int64_t n, int64_t reserved, double *row, mate *m) {
+    const instance *i = &p->k->instance[p->q->instance];
+    double metrics[METRICS];
+    values v = p->k->value[n];
+    with_secondary(p->k, n, i, reserved, &v);
+    metrics_of(p->k, n, &v, metrics);
+    row_of(metrics, row);
+    if (!m) return;
+    m->more_instances = metrics[INSTANCES] - p->k->metric[n * METRICS + INSTANCES];
+    m->more_primaries = metrics[PRIMARIES] - p->k->metric[n * METRICS + PRIMARIES];
+}
+
+int refuse_as_secondary(const pairing *p, int64_t n, int64_t reserved) {
+    return refuse_secondary(p->k, n, &p->k->value[n], &p->k->instance[p->q->instance], reserved, p->forced, false);
+}
+
+void read_mate(pairing *p, int64_t n, mate *m, double *old_row) {
+    const instance *i = &p->k->instance[p->q->instance];
+    m->node = n;
+    m->reserved = reserved_with(p->k, i, n, NOWHERE);
+    m->failure = refuse_as_secondary(p, n, m->reserved);
+    row_of(&p->k->metric[n * METRICS], old_row);
+    m->old = old_row;
+    read_secondary(p, n, m->reserved, m->new, m);
+    for (int l = 0; l < LANES; l++) p->finite = p->finite && isfinite(m->new[l]) && isfinite(old_row[l]);
+}
+
+// The two parts by which a lane's squares change, in values less the centre: a - b * total.
+static inline void parts(const pairing *p, int l, double old, double new, double *a, double *b) {
+    double from = old - p->r->centre[l], to = new - p->r->centre[l], difference = to - from;
+    *a = to * to - from * from - difference * difference / p->count;
+    *b = 2 * difference / p->count;
+}
+
+static bool add_step(steps *s, double old, double new, uint8_t *found) {
+    for (int32_t at = 0; at < s->count; at++)
+        if (s->old[at] == old && s->new[at] == new) {
+            *found = (uint8_t)at;
+            return true;
+        }
+    if (s->count == MOST_STEPS) return false;
+    s->old[s->count] = old;
+    s->new[s->count] = new;
+    *found = (uint8_t)s->count++;
+    return true;
+}
+
+static void find_steps(pairing *p, int l) {
+    uint8_t found;
+    steps *s = &p->lanes[l];
+    s->count = 0;
+    for (int64_t m = 0; m < p->mate_count; m++)
+        if (!p->mates[m].failure && !add_step(s, p->mates[m].old[l], p->mates[m].new[l], &found)) {
+            s->count = 0;
+            return;
+        }
+}
+
+// Numbers the combinations of steps that there are; false if there are too many.
+static bool combine(pairing *p) {
+    p->combination_count = 0;
+    for (int64_t m = 0; m < p->mate_count; m++) {
+        mate *own = &p->mates[m];
+        uint8_t combination[DEVIATIONS] = {0};
+        int32_t at = 0;
+        own->steps = 0;
+        if (own->failure) continue;
+        for (int l = 0; l < DEVIATIONS; l++)
+            if (p->lanes[l].count) add_step(&p->lanes[l], own->old[l], own->new[l], &combination[l]);
+        while (at < p->combination_count && memcmp(p->combinations[at], combination, sizeof combination)) at++;
+        if (at == MOST_COMBINATIONS) return false;
+        if (at == p->combination_count) memcpy(p->combinations[p->combination_count++], combination, sizeof combination);
+        own->steps = at;
+    }
+    return true;
+}
+
+static void measure_spread(pairing *p) {
+    for (int l = 0; l < DEVIATIONS; l++) {
+        spread *s = &p->spreads[l];
+        *s = (spread){.low_a = INFINITY, .high_a = -INFINITY, .low_b = INFINITY, .high_b = -INFINITY};
+        if (p->lanes[l].count) continue;
+        for (int64_t m = 0; m < p->mate_count; m++) {
+            const mate *own = &p->mates[m];
+            double a, b;
+            if (own->failure) continue;
+            parts(p, l, own->old[l], own->new[l], &a, &b);
+            s->low_a = a < s->low_a ? a : s->low_a;
+            s->high_a = a > s->high_a ? a : s->high_a;
+            s->low_b = b < s->low_b ? b : s->low_b;
+            s->high_b = b > s->high_b ? b : s->high_b;
+            double size = fabs(own->new[l]) > fabs(own->old[l]) ? fabs(own->new[l]) : fabs(own->old[l]);
+            double change = fabs(own->new[l] - own->old[l]);
+            s->largest = size > s->largest ? size : s->largest;
+            s->change = change > s->change ? change : s->change;
+        }
+        s->varies = s->change > 0;
+    }
+}
+
+// Lanes in which secondaries have few values are taken step by step, as far as not too many combinations come of it.
+static void find_combinations(pairing *p) {
+    for (int l = 0; l < DEVIATIONS && p->finite; l++) find_steps(p, l);
+    while (!combine(p)) {
+        int most = 0;
+        for (int l = 1; l < DEVIATIONS; l++)
+            if (p->lanes[l].count > p->lanes[most].count) most = l;
+        p->lanes[most].count = 0;
+    }
+}
+
+// The mean of some primaries: the closer a primary is to it, the less it changes between two secondaries.
+static void find_typical(pairing *p) {
+    enum { MOST_ASKED = 32 };
+    const int64_t *all = p->q->candidates, stride = p->q->candidate_count / MOST_ASKED + 1;
+    double asked = 0;
+    for (int l = 0; l < DEVIATIONS; l++) p->typical[l] = (statistics){0};
+    for (int64_t c = stride / 2; c < p->q->candidate_count; c += stride, asked++) {
+        chosen one = {.node = all[c]};
+        put_primary(p, &one);
+        for (int l = 0; l < DEVIATIONS; l++) {
+            double before = p->k->metric[all[c] * METRICS + lane_metric[l]];
+            p->typical[l].total += p->r->about_total[l] + (one.row[l] - before);
+            p->typical[l].squares += one.now[l].squares;
+        }
+    }
+    for (int l = 0; l < DEVIATIONS && asked > 0; l++) {
+        p->typical[l].total /= asked;
+        p->typical[l].squares /= asked;
+    }
+}
+
+static double plain_of(const double *old, const double *new) {
+    double plain = 0.25 * (new[LANE_RESERVED] - old[LANE_RESERVED]);
+    for (int l = DEVIATIONS; l < LANES; l++) plain += lane_weight[l] * (new[l] - old[l]);
+    return plain;
+}
+
+static double estimate_of(const pairing *p, const mate *m) {
+    double estimate = plain_of(m->old, m->new);
+    for (int l = 0; l < DEVIATIONS; l++) {
+        if (!p->spreads[l].varies) continue;
+        double a, b;
+        parts(p, l, m->old[l], m->new[l], &a, &b);
+        double after = p->typical[l].squares + a - b * p->typical[l].total;
+        estimate += lane_weight[l] * sqrt((after > 0 ? after : 0) / p->count);
+    }
+    return estimate;
+}
+
+static int compare_mates(const void *one, const void *other) {
+    const mate *a = one, *b = other;
+    if (a->bucket != b->bucket) return a->bucket < b->bucket ? -1 : 1;
+    if (!a->failure != !b->failure) return a->failure ? 1 : -1;
+    if (a->steps != b->steps) return a->steps < b->steps ? -1 : 1;
+    if (a->estimate != b->estimate) return a->estimate < b->estimate ? -1 : 1;
+    int order = memcmp(a->new, b->new, sizeof a->new);
+    if (!order) order = memcmp(a->old, b->old, sizeof a->new);
+    return order ? order : a->node > b->node ? -1 : 1;  // the later node first: of equals it wins
+}
+
+static bool same_bucket(const pairing *p, const bucket *b, int64_t n) {
+    size_t words = (size_t)p->k->location_words;
+    return p->k->node[b->any_node].group == p->k->node[n].group &&
+           (!words || !memcmp(&p->k->location_set[b->any_node * (int64_t)words], &p->k->location_set[n * (int64_t)words],
+                              words * sizeof(uint64_t)));
+}
+
+// Whether two neighbours belong together.
+static bool shares_shelf(const mate *one, const mate *other) {
+    return one->bucket == other->bucket && !one->failure == !other->failure && one->steps == other->steps;
+}
+
+static void fill_shelves(pairing *p) {
+    for (int64_t m = 0; m < p->mate_count; m++) {
+        const mate *own = &p->mates[m];
+        if (own->failure) continue;
+        if (!m || !shares_shelf(own - 1, own))
+            p->shelves[p->shelf_count++] = (shelf){.group = p->buckets[own->bucket].group, .first = m, .steps = own->steps,
+                                                   .any_node = own->node};
+        p->shelves[p->shelf_count - 1].end = m + 1;
+    }
+}
+
+void sort_mates(pairing *p) {
+    find_combinations(p);
+    measure_spread(p);
+    find_typical(p);
+    for (int64_t m = 0; m < p->mate_count; m++) {
+        mate *own = &p->mates[m];
+        own->estimate = own->failure || !p->finite ? 0 : estimate_of(p, own);
+        if (own->estimate != own->estimate) own->estimate = 0;
+        own->bucket = 0;
+        while (own->bucket < p->bucket_count && !same_bucket(p, &p->buckets[own->bucket], own->node)) own->bucket++;
+        if (own->bucket < p->bucket_count) continue;
+        p->buckets[p->bucket_count++] = (bucket){.group = p->k->node[own->node].group, .any_node = own->node};
+    }
+    qsort(p->mates, (size_t)p->mate_count, sizeof *p->mates, compare_mates);
+    for (int64_t m = p->mate_count - 1; m >= 0; m--) {
+        mate *own = &p->mates[m];
+        bucket *b = &p->buckets[own->bucket];
+        p->mate_of[own->node] = (int32_t)m;
+        own->class_end = (int32_t)m + 1;
+        bool goes_on = p->finite && m + 1 < p->mate_count && shares_shelf(own, own + 1) &&
+                       !memcmp(own->new, own[1].new, sizeof own->new) && !memcmp(own->old, own[1].old, sizeof own->new);
+        if (goes_on) own->class_end = own[1].class_end;
+        b->size++;
+        b->failures[own->failure]++;
+        b->fitting += !own->failure;
+    }
+    fill_shelves(p);
+}

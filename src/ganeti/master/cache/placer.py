@@ -74,15 +74,16 @@ class Placer:
     def _add(self, state: ClusterState, view: Configuration, promise: Promise) -> None:
         """A node that has left the cluster meanwhile holds nothing."""
         nodes = [view.get("nodes", uuid) for uuid in promise.nodes[:2]]
-        numbers = [state.node_number[getattr(node, "name", "")] for node in nodes if node is not None]
-        if len(numbers) != len(nodes):
+        names = [str(getattr(node, "name", "")) for node in nodes if node is not None]
+        if len(names) != len(nodes):
             return
         report = self._picture.reports.get(promise.nodes[0])
         arrived = report is not None and any(name == promise.instance for name, _, _ in report.guests)
-        state.add_instance(_as_instance(promise, arrived), numbers[0], numbers[1] if len(numbers) > 1 else NOWHERE)
+        numbers = [*(state.node_number[name] for name in names), NOWHERE]
+        state.add_instance(_as_instance(promise, arrived, names), *numbers[:2])
 
 
-def _as_instance(promise: Promise, arrived: bool) -> Instance:
+def _as_instance(promise: Promise, arrived: bool, nodes: list[str]) -> Instance:
     """The memory of a guest that runs already is in the report of its node."""
     traits = traits_of(promise.disk_template)
     return Instance(
@@ -91,6 +92,8 @@ def _as_instance(promise: Promise, arrived: bool) -> Instance:
         disk_mib=promise.disk_mib,
         vcpus=promise.vcpus,
         template=traits.name if traits is not None else UNSHARED,
+        primary=nodes[0],
+        secondary=nodes[1] if len(nodes) > 1 else "",
         disks=(Disk(promise.disk_mib, promise.spindles),) if traits is None or traits.has_disks else (),
         spindle_use=promise.spindle_use,
         tags=tuple(promise.tags),

@@ -40,6 +40,7 @@ _SHORTER: Final = (
     (re.compile(r"Membership\(version=\((\d+), (\d+)\), members=\(([^)]*?),?\)\)"), r"members \3"),
     (re.compile(r"'(node\d+)'"), r"\1"),
     (re.compile(r"\b\d+\.\d+ seconds"), "some seconds"),
+    (re.compile(r"; no answer from node\d+$"), ""),  # who starts may or may not have its own node daemon yet
     (re.compile(r"\b[1-9]\d{6}(?=\b)"), "FORCED"),
     (re.compile(r"(Node \S+) (?:did not answer the call \S+|cannot be reached:) .*"), r"\1 does not answer"),
     (re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UUID"),

@@ -200,7 +200,7 @@ def ratio(part: float, whole: float) -> float:
     """A quotient as floating point defines it: nothing of nothing is not a number."""
     if whole:
         return part / whole
-    return math.nan if part == 0 else math.copysign(math.inf, part)
+    return math.nan if part == 0 else math.copysign(math.inf, part) * math.copysign(1, whole)
 
 
 def most_vcpu_ratio(policy_ratio: float) -> float:

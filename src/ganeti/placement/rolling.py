@@ -48,11 +48,11 @@ def reboot_graph(state: ClusterState, chosen: Sequence[int], *, offline_maintena
     graph: Graph = {vertex: [] for vertex in range(min(chosen), max(chosen) + 1)} if chosen else {}
     sharing: dict[int, list[int]] = {}
     for number, (primary, secondary) in enumerate(zip(state.primary_of, state.secondary_of, strict=True)):
-        if not is_mirrored(state, number) or secondary == NOWHERE:
+        if secondary == NOWHERE:
             continue
         if not state.instances[number].forthcoming:
             sharing.setdefault(secondary, []).append(primary)
-        if primary in inside and secondary in inside:
+        if is_mirrored(state, number) and primary in inside and secondary in inside:
             graph[primary].append(secondary)
             graph[secondary].append(primary)
     if not offline_maintenance:
@@ -319,7 +319,7 @@ def _refuses_secondary(state: ClusterState, number: int, target: int) -> bool:
 _UNMIRRORED = _Kind(
     leaving=unmirrored_primaries,
     refuses=lambda state, number, target: bool(state.refuse_primary(number, target, forced=True)),
-    places=lambda state, number, target: (target, state.secondary_of[number]),
+    places=lambda state, number, target: (target, NOWHERE),
     needs=lambda instance: instance.memory_mib if instance.uses_memory else 0,
     room=lambda view: view.free_memory_mib,
     sentence="Not enough capacity to move non-redundant instances",

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What ``hspace`` found, as sentences and as keys for programs (spec: htools, 11)."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -87,12 +86,6 @@ def _added(values: Iterator[float]) -> float:
     return total
 
 
-def _share(part: float, whole: float) -> float:
-    if whole:
-        return part / whole
-    return math.nan if part == 0 else math.copysign(math.inf, part)
-
-
 # for people
 
 
@@ -150,19 +143,19 @@ def _quality(work: "Work", first: Totals, outcome: "Outcome", exclusive: bool) -
 
 
 def _memory_share(found: Totals) -> float:
-    return _share(found.memory_used, found.memory_total)
+    return ratio(found.memory_used, found.memory_total)
 
 
 def _disk_share(found: Totals) -> float:
-    return _share(found.disk_used, found.disk_total)
+    return ratio(found.disk_used, found.disk_total)
 
 
 def _cpu_share(found: Totals) -> float:
-    return _share(found.cpus_used, found.vcpus)
+    return ratio(found.cpus_used, found.vcpus)
 
 
 def _spindle_share(found: Totals) -> float:
-    return _share(found.spindles - found.spindles_free, found.spindles)
+    return ratio(found.spindles - found.spindles_free, found.spindles)
 
 
 # for programs
@@ -206,7 +199,7 @@ def _keys(work: "Work", tiered: "Outcome", standard: "Outcome") -> Iterator[tupl
     yield from _resources(cpus, first, after_tiered)
     yield from _spec("SPEC", standard.size, work)
     yield from _statistics("FIN", final)
-    yield "ALLOC_USAGE", fixed(_share(first.instances, final.instances), 8)
+    yield "ALLOC_USAGE", fixed(ratio(first.instances, final.instances), 8)
     yield "ALLOC_INSTANCES", str(len(standard.placed))
     yield "ALLOC_FAIL_REASON", most_likely(standard.failures).name.upper()
     for mode, count in _counts(standard.failures, tried=work.room is not None):

@@ -8,6 +8,8 @@ way.
 
 _SURE_DIGITS = 15
 """So many decimal digits of a number are those of its exact value."""
+_ALL_WHOLE = 2.0**53
+"""From here on there are whole numbers between two that a float can be."""
 
 
 def fixed(value: float, places: int) -> str:
@@ -49,11 +51,28 @@ def _shortest(value: float, places: int) -> str:
     """Round the shortest digits of *value*; behind them come zeros."""
     from decimal import Context, Decimal
 
-    every_digit, digits = Context(prec=1200), Decimal(repr(value))
+    every_digit, digits = Context(prec=1200), Decimal(_digits(value))
     last = Decimal(1).scaleb(int(digits.as_tuple().exponent))
     if abs(Decimal(value)) - abs(digits) == last / 2:  # of two numbers that are as short 3.1 shows the greater
         digits += last.copy_sign(digits)
     return f"{every_digit.quantize(digits, Decimal(1).scaleb(-places)):f}"
+
+
+def _digits(value: float) -> str:
+    """The shortest digits that mean *value*; Python takes some that lie half way to another number too, 3.1 none."""
+    text = repr(value)
+    if abs(value) < _ALL_WHOLE:
+        return text
+    from fractions import Fraction
+    from math import inf, nextafter
+
+    exact = Fraction(value)
+    for places in range(len(text)):
+        shorter = text if not places else f"{value:.{_SURE_DIGITS + places - 2}e}"
+        away = Fraction(shorter) - exact
+        if abs(away) * 2 < abs(Fraction(nextafter(value, inf if away > 0 else -inf)) - exact):
+            return shorter
+    return text
 
 
 def general(value: float) -> str:
@@ -62,7 +81,7 @@ def general(value: float) -> str:
     if _special(value) or size == 0 or 0.1 <= size < 10**7:
         return fixed(value, 6)
     exponent = int(f"{size:.17e}".partition("e")[2])
-    mantissa = repr(value).partition("e")[0].replace(".", "").replace("-", "").strip("0")
+    mantissa = _digits(value).partition("e")[0].replace(".", "").replace("-", "").strip("0")
     scaled = fixed(float(f"{mantissa[0]}.{mantissa[1:] or '0'}"), 6)
     if scaled.startswith("10."):
         scaled, exponent = "1.000000", exponent + 1
@@ -78,7 +97,7 @@ def shown(value: float) -> str:
         return repr(value)
     from decimal import Decimal
 
-    sign, digits, _ = Decimal(repr(value)).as_tuple()
-    exponent = Decimal(repr(value)).adjusted()
+    decimal = Decimal(_digits(value))
+    (sign, digits, _), exponent = decimal.as_tuple(), decimal.adjusted()
     rest = "".join(map(str, digits[1:])).rstrip("0")
     return f"{'-' if sign else ''}{digits[0]}.{rest or '0'}e{exponent}"

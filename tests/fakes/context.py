@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from ganeti.base.errors import GanetiError, NodeUnreachableError
 from ganeti.master.operation import Operation
+from ganeti.model.capacity import Capacity
 from ganeti.model.configuration import Configuration, Draft
 from ganeti.model.copies import IN_SYNC, MASTER, Copies, Copy, Membership
 from ganeti.model.promises import Promise, Promises
@@ -116,6 +117,8 @@ class FakeContext:
         """Which allocators, and whether for a promise."""
         self.held: list[tuple[int | str, Promise]] = []
         """What is promised: job id and promise."""
+        self.capacities: dict[str, Capacity] = {}
+        """What LuxiD keeps of capacity, by group."""
         self.quicker: list[str] = []
         """Nodes (uuids) on which somebody else is promised room first, once each."""
         self.log = self.locks = self.undo = self.clock = self.entropy = self.names = self.allocator = self
@@ -166,6 +169,12 @@ class FakeContext:
 
     async def run(self, name: str, message: dict[str, Any]) -> str:
         return f"{name} was told {sorted(message)}\n"
+
+    async def known_capacity(self, questions: Mapping[str, dict[str, Any]], *, cached: bool) -> dict[str, Capacity]:
+        return {group: self.capacities[group] for group in questions if cached and group in self.capacities}
+
+    async def keep_capacity(self, counted: Mapping[str, Capacity]) -> None:
+        self.capacities |= counted
 
     async def promised(self) -> Promises:
         return Promises(serial=len(self.held), position=(0, 0), held=list(self.held))

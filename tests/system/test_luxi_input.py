@@ -44,6 +44,8 @@ LUXI_CALLS: dict[str, list[Any]] = {
     "ChangeJobPriority": [10**6, 10],
     "DeleteFilter": ["bogus"],
     "ExplainJob": [1],
+    "KeepCapacity": [ME, {"x": [{"tspecs": []}, 0.5]}],
+    "KnownCapacity": [ME, {"x": {"iallocator": "hail"}}, True],
     "MayContinue": [10**6, 1],
     "PickupJob": [1],
     "Query": ["node", ["name", "role"], MINIMUM],

@@ -14,7 +14,7 @@ from pathlib import Path
 from ganeti.base.command import OPTION_KINDS, Argument, Command, Option
 from ganeti.base.registry import import_all
 
-DECLARATIONS = ("cluster", "node", "instance", "os", "job", "filter", "tags", "power", "debug")
+DECLARATIONS = ("cluster", "group", "node", "instance", "os", "job", "filter", "tags", "power", "debug")
 """Modules of `ganeti.cli.commands` that declare commands; the others there hold handlers."""
 TABLES = Path(__file__).parent / "tables"
 _HEAD = '''# SPDX-License-Identifier: BSD-2-Clause

@@ -20,6 +20,7 @@ from ganeti.master.queue.filters import Admission
 from ganeti.master.queue.machine import QueueMachine
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import FilterRule
+from ganeti.runtime.capacities import Capacities
 from ganeti.runtime.config_follower import ConfigFollower
 from ganeti.runtime.daemon_commits import DaemonCommits
 from ganeti.runtime.daemonize import Daemon, DaemonRefused, daemon_parser, parse_options, run_daemon
@@ -28,6 +29,7 @@ from ganeti.runtime.event_loop import Background
 from ganeti.runtime.event_stream import SUBSCRIBE, EventHub, QueueJobs, feed
 from ganeti.runtime.files import read_if_there
 from ganeti.runtime.livelock import LiveLock, job_lock_path
+from ganeti.runtime.luxi_capacity_calls import CapacityCalls
 from ganeti.runtime.luxi_explain_calls import ExplainCalls
 from ganeti.runtime.luxi_filter_calls import FilterCalls
 from ganeti.runtime.luxi_query_calls import QueryCalls
@@ -109,6 +111,7 @@ async def serve_clients(
     filters = FilterCalls(owners.wconfd, commits, follower, lambda: queue.next_id - 1)
     calls = QueueCalls(paths, queue).table() | QueryCalls(paths, sources, placement).table() | filters.table()
     calls |= ExplainCalls(queue, owners.wconfd, lambda: follower.configuration).table()
+    calls |= CapacityCalls(Capacities(follower, owners.wconfd, sources.cache)).table()
     events = EventHub(QueueJobs(queue), follower, catalogue, paths.wconfd_socket, lambda: sources.asker.silent)
     feed(events, queue, follower, sources.asker)
     server = LuxiServer(calls, {SUBSCRIBE: events.serve})

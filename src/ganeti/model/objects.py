@@ -139,6 +139,8 @@ class Cluster(Stored, frozen=True, kw_only=True):
     data_collectors: dict[str, Plain] = {}
     ssh_key_type: str = "rsa"
     ssh_key_bits: int = 2048
+    capacity_params: Plain | None = None
+    """Ours (S1.66): in what capacity is counted where neither a node group nor a request says so."""
     tags: list[str] = []
 
     @property
@@ -178,6 +180,8 @@ class NodeGroup(Stored, frozen=True, kw_only=True):
     networks: dict[str, Plain] = {}
     hv_state_static: Plain | None = None
     disk_state_static: Plain | None = None
+    capacity_params: Plain | None = None
+    """Ours (S1.66): in what the capacity of this group is counted."""
     tags: list[str] = []
 
 

@@ -6,7 +6,7 @@ not depend on which others are known.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields as fields_of
 from typing import TYPE_CHECKING, Any
 
@@ -71,10 +71,15 @@ def _read_ratio(data: Mapping[str, Any], name: str, most: float, where: str) -> 
     return float(given)
 
 
-def answer(cluster: Cluster, request: Capacity, options: Options) -> Capacities:
-    """Count for each group asked about; raises `RequestError` for an unknown one."""
+def answer(
+    cluster: Cluster, request: Capacity, options: Options, prepare: Callable[[ClusterState], None] = lambda state: None
+) -> Capacities:
+    """Count for each group asked about; raises `RequestError` for an unknown one.
+
+    *prepare* may put into a state what is not in *cluster*: room that was promised.
+    """
     chosen = _chosen(cluster, request.groups)
-    return Capacities({group.uuid: _count(cluster, group, request, options) for group in chosen})
+    return Capacities({group.uuid: _count(cluster, group, request, options, prepare) for group in chosen})
 
 
 def _chosen(cluster: Cluster, names: tuple[str, ...]) -> list[Group]:
@@ -85,13 +90,16 @@ def _chosen(cluster: Cluster, names: tuple[str, ...]) -> list[Group]:
     return [group for group in cluster.groups if not names or group.uuid in names or group.name in names]
 
 
-def _count(cluster: Cluster, group: Group, request: Capacity, options: Options) -> GroupCapacity:
+def _count(
+    cluster: Cluster, group: Group, request: Capacity, options: Options, prepare: Callable[[ClusterState], None]
+) -> GroupCapacity:
     parameters = _settled(group, request)
     state = ClusterState(
         cluster,
         max_cpu_ratio=parameters.max_cpu_ratio,
         min_disk_ratio=_WHOLE_DISK - (parameters.max_disk_usage or _WHOLE_DISK),
     )
+    prepare(state)
     sizes = [_size(parameters.max_inst_spec)] if parameters.max_inst_spec is not None else _largest(group)
     allocation = Allocation(state, _room(state, group, parameters.default_template or "", options))
     if len(allocation.room.candidates) >= allocation.room.nodes_each:
@@ -128,7 +136,8 @@ def _largest(group: Group) -> list[Size]:
 
 
 def _room(state: ClusterState, group: Group, template: str, options: Options) -> Room:
-    site = survey(state, accept_existing_errors=False, independent_groups=True)
+    """Without capacity checks a group takes instances although it could not lose a node, as it takes single ones."""
+    site = survey(state, accept_existing_errors=False, independent_groups=options.capacity_checks)
     members = state.group_members(state.groups.index(group))
     traits = traits_of(template)
     allowed = None if options.restrict_to is None else set(options.restrict_to)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What an operation may ask of the world while it gathers facts and acts (D3)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ganeti.model.capacity import Capacity
 from ganeti.model.promises import Promise, Promises
 from ganeti.model.traits import Catalogue
 from ganeti.ports.config import Change, ConfigPort
@@ -106,6 +107,17 @@ class AllocatorPort(Protocol):
 
     async def run(self, name: str, message: dict[str, Any]) -> str:
         """Run an allocator that is a program; gives what it printed. Raises `PrerequisiteError`."""
+        ...
+
+    async def known_capacity(self, questions: Mapping[str, dict[str, Any]], *, cached: bool) -> dict[str, Capacity]:
+        """What LuxiD knows of how many more instances fit, by node group; less than all that is asked about.
+
+        What is missing this job may have counted. Unless *cached*, nothing is known.
+        """
+        ...
+
+    async def keep_capacity(self, counted: Mapping[str, Capacity]) -> None:
+        """Let LuxiD keep what this job had counted of what was missing."""
         ...
 
     async def promised(self) -> Promises:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Asking an allocator from a job: the built-in one in LuxiD, others as programs on the master."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, GanetiError, ParameterError, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.master.allocation import BUILT_IN
 from ganeti.master.locks.owners import Owner
+from ganeti.model.capacity import Capacity
 from ganeti.model.promises import Promise, Promises
 from ganeti.model.view import ConfigView
 from ganeti.ports.nodes import NodesPort
@@ -19,6 +20,8 @@ from ganeti.wire.iallocator import decode_response, encode_message
 _SHOWN_CHARACTERS = 200
 PLACEMENT_CALL = "AnswerPlacement"
 INPUT_CALL = "DescribeForAllocator"
+KNOWN_CAPACITY_CALL = "KnownCapacity"
+KEEP_CAPACITY_CALL = "KeepCapacity"
 _PATIENCE_S = 60.0
 
 
@@ -83,6 +86,13 @@ class Allocator:
 
     async def promise(self, promises: Sequence[Promise], seen: int) -> str | None:
         return await promise_room(self._wconfd, self._owner, promises, seen)
+
+    async def known_capacity(self, questions: Mapping[str, dict[str, Any]], *, cached: bool) -> dict[str, Capacity]:
+        found = await self._ask_luxid(KNOWN_CAPACITY_CALL, self._owner.to_wire(), questions, cached)
+        return {group: Capacity(*capacity) for group, capacity in found.items()}
+
+    async def keep_capacity(self, counted: Mapping[str, Capacity]) -> None:
+        await self._ask_luxid(KEEP_CAPACITY_CALL, self._owner.to_wire(), counted)
 
     async def _ask_luxid(self, call: str, *arguments: Any) -> Any:
         return await LuxiClient(self._paths).call(call, *arguments, patience_s=_PATIENCE_S, only_asks=True)

@@ -21,6 +21,7 @@ from typing import Any
 from ganeti.base.errors import TEMPORARILY_INSUFFICIENT, ExecutionError, GanetiError, PrerequisiteError
 from ganeti.master.allocator_input import promises_of
 from ganeti.master.cache.node_reports import FRESH_S, report_of, silent
+from ganeti.master.capacity import CAPACITY
 from ganeti.master.locks.owners import Owner
 from ganeti.master.query.collecting import NodeAsker, hypervisor_queries
 from ganeti.master.query.fields import QueryWorld
@@ -65,6 +66,7 @@ class Placements:
         self.cache = StateCache(now_s) if cache is None else cache
         self._now_s = self.cache.now_s
         self._reports = self.cache.reports
+        self._wconfd_socket = wconfd_socket
         self._worker = PlacementWorker(wconfd_socket, self._reports)
         self._turn = asyncio.Lock()
         self._background = Background()
@@ -81,6 +83,8 @@ class Placements:
 
         What is chosen is promised to *owner*, if there is one. Raises `GanetiError`.
         """
+        if request.get("type") == CAPACITY:
+            return await self._count(request)
         answer = await self._place(request, owner, FRESH_S, why)
         if not answer["success"] and self._stale(request, RECENT_S):
             answer = await self._place(request, owner, RECENT_S, why)
@@ -89,7 +93,7 @@ class Placements:
     async def describe(self, request: dict[str, Any]) -> dict[str, Any]:
         """Give ``input``, what an allocator is told of the cluster, and ``serial``, that of the promises in it."""
         async with self._settled(request, FRESH_S) as state:
-            answer = await self._ask(request, state, state.promises.held, want=INPUT)
+            answer = await self._ask(request, state.promises, state.promises.held, want=INPUT)
             return {"serial": state.promises.serial, "input": answer.input}
 
     async def _place(self, request: dict[str, Any], owner: Owner | None, fresh_s: float, why: bool) -> dict[str, Any]:
@@ -98,7 +102,7 @@ class Placements:
                 held = state.promises.held
                 if owner is not None:
                     held = [(name, promise) for name, promise in held if not _is_own(name, promise, owner, request)]
-                answer = await self._ask(request, state, held, why=why)
+                answer = await self._ask(request, state.promises, held, why=why)
                 response = {**(answer.response or {}), "reasons": answer.reasons}
                 if owner is None or not response.get("success"):
                     return response
@@ -109,6 +113,17 @@ class Placements:
             "Others were promised room on the chosen nodes again and again: try again later", TEMPORARILY_INSUFFICIENT
         )
 
+    async def _count(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Capacity is counted by a worker of its own that ends with it: that takes long, and nobody else must wait."""
+        async with self._settled(request, FRESH_S) as state:
+            promises = state.promises
+        worker = PlacementWorker(self._wconfd_socket, self._reports)
+        try:
+            answer = await self._ask(request, promises, promises.held, worker)
+        finally:
+            worker.close()
+        return answer.response or {}
+
     @property
     def _view(self) -> Configuration:
         return self._follower.configuration
@@ -116,15 +131,16 @@ class Placements:
     async def _ask(
         self,
         request: dict[str, Any],
-        state: "_Settled",
+        promises: Promises,
         held: Sequence[tuple[int | str, Promise]],
+        worker: PlacementWorker | None = None,
         **how: Any,
     ) -> Answer:
-        return await self._worker.ask(
+        return await (worker or self._worker).ask(
             Question(
                 request=request,
                 template=self._template(request),
-                position=state.promises.position,
+                position=promises.position,
                 promises=[promise for _, promise in held],
                 **how,
             )
@@ -174,6 +190,9 @@ class Placements:
         """The nodes something may be put on."""
         view = self._view
         usable = [node for node in view.nodes() if node.usable_for_instances]
+        if request.get("type") == CAPACITY:
+            counted = request.get("node_groups") or ()
+            return [node for node in usable if not counted or node.group in counted]
         group = _group_of(view, request)
         if group is None:
             return usable
@@ -223,7 +242,7 @@ class Placements:
     def _template(self, request: dict[str, Any]) -> str:
         """The disk template whose free space the request is about."""
         view = self._view
-        named = request.get("disk_template")
+        named = request.get("default_template" if request.get("type") == CAPACITY else "disk_template")
         if isinstance(named, str):
             return named
         name = request.get("name")

@@ -140,3 +140,14 @@ def test_hail_counts_as_hspace_does(tmp_path: Path, capsys: pytest.CaptureFixtur
     found = json.loads(capsys.readouterr().out)
     assert found["success"], found
     assert found["result"]["cluster"] == [[memory, disk, vcpus, count] for memory, disk, vcpus, _, count in expected]
+
+
+def test_a_group_that_could_not_lose_a_node_has_room_where_nobody_asks_for_that() -> None:
+    """So says hail where one instance is placed; a group of instances without a copy of their disks is such a one."""
+    asked_about = message(
+        {"type": "capacity"} | PARAMETERS, nodes("u", each=1), {"web": instance("plain", "u0")}, groups="u"
+    )
+    checked, unchecked = (
+        answer(asked_about, options=Options(capacity_checks=checks))["result"]["cluster"] for checks in (True, False)
+    )
+    assert (checked, bool(unchecked)) == ([], True)

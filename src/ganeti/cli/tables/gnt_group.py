@@ -15,6 +15,23 @@ COMMANDS = (
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
      (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False),
+    ('capacity', 'show how many more instances fit into node groups',
+     (
+      ('groups', 'group', 0, None, 'string'),
+     ),
+     (
+      (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
+      (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
+      (('--units',), 'units', 'string', 'unit of sizes; h picks one for each', True, None, ('h', 'm', 'g', 't'), '', False),
+      (('--cache',), 'cache', 'string', 'off: ask the nodes, even if they said it seconds ago', True, None, ('on', 'off'), '', False),
+      (('--max-spec',), 'max_spec', 'keyvalues', "largest size; the largest of the group's policy without it", True, None, (), 'memory=SIZE,disk=SIZE,vcpus=N', False),
+      (('-t', '--disk-template'), 'default_template', 'string', 'kind of the disks', True, None, (), 'TEMPLATE', False),
+      (('--max-cpu-ratio',), 'max_cpu_ratio', 'float', 'virtual to physical processors', True, None, (), '', False),
+      (('--max-disk-usage',), 'max_disk_usage', 'float', "share of a node's disk, up to 1", True, None, (), '', False),
+      (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
+      (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
+     ),
+     (), 'group_capacity:show', '', False, 'OP_COMPUTE_CAPACITY', False, True, False),
     ('list-tags', 'list the tags of a node group',
      (
       ('name', 'group', 1, 1, 'string'),

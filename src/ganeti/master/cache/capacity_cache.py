@@ -9,9 +9,8 @@ promised since. What was kept for other parameters is void for those who ask wit
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from ganeti.master.cache.node_reports import EXPIRY_S, NodeReport
+from ganeti.model.capacity import Capacity
 from ganeti.model.objects import Disk, Instance, Node
 from ganeti.model.promises import Promise
 from ganeti.model.view import ConfigView
@@ -19,15 +18,8 @@ from ganeti.model.view import ConfigView
 Plain = dict[str, Any]
 
 
-class GroupCapacity(msgspec.Struct, frozen=True, kw_only=True):
-    """What was counted for one group; *result* is its entry of S1.70, *counted_at* when, in seconds since the epoch."""
-
-    result: Plain
-    counted_at: float
-
-
 class _Kept(NamedTuple):
-    capacity: GroupCapacity
+    capacity: Capacity
     question: Plain
     promises: Sequence[Promise]
     asked_at_s: float
@@ -52,7 +44,7 @@ class CapacityCache:
             self._lessened[group] = self._changes
             self._kept.pop(group, None)
 
-    def find(self, group: str, question: Plain, promises: Sequence[Promise], now_s: float) -> GroupCapacity | None:
+    def find(self, group: str, question: Plain, promises: Sequence[Promise], now_s: float) -> Capacity | None:
         """What is there at least, counted as *question* asks; *promises* are those on the group's nodes now."""
         kept = self._kept.get(group)
         if kept is None:
@@ -71,7 +63,7 @@ class CapacityCache:
         self,
         group: str,
         question: Plain,
-        capacity: GroupCapacity,
+        capacity: Capacity,
         *,
         begun: int,
         promises: Sequence[Promise],

@@ -13,6 +13,7 @@ from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.master.cache.cluster_picture import NODE_MEMORY_OPTION, ClusterPicture
 from ganeti.model.configuration import Configuration
 from ganeti.model.promises import Promise
+from ganeti.placement.capacity_terms import Capacity
 from ganeti.placement.cluster import Disk, Instance
 from ganeti.placement.dispatch import answer_over
 from ganeti.placement.reading import read_request
@@ -50,11 +51,20 @@ class Placer:
         """
         wanted = read_request(request)
         options = replace(options_of(view.cluster.default_iallocator_params), why=why)
+        promised = [*self._picture.coming(), *promises]
+
+        def add_promised(state: ClusterState) -> None:
+            for promise in promised:
+                self._add(state, view, promise)
+
+        if isinstance(wanted, Capacity):
+            from ganeti.placement.capacity_request import answer  # only a worker that was started for it is asked this
+
+            return response_to(wanted, answer(self._picture.cluster(template), wanted, options, add_promised))
         state = self.state(template)
         mark = state.mark()
         try:
-            for promise in [*self._picture.coming(), *promises]:
-                self._add(state, view, promise)
+            add_promised(state)
             return response_to(wanted, answer_over(state, wanted, options))
         finally:
             state.rollback(mark)

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How many more instances fit: what is asked of allocators for which node group, and their answers read (S1.64-S1.72).
+
+Pure. Parameters are those of the request, or else of the node group, or else of the cluster (S1.66).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ganeti.base.errors import GanetiError
+from ganeti.model import inheritance
+from ganeti.model.capacity import Capacity
+from ganeti.model.objects import NodeGroup
+from ganeti.model.view import ConfigView
+from ganeti.placement.templates import traits_of
+
+CAPACITY = "capacity"
+PARAMETERS = ("max_inst_spec", "default_template", "max_cpu_ratio", "max_disk_usage")
+Plain = dict[str, Any]
+_NUMBERS = 4
+"""Memory and disk in MiB, virtual CPUs, and how many instances of that size."""
+
+
+def question(view: ConfigView, group: NodeGroup, allocator: str, given: Mapping[str, Any]) -> Plain:
+    """What is asked about a group: the same question may have the same answer.
+
+    A parameter that nobody gives is the policy's, which is left to the allocator; but for the template, since free
+    space is that for disks of one template: the first one that is enabled and that the policy allows.
+    """
+    levels = (given, group.capacity_params or {}, view.cluster.capacity_params or {})
+    found = {name: next((level[name] for level in levels if level.get(name) is not None), None) for name in PARAMETERS}
+    if found["default_template"] is None:
+        found["default_template"] = _usual_template(view, group)
+    return {"iallocator": allocator, **found}
+
+
+def _usual_template(view: ConfigView, group: NodeGroup) -> str:
+    enabled = view.cluster.enabled_disk_templates
+    allowed = inheritance.group_ipolicy(view.cluster, group).get("disk-templates", enabled)
+    wanted = [name for name in enabled if name in allowed] or enabled
+    return next((name for name in wanted if traits_of(name) is not None), "diskless")
+
+
+def requests(questions: Mapping[str, Plain]) -> list[Plain]:
+    """Requests to one allocator, one for each disk template: what there is of free space is told for one."""
+    templates = dict.fromkeys(asked["default_template"] for asked in questions.values())
+    own = [name for name in PARAMETERS if name != "default_template"]
+    found = []
+    for template in templates:
+        groups = {uuid: asked for uuid, asked in questions.items() if asked["default_template"] == template}
+        parameters = {
+            uuid: {name: asked[name] for name in own if asked[name] is not None} for uuid, asked in groups.items()
+        }
+        found.append(
+            {
+                "type": CAPACITY,
+                "node_groups": list(groups),
+                "default_template": template,
+                "group_parameters": parameters,
+            }
+        )
+    return found
+
+
+def read_answer(request: Plain, result: Any) -> dict[str, Plain]:
+    """The entry of each group asked about, by uuid; raises `GanetiError` for what is no answer."""
+    groups = result.get("node_groups") if isinstance(result, dict) else None
+    if not isinstance(groups, dict):
+        raise GanetiError("the result of a capacity request must be an object with 'node_groups'")
+    found = {}
+    for uuid in request["node_groups"]:
+        entry = groups.get(uuid)
+        if not isinstance(entry, dict) or not _is_tiered(entry.get("tspecs")):
+            raise GanetiError(f"node group {uuid} has no 'tspecs' that are lists of memory, disk, vcpus and count")
+        asked = request["group_parameters"][uuid] | {"default_template": request["default_template"]}
+        found[uuid] = {"tspecs": _merged([entry["tspecs"]])} | {
+            name: entry.get(name, asked.get(name)) for name in PARAMETERS
+        }
+    return found
+
+
+def _is_tiered(given: Any) -> bool:
+    return isinstance(given, list) and all(
+        isinstance(row, list) and len(row) == _NUMBERS and all(type(number) is int and number >= 0 for number in row)
+        for row in given
+    )
+
+
+def summed(found: Mapping[str, Capacity], now_s: float) -> Plain:
+    """The result of the opcode (S1.69 to S1.71); without any group, that of *now_s*."""
+    return {
+        "cluster": _merged(capacity.result["tspecs"] for capacity in found.values()),
+        "node_groups": {uuid: capacity.result for uuid, capacity in found.items()},
+        "ctime": min((capacity.counted_at for capacity in found.values()), default=now_s),
+    }
+
+
+def _merged(lists: Iterable[Sequence[Sequence[int]]]) -> list[list[int]]:
+    """The largest sizes first, none twice."""
+    counts: dict[tuple[int, ...], int] = {}
+    for rows in lists:
+        for *size, count in rows:
+            counts[tuple(size)] = counts.get(tuple(size), 0) + count
+    return [[*size, count] for size, count in sorted(counts.items(), reverse=True)]

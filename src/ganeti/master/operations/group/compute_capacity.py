@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_COMPUTE_CAPACITY: how many more instances fit into each node group (S1.64 to S1.72)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+
+from ganeti.base.errors import INSUFFICIENT_RESOURCES, WRONG_INPUT, GanetiError, PrerequisiteError
+from ganeti.master.allocation import allocator_named
+from ganeti.master.capacity import PARAMETERS, question, read_answer, requests, summed
+from ganeti.master.operation import Operation, operation
+from ganeti.model.capacity import Capacity
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+
+_Plain = dict[str, Any]
+_Amount = Annotated[int, msgspec.Meta(ge=0)]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The allocator, and what it is asked about each group."""
+
+    allocator: str
+    questions: Mapping[str, _Plain]
+
+
+@operation("OP_COMPUTE_CAPACITY")
+class ComputeCapacity(Operation[_Plain], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Count what fits, or say what was counted; *node_groups* (names or UUIDs; ours) are all if none is named.
+
+    The parameters override those of the groups and of the cluster. No lock is held: what is counted may be taken the
+    next moment, like any free room.
+    """
+
+    iallocator: Annotated[str, msgspec.Meta(min_length=1)] | None = None
+    cached: bool = True
+    max_inst_spec: tuple[_Amount, _Amount, _Amount] | None = None
+    default_template: str | None = None
+    max_cpu_ratio: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    max_disk_usage: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
+    node_groups: list[str] = []
+
+    def check(self, view: ConfigView, facts: Any, ctx: OperationContext) -> Checked:
+        allocator = allocator_named(view, self.iallocator)
+        if not allocator:
+            raise PrerequisiteError(
+                "No allocator was named and the cluster has no default one: add -I ALLOCATOR", WRONG_INPUT
+            )
+        enabled = view.cluster.enabled_disk_templates
+        if self.default_template is not None and self.default_template not in enabled:
+            raise PrerequisiteError(
+                f"Disk template '{self.default_template}' is not enabled: there are {', '.join(enabled)}", WRONG_INPUT
+            )
+        named = [view.find_group(name) for name in self.node_groups] or view.groups()
+        groups = sorted({group.uuid: group for group in named}.values(), key=lambda group: group.name)
+        given = {name: getattr(self, name) for name in PARAMETERS}
+        if self.max_inst_spec is not None:
+            given["max_inst_spec"] = list(self.max_inst_spec)
+        return Checked(allocator, {group.uuid: question(view, group, allocator, given) for group in groups})
+
+    async def execute(self, checked: Checked, ctx: OperationContext) -> _Plain:
+        now_s = ctx.clock.now_s()
+        known = await ctx.allocator.known_capacity(checked.questions, cached=self.cached)
+        missing = {uuid: asked for uuid, asked in checked.questions.items() if uuid not in known}
+        counted: dict[str, Capacity] = {}
+        for request in requests(missing):
+            entries = await _count(ctx, checked.allocator, request)
+            counted |= {uuid: Capacity(entry, now_s) for uuid, entry in entries.items()}
+        if counted:
+            await ctx.allocator.keep_capacity(counted)
+        found = {**known, **counted}
+        return summed({uuid: found[uuid] for uuid in checked.questions}, now_s)
+
+
+async def _count(ctx: OperationContext, allocator: str, request: _Plain) -> dict[str, _Plain]:
+    """Ask *allocator*; gives the entry of each group."""
+    refused = f"Can't compute capacity using iallocator '{allocator}': "
+    answer = await ctx.allocator.allocate(allocator, request, promise=False)
+    if not answer.get("success"):
+        raise PrerequisiteError(f"{refused}{answer.get('info')}", INSUFFICIENT_RESOURCES)
+    try:
+        return read_answer(request, answer.get("result"))
+    except GanetiError as err:
+        raise PrerequisiteError(f"{refused}{err}", WRONG_INPUT) from err

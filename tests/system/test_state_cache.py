@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The cache of the cluster's state on real daemons: lists that show what jobs did, and how much more fits."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+from tests.fakes.master_daemons import Master, running_master
+from tests.system.fake_bed import FakeBed
+from tests.system.test_tags import run
+
+from ganeti.tools.testbed import bed, cluster
+
+pytestmark = pytest.mark.daemons
+HOME = "/run/ganeti/fake-hypervisor"
+ADD = ("gnt-instance", "add", "-t", "sharedfile", "--disk", "0:size=1g", "-o", "noop+default", "-B", "memory=1g")
+CAPACITY = ("gnt-group", "capacity", "--no-headers", "--separator=:")
+SPEC = ("--max-spec", "memory=1g,disk=1g,vcpus=1")
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Master]:
+    with running_master(tmp_path_factory.mktemp("cluster")) as found:
+        yield found
+
+
+def test_without_nodes_there_is_no_room_and_it_is_said(master: Master) -> None:
+    assert run(master, *CAPACITY, "-I", "hail") == "default:-:-:-:0:0\n"
+    said = run(master, "gnt-group", "capacity", "-I", "hail").splitlines()
+    assert said[0].split() == ["Group", "Memory", "Disk", "VCPUs", "Count", "Total"]
+    assert said[-1].startswith("Counted at ")
+    assert "add -I ALLOCATOR" in run(master, "gnt-group", "capacity", status=1)
+    assert "mars" in run(master, "gnt-group", "capacity", "-I", "hail", "mars", status=1)
+
+
+def test_the_result_of_the_opcode(master: Master) -> None:
+    job = master.wait(master.submit({"OP_ID": "OP_COMPUTE_CAPACITY", "iallocator": "hail", "max_cpu_ratio": 2.0}))
+    (op,) = job.ops
+    assert (job.status, sorted(op.result)) == ("success", ["cluster", "ctime", "node_groups"])
+    (group,) = op.result["node_groups"].values()
+    assert sorted(group) == ["default_template", "max_cpu_ratio", "max_disk_usage", "max_inst_spec", "tspecs"]
+    assert group["max_cpu_ratio"] == 2.0
+    assert time.time() - 60 < op.result["ctime"] <= time.time()
+
+
+def test_a_query_takes_a_fourth_argument_and_needs_none(master: Master) -> None:
+    question = ["node", ["name"], None]
+    plain = master.luxi("Query", *question)
+    for how in (None, {}, {"cache": "on"}, {"cache": "off"}):
+        assert master.luxi("Query", *question, how) == plain
+    for wrong in (True, "off", {"cache": False}, {"cache": "maybe"}, {"more": 1}):
+        done, said = master.raw_luxi("Query", *question, wrong)
+        assert not done and "fourth argument" in str(said)
+
+
+@pytest.fixture(scope="module")
+def fake_bed(tmp_path_factory) -> Iterator[FakeBed]:
+    layout = bed.up(tmp_path_factory.mktemp("state").resolve(), 2, "fake", watcher_interval_s=86400)
+    try:
+        cluster.create(layout)
+        found = FakeBed(layout)
+        capacity = json.dumps({"memory_total": 8192, "memory_dom0": 0})
+        for node in layout.nodes:
+            found.run("sh", "-c", f"mkdir -p {HOME} && echo '{capacity}' > {HOME}/.capacity", node=node.name)
+        yield found
+    finally:
+        bed.down(layout)
+
+
+need_root = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root")
+
+
+def room(fake_bed: FakeBed, *options: str) -> int:
+    """How many instances of 1 GiB fit, by the first line: the largest size."""
+    return int(fake_bed.run(*CAPACITY, *SPEC, *options).splitlines()[0].rpartition(":")[2])
+
+
+@need_root
+def test_capacity_falls_with_what_is_created_and_is_kept_otherwise(fake_bed):
+    before = room(fake_bed)
+    assert before > 1
+    counted_at = lambda: fake_bed.run("gnt-group", "capacity", *SPEC).splitlines()[-1]  # noqa: E731
+    first = counted_at()
+    time.sleep(1.1)  # what is told has seconds
+    assert counted_at() == first, "nothing happened"
+    fake_bed.run(*ADD, "web1")
+    after = room(fake_bed)
+    assert after < before
+    assert room(fake_bed, "--cache=off") == after
+    assert counted_at() != first
+    fake_bed.run("gnt-instance", "remove", "-f", "web1")
+    assert room(fake_bed) == before
+
+
+def statuses(fake_bed: FakeBed, *options: str) -> str:
+    return fake_bed.run("gnt-instance", "list", "--no-headers", *options, "-o", "status").strip()
+
+
+@need_root
+def test_a_list_shows_what_a_job_did_and_may_be_seconds_behind_the_rest(fake_bed):
+    fake_bed.run(*ADD, "-n", "node2", "web2")
+    for _ in range(3):
+        assert statuses(fake_bed) == "running"
+        fake_bed.run("gnt-instance", "shutdown", "web2")
+        assert statuses(fake_bed) == "ADMIN_down"
+        fake_bed.run("gnt-instance", "startup", "web2")
+    free = ("gnt-node", "list", "--no-headers", "--units", "m", "-o", "mfree", "node2")
+    with_guest = int(fake_bed.run(*free))
+    assert statuses(fake_bed) == "running"
+    fake_bed.run("rm", f"{HOME}/web2", node="node2")
+    assert statuses(fake_bed, "--cache=off") == "ERROR_down"
+    fake_bed.wait(lambda: statuses(fake_bed) == "ERROR_down", "the list notices by itself", within_s=10)
+    fake_bed.run("gnt-instance", "remove", "-f", "web2")
+    assert int(fake_bed.run(*free)) == with_guest + 1024

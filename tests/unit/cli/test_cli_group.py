@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gnt-group capacity: what is asked, and the table."""
+
+import pytest
+
+ENTRY = {"max_inst_spec": [4096, 10240, 2], "default_template": "drbd", "max_cpu_ratio": 4.0, "max_disk_usage": 1.0}
+ANSWER = {
+    "cluster": [[4096, 10240, 2, 9], [3840, 10240, 1, 3]],
+    "node_groups": {
+        "u1": {"tspecs": [[4096, 10240, 2, 9], [3840, 10240, 1, 3]], **ENTRY},
+        "u2": {"tspecs": [], **ENTRY},
+    },
+    "ctime": 0,
+}
+
+
+@pytest.fixture
+def counted(master):
+    master.job(ANSWER)
+    master.answers["QueryGroups"] = [["u1", "default"], ["u2", "east"]]
+    return master
+
+
+def test_the_table(gnt, counted, monkeypatch):
+    monkeypatch.setenv("TZ", "UTC")
+    ran = gnt("gnt-group capacity")
+    assert ran.out.splitlines() == [
+        "Group   Memory  Disk VCPUs Count Total",
+        "default   4.0G 10.0G     2     9     9",
+        "default   3.8G 10.0G     1     3    12",
+        "east         -     -     -     0     0",
+        "(all)     4.0G 10.0G     2     9     9",
+        "(all)     3.8G 10.0G     1     3    12",
+        ran.out.splitlines()[-1],
+    ]
+    assert ran.out.splitlines()[-1].startswith("Counted at 1970-01-01")
+
+
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [
+        (
+            "--no-headers --separator=:",
+            ["default:4096:10240:2:9:9", "default:3840:10240:1:3:12", "east:-:-:-:0:0"],
+        ),
+        (
+            "--separator=, --units g",
+            [
+                "Group,Memory,Disk,VCPUs,Count,Total",
+                "default,4.0,10.0,2,9,9",
+                "default,3.8,10.0,1,3,12",
+                "east,-,-,-,0,0",
+            ],
+        ),
+    ],
+)
+def test_for_programs_there_are_groups_alone(gnt, counted, options, lines):
+    assert gnt(f"gnt-group capacity {options}").out.splitlines() == lines
+
+
+def test_what_is_asked(gnt, counted):
+    gnt("gnt-group capacity")
+    gnt(
+        "gnt-group capacity --cache=off --max-spec memory=4g,disk=20g,vcpus=2 -t plain --max-cpu-ratio 2.5"
+        " --max-disk-usage 0.9 -I mine --priority low default east"
+    )
+    plain, full = counted.submitted()
+    assert plain == {"OP_ID": "OP_COMPUTE_CAPACITY", "node_groups": [], "cached": True}
+    assert full == {
+        "OP_ID": "OP_COMPUTE_CAPACITY",
+        "node_groups": ["default", "east"],
+        "cached": False,
+        "max_inst_spec": [4096, 20480, 2],
+        "default_template": "plain",
+        "max_cpu_ratio": 2.5,
+        "max_disk_usage": 0.9,
+        "iallocator": "mine",
+        "priority": 10,
+    }
+
+
+@pytest.mark.parametrize("spec", ["memory=4g", "memory=4g,disk=1,vcpus=1,more=2", "memory=x,disk=1g,vcpus=1"])
+def test_a_size_is_given_whole(gnt, counted, spec):
+    ran = gnt(f"gnt-group capacity --max-spec {spec}")
+    assert ran.status == 2
+    assert "--max-spec" in ran.err

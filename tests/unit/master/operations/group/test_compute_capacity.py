@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_COMPUTE_CAPACITY: what is known is not counted again, and what an allocator says is checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.fakes.context import FakeContext, run
+from tests.fakes.sample_cluster import catalogue, configuration
+
+from ganeti.base.errors import PrerequisiteError
+from ganeti.master.operation import decode
+from ganeti.master.operations.group.compute_capacity import ComputeCapacity
+from ganeti.model.capacity import Capacity
+from ganeti.model.objects import NodeGroup
+
+ONE, TWO = "uuid-group1", "uuid-group2"
+
+
+def entry(count: int) -> dict[str, Any]:
+    return {
+        "tspecs": [[1024, 2048, 1, count]],
+        "max_inst_spec": [1024, 2048, 1],
+        "default_template": "plain",
+        "max_cpu_ratio": 4.0,
+        "max_disk_usage": 1.0,
+    }
+
+
+@pytest.fixture
+def ctx() -> FakeContext:
+    config = configuration()
+    config.put("cluster", "cluster", replace(config.cluster, enabled_disk_templates=["plain"], ipolicy={}))
+    config.put("nodegroups", TWO, NodeGroup(uuid=TWO, name="another"))
+    found = FakeContext(config, catalogue())
+    found.allocation = {"success": True, "info": "", "result": {"node_groups": {ONE: entry(1), TWO: entry(2)}}}
+    return found
+
+
+def compute(ctx: FakeContext, **parameters: Any) -> Any:
+    return run(decode({"OP_ID": ComputeCapacity.op_id, **parameters}), ctx)
+
+
+def test_all_groups_are_counted_and_kept(ctx: FakeContext) -> None:
+    assert compute(ctx) == {
+        "cluster": [[1024, 2048, 1, 3]],
+        "node_groups": {TWO: entry(2), ONE: entry(1)},
+        "ctime": ctx.time_s,
+    }
+    assert ctx.asked == [("hail", False)], "nothing is promised"
+    assert set(ctx.capacities) == {ONE, TWO}
+
+
+def test_what_is_known_is_not_counted_again(ctx: FakeContext) -> None:
+    ctx.capacities = {ONE: Capacity(entry(7), 900.0)}
+    answer = compute(ctx)
+    assert [request["node_groups"] for request in ctx.allocations] == [[TWO]]
+    assert (answer["cluster"], answer["ctime"]) == ([[1024, 2048, 1, 9]], 900.0)
+    compute(ctx)
+    assert len(ctx.allocations) == 1
+    assert compute(ctx, cached=False)["ctime"] == ctx.time_s
+    assert ctx.allocations[1]["node_groups"] == [TWO, ONE]
+
+
+def test_one_group_and_parameters_may_be_named(ctx: FakeContext) -> None:
+    compute(ctx, node_groups=["another"], max_inst_spec=[4, 8, 2], max_cpu_ratio=2, max_disk_usage=0.5, iallocator="me")
+    assert ctx.asked == [("me", False)]
+    (request,) = ctx.allocations
+    own = {"max_inst_spec": [4, 8, 2], "max_cpu_ratio": 2.0, "max_disk_usage": 0.5}
+    assert request["group_parameters"] == {TWO: own}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"node_groups": ["mars"]}, "mars"),
+        ({"default_template": "rbd"}, "not enabled: there are plain"),
+        ({"max_disk_usage": 1.5}, "max_disk_usage"),
+        ({"max_cpu_ratio": 0}, "max_cpu_ratio"),
+        ({"max_inst_spec": [1, 2]}, "max_inst_spec"),
+        ({"max_inst_spec": [1, 2, -3]}, "max_inst_spec"),
+        ({"bogus": 1}, "bogus"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(ctx: FakeContext, parameters: dict[str, Any], words: str) -> None:
+    with pytest.raises(PrerequisiteError, match=words):
+        compute(ctx, **parameters)
+    assert not ctx.allocations
+
+
+def test_without_an_allocator_the_remedy_is_named(ctx: FakeContext) -> None:
+    config = ctx.config.config
+    config.put("cluster", "cluster", replace(config.cluster, default_iallocator=""))
+    with pytest.raises(PrerequisiteError, match="-I ALLOCATOR"):
+        compute(ctx)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"success": False, "info": "no such request", "result": []}, "'hail': no such request"),
+        ({"success": True, "info": "", "result": {}}, "node_groups"),
+        ({"success": True, "info": "", "result": {"node_groups": {ONE: entry(1)}}}, TWO),
+    ],
+)
+def test_what_an_allocator_cannot_say_is_an_error(ctx: FakeContext, answer: dict[str, Any], words: str) -> None:
+    ctx.allocation = answer
+    with pytest.raises(PrerequisiteError, match=words):
+        compute(ctx)
+    assert not ctx.capacities

@@ -107,7 +107,7 @@ CASES: Final = (
     Case("delay", {"OP_ID": "OP_TEST_DELAY", "duration": 1.0, "on_nodes": [_NODE_3], "on_master": True}),
     Case("dummy", {"OP_ID": "OP_TEST_DUMMY", "result": "it", "messages": ["m"], "fail": False, "submit_jobs": None}),
     Case("os-params", {"OP_ID": "OP_TEST_OS_PARAMS", "osparams_secret": {"word": "secret"}}),
-    Case("capacity", {"OP_ID": "OP_COMPUTE_CAPACITY"}, before=_RUNS),
+    Case("capacity", {"OP_ID": "OP_COMPUTE_CAPACITY", "iallocator": "hail"}, before=_RUNS),
     Case("power-off", _power("off"), before=(_node(offline=True, ndparams={"oob_program": "/usr/sbin/power"}),)),
     Case("power-status", _power("status")),
     Case("tags-set", _TAGS),

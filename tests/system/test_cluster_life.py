@@ -254,7 +254,7 @@ def test_a_stopped_instance_stays_stopped_and_a_pause_is_kept(master: Master) ->
     master.good("rm", "/run/ganeti/fake-hypervisor/inst1", node="node2")
     master.good("sh", "-c", f"echo {int(time.time()) + 600} > /var/lib/ganeti/watcher.pause")
     master.good("ganeti-watcher")
-    assert "ERROR_down" in master.good("gnt-instance", "list")
+    assert "ERROR_down" in master.good("gnt-instance", "list", "--cache=off")
     master.good("rm", "/var/lib/ganeti/watcher.pause")
     master.good("gnt-instance", "shutdown", "inst1")
     master.good("ganeti-watcher")

@@ -7,7 +7,7 @@ Pure. Parameters are those of the request, or else of the node group, or else of
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ganeti.base.errors import GanetiError
+from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError
 from ganeti.model import inheritance
 from ganeti.model.capacity import Capacity
 from ganeti.model.objects import NodeGroup
@@ -32,6 +32,15 @@ def question(view: ConfigView, group: NodeGroup, allocator: str, given: Mapping[
     if found["default_template"] is None:
         found["default_template"] = _usual_template(view, group)
     return {"iallocator": allocator, **found}
+
+
+def check_template(view: ConfigView, template: str | None) -> None:
+    """Refuse a disk template that the cluster does not have; raises `PrerequisiteError`."""
+    enabled = view.cluster.enabled_disk_templates
+    if template is not None and template not in enabled:
+        raise PrerequisiteError(
+            f"Disk template '{template}' is not enabled: there are {', '.join(enabled)}", WRONG_INPUT
+        )
 
 
 def _usual_template(view: ConfigView, group: NodeGroup) -> str:

@@ -84,3 +84,35 @@ def test_a_size_is_given_whole(gnt, counted, spec):
     ran = gnt(f"gnt-group capacity --max-spec {spec}")
     assert ran.status == 2
     assert "--max-spec" in ran.err
+
+
+def test_what_capacity_is_counted_in_is_changed_together(gnt, master):
+    master.job([])
+    gnt("gnt-group modify --alloc-policy last_resort --capacity-parameters memory=4g,disk=20g,vcpus=2 default")
+    gnt("gnt-cluster modify --capacity-parameters disk_template=drbd,cpu_ratio=2.5,disk_usage=0.9")
+    gnt("gnt-cluster modify --capacity-parameters=")
+    group, cluster, nothing = master.submitted()
+    assert group == {
+        "OP_ID": "OP_GROUP_SET_PARAMS",
+        "group_name": "default",
+        "alloc_policy": "last_resort",
+        "capacity_params": {"max_inst_spec": [4096, 20480, 2]},
+    }
+    assert cluster["capacity_params"] == {"default_template": "drbd", "max_cpu_ratio": 2.5, "max_disk_usage": 0.9}
+    assert nothing["capacity_params"] == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("gnt-group modify default", "at least one"),
+        ("gnt-group modify --capacity-parameters memory=4g default", "memory, disk and vcpus"),
+        ("gnt-group modify --capacity-parameters bogus=4 default", "no 'bogus': there are memory"),
+        ("gnt-cluster modify --capacity-parameters cpu_ratio=x", "--capacity-parameters"),
+    ],
+)
+def test_parameters_that_make_no_sense(gnt, master, line, words):
+    ran = gnt(line)
+    assert ran.status
+    assert words in ran.err
+    assert not master.submitted()

@@ -4,6 +4,7 @@
 from ganeti.base.command import Argument, Command, Option
 from ganeti.cli.commands.options import (
     BACKEND,
+    CAPACITY_PARAMETERS,
     DISK_STATE,
     DRY_RUN,
     FORCE,
@@ -136,6 +137,7 @@ CLUSTER_MODIFY = Command(
             metavar="NETWORK",
             help="network over which guests reach their node",
         ),
+        CAPACITY_PARAMETERS,
         option("--modify-etc-hosts", field="modify_etc_hosts", kind="yesno", help="keep nodes in /etc/hosts"),
         option(
             "--enabled-data-collectors", field="enabled_data_collectors", kind="keyvalues", help="which ones measure"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ganeti.cli import jobs
+from ganeti.cli.commands.capacity_values import read_parameters
 from ganeti.cli.failures import Failure
 
 TYPE_CHECKING = False
@@ -25,6 +26,8 @@ def modify(call: Invocation) -> int:
     parameters = call.parameters()
     if not set(parameters) - {"force"}:
         raise Failure("Please give at least one of the parameters.")
+    if "capacity_params" in parameters:
+        parameters["capacity_params"] = read_parameters("--capacity-parameters", parameters["capacity_params"])
     return jobs.run(call, {"OP_ID": call.command.op_id, **_with_policy(parameters)})
 
 

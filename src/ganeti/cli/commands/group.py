@@ -2,7 +2,16 @@
 """The commands of gnt-group."""
 
 from ganeti.base.command import Argument, Command
-from ganeti.cli.commands.options import CACHE, IALLOCATOR, NO_HEADERS, PRIORITY, SEPARATOR, UNITS, option
+from ganeti.cli.commands.options import (
+    CACHE,
+    CAPACITY_PARAMETERS,
+    IALLOCATOR,
+    NO_HEADERS,
+    PRIORITY,
+    SEPARATOR,
+    UNITS,
+    option,
+)
 
 CAPACITY = Command(
     "gnt-group capacity",
@@ -28,5 +37,22 @@ CAPACITY = Command(
         option("--max-disk-usage", field="max_disk_usage", kind="float", help="share of a node's disk, up to 1"),
         IALLOCATOR,
         PRIORITY,
+    ),
+)
+
+MODIFY = Command(
+    "gnt-group modify",
+    "change parameters of a node group",
+    arguments=(Argument("group_name", "group"),),
+    handler="group_capacity:modify",
+    op_id="OP_GROUP_SET_PARAMS",
+    options=(
+        option(
+            "--alloc-policy",
+            field="alloc_policy",
+            choices=("preferred", "last_resort", "unallocable"),
+            help="whether new instances go there by themselves",
+        ),
+        CAPACITY_PARAMETERS,
     ),
 )

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gnt-group capacity: how many more instances fit."""
+"""gnt-group capacity: how many more instances fit; gnt-group modify."""
 
 from __future__ import annotations
 
 from ganeti.cli import jobs
+from ganeti.cli.commands.capacity_values import read_parameters, read_spec
 from ganeti.cli.commands.listing import size
-from ganeti.cli.failures import UsageError
+from ganeti.cli.failures import Failure
 from ganeti.cli.infotext import timestamp
 from ganeti.cli.invocation import out
 from ganeti.cli.tabular import print_table
-from ganeti.cli.values import read_int, read_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 EVERYWHERE = "(all)"
 _TITLES = ["Group", "Memory", "Disk", "VCPUs", "Count", "Total"]
-_SIZES = {"memory": read_size, "disk": read_size, "vcpus": read_int}
 
 
 def show(call: Invocation) -> int:
@@ -45,17 +44,9 @@ def opcode(call: Invocation) -> dict[str, Any]:
         "OP_ID": "OP_COMPUTE_CAPACITY",
         "node_groups": call.get("groups", []),
         "cached": call.get("cache") != "off",
-        "max_inst_spec": _largest(call.get("max_spec")),
+        "max_inst_spec": None if call.get("max_spec") is None else read_spec("--max-spec", call.get("max_spec")),
         **{name: call.get(name) for name in ("iallocator", "default_template", "max_cpu_ratio", "max_disk_usage")},
     }
-
-
-def _largest(given: dict[str, str] | None) -> list[int] | None:
-    if given is None:
-        return None
-    if set(given) != set(_SIZES):
-        raise UsageError("--max-spec needs all of memory, disk and vcpus, such as memory=4g,disk=20g,vcpus=2")
-    return [read("--max-spec", given[name]) for name, read in _SIZES.items()]
 
 
 def _rows(name: str, tiered: list[list[int]], units: str) -> list[list[str]]:
@@ -64,3 +55,12 @@ def _rows(name: str, tiered: list[list[int]], units: str) -> list[list[str]]:
         total += count
         rows.append([name, size(memory_mib, units), size(disk_mib, units), str(vcpus), str(count), str(total)])
     return rows or [[name, "-", "-", "-", "0", "0"]]
+
+
+def modify(call: Invocation) -> int:
+    parameters = call.parameters()
+    if not set(parameters) - {"group_name"}:
+        raise Failure("Please give at least one of the parameters.")
+    if "capacity_params" in parameters:
+        parameters["capacity_params"] = read_parameters("--capacity-parameters", parameters["capacity_params"])
+    return jobs.run(call, {"OP_ID": call.command.op_id, **parameters})

@@ -56,6 +56,12 @@ FILTER = flag("-F", "--filter", field="force_filter", help="the arguments are a 
 CACHE = option(
     "--cache", field="cache", choices=("on", "off"), help="off: ask the nodes, even if they said it seconds ago"
 )
+CAPACITY_PARAMETERS = option(
+    "--capacity-parameters",
+    field="capacity_params",
+    kind="keyvalues",
+    help="in what capacity is counted: memory, disk, vcpus, disk_template, cpu_ratio, disk_usage; all are replaced",
+)
 LIST_OPTIONS = (NO_HEADERS, SEPARATOR, OUTPUT, VERBOSE)
 
 INSTANCE = Argument("instance_name", "instance-name")

@@ -38,6 +38,15 @@ COMMANDS = (
      ),
      (),
      (), 'tag_lists:show', '', False, '', False, True, False),
+    ('modify', 'change parameters of a node group',
+     (
+      ('group_name', 'group', 1, 1, 'string'),
+     ),
+     (
+      (('--alloc-policy',), 'alloc_policy', 'string', 'whether new instances go there by themselves', True, None, ('preferred', 'last_resort', 'unallocable'), '', False),
+      (('--capacity-parameters',), 'capacity_params', 'keyvalues', 'in what capacity is counted: memory, disk, vcpus, disk_template, cpu_ratio, disk_usage; all are replaced', True, None, (), '', False),
+     ),
+     (), 'group_capacity:modify', '', True, 'OP_GROUP_SET_PARAMS', False, True, False),
     ('remove-tags', 'take tags from a node group',
      (
       ('name', 'group', 1, 1, 'string'),

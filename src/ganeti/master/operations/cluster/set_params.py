@@ -9,9 +9,11 @@ from msgspec.structs import replace
 
 from ganeti.base.errors import WRONG_INPUT, ParameterError, PrerequisiteError
 from ganeti.base.paths import IALLOCATOR_SEARCH_PATH
+from ganeti.master.capacity import check_template
 from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.lock_plans import plan
 from ganeti.model import cluster_values
+from ganeti.model.capacity import CapacityParameters
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import LockPlan
 from ganeti.model.view import ConfigView
@@ -77,7 +79,7 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
     """Change parameters of the cluster; null leaves one as it is.
 
     Instances and nodes are not locked as long as none of the parameters that can be changed concerns them: to let
-    more jobs run must not wait for the jobs that run.
+    more jobs run must not wait for the jobs that run. *capacity_params* (ours) are replaced together.
     """
 
     force: bool = False
@@ -97,6 +99,7 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
     enabled_user_shutdown: bool | None = None
     hidden_os: list[NameChange] | None = None
     blacklisted_os: list[NameChange] | None = None
+    capacity_params: CapacityParameters | None = None
 
     hv_state: NotYet = None
     disk_state: NotYet = None
@@ -153,6 +156,7 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
                 f"The allocator '{self.default_iallocator}' was not found in {' or '.join(IALLOCATOR_SEARCH_PATH)}",
                 WRONG_INPUT,
             )
+        check_template(view, self.capacity_params.default_template if self.capacity_params else None)
         try:
             values = self._values()
         except ParameterError as err:
@@ -179,6 +183,8 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
             if setting in values:
                 cluster_values.image(values[setting], setting)
         cluster_values.compression_tools(values.get("compression_tools", ()))
+        if self.capacity_params is not None:
+            values["capacity_params"] = self.capacity_params.plain()
         return values
 
 

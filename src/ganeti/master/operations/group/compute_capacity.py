@@ -9,14 +9,13 @@ import msgspec
 
 from ganeti.base.errors import INSUFFICIENT_RESOURCES, WRONG_INPUT, GanetiError, PrerequisiteError
 from ganeti.master.allocation import allocator_named
-from ganeti.master.capacity import PARAMETERS, question, read_answer, requests, summed
+from ganeti.master.capacity import PARAMETERS, check_template, question, read_answer, requests, summed
 from ganeti.master.operation import Operation, operation
-from ganeti.model.capacity import Capacity
+from ganeti.model.capacity import Capacity, Ratio, Share, Spec
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
 _Plain = dict[str, Any]
-_Amount = Annotated[int, msgspec.Meta(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,10 @@ class ComputeCapacity(Operation[_Plain], frozen=True, kw_only=True, forbid_unkno
 
     iallocator: Annotated[str, msgspec.Meta(min_length=1)] | None = None
     cached: bool = True
-    max_inst_spec: tuple[_Amount, _Amount, _Amount] | None = None
+    max_inst_spec: Spec | None = None
     default_template: str | None = None
-    max_cpu_ratio: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    max_disk_usage: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
+    max_cpu_ratio: Ratio | None = None
+    max_disk_usage: Share | None = None
     node_groups: list[str] = []
 
     def check(self, view: ConfigView, facts: Any, ctx: OperationContext) -> Checked:
@@ -49,11 +48,7 @@ class ComputeCapacity(Operation[_Plain], frozen=True, kw_only=True, forbid_unkno
             raise PrerequisiteError(
                 "No allocator was named and the cluster has no default one: add -I ALLOCATOR", WRONG_INPUT
             )
-        enabled = view.cluster.enabled_disk_templates
-        if self.default_template is not None and self.default_template not in enabled:
-            raise PrerequisiteError(
-                f"Disk template '{self.default_template}' is not enabled: there are {', '.join(enabled)}", WRONG_INPUT
-            )
+        check_template(view, self.default_template)
         named = [view.find_group(name) for name in self.node_groups] or view.groups()
         groups = sorted({group.uuid: group for group in named}.values(), key=lambda group: group.name)
         given = {name: getattr(self, name) for name in PARAMETERS}

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Reading in what capacity is to be counted (S1.66), as opcodes have it."""
+
+from __future__ import annotations
+
+from ganeti.cli.failures import UsageError
+from ganeti.cli.values import read_float, read_int, read_size
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_SPEC = {"memory": read_size, "disk": read_size, "vcpus": read_int}
+_RATIOS = {"cpu_ratio": "max_cpu_ratio", "disk_usage": "max_disk_usage"}
+
+
+def read_spec(option: str, given: dict[str, Any]) -> list[int]:
+    """Give memory and disk in MiB, and virtual CPUs."""
+    if set(given) != set(_SPEC):
+        raise UsageError(f"{option} needs all of memory, disk and vcpus, such as memory=4g,disk=20g,vcpus=2")
+    return [read(option, str(given[name])) for name, read in _SPEC.items()]
+
+
+def read_parameters(option: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Give the parameters that are named."""
+    known = [*_SPEC, "disk_template", *_RATIOS]
+    for name in given:
+        if name not in known:
+            raise UsageError(f"{option}: there is no '{name}': there are {', '.join(known)}")
+    found: dict[str, Any] = {}
+    if spec := {name: value for name, value in given.items() if name in _SPEC}:
+        found["max_inst_spec"] = read_spec(option, spec)
+    if "disk_template" in given:
+        found["default_template"] = given["disk_template"]
+    for name, parameter in _RATIOS.items():
+        if name in given:
+            found[parameter] = read_float(option, str(given[name]))
+    return found

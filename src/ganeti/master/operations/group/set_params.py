@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_GROUP_SET_PARAMS: change the parameters of a node group."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
+from ganeti.master.capacity import check_template
+from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operations.lock_plans import plan
+from ganeti.model.capacity import CapacityParameters
+from ganeti.model.configuration import Draft
+from ganeti.model.locks import LockPlan, group_lock
+from ganeti.model.objects import NodeGroup
+from ganeti.model.view import ConfigView
+from ganeti.ports.config import Change
+from ganeti.ports.context import OperationContext
+
+AllocPolicy = Literal["preferred", "last_resort", "unallocable"]
+NotYet = Annotated[Any, msgspec.Meta(description="nodes or instances must be asked about it: not done yet")]
+
+
+class ChangeGroup(Change, frozen=True, kw_only=True):
+    """Give attributes of a node group other values; those not named stay."""
+
+    group_uuid: str
+    values: dict[str, Any]
+
+    def apply(self, draft: Draft) -> None:
+        old = draft.group(self.group_uuid)
+        new = replace(old, **self.values)
+        if new != old:
+            draft.put("nodegroups", new)
+
+
+@dataclass(frozen=True)
+class Checked:
+    group: NodeGroup
+    values: dict[str, Any]
+
+
+@operation("OP_GROUP_SET_PARAMS", summary_field="group_name", hooks="group-modify")
+class ModifyGroup(Operation[list[tuple[str, Any]]], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Change parameters of a node group; null leaves one as it is. *capacity_params* (ours) are replaced together."""
+
+    group_name: Annotated[str, msgspec.Meta(min_length=1)]
+    alloc_policy: AllocPolicy | None = None
+    capacity_params: CapacityParameters | None = None
+
+    ndparams: NotYet = None
+    diskparams: NotYet = None
+    hv_state: NotYet = None
+    disk_state: NotYet = None
+    ipolicy: NotYet = None
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        return plan(exclusive=[group_lock(view.find_group(self.group_name).uuid)])
+
+    def check(self, view: ConfigView, facts: Any, ctx: OperationContext) -> Checked:
+        not_yet = [field.name for field in msgspec.structs.fields(self) if field.type is NotYet]
+        refused = [name for name in not_yet if getattr(self, name) is not None]
+        if refused:
+            raise PrerequisiteError(f"Of a node group, {', '.join(refused)} cannot be changed yet", WRONG_INPUT)
+        values: dict[str, Any] = {}
+        if self.alloc_policy is not None:
+            values["alloc_policy"] = self.alloc_policy
+        if self.capacity_params is not None:
+            check_template(view, self.capacity_params.default_template)
+            values["capacity_params"] = self.capacity_params.plain()
+        if not values:
+            raise PrerequisiteError("Please pass at least one modification", WRONG_INPUT)
+        return Checked(view.find_group(self.group_name), values)
+
+    def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
+        master = [view.cluster.master_node]
+        env = {"GROUP_NAME": checked.group.name, "NEW_ALLOC_POLICY": str(self.alloc_policy)}
+        return Hooks(self.hooks_path, "GROUP", checked.group.name, env, pre_nodes=master, post_nodes=master)
+
+    async def execute(self, checked: Checked, ctx: OperationContext) -> list[tuple[str, Any]]:
+        await ctx.config.commit(ChangeGroup(group_uuid=checked.group.uuid, values=checked.values), settles=True)
+        return list(checked.values.items())

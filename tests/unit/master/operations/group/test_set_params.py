@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_GROUP_SET_PARAMS, and what it and OP_CLUSTER_SET_PARAMS say of capacity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.fakes.context import FakeContext, run
+from tests.fakes.sample_cluster import catalogue, configuration
+
+from ganeti.base.errors import PrerequisiteError
+from ganeti.master.operation import decode
+from ganeti.master.operations.cluster.set_params import ModifyCluster
+from ganeti.master.operations.group.set_params import ModifyGroup
+from ganeti.model.locks import group_lock
+
+GROUP = "uuid-group1"
+
+
+@pytest.fixture
+def ctx() -> FakeContext:
+    return FakeContext(configuration(), catalogue())
+
+
+def modify(ctx: FakeContext, **parameters: Any) -> Any:
+    return run(decode({"OP_ID": ModifyGroup.op_id, "group_name": "default", **parameters}), ctx)
+
+
+def test_only_what_is_named_is_changed(ctx: FakeContext) -> None:
+    assert modify(ctx, alloc_policy="last_resort") == [("alloc_policy", "last_resort")]
+    assert modify(ctx, capacity_params={"max_cpu_ratio": 2, "max_inst_spec": [1, 2, 3]}) == [
+        ("capacity_params", {"max_cpu_ratio": 2.0, "max_inst_spec": [1, 2, 3]})
+    ]
+    group = ctx.config.view().group(GROUP)
+    assert group.alloc_policy == "last_resort"
+    assert group.to_plain()["capacity_params"] == {"max_cpu_ratio": 2.0, "max_inst_spec": [1, 2, 3]}
+    assert modify(ctx, capacity_params={}) == [("capacity_params", None)]
+    assert "capacity_params" not in ctx.config.view().group(GROUP).to_plain(), "config.data is that of 3.1 again"
+
+
+def test_the_cluster_has_such_parameters_too(ctx: FakeContext) -> None:
+    for given, kept in (({"default_template": "local"}, {"default_template": "local"}), ({}, None)):
+        run(decode({"OP_ID": ModifyCluster.op_id, "capacity_params": given}), ctx)
+        assert ctx.config.view().cluster.capacity_params == kept
+    with pytest.raises(PrerequisiteError, match="not enabled"):
+        run(decode({"OP_ID": ModifyCluster.op_id, "capacity_params": {"default_template": "rbd"}}), ctx)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({}, "at least one"),
+        ({"group_name": "mars", "alloc_policy": "preferred"}, "mars"),
+        ({"alloc_policy": "never"}, "alloc_policy"),
+        ({"ipolicy": {}}, "ipolicy cannot be changed yet"),
+        ({"capacity_params": {"default_template": "rbd"}}, "not enabled"),
+        ({"capacity_params": {"max_disk_usage": 2}}, "max_disk_usage"),
+        ({"capacity_params": {"more": 2}}, "more"),
+    ],
+)
+def test_what_cannot_be_is_refused(ctx: FakeContext, parameters: dict[str, Any], words: str) -> None:
+    with pytest.raises(PrerequisiteError, match=words):
+        modify(ctx, **parameters)
+    assert not any(line.startswith("commit") for line in ctx.story)
+
+
+def test_the_group_is_locked_and_named_to_hooks(ctx: FakeContext) -> None:
+    operation = decode({"OP_ID": ModifyGroup.op_id, "group_name": "default", "alloc_policy": "preferred"})
+    view = ctx.config.view()
+    assert operation.locks(view).exclusive == {group_lock(GROUP)}
+    hooks = operation.hooks(view, operation.check(view, None, ctx))  # type: ignore[arg-type]
+    assert hooks is not None
+    assert (hooks.path, hooks.env) == ("group-modify", {"GROUP_NAME": "default", "NEW_ALLOC_POLICY": "preferred"})

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Laws of balancing over drawn clusters: the kernel means what the definition says, and a move creates nothing."""
 
+import math
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -134,6 +136,43 @@ def test_whole_plans_are_those_of_the_definition(seed: int, kind: str) -> None:
             for step in plan(read_plain(cluster), members, movable, options)
         ]
         assert ours == defined
+
+
+def larger(seed: int, kind: str) -> Cluster:
+    """A cluster in which a step leaves most nodes as they were."""
+    found = draw(seed, kind, nodes=2 + seed % 50, instances=seed * 7 % 250)
+    return found.with_load() if found.load else found.cluster
+
+
+@FEW
+@given(seed=SEEDS, kind=st.sampled_from([kind for kind in KINDS if kind != "spindles"]), options=OPTIONS, limits=LIMITS)
+def test_what_is_kept_from_one_step_to_the_next_changes_no_step(
+    seed: int, kind: str, options: BalanceOptions, limits: dict
+) -> None:
+    """Each step is the one a search that knows nothing finds, also when instances were moved by others in between."""
+    cluster = larger(seed, kind)
+    dice = random.Random(seed)
+    movable = [dice.random() < 0.9 for _ in cluster.instances]
+    eager = replace(options, min_gain_limit=-math.inf, min_score=-math.inf, max_length=40)
+    for members in groups_of(cluster):
+        state, count = ClusterState(cluster, **limits), 0
+        expected = best_step(state, members, movable, eager)
+        for step in balance(state, members, movable, eager):
+            assert repr(step) == repr(expected)
+            for _ in range(dice.choice((0, 0, 0, 0, 1, 1, 2, 9))):
+                _move_any(state, members, dice)
+            expected = best_step(state, members, movable, eager)
+            count += 1
+        assert expected is None or count == eager.max_length
+
+
+def _move_any(state: ClusterState, members: Sequence[int], dice: random.Random) -> None:
+    number = dice.randrange(len(state.instances))
+    places = state.primary_of[number], state.secondary_of[number]
+    if NOWHERE not in places and len(members) > 1:
+        state.move(number, *dice.choice((places[::-1], dice.sample(members, 2))))
+    elif places[0] != NOWHERE and places[1] == NOWHERE:
+        state.move(number, dice.choice(members))
 
 
 def totals(plain: PlainCluster) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ KINDS = ("f", "fa", "r", "rf", "frf", "fr")
 _WORDS = {"f": "f", "fa": "fa:{}", "r": "r:{}", "rf": "r:{} f", "frf": "f r:{} f", "fr": "f r:{}"}
 _NO_DISK_MOVES, _NO_INSTANCE_MOVES, _EVACUATION, _RESTRICTED, _IGNORE_SOFT, _EXHAUSTIVE = 1, 2, 4, 8, 16, 32
 _GOAL_WEIGHT = 0.25
+_NO_MEMORY = "There is no memory for a search among so many nodes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +68,14 @@ def best_step(
 ) -> Step | None:
     """The move of the group *members* after which its score is lowest, or None if no move lowers it."""
     found = kernel.StepResult()
-    library = kernel.library()
     nodes, marks = kernel.wholes(members), kernel.flags(movable)
-    result = library.kernel_best_step(state.handle, nodes, len(members), marks, options.flags, found)
+    result = kernel.library().kernel_best_step(state.handle, nodes, len(members), marks, options.flags, found)
     if result < 0:
-        raise ExecutionError("There is no memory for a search among so many nodes")
-    if not result:
-        return None
+        raise ExecutionError(_NO_MEMORY)
+    return _step(state, found) if result else None
+
+
+def _step(state: ClusterState, found: kernel.StepResult) -> Step:
     number = int(found.instance)
     return Step(
         instance=number,
@@ -85,13 +87,43 @@ def best_step(
     )
 
 
+class _Balancing:
+    """The best step again and again, what one search found being kept for the next.
+
+    From the first question on nothing may change in *state* but the places of instances.
+    """
+
+    def __init__(
+        self, state: ClusterState, members: Sequence[int], movable: Sequence[bool] | bytes, options: BalanceOptions
+    ) -> None:
+        self._state, self._library = state, kernel.library()
+        nodes, marks = kernel.wholes(members), kernel.flags(movable)
+        self._handle = self._library.kernel_balancing(state.handle, nodes, len(members), marks, options.flags)
+        if not self._handle:
+            raise ExecutionError(_NO_MEMORY)
+
+    def __del__(self) -> None:
+        handle = getattr(self, "_handle", None)
+        if handle:
+            self._library.kernel_balancing_free(handle)
+
+    def best_step(self) -> Step | None:
+        """As `best_step`."""
+        found = kernel.StepResult()
+        return _step(self._state, found) if self._library.kernel_balancing_step(self._handle, found) else None
+
+
 def balance(
     state: ClusterState, members: Sequence[int], movable: Sequence[bool], options: BalanceOptions
 ) -> Iterator[Step]:
-    """Carry out one best step after the other in *state*, each yielded after it was made."""
-    before, done = state.score(members), 0
-    while done != options.max_length and not before <= optimal_score(state, members) + options.min_score:
-        step = best_step(state, members, movable, options)
+    """Carry out one best step after the other in *state*, each yielded after it was made.
+
+    Until the last one nothing may change in *state* but the places of instances.
+    """
+    before, done, balancing = state.score(members), 0, _Balancing(state, members, movable, options)
+    enough = optimal_score(state, members) + options.min_score  # no step changes it: instances stay in the group
+    while done != options.max_length and not before <= enough:
+        step = balancing.best_step()
         if step is None:
             return
         if not (before > options.min_gain_limit or before - step.score >= options.min_gain):

@@ -61,6 +61,9 @@ _CALLS: dict[str, tuple[object, list[object]]] = {
     "kernel_refuse_primary": (c_int64, [c_void_p, c_int64, c_int64, c_int64]),
     "kernel_refuse_secondary": (c_int64, [c_void_p, c_int64, c_int64, c_int64, c_int64]),
     "kernel_step_is_legal": (c_int64, [c_void_p, c_int64, c_int64, c_int64, c_int64]),
+    "kernel_balancing": (c_void_p, [c_void_p, _Wholes, c_int64, _Bytes, c_int64]),
+    "kernel_balancing_step": (c_int64, [c_void_p, POINTER(StepResult)]),
+    "kernel_balancing_free": (None, [c_void_p]),
     "kernel_best_step": (c_int64, [c_void_p, _Wholes, c_int64, _Bytes, c_int64, POINTER(StepResult)]),
 }
 

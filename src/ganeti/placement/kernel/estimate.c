@@ -15,7 +15,7 @@ static sums sums_of(const series *own) { return (sums){own->total, own->squares}
 HOT static void add_deviations(const search *f, const series *own, double size, double spindles, sums base, double *out) {
     const double *away = own->away, *per_unit = own->per_unit, *per_spindle = own->per_spindle;
     double share = f->share, weight = own->weight;
-    for (int64_t t = 0; t < f->targets; t++) {
+    for (int64_t t = f->from; t < f->until; t++) {
         double change = size * per_unit[t] + (per_spindle ? spindles * per_spindle[t] : 0);
         double mean = (base.total + change) * share;
         double square = (base.squares + change * (2 * away[t] + change)) * share;
@@ -26,7 +26,7 @@ HOT static void add_deviations(const search *f, const series *own, double size, 
 
 // Deviations that count the instance in both roles: disks and spindles. `leaves` is the target it is taken from.
 void add_disks(const search *f, const subject *j, int32_t leaves, const double *metric, double *out) {
-    memset(out, 0, (size_t)f->targets * sizeof *out);
+    memset(out + f->from, 0, (size_t)(f->until - f->from) * sizeof *out);
     for (int s = 0; s < FIRST_OF_PRIMARY; s++) {
         const series *own = &f->of[s];
         if (own->weight == 0) continue;
@@ -37,7 +37,7 @@ void add_disks(const search *f, const subject *j, int32_t leaves, const double *
 
 // Deviations that count primaries only, with the instance's primary going from P to each target.
 void add_primaries(const search *f, const subject *j, double *out) {
-    memset(out, 0, (size_t)f->targets * sizeof *out);
+    memset(out + f->from, 0, (size_t)(f->until - f->from) * sizeof *out);
     for (int s = FIRST_OF_PRIMARY; s < RESERVED; s++) {
         const series *own = &f->of[s];
         if (own->weight == 0) continue;
@@ -71,20 +71,20 @@ static void bar(const search *f, const subject *j, const limits *own, double *ba
     double memory = i->uses_memory ? (double)i->memory : 0, memory_f = (double)i->memory, cpus = (double)i->vcpus;
     double disk = i->local_disk ? (double)i->disk : -INFINITY;
     double use = i->local_disk ? (double)i->spindle_use : -INFINITY, spindles = spindles_asked(i);
-    for (int64_t t = 0; t < f->targets; t++) {
+    for (int64_t t = f->from; t < f->until; t++) {
         // on exclusive storage an instance uses no spindles of the shared kind: the limit there is all or nothing
         int ok = (memory < own->memory[t]) & (memory_f < own->memory_f[t]) & (disk < own->disk[t]) &
                  (use <= own->spindle_use[t]) & (cpus <= own->cpus[t]) & (spindles <= own->spindles[t]);
         barred[t] = ok ? 0 : INFINITY;
     }
     if (own == &f->unforced && i->exclusions)
-        for (int64_t t = 0; t < f->targets; t++)
+        for (int64_t t = f->from; t < f->until; t++)
             if (shares_exclusion_tag(f->k, i, f->node_of[t])) barred[t] = INFINITY;
 }
 
 static void bar_migration(const search *f, int64_t source, double *barred) {
     if (f->k->domains < 2) return;
-    for (int64_t t = 0; t < f->targets; t++)
+    for (int64_t t = f->from; t < f->until; t++)
         if (!may_migrate(f->k, source, f->node_of[t])) barred[t] = INFINITY;
 }
 
@@ -99,7 +99,7 @@ static double plain_sums_of(const search *f, int64_t n, const double *metric) {
 
 static void partners(const search *f, const int64_t *row, const double *least_kept, double least_own, double more,
                      double *out) {
-    for (int64_t t = 0; t < f->targets; t++) {
+    for (int64_t t = f->from; t < f->until; t++) {
         double kept = (double)row[f->node_of[t]] + more, least_now = least_kept ? least_kept[t] : least_own;
         out[t] = kept > least_now ? kept : least_now;
     }
@@ -112,7 +112,7 @@ HOT static void add_secondary(const search *f, const double *kept, double added,
     const double *away = own->away, *per_memory = f->per_memory, *reserved = f->reserved, *free = f->free,
                  *count = f->count_of, *failing = f->failing;
     double share = f->share;
-    for (int64_t t = 0; t < f->targets; t++) {
+    for (int64_t t = f->from; t < f->until; t++) {
         double change = (kept[t] - reserved[t]) * per_memory[t];
         double mean = (base.total + change) * share;
         double square = (base.squares + change * (2 * away[t] + change)) * share;
@@ -128,7 +128,7 @@ HOT static void add_primary(const search *f, const double *kept, double free_x, 
                             const double *primaries, double rest, double *out) {
     const double *reserved = f->reserved, *free = f->free, *count = f->count_of, *failing = f->failing;
     double share = f->share;
-    for (int64_t t = 0; t < f->targets; t++) {
+    for (int64_t t = f->from; t < f->until; t++) {
         double away = kept[t] * per_memory_x - mean_reserved;
         double mean = (base.total + away) * share;
         double square = (base.squares + away * away) * share;
@@ -141,7 +141,7 @@ HOT static void add_primary(const search *f, const double *kept, double free_x, 
 }
 
 static void add_everywhere(const search *f, const double *more, double weight, double *out) {
-    for (int64_t t = 0; t < f->targets; t++) out[t] += weight * more[t];
+    for (int64_t t = f->from; t < f->until; t++) out[t] += weight * more[t];
 }
 
 bool has_tags(const search *f, const subject *j) {
@@ -150,7 +150,7 @@ bool has_tags(const search *f, const subject *j) {
 
 // What tags say of the instance as a primary of each target, and of the pairs it would make.
 void read_tags(search *f, const subject *j) {
-    for (int64_t t = 0; t < f->targets; t++) {
+    for (int64_t t = f->from; t < f->until; t++) {
         values v = {0};
         int64_t n = f->node_of[t];
         with_primary(f->k, n, j->i, NOWHERE, &v);
@@ -163,7 +163,7 @@ void read_tags(search *f, const subject *j) {
 // Location score of a pair whose one side is x: only online primaries count, and targets are online.
 static void add_pair_locations(const search *f, const subject *j, int64_t x, double *out) {
     if (!f->k->location_words || j->i->forthcoming) return;
-    for (int64_t t = 0; t < f->targets; t++) out[t] += (double)shared_locations(f->k, x, f->node_of[t]);
+    for (int64_t t = f->from; t < f->until; t++) out[t] += (double)shared_locations(f->k, x, f->node_of[t]);
 }
 
 static void add_tags_of_primary(const search *f, double *out) {
@@ -188,7 +188,7 @@ static void bar_secondary(const search *f, const subject *j, const double *kept,
     double disk = i->local_disk ? (double)i->disk : -INFINITY, reserve = (double)i->claim;
     double use = i->local_disk ? (double)i->spindle_use : -INFINITY, spindles = spindles_asked(i);
     bool keeps = own == &f->unforced;
-    for (int64_t t = 0; t < f->targets; t++) {
+    for (int64_t t = f->from; t < f->until; t++) {
         int ok = (disk < own->disk[t]) & (use <= own->spindle_use[t]) & (spindles <= own->spindles[t]) &
                  (reserve < own->reserve[t]) & (!keeps | (f->free[t] > kept[t]) | (f->failing[t] != 0));
         out[t] += ok ? 0 : INFINITY;
@@ -198,7 +198,7 @@ static void bar_secondary(const search *f, const subject *j, const double *kept,
 // The node x stays or becomes the secondary, keeping `kept` if the target is the primary.
 static void bar_kept(const search *f, const subject *j, const values *bare, const double *kept, bool forced, double *out) {
     if (forced || j->i->forthcoming || fails_n1(bare)) return;
-    for (int64_t t = 0; t < f->targets; t++)
+    for (int64_t t = f->from; t < f->until; t++)
         if (!((double)bare->free_memory > kept[t])) out[t] = INFINITY;
 }
 
@@ -261,12 +261,12 @@ void estimate_replace_secondary(search *f, const subject *j, bool forced_s, doub
     if (has_tags(f, j) && k->node[j->p].online) {
         double pair_now = i->forthcoming ? 0 : (double)shared_locations(k, j->p, j->s);
         add_pair_locations(f, j, j->p, out);
-        for (int64_t t = 0; t < f->targets; t++) out[t] -= pair_now;
+        for (int64_t t = f->from; t < f->until; t++) out[t] -= pair_now;
         // the instance's tags at P were not taken away for this kind
     }
     if (has_tags(f, j)) {
         double kept_place = (double)place_clashes(k, i, j->p);
-        for (int64_t t = 0; t < f->targets; t++) out[t] += kept_place;
+        for (int64_t t = f->from; t < f->until; t++) out[t] += kept_place;
     }
     bar_secondary(f, j, f->partner_of_primary, forced_s, out);
     bar_own(j, out);
@@ -339,7 +339,7 @@ void estimate_failover_to_any(search *f, const subject *j, bool forced, double *
     rest += reserved_deviation(f, sums_of(&f->of[RESERVED]));
     add_disks(f, j, j->tp, j->metric_p, f->disks_without_primary);
     add_primaries(f, j, f->as_primary);
-    for (int64_t t = 0; t < f->targets; t++) {
+    for (int64_t t = f->from; t < f->until; t++) {
         double n1 = (f->free[t] - memory <= f->reserved[t] ? f->count_of[t] + added : 0) -
                     (f->failing[t] != 0 ? f->count_of[t] : 0);
         out[t] = f->disks_without_primary[t] + f->as_primary[t] + rest + added * n1;

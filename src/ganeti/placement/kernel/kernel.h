@@ -145,13 +145,20 @@ void count_places(kernel *k, const instance *i, int64_t n, int sign);
 // How much the location exclusion score grows with the instance as a primary of the (watched) node.
 int64_t place_clashes(const kernel *k, const instance *i, int64_t n);
 
-// balance.c
+// balance.c, balancing.c
 typedef struct { int64_t instance, kind, target, primary, secondary; double score; } step;
 enum { FAILOVER, FAILOVER_TO_ANY, REPLACE_SECONDARY, REPLACE_AND_FAILOVER, REPLACE_PRIMARY, FAILOVER_AND_REPLACE };
 enum { NO_DISK_MOVES = 1, NO_INSTANCE_MOVES = 2, EVACUATION = 4, RESTRICTED_MIGRATION = 8, IGNORE_SOFT_ERRORS = 16,
        EXHAUSTIVE = 32 };
 EXPORTED int64_t kernel_best_step(kernel *k, const int64_t *members, int64_t count, const uint8_t *movable,
                                   int64_t flags, step *out);
+// The same again and again, with much kept from each step for the next. Instances may be moved meanwhile, by whatever
+// means, and none may come or go. NULL without memory.
+typedef struct balancing balancing;
+EXPORTED balancing *kernel_balancing(kernel *k, const int64_t *members, int64_t count, const uint8_t *movable,
+                                     int64_t flags);
+EXPORTED int64_t kernel_balancing_step(balancing *b, step *out);
+EXPORTED void kernel_balancing_free(balancing *b);
 EXPORTED int64_t kernel_step_is_legal(const kernel *k, int64_t i, int64_t kind, int64_t target, int64_t flags);
 
 // allocation (targets.c, redundancy.c, allocate.c, pairs.c, dedicated.c; what they share is in allocation.h). Calls give

@@ -5,10 +5,11 @@
 const int metric_of_series[SERIES] = {FREE_DISK, FREE_DISK_FORTHCOMING, LOAD_DISK, SPINDLES,
     SPINDLES_FORTHCOMING, FREE_MEMORY, FREE_MEMORY_FORTHCOMING, CPUS, CPUS_FORTHCOMING, LOAD_CPU, LOAD_MEMORY, LOAD_NET,
     RESERVED_MEMORY};
+const double weight_of_series[SERIES] = {0.5, 0.5, 1, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 1, 1, 1, 1};
 
 static double *take(search *f) {
     double *own = f->room;
-    f->room += (f->targets + 15) / 8 * 8;
+    f->room += f->row_length;
     return own;
 }
 
@@ -41,11 +42,10 @@ static void merge_series(search *f) {
 static double inverse(double whole) { return whole != 0 ? 1 / whole : 0; }
 
 static void read_series(search *f) {
-    static const double weights[SERIES] = {0.5, 0.5, 1, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 1, 1, 1, 1};
     const kernel *k = f->k;
     for (int s = 0; s < SERIES; s++) {
         series *own = &f->of[s];
-        own->weight = weights[s];
+        own->weight = weight_of_series[s];
         own->mean = own->total = own->squares = 0;
         for (int64_t t = 0; t < f->targets; t++) own->mean += k->metric[f->node_of[t] * METRICS + metric_of_series[s]];
         own->mean *= f->share;
@@ -125,12 +125,12 @@ static void read_limits(search *f) {
     }
 }
 
-double *search_new(search *f, kernel *k, const int64_t *members, int64_t count, int64_t flags) {
-    *f = (search){.k = k, .members = members, .count = count, .flags = flags, .lowest = INFINITY, .hair = HAIR};
-    int32_t *numbers = malloc((size_t)(2 * k->nodes + 1) * sizeof *numbers);
-    if (!numbers) return NULL;
+bool search_new(search *f, kernel *k, const int64_t *members, int64_t count, int64_t flags) {
+    *f = (search){.k = k, .members = members, .count = count, .flags = flags};
+    int32_t *numbers = malloc((size_t)(2 * k->nodes + COPIES + 1) * sizeof *numbers);
+    if (!numbers) return false;
     f->node_of = numbers;
-    f->target_of = numbers + k->nodes;
+    f->target_of = numbers + k->nodes + COPIES;
     for (int64_t n = 0; n < k->nodes; n++) f->target_of[n] = NOWHERE;
     for (int64_t m = 0; m < count; m++)
         if (k->node[members[m]].online) {
@@ -138,10 +138,10 @@ double *search_new(search *f, kernel *k, const int64_t *members, int64_t count, 
             f->node_of[f->targets++] = (int32_t)members[m];
         }
     f->share = 1 / (double)f->targets;
-    size_t rows = 2 * SERIES + 2 + 4 * 7 + 5 + 5 + 3 + 4 + 3;
-    double *memory = calloc(rows * (size_t)((f->targets + 15) / 8 * 8) + 8, sizeof *memory);
-    if (!memory) return NULL;
-    f->room = memory;
+    f->row_count = 2 * SERIES + 2 + 4 * 7 + 5 + 5 + 3 + 4 + 3;
+    f->row_length = (f->targets + COPIES + 7) / 8 * 8;
+    f->rows = f->room = calloc((size_t)(f->row_count * f->row_length) + 8, sizeof *f->rows);
+    if (!f->rows) return false;
     for (int s = 0; s < SERIES; s++) {
         f->of[s].away = take(f);
         f->of[s].per_unit = take(f);
@@ -158,15 +158,45 @@ double *search_new(search *f, kernel *k, const int64_t *members, int64_t count, 
                        &f->disks_without_secondary, &f->disks_without_primary, &f->as_primary, &f->estimate[0],
                        &f->estimate[1], &f->estimate[2], &f->estimate[3], &f->clash, &f->location, &f->place};
     for (size_t r = 0; r < sizeof rest / sizeof *rest; r++) *rest[r] = take(f);
+    return true;
+}
+
+void search_free(search *f) {
+    free(f->found);
+    free(f->node_of);
+    free(f->rows);
+}
+
+void search_read(search *f) {
+    double parts[COMPONENTS];
     read_series(f);
     read_limits(f);
-    double parts[COMPONENTS];
-    kernel_components(k, members, count, parts);
+    kernel_components(f->k, f->members, f->count, parts);
+    f->score = f->base_sums = 0;
     for (int c = 0; c < COMPONENTS; c++) {  // in the order in which kernel_score adds them
         f->score += components[c].weight * parts[c];
         if (components[c].kind != DEVIATION) f->base_sums += components[c].weight * parts[c];
     }
-    return memory;
+    widen(f);
+    forget_found(f);
+    f->hair = HAIR;
+}
+
+void widen(search *f) {
+    f->from = 0;
+    f->until = f->targets;
+}
+
+void narrow(search *f, const int32_t *targets, int64_t count) {
+    f->from = f->targets;
+    f->until = f->targets + count;
+    for (int64_t c = 0; c < count; c++) {
+        f->node_of[f->from + c] = f->node_of[targets[c]];
+        for (int64_t r = 0; r < f->row_count; r++) {
+            double *row = f->rows + r * f->row_length;
+            row[f->from + c] = row[targets[c]];
+        }
+    }
 }
 
 void describe_subject(const search *f, int64_t number, subject *j) {

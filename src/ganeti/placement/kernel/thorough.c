@@ -57,7 +57,7 @@ static bool is_legal(const search *f, const subject *j, int kind, int64_t t) {
     }
 }
 
-void examine_thoroughly(const search *f, int64_t number, step *best) {
+static void examine_thoroughly(const search *f, int64_t number, step *best) {
     const kernel *k = f->k;
     subject j;
     describe_subject(f, number, &j);
@@ -73,6 +73,12 @@ void examine_thoroughly(const search *f, int64_t number, step *best) {
         for (int kind = FAILOVER_TO_ANY; kind <= FAILOVER_AND_REPLACE; kind++)
             if (wanted[kind] && is_legal(f, &j, kind, n)) try_exactly(f, number, kind, n, best);
     }
+}
+
+void choose_thoroughly(search *f, const uint8_t *movable, const uint8_t *member, step *best) {
+    *best = (step){.instance = NOWHERE, .score = f->score};
+    for (int64_t n = 0; n < f->k->instances; n++)
+        if (is_wanted(f, n, movable, member)) examine_thoroughly(f, n, best);
 }
 
 // Whether the instance can be moved so from where it is now, whatever the score; `flags` as for a search.

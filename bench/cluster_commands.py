@@ -63,7 +63,7 @@ def main() -> None:
         report("gnt-instance add (fake, placed by itself), wall", add.wall_s - entering.wall_s, "s", peer=peer_add())
         report("gnt-instance add, CPU of daemons and job", daemons, "s")
 
-        listing, daemons = costs(layout, 10, lambda _: ("gnt-instance", "list"))
+        listing, daemons = costs(layout, 10, lambda _: ("gnt-instance", "list", "--cache=off"))
         other = peer(3, "gnt-instance", "list")
         report(
             f"gnt-instance list ({INSTANCES} instances), wall",

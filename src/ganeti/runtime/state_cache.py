@@ -106,9 +106,11 @@ class StateCache:
     def _locks_known(self, held: list[Any], _waiting: list[Any]) -> None:
         """The table after each connection; what was freed meanwhile is what was held and no longer is."""
         self._given_up(self._holds.table(held))
+        self._taken(self._holds.held)
 
     def _locks_changed(self, serial: int, changes: list[Any]) -> None:
         self._given_up([lock for change in changes for lock in self._holds.change(*change)])
+        self._taken(lock for what, _, locks, *_ in changes if what == "granted" for lock in locks)
         self._heard(serial)
 
     def _locks_lost(self) -> None:
@@ -121,14 +123,15 @@ class StateCache:
             told.set_result(None)
 
     def _given_up(self, locks: Sequence[str]) -> None:
-        if locks:
-            nodes = dict.fromkeys(node for lock in locks for node in self._guarded(lock))
-            known = [node for node in nodes if self._view.get("nodes", node) is not None]
-            self.reports.changed(known)
-        held = self._holds.held
-        kept, self._under = self._under, {}
-        for lock in held:
-            self._under[lock] = kept[lock] if lock in kept else nodes_under(self._view, [lock])
+        nodes = dict.fromkeys(node for lock in locks for node in self._guarded(lock))
+        for lock in locks:
+            self._under.pop(lock, None)
+        self.reports.changed(node for node in nodes if self._view.get("nodes", node) is not None)
+
+    def _taken(self, locks: Iterable[str]) -> None:
+        for lock in locks:
+            if self._holds.holds(lock) and lock not in self._under:
+                self._under[lock] = nodes_under(self._view, [lock])
 
     # Commits
 

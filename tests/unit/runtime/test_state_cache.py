@@ -150,3 +150,24 @@ def test_capacity_follows_reports_locks_and_commits() -> None:
         await until(lambda: cache.capacity.begin() > begun)
 
     run(scenario)
+
+
+def test_only_what_is_held_is_remembered() -> None:
+    async def scenario(daemon: Running, cache: StateCache) -> None:
+        first, second = daemon.job(1), daemon.job(2)
+        assert await daemon.client.try_locks(first.for_locks, [(node_lock(ONE), "exclusive")]) == []
+        waiting = asyncio.create_task(daemon.client.call("waitLocks", *_asking(second, node_lock(ONE))))
+        await cache.settled()
+        assert list(cache._under) == [node_lock(ONE)]
+        await daemon.client.free_locks(first.for_locks)
+        await waiting
+        assert await cache.settled() == [ONE], "the next one has it"
+        await daemon.client.free_locks(second.for_locks)
+        assert await cache.settled() == []
+        assert cache._under == {}
+
+    run(scenario)
+
+
+def _asking(owner: Any, lock: str) -> tuple[Any, ...]:
+    return owner.for_locks.to_wire(), 0, [[lock, "exclusive"]]

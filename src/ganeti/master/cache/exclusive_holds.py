@@ -25,6 +25,9 @@ class ExclusiveHolds:
         """The locks that somebody has for himself now."""
         return list(self._holder)
 
+    def holds(self, lock: str) -> bool:
+        return lock in self._holder
+
     def table(self, held: Iterable[Sequence[Any]]) -> list[str]:
         """Take in the whole table, ``[[lock, [[client, state]…]]…]``."""
         before, self._holder = self._holder, {}

@@ -14,7 +14,7 @@ from ganeti.placement.searches import Asked, best_exchange, find_nodes, shared_r
 from ganeti.placement.state import NOWHERE, ClusterState
 
 SEEDS = st.integers(min_value=0, max_value=10**6)
-FEW = settings(max_examples=examples(60, quick=25, campaign=3000), deadline=None, derandomize=True)
+FEW = settings(max_examples=examples(200, quick=60, campaign=4000), deadline=None, derandomize=True)
 DISKS_MIB = (0, 1, 64, 20480)
 
 
@@ -38,7 +38,7 @@ def even(seed: int) -> Cluster:
     dice = Dice(seed)
     count, each, groups = dice.among(60, 110), dice.pick((0, 1, 3, 8)), dice.pick((1, 1, 3))
     memory_steps, disk_steps = dice.pick((1, 1, 13, 1000)), dice.pick((1, 5, 17, 1000))
-    room_mib = dice.pick((1100, 2600, 8192, 60000))
+    room_mib = dice.pick((1100, 2100, 2100, 8192, 60000))
     locations = dice.chance(0.2)
     nodes = []
     for number in range(count):

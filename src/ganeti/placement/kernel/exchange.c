@@ -102,15 +102,17 @@ static void take_best(exchanging *e, const pairing *p, const chosen *c, looked *
         if (s->score > limit) continue;
         double row[LANES];
         const mate *m = &p->mates[p->mate_of[s->node]];
-        memcpy(row, m->new, sizeof row);
+        read_secondary(p, s->node, m->reserved, row, NULL);
         for (int64_t o = 0; o < l->special_count && s->at == NOWHERE; o++)
             if (l->specials[o].node == s->node) {
                 row[LANE_RESERVED] = l->specials[o].reserved;
                 row[LANE_N1] = l->specials[o].n1;
             }
         take(e, p, c, s->node, row);
-        for (int64_t at = s->at; at != NOWHERE && (at = next_of_class(p, c, at + 1, m->class_end)) != NOWHERE;)
+        for (int64_t at = s->at; at != NOWHERE && (at = next_of_class(p, c, at + 1, m->class_end)) != NOWHERE;) {
+            read_secondary(p, p->mates[at].node, p->mates[at].reserved, row, NULL);
             take(e, p, c, p->mates[at].node, row);
+        }
     }
     memcpy(own, before, sizeof before);
 }

@@ -37,26 +37,73 @@ static inline void parts(const pairing *p, int l, double old, double new, double
     *b = 2 * difference / p->count;
 }
 
-static bool add_step(steps *s, double old, double new, uint8_t *found) {
+static bool add_step(steps *s, double old, double new) {
     for (int32_t at = 0; at < s->count; at++)
-        if (s->old[at] == old && s->new[at] == new) {
-            *found = (uint8_t)at;
-            return true;
-        }
+        if (s->old[at] == old && s->new[at] == new) return true;
     if (s->count == MOST_STEPS) return false;
     s->old[s->count] = old;
-    s->new[s->count] = new;
-    *found = (uint8_t)s->count++;
+    s->new[s->count++] = new;
     return true;
 }
 
+static double change_of(const pairing *p, int l, const mate *m) {
+    double a, b;
+    parts(p, l, m->old[l], m->new[l], &a, &b);
+    return a;
+}
+
+static int32_t step_of(const pairing *p, int l, const mate *m) {
+    const steps *s = &p->lanes[l];
+    int32_t at = 0;
+    if (s->count < 2) return 0;
+    if (s->banded)
+        for (double a = change_of(p, l, m); at < s->count - 1 && a > s->high[at];) at++;
+    else
+        while (s->old[at] != m->old[l] || s->new[at] != m->new[l]) at++;
+    return at;
+}
+
+// Values are put in bins; bands are what lies between empty ones, of which so many are asked for that bands are few.
+static void find_bands(pairing *p, int l) {
+    enum { BINS = 64 };
+    steps *s = &p->lanes[l];
+    double low = INFINITY, high = -INFINITY, ends[BINS];
+    const mate *some[BINS] = {NULL};
+    for (const mate *m = p->mates; m < p->mates + p->mate_count; m++) {
+        if (m->failure) continue;
+        double a = change_of(p, l, m);
+        low = a < low ? a : low;
+        high = a > high ? a : high;
+    }
+    for (const mate *m = p->mates; m < p->mates + p->mate_count; m++) {
+        if (m->failure) continue;
+        double a = change_of(p, l, m);
+        int bin = high > low ? (int)((a - low) / (high - low) * BINS) : 0;
+        if (bin >= BINS) bin = BINS - 1;
+        ends[bin] = some[bin] && ends[bin] > a ? ends[bin] : a;
+        some[bin] = m;
+    }
+    s->banded = true;
+    for (int apart = 2; apart <= 2 * BINS; apart *= 2) {
+        s->count = 0;
+        for (int bin = 0, last = -2 * BINS; bin < BINS; bin++) {
+            if (!some[bin]) continue;
+            if (bin - last >= apart && s->count++ == MOST_STEPS) break;
+            s->high[s->count - 1] = ends[bin];
+            s->old[s->count - 1] = some[bin]->old[l];
+            s->new[s->count - 1] = some[bin]->new[l];
+            last = bin;
+        }
+        if (s->count <= MOST_STEPS) return;
+    }
+}
+
 static void find_steps(pairing *p, int l) {
-    uint8_t found;
     steps *s = &p->lanes[l];
     s->count = 0;
-    for (int64_t m = 0; m < p->mate_count; m++)
-        if (!p->mates[m].failure && !add_step(s, p->mates[m].old[l], p->mates[m].new[l], &found)) {
-            s->count = 0;
+    for (const mate *m = p->mates; m < p->mates + p->mate_count; m++)
+        if (!m->failure && !add_step(s, m->old[l], m->new[l])) {
+            find_bands(p, l);
             return;
         }
 }
@@ -64,14 +111,12 @@ static void find_steps(pairing *p, int l) {
 // Numbers the combinations of steps that there are; false if there are too many.
 static bool combine(pairing *p) {
     p->combination_count = 0;
-    for (int64_t m = 0; m < p->mate_count; m++) {
-        mate *own = &p->mates[m];
-        uint8_t combination[DEVIATIONS] = {0};
+    for (mate *own = p->mates; own < p->mates + p->mate_count; own++) {
+        uint8_t combination[DEVIATIONS];
         int32_t at = 0;
         own->steps = 0;
         if (own->failure) continue;
-        for (int l = 0; l < DEVIATIONS; l++)
-            if (p->lanes[l].count) add_step(&p->lanes[l], own->old[l], own->new[l], &combination[l]);
+        for (int l = 0; l < DEVIATIONS; l++) combination[l] = (uint8_t)step_of(p, l, own);
         while (at < p->combination_count && memcmp(p->combinations[at], combination, sizeof combination)) at++;
         if (at == MOST_COMBINATIONS) return false;
         if (at == p->combination_count) memcpy(p->combinations[p->combination_count++], combination, sizeof combination);
@@ -80,37 +125,49 @@ static bool combine(pairing *p) {
     return true;
 }
 
-static void measure_spread(pairing *p) {
-    for (int l = 0; l < DEVIATIONS; l++) {
-        spread *s = &p->spreads[l];
-        *s = (spread){.low_a = INFINITY, .high_a = -INFINITY, .low_b = INFINITY, .high_b = -INFINITY};
-        if (p->lanes[l].count) continue;
-        for (int64_t m = 0; m < p->mate_count; m++) {
-            const mate *own = &p->mates[m];
-            double a, b;
-            if (own->failure) continue;
-            parts(p, l, own->old[l], own->new[l], &a, &b);
-            s->low_a = a < s->low_a ? a : s->low_a;
-            s->high_a = a > s->high_a ? a : s->high_a;
-            s->low_b = b < s->low_b ? b : s->low_b;
-            s->high_b = b > s->high_b ? b : s->high_b;
-            double size = fabs(own->new[l]) > fabs(own->old[l]) ? fabs(own->new[l]) : fabs(own->old[l]);
-            double change = fabs(own->new[l] - own->old[l]);
-            s->largest = size > s->largest ? size : s->largest;
-            s->change = change > s->change ? change : s->change;
-        }
-        s->varies = s->change > 0;
-    }
-}
-
-// Lanes in which secondaries have few values are taken step by step, as far as not too many combinations come of it.
+// As far as not too many combinations come of it.
 static void find_combinations(pairing *p) {
     for (int l = 0; l < DEVIATIONS && p->finite; l++) find_steps(p, l);
     while (!combine(p)) {
         int most = 0;
         for (int l = 1; l < DEVIATIONS; l++)
             if (p->lanes[l].count > p->lanes[most].count) most = l;
-        p->lanes[most].count = 0;
+        p->lanes[most].count = 1;
+        p->lanes[most].banded = true;
+    }
+}
+
+static void measure_spread(pairing *p) {
+    for (int l = 0; l < DEVIATIONS; l++) {
+        spread *s = &p->spreads[l];
+        double low_a[MOST_STEPS], high_a[MOST_STEPS], low_b[MOST_STEPS], high_b[MOST_STEPS];
+        *s = (spread){.low_a = INFINITY};
+        if (!p->lanes[l].banded) continue;
+        for (int32_t at = 0; at < MOST_STEPS; at++) {
+            low_a[at] = low_b[at] = INFINITY;
+            high_a[at] = high_b[at] = -INFINITY;
+        }
+        for (const mate *own = p->mates; own < p->mates + p->mate_count; own++) {
+            double a, b;
+            if (own->failure) continue;
+            int32_t at = step_of(p, l, own);
+            parts(p, l, own->old[l], own->new[l], &a, &b);
+            low_a[at] = a < low_a[at] ? a : low_a[at];
+            high_a[at] = a > high_a[at] ? a : high_a[at];
+            low_b[at] = b < low_b[at] ? b : low_b[at];
+            high_b[at] = b > high_b[at] ? b : high_b[at];
+            double size = fabs(own->new[l]) > fabs(own->old[l]) ? fabs(own->new[l]) : fabs(own->old[l]);
+            double change = fabs(own->new[l] - own->old[l]);
+            s->low_a = a < s->low_a ? a : s->low_a;
+            s->largest_b = fabs(b) > s->largest_b ? fabs(b) : s->largest_b;
+            s->largest = size > s->largest ? size : s->largest;
+            s->change = change > s->change ? change : s->change;
+        }
+        for (int32_t at = 0; at < p->lanes[l].count; at++) {
+            s->range_a = high_a[at] - low_a[at] > s->range_a ? high_a[at] - low_a[at] : s->range_a;
+            s->range_b = high_b[at] - low_b[at] > s->range_b ? high_b[at] - low_b[at] : s->range_b;
+        }
+        s->varies = s->change > 0;
     }
 }
 
@@ -141,16 +198,35 @@ static double plain_of(const double *old, const double *new) {
     return plain;
 }
 
+static double typical_part(const pairing *p, int l, double old, double new) {
+    double a, b;
+    parts(p, l, old, new, &a, &b);
+    double after = p->typical[l].squares + a - b * p->typical[l].total;
+    return lane_weight[l] * sqrt((after > 0 ? after : 0) / p->count);
+}
+
+static void measure_bands(pairing *p) {
+    for (int l = 0; l < DEVIATIONS; l++)
+        for (int32_t at = 0; at < p->lanes[l].count && p->spreads[l].varies; at++)
+            p->lanes[l].typical[at] = typical_part(p, l, p->lanes[l].old[at], p->lanes[l].new[at]);
+}
+
+// What is not in the offset of its combination.
 static double estimate_of(const pairing *p, const mate *m) {
     double estimate = plain_of(m->old, m->new);
-    for (int l = 0; l < DEVIATIONS; l++) {
-        if (!p->spreads[l].varies) continue;
-        double a, b;
-        parts(p, l, m->old[l], m->new[l], &a, &b);
-        double after = p->typical[l].squares + a - b * p->typical[l].total;
-        estimate += lane_weight[l] * sqrt((after > 0 ? after : 0) / p->count);
-    }
+    for (int l = 0; l < DEVIATIONS; l++)
+        if (p->spreads[l].varies)
+            estimate += typical_part(p, l, m->old[l], m->new[l]) - p->lanes[l].typical[p->combinations[m->steps][l]];
     return estimate;
+}
+
+// What a secondary leaves as it is does not tell it from others.
+static void forget_unchanged(pairing *p) {
+    for (int64_t m = 0; m < p->mate_count; m++) {
+        double *old = p->old_rows + m * LANES, *new = p->mates[m].new;
+        for (int l = 0; l < LANES; l++)
+            if (l != LANE_RESERVED && l != LANE_N1 && old[l] == new[l]) old[l] = new[l] = 0;
+    }
 }
 
 static int compare_mates(const void *one, const void *other) {
@@ -188,9 +264,11 @@ static void fill_shelves(pairing *p) {
 }
 
 void sort_mates(pairing *p) {
+    forget_unchanged(p);
     find_combinations(p);
     measure_spread(p);
     find_typical(p);
+    measure_bands(p);
     for (int64_t m = 0; m < p->mate_count; m++) {
         mate *own = &p->mates[m];
         own->estimate = own->failure || !p->finite ? 0 : estimate_of(p, own);

@@ -5,14 +5,14 @@
 // twice, for the primary and for the secondary. The correction leaves rounding of about 1e-9 behind, which decides
 // between pairs that are equal on paper; so `score_pair` makes the same correction.
 //
-// It is made for few pairs. A secondary's part of the score is a sum over the lanes. Where secondaries have few values in
-// a lane (steps), its deviation is computed for each of them and each primary; secondaries with the same steps stand on
-// one shelf. There they are sorted by their part in the other lanes with a typical primary. Another primary changes the
-// differences between two secondaries by little; `shift_of` bounds that little. So for each primary only the first of a
-// shelf can win, and those near it; and a bound of what the primary can reach comes of one pair, so primaries are looked
-// at from the most promising on, until none can be better. A secondary that keeps more memory for this primary than for
-// another one (they share instances) is looked at by itself. Nodes that are equal in all values stand in one class,
-// scored once for each primary.
+// It is made for few pairs. A secondary's part of the score is a sum over the lanes. In each lane secondaries have few
+// values, or few that the others are near to (steps); its deviation is computed for each of them and each primary.
+// Secondaries with the same steps stand on one shelf. There they are sorted by their part of the score with a typical
+// primary. Another primary changes the differences between two that are near each other by little; `shift_of` bounds that
+// little. So for each primary only the first of a shelf can win, and those near it; and a bound of what the primary can
+// reach comes of one pair, so primaries are looked at from the most promising on, until none can be better. A secondary
+// that keeps more memory for this primary than for another one (they share instances) is looked at by itself. Nodes that
+// an instance changes in the same way stand in one class, scored once for each primary.
 #include "pairs.h"
 
 static inline statistics replaced(statistics s, double count, double old, double new) {
@@ -46,7 +46,7 @@ int64_t shared_by(const pairing *p, int64_t primary, int64_t secondary) {
     return p->k->instance[p->q->instance].forthcoming ? 0 : shared_locations(p->k, primary, secondary);
 }
 
-// By how much the primary may change the difference between two secondaries of a shelf. With S the squares and T the
+// By how much the primary may change the difference between a secondary and the value that stands for its band. With S the squares and T the
 // sum of a lane, a secondary's part of the score is f(S, T) = sqrt(S + a - b T). The bound is the largest difference of
 // the derivatives of f between two secondaries over the way from (S, T) with the typical primary to that with this one,
 // and the roundings of `replaced`. Infinite where the way comes near zero, where f has no derivative.
@@ -57,16 +57,16 @@ static double shift_of(const pairing *p, const chosen *c, const double *old, con
         if (!s->varies) continue;
         const statistics *from = &p->typical[l];
         double total = p->r->about_total[l] + (new[l] - old[l]), way = fabs(total - from->total);
-        double farthest = fmax(fabs(total), fabs(from->total)), largest_b = fmax(fabs(s->low_b), fabs(s->high_b));
+        double farthest = fmax(fabs(total), fabs(from->total)), largest_b = s->largest_b;
         double least = fmin(from->squares, c->now[l].squares) + s->low_a - largest_b * farthest;
-        double range = (s->high_a - s->low_a) + (s->high_b - s->low_b) * farthest;
+        double range = s->range_a + s->range_b * farthest;
         double largest = fmax(s->largest, fmax(fabs(old[l]), fabs(new[l]))), squares = fmax(from->squares, c->now[l].squares);
         double rounding = 1e-15 * (largest * largest + 2 * fabs(c->now[l].total) * s->change / p->count + squares) +
                           1e-12 * squares;
         if (!(least > 4 * rounding)) return INFINITY;
         double root = 1 / sqrt(least - 2 * rounding), cube = root * root * root;
         double by_squares = 0.25 * range * cube * fabs(c->now[l].squares - from->squares);
-        double by_total = 0.5 * way * ((s->high_b - s->low_b) * root + 0.5 * largest_b * range * cube);
+        double by_total = 0.5 * way * (s->range_b * root + 0.5 * largest_b * range * cube);
         shift += lane_weight[l] / scale * (by_squares + by_total + rounding * root);
     }
     return shift;
@@ -96,6 +96,7 @@ void put_primary(const pairing *p, chosen *c) {
     metrics_of(p->k, n, &v, metrics);
     row_of(before, old);
     row_of(p->k->node[n].online ? metrics : before, new);
+    c->excluded = n;
     c->offline_instances = p->r->offline_instances;
     c->offline_primaries = p->r->offline_primaries;
     if (!p->k->node[n].online) {
@@ -120,7 +121,7 @@ static void narrow(const chosen *c, looked *l, const scored *s) {
 
 int64_t next_of_class(const pairing *p, const chosen *c, int64_t at, int64_t end) {
     for (; at < end; at++)
-        if (p->mates[at].node != c->node && p->stamp[p->mates[at].node] != c->turn) return at;
+        if (p->mates[at].node != c->excluded && p->stamp[p->mates[at].node] != c->turn) return at;
     return NOWHERE;
 }
 
@@ -147,7 +148,7 @@ static int64_t first_shelf(const pairing *p, const chosen *c, const mate **first
     for (int64_t s = 0; s < p->shelf_count; s++) {
         const shelf *own = &p->shelves[s];
         if (own->group != group) continue;
-        int64_t at = own->first + (p->mates[own->first].node == c->node);
+        int64_t at = own->first + (p->mates[own->first].node == c->excluded);
         if (at == own->end) continue;
         double here = p->mates[at].estimate + c->offset[own->steps] + (double)shared_by(p, c->node, own->any_node);
         if (best != NOWHERE && here >= *estimate) continue;
@@ -300,7 +301,7 @@ typedef struct { int64_t node; double least; } prospect;
 static int compare_prospects(const void *one, const void *other) {
     const prospect *a = one, *b = other;
     if (a->least != b->least) return a->least < b->least ? -1 : 1;
-    return a->node < b->node ? -1 : 1;
+    return (a->node < b->node) == (a->least == -INFINITY) ? -1 : 1;  // of equals the later one wins: then it is the first
 }
 
 // Counts the pairs of a primary; gives whether some may do.
@@ -347,11 +348,39 @@ static prospect prospect_of(const pairing *p, chosen *c) {
     return found;
 }
 
-static void consider(const pairing *p, int64_t n, looked *l) {
+// The lowest score with a primary, of all secondaries, itself too, as if they shared nothing with it. Primaries that are
+// alike have the same.
+static double least_of_all(const pairing *p, const chosen *c, looked *l) {
+    int32_t bucket = p->mates[p->mate_of[c->node]].bucket;
+    for (const equal *e = l->equals; e < l->equals + (l->equal_count < MOST_EQUALS ? l->equal_count : MOST_EQUALS); e++)
+        if (e->bucket == bucket && e->exclusion == c->exclusion && !memcmp(e->now, c->now, sizeof e->now) &&
+            !memcmp(e->sum, c->sum, sizeof e->sum))
+            return e->least;
+    chosen any = *c;
+    any.excluded = NOWHERE;
+    any.turn = ++l->turn;
+    l->special_count = 0;
+    look_further(p, &any, l);
+    const scored *best = best_scored(l);
+    equal *own = &l->equals[l->equal_count++ % MOST_EQUALS];
+    *own = (equal){.exclusion = c->exclusion, .bucket = bucket, .least = best ? best->score : INFINITY};
+    memcpy(own->now, c->now, sizeof own->now);
+    memcpy(own->sum, c->sum, sizeof own->sum);
+    return own->least;
+}
+
+// Whether no pair with a primary for which specials need not be known would be taken.
+static bool is_beaten(const pairing *p, const chosen *c, looked *l) {
+    return p->out->primary != NOWHERE && !is_better(p->out, c->node, least_of_all(p, c, l));
+}
+
+static void consider(const pairing *p, const prospect *own, looked *l) {
     int64_t fitting = 0, failures[FAIL_MODES] = {0};
-    chosen c = {.node = n};
-    start_looking(p, l);
+    chosen c = {.node = own->node};
     put_primary(p, &c);
+    start_looking(p, l);
+    if (own->least > -INFINITY && is_beaten(p, &c, l)) return;
+    start_looking(p, l);
     find_specials(p, &c, l, &fitting, failures);
     look_further(p, &c, l);
     keep_best(p, &c, l);
@@ -371,7 +400,7 @@ static bool consider_all(const pairing *p, looked *l) {
     if (ready) qsort(prospects, (size_t)count, sizeof *prospects, compare_prospects);
     for (int64_t at = 0; at < count; at++) {
         if (p->out->primary != NOWHERE && prospects[at].least > p->out->score) break;
-        consider(p, prospects[at].node, l);
+        consider(p, &prospects[at], l);
     }
     free(prospects);
     free(affected);
@@ -379,7 +408,8 @@ static bool consider_all(const pairing *p, looked *l) {
 }
 
 void pairing_free(pairing *p, looked *l) {
-    void *all[] = {p->mates, p->mate_of, p->stamp, p->buckets, p->shelves, p->old_rows, l->found, l->cursor, l->specials};
+    void *all[] = {p->mates, p->mate_of, p->stamp, p->buckets, p->shelves, p->old_rows, l->found, l->cursor, l->specials,
+                   l->equals};
     for (size_t a = 0; a < sizeof all / sizeof *all; a++) free(all[a]);
 }
 
@@ -395,9 +425,10 @@ bool pairing_start(pairing *p, looked *l, const question *q, const ranking *r, r
     p->shelves = malloc(count * sizeof *p->shelves);
     p->old_rows = malloc(count * LANES * sizeof *p->old_rows);
     *l = (looked){.found = malloc(2 * nodes * sizeof *l->found), .cursor = malloc(count * sizeof *l->cursor),
-                  .specials = malloc(nodes * sizeof *l->specials)};
+                  .specials = malloc(nodes * sizeof *l->specials),
+                  .equals = malloc(MOST_EQUALS * sizeof *l->equals)};
     if (!p->mates || !p->mate_of || !p->stamp || !p->buckets || !p->shelves || !p->old_rows || !l->found || !l->cursor ||
-        !l->specials) {
+        !l->specials || !l->equals) {
         pairing_free(p, l);
         return false;
     }

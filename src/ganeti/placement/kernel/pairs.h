@@ -15,7 +15,7 @@ typedef struct {
     double estimate;      // by which those of a shelf are sorted; of the score with an unknown constant
     int64_t node, reserved;
     int32_t bucket;       // which nodes may be its primaries, and at what cost: group and location tags
-    int32_t steps;        // number of its values in the lanes where there are few
+    int32_t steps;        // number of the combination of its steps in all lanes
     int32_t class_end;    // the first one after it that differs
     double more_instances, more_primaries;
     int failure;
@@ -26,12 +26,19 @@ typedef struct { int64_t group, any_node, fitting, size, failures[FAIL_MODES]; }
 // Fitting secondaries of one bucket with the same steps.
 typedef struct { int64_t group, any_node, first, end; int32_t steps; } shelf;
 
-// The few values that secondaries have in a lane; a count of 0 stands for too many.
+// The values that secondaries have in a lane: each of them where they are few, else some that others are near to
+// (bands). Of a band `high` is the end, by what changes the squares, and `typical` its part of the score with the typical
+// primary. A count of 0 stands for values that are no numbers.
 enum { MOST_STEPS = 8, MOST_COMBINATIONS = 32 };
-typedef struct { double old[MOST_STEPS], new[MOST_STEPS]; int32_t count; } steps;
+typedef struct {
+    double old[MOST_STEPS], new[MOST_STEPS], high[MOST_STEPS], typical[MOST_STEPS];
+    int32_t count;
+    bool banded;
+} steps;
 
-// How a lane differs between secondaries: ranges of the parts of the change of its squares, a - b * total.
-typedef struct { double low_a, high_a, low_b, high_b, largest, change; bool varies; } spread;
+// How a banded lane differs between secondaries, in the parts of the change of its squares, a - b * total: the least and
+// the largest of all, and the widest ranges of a band.
+typedef struct { double low_a, largest_b, range_a, range_b, largest, change; bool varies; } spread;
 
 typedef struct {
     const question *q;
@@ -54,18 +61,18 @@ typedef struct {
     steps lanes[DEVIATIONS];
     int32_t combination_count;
     uint8_t combinations[MOST_COMBINATIONS][DEVIATIONS];
-    spread spreads[DEVIATIONS];  // of lanes that vary in more than a few steps
+    spread spreads[DEVIATIONS];
     bool finite;          // every value is a number
     bool forced;          // soft limits do not keep a secondary off a node
 } pairing;
 
 // A primary, and the statistics with it.
 typedef struct {
-    int64_t node;
+    int64_t node, excluded;  // the node that is no secondary: itself
     statistics now[DEVIATIONS];
     double deviation[DEVIATIONS], sum[LANES], exclusion, offline_instances, offline_primaries;
     double row[LANES];    // of the node with the instance
-    double offset[MOST_COMBINATIONS];  // what the lanes with few steps add to the score
+    double offset[MOST_COMBINATIONS];  // what the steps add to the score
     double shift;         // no difference between two secondaries is off by more
     int64_t turn;         // of the search for its specials
 } chosen;
@@ -76,12 +83,22 @@ typedef struct { double score, estimate; int64_t node, at; } scored;
 // A secondary that keeps more for the present primary: the two values that differ, and the least its estimate can be.
 typedef struct { int64_t node; double reserved, n1, least; bool done; } special;
 
+// What the score of a pair owes to its primary, and the lowest score of all secondaries, as if they shared nothing with it.
+enum { MOST_EQUALS = 32 };
+typedef struct {
+    statistics now[DEVIATIONS];
+    double sum[LANES], exclusion, least;
+    int32_t bucket;
+} equal;
+
 // The secondaries scored for one primary, and how far the sorted ones and the special ones were looked at.
 typedef struct {
     scored *found;
     int64_t count, *cursor;  // [shelves]
     special *specials;
     int64_t special_count, turn;
+    equal *equals;        // the last primaries that were found to be beaten
+    int64_t equal_count;
     double limit, spare;     // estimates beyond the limit cannot win; so much is added to it for who asks for more
 } looked;
 

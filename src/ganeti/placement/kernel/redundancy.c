@@ -351,15 +351,20 @@ bool redundant_with_any(const redundancy *r, int64_t number, int64_t primary) {
     if (!r->slack || r->least_slack <= 0 || r->place_count || k->domains > 1) return false;
     if (new->fate != MIRRORED || new->forthcoming || (new->spindles == NOWHERE && k->node[primary].exclusive)) return false;
     int64_t all = 0;
+    bool holds = true;
     if (r->moved[primary] != NOWHERE && r->moved[primary] < r->least_slack) return true;
     for (int32_t i = first_real(k, primary); i != NOWHERE; i = next_real(k, i))
-        if (k->instance[i].fate == MIRRORED) all += memory_of(&k->instance[i]);
+        if (k->instance[i].fate == MIRRORED && k->instance[i].secondary != NOWHERE) {
+            all += memory_of(&k->instance[i]);
+            r->needed[k->instance[i].secondary] += memory_of(&k->instance[i]);
+        }
     for (int32_t i = first_real(k, primary); i != NOWHERE; i = next_real(k, i)) {
         int64_t s = k->instance[i].secondary;
-        if (k->instance[i].fate != MIRRORED || s == NOWHERE || all < r->slack[s]) continue;
-        if (needed_from(k, primary, s) >= r->slack[s]) return false;
+        if (k->instance[i].fate != MIRRORED || s == NOWHERE) continue;
+        holds = holds && (all < r->slack[s] || r->needed[s] < r->slack[s]);
+        r->needed[s] = 0;
     }
-    return true;
+    return holds;
 }
 
 bool is_hopeless(const redundancy *r) { return r->hopeless; }

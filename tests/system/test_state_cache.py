@@ -83,7 +83,10 @@ def room(fake_bed: FakeBed, *options: str) -> int:
 def test_capacity_falls_with_what_is_created_and_is_kept_otherwise(fake_bed):
     before = room(fake_bed)
     assert before > 1
-    counted_at = lambda: fake_bed.run("gnt-group", "capacity", *SPEC).splitlines()[-1]  # noqa: E731
+
+    def counted_at() -> str:
+        return fake_bed.run("gnt-group", "capacity", *SPEC).splitlines()[-1]
+
     first = counted_at()
     time.sleep(1.1)  # what is told has seconds
     assert counted_at() == first, "nothing happened"
@@ -94,6 +97,55 @@ def test_capacity_falls_with_what_is_created_and_is_kept_otherwise(fake_bed):
     assert counted_at() != first
     fake_bed.run("gnt-instance", "remove", "-f", "web1")
     assert room(fake_bed) == before
+
+
+@need_root
+def test_parameters_are_those_of_the_group_and_then_the_clusters(fake_bed):
+    def ratio() -> float:
+        fake_bed.run(*CAPACITY)
+        newest = max(fake_bed.data("node1").glob("queue/job-*[0-9]"), key=lambda path: int(path.name[4:]))
+        (group,) = json.loads(newest.read_text())["ops"][0]["result"]["node_groups"].values()
+        return float(group["max_cpu_ratio"])
+
+    usual = ratio()
+    fake_bed.run("gnt-cluster", "modify", "--capacity-parameters", "cpu_ratio=3")
+    assert ratio() == 3.0 != usual
+    fake_bed.run("gnt-group", "modify", "--capacity-parameters", "cpu_ratio=2", "default")
+    assert ratio() == 2.0
+    fake_bed.run("gnt-group", "modify", "--capacity-parameters=", "default")
+    fake_bed.run("gnt-cluster", "modify", "--capacity-parameters=")
+    assert ratio() == usual
+    assert "capacity_params" not in json.dumps(fake_bed.config())
+
+
+PROGRAM = """#!/usr/bin/python3
+import json, sys
+message = json.load(open(sys.argv[1]))
+request = message["request"]
+assert request["type"] == "capacity" and request["node_groups"] == list(message["nodegroups"]), request
+with open("/tmp/counted", "a") as file:
+    file.write("x")
+entry = {"tspecs": [[1024, 2048, 1, len(message["nodes"])]]}
+result = {"node_groups": dict.fromkeys(request["node_groups"], entry)}
+print(json.dumps({"success": True, "info": "", "result": result}))
+"""
+
+
+@need_root
+def test_a_program_is_asked_once(fake_bed):
+    directory = "/usr/local/lib/ganeti/iallocators"
+    fake_bed.run(
+        "sh",
+        "-c",
+        f"mkdir -p {directory} && cat > {directory}/mine <<'END' && chmod 755 {directory}/mine\n{PROGRAM}END",
+    )
+    for _ in range(3):
+        assert fake_bed.run(*CAPACITY, "-I", "mine") == "default:1024:2048:1:2:2\n"
+    assert fake_bed.run("cat", "/tmp/counted") == "x"
+    fake_bed.run(*CAPACITY, "-I", "mine", "--cache=off")
+    assert fake_bed.run("cat", "/tmp/counted") == "xx"
+    fake_bed.run("sh", "-c", f"printf '#!/bin/sh\necho {{}}\n' > {directory}/mine")
+    assert "breaks the protocol" in fake_bed.run(*CAPACITY, "-I", "mine", "--cache=off", expect=1)
 
 
 def statuses(fake_bed: FakeBed, *options: str) -> str:

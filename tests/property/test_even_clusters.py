@@ -4,18 +4,21 @@
 Deviations are close to zero there, ties are the rule, and one instance more changes much.
 """
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster_drawing import Dice
 from tests.fakes.thoroughness import examples
 
 from ganeti.placement.cluster import Cluster, Disk, Group, Instance, Node
+from ganeti.placement.failure import FailMode
 from ganeti.placement.searches import Asked, best_exchange, find_nodes, shared_redundancy
 from ganeti.placement.state import NOWHERE, ClusterState
 
 SEEDS = st.integers(min_value=0, max_value=10**6)
 FEW = settings(max_examples=examples(200, quick=60, campaign=4000), deadline=None, derandomize=True)
-DISKS_MIB = (0, 1, 64, 20480)
+DISKS_MIB = (1024, 1025, 1088, 20480)
 
 
 def instance(name: str, dice: Dice, primary: str = "", secondary: str = "") -> Instance:
@@ -116,3 +119,16 @@ def test_an_exchange_leaves_out_nothing_that_could_win(seed: int) -> None:
         for exhaustive in (False, True)
     ]
     assert (found[0].primary, found[0].secondary) == (found[1].primary, found[1].secondary)
+
+
+def test_a_node_that_could_keep_the_memory_for_some_primaries_only_is_counted_for_those() -> None:
+    """``n1`` keeps memory for an instance of ``n0``, and has none left for a second one; for ``n2`` it has."""
+    free = {"n0": 4000, "n1": 2040, "n2": 4000}
+    nodes = [Node(name, "g", 9000, 1024, mib, 9000, 5000, 16, 1) for name, mib in free.items()]
+    kept = Instance("kept", 1024, 1024, 1, "drbd", "n0", "n1", (Disk(1024),))
+    state = ClusterState(Cluster(nodes=nodes, instances=[kept], groups=[Group("g", "g")]))
+    number = state.add_instance(replace(kept, name="new", primary="", secondary=""), NOWHERE)
+    found = find_nodes(state, Asked(number, 2, state.everyone(), state.everyone()))
+    # n1 is no primary (two pairs), and no secondary of n0
+    assert found.successes == 3
+    assert found.failures[FailMode.FailMem] == 3

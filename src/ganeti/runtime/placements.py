@@ -69,6 +69,7 @@ class Placements:
         self._wconfd_socket = wconfd_socket
         self._worker = PlacementWorker(wconfd_socket, self._reports)
         self._turn = asyncio.Lock()
+        self._counting = asyncio.Lock()
         self._background = Background()
         self._asking: dict[str, asyncio.Task[None]] = {}
         self.cache.follow(follower, wconfd, wconfd_socket)
@@ -114,14 +115,15 @@ class Placements:
         )
 
     async def _count(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Capacity is counted by a worker of its own that ends with it: that takes long, and nobody else must wait."""
-        async with self._settled(request, FRESH_S) as state:
-            promises = state.promises
-        worker = PlacementWorker(self._wconfd_socket, self._reports)
-        try:
-            answer = await self._ask(request, promises, promises.held, worker)
-        finally:
-            worker.close()
+        """Capacity is counted by a worker of its own that ends with it: that takes long, and no placement must wait."""
+        async with self._counting:
+            async with self._settled(request, FRESH_S) as state:
+                promises = state.promises
+            worker = PlacementWorker(self._wconfd_socket, self._reports)
+            try:
+                answer = await self._ask(request, promises, promises.held, worker)
+            finally:
+                worker.close()
         return answer.response or {}
 
     @property

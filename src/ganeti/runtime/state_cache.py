@@ -47,6 +47,7 @@ class StateCache:
         """Nodes that a held lock guarded when it was taken: afterwards its instance may be gone."""
         self._serial: int | None = None
         """Of the newest news of locks; None while WConfD tells none."""
+        self._was_lost = False
         self._told: asyncio.Future[None] | None = None
         self._background = Background()
         self._follower: ConfigFollower
@@ -104,9 +105,11 @@ class StateCache:
     # Locks
 
     def _locks_known(self, held: list[Any], _waiting: list[Any]) -> None:
-        """The table after each connection; what was freed meanwhile is what was held and no longer is."""
+        """The table after each connection; jobs may have come and gone while there was none."""
         self._given_up(self._holds.table(held))
         self._taken(self._holds.held)
+        if self._was_lost:
+            self.reports.changed(self._view.uuids("nodes"))
 
     def _locks_changed(self, serial: int, changes: list[Any]) -> None:
         self._given_up([lock for change in changes for lock in self._holds.change(*change)])
@@ -114,6 +117,7 @@ class StateCache:
         self._heard(serial)
 
     def _locks_lost(self) -> None:
+        self._was_lost = True
         self._heard(None)
 
     def _heard(self, serial: int | None) -> None:

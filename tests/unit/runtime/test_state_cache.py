@@ -118,6 +118,19 @@ def test_without_wconfd_nothing_is_settled() -> None:
     run(scenario)
 
 
+def test_what_was_said_before_wconfd_was_away_counts_no_more() -> None:
+    """Jobs may have come and gone meanwhile, with another WConfD."""
+
+    async def scenario(daemon: Running, cache: StateCache) -> None:
+        assert served(cache) == [ONE, TWO, THREE]
+        cache._locks_lost()
+        assert await cache.settled() is None
+        cache._locks_known([], [])
+        assert served(cache) == []
+
+    run(scenario)
+
+
 def test_silence_ends_what_a_node_said() -> None:
     async def scenario(daemon: Running, cache: StateCache) -> None:
         cache.note_answering(TWO, True)

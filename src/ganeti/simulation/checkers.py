@@ -65,10 +65,13 @@ class Checkers:
         """What was committed for an opcode of a job, and by which process."""
         self._held: dict[str, Position] = {}
         """What the copy of a machine has on disk, since something came to it."""
+        self._given: dict[tuple[str, Position], None] = {}
+        """What copies were given whole: there their history begins."""
         self._promised: dict[str, int] = {}
         """The highest epoch a machine has told to have promised."""
         world.kernel.local["acknowledged"] = self._heard
         world.kernel.local["held"] = self._holds
+        world.kernel.local["given"] = self._is_given
         world.kernel.local["promised"] = self._promises
         world.kernel.local["admitted"] = self._admits
         world.kernel.local["committed_for"] = self._committed_for
@@ -83,6 +86,10 @@ class Checkers:
     def _holds(self, process: Process, position: Position) -> None:
         """A copy has this on its disk."""
         self._held[process.machine.name] = position
+
+    def _is_given(self, process: Process, position: Position) -> None:
+        """A copy was sent everything."""
+        self._given[process.machine.name, position] = None
 
     def _promises(self, process: Process, epoch: int) -> None:
         name = process.machine.name
@@ -198,7 +205,7 @@ class Checkers:
             self.violated(f"the master {master.name} has no configuration in the end")
             return
         begun, number = self._begun.get(master.name, ((0, 0), None))
-        if copy.start > begun and _file_number(master) == number:
+        if copy.start > begun and _file_number(master) == number and (master.name, copy.start) not in self._given:
             self.violated(
                 f"the history of {master.name} begins with {copy.start}: what was before is not told any more"
             )

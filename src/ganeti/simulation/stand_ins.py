@@ -263,19 +263,20 @@ def _replica_store(module: Any) -> None:
     store = module.ReplicaStore
     apply, restore = store.apply, store.restore
 
-    def tell(position: Any) -> None:
-        heard = Running.kernel.local.get("held")
+    def tell(what: str, position: Any) -> None:
+        heard = Running.kernel.local.get(what)
         if heard is not None:
             heard(Running.process(), position)
 
     def apply_and_tell(self: Any, commits: Any, *rest: Any) -> None:
         apply(self, commits, *rest)
         for commit in commits[-1:]:
-            tell(commit.position)
+            tell("held", commit.position)
 
     def restore_and_tell(self: Any, commit: Any, *rest: Any) -> None:
         restore(self, commit, *rest)
-        tell(commit.position)
+        tell("held", commit.position)
+        tell("given", commit.position)
 
     store.apply, store.restore = apply_and_tell, restore_and_tell
 

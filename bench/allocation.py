@@ -102,7 +102,7 @@ REQUEST: dict[str, Any] = {
     "vcpus": 1,
     "disks": [{"size": 20480, "mode": "rw", "spindles": None}],
     "disk_template": TEMPLATE,
-    "disk_space_total": 20480,
+    "disk_space_total": 20480 + 128,
     "required_nodes": 2,
     "group_name": None,
 }

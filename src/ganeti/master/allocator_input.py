@@ -17,6 +17,7 @@ from ganeti.model.objects import Disk, Instance, Nic, Node, NodeGroup
 from ganeti.model.promises import Promise
 from ganeti.model.traits import Catalogue, TemplateTraits
 from ganeti.model.view import ConfigView
+from ganeti.placement.templates import disk_space_mib
 
 PROTOCOL_VERSION = 2
 Plain = dict[str, Any]
@@ -45,7 +46,7 @@ def allocate_request(
         "nics": [_wanted_nic(view, nic, group) for nic in sketch.nics],
         "hypervisor": sketch.hypervisor,
         "required_nodes": template.node_count,
-        "disk_space_total": sum(disk.size for disk in disks),
+        "disk_space_total": disk_space_mib(template.name, [disk.size for disk in disks]),
         "group_name": group.name if group else None,
     }
 
@@ -57,7 +58,7 @@ def relocate_request(view: ConfigView, instance: Instance, from_nodes: Sequence[
         "name": instance.name,
         "relocate_from": list(from_nodes),
         "required_nodes": 1,
-        "disk_space_total": sum(disk.size for disk in view.instance_disks(instance)),
+        "disk_space_total": disk_space_of(view, instance),
     }
 
 
@@ -201,7 +202,7 @@ def instance_entry(view: ConfigView, instance: Instance) -> Plain:
         "disk_template": view.disk_template(instance),
         "disks_active": instance.disks_active,
         "hypervisor": instance.hypervisor,
-        "disk_space_total": sum(disk.size for disk in disks),
+        "disk_space_total": disk_space_of(view, instance),
     }
 
 
@@ -214,13 +215,18 @@ def promised_of(view: ConfigView, instance: Instance, report: NodeReport | None)
         instance=instance.name,
         nodes=view.instance_nodes(instance)[:2],
         memory_mib=max(0, int(backend["maxmem"]) - used.get(instance.name, 0)),
-        disk_mib=sum(disk.size for disk in disks),
+        disk_mib=disk_space_of(view, instance),
         vcpus=backend["vcpus"],
         spindle_use=backend["spindle_use"],
         spindles=_sum_of([disk.spindles for disk in disks]),
         disk_template=view.disk_template(instance),
         tags=list(instance.tags),
     )
+
+
+def disk_space_of(view: ConfigView, instance: Instance) -> int:
+    """MiB that the disks of an instance take on each of its nodes."""
+    return sum(disk_space_mib(disk.dev_type, [disk.size]) for disk in view.instance_disks(instance))
 
 
 def unused(view: ConfigView, instance: Instance, used: Mapping[str, int]) -> int:

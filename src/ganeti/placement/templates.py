@@ -4,6 +4,7 @@
 The only place here that names a template: allocator messages may name any of them, whatever drivers are installed.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -13,7 +14,7 @@ class TemplateTraits:
 
     *uses_node_disk*: its disks count against the node's free disk. *has_secondary*: it lives on two nodes.
     *movable*: balancing and relocation may move it. *evacuable*: when its node dies it can be started on any other
-    node of the group from the same disks.
+    node of the group from the same disks. *metadata_mib*: what each disk takes on each of its nodes beside its size.
     """
 
     name: str
@@ -22,6 +23,7 @@ class TemplateTraits:
     movable: bool = False
     evacuable: bool = False
     has_disks: bool = True
+    metadata_mib: int = 0
 
 
 _ALL = (
@@ -30,7 +32,7 @@ _ALL = (
     TemplateTraits("sharedfile", movable=True, evacuable=True),
     TemplateTraits("plain", uses_node_disk=True),
     TemplateTraits("blockdev", movable=True),
-    TemplateTraits("drbd", uses_node_disk=True, has_secondary=True, movable=True),
+    TemplateTraits("drbd", uses_node_disk=True, has_secondary=True, movable=True, metadata_mib=128),
     TemplateTraits("rbd", movable=True, evacuable=True),
     TemplateTraits("ext", movable=True, evacuable=True),
     TemplateTraits("gluster", movable=True, evacuable=True),
@@ -52,3 +54,9 @@ TEMPLATES_BY_SPELLING = TEMPLATES | {old: TEMPLATES[new] for old, new in _OLD_NA
 def traits_of(name: str) -> TemplateTraits | None:
     """Give the traits of template *name* (old spellings accepted), or None for an unknown one."""
     return TEMPLATES_BY_SPELLING.get(name)
+
+
+def disk_space_mib(template: str, sizes_mib: Iterable[int]) -> int:
+    """What disks of *sizes_mib* take on each node of an instance (S5.33: ``disk_space_total``)."""
+    sizes, traits = list(sizes_mib), traits_of(template)
+    return sum(sizes) + (traits.metadata_mib * len(sizes) if traits is not None else 0)

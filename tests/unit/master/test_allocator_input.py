@@ -9,10 +9,12 @@ import pytest
 from msgspec import structs
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
-from ganeti.master.allocator_input import allocate_request, allocator_input
+from ganeti.master.allocator_input import allocate_request, allocator_input, promised_of, relocate_request
+from ganeti.master.cache.cluster_picture import placed
 from ganeti.master.cache.node_reports import NodeReport, Space
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import CLUSTER_KEY, Disk, Instance, Nic, NodeGroup
+from ganeti.model.traits import TemplateTraits
 from ganeti.placement.dispatch import answer_over
 from ganeti.placement.reading import read_cluster, read_request
 from ganeti.placement.request import NoFit, Options
@@ -102,6 +104,19 @@ def test_a_request_for_a_new_instance(view: Configuration) -> None:
         "disk_space_total": 120,
         "group_name": "default",
     }
+
+
+def test_each_mirrored_disk_takes_128_mib_more_on_its_nodes(view: Configuration) -> None:
+    """Beside the data there is its metadata (opcodes, section 8), which is space used on the new nodes (S5.33)."""
+    pair = TemplateTraits("drbd", "lvm-vg", node_count=2)
+    disks = [Disk(uuid="d", dev_type="drbd", size=100), Disk(uuid="e", dev_type="drbd", size=20)]
+    assert allocate_request(view, sketch(), disks, pair, None)["disk_space_total"] == 120 + 2 * 128
+    web = add_instance(view, "web", template="drbd")
+    assert relocate_request(view, web, ["node1"])["disk_space_total"] == 64 + 128
+    assert allocator_input(view, {}, [], LOCAL)["instances"]["web"]["disk_space_total"] == 64 + 128
+    assert promised_of(view, web, None).disk_mib == 64 + 128
+    assert placed(view, web).disk_mib == 64 + 128
+    assert placed(view, add_instance(view, "single", template=LOCAL)).disk_mib == 64
 
 
 def test_a_nic_names_its_network(view: Configuration) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ganeti.master.allocator_input import group_entry, node_entry, promised_of
+from ganeti.master.allocator_input import disk_space_of, group_entry, node_entry, promised_of
 from ganeti.master.cache.node_reports import NodeReport
 from ganeti.model import inheritance
 from ganeti.model.configuration import Configuration
@@ -223,7 +223,7 @@ def placed(view: Configuration, instance: ConfiguredInstance) -> Instance:
     return Instance(
         name=instance.name,
         memory_mib=backend["maxmem"],
-        disk_mib=sum(disk.size for disk in disks),
+        disk_mib=disk_space_of(view, instance),
         vcpus=backend["vcpus"],
         template=traits.name if traits is not None else UNSHARED,
         primary=nodes[0],

@@ -11,7 +11,7 @@ from ganeti.master.allocation import BUILT_IN, allocator_named
 from ganeti.master.allocator_input import relocate_request
 from ganeti.master.operation import Operation, operation
 from ganeti.model.view import ConfigView
-from ganeti.placement.templates import traits_of
+from ganeti.placement.templates import disk_space_mib, traits_of
 from ganeti.ports.context import OperationContext
 from ganeti.wire.iallocator import Response, encode_message, encode_response
 
@@ -100,7 +100,7 @@ class TestAllocator(Operation[str], frozen=True, kw_only=True, forbid_unknown_fi
             "nics": [dict(nic) for nic in self.nics or []],
             "hypervisor": self.hypervisor or view.cluster.enabled_hypervisors[0],
             "required_nodes": 2 if traits.has_secondary else 1,
-            "disk_space_total": sum(disk["size"] for disk in disks),
+            "disk_space_total": disk_space_mib(traits.name, [disk["size"] for disk in disks]),
             "group_name": view.find_group(self.group_name).name if self.group_name else None,
         }
 

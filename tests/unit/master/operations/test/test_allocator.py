@@ -59,7 +59,7 @@ def test_a_new_instance(ctx: FakeContext) -> None:
         "nics": [{"mac": "auto"}],
         "hypervisor": "pretend",
         "required_nodes": 2,
-        "disk_space_total": 1029,
+        "disk_space_total": 1029 + 2 * 128,
         "group_name": "default",
     }
 

@@ -262,7 +262,8 @@ class _Author:
         names = list(self.instances) or ["inst0"]
         some = [name for name in names if dice.chance(0.4)] or [dice.pick(names)]
         if self.strange and dice.chance(0.1):
-            some.append(dice.pick((*names, "nowhere")))
+            extra = dice.pick((*names, "nowhere"))
+            some += [] if extra in some else [extra]  # 3.0.2 moves an instance twice that is named twice
         if dice.chance(0.3):
             some = some[::-1]
         if kind == "allocate":

@@ -3,6 +3,7 @@
 
 import json
 import re
+import string
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -10,10 +11,13 @@ from ganeti.placement.request import RequestError
 from ganeti.tools.htools.quoting import quote, quoted
 
 _BLANKS = " \t\r\n"
+_BLANKS_BEHIND = _BLANKS + "\f\v"
+"""What may stand behind a document."""
 _SHOWN = 8
 """How many letters of what could not be read are shown."""
 _SHOWN_BEHIND = 10
 """The same of what follows a document."""
+_HEX_LETTERS = 4
 _WORDS: dict[type, str] = {dict: "JSObject", list: "list"}
 _NO_NUMBER = re.compile(r'"(?:\\.|[^"\\])*"|(NaN|-?Infinity)')
 
@@ -24,19 +28,21 @@ class _NoNumberError(Exception):
 
 def parsed(text: str, what: str, kind: type) -> Any:
     """The one object or list (*kind*) that *text* is; raises `RequestError` that begins with *what*."""
-    stripped = text.rstrip(_BLANKS)
+    stripped = text.rstrip(_BLANKS_BEHIND)
     if not stripped.startswith(("{", "[")):
         raise RequestError(f"{what}: Invalid JSON: a JSON text a serialized object or array at the top level.")
     try:
-        found, end = json.JSONDecoder(parse_constant=_refuse).raw_decode(stripped)
+        found, behind = _decoded(stripped)
     except json.JSONDecodeError as error:
         raise RequestError(f"{what}: {words_of(error)}") from None
     except _NoNumberError:
         at = next(match.start(1) for match in _NO_NUMBER.finditer(stripped) if match[1])
         raise RequestError(f"{what}: {_no_value(stripped[at : at + _SHOWN], stripped[at + 2 :])}") from None
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise RequestError(f"{what}: Malformed JSON: brackets within brackets beyond reason") from None
+    except ValueError as error:
         raise RequestError(f"{what}: Malformed JSON: {error}") from None
-    behind = stripped[end:].lstrip(_BLANKS)
+    behind = behind.lstrip(_BLANKS)
     if behind:
         raise RequestError(f"{what}: Invalid tokens at end of JSON string: {quoted([behind[:_SHOWN_BEHIND]])[1:-1]}")
     if not isinstance(found, kind):
@@ -44,8 +50,36 @@ def parsed(text: str, what: str, kind: type) -> Any:
     return found
 
 
+def _decoded(text: str) -> tuple[Any, str]:
+    """The document that *text* begins with, and what is behind it; digits may be missing behind a point, as in 3.1."""
+    while True:
+        try:
+            found, end = _DECODER.raw_decode(text)
+        except json.JSONDecodeError as error:
+            at = error.pos
+            if text[at : at + 1] != "." or not text[at - 1].isdecimal():
+                raise
+            gap = " " if text[at + 1 : at + 2] in ("e", "E") else ""  # no exponent of what ended with its point
+            text = f"{text[:at]}{gap}{text[at + 1 :]}"
+        else:
+            return found, text[end:]
+
+
+def _first_of_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of fields that are called the same 3.1 takes the first."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        found = {}
+        for key, value in pairs:
+            found.setdefault(key, value)
+    return found
+
+
 def _refuse(word: str) -> NoReturn:
     raise _NoNumberError
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_first_of_each)
 
 
 def shown(value: Any) -> str:
@@ -88,6 +122,9 @@ def words_of(error: json.JSONDecodeError) -> str:
             return _no_value(rest, error.doc[error.pos + 2 :])
         case "Expecting ':' delimiter":
             return f"Malformed JSON labelled field: {_from_last_token(error)}"
+        case "Expecting ',' delimiter" if rest[:1] in ("e", "E") and error.doc[error.pos - 1].isdecimal():
+            digits = re.sub(r"^.[+-]?", "", error.doc[error.pos :], flags=re.DOTALL)
+            return f"Unable to parse JSON exponential: {digits[:_SHOWN]}"
         case "Expecting ',' delimiter":
             kind = _innermost(error.doc[: error.pos])
             what = "array: unterminated array" if kind == "[" else "object: unterminated sequence"
@@ -96,9 +133,20 @@ def words_of(error: json.JSONDecodeError) -> str:
             return "Unable to parse JSON String: unterminated String: "
         case "Invalid \\escape":
             return f"Unable to parse JSON String: invalid escape char: '{rest[1:2]}'"
+        case "Invalid \\uXXXX escape":
+            return f"Unable to parse JSON String: invalid hex: {_bad_hex(error.doc, error.pos)[:_SHOWN]}"
         case "Invalid control character at":
             return f"Illegal unescaped character in string: {rest}"
     return f"Malformed JSON: {error}"
+
+
+def _bad_hex(text: str, at: int) -> str:
+    """The four letters of an escape at *at* as far as they could be read; all that is left where there are fewer."""
+    letters = text[text.index("u", at) + 1 :][:_HEX_LETTERS]
+    if len(letters) < _HEX_LETTERS:
+        return letters
+    digits = letters[: len(letters) - len(letters.lstrip(string.hexdigits))]
+    return f"[({int(digits, 16)},{quote(letters[len(digits) :])})]" if digits else "[]"
 
 
 def _no_value(rest: str, behind: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.fakes.allocator_messages import allocation, instance, message, node
 
-from ganeti.tools.htools import hail
+from ganeti.tools.htools import hail, hinfo
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "iallocator" / "answers.jsonl"
 
@@ -298,3 +298,51 @@ def test_verbose_tells_of_dedicated_nodes_only_where_something_new_comes(
     nodes = {name: node(ndparams={"spindle_count": 1, "exclusive_storage": True}) for name in ("n0", "n1")}
     assert ask({"type": "change-group", "instances": [], "target_groups": []}, tmp_path, "-v", nodes=nodes) == 0
     assert DEDICATED not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ('{"a":"\\u12", "b":1}', 'Unable to parse JSON String: invalid hex: [(18,"\\"'),
+        ('{"a":"\\u12g4xyz"}', 'Unable to parse JSON String: invalid hex: [(18,"g4'),
+        ('{"a":"\\uzzzz"}', "Unable to parse JSON String: invalid hex: []"),
+        ('{"a":"\\u123', "Unable to parse JSON String: invalid hex: 123"),
+        ('{"a":1.5e}', "Unable to parse JSON exponential: }"),
+        ('{"a":1e-x}', "Unable to parse JSON exponential: x}"),
+        ('{"a":1.x}', "Unable to parse JSON object: unterminated sequence: x}"),
+        ('{"a":-.5}', "Unable to parse JSON Rational: 5}"),
+        ("[1.]", "Unable to read JSObject"),
+        ("[" * 100_000, "Malformed JSON: brackets within brackets beyond reason"),
+    ],
+)
+def test_words_for_what_is_no_document(
+    content: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bad"
+    path.write_text(content)
+    assert hail.main([str(path)]) == 1
+    assert capsys.readouterr().err == f"Error: Parsing input IAllocator message: {text}\n"
+
+
+def test_of_two_fields_with_one_name_the_first_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Numbers may end with their point, and a page may end the document."""
+    wanted = json.dumps(message(WANTED, {"n0": node(), "n1": node()}, {}, ("u",)))
+    path = tmp_path / "twice"
+    path.write_text(wanted)
+    assert hail.main([str(path)]) == 0
+    answer = capsys.readouterr().out
+    assert '"vcpus": 1,' in wanted
+    path.write_text(wanted[:-1].replace('"vcpus": 1,', '"vcpus": 1.,') + ', "nodes": {}, "x": 2.}\f\n')
+    assert hail.main([str(path)]) == 0
+    assert capsys.readouterr().out == answer
+    path.write_text('{"request": {}, ' + wanted[1:])
+    assert hail.main([str(path)]) == 1
+    assert "key 'type' not found" in capsys.readouterr().err
+
+
+def test_bytes_that_are_no_text_stop_the_loading(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "bytes"
+    path.write_bytes(b"\xe9")
+    assert hinfo.main(["-I", str(path)]) == 1
+    reason = f"{path}: hGetContents: invalid argument (invalid byte sequence)"
+    assert capsys.readouterr().err == f"Error: failed to load data, aborting: {reason}\n"

@@ -117,6 +117,8 @@ def _in_order(batches: Iterator["Batch"], master: int) -> list["Batch"]:
 
 
 def _print(options: "Options", state: "ClusterState", batches: Sequence["Batch"]) -> None:
+    from ganeti.placement.state import NOWHERE
+
     if options.headers:
         print("'First Reboot Group'" if options.one_step_only else "'Node Reboot Groups'")
     for batch in batches[:1] if options.one_step_only else batches:
@@ -124,8 +126,8 @@ def _print(options: "Options", state: "ClusterState", batches: Sequence["Batch"]
         print("\n".join(names) if options.one_step_only else ",".join(names))
         if options.print_moves:
             for number, primary, secondary in batch.moves:
-                words = (state.instances[number].name, state.name_of(primary), state.name_of(secondary))
-                print("  " + " ".join(word for word in words if word))
+                places = [state.name_of(node) for node in (primary, secondary) if node != NOWHERE]
+                print("  " + " ".join([state.instances[number].name, *places]))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

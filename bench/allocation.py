@@ -4,9 +4,11 @@
     allocation.py                 1,000 nodes with 20,000 instances in one process: a mirrored pair (--groups 10)
     allocation.py creations       10 and 100 creations at once on a testbed of fake nodes (needs root)
 
-"same picture": nothing has changed since the last question. "a creation ended": the instance and its disk are in the
-configuration, and both of its nodes have reported anew. CPU seconds of the worker's own work, without what
-LuxiD and WConfD do.
+"same picture": nothing has changed since the last question. "100 promises": creations under way, all on two nodes, or
+each on nodes of its own with a disk. "a creation ended": the instance and its disk are in the configuration, and both
+of its nodes have reported anew. Nodes are nearly alike, which is the hard case: --noise says what their free memory and
+disk differ by (few: 13 and 17 values; all: each its own; none), --racks N gives them location tags of N racks. CPU
+seconds of the worker's own work, without what LuxiD and WConfD do.
 """
 
 from __future__ import annotations
@@ -35,16 +37,18 @@ TEMPLATE = "drbd"
 BAR_MS = 5.0
 
 
-def configuration(nodes: int, instances: int, groups: int) -> Configuration:
+def configuration(nodes: int, instances: int, groups: int, racks: int = 0) -> Configuration:
     """Instances spread evenly over mirrored pairs of each group."""
     config = Configuration()
-    config.put("cluster", "cluster", _cluster())
+    tags = ["htools:nlocation:rack"] if racks else []
+    config.put("cluster", "cluster", replace(_cluster(), tags=tags))
     for group in range(groups):
         config.put("nodegroups", f"g{group}", NodeGroup(uuid=f"g{group}", name=f"group{group}"))
     for number in range(nodes):
         address = f"10.{number // 250}.{number % 250}.1"
         name = f"node{number:04d}"
         node = Node(uuid=name, name=name, primary_ip=address, secondary_ip=address, group=f"g{number % groups}")
+        node = replace(node, tags=[f"rack:{number % racks}"] if racks else [])
         config.put("nodes", name, node)
     for number in range(instances):
         primary = number % nodes
@@ -82,15 +86,20 @@ def _instance(number: int, primary: str) -> Instance:
     )
 
 
-def report(number: int, guests: int) -> NodeReport:
-    used = 1024 * guests + 8 * (number % 13)
+def report(number: int, guests: int, noise: str = "few") -> NodeReport:
+    memory_mib, disk_mib = {
+        "few": (8 * (number % 13), 64 * (number % 17)),
+        "all": (number * 7919 % 1009, number * 104729 % 4001),
+        "none": (0, 0),
+    }[noise]
+    used = 1024 * guests + memory_mib
     return NodeReport(
         memory_total_mib=131072,
         memory_free_mib=131072 - 1024 - used,
         memory_node_mib=1024,
         cpu_total=64,
         cpu_node=1,
-        space={TEMPLATE: Space(4_000_000, 3_000_000 - 64 * (number % 17))},
+        space={TEMPLATE: Space(4_000_000, 3_000_000 - disk_mib)},
         guests=[],
     )
 
@@ -118,23 +127,33 @@ def measured(what: Callable[[], Any], times: int) -> float:
     return statistics.median(costs)
 
 
-def worker(nodes: int, instances: int, groups: int, times: int) -> dict[str, float]:
-    config = configuration(nodes, instances, groups)
+def promises_of_others(nodes: int, *, spread: bool) -> list[Promise]:
+    found = []
+    for number in range(100):
+        first, second = (number * 7 % nodes, (number * 7 + 13) % nodes) if spread else (1, 5)
+        pair = [f"node{first:04d}", f"node{second:04d}"]
+        disk_mib = 20480 + 128 if spread else 0
+        found.append(
+            Promise(instance=f"p{number}", nodes=pair, memory_mib=1024, disk_mib=disk_mib, disk_template=TEMPLATE)
+        )
+    return found
+
+
+def worker(nodes: int, instances: int, groups: int, times: int, noise: str = "few", racks: int = 0) -> dict[str, float]:
+    config = configuration(nodes, instances, groups, racks)
     picture = ClusterPicture(lambda: config)
     guests = instances // nodes
     shown = {
         f"node{number:04d}": replace(
-            report(number, guests),
+            report(number, guests, noise),
             guests=[(f"instance{other}", 1024, "running") for other in range(number, instances, nodes)],
         )
         for number in range(nodes)
     }
     picture.take_reports(shown)
     placer = Placer(picture)
-    promises = [
-        Promise(instance=f"p{number}", nodes=["node0001", "node0005"], memory_mib=1024, disk_template=TEMPLATE)
-        for number in range(100)
-    ]
+    promises = promises_of_others(nodes, spread=False)
+    spread = promises_of_others(nodes, spread=True)
 
     def ask(held: list[Promise], *, why: bool = False) -> None:
         response, _ = placer.answer(config, REQUEST, TEMPLATE, held, why=why)
@@ -163,6 +182,7 @@ def worker(nodes: int, instances: int, groups: int, times: int) -> dict[str, flo
         "first question (reads all)": first,
         "same picture": measured(lambda: ask([]), times),
         "same picture, 100 promises of others": measured(lambda: ask(promises), times),
+        "same picture, 100 promises on all nodes": measured(lambda: ask(spread), times),
         "same picture, and why not elsewhere": measured(lambda: ask([], why=True), max(1, times // 4)),
         "a creation ended": measured(changed, max(1, times // 4)),
     }
@@ -229,18 +249,20 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--instances", type=int, default=20000)
     parser.add_argument("--groups", type=int, default=1, help="of which any will do")
+    parser.add_argument("--noise", choices=("few", "all", "none"), default="few")
+    parser.add_argument("--racks", type=int, default=0)
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if options.what == "worker":
-        found = worker(options.nodes, options.instances, options.groups, options.times)
+        found = worker(options.nodes, options.instances, options.groups, options.times, options.noise, options.racks)
     else:
         found = creations([10, 100])
     if options.json:
         print(json.dumps(found))
         return 0
     for name, cost_ms in found.items():
-        bar = f"  (bar {BAR_MS:g} ms)" if name in ("same picture", "a creation ended") else ""
+        bar = f"  (bar {BAR_MS:g} ms)" if "why" not in name and "first" not in name else ""
         print(f"{name:40s} {cost_ms:9.2f} ms{bar}")
     return 0
 

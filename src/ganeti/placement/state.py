@@ -20,6 +20,8 @@ from ganeti.placement.templates import traits_of
 NOWHERE = -1
 _MIRRORED, _STARTS_ELSEWHERE, _LOST = 0, 1, 2
 _NO_NODE_HAS_IT = 0
+_MOST_TOLD = 512
+_Told = tuple[Instance, ctypes.Array[ctypes.c_int64], ctypes.Array[ctypes.c_double], ctypes.Array[ctypes.c_int32]]
 
 
 class ClusterState:
@@ -60,6 +62,8 @@ class ClusterState:
         self.renewed: list[int] = []
         """Numbers of instances that came in place of others (``renewal``), in the order of time."""
         self._log: list[tuple[int, int, int]] = []
+        self._told: dict[int, _Told] = {}
+        """By identity, which holds as long as the instance is kept with it."""
         self._marks = 0
         self._tags = _Tags(self.rules, self.nodes, self.instances)
         self.min_disk_ratio, self.n1_by_report = min_disk_ratio, n1_by_report
@@ -128,7 +132,7 @@ class ClusterState:
     def _load(self) -> list[int]:
         whole, loads, tags = array("q"), array("d"), array("i")
         for instance in self.instances:
-            numbers, own = self._described(instance)
+            numbers, own = _described(self._tags, self.rules, instance)
             whole.extend(numbers)
             loads.extend(instance.load)
             tags.extend(own)
@@ -151,25 +155,6 @@ class ClusterState:
             if node.cpu_load is not None:
                 self._library.kernel_set_cpu_load(self._handle, number, node.cpu_load)
         return list(extra[: len(self.nodes)])
-
-    def _described(self, instance: Instance) -> tuple[tuple[int, ...], list[int]]:
-        """The numbers of an instance as ``describe`` of the kernel wants them, and its tags."""
-        traits = traits_of(instance.template)
-        exclusion, desired = self._tags.of(self.rules, instance)
-        spindles = instance.total_spindles
-        fate = _LOST
-        if traits is not None and traits.has_secondary:
-            fate = _MIRRORED
-        elif traits is not None and traits.evacuable:
-            fate = _STARTS_ELSEWHERE
-        numbers = (
-            *(instance.memory_mib, instance.disk_mib, instance.counted_vcpus, instance.claimed_memory_mib),
-            *(instance.spindle_use, NOWHERE if spindles is None else spindles, fate, instance.uses_memory),
-            *(instance.forthcoming, traits is not None and traits.uses_node_disk),
-            *(traits is not None and traits.has_secondary, traits is not None and traits.movable),
-            *(instance.auto_balance, len(exclusion), len(desired)),
-        )
-        return numbers, exclusion + desired
 
     def _number_of(self, name: str) -> int:
         return self.node_number[name] if name else NOWHERE
@@ -265,14 +250,7 @@ class ClusterState:
 
     def add_instance(self, instance: Instance, primary: int, secondary: int = NOWHERE) -> int:
         """Put a new instance on its nodes (or on none); gives its number. Nothing is checked."""
-        numbers, own = self._described(instance)
-        if self._tags.has_grown() and self._library.kernel_grow_tags(self._handle, len(self._tags.exclusion)):
-            raise ParameterError("There is no memory for so many tags")
-        try:
-            whole = kernel.wholes(numbers)
-        except OverflowError as err:
-            raise ParameterError(f"A number of instance {instance.name} is beyond reason: {err}") from err
-        loads, tags = kernel.numbers(instance.load), kernel.shorts(own)
+        _, whole, loads, tags = self._as_told(instance)
         number = int(self._library.kernel_add(self._handle, whole, loads, tags, primary, secondary))
         names = self.name_of(primary), self.name_of(secondary)
         if (instance.primary, instance.secondary) != names:
@@ -282,6 +260,23 @@ class ClusterState:
         self.secondary_of.append(secondary)
         self._log.append((number, NOWHERE, NOWHERE))
         return number
+
+    def _as_told(self, instance: Instance) -> _Told:
+        """What the kernel is told of an instance, which is kept: a promise is added for each question."""
+        known = self._told.get(id(instance))
+        if known is not None and known[0] is instance:
+            return known
+        numbers, own = _described(self._tags, self.rules, instance)
+        if self._tags.has_grown() and self._library.kernel_grow_tags(self._handle, len(self._tags.exclusion)):
+            raise ParameterError("There is no memory for so many tags")
+        try:
+            whole = kernel.wholes(numbers)
+        except OverflowError as err:
+            raise ParameterError(f"A number of instance {instance.name} is beyond reason: {err}") from err
+        if len(self._told) >= _MOST_TOLD:
+            self._told.clear()
+        told = self._told[id(instance)] = instance, whole, kernel.numbers(instance.load), kernel.shorts(own)
+        return told
 
     def move(self, number: int, primary: int, secondary: int = NOWHERE) -> None:
         """Give instance *number* these nodes in place of its present ones. Nothing is checked."""
@@ -320,6 +315,26 @@ class ClusterState:
         self._library.kernel_settle(self._handle)
         if not self._marks:
             self._log.clear()
+
+
+def _described(tags: "_Tags", rules: TagRules, instance: Instance) -> tuple[tuple[int, ...], list[int]]:
+    """The numbers of an instance as ``describe`` of the kernel wants them, and its tags."""
+    traits = traits_of(instance.template)
+    exclusion, desired = tags.of(rules, instance)
+    spindles = instance.total_spindles
+    fate = _LOST
+    if traits is not None and traits.has_secondary:
+        fate = _MIRRORED
+    elif traits is not None and traits.evacuable:
+        fate = _STARTS_ELSEWHERE
+    numbers = (
+        *(instance.memory_mib, instance.disk_mib, instance.counted_vcpus, instance.claimed_memory_mib),
+        *(instance.spindle_use, NOWHERE if spindles is None else spindles, fate, instance.uses_memory),
+        *(instance.forthcoming, traits is not None and traits.uses_node_disk),
+        *(traits is not None and traits.has_secondary, traits is not None and traits.movable),
+        *(instance.auto_balance, len(exclusion), len(desired)),
+    )
+    return numbers, exclusion + desired
 
 
 class _Tags:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.master.cache.cluster_picture import NODE_MEMORY_OPTION, ClusterPicture
+from ganeti.master.cache.node_reports import NodeReport
 from ganeti.model.configuration import Configuration
 from ganeti.model.promises import Promise
 from ganeti.placement.capacity_terms import Capacity
@@ -25,6 +26,7 @@ from ganeti.placement.templates import UNSHARED, traits_of
 
 _ELSEWHERE = frozenset({"verbose", "quiet", "print-nodes", "ignore-dynu", NODE_MEMORY_OPTION})
 """Options of hail that say nothing about where something goes, or are read with the nodes."""
+_MOST_PROMISED = 512
 _RENEWALS = 100_000
 """After so many changes a state is read anew, which frees what tags of instances that are gone have left behind."""
 
@@ -35,6 +37,10 @@ class Placer:
     def __init__(self, picture: ClusterPicture) -> None:
         self._picture = picture
         self._states: dict[str, tuple[ClusterState, Renewal]] = {}
+        self._promised: dict[tuple[Any, ...], Instance] = {}
+        """What promises were made of: many are held for several questions."""
+        self._guests: dict[str, tuple[NodeReport, frozenset[str]]] = {}
+        """Names of guests in the last report that was looked at, by the uuid of a node."""
 
     def answer(
         self,
@@ -87,10 +93,27 @@ class Placer:
         names = [str(getattr(node, "name", "")) for node in nodes if node is not None]
         if len(names) != len(nodes):
             return
-        report = self._picture.reports.get(promise.nodes[0])
-        arrived = report is not None and any(name == promise.instance for name, _, _ in report.guests)
         numbers = [*(state.node_number[name] for name in names), NOWHERE]
-        state.add_instance(_as_instance(promise, arrived, names), *numbers[:2])
+        state.add_instance(self._instance(promise, names), *numbers[:2])
+
+    def _instance(self, promise: Promise, nodes: list[str]) -> Instance:
+        arrived = promise.instance in self._running(promise.nodes[0])
+        own = promise.instance, promise.memory_mib, promise.disk_mib, promise.vcpus, promise.spindle_use
+        key = *own, promise.spindles, promise.disk_template, tuple(promise.tags), arrived, tuple(nodes)
+        if key not in self._promised:
+            if len(self._promised) >= _MOST_PROMISED:
+                self._promised.clear()
+            self._promised[key] = _as_instance(promise, arrived, nodes)
+        return self._promised[key]
+
+    def _running(self, node: str) -> frozenset[str]:
+        report = self._picture.reports.get(node)
+        if report is None:
+            return frozenset()
+        known = self._guests.get(node)
+        if known is None or known[0] is not report:
+            known = self._guests[node] = report, frozenset(name for name, _, _ in report.guests)
+        return known[1]
 
 
 def _as_instance(promise: Promise, arrived: bool, nodes: list[str]) -> Instance:

@@ -222,6 +222,21 @@ def test_a_guest_that_has_arrived_is_not_counted_twice(stream: Stream) -> None:
     assert response["result"] == ["node1"], "the report of node1 has web1 already"
 
 
+def test_a_promise_counts_otherwise_once_its_guest_has_arrived(stream: Stream) -> None:
+    """Promises are asked about again and again; what is kept of them must not be what was so before."""
+
+    def chosen() -> list[str]:
+        held = [Promise(instance="coming", nodes=[f"uuid-node{number}"], memory_mib=3000) for number in (1, 2, 3)]
+        response, _ = stream.placer.answer(stream.view, ALLOCATE, LOCAL, held)
+        return list(response["result"])
+
+    assert chosen() == []
+    stream.report("node2", guests=[("coming", 100, "running")])
+    assert chosen() == ["node2"]
+    stream.report("node2")
+    assert chosen() == []
+
+
 def test_a_programs_input_holds_promises_too(stream: Stream) -> None:
     promise = Promise(
         instance="new", nodes=["uuid-node2"], memory_mib=1000, disk_mib=700, vcpus=3, disk_template=LOCAL, tags=["t"]

@@ -77,7 +77,7 @@ class Fields:
     def _typed(self, value: Any, kind: type) -> Any:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if kind is float and number:
-            return float(value)
+            return float(value) + 0.0  # nothing has no sign in 3.1
         if kind is int and number and math.isfinite(value):
             return wrapped(round(value))
         if kind is str:

@@ -346,3 +346,8 @@ def test_bytes_that_are_no_text_stop_the_loading(tmp_path: Path, capsys: pytest.
     assert hinfo.main(["-I", str(path)]) == 1
     reason = f"{path}: hGetContents: invalid argument (invalid byte sequence)"
     assert capsys.readouterr().err == f"Error: failed to load data, aborting: {reason}\n"
+
+
+def test_no_cpus_have_no_sign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(WANTED | {"nics": []}, tmp_path, nodes={"n0": node(total_cpus=-0.0), "n1": node()}) == 0
+    assert "failures 1 (FailCPU: 1)" in json.loads(capsys.readouterr().out)["info"]

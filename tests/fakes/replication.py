@@ -17,6 +17,7 @@ class FakeReplication:
         self.archived: list[int] = []
         self.calls: list[list[str]] = []
         self.story: list[str] = []
+        self.compared = 0
         self.away = False
         self.deposed = False
         self._open = asyncio.Event()
@@ -28,6 +29,11 @@ class FakeReplication:
 
     def let_go(self) -> None:
         self._open.set()
+
+    async def compare_queue(self) -> None:
+        if self.away:
+            raise TransportError("WConfD does not answer")
+        self.compared += 1
 
     async def replicate_queue(self, names: Iterable[str], archived: Iterable[int] = ()) -> None:
         asked = list(names)

@@ -77,6 +77,7 @@ WCONFD_CALLS: dict[str, list[Any]] = {
     "cleanupLocks": [],
     "commit": [[10**9, "/nonexistent/lock", 1], 1, "ReplaceFilterChange", {"uuid": "x"}, False],
     "downGradeLocksLevel": [ME, "node"],
+    "compareQueue": [],
     "echo": ["x"],
     "explainLocks": [ME],
     "flushConfig": [],

@@ -22,6 +22,8 @@ AGAIN_S = 1.0
 class Replication(Protocol):
     """What is asked of WConfD."""
 
+    async def compare_queue(self) -> None: ...
+
     async def replicate_queue(self, names: Iterable[str], archived: Iterable[int] = ()) -> None: ...
 
 
@@ -39,6 +41,8 @@ class QueueCopies:
         self._next: asyncio.Future[str] | None = None
         self._sender: asyncio.Task[Any] | None = None
         self._trouble = ""
+        self._is_compared = False
+        """The queue's life before this one may have removed files and died before the candidates were told."""
         self._under_way: frozenset[str] = frozenset()
 
     def soon(self, names: Iterable[str], archived: Iterable[int] = ()) -> "asyncio.Future[str]":
@@ -86,6 +90,9 @@ class QueueCopies:
     async def _send(self, names: list[str], archived: list[int]) -> str:
         while True:
             try:
+                if not self._is_compared:
+                    await self._wconfd.compare_queue()
+                    self._is_compared = True
                 await self._wconfd.replicate_queue(names, archived)
             except DeposedError as err:
                 _log.error("the queue is another node's now: %s", err)

@@ -140,6 +140,10 @@ class Replicator:
         self._handle(events.Durable(number))
         await self.wait_released(number)
 
+    def compare_queue(self) -> None:
+        """Have the files of the queue at every follower compared with those here, before any is sent again."""
+        self._handle(events.QueueDoubted())
+
     async def wait_released(self, number: int | None = None) -> None:
         """Return when all members have this record, or all there are now; raises `DeposedError`."""
         wanted = self.log.last if number is None else number

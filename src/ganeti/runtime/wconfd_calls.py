@@ -110,6 +110,11 @@ class ConfigCalls:
         await self._replicator.replicate_queue(read_file_names(names), read_job_ids(archived))
         return []
 
+    async def compare_queue(self) -> Any:
+        self._replicator.refuse_deposed()
+        self._replicator.compare_queue()
+        return []
+
     async def replication_state(self) -> Any:
         return self._replicator.state()
 

@@ -122,6 +122,14 @@ class WConfdClient:
         """Return when every reachable node has been sent what is committed now."""
         await self.call("flushConfig", answer_timeout_s=timeout_s)
 
+    async def compare_queue(self) -> None:
+        """Have every candidate's files of the queue compared with those on this disk, before `replicate_queue` says yes.
+
+        For who begins to serve the queue: what its predecessor removed or archived last, it may not have told. Raises
+        `DeposedError`, and `TransportError` where WConfD stays away.
+        """
+        await self.call("compareQueue")
+
     async def replicate_queue(self, names: Iterable[str], archived: Iterable[int] = ()) -> None:
         """Return when every member of the in-sync set has these files of the queue as they are on disk now (S2.7).
 

@@ -50,6 +50,18 @@ def test_what_is_asked_for_while_a_call_is_under_way_shares_the_next_one(in_loop
     in_loop(scenario)
 
 
+def test_the_queues_are_compared_once_before_anything_is_said_to_be_everywhere(in_loop):
+    async def scenario(bed):
+        bed.wconfd.away = True
+        assert await bed.copies.wait(["job-1"]) == "WConfD does not answer"
+        assert bed.wconfd.calls == []
+        bed.wconfd.away = False
+        assert await bed.copies.wait(["job-1"]) == "" == await bed.copies.wait(["job-2"])
+        assert bed.wconfd.compared == 1
+
+    in_loop(scenario)
+
+
 def test_who_waits_is_told_why_it_takes_so_long_and_the_files_go_out_later(in_loop):
     async def scenario(bed):
         bed.wconfd.hold_back()

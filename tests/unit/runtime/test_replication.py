@@ -244,6 +244,28 @@ def test_files_of_the_queue_are_on_every_member_as_they_are_now(root):
     run(scenario, root, nodes)
 
 
+def test_files_that_a_dead_life_of_the_queue_removed_and_told_nobody_of_go_when_the_next_begins(root):
+    """Seed 14096 with 7 nodes: jobs were not taken, their files were removed here, and LuxiD died."""
+    nodes = network()
+    queue = Path(prepare(root, fresh=False).queue_dir)
+    queue.mkdir(exist_ok=True)
+
+    async def scenario(daemon):
+        await in_sync(daemon, NODE2, NODE3)
+        for number in (7, 8):
+            (queue / f"job-{number}").write_text("new")
+            await daemon.client.replicate_queue([f"job-{number}"])
+        (queue / "job-7").unlink()
+        nodes.calls.clear()
+        await daemon.client.compare_queue()
+        await daemon.client.replicate_queue(["drain"])
+        assert [replica.files for replica in nodes.replicas.values()] == [{"job-8": "new"}] * 2
+        assert sorted(node for node, call in nodes.calls if call == "replica_queue_list") == [NODE2, NODE3]
+        assert all(daemon.service.replicator.is_in_sync(node) for node in (NODE2, NODE3))
+
+    run(scenario, root, nodes)
+
+
 def test_files_of_the_queue_that_every_member_has_are_not_sent_again(root):
     nodes = network()
     queue = Path(prepare(root, fresh=False).queue_dir)

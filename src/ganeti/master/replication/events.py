@@ -78,6 +78,10 @@ class QueueEqual(msgspec.Struct, frozen=True):
     queue: int
 
 
+class QueueDoubted(msgspec.Struct, frozen=True):
+    """Followers may have files of the queue that nobody will ask for: who should have said so died before."""
+
+
 class MembershipKept(msgspec.Struct, frozen=True):
     """The master's own disk has what `StoreMembership` asked for."""
 
@@ -133,6 +137,7 @@ Event = (
     | StateKnown
     | SnapshotTaken
     | QueueEqual
+    | QueueDoubted
     | MembershipKept
     | MembershipNotKept
     | MembersAccepted

@@ -67,6 +67,8 @@ class Follower:
     """It has promised itself to another master, of which it has no record: who asked may have failed."""
     needs_snapshot: bool = False
     needs_queue: bool = True
+    doubts_queue: bool = False
+    """Its files of the queue are to be compared once more, although it was told of every change."""
     is_mended: bool = False
     """It was damaged, was or is to be sent everything, and has taken no commit since."""
     went_back: bool = False
@@ -109,7 +111,7 @@ class Follower:
                 self.commits = max(self.commits, event.commits)
                 self.membership = event.membership or self.membership
             case events.QueueEqual():
-                self.needs_queue = False
+                self.needs_queue = self.doubts_queue = False
                 self.queue = max(self.queue, event.queue)
             case events.StateKnown():
                 self.membership = event.membership
@@ -200,7 +202,7 @@ class Follower:
             return SendState(self.node)
         if self.needs_snapshot:
             return SendSnapshot(self.node, membership)
-        if self.needs_queue:
+        if self.needs_queue or self.doubts_queue:
             return SendQueue(self.node, last)
         newest = None if self.membership == membership.version else membership
         if self.has < last or newest is not None:

@@ -138,6 +138,9 @@ class Machine:
                 for follower in self.followers.values():
                     if follower.owed_since_s is None:
                         follower.owed_since_s = now_s
+            case events.QueueDoubted():
+                for follower in self.followers.values():
+                    follower.doubts_queue = True
             case events.MembershipKept():
                 self._membership_written(now_s)
             case events.MembershipNotKept():
@@ -166,6 +169,7 @@ class Machine:
             and event.is_expected
             and follower.state is State.IN_SYNC
             and follower.is_following
+            and not follower.doubts_queue
             and follower.problem is None
             and not follower.is_promised_away
             and follower.commits >= self.last

@@ -23,6 +23,8 @@ from ganeti.wire.ssconf import SIZE_LIMIT_BYTES
 _log = logging.getLogger(__name__)
 RETRY_FIRST_S = 2.0
 RETRY_LONGEST_S = 60.0
+TAKE_S = 20.0
+"""Of one try: an answer that was lost on its way must not keep newer values back. Repeating it does no harm."""
 
 
 @dataclass(eq=False)
@@ -103,7 +105,7 @@ class Distributor:
                     values = {
                         key: text for key, text in newest.ssconf.items() if len(text.encode()) <= SIZE_LIMIT_BYTES
                     }
-                    await self._nodes.call(receiver.node.uuid, "write_ssconf_files", values=values)
+                    await self._nodes.call(receiver.node.uuid, "write_ssconf_files", deadline_s=TAKE_S, values=values)
                     receiver.ssconf = newest.ssconf
                 except Exception as err:
                     if not isinstance(err, GanetiError):

@@ -19,6 +19,7 @@ _DAEMONS = tuple(
     for pattern in (
         r"The copy at node \S+ (?:was|is left out|is damaged)",
         r"This node is not the master any more",
+        r"Node \S+ has the configuration again",
         r"Epoch \d+ begins",
         r"epoch \d+ promised",
         r"node \S+ is the master from epoch",

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ganeti.tools.htools.options import Options
 
 LOUD, DETAILED, THOROUGH = 2, 3, 4
-DISKLESS_FIRST = "diskless"
 
 
 @dataclass
@@ -54,7 +53,9 @@ def measure_capacity(options: "Options") -> int:
 
     loaded = load(options)
     state = loaded.state()
-    template = options.disk_template or next(iter(loaded.cluster.policy.templates), DISKLESS_FIRST)
+    if not loaded.cluster.policy.templates:
+        raise ToolError("null list of disk templates received from cluster")
+    template = options.disk_template or loaded.cluster.policy.templates[0]
     if options.verbosity >= LOUD and loaded.suffix:
         report.complain(opening.suffix_line(loaded.suffix))
     _print_nodes(options, loaded, state, "Initial cluster")

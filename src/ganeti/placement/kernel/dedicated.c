@@ -24,7 +24,8 @@ static int64_t how_many(const kernel *k, int64_t n, const values *v, const insta
     if (refuse_primary(k, n, v, i, false)) return 0;
     int64_t most = INT64_MAX, kept = fails_n1(v) || v->reserved_memory < 0 ? 0 : v->reserved_memory;
     int64_t low = d->low_disk > 1 ? d->low_disk : 1, uses = d->exclusive ? 0 : i->spindle_use;
-    int64_t cpus = (int64_t)(d->vcpu_ratio * d->total_cpus);
+    double allowed = d->vcpu_ratio * d->total_cpus;  // a ratio below zero is no bound, and comes as infinity
+    int64_t cpus = allowed < 0x1p62 ? (int64_t)allowed : INT64_MAX / 2;
     limit(&most, v->free_memory - kept - 1, i->memory);
     limit(&most, v->free_memory_forthcoming - 1, i->memory);
     limit(&most, v->free_disk - low, i->disk);

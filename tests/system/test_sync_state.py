@@ -21,6 +21,7 @@ ALL = {"node1": "master", "node2": "in-sync", "node3": "in-sync"}
 VERIFY = ("gnt-cluster", "verify", "--error-codes")
 CHANGE_OWNER = """
 import json, sqlite3, sys
+from ganeti.master.config.fingerprint import Fingerprint
 database = sqlite3.connect("/var/lib/ganeti/config.sqlite", isolation_level=None)
 (data,) = database.execute("SELECT data FROM objects WHERE kind = 'cluster'").fetchone()
 plain = json.loads(data)
@@ -29,6 +30,16 @@ plain["uuid"] = sys.argv[1]
 text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False)
 text = text.encode() if isinstance(data, bytes) else text
 database.execute("UPDATE objects SET data = ? WHERE kind = 'cluster'", (text,))
+# Another cluster's copy is a whole one: with a fingerprint of its own, or it would be a damaged copy of ours.
+meta = dict(database.execute("SELECT key, value FROM meta"))
+objects = {(kind, uuid): data for kind, uuid, data in database.execute("SELECT kind, uuid, data FROM objects")}
+digest = Fingerprint(json.loads(meta["header"]), objects).now(int(meta["serial"]), float(meta["mtime"]))
+last = (int(meta["epoch"]), int(meta["serial"]))
+changed = database.execute("UPDATE commits SET digest = ? WHERE epoch = ? AND serial = ?", (digest, *last))
+if not changed.rowcount:
+    position, digests = json.loads(meta["published"])
+    published = json.dumps([position, [*digests[:-1], digest]])
+    database.execute("UPDATE meta SET value = ? WHERE key = 'published'", (published,))
 database.close()
 """
 ROT = """

@@ -3,7 +3,7 @@
 
     .venv/bin/python bench/state_cache.py [NODES] [--bed | --count]
 
-A real WConfD and LuxiD's query code over NODES (1,000) nodes that answer from this process; ten lists within the five
+A real WConfD and LuxiD's query code over NODES (1,000) nodes that answer from this process; ten lists within the two
 seconds an answer serves, as of somebody who watches. With ``--bed``, real commands on three fake nodes: CPU seconds of
 their daemons. With ``--count``, a count of what fits, of mirrored pairs, over a picture that is there.
 """

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from ganeti.model.objects import Disk, Instance
 from ganeti.model.view import ConfigView
 
-LIVE_FRESH_S = 5.0
-"""How long an answer serves other lists: as old are the lines of a list, too, that waited for a silent node."""
+LIVE_FRESH_S = 2.0
+"""How long an answer serves other lists: less than a list waits for a silent node, and than people notice."""
 WHOLE_CALL = "node_info"
 """What is asked for all that a node knows, guests among it."""
 GUESTS_CALL = "all_instances_info"

@@ -123,7 +123,7 @@ class WConfdClient:
         await self.call("flushConfig", answer_timeout_s=timeout_s)
 
     async def compare_queue(self) -> None:
-        """Have every candidate's files of the queue compared with those on this disk, before `replicate_queue` says yes.
+        """Have the files of every candidate compared with the queue on this disk before `replicate_queue` says yes.
 
         For who begins to serve the queue: what its predecessor removed or archived last, it may not have told. Raises
         `DeposedError`, and `TransportError` where WConfD stays away.

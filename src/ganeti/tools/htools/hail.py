@@ -97,15 +97,15 @@ def _read(options: "Options") -> "tuple[Loaded, Request, Mapping[str, Any]]":
     plain = copy(options)
     plain.mond, plain.ignore_utilization = None, False
     loaded = loading.prepared(loading.Source(cluster), plain)
+    if options.text_data is not None or options.simulate:
+        loaded = loading.load(options)
+    elif options.mond and not options.ignore_utilization:
+        plain.mond, plain.verbosity = options.mond, 0
+        loaded = loading.prepared(loading.Source(cluster), plain)
     if options.verbosity > 1:
         from ganeti.tools.htools.request_record import request_record
 
         report.complain(f"Received request: {request_record(cluster, request, wanted)}")
-    if options.text_data is not None or options.simulate:
-        return loading.load(options), request, wanted
-    if options.mond and not options.ignore_utilization:
-        plain.mond, plain.verbosity = options.mond, 0
-        loaded = loading.prepared(loading.Source(cluster), plain)
     return loaded, request, wanted
 
 

@@ -163,6 +163,17 @@ def test_verbose_shows_the_request_as_a_record(
     assert capsys.readouterr().err.splitlines()[-1] == f"Received request: {record}"
 
 
+def test_the_record_comes_after_what_is_said_of_another_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Seed 673 of the usual requests."""
+    cluster = tmp_path / "cluster.data"
+    cluster.write_text("g|gu|preferred|||\n\nn0|16384|1024|9000|100000|90000|8|N|gu|1\n\n\n\n")
+    assert ask(WANTED | {"required_nodes": 1, "disk_template": "plain"}, tmp_path, "-v", "-t", str(cluster)) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert "node n0 is missing 6360 MB" in "".join(said) and said[-1].startswith("Received request: Allocate")
+
+
 TAGGED = NEW.replace('["a"]', '["b","z","a"]').replace("exclTags = []", 'exclTags = ["b","a"]')
 
 

@@ -3,6 +3,7 @@
 
 import errno
 import os
+from pathlib import Path
 
 import pytest
 
@@ -72,6 +73,19 @@ def test_a_record_that_a_loss_of_power_tore_was_never_begun(paths):
     assert [item.number for item in undo.log.owed(None)] == [1]
     undo.append(line(2))
     assert [item.number for item in UndoFile(paths, 3).log.owed(None)] == [2, 1]
+
+
+def test_zeros_before_a_record_that_was_synced_are_damage(paths):
+    for number in (1, 2, 3):
+        UndoFile(paths, 3).append(line(number))
+    path = Path(undo_path(paths, 3))
+    data = path.read_bytes()
+    second = data.index(b"\n") + 1
+    path.write_bytes(data[:second] + bytes(20) + data[second + 20 :])
+    with pytest.raises(JobFileCorrupted, match="Line 2 of the undo log is damaged"):
+        UndoFile(paths, 3)
+    (left,) = outstanding_undo(paths)
+    assert "damaged" in left.reason
 
 
 def test_what_a_failing_disk_did_not_let_go_goes_before_the_next_line(paths, monkeypatch):

@@ -91,11 +91,21 @@ def whole_part(raw: bytes) -> bytes:
 
     A loss of power tears only what was not synced, and leaves zeros, which JSON has none of, where a block did not
     arrive. Each record is synced before its step begins, and with it all before it: a torn record's step never began,
-    and what a torn note told is done again at worst.
+    and what a torn note told is done again at worst. Where a whole record follows the zeros, they are damage.
     """
     hole = raw.find(b"\0")
-    written = raw if hole < 0 else raw[:hole]
-    return written[: written.rfind(b"\n") + 1]
+    if hole < 0 or any(map(_is_record, raw[hole:].splitlines()[1:])):
+        return raw[: raw.rfind(b"\n") + 1]
+    return raw[: raw.rfind(b"\n", 0, hole) + 1]
+
+
+def _is_record(text: bytes) -> bool:
+    """Whether it is a line that was synced when it was written."""
+    try:
+        line = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return False
+    return isinstance(line, dict) and not {"record", "settles"}.isdisjoint(line)
 
 
 def decode_lines(raw: bytes) -> list[Line]:

@@ -111,7 +111,7 @@ class Follower:
                 self.commits = max(self.commits, event.commits)
                 self.membership = event.membership or self.membership
             case events.QueueEqual():
-                self.needs_queue = self.doubts_queue = False
+                self.needs_queue = False
                 self.queue = max(self.queue, event.queue)
             case events.StateKnown():
                 self.membership = event.membership

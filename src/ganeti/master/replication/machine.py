@@ -335,6 +335,8 @@ class Machine:
             if request is not None:
                 follower.busy = True
                 follower.is_long = isinstance(request, SendSnapshot | SendQueue)
+                if isinstance(request, SendQueue):
+                    follower.doubts_queue = False  # if it fails, all of it begins anew; a later doubt wants another one
                 self._effects.append(request)
 
     def _keep_followers(self, now_s: float) -> None:

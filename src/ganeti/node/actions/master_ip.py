@@ -58,14 +58,19 @@ async def node_deactivate_master_ip(
 
     *on_purpose* is for who wants it down on the master: the watcher leaves it so until the next power-on.
     """
-    if on_purpose:
+    if on_purpose:  # first, or the watcher takes it again at the same moment
         os.close(os.open(node.paths.given_up_address_file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640))
-    if use_external_mip_script:
-        await _external(node, master, "stop")
-    elif node.paths.root or not owns_address(master.ip):
-        return
-    else:
-        await asyncio.to_thread(_change, master, "del")
+    try:
+        if use_external_mip_script:
+            await _external(node, master, "stop")
+        elif node.paths.root or not owns_address(master.ip):
+            return
+        else:
+            await asyncio.to_thread(_change, master, "del")
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(node.paths.given_up_address_file)
+        raise
     node.world.log(f"master IP {master.ip} is off {master.netdev} now")
 
 

@@ -409,6 +409,21 @@ def test_who_is_no_member_and_fails_is_tried_with_growing_pauses(problem, expect
     assert play.of(SendState) == [SendState(C)], "at once, when it is heard of"
 
 
+def test_a_doubt_about_the_queue_wants_a_comparison_that_begins_after_it():
+    play = Play().in_sync(B, C)
+    play.give(events.QueueDoubted())
+    assert [request.node for request in play.of(SendQueue)] == [B, C]
+    assert play.machine.followers[B].state is State.IN_SYNC
+    play.give(events.QueueDoubted())
+    assert play.of(SendQueue) == []
+    play.give(events.QueueEqual(B, 1))
+    assert [request.node for request in play.of(SendQueue)] == [B], "the answer may be of before the second doubt"
+    play.give(events.QueueEqual(B, 1))
+    assert play.of(SendQueue) == []
+    play.give(events.Durable(2))
+    assert [request.node for request in play.of(SendAppend)] == [B], "the other is being compared"
+
+
 def test_those_without_traffic_are_asked_now_and_then():
     play = ready()
     play.give(events.Tick(), TIMING.heartbeat_s)

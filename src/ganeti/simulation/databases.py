@@ -34,6 +34,8 @@ _CODES = {
     "database or disk is full": sqlite3.SQLITE_FULL,
     "database disk image is malformed": sqlite3.SQLITE_CORRUPT,
 }
+_DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
+"""What tells of a damaged database: SQLite's sentence quotes its text, which may be none any more."""
 _COMMITS = {"COMMIT", "END"}
 _BEGINNING = {"INSERT", "UPDATE", "DELETE", "REPLAC"}
 """Before these a connection with an isolation level begins a transaction."""
@@ -140,7 +142,7 @@ class Database:
     def content(self) -> bytes:
         if self.is_stale:
             self.is_stale = False
-            with suppress(sqlite3.DatabaseError):  # no database: nobody can have changed it
+            with suppress(*_DAMAGE):  # no database: nobody can have changed it
                 pages = self._observe().execute("PRAGMA page_count").fetchone()[0]
                 self._content = self._observe().serialize() if pages else b""
         return self._content
@@ -148,7 +150,7 @@ class Database:
     def size(self) -> int:
         if not self.is_stale:
             return len(self._content)
-        with suppress(sqlite3.DatabaseError):  # it is damaged: nobody can have made it longer
+        with suppress(*_DAMAGE):  # nobody can have made it longer
             pages: int = self._observe().execute("PRAGMA page_count").fetchone()[0]
             return pages * _PAGE_BYTES
         return len(self._content)

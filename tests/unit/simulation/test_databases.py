@@ -176,6 +176,19 @@ def test_the_file_is_there_and_changes(databases, disk, writer):
     assert disk.content(PATH).startswith(b"SQLite format 3\0")
 
 
+def test_a_file_whose_damage_sqlite_cannot_put_into_text_is_there_too(databases, disk, writer):
+    """Seed 3137 with 7 nodes: the sentence of the error quoted what was no UTF-8."""
+    sound = disk.content(PATH)
+    rotten = sound.replace(b"CREATE TABLE t (a INTEGER)", b"CREATE TABLE t \xc5a INTEGER)")
+    assert rotten != sound
+    disk.put_file("/rotten.db", rotten)
+    with pytest.raises((sqlite3.DatabaseError, UnicodeDecodeError)):
+        databases.connect(disk, "/rotten.db").execute("SELECT a FROM t")
+    disk.find("/rotten.db")[2].source.is_stale = True
+    assert disk.stat("/rotten.db").st_size == len(rotten)
+    assert disk.content("/rotten.db") == rotten
+
+
 def test_a_copied_file_holds_the_same(databases, disk, writer):
     add(writer, 1)
     disk.put_file("/copy", disk.content(PATH))

@@ -43,6 +43,8 @@ class NodeState:
         self.world = world
         self.calls = calls
         self.daemon = daemon
+        self.newest_ssconf: tuple[str, int, int] = ("", 0, 0)
+        """Of which cluster, and of which position of its configuration, the last values came in this life."""
         self._replica = replica
         self._hypervisors: dict[str, Hypervisor] = {}
         self._templates: dict[str, DiskTemplate] = {}

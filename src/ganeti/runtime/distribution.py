@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 RETRY_FIRST_S = 2.0
 RETRY_LONGEST_S = 60.0
 TAKE_S = 20.0
-"""Of one try: an answer that was lost on its way must not keep newer values back. Repeating it does no harm."""
+"""Of one try: an answer that was lost on its way must not keep newer values back. A node takes no older ones then."""
 
 
 @dataclass(eq=False)
@@ -105,7 +105,13 @@ class Distributor:
                     values = {
                         key: text for key, text in newest.ssconf.items() if len(text.encode()) <= SIZE_LIMIT_BYTES
                     }
-                    await self._nodes.call(receiver.node.uuid, "write_ssconf_files", deadline_s=TAKE_S, values=values)
+                    await self._nodes.call(
+                        receiver.node.uuid,
+                        "write_ssconf_files",
+                        deadline_s=TAKE_S,
+                        values=values,
+                        position=newest.position,
+                    )
                     receiver.ssconf = newest.ssconf
                 except Exception as err:
                     if not isinstance(err, GanetiError):

@@ -48,8 +48,14 @@ async def upload_file(node: NodeState, *, path: str, content: str, mode: int) ->
 
 
 @node_call(timeout_s=NORMAL_S)
-async def write_ssconf_files(node: NodeState, *, values: dict[str, str]) -> None:
-    """Write `ssconf_KEY` files; unchanged ones are left alone. Another cluster's values are refused."""
+async def write_ssconf_files(
+    node: NodeState, *, values: dict[str, str], position: tuple[int, int] | None = None
+) -> None:
+    """Write `ssconf_KEY` files; unchanged ones are left alone. Another cluster's values are refused.
+
+    *position* is that of the configuration they are of. A call that was long on its way, and given up by who sent it,
+    must not bring back what a newer one has replaced.
+    """
     for key, value in values.items():
         if not _SSCONF_KEY.fullmatch(key):
             raise ParameterError(f"'{key}' is not a name of an ssconf value")
@@ -57,6 +63,11 @@ async def write_ssconf_files(node: NodeState, *, values: dict[str, str]) -> None
             raise ParameterError(f"The ssconf value {key} is longer than {SSCONF_LIMIT_BYTES} bytes")
     with ssconf_lock(node.paths):
         _check_cluster(node, values)
+        if position is not None:
+            newest = (values.get("cluster_name", ""), *position)
+            if node.newest_ssconf[0] == newest[0] and newest < node.newest_ssconf:
+                return
+            node.newest_ssconf = newest
         changed = []
         for key in sorted(values):
             text = values[key] if values[key].endswith("\n") or not values[key] else values[key] + "\n"

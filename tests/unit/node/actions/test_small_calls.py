@@ -86,6 +86,16 @@ def test_ssconf_is_written_once_and_only_for_this_cluster(node) -> None:
             node.call("write_ssconf_files", values=values)
 
 
+def test_ssconf_that_was_long_on_its_way_does_not_replace_newer_values(node) -> None:
+    def write(value: str, *position: int) -> str:
+        values = {"cluster_name": "c1", "master_node": value}
+        node.call("write_ssconf_files", values=values, position=list(position))
+        return Path(node.paths.ssconf_file("master_node")).read_text()
+
+    assert [write("a", 2, 7), write("b", 2, 9), write("a", 2, 8), write("c", 3, 1)] == ["a\n", "b\n", "b\n", "c\n"]
+    assert write("d", 3, 1) == "d\n", "the same position again is not older"
+
+
 def test_files_go_to_known_places_with_narrow_modes(node) -> None:
     node.call("upload_file", path="/var/lib/ganeti/rapi/users", content="jack secret", mode=0o640)
     place = Path(node.paths.data_dir, "rapi/users")

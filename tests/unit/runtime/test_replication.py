@@ -2,6 +2,7 @@
 """WConfD with followers in memory: what is acknowledged is on all of them, and nobody waits for who is away."""
 
 import asyncio
+import dataclasses
 import json
 import threading
 import time
@@ -59,8 +60,8 @@ def network() -> FakeNodes:
 
 
 @asynccontextmanager
-async def master(root, nodes, **more):
-    async with running_wconfd(root, nodes, fresh=False, timing=TIMING, **more) as daemon:
+async def master(root, nodes, *, timing=TIMING, **more):
+    async with running_wconfd(root, nodes, fresh=False, timing=timing, **more) as daemon:
         yield daemon
 
 
@@ -492,7 +493,7 @@ def test_who_waits_to_change_the_candidates_hears_that_another_is_master(root):
         assert [type(answer) for answer in answers] == [DeposedError, DeposedError]
         del nodes.held[NODE2]
 
-    run(scenario, root, nodes)
+    run(scenario, root, nodes, timing=dataclasses.replace(TIMING, take_s=20.0))
 
 
 def test_the_successor_of_a_dead_job_sees_what_was_on_its_way_when_it_died(root):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A list served from the cache shows what nodes would say now, as long as only jobs change anything.
 
-News of locks come late, as over another connection; answers of nodes are under way while jobs begin and end.
+News of locks come late, as over another connection, which begins late and is lost at times; answers of nodes are under
+way while jobs begin and end.
 """
 
 from __future__ import annotations
@@ -48,8 +49,7 @@ class World:
         self.under_way: list[tuple[list[NodeAnswer], Mark]] = []
         self.cache = StateCache(lambda: self.clock)
         self.cache._follower = self.cache._wconfd = self  # type: ignore[assignment]
-        self.cache._locks_known([], [])
-        self.cache._heard(0)
+        self.connected = False
         self.listener = ReportListener(self.cache)
         self.served = 0
 
@@ -58,6 +58,20 @@ class World:
         asyncio.get_running_loop().call_soon(self.hear, len(self.news))
         return self.serial
 
+    def connect(self, _: str) -> None:
+        """LuxiD is told of the locks that are held, and nothing of those that were."""
+        if not self.connected:
+            self.connected = True
+            held = [[lock, [[[job, f"job{job}", 1], "exclusive"]]] for lock, job in self.held.items()]
+            self.cache._locks_known(held, [])
+            self.cache._locks_changed(self.serial, [])
+
+    def lose(self, _: str) -> None:
+        if self.connected:
+            self.connected = False
+            self.news.clear()
+            self.cache._locks_lost()
+
     def hear(self, number: int) -> None:
         for serial, changes in self.news[:number]:
             self.cache._locks_changed(serial, changes)
@@ -65,7 +79,8 @@ class World:
 
     def _tell(self, what: str, job: int, lock: str, state: str) -> None:
         self.serial += 1
-        self.news.append((self.serial, [[what, [job, f"job{job}", 1], {lock: state}]]))
+        if self.connected:
+            self.news.append((self.serial, [[what, [job, f"job{job}", 1], {lock: state}]]))
 
     def take(self, lock: str) -> None:
         if any(set(LOCKS[lock]) & set(LOCKS[other]) for other in self.held):
@@ -116,6 +131,8 @@ class World:
 
 
 STEPS: tuple[Callable[[World, str], None], ...] = (
+    World.connect,
+    World.lose,
     World.take,
     World.change,
     World.give_up,
@@ -129,9 +146,11 @@ STEPS: tuple[Callable[[World, str], None], ...] = (
 
 
 @settings(max_examples=examples(400), deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from(list(LOCKS))), max_size=40))
-def test_what_is_served_is_what_nodes_would_say(steps: list[Any]) -> None:
+@given(st.booleans(), st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from(list(LOCKS))), max_size=40))
+def test_what_is_served_is_what_nodes_would_say(connected: bool, steps: list[Any]) -> None:
     world = World()
+    if connected:
+        world.connect("")
     for step, lock in steps:
         step(world, lock)
     world.list("")
@@ -139,9 +158,22 @@ def test_what_is_served_is_what_nodes_would_say(steps: list[Any]) -> None:
 
 def test_something_is_served() -> None:
     world = World()
+    world.connect("")
     world.list("")
     world.list("")
     assert world.served == len(NODES)
     world.whole_job(node_lock(NODES[0]))
     world.list("")
     assert world.served == 2 * len(NODES) - 1
+
+
+def test_what_was_said_before_the_first_connection_is_asked_again() -> None:
+    """WConfD and LuxiD begin anew while a job runs: nobody told LuxiD of its lock, and nobody will."""
+    world = World()
+    world.take(node_lock(NODES[0]))
+    world.list("")
+    world.change(node_lock(NODES[0]))
+    world.give_up(node_lock(NODES[0]))
+    world.connect("")
+    world.list("")
+    assert world.served == 0

@@ -37,9 +37,9 @@ class StateCache:
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self.now_s = now_s
-        self.reports = NodeReports()
-        self.live = LiveAnswers()
-        self.capacity = CapacityCache()
+        self.reports = NodeReports(self._has_node)
+        self.live = LiveAnswers(self._has_node)
+        self.capacity = CapacityCache(self._has_group)
         self.reports.voided.append(self._voided)
         self.reports.renewed.append(self._renewed)
         self._holds = ExclusiveHolds()
@@ -47,7 +47,6 @@ class StateCache:
         """Nodes that a held lock guarded when it was taken: afterwards its instance may be gone."""
         self._serial: int | None = None
         """Of the newest news of locks; None while WConfD tells none."""
-        self._was_lost = False
         self._told: asyncio.Future[None] | None = None
         self._background = Background()
         self._follower: ConfigFollower
@@ -105,11 +104,10 @@ class StateCache:
     # Locks
 
     def _locks_known(self, held: list[Any], _waiting: list[Any]) -> None:
-        """The table after each connection; jobs may have come and gone while there was none."""
+        """The table after each connection, the first one, too; jobs may have come and gone while there was none."""
         self._given_up(self._holds.table(held))
         self._taken(self._holds.held)
-        if self._was_lost:
-            self.reports.changed(self._view.uuids("nodes"))
+        self.reports.changed(self._view.uuids("nodes"))
 
     def _locks_changed(self, serial: int, changes: list[Any]) -> None:
         self._given_up([lock for change in changes for lock in self._holds.change(*change)])
@@ -117,7 +115,6 @@ class StateCache:
         self._heard(serial)
 
     def _locks_lost(self) -> None:
-        self._was_lost = True
         self._heard(None)
 
     def _heard(self, serial: int | None) -> None:
@@ -144,27 +141,31 @@ class StateCache:
             return self._all_may_differ
         changed, touched = nodes_changed(self._view, event), nodes_touched(self._view, event)
         concerned = groups_concerned(self._view, event)
-        gone = [(kind, uuid) for kind, uuid in event["remove"] if kind in ("nodes", "nodegroups")]
+        gone = any(kind in ("nodes", "nodegroups") for kind, _ in event["remove"])
 
         def tell() -> None:
             self.reports.changed(changed)
             self.live.changed(touched)
             self.capacity.lessened(concerned)
-            for kind, uuid in gone:
-                self._forget(kind, uuid)
+            if gone:
+                self._forget_gone()
 
         return tell
 
     def _all_may_differ(self) -> None:
         self.reports.changed(self._view.uuids("nodes"))
         self.capacity.lessened(self._view.uuids("nodegroups"))
+        self._forget_gone()
 
-    def _forget(self, kind: str, uuid: str) -> None:
-        if kind == "nodes":
-            self.reports.forget(uuid)
-            self.live.forget(uuid)
-        else:
-            self.capacity.forget(uuid)
+    def _forget_gone(self) -> None:
+        for kept in (self.reports, self.live, self.capacity):
+            kept.forget_gone()
+
+    def _has_node(self, uuid: str) -> bool:
+        return self._view.get("nodes", uuid) is not None
+
+    def _has_group(self, uuid: str) -> bool:
+        return self._view.get("nodegroups", uuid) is not None
 
     # Reports
 

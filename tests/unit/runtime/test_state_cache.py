@@ -17,15 +17,22 @@ from tests.fakes.wconfd import Running, fast_directory, prepare, running_wconfd,
 from ganeti.master.cache.live_answers import WHOLE_CALL
 from ganeti.master.cache.node_reports import NodeReport, silent
 from ganeti.master.operations.changes import RemoveInstance
+from ganeti.master.query.collecting import Mark
+from ganeti.model.capacity import Capacity
 from ganeti.model.locks import instance_lock, node_lock
+from ganeti.ports.nodes import NodeAnswer
 from ganeti.runtime.config_follower import ConfigFollower
 from ganeti.runtime.event_loop import Background
+from ganeti.runtime.report_listener import ReportListener
 from ganeti.runtime.state_cache import StateCache
 from ganeti.runtime.wconfd_client import WConfdClient
 
 ONE, TWO, THREE = "uuid-node1", "uuid-node2", "uuid-node3"
 GROUP = "uuid-group1"
-QUESTION: dict[str, Any] = {"hypervisors": {}}
+QUESTION: dict[str, Any] = {"hypervisors": {}, "storage": []}
+NUMBERS = {"memory_total": 8, "memory_free": 4, "memory_dom0": 1, "cpu_total": 2, "cpu_dom0": 1}
+WHOLE: dict[str, Any] = {"storage": [], "hypervisors": {"pretend": NUMBERS}, "guests": []}
+COUNTED = Capacity({"tspecs": []}, 5.0)
 
 
 @asynccontextmanager
@@ -161,6 +168,35 @@ def test_capacity_follows_reports_locks_and_commits() -> None:
         begun = cache.capacity.begin()
         await daemon.client.commit(daemon.job(1), 1, RemoveInstance(instance_uuid="uuid-web1"), False)
         await until(lambda: cache.capacity.begin() > begun)
+
+    run(scenario)
+
+
+def test_what_left_the_cluster_is_forgotten_and_does_not_come_back() -> None:
+    """By a commit, or by a snapshot, which does not say what is gone."""
+
+    async def scenario(daemon: Running, cache: StateCache) -> None:
+        def tell(event: dict[str, Any], node: str) -> None:
+            begun, capacity = Mark(cache.reports.begin(), cache.live.begin(), 1.0), cache.capacity.begin()
+            ReportListener(cache).whole([NodeAnswer(node, WHOLE)], QUESTION, begun, frozenset([node]))
+            assert cache.reports.report(node)
+            assert cache.capacity.keep(GROUP, {}, COUNTED, begun=capacity, promises=[], asked_at_s=0.0) == (node == ONE)
+            taken_in = cache._observe(event)
+            config = cache._view
+            config.remove("nodes", node)
+            if node == ONE:
+                config.remove("nodegroups", GROUP)
+            taken_in()
+            ReportListener(cache).whole([NodeAnswer(node, WHOLE)], QUESTION, begun, frozenset([node]))
+            cache.note_answering(node, False)
+
+        tell({"event": "commit", "put": [], "remove": [["nodes", ONE], ["nodegroups", GROUP]]}, ONE)
+        tell({"event": "snapshot"}, TWO)
+        assert not cache.capacity.keep(GROUP, {}, COUNTED, begun=cache.capacity.begin(), promises=[], asked_at_s=0.0)
+        assert (cache.capacity._kept, cache.capacity._lessened) == ({}, {})
+        assert [cache.reports.report(node) for node in (ONE, TWO)] == [None, None]
+        assert list(cache.live._kept) == [(THREE, WHOLE_CALL)]
+        assert [list(kept._changed) for kept in (cache.live, cache.reports)] == [[THREE], [THREE]]
 
     run(scenario)
 

@@ -6,7 +6,7 @@ reports less, or whose report does not count any more; a commit that changes wha
 promised since. What was kept for other parameters is void for those who ask with theirs, and dropped.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ganeti.master.cache.node_reports import EXPIRY_S, NodeReport
@@ -28,7 +28,9 @@ class _Kept(NamedTuple):
 class CapacityCache:
     """The newest capacity of each group, by uuid."""
 
-    def __init__(self) -> None:
+    def __init__(self, exists: Callable[[str], bool] = lambda group: True) -> None:
+        """Nothing is kept of a group that does not *exist*: it may have been removed while it was counted."""
+        self._exists = exists
         self._kept: dict[str, _Kept] = {}
         self._lessened: dict[str, int] = {}
         self._changes = 0
@@ -40,9 +42,10 @@ class CapacityCache:
     def lessened(self, groups: Iterable[str]) -> None:
         """There may be less room in these groups."""
         for group in groups:
-            self._changes += 1
-            self._lessened[group] = self._changes
             self._kept.pop(group, None)
+            if self._exists(group):
+                self._changes += 1
+                self._lessened[group] = self._changes
 
     def find(self, group: str, question: Plain, promises: Sequence[Promise], now_s: float) -> Capacity | None:
         """What is there at least, counted as *question* asks; *promises* are those on the group's nodes now."""
@@ -70,15 +73,15 @@ class CapacityCache:
         asked_at_s: float,
     ) -> bool:
         """Keep what was counted unless something became less meanwhile; *promises* were there when it *begun*."""
-        if self._lessened.get(group, 0) > begun:
+        if not self._exists(group) or self._lessened.get(group, 0) > begun:
             return False
         self._kept[group] = _Kept(capacity, question, promises, asked_at_s)
         return True
 
-    def forget(self, group: str) -> None:
-        """The group is gone."""
-        self._kept.pop(group, None)
-        self._lessened.pop(group, None)
+    def forget_gone(self) -> None:
+        """Keep nothing of groups that are gone."""
+        self._lessened = {group: change for group, change in self._lessened.items() if self._exists(group)}
+        self._kept = {group: kept for group, kept in self._kept.items() if self._exists(group)}
 
 
 def is_less(old: NodeReport, new: NodeReport) -> bool:

@@ -6,7 +6,7 @@ on the node. Who serves one must besides have heard of all that jobs gave up so 
 (`runtime/state_cache.py`). Silence is never kept: it is asked about again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ganeti.model.objects import Disk, Instance
@@ -29,7 +29,9 @@ class _Kept(NamedTuple):
 class LiveAnswers:
     """The newest answer of each node to each call."""
 
-    def __init__(self) -> None:
+    def __init__(self, exists: Callable[[str], bool] = lambda node: True) -> None:
+        """Nothing is kept of a node that does not *exist*: it may have left while it was asked."""
+        self._exists = exists
         self._kept: dict[tuple[str, str], _Kept] = {}
         """By node uuid and call."""
         self._changes = 0
@@ -44,7 +46,7 @@ class LiveAnswers:
     ) -> None:
         """Keep what *node* answered, unless there is an answer that was asked for later."""
         kept = self._kept.get((node, call))
-        if kept is None or kept.asked_at_s <= asked_at_s:
+        if self._exists(node) and (kept is None or kept.asked_at_s <= asked_at_s):
             self._kept[node, call] = _Kept(question, value, asked_at_s, begun)
 
     def fresh(self, call: str, question: Mapping[str, Any], nodes: Iterable[str], now_s: float) -> dict[str, Any]:
@@ -60,15 +62,14 @@ class LiveAnswers:
 
     def changed(self, nodes: Iterable[str]) -> None:
         """Something about these nodes is not what they said."""
-        for node in nodes:
+        for node in filter(self._exists, nodes):
             self._changes += 1
             self._changed[node] = self._changes
 
-    def forget(self, node: str) -> None:
-        """The node has left the cluster."""
-        self._changed.pop(node, None)
-        for call in (WHOLE_CALL, GUESTS_CALL):
-            self._kept.pop((node, call), None)
+    def forget_gone(self) -> None:
+        """Keep nothing of nodes that have left the cluster."""
+        self._changed = {node: change for node, change in self._changed.items() if self._exists(node)}
+        self._kept = {key: kept for key, kept in self._kept.items() if self._exists(key[0])}
 
     def _guests(self, question: Mapping[str, Any], node: str, now_s: float) -> Any:
         kept = self._kept.get((node, WHOLE_CALL))

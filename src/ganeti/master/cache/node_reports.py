@@ -84,13 +84,15 @@ class _Kept(msgspec.Struct):
 class NodeReports:
     """The newest report of each node, by uuid."""
 
-    def __init__(self) -> None:
+    def __init__(self, exists: Callable[[str], bool] = lambda node: True) -> None:
+        """Nothing is kept of a node that does not *exist*: it may have left while it was asked."""
+        self._exists = exists
         self.number = 0
         """How many reports were ever taken."""
         self.voided: list[Callable[[Sequence[str]], None]] = []
         """Called with the nodes whose reports do not count any more."""
         self.renewed: list[Callable[[str, NodeReport, NodeReport], None]] = []
-        """Called with a node, what it had reported, and what it reports."""
+        """Called with a node, what it had reported, and what it reports; not where `voided` was called between."""
         self._kept: dict[str, _Kept] = {}
         self._changes = 0
         self._changed: dict[str, int] = {}
@@ -111,18 +113,18 @@ class NodeReports:
     def take(self, node: str, report: NodeReport, begun: int, asked_at_s: float) -> None:
         """Keep a report, unless there is one that was asked for later: several may ask at once."""
         kept = self._kept.get(node)
-        if kept is not None and kept.asked_at_s > asked_at_s:
+        if not self._exists(node) or (kept is not None and kept.asked_at_s > asked_at_s):
             return
         self.number += 1
         self._kept[node] = _Kept(report, asked_at_s, begun, self.number)
-        if kept is not None:
+        if kept is not None and kept.changes >= self._changed.get(node, 0):
             for tell in self.renewed:
                 tell(node, kept.report, report)
 
     def changed(self, nodes: Iterable[str]) -> None:
         """The disks on these nodes have changed."""
         named = list(nodes)
-        for node in named:
+        for node in filter(self._exists, named):
             self._changes += 1
             self._changed[node] = self._changes
         for tell in self.voided if named else ():
@@ -136,10 +138,10 @@ class NodeReports:
         if kept.report.silence or sorted(kept.report.guests) != sorted(guests):
             self.changed([node])
 
-    def forget(self, node: str) -> None:
-        """The node has left the cluster."""
-        self._kept.pop(node, None)
-        self._changed.pop(node, None)
+    def forget_gone(self) -> None:
+        """Keep nothing of nodes that have left the cluster."""
+        self._changed = {node: change for node, change in self._changed.items() if self._exists(node)}
+        self._kept = {node: kept for node, kept in self._kept.items() if self._exists(node)}
 
     def since(self, number: int) -> Iterator[tuple[str, NodeReport]]:
         """Nodes with the reports that were taken after so many."""

@@ -54,8 +54,19 @@ def test_less_in_one_group_is_not_less_in_another() -> None:
     assert cache.find(ONE, QUESTION, [], 10.0) is None
     assert not cache.keep(ONE, QUESTION, CAPACITY, begun=begun, promises=[], asked_at_s=10.0), "it began before"
     assert cache.keep(ONE, QUESTION, CAPACITY, begun=cache.begin(), promises=[], asked_at_s=10.0)
-    cache.forget(ONE)
-    assert cache.find(ONE, QUESTION, [], 10.0) is None
+
+
+def test_nothing_is_kept_of_a_group_that_is_gone() -> None:
+    there = [ONE]
+    cache = CapacityCache(there.__contains__)
+    cache.lessened([ONE])
+    begun = cache.begin()
+    assert cache.keep(ONE, QUESTION, CAPACITY, begun=begun, promises=[], asked_at_s=10.0)
+    there.clear()
+    cache.forget_gone()
+    assert not cache.keep(ONE, QUESTION, CAPACITY, begun=begun, promises=[], asked_at_s=10.0), "counted meanwhile"
+    cache.lessened([ONE])
+    assert (cache._kept, cache._lessened) == ({}, {})
 
 
 REPORT = NodeReport(

@@ -48,8 +48,32 @@ def test_only_newer_reports_are_told() -> None:
     for name in ("a", "b"):
         reports.take(name, FREE, 0, 0.0)
     assert [name for name, _ in reports.since(1)] == ["b"]
-    reports.forget("b")
+
+
+def test_nothing_is_kept_of_a_node_that_is_gone() -> None:
+    there = ["a", "b"]
+    reports = NodeReports(there.__contains__)
+    for name in there:
+        reports.take(name, FREE, 0, 0.0)
+        reports.changed([name])
+    there.remove("b")
+    reports.forget_gone()
     assert [name for name, _ in reports.since(0)] == ["a"]
+    reports.take("b", FREE, reports.begin(), 1.0)
+    reports.changed(["b"])
+    assert (reports.report("b"), list(reports._changed)) == (None, ["a"]), "it was being asked meanwhile"
+
+
+def test_what_was_void_is_not_compared_with_what_is_new() -> None:
+    """Who builds on a report that does not count any more was told so when it became void."""
+    reports, renewed = NodeReports(), []
+    reports.renewed.append(lambda *told: renewed.append(told))
+    reports.take("a", FREE, reports.begin(), 0.0)
+    reports.changed(["a"])
+    reports.take("a", FREE, reports.begin(), 1.0)
+    assert renewed == []
+    reports.take("a", FREE, reports.begin(), 2.0)
+    assert renewed == [("a", FREE, FREE)]
 
 
 def test_a_later_answer_to_an_earlier_question_is_dropped() -> None:

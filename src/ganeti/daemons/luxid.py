@@ -111,7 +111,7 @@ async def serve_clients(
     filters = FilterCalls(owners.wconfd, commits, follower, lambda: queue.next_id - 1)
     calls = QueueCalls(paths, queue).table() | QueryCalls(paths, sources, placement).table() | filters.table()
     calls |= ExplainCalls(queue, owners.wconfd, lambda: follower.configuration).table()
-    calls |= CapacityCalls(Capacities(follower, owners.wconfd, sources.cache)).table()
+    calls |= CapacityCalls(Capacities(follower, owners.wconfd, sources.cache, placement.renew_reports)).table()
     events = EventHub(QueueJobs(queue), follower, catalogue, paths.wconfd_socket, lambda: sources.asker.silent)
     feed(events, queue, follower, sources.asker)
     server = LuxiServer(calls, {SUBSCRIBE: events.serve})

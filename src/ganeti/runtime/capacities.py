@@ -5,11 +5,12 @@ A job asks what is known, has an allocator count the rest, and tells what came o
 told the same job that it is missing, and nothing became less since: so nobody feeds the cache from outside (S1.43).
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ganeti.base.errors import ExecutionError
 from ganeti.master.cache.capacity_cache import groups_of
+from ganeti.master.cache.node_reports import FRESH_S
 from ganeti.master.locks.owners import Owner
 from ganeti.model.capacity import Capacity
 from ganeti.model.promises import Promise
@@ -19,9 +20,13 @@ from ganeti.runtime.state_cache import StateCache
 from ganeti.runtime.wconfd_client import WConfdClient
 
 _FOLLOW_S = 10.0
+_YOUNG_S = FRESH_S / 2
+"""Reports as young as this serve for counting, which then has no need to renew them itself."""
 _ASKED_MOST = 100
 """Jobs that were told what is missing and did not come back yet; of those that died nobody hears."""
 Plain = dict[str, Any]
+RenewReports = Callable[[Sequence[str], float | None], Awaitable[None]]
+"""Has the nodes of these groups report unless their reports are as young; with None, anyway."""
 _Held = dict[str, list[Promise]]
 """Promises by the group of their nodes."""
 
@@ -36,32 +41,42 @@ class _Asked(NamedTuple):
 class Capacities:
     """Answers jobs, by the group."""
 
-    def __init__(self, follower: ConfigFollower, wconfd: WConfdClient, cache: StateCache) -> None:
+    def __init__(
+        self, follower: ConfigFollower, wconfd: WConfdClient, cache: StateCache, renew_reports: RenewReports
+    ) -> None:
         self._follower = follower
         self._wconfd = wconfd
         self._cache = cache
+        self._renew_reports = renew_reports
         self._asked: dict[Owner, _Asked] = {}
 
     async def known(self, owner: Owner, questions: Mapping[str, Plain], *, cached: bool) -> dict[str, Capacity]:
         """What was counted before, by group; what is not there *owner* may have counted, and `keep`.
 
-        Unless *cached*, nothing counts that was. Raises `GanetiError` where WConfD does not answer.
+        Unless *cached*, nothing counts that was, and the nodes of all groups are asked. Nodes are asked before the
+        counting begins: what they have less than before would else make void what is counted of it. Raises
+        `GanetiError` where WConfD does not answer.
         """
         settled = await self._cache.settled() is not None
-        begun, at_s = self._cache.capacity.begin(), self._cache.now_s()
-        held = await self._held()
-        found: dict[str, Capacity] = {}
-        for group, question in questions.items() if settled and cached else ():
-            capacity = self._cache.capacity.find(group, question, held.get(group, ()), at_s)
-            if capacity is not None:
-                found[group] = capacity
+        found = await self._find(questions) if settled and cached else {}
         missing = {group: question for group, question in questions.items() if group not in found}
         self._asked.pop(owner, None)
+        if missing:
+            await self._renew_reports(list(missing), _YOUNG_S if cached else None)
         if missing and settled:
-            self._asked[owner] = _Asked(begun, at_s, missing, held)
+            begun, at_s = self._cache.capacity.begin(), self._cache.now_s()
+            self._asked[owner] = _Asked(begun, at_s, missing, await self._held())
             for oldest in list(self._asked)[:-_ASKED_MOST]:
                 del self._asked[oldest]
         return found
+
+    async def _find(self, questions: Mapping[str, Plain]) -> dict[str, Capacity]:
+        held, now_s = await self._held(), self._cache.now_s()
+        kept = {
+            group: self._cache.capacity.find(group, question, held.get(group, ()), now_s)
+            for group, question in questions.items()
+        }
+        return {group: capacity for group, capacity in kept.items() if capacity is not None}
 
     def keep(self, owner: Owner, counted: Mapping[str, Capacity]) -> list[str]:
         """Keep what *owner* had counted of what it was told is missing; gives the groups of which it is kept."""

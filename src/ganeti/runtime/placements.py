@@ -97,6 +97,13 @@ class Placements:
             answer = await self._ask(request, state.promises, state.promises.held, want=INPUT)
             return {"serial": state.promises.serial, "input": answer.input}
 
+    async def renew_reports(self, groups: Sequence[str], fresh_s: float | None) -> None:
+        """Have the nodes of these groups report, unless their reports are as young; with None, whatever they said."""
+        request = {"type": CAPACITY, "node_groups": list(groups)}
+        await self._refresh(
+            [node.uuid for node in self._concerned(request)] if fresh_s is None else self._stale(request, fresh_s)
+        )
+
     async def _place(self, request: dict[str, Any], owner: Owner | None, fresh_s: float, why: bool) -> dict[str, Any]:
         for _ in range(_TRIES):
             async with self._settled(request, fresh_s) as state:

@@ -28,7 +28,8 @@ def run(scenario: Any) -> None:
         async with bed(root) as found:
             placements = found.placements
             await until(lambda: placements.cache._serial is not None)
-            await scenario(found, Capacities(placements._follower, placements._wconfd, placements.cache))
+            parts = placements._follower, placements._wconfd, placements.cache, placements.renew_reports
+            await scenario(found, Capacities(*parts))
 
     with fast_directory() as root:
         asyncio.run(go(root))
@@ -94,6 +95,38 @@ def test_what_a_job_had_counted_is_known_until_room_is_taken() -> None:
         await keep()
         found.clock[0] = 3600.0
         assert not await known()
+
+    run(scenario)
+
+
+def test_what_is_counted_is_kept_though_nodes_have_less_memory_than_they_reported() -> None:
+    """A node's free memory moves all the time: what is counted is counted of reports that were renewed before."""
+
+    async def scenario(found: Bed, capacities: Capacities) -> None:
+        owner, questions, asker = found.daemon.job(1).for_locks, asked(found), found.asker
+        for cached in (True, False):
+            assert await capacities.known(owner, questions, cached=cached) == {}
+            assert capacities.keep(owner, await count(found)) == [GROUP]
+            assert await capacities.known(owner, questions, cached=True)
+            asker.free_mib -= 1
+            found.clock[0] += 31.0
+        found.placements.cache.reports.changed(["uuid-node1"])
+        asker.free_mib -= 1
+        assert await capacities.known(owner, questions, cached=True) == {}
+        assert capacities.keep(owner, await count(found)) == [GROUP]
+
+    run(scenario)
+
+
+def test_nodes_are_asked_by_who_wants_nothing_from_the_cache() -> None:
+    async def scenario(found: Bed, capacities: Capacities) -> None:
+        owner, questions, nodes = found.daemon.job(1).for_locks, asked(found), len(found.placements._view.nodes())
+        before = total(await count(found))
+        found.asker.free_mib //= 2
+        assert await capacities.known(owner, questions, cached=True) == {}
+        assert (total(await count(found)), len(found.asker.asked)) == (before, nodes), "they said it just now"
+        assert await capacities.known(owner, questions, cached=False) == {}
+        assert (total(await count(found)) < before, len(found.asker.asked)) == (True, 2 * nodes)
 
     run(scenario)
 

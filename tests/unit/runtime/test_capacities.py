@@ -7,7 +7,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.fakes.wconfd import fast_directory, until
+from tests.fakes.wconfd import fast_directory
 from tests.unit.runtime.test_placements import FREE_MIB, Bed, bed
 
 from ganeti.base.errors import GanetiError
@@ -27,7 +27,6 @@ def run(scenario: Any) -> None:
     async def go(root: Any) -> None:
         async with bed(root) as found:
             placements = found.placements
-            await until(lambda: placements.cache._serial is not None)
             parts = placements._follower, placements._wconfd, placements.cache, placements.renew_reports
             await scenario(found, Capacities(*parts))
 

@@ -89,6 +89,7 @@ async def bed(root: Path):
         assert await follower.filled(10.0)
         socket = daemon.paths.wconfd_socket
         placements = Placements(follower, client, asker, catalogue(), socket, now_s=lambda: clock[0])
+        await until(lambda: placements.cache._serial is not None)  # what was said before would be asked again
         try:
             yield Bed(daemon, placements, asker, clock)
         finally:

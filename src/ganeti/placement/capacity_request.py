@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
 _NAMES = tuple(field.name for field in fields_of(CapacityParameters))
 _WHOLE_DISK = 1.0
+_LEAST = Shape(memory_mib=1, disk_mib=0, vcpus=1)
+_LARGEST = 2**53
+"""Of any amount: up to there every program that reads JSON has whole numbers."""
+MOST_COUNTED = 100_000
+"""How many instances of a group are counted at most: with a size of next to nothing it would go on for hours."""
 
 
 def read(fields: "Fields") -> Capacity:
@@ -53,10 +58,15 @@ def _read_shape(given: Any, where: str) -> Shape | None:
     if given is None:
         return None
     whole = isinstance(given, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in given)
-    if not whole or len(given) != len(Shape._fields) or min(given) < 0:
+    if not whole or len(given) != len(Shape._fields):
         raise RequestError(
             f"The max_inst_spec of {where} is {given!r}: give memory and disk in MiB and the number of vcpus, as in"
             " [4096, 20480, 2]"
+        )
+    if not all(least <= amount <= _LARGEST for least, amount in zip(_LEAST, given, strict=True)):
+        raise RequestError(
+            f"The max_inst_spec of {where} is {given!r}: give at least 1 MiB of memory and 1 vcpu, and of nothing"
+            f" more than {_LARGEST}"
         )
     return Shape(*given)
 
@@ -101,7 +111,15 @@ def _count(
     )
     prepare(state)
     sizes = [_size(parameters.max_inst_spec)] if parameters.max_inst_spec is not None else _largest(group)
-    allocation = Allocation(state, _room(state, group, parameters.default_template or "", options))
+
+    def check_number(counting: Allocation) -> None:
+        if len(counting.placed) > MOST_COUNTED:
+            raise RequestError(
+                f"More than {MOST_COUNTED} instances fit into node group {group.name}: give a larger max_inst_spec, or"
+                " let the group's policy ask for a larger minimum"
+            )
+
+    allocation = Allocation(state, _room(state, group, parameters.default_template or "", options), check_number)
     if len(allocation.room.candidates) >= allocation.room.nodes_each:
         for size in sizes:
             allocation.fill_tiered(size)

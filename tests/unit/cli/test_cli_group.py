@@ -86,6 +86,22 @@ def test_a_size_is_given_whole(gnt, counted, spec):
     assert "--max-spec" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("spec", "word"),
+    [
+        ("memory=0,disk=0,vcpus=1", "memory=0"),
+        ("memory=1,disk=0,vcpus=0", "vcpus=0"),
+        ("memory=1,disk=0,vcpus=-1", "vcpus=-1"),
+        ("memory=1,disk=8589934593t,vcpus=1", "disk=8589934593t"),
+    ],
+)
+def test_a_size_has_bounds(gnt, counted, spec, word):
+    ran = gnt(f"gnt-group capacity --max-spec {spec}")
+    assert ran.status == 2
+    assert f"--max-spec: {word} cannot be counted in: give at least 1 MiB of memory" in ran.err
+    assert gnt("gnt-group capacity --max-spec memory=1,disk=0,vcpus=1").status == 0
+
+
 def test_what_capacity_is_counted_in_is_changed_together(gnt, master):
     master.job([])
     gnt("gnt-group modify --alloc-policy last_resort --capacity-parameters memory=4g,disk=20g,vcpus=2 default")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.fakes.allocator_messages import instance, message, node
 
+from ganeti.placement import capacity_request
 from ganeti.placement.request import Options, RequestError
 from ganeti.placement.service import answer
 from ganeti.tools.htools import hail, hspace
@@ -105,7 +106,10 @@ def test_a_group_that_could_not_bear_the_failure_of_a_node_has_no_room() -> None
         ({"node_groups": ["w"]}, "There is no node group w: known are gu"),
         ({"max_inst_spec": [1, 2]}, "The max_inst_spec of the request is [1, 2]: give memory"),
         ({"max_inst_spec": [1, 2, "3"]}, "The max_inst_spec of the request is"),
-        ({"max_inst_spec": [-1, 2, 3]}, "The max_inst_spec of the request is"),
+        ({"max_inst_spec": [0, 2, 3]}, "The max_inst_spec of the request is [0, 2, 3]: give at least 1 MiB of memory"),
+        ({"max_inst_spec": [1, -1, 3]}, "The max_inst_spec of the request is [1, -1, 3]: give at least"),
+        ({"max_inst_spec": [1, 2, 0]}, "The max_inst_spec of the request is [1, 2, 0]: give at least"),
+        ({"max_inst_spec": [2**63, 2, 1]}, "The max_inst_spec of the request is [9223372036854775808, 2, 1]: give at"),
         ({"default_template": "paper"}, "The default_template of the request is 'paper': name one of"),
         ({"default_template": ["plain"]}, "The default_template of the request is ['plain']: name one of"),
         ({"max_cpu_ratio": 0}, "The max_cpu_ratio of the request is 0: give a number above 0"),
@@ -119,6 +123,20 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(changes: dict[str, Any],
     with pytest.raises(RequestError) as refused:
         answer(asked(**changes))
     assert str(refused.value).startswith(words)
+
+
+def test_counting_ends_where_next_to_nothing_is_counted_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capacity_request, "MOST_COUNTED", 1000)
+    request = asked(default_template="diskless", max_inst_spec=[1, 0, 1], max_cpu_ratio=1e9)
+    policy = request["nodegroups"]["u"]["ipolicy"]
+    policy["minmax"] = [{side: dict.fromkeys(policy["minmax"][0][side], n) for side, n in (("min", 0), ("max", 9))}]
+    policy |= {"disk-templates": ["diskless"], "spindle-ratio": 1e9}
+    with pytest.raises(RequestError, match="More than 1000 instances fit into node group gu: give a larger"):
+        answer(request)
+
+
+def test_the_largest_size_there_is_can_be_counted_in() -> None:
+    assert counted(max_inst_spec=[2**53, 2**53, 2**53])["cluster"]
 
 
 def test_without_capacity_checks_more_fits() -> None:

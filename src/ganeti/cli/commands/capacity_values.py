@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _SPEC = {"memory": read_size, "disk": read_size, "vcpus": read_int}
+_LEAST = {"memory": 1, "vcpus": 1}
+_LARGEST_AMOUNT = 2**53
 _RATIOS = {"cpu_ratio": "max_cpu_ratio", "disk_usage": "max_disk_usage"}
 
 
@@ -18,7 +20,14 @@ def read_spec(option: str, given: dict[str, Any]) -> list[int]:
     """Give memory and disk in MiB, and virtual CPUs."""
     if set(given) != set(_SPEC):
         raise UsageError(f"{option} needs all of memory, disk and vcpus, such as memory=4g,disk=20g,vcpus=2")
-    return [read(option, str(given[name])) for name, read in _SPEC.items()]
+    amounts = [read(option, str(given[name])) for name, read in _SPEC.items()]
+    for name, amount in zip(_SPEC, amounts, strict=True):
+        if not _LEAST.get(name, 0) <= amount <= _LARGEST_AMOUNT:
+            raise UsageError(
+                f"{option}: {name}={given[name]} cannot be counted in: give at least 1 MiB of memory and 1 vcpu,"
+                f" and of nothing more than {_LARGEST_AMOUNT}"
+            )
+    return amounts
 
 
 def read_parameters(option: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from ganeti.base.errors import INSUFFICIENT_RESOURCES, WRONG_INPUT, GanetiError,
 from ganeti.master.allocation import allocator_named
 from ganeti.master.capacity import PARAMETERS, check_template, question, read_answer, requests, summed
 from ganeti.master.operation import Operation, operation
-from ganeti.model.capacity import Capacity, Ratio, Share, Spec
+from ganeti.model.capacity import Capacity, Ratio, Share, Spec, spec_fault
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
@@ -48,6 +48,8 @@ class ComputeCapacity(Operation[_Plain], frozen=True, kw_only=True, forbid_unkno
             raise PrerequisiteError(
                 "No allocator was named and the cluster has no default one: add -I ALLOCATOR", WRONG_INPUT
             )
+        if self.max_inst_spec is not None and (fault := spec_fault(self.max_inst_spec)):
+            raise PrerequisiteError(fault, WRONG_INPUT)
         check_template(view, self.default_template)
         named = [view.find_group(name) for name in self.node_groups] or view.groups()
         groups = sorted({group.uuid: group for group in named}.values(), key=lambda group: group.name)

@@ -80,7 +80,9 @@ def test_one_group_and_parameters_may_be_named(ctx: FakeContext) -> None:
         ({"max_disk_usage": 1.5}, "max_disk_usage"),
         ({"max_cpu_ratio": 0}, "max_cpu_ratio"),
         ({"max_inst_spec": [1, 2]}, "max_inst_spec"),
-        ({"max_inst_spec": [1, 2, -3]}, "max_inst_spec"),
+        ({"max_inst_spec": [1, 2, -3]}, r"max_inst_spec \[1, 2, -3\] has a vcpus of -3: give memory"),
+        ({"max_inst_spec": [0, 2, 1]}, "has a memory of 0: give"),
+        ({"max_inst_spec": [1, 2**53 + 1, 1]}, "has a disk of 9007199254740993: give"),
         ({"bogus": 1}, "bogus"),
     ],
 )

@@ -56,6 +56,8 @@ def test_the_cluster_has_such_parameters_too(ctx: FakeContext) -> None:
         ({"ipolicy": {}}, "ipolicy cannot be changed yet"),
         ({"capacity_params": {"default_template": "rbd"}}, "not enabled"),
         ({"capacity_params": {"max_disk_usage": 2}}, "max_disk_usage"),
+        ({"capacity_params": {"max_inst_spec": [1, 2, 0]}}, "has a vcpus of 0: give memory and disk in MiB"),
+        ({"capacity_params": {"max_inst_spec": [1, 2**62, 1]}}, "has a disk of 4611686018427387904: give memory"),
         ({"capacity_params": {"more": 2}}, "more"),
     ],
 )

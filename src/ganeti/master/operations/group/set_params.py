@@ -22,6 +22,9 @@ from ganeti.ports.context import OperationContext
 AllocPolicy = Literal["preferred", "last_resort", "unallocable"]
 NotYet = Annotated[Any, msgspec.Meta(description="nodes or instances must be asked about it: not done yet")]
 
+_STATES = ("hv_state", "disk_state")
+"""Clients of 3.1 may send these empty where nothing was said of them."""
+
 
 class ChangeGroup(Change, frozen=True, kw_only=True):
     """Give attributes of a node group other values; those not named stay."""
@@ -61,7 +64,8 @@ class ModifyGroup(Operation[list[tuple[str, Any]]], frozen=True, kw_only=True, f
 
     def check(self, view: ConfigView, facts: Any, ctx: OperationContext) -> Checked:
         not_yet = [field.name for field in msgspec.structs.fields(self) if field.type is NotYet]
-        refused = [name for name in not_yet if getattr(self, name) is not None]
+        given = {name: getattr(self, name) for name in not_yet}
+        refused = [name for name, value in given.items() if value is not None and (value != {} or name not in _STATES)]
         if refused:
             raise PrerequisiteError(f"Of a node group, {', '.join(refused)} cannot be changed yet", WRONG_INPUT)
         values: dict[str, Any] = {}

@@ -39,6 +39,11 @@ def test_only_what_is_named_is_changed(ctx: FakeContext) -> None:
     assert "capacity_params" not in ctx.config.view().group(GROUP).to_plain(), "config.data is that of 3.1 again"
 
 
+def test_states_that_are_empty_are_not_given(ctx: FakeContext) -> None:
+    changed = modify(ctx, alloc_policy="last_resort", hv_state={}, disk_state={})
+    assert changed == [("alloc_policy", "last_resort")]
+
+
 def test_the_cluster_has_such_parameters_too(ctx: FakeContext) -> None:
     for given, kept in (({"default_template": "local"}, {"default_template": "local"}), ({}, None)):
         run(decode({"OP_ID": ModifyCluster.op_id, "capacity_params": given}), ctx)
@@ -54,6 +59,8 @@ def test_the_cluster_has_such_parameters_too(ctx: FakeContext) -> None:
         ({"group_name": "mars", "alloc_policy": "preferred"}, "mars"),
         ({"alloc_policy": "never"}, "alloc_policy"),
         ({"ipolicy": {}}, "ipolicy cannot be changed yet"),
+        ({"hv_state": {}, "disk_state": {}}, "at least one"),
+        ({"hv_state": {"kvm": {}}, "disk_state": {}}, "Of a node group, hv_state cannot be changed yet"),
         ({"capacity_params": {"default_template": "rbd"}}, "not enabled"),
         ({"capacity_params": {"max_disk_usage": 2}}, "max_disk_usage"),
         ({"capacity_params": {"max_inst_spec": [1, 2, 0]}}, "has a vcpus of 0: give memory and disk in MiB"),

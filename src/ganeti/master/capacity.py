@@ -4,6 +4,7 @@
 Pure. Parameters are those of the request, or else of the node group, or else of the cluster (S1.66).
 """
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ from ganeti.placement.templates import traits_of
 CAPACITY = "capacity"
 PARAMETERS = ("max_inst_spec", "default_template", "max_cpu_ratio", "max_disk_usage")
 Plain = dict[str, Any]
+_POLICY_SIZE = ("memory-size", "disk-size", "cpu-count")
+"""What policies call the parts of a size."""
 _NUMBERS = 4
 """Memory and disk in MiB, virtual CPUs, and how many instances of that size."""
 
@@ -41,6 +44,28 @@ def check_template(view: ConfigView, template: str | None) -> None:
         raise PrerequisiteError(
             f"Disk template '{template}' is not enabled: there are {', '.join(enabled)}", WRONG_INPUT
         )
+
+
+def refusal(view: ConfigView, group: NodeGroup, asked: Plain) -> str:
+    """Why the group's policy admits nothing of what is asked, whatever room there is, in one sentence; else nothing.
+
+    Sizes only become smaller in counting, and those of no disk have to be as large as those of one.
+    """
+    policy = inheritance.group_ipolicy(view.cluster, group)
+    template, allowed = asked["default_template"], policy.get("disk-templates")
+    if allowed is not None and template not in allowed:
+        wanted = ", ".join(name for name in view.cluster.enabled_disk_templates if name in allowed)
+        remedy = f"name one of {wanted}" if wanted else "it allows none that is enabled, so change the policy"
+        return f"The policy of node group '{group.name}' does not allow disk template '{template}': {remedy}"
+    size = asked["max_inst_spec"]
+    minima = [[pair["min"].get(name, 0) for name in _POLICY_SIZE] for pair in policy.get("minmax", ())]
+    if size is None or not minima or any(all(map(operator.ge, size, least)) for least in minima):
+        return ""
+    memory_mib, disk_mib, vcpus = minima[0]
+    return (
+        f"A max_inst_spec of {list(size)} is below every minimum of the policy of node group '{group.name}': give at"
+        f" least {memory_mib} MiB of memory, {disk_mib} MiB of disk and {vcpus} vcpus"
+    )
 
 
 def _usual_template(view: ConfigView, group: NodeGroup) -> str:

@@ -9,7 +9,7 @@ import msgspec
 
 from ganeti.base.errors import INSUFFICIENT_RESOURCES, WRONG_INPUT, GanetiError, PrerequisiteError
 from ganeti.master.allocation import allocator_named
-from ganeti.master.capacity import PARAMETERS, check_template, question, read_answer, requests, summed
+from ganeti.master.capacity import PARAMETERS, check_template, question, read_answer, refusal, requests, summed
 from ganeti.master.operation import Operation, operation
 from ganeti.model.capacity import Capacity, Ratio, Share, Spec, spec_fault
 from ganeti.model.view import ConfigView
@@ -30,8 +30,9 @@ class Checked:
 class ComputeCapacity(Operation[_Plain], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Count what fits, or say what was counted; *node_groups* (names or UUIDs; ours) are all if none is named.
 
-    The parameters override those of the groups and of the cluster. No lock is held: what is counted may be taken the
-    next moment, like any free room.
+    The parameters override those of the groups and of the cluster. What the policy of a group admits nothing of is
+    refused for groups that are named, or if it is so of all; of others the answer is that nothing fits. No lock is
+    held: what is counted may be taken the next moment, like any free room.
     """
 
     iallocator: Annotated[str, msgspec.Meta(min_length=1)] | None = None
@@ -56,7 +57,11 @@ class ComputeCapacity(Operation[_Plain], frozen=True, kw_only=True, forbid_unkno
         given = {name: getattr(self, name) for name in PARAMETERS}
         if self.max_inst_spec is not None:
             given["max_inst_spec"] = list(self.max_inst_spec)
-        return Checked(allocator, {group.uuid: question(view, group, allocator, given) for group in groups})
+        questions = {group.uuid: question(view, group, allocator, given) for group in groups}
+        refused = [why for group in groups if (why := refusal(view, group, questions[group.uuid]))]
+        if refused and (self.node_groups or len(refused) == len(groups)):
+            raise PrerequisiteError(refused[0], WRONG_INPUT)
+        return Checked(allocator, questions)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> _Plain:
         now_s = ctx.clock.now_s()

@@ -72,6 +72,38 @@ def test_one_group_and_parameters_may_be_named(ctx: FakeContext) -> None:
     assert request["group_parameters"] == {TWO: own}
 
 
+LEAST = {"memory-size": 128, "disk-size": 1024, "cpu-count": 2}
+SMALL = r"A max_inst_spec of \[{}\] is below every minimum of the policy of node group 'default': give at least 128 MiB"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        (
+            {"default_template": "diskless"},
+            "of node group 'default' does not allow disk template 'diskless': name one of",
+        ),
+        ({"max_inst_spec": [127, 1024, 2]}, SMALL.format("127, 1024, 2")),
+        ({"max_inst_spec": [128, 1023, 2]}, SMALL.format("128, 1023, 2")),
+        ({"max_inst_spec": [128, 1024, 1]}, SMALL.format("128, 1024, 1")),
+    ],
+)
+def test_what_a_policy_admits_nothing_of_is_refused(ctx: FakeContext, parameters: dict[str, Any], words: str) -> None:
+    """Of one of several groups about which nobody asked by name, the answer is that nothing fits."""
+    policy = {"disk-templates": ["plain"], "minmax": [{"min": LEAST, "max": LEAST}]}
+    config = ctx.config.view()
+    cluster = replace(config.cluster, enabled_disk_templates=["plain", "diskless"])
+    config.put("cluster", "cluster", cluster)
+    config.put("nodegroups", ONE, replace(config.group(ONE), ipolicy=policy))
+    assert set(compute(ctx, **parameters)["node_groups"]) == {ONE, TWO}
+    with pytest.raises(PrerequisiteError, match=words):
+        compute(ctx, node_groups=["another", "default"], **parameters)
+    config.put("cluster", "cluster", replace(cluster, ipolicy=policy))
+    with pytest.raises(PrerequisiteError, match=words.replace("default", "another")):
+        compute(ctx, **parameters)
+    assert compute(ctx, node_groups=["default"], max_inst_spec=[128, 1024, 2])
+
+
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [

@@ -23,7 +23,6 @@ class LostPolicies:
     def __init__(self) -> None:
         self.shape_of = array("i")
         self.refusals = bytearray()
-        self._seen: list[Instance] = []
         self._shapes: dict[_Shape, int] = {}
         self._is_lost: dict[str, bool] = {}
         self._renewals = 0
@@ -31,19 +30,15 @@ class LostPolicies:
 
     def follow(self, state: ClusterState) -> bool:
         """Take in what was added and rolled back since; gives whether there is any such instance."""
-        instances, seen = state.instances, self._seen
+        instances = state.instances
+        del self.shape_of[state.fewest_instances :]
+        state.fewest_instances = len(instances)
         for number in state.renewed[self._renewals :]:
-            if number < min(len(seen), len(instances)):
-                seen[number] = instances[number]
+            if number < len(self.shape_of):
                 self.shape_of[number] = self._shape(state, instances[number])
         self._renewals = len(state.renewed)
-        del seen[len(instances) :]
-        while seen and seen[-1] is not instances[len(seen) - 1]:
-            seen.pop()
-        del self.shape_of[len(seen) :]
-        for number in range(len(seen), len(instances)):
+        for number in range(len(self.shape_of), len(instances)):
             self.shape_of.append(self._shape(state, instances[number]))
-        seen.extend(instances[len(seen) :])
         return bool(self._shapes)
 
     def _shape(self, state: ClusterState, instance: Instance) -> int:

@@ -55,6 +55,7 @@ class Renewal:
         state.primary_of[number] = state.primary_of[last]
         state.secondary_of[number] = state.secondary_of[last]
         del state.instances[last], state.primary_of[last], state.secondary_of[last]
+        state.fewest_instances = min(state.fewest_instances, last)
         if number < last:
             self._numbers[state.instances[number].name] = number
         state.renewed.append(number)

@@ -57,6 +57,8 @@ class ClusterState:
         ]
         self.spindle_ratio = [self.groups[group].policy.spindle_ratio for group in self.group_of]
         self.instances: list[Instance] = list(cluster.instances)
+        self.fewest_instances = 0
+        """How few there were since `lost_policies` last looked: those before are the same ones, or `renewed`."""
         self.primary_of = [self._number_of(instance.primary) for instance in self.instances]
         self.secondary_of = [self._number_of(instance.secondary) for instance in self.instances]
         self.renewed: list[int] = []
@@ -307,6 +309,7 @@ class ClusterState:
             self.primary_of[number] = primary
             self.secondary_of[number] = secondary
         del self.instances[count:], self.primary_of[count:], self.secondary_of[count:]
+        self.fewest_instances = min(self.fewest_instances, count)
         self._marks -= 1
 
     def settle(self, mark: tuple[int, int, int]) -> None:

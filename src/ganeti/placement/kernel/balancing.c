@@ -73,7 +73,7 @@ static void describe_anew(balancing *b, int64_t n) {
     subject *j = &b->subject[n];
     describe_subject(&b->f, n, j);
     for (int s = 0; s < SERIES; s++) b->most[s] = fmax(b->most[s], fabs(j->size[s]));
-    b->most[RESERVED] = fmax(b->most[RESERVED], (double)i->reserved);
+    b->most[RESERVED] = fmax(b->most[RESERVED], fabs((double)i->reserved));
     b->most_spindles = fmax(b->most_spindles, fabs(j->spindles_f));
 }
 

@@ -27,7 +27,10 @@ void read_mate(pairing *p, int64_t n, mate *m, double *old_row) {
     row_of(&p->k->metric[n * METRICS], old_row);
     m->old = old_row;
     read_secondary(p, n, m->reserved, m->new, m);
-    for (int l = 0; l < LANES; l++) p->finite = p->finite && isfinite(m->new[l]) && isfinite(old_row[l]);
+    for (int l = 0; l < LANES; l++) {
+        double centre = l < DEVIATIONS ? p->r->centre[l] : 0, old = old_row[l] - centre, new = m->new[l] - centre;
+        p->finite = p->finite && isfinite(old * old) && isfinite(new * new);  // it is the squares that are compared
+    }
 }
 
 // The two parts by which a lane's squares change, in values less the centre: a - b * total.
@@ -80,6 +83,7 @@ static void find_bands(pairing *p, int l) {
         double a = change_of(p, l, m);
         int bin = high > low ? (int)((a - low) / (high - low) * BINS) : 0;
         if (bin >= BINS) bin = BINS - 1;
+        if (bin < 0) bin = 0;
         ends[bin] = some[bin] && ends[bin] > a ? ends[bin] : a;
         some[bin] = m;
     }

@@ -76,7 +76,7 @@ static double most_cpus(const node *d) {
     if (isnan(d->vcpu_ratio) || isnan(d->total_cpus) || d->total_cpus < 0) return INFINITY;  // never above the ratio
     if (d->total_cpus == 0) return 0;
     double most = floor(d->vcpu_ratio * d->total_cpus);
-    while (most > 0 && most / d->total_cpus > d->vcpu_ratio) most--;
+    while (most > 0 && most / d->total_cpus > d->vcpu_ratio) most = least(most - 1, nextafter(most, 0));
     while ((most + 1) / d->total_cpus <= d->vcpu_ratio && most < 1e15) most++;
     return most;
 }

@@ -21,6 +21,9 @@ _HEX_LETTERS = 4
 _WORDS: dict[type, str] = {dict: "JSObject", list: "list"}
 _NO_NUMBER = re.compile(r'"(?:\\.|[^"\\])*"|(NaN|-?Infinity)')
 
+_POINT_AT_END = re.compile(r'"(?:\\.|[^"\\])*"|(?<![\w.+-])(-?\d+)\.(?![\d.])(?=([eE]?))')
+"""Texts, to pass over, and whole numbers that end with a point, and whether an exponent would follow."""
+
 
 class _NoNumberError(Exception):
     """A word that Python's reader takes for a number, and nobody else's."""
@@ -40,8 +43,8 @@ def parsed(text: str, what: str, kind: type) -> Any:
         raise RequestError(f"{what}: {_no_value(stripped[at : at + _SHOWN], stripped[at + 2 :])}") from None
     except RecursionError:
         raise RequestError(f"{what}: Malformed JSON: brackets within brackets beyond reason") from None
-    except ValueError as error:
-        raise RequestError(f"{what}: Malformed JSON: {error}") from None
+    except ValueError:
+        raise RequestError(f"{what}: Malformed JSON: a number has too many digits") from None
     behind = behind.lstrip(_BLANKS)
     if behind:
         raise RequestError(f"{what}: Invalid tokens at end of JSON string: {quoted([behind[:_SHOWN_BEHIND]])[1:-1]}")
@@ -52,17 +55,20 @@ def parsed(text: str, what: str, kind: type) -> Any:
 
 def _decoded(text: str) -> tuple[Any, str]:
     """The document that *text* begins with, and what is behind it; digits may be missing behind a point, as in 3.1."""
-    while True:
-        try:
-            found, end = _DECODER.raw_decode(text)
-        except json.JSONDecodeError as error:
-            at = error.pos
-            if text[at : at + 1] != "." or not text[at - 1].isdecimal():
-                raise
-            gap = " " if text[at + 1 : at + 2] in ("e", "E") else ""  # no exponent of what ended with its point
-            text = f"{text[:at]}{gap}{text[at + 1 :]}"
-        else:
-            return found, text[end:]
+    try:
+        found, end = _DECODER.raw_decode(text)
+    except json.JSONDecodeError as error:
+        if text[error.pos : error.pos + 1] != "." or not text[error.pos - 1].isdecimal():
+            raise
+        text = _POINT_AT_END.sub(_without_point, text)
+        found, end = _DECODER.raw_decode(text)
+    return found, text[end:]
+
+
+def _without_point(match: re.Match[str]) -> str:
+    if match[1] is None:
+        return match[0]
+    return f"{match[1]} " if match[2] else match[1]  # no exponent of what ended with its point
 
 
 def _first_of_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -251,13 +251,15 @@ class Allocation:
         """The last step of those from 1 on for which *goes_on* (0: none), and whether all that follow are too small.
 
         As long as no node passes the checks, the smaller an instance, the fewer nodes are too small for it: so those
-        steps need not be tried one by one. Global N+1 knows no such order, as it follows the scores. One size range
-        admits all sizes above its least one; below it nothing fits any more for the same reason.
+        steps need not be tried one by one. Global N+1 knows no such order, as it follows the scores. A size range
+        refuses no size for being smaller than another as long as both are above its least one; below that of the only
+        range nothing fits any more for the same reason.
         """
         policies = [group.policy for group in self.state.groups]
         one_range = all(len(policy.ranges) <= 1 for policy in policies)
         floor = max((chain.steps_above(policy.ranges[0][0]) for policy in policies if policy.ranges), default=0)
-        below = _last_plain(goes_on, floor) if one_range else 0
+        above_all = min((chain.steps_above(least) for policy in policies for least, _ in policy.ranges), default=0)
+        below = _last_plain(goes_on, floor if one_range else above_all)
         while (below < floor or not one_range) and goes_on(below + 1) != Verdict.ENDS:
             below += 1
         return below, below == floor and (floor == chain.length or goes_on(floor + 1) != Verdict.ENDS)

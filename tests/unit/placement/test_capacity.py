@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster_drawing import draw
 
+from ganeti.placement import capacity
 from ganeti.placement.capacity import UNITS, Allocation, Room, Size, rising, runs
 from ganeti.placement.cluster import Cluster, Instance
 from ganeti.placement.failure import FailMode
@@ -195,6 +196,62 @@ def test_sizes_shrink_as_if_each_was_looked_at(
         fill(allocation, Size(memory, disk, vcpus, 1))
         found.append((runs(allocation.placed), [state.primary_of[number] for number in allocation.numbers]))
     assert found[0] == found[1]
+
+
+def _with_ranges(cluster: Cluster, minima: list[tuple[int, int, int]]) -> Cluster:
+    """Let a policy admit sizes up to half as much again as each of the *minima*, in the order they are given."""
+    standard, most = BUILT_IN_POLICY.ranges[0]
+    ranges = tuple(
+        (
+            replace(standard, memory_mib=memory, disk_mib=disk, cpus=vcpus),
+            replace(most, memory_mib=memory + memory // 2, disk_mib=disk + disk // 2, cpus=vcpus + 1),
+        )
+        for memory, disk, vcpus in minima
+    )
+    groups = [replace(group, policy=replace(group.policy, ranges=ranges)) for group in cluster.groups]
+    return replace(cluster, policy=replace(cluster.policy, ranges=ranges), groups=groups)
+
+
+@FEW
+@given(
+    SEEDS,
+    KIND,
+    TEMPLATE,
+    st.sampled_from((512, 1000, 2048, 10000)),
+    st.sampled_from((1024, 3000, 9000)),
+    st.sampled_from((1, 3, 9)),
+    st.booleans(),
+    st.lists(st.tuples(st.integers(1, 1500), st.integers(0, 2500), st.integers(1, 2)), min_size=2, max_size=3),
+)
+def test_where_a_policy_has_several_ranges_sizes_shrink_as_if_each_was_looked_at(
+    seed: int,
+    kind: str,
+    template: str,
+    memory: int,
+    disk: int,
+    vcpus: int,
+    checked: bool,
+    minima: list[tuple[int, int, int]],
+) -> None:
+    cluster = _with_ranges(_tiny(seed, kind), minima)
+    found = []
+    for last_plain in (capacity._last_plain, lambda goes_on, floor: 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(capacity, "_last_plain", last_plain)
+            state = ClusterState(cluster)
+            allocation = Allocation(state, _room(state, template, checked=checked))
+            failures = allocation.fill_tiered(Size(memory, disk, vcpus, 1))
+        found.append((runs(allocation.placed), [state.primary_of[number] for number in allocation.numbers], failures))
+    assert found[0] == found[1]
+
+
+def test_where_a_policy_has_two_ranges_a_huge_size_is_shrunk_as_quickly() -> None:
+    """In 2^53 MiB there are so many steps that they cannot be looked at one by one."""
+    cluster = _with_ranges(_tiny(1, "equal"), [(512, 1024, 1), (4096, 1024, 1)])
+    state = ClusterState(cluster)
+    allocation = Allocation(state, _room(state, "plain", checked=False))
+    allocation.fill_tiered(Size(2**53, 2**53, 2**53, 1))
+    assert runs(allocation.placed)
 
 
 def test_a_thousand_sizes_that_fit_one_below_the_other() -> None:

@@ -94,7 +94,7 @@ class Player:
         if not self.watching:
             return
         self.kernel.after(_WATCH_EVERY_S, self.watch)
-        if self.world.master() is not None:
+        if self._is_served():
             self._without_master_s = self.kernel.now_s
         elif self.kernel.now_s - self._without_master_s > _WITHOUT_MASTER_S:
             there = [
@@ -104,6 +104,11 @@ class Player:
             ]
             if there and (self._failing_over is None or not self._failing_over.alive):
                 self.fail_over(self.kernel.random.choice(there))
+
+    def _is_served(self) -> bool:
+        """Whether there is a master that can do something: its WConfD is not let back where others named a new one."""
+        master = self.world.master()
+        return master is not None and self.world.supervision[master.name].serves("ganeti-wconfd")
 
     def fail_over(self, machine: Machine, *words: str) -> None:
         if machine.powered:

@@ -176,9 +176,18 @@ class ReplicaStore(SqliteStore):
                 raise self._damaged("it does not end with its last record")
             if fingerprint.now(position[1], float(meta["mtime"])) != digest:
                 raise self._damaged("its content is not what its fingerprint says")
+            self._check_answers()
             return Content(position, digest, membership, self.load() if decoded else None)
         finally:
             self._db.execute("ROLLBACK")
+
+    def _check_answers(self) -> None:
+        """The answers to the last steps of jobs are in no fingerprint, and go to other nodes as text."""
+        for (answer,) in self._db.execute("SELECT answer FROM steps"):
+            try:
+                msgspec.json.decode(answer)
+            except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
+                raise self._damaged("the answer to a step of a job is not as written") from None
 
     def _last_record(self, meta: dict[str, str]) -> tuple[Position, str]:
         """Position and fingerprint of the last commit, or of the whole configuration that none has followed."""

@@ -102,7 +102,17 @@ def flip_whose_it_is(path: Path) -> None:
     db.close()
 
 
+def flip_in_answer(path: Path) -> None:
+    """Seed 8159 with 7 nodes: what a job was answered is in no fingerprint, and went to other nodes as no text."""
+    db = sqlite3.connect(path)
+    ((answer,),) = db.execute("SELECT answer FROM steps LIMIT 1").fetchall()
+    db.execute("UPDATE steps SET answer = ?", (bytes(answer)[:-1] + b"\xf5",))
+    db.commit()
+    db.close()
+
+
 ROTS = [
+    flip_in_answer,
     flip_whose_it_is,
     flip_in_object,
     flip_to_no_text,

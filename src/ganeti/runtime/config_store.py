@@ -44,6 +44,8 @@ _PUT = (
     " DO UPDATE SET name = excluded.name, primary_node = excluded.primary_node, data = excluded.data"
 )
 _SET_META = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+_LAYOUTS_EVER = 100
+"""A number beyond is rot, and no later program's."""
 _CHECKPOINT_AFTER_COMMITS = 256
 _CHECKPOINT_PAGES_AT_MOST = 20000
 
@@ -175,6 +177,10 @@ class SqliteStore:
         elif version == SCHEMA_VERSION - 1:
             self._db.executescript(
                 f"BEGIN IMMEDIATE; {_FROM_LAYOUT_2}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+            )
+        elif not 0 < version < _LAYOUTS_EVER:
+            raise ConfigurationError(
+                f"The configuration database {self._path} is damaged: no program writes layout {version}"
             )
         elif version != SCHEMA_VERSION:
             raise ConfigurationError(

@@ -16,7 +16,6 @@ from ganeti.base.paths import Paths
 from ganeti.bootstrap.node_call import call_node
 from ganeti.master.watcher import SHOULD_RUN, InstanceNow, WatcherState, decide, read_state, status_text
 from ganeti.runtime.files import read_if_there, write_atomically
-from ganeti.runtime.master_ending import master_address, uses_script
 from ganeti.wire.framing_sync import connect
 
 ANSWER_WITHIN_S = 30.0
@@ -93,8 +92,13 @@ class MasterWork:
 
     def _ensure_address(self) -> None:
         """After a power-on nobody else brings the cluster's address up; taken down on purpose it stays so."""
-        address = None if self._paths.root else master_address(self._paths)
-        if address is None or owns(address.ip) or os.path.exists(self._paths.given_up_address_file):
+        ip = self._ssconf("master_ip")
+        if self._paths.root or not ip or owns(ip) or os.path.exists(self._paths.given_up_address_file):
+            return
+        from ganeti.runtime.master_ending import master_address, uses_script  # seldom needed, and slow to import
+
+        address = master_address(self._paths)
+        if address is None:
             return
         primary = dict(line.split(" ", 1) for line in self._ssconf("node_primary_ips").splitlines() if " " in line)
         own = primary.get(self._ssconf("master_node"))

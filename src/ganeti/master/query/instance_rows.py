@@ -8,6 +8,7 @@ from typing import Any
 from ganeti.master.query.fields import NODATA, OFFLINE, UNAVAILABLE, Missing, QueryWorld
 from ganeti.model import inheritance
 from ganeti.model.objects import Disk, Instance, Nic, Node, NodeGroup
+from ganeti.placement.templates import disk_space_mib
 
 RUNNING = "running"
 ADMIN_DOWN = "ADMIN_down"
@@ -20,7 +21,6 @@ ERROR_NODE_OFFLINE = "ERROR_nodeoffline"
 ERROR_WRONG_NODE = "ERROR_wrongnode"
 
 _SHUT_DOWN_BY_GUEST = "shutdown"
-_DRBD_META_MIB = 128
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class InstanceRow:
     @property
     def disk_usage_mib(self) -> int:
         """Space used on each node; mirrored disks have metadata beside their data."""
-        return sum(disk.size + (_DRBD_META_MIB if disk.children else 0) for disk in self.disks)
+        return sum(disk_space_mib(disk.dev_type, [disk.size]) for disk in self.disks)
 
     @property
     def user_shutdown_allowed(self) -> bool:

@@ -15,7 +15,7 @@ KINDS = ("f", "fa", "r", "rf", "frf", "fr")
 _WORDS = {"f": "f", "fa": "fa:{}", "r": "r:{}", "rf": "r:{} f", "frf": "f r:{} f", "fr": "f r:{}"}
 _NO_DISK_MOVES, _NO_INSTANCE_MOVES, _EVACUATION, _RESTRICTED, _IGNORE_SOFT, _EXHAUSTIVE = 1, 2, 4, 8, 16, 32
 _GOAL_WEIGHT = 0.25
-_NO_MEMORY = "There is no memory for a search among so many nodes"
+_NO_MEMORY = "There is no memory left for a search among so many nodes: give the machine more, or ask again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,17 @@ class Step:
 def best_step(
     state: ClusterState, members: Sequence[int], movable: Sequence[bool] | bytes, options: BalanceOptions
 ) -> Step | None:
-    """The move of the group *members* after which its score is lowest, or None if no move lowers it."""
+    """The move of the group *members* after which its score is lowest, or None if no move lowers it.
+
+    Raises `ExecutionError` without memory; the state is as it was.
+    """
     found = kernel.StepResult()
     nodes, marks = kernel.wholes(members), kernel.flags(movable)
     result = kernel.library().kernel_best_step(state.handle, nodes, len(members), marks, options.flags, found)
+    return _told(state, found, result)
+
+
+def _told(state: ClusterState, found: kernel.StepResult, result: int) -> Step | None:
     if result < 0:
         raise ExecutionError(_NO_MEMORY)
     return _step(state, found) if result else None
@@ -110,7 +117,7 @@ class _Balancing:
     def best_step(self) -> Step | None:
         """As `best_step`."""
         found = kernel.StepResult()
-        return _step(self._state, found) if self._library.kernel_balancing_step(self._handle, found) else None
+        return _told(self._state, found, self._library.kernel_balancing_step(self._handle, found))
 
 
 def balance(

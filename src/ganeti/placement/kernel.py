@@ -48,7 +48,7 @@ _CALLS: dict[str, tuple[object, list[object]]] = {
     "kernel_drop": (None, [c_void_p, c_int64]),
     "kernel_renew_node": (c_int64, [c_void_p, c_int64, _Wholes, _Numbers, c_int64, _Shorts, c_int64, c_int64]),
     "kernel_add": (c_int64, [c_void_p, _Wholes, _Numbers, _Shorts, c_int64, c_int64]),
-    "kernel_move": (None, [c_void_p, c_int64, c_int64, c_int64]),
+    "kernel_move": (c_int64, [c_void_p, c_int64, c_int64, c_int64]),
     "kernel_mark": (c_int64, [c_void_p]),
     "kernel_rollback": (None, [c_void_p, c_int64]),
     "kernel_settle": (None, [c_void_p]),

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ganeti.base.errors import ParameterError
+from ganeti.base.errors import ExecutionError, ParameterError
 from ganeti.placement import kernel
 from ganeti.placement.cluster import Cluster, Group, Instance, Node
 from ganeti.placement.definition import COMPONENTS, NodeView, disk_floor_mib, most_vcpu_ratio
@@ -21,11 +21,15 @@ NOWHERE = -1
 _MIRRORED, _STARTS_ELSEWHERE, _LOST = 0, 1, 2
 _NO_NODE_HAS_IT = 0
 _MOST_TOLD = 512
+_NO_ROOM = "There is no memory left for a cluster of this size: give the machine more, or ask again"
+_NO_MEMORY = "There is no memory left to move instances about: give the machine more, or ask again"
 _Told = tuple[Instance, ctypes.Array[ctypes.c_int64], ctypes.Array[ctypes.c_double], ctypes.Array[ctypes.c_int32]]
 
 
 class ClusterState:
-    """Nodes and instances by number; raises `ParameterError` for numbers beyond 64 bits.
+    """Nodes and instances by number.
+
+    Raises `ParameterError` for numbers beyond 64 bits, `ExecutionError` without memory.
 
     *n1_by_report*: until something changes on a node, whether it fails N+1 is judged by the free memory it reported, as
     3.0 does; otherwise by what is known of its instances, which needs one MiB more to pass.
@@ -104,7 +108,7 @@ class ClusterState:
             len(allowed),
         )
         if not handle:
-            raise OverflowError("there is no memory for so many nodes")
+            raise ExecutionError(_NO_ROOM)
         for number, node in enumerate(self.nodes):
             for tag in self.rules.location_of(node.tags) if tags.location else ():
                 self._library.kernel_set_location(handle, number, tags.location[tag])
@@ -152,7 +156,7 @@ class ClusterState:
             extra,
         )
         if failed:
-            raise OverflowError("there is no memory for so many instances")
+            raise ExecutionError(_NO_ROOM)
         for number, node in enumerate(self.nodes):
             if node.cpu_load is not None:
                 self._library.kernel_set_cpu_load(self._handle, number, node.cpu_load)
@@ -254,6 +258,8 @@ class ClusterState:
         """Put a new instance on its nodes (or on none); gives its number. Nothing is checked."""
         _, whole, loads, tags = self._as_told(instance)
         number = int(self._library.kernel_add(self._handle, whole, loads, tags, primary, secondary))
+        if number < 0:
+            raise ExecutionError(_NO_MEMORY)
         names = self.name_of(primary), self.name_of(secondary)
         if (instance.primary, instance.secondary) != names:
             instance = replace(instance, primary=names[0], secondary=names[1])
@@ -270,7 +276,7 @@ class ClusterState:
             return known
         numbers, own = _described(self._tags, self.rules, instance)
         if self._tags.has_grown() and self._library.kernel_grow_tags(self._handle, len(self._tags.exclusion)):
-            raise ParameterError("There is no memory for so many tags")
+            raise ExecutionError(_NO_ROOM)
         try:
             whole = kernel.wholes(numbers)
         except OverflowError as err:
@@ -281,9 +287,13 @@ class ClusterState:
         return told
 
     def move(self, number: int, primary: int, secondary: int = NOWHERE) -> None:
-        """Give instance *number* these nodes in place of its present ones. Nothing is checked."""
+        """Give instance *number* these nodes in place of its present ones. Nothing is checked.
+
+        Raises `ExecutionError` without memory, and nothing has changed; so does `add_instance`.
+        """
+        if self._library.kernel_move(self._handle, number, primary, secondary) < 0:
+            raise ExecutionError(_NO_MEMORY)
         self._log.append((number, self.primary_of[number], self.secondary_of[number]))
-        self._library.kernel_move(self._handle, number, primary, secondary)
         self.primary_of[number] = primary
         self.secondary_of[number] = secondary
 

@@ -65,10 +65,10 @@ static int64_t allocate(kernel *k, const question *q, placement *out) {
 
 EXPORTED int64_t kernel_allocate(kernel *k, const question *q, placement *out) {
     int64_t mark = kernel_mark(k), primary = k->instance[q->instance].primary, result;
-    if (primary != NOWHERE) kernel_move(k, q->instance, NOWHERE, NOWHERE);
+    if (primary != NOWHERE) move_to(k, q->instance, NOWHERE, NOWHERE);
     result = allocate(k, q, out);
     kernel_rollback(k, mark);
-    return result;
+    return answer(k, result);
 }
 
 enum { MANY = 64 };
@@ -103,5 +103,5 @@ EXPORTED int64_t kernel_fill(kernel *k, const question *q, int64_t limit, int32_
     if (ready) ranking_free(&r);
     free(c);
     kernel_rollback(k, mark);
-    return failed ? -1 : placed;
+    return answer(k, failed ? -1 : placed);
 }

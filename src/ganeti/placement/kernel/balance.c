@@ -33,5 +33,5 @@ EXPORTED int64_t kernel_best_step(kernel *k, const int64_t *members, int64_t cou
     }
     search_free(&f);
     free(member);
-    return result;
+    return answer(k, result);
 }

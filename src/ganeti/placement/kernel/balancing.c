@@ -202,6 +202,7 @@ static void choose_from_lowest(balancing *b, step *best) {
     } while (!is_settled(f, best));
 }
 
+// As kernel_best_step. Where memory cannot be had, it may be asked again.
 EXPORTED int64_t kernel_balancing_step(balancing *b, step *out) {
     search *f = &b->f;
     if (!f->targets) return 0;
@@ -210,7 +211,7 @@ EXPORTED int64_t kernel_balancing_step(balancing *b, step *out) {
     if (f->flags & EXHAUSTIVE || !can_estimate(f)) {
         b->knows = false;
         choose_thoroughly(f, b->movable, b->member, out);
-        return out->instance != NOWHERE;
+        return answer(f->k, out->instance != NOWHERE);
     }
     bool apart = !(f->k->location_tags && f->k->exclusion_tags);  // else instances on other nodes count in an estimate
     if (!b->knows || !apart || !bring_forward(b)) start_anew(b);
@@ -218,5 +219,5 @@ EXPORTED int64_t kernel_balancing_step(balancing *b, step *out) {
     b->base_sums = f->base_sums;
     for (int s = 0; s < SERIES; s++) read_spread(f, s, &b->before[s]);
     choose_from_lowest(b, out);
-    return out->instance != NOWHERE;
+    return answer(f->k, out->instance != NOWHERE);
 }

@@ -12,9 +12,14 @@ static void offer(search *f, const subject *j, int kind, int64_t target, double 
             if (f->found[c].estimate <= f->lowest + f->hair) f->found[left++] = f->found[c];
         f->found_count = left;
         if (2 * left >= f->found_room) {
-            f->found_room = f->found_room ? 2 * f->found_room : 1024;
-            f->found = realloc(f->found, (size_t)f->found_room * sizeof *f->found);
-            if (!f->found) abort();
+            int64_t wanted = f->found_room ? 2 * f->found_room : 1024;
+            candidate *grown = realloc(f->found, (size_t)wanted * sizeof *grown);
+            if (!grown) {
+                f->k->starved = true;
+                return;
+            }
+            f->found = grown;
+            f->found_room = wanted;
         }
     }
     f->found[f->found_count++] = (candidate){(int32_t)j->number, kind, (int32_t)target, estimate};
@@ -175,9 +180,9 @@ void forget_found(search *f) {
 }
 
 // Where the best of the candidates that were kept is worse than its estimate by more than a hair, others could be
-// better: then all up to it are looked at.
+// better: then all up to it are looked at. Without memory nothing is looked for any more.
 bool is_settled(search *f, const step *best) {
-    if (f->lowest + f->hair >= best->score) return true;
+    if (f->lowest + f->hair >= best->score || f->k->starved) return true;
     f->hair = best->score - f->lowest + HAIR;
     return false;
 }

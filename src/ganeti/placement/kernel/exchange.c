@@ -31,7 +31,7 @@ static void turn(exchanging *e, int64_t one) {
         fail(e, TURNING, failure);
         return;
     }
-    kernel_move(k, e->i, one, primary);
+    move_to(k, e->i, one, primary);
     int64_t found = secondary_hop(&e->r, e->i, e->targets, e->count, e->forced, e->second, e->c);
     for (int64_t t = 0; t < e->count; t++)
         if (e->second[t] != NOT_TRIED) last = e->second[t];
@@ -55,7 +55,7 @@ static void try_all(exchanging *e) {
             continue;
         }
         mark = kernel_mark(k);
-        kernel_move(k, e->i, primary, e->targets[t]);
+        move_to(k, e->i, primary, e->targets[t]);
         turn(e, e->targets[t]);
         kernel_rollback(k, mark);
     }
@@ -154,7 +154,7 @@ static int64_t search_bare(exchanging *e) {
         if (e->targets[t] != primary) mates[count++] = e->targets[t];
     }
     if (mates && online) {
-        kernel_move(k, e->i, NOWHERE, NOWHERE);
+        move_to(k, e->i, NOWHERE, NOWHERE);
         result = search(e, mates, count, primary);
     }
     kernel_rollback(k, mark);
@@ -184,7 +184,7 @@ EXPORTED int64_t kernel_exchange(kernel *k, int64_t i, const int64_t *targets, i
         int failure = FITS;
         if (!k->node[k->instance[i].primary].online) {
             failure = refuse_failover(k, i, forced);
-            if (!failure) kernel_move(k, i, k->instance[i].secondary, k->instance[i].primary);
+            if (!failure) move_to(k, i, k->instance[i].secondary, k->instance[i].primary);
             else if (count > 1) fail(&e, LEAVING_THE_DEAD, failure);
         }
         if (!failure) {
@@ -197,5 +197,5 @@ EXPORTED int64_t kernel_exchange(kernel *k, int64_t i, const int64_t *targets, i
     }
     free(e.c);
     free(e.first);
-    return ready && found >= 0 ? 0 : -1;
+    return answer(k, ready && found >= 0 ? 0 : -1);
 }

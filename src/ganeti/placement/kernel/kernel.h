@@ -101,11 +101,22 @@ typedef struct kernel {
     // journal
     journal_entry *journal;
     int64_t journal_used, journal_room, marks;
+    bool starved;             // memory could not be had since the last answer
 } kernel;
 
+// Where memory cannot be had in the midst of a search, the search goes on with wrong values, within all bounds, to where
+// everything is taken back; then the question is answered with -1, and what was found is of no use.
+static inline int64_t answer(kernel *k, int64_t result) {
+    bool starved = k->starved;
+    k->starved = false;
+    return starved ? -1 : result;
+}
+
 // state.c
-// Give an instance these nodes in place of its present ones; nothing is checked.
-EXPORTED void kernel_move(kernel *k, int64_t i, int64_t primary, int64_t secondary);
+// Give an instance these nodes in place of its present ones; nothing is checked. Without memory it stays: the call gives
+// -1, and within a search the answer does.
+EXPORTED int64_t kernel_move(kernel *k, int64_t i, int64_t primary, int64_t secondary);
+void move_to(kernel *k, int64_t i, int64_t primary, int64_t secondary);
 // From a mark on, every change is remembered until the rollback to that mark; marks nest, and each is rolled back or
 // settled in turn.
 EXPORTED int64_t kernel_mark(kernel *k);

@@ -238,7 +238,10 @@ void redundancy_go_on(redundancy *r, const question *q) {
 
 EXPORTED redundancy *kernel_redundancy(kernel *k, const int64_t *checked, int64_t count, const int64_t *members,
                                        int64_t member_count, const policies *lost) {
-    return redundancy_start(k, checked, count, members, member_count, lost);
+    redundancy *r = redundancy_start(k, checked, count, members, member_count, lost);
+    if (answer(k, 0) == 0) return r;
+    redundancy_free(r);
+    return NULL;
 }
 
 EXPORTED void kernel_redundancy_free(redundancy *r) { redundancy_free(r); }
@@ -265,10 +268,12 @@ bool copy_to(kernel *k, int64_t number, int64_t primary, int64_t secondary) {
     int32_t *own = malloc((tags + 1) * sizeof *own);
     double load[4];
     memcpy(load, i->load, sizeof load);
+    k->starved |= !own;
     if (!own) return false;
     if (tags) memcpy(own, &k->tags[i->exclusion_first], tags * sizeof *own);
     int64_t added = kernel_add(k, whole, load, own, primary, secondary);
     free(own);
+    k->starved |= added < 0;
     return added >= 0;
 }
 
@@ -321,7 +326,7 @@ static bool places_hold(const redundancy *r, const failing *f, const instance *i
 
 static bool survives_with(redundancy *r, int64_t number, int64_t primary, int64_t secondary, int64_t n) {
     int64_t mark = kernel_mark(r->k);
-    kernel_move(r->k, number, primary, secondary);
+    move_to(r->k, number, primary, secondary);
     bool fits = survives(r, n, false);
     kernel_rollback(r->k, mark);
     return fits;
@@ -398,5 +403,5 @@ EXPORTED int64_t kernel_failing(kernel *k, const int64_t *checked, int64_t count
     for (int64_t c = 0; c < count; c++)
         if (!survives(r, checked[c], true)) out[found++] = checked[c];
     redundancy_free(r);
-    return found;
+    return answer(k, found);
 }

@@ -191,12 +191,18 @@ static void put(kernel *k, int64_t number, int32_t primary, int32_t secondary) {
     for (int t = 0; t < 4; t++) refresh(k, touched[t]);
 }
 
-static void remember(kernel *k, int64_t number, int64_t primary, int64_t secondary, bool added) {
-    if (!k->marks) return;
+// Gives false without memory.
+static bool remember(kernel *k, int64_t number, int64_t primary, int64_t secondary, bool added) {
+    if (!k->marks) return true;
     if (k->journal_used == k->journal_room) {
-        k->journal_room = k->journal_room ? 2 * k->journal_room : 64;
-        k->journal = realloc(k->journal, (size_t)k->journal_room * sizeof *k->journal);
-        if (!k->journal) abort();
+        int64_t wanted = k->journal_room ? 2 * k->journal_room : 64;
+        journal_entry *grown = realloc(k->journal, (size_t)wanted * sizeof *grown);
+        if (!grown) {
+            k->starved = true;
+            return false;
+        }
+        k->journal = grown;
+        k->journal_room = wanted;
     }
     const instance *i = &k->instance[number];
     journal_entry *e = &k->journal[k->journal_used++];
@@ -213,16 +219,26 @@ static void remember(kernel *k, int64_t number, int64_t primary, int64_t seconda
             e->spindles[t][1] = v->free_spindles_forthcoming;
             e->fails[t] = v->fails;
         }
+    return true;
 }
 
-EXPORTED void kernel_move(kernel *k, int64_t i, int64_t primary, int64_t secondary) {
-    remember(k, i, primary, secondary, false);
-    put(k, i, (int32_t)primary, (int32_t)secondary);
+void move_to(kernel *k, int64_t i, int64_t primary, int64_t secondary) {
+    if (remember(k, i, primary, secondary, false)) put(k, i, (int32_t)primary, (int32_t)secondary);
+}
+
+EXPORTED int64_t kernel_move(kernel *k, int64_t i, int64_t primary, int64_t secondary) {
+    move_to(k, i, primary, secondary);
+    return answer(k, 0);
 }
 
 EXPORTED int64_t kernel_mark(kernel *k) {
     k->marks++;
     return k->journal_used;
+}
+
+static void forget_last(kernel *k) {
+    const instance *i = &k->instance[--k->instances];
+    k->tags_used -= i->exclusions + i->desired;
 }
 
 static void undo(kernel *k, const journal_entry *e) {
@@ -248,10 +264,7 @@ static void undo(kernel *k, const journal_entry *e) {
             v->fails = e->fails[t];
         }
     for (int t = 0; t < 4; t++) refresh(k, e->touched[t]);
-    if (e->added) {
-        k->instances--;
-        k->tags_used -= i->exclusions + i->desired;
-    }
+    if (e->added) forget_last(k);
 }
 
 EXPORTED void kernel_rollback(kernel *k, int64_t mark) {
@@ -307,7 +320,10 @@ EXPORTED int64_t kernel_add(kernel *k, const int64_t *whole, const double *load,
     if (!make_room(k, 1, whole[13] + whole[14])) return -1;
     describe(k, whole, load, tags);
     int64_t number = k->instances - 1;
-    remember(k, number, primary, secondary, true);
+    if (!remember(k, number, primary, secondary, true)) {
+        forget_last(k);
+        return answer(k, -1);
+    }
     put(k, number, (int32_t)primary, (int32_t)secondary);
     return number;
 }
@@ -402,9 +418,9 @@ EXPORTED void kernel_drop(kernel *k, int64_t number) {
     int64_t last = k->instances - 1;
     int32_t primary = k->instance[last].primary, secondary = k->instance[last].secondary;
     if (number != last) {
-        kernel_move(k, last, NOWHERE, NOWHERE);
+        move_to(k, last, NOWHERE, NOWHERE);
         k->instance[number] = k->instance[last];
-        kernel_move(k, number, primary, secondary);
+        move_to(k, number, primary, secondary);
     }
     k->instances--;
 }

@@ -69,7 +69,7 @@ static int64_t primary_hop(ranking *r, int64_t i, const int64_t *targets, int64_
     kernel *k = r->k;
     int64_t primary = k->instance[i].primary, found = 0;
     forced = forced || !k->node[primary].online;
-    kernel_move(k, i, NOWHERE, NOWHERE);
+    move_to(k, i, NOWHERE, NOWHERE);
     ranking_read(r);
     for (int64_t t = 0; t < count; t++) {
         if (targets[t] == primary) failures[t] = NOT_TRIED;
@@ -88,7 +88,7 @@ int64_t secondary_hop(ranking *r, int64_t i, const int64_t *targets, int64_t cou
     values bare = k->value[primary];
     without_primary(k, primary, &k->instance[i], secondary, &bare);
     int stays = refuse_primary(k, primary, &bare, &k->instance[i], true);
-    kernel_move(k, i, primary, NOWHERE);
+    move_to(k, i, primary, NOWHERE);
     ranking_read(r);
     for (int64_t t = 0; t < count; t++) {
         failures[t] = NOT_TRIED;
@@ -118,5 +118,5 @@ EXPORTED int64_t kernel_best_target(kernel *k, int64_t i, int64_t secondary, con
     kernel_rollback(k, mark);
     ranking_free(&r);
     free(c);
-    return 0;
+    return answer(k, 0);
 }

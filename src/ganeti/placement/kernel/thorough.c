@@ -18,7 +18,7 @@ static void places_after(const instance *i, int kind, int64_t t, int64_t *primar
 void try_exactly(const search *f, int64_t number, int kind, int64_t target, step *best) {
     int64_t primary, secondary, mark = kernel_mark(f->k);
     places_after(&f->k->instance[number], kind, target, &primary, &secondary);
-    kernel_move(f->k, number, primary, secondary);
+    move_to(f->k, number, primary, secondary);
     double score = kernel_score(f->k, f->members, f->count);
     kernel_rollback(f->k, mark);
     if (score < best->score)

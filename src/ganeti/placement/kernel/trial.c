@@ -68,7 +68,8 @@ static bool find_place(trial *t, int64_t number) {
     bool lost = i->fate == LOST;
     int64_t fitting = 0, found = 0, target = NOWHERE, secondary = i->secondary;
     if (!lost) {
-        kernel_move(k, number, NOWHERE, NOWHERE);
+        move_to(k, number, NOWHERE, NOWHERE);
+        if (k->starved) return false;
         follow(t, t->failed);
         follow(t, secondary);
     }
@@ -78,14 +79,17 @@ static bool find_place(trial *t, int64_t number) {
             fitting++;
         }
     if (fitting > 1) {
-        if (!rank(t, lost)) return false;
+        if (!rank(t, lost)) {
+            k->starved = true;
+            return false;
+        }
         for (int64_t o = 0; o < t->open_count; o++)
             if (may_take(t, number, t->open[o]))
                 found += !try_primary(&t->by, &k->instance[number], t->open[o], true, &t->c[found]);
         target = (lost ? best_for_new(&t->by, t->c, found) : best_candidate(&t->by, t->c, found, NOWHERE))->node;
     }
     if (target == NOWHERE) return false;
-    if (!lost) kernel_move(k, number, target, NOWHERE);
+    if (!lost) move_to(k, number, target, NOWHERE);
     else if (!copy_to(k, number, target, NOWHERE)) return false;
     follow(t, target);
     return true;
@@ -118,7 +122,7 @@ static bool move_all(trial *t) {
     int64_t lost = list_fate(k, n, LOST, true, t->list + mirrored + elsewhere);
     for (int64_t m = 0; m < mirrored; m++) {
         if (refuse_failover(k, t->list[m], true)) return false;
-        kernel_move(k, t->list[m], k->instance[t->list[m]].secondary, n);
+        move_to(k, t->list[m], k->instance[t->list[m]].secondary, n);
     }
     return place_all(t, t->list + mirrored, elsewhere) && place_all(t, t->list + mirrored + elsewhere, lost);
 }
@@ -136,6 +140,8 @@ bool survives_by_moves(const redundancy *r, int64_t n) {
         int64_t mark = kernel_mark(k);
         fits = move_all(&t);
         kernel_rollback(k, mark);
+    } else {
+        k->starved = true;
     }
     forget_ranking(&t);
     free(t.open);

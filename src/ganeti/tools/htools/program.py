@@ -40,6 +40,8 @@ def run(
         return _fail(f"{tool}: {error}")
     except GanetiError as error:
         return _fail(f"Error: {error}")
+    except MemoryError:
+        return _fail("Error: There is no memory left for a cluster of this size: give the machine more, or ask again")
     except BrokenPipeError:
         _drop_output()
         return EXIT_FAILURE

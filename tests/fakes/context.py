@@ -119,9 +119,11 @@ class FakeContext:
         """What is promised: job id and promise."""
         self.capacities: dict[str, Capacity] = {}
         """What LuxiD keeps of capacity, by group."""
+        self.group_states: dict[str, dict[str, Any]] = {}
+        """What LuxiD would say of each group (uuid) that is renewed."""
         self.quicker: list[str] = []
         """Nodes (uuids) on which somebody else is promised room first, once each."""
-        self.log = self.locks = self.undo = self.clock = self.entropy = self.names = self.allocator = self
+        self.log = self.locks = self.undo = self.clock = self.entropy = self.names = self.allocator = self.state = self
 
     def info(self, text: str) -> None:
         self.lines.append(text)
@@ -175,6 +177,10 @@ class FakeContext:
 
     async def keep_capacity(self, counted: Mapping[str, Capacity]) -> None:
         self.capacities |= counted
+
+    async def renew_group(self, uuid: str) -> dict[str, Any]:
+        self.story.append(f"renew {uuid}")
+        return self.group_states[uuid]
 
     async def promised(self) -> Promises:
         return Promises(serial=len(self.held), position=(0, 0), held=list(self.held))

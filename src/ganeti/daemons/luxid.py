@@ -28,6 +28,7 @@ from ganeti.runtime.environment import Environment
 from ganeti.runtime.event_loop import Background
 from ganeti.runtime.event_stream import SUBSCRIBE, EventHub, QueueJobs, feed
 from ganeti.runtime.files import read_if_there
+from ganeti.runtime.group_states import GroupStates
 from ganeti.runtime.livelock import LiveLock, job_lock_path
 from ganeti.runtime.luxi_capacity_calls import CapacityCalls
 from ganeti.runtime.luxi_explain_calls import ExplainCalls
@@ -35,6 +36,7 @@ from ganeti.runtime.luxi_filter_calls import FilterCalls
 from ganeti.runtime.luxi_query_calls import QueryCalls
 from ganeti.runtime.luxi_queue_calls import QueueCalls
 from ganeti.runtime.luxi_server import LuxiServer
+from ganeti.runtime.luxi_state_calls import StateCalls
 from ganeti.runtime.master_vote import add_voting_options, voting_is_settled, win_vote
 from ganeti.runtime.node_client import NodeClient
 from ganeti.runtime.placements import Placements
@@ -112,6 +114,7 @@ async def serve_clients(
     calls = QueueCalls(paths, queue).table() | QueryCalls(paths, sources, placement).table() | filters.table()
     calls |= ExplainCalls(queue, owners.wconfd, lambda: follower.configuration).table()
     calls |= CapacityCalls(Capacities(follower, owners.wconfd, sources.cache, placement.renew_reports)).table()
+    calls |= StateCalls(GroupStates(follower, owners.wconfd, sources)).table()
     events = EventHub(QueueJobs(queue), follower, catalogue, paths.wconfd_socket, lambda: sources.asker.silent)
     feed(events, queue, follower, sources.asker)
     server = LuxiServer(calls, {SUBSCRIBE: events.serve})

@@ -132,6 +132,17 @@ class AllocatorPort(Protocol):
         ...
 
 
+class StatePort(Protocol):
+    """The state of nodes and instances, which LuxiD keeps (S1.38)."""
+
+    async def renew_group(self, uuid: str) -> dict[str, Any]:
+        """Have what is known of a node group forgotten and its nodes asked; gives what they say (S1.54).
+
+        Raises `GanetiError` where LuxiD cannot; a node that does not answer is no error.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class JobIdentity:
     job_id: int
@@ -179,6 +190,9 @@ class OperationContext(Protocol):
 
     @property
     def allocator(self) -> AllocatorPort: ...
+
+    @property
+    def state(self) -> StatePort: ...
 
     @property
     def catalogue(self) -> Catalogue: ...

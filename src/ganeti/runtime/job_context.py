@@ -20,6 +20,7 @@ from ganeti.ports.context import (
     JobIdentity,
     JobLogPort,
     NamesPort,
+    StatePort,
     Switches,
     UndoPort,
 )
@@ -120,6 +121,10 @@ class JobContext:
     @property
     def allocator(self) -> AllocatorPort:
         return self._world.allocator
+
+    @property
+    def state(self) -> StatePort:
+        return self._world.state
 
     @property
     def catalogue(self) -> Catalogue:

@@ -21,7 +21,15 @@ from ganeti.model.copies import Copies
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
-from ganeti.ports.context import AllocatorPort, JobIdentity, JobLogPort, OperationContext, Switches, UndoPort
+from ganeti.ports.context import (
+    AllocatorPort,
+    JobIdentity,
+    JobLogPort,
+    OperationContext,
+    StatePort,
+    Switches,
+    UndoPort,
+)
 from ganeti.ports.nodes import NodesPort
 from ganeti.runtime import job_loop, priority_messages
 from ganeti.runtime.config_view import ConfigReader
@@ -259,6 +267,12 @@ class JobWorld:
 
             self._allocator = Allocator(self._paths, self.nodes, self.view, self.wconfd, self.owner.for_locks)
         return self._allocator
+
+    @property
+    def state(self) -> StatePort:
+        from ganeti.runtime.job_state import State
+
+        return State(self._paths)
 
     @property
     def catalogue(self) -> Catalogue:

@@ -81,6 +81,11 @@ class StateCache:
             return None
         return None if self._serial is None else self._busy()
 
+    def void_group(self, uuid: str) -> None:
+        """Nothing of what is kept of a node group counts any more, its capacity neither (S1.48, S1.54)."""
+        self.reports.changed(node.uuid for node in self._view.group_nodes(uuid))
+        self.capacity.lessened([uuid])
+
     def note_answering(self, node: str, answers: bool) -> None:
         """A node has begun to answer, or has fallen silent."""
         if not answers:

@@ -108,6 +108,7 @@ CASES: Final = (
     Case("dummy", {"OP_ID": "OP_TEST_DUMMY", "result": "it", "messages": ["m"], "fail": False, "submit_jobs": None}),
     Case("os-params", {"OP_ID": "OP_TEST_OS_PARAMS", "osparams_secret": {"word": "secret"}}),
     Case("capacity", {"OP_ID": "OP_COMPUTE_CAPACITY", "iallocator": "hail"}, before=_RUNS),
+    Case("group-cache", {"OP_ID": "OP_UPDATE_NODE_GROUP_CACHE", "group_name": "default"}, before=_RUNS),
     Case("group-policy", {"OP_ID": "OP_GROUP_SET_PARAMS", "group_name": "default", "alloc_policy": "last_resort"}),
     Case("power-off", _power("off"), before=(_node(offline=True, ndparams={"oob_program": "/usr/sbin/power"}),)),
     Case("power-status", _power("status")),

@@ -174,6 +174,11 @@ async def _ask_about_instances(
     guests = await _ask_for_guests(
         online, {"hypervisors": hypervisor_queries(world.view.cluster, world)}, nodes, listener
     )
+    place_guests(rows, guests)
+
+
+def place_guests(rows: Sequence[InstanceRow], guests: Mapping[str, Sequence[dict[str, Any]]]) -> None:
+    """Say of each instance where it was found; *guests* by the uuid of the nodes that answered."""
     answered = guests.keys()
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for uuid, running in guests.items():

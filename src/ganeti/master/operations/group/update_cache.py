@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_UPDATE_NODE_GROUP_CACHE: have LuxiD forget a node group's state and ask its nodes anew (S1.43, S1.54)."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from ganeti.master.operation import Operation, operation
+from ganeti.master.operations.lock_plans import plan
+from ganeti.model.locks import LockPlan, instance_lock, node_lock
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+
+_Plain = dict[str, Any]
+
+
+@operation("OP_UPDATE_NODE_GROUP_CACHE", summary_field="group_name")
+class UpdateNodeGroupCache(Operation[_Plain], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Renew what is known of a group's nodes and instances, and give it; *group_name* may be a UUID.
+
+    The result has ``group`` (name and uuid), ``nodes`` and ``instances``, by name: values of the query fields of these
+    names, null where nothing is known (`master/cache/group_state.py`). A node that does not answer is no error, but one
+    without values. Locks are shared, and held to the end: nothing changes under what is asked, whoever only looks goes
+    on, and giving them up makes nothing void. Of two such jobs at once, what was asked for later is kept.
+    """
+
+    group_name: Annotated[str, msgspec.Meta(min_length=1)]
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        members = view.group_nodes(view.find_group(self.group_name).uuid)
+        guests = [instance for node in members for instance in view.primary_instances(node.uuid)]
+        return plan(
+            shared=[*(node_lock(node.uuid) for node in members), *(instance_lock(guest.name) for guest in guests)]
+        )
+
+    def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> str:
+        return view.find_group(self.group_name).uuid
+
+    async def execute(self, checked: str, ctx: OperationContext) -> _Plain:
+        state = await ctx.state.renew_group(checked)
+        for name, values in state["nodes"].items():
+            if not values["offline"] and values["bootid"] is None:
+                ctx.log.warning(f"Node {name} did not answer: nothing is known of it now")
+        return state

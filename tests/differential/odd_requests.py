@@ -5,7 +5,7 @@ Few nodes, groups without nodes, all of them offline, nodes without memory, excl
 instances of unusual size or on unusual nodes, networks, every request, and mistakes at any place of the message.
 
 What 3.0.2 does wrong and is not done here is left out (docs/operator/htools.md lists it): new secondaries on drained
-nodes, N+1 and the state afterwards where one of several groups is named, several new instances on exclusive storage.
+nodes, N+1 where one of several groups is named, several new instances on exclusive storage.
 """
 
 import copy
@@ -335,11 +335,11 @@ class _Author:
             (0.12, ("--ignore-soft-errors",)),
             (0.06, ("--ignore-dynu",)),
             (
-                0.0 if named else 0.04,
+                0.04,
                 ("-p", "--print-nodes", "-pname,pcnt,scnt,fmem,slist", "-p+peermap,ptags", "-pnonsense"),
             ),
             (0.1, ("--static-kvm-node-memory=0", "--static-kvm-node-memory=1000", "--static-kvm-node-memory=-3")),
-            (0.0 if named else 0.08, ("-Ssaved", "--save=saved")),
+            (0.08, ("-Ssaved", "--save=saved")),
             (
                 0.02,
                 ("-S/nonexistent/saved", "-q", "-Onode0", "--select-instances=inst0", "--mond=no"),

@@ -47,7 +47,7 @@ def answer(options: "Options") -> int:
             report.complain("Allocation on a dedicated cluster; using lost-allocations metrics.")
     state = loaded.state() if options.save is not None or options.print_nodes is not None else None
     if state is not None:
-        _show(state, loaded, "Initial", _BEFORE)
+        _show(state, loaded, "Initial", _BEFORE, state.everyone())
     found = _in_nameless_group(request, wanted) or place(loaded.cluster, request, options=_limits(options))
     if isinstance(request, ChangeGroup):
         from ganeti.tools.htools.request_record import with_records
@@ -56,7 +56,7 @@ def answer(options: "Options") -> int:
     response, reasons = response_to(request, found)
     if state is not None:
         order = _apply(state, request, found)
-        _show(state, loaded, "Final", _AFTER, order)
+        _show(state, loaded, "Final", _AFTER, _nodes_left(state, loaded, request, found, wanted), order)
     _write(response)
     if options.why:
         report.complain(*reasons)
@@ -122,17 +122,51 @@ def _limits(options: "Options") -> Any:
 
 
 def _show(
-    state: "ClusterState", loaded: "Loaded", when: str, parts: tuple[str, str], order: Sequence[int] | None = None
+    state: "ClusterState",
+    loaded: "Loaded",
+    when: str,
+    parts: tuple[str, str],
+    nodes: Sequence[int],
+    order: Sequence[int] | None = None,
 ) -> None:
-    """What ``-p`` and ``-S`` ask for; *order* is that of the instances, None for that in which they came."""
-    options = loaded.options
+    """What ``-p`` and ``-S`` ask for, of *nodes*. *order* is that of the instances, None for that in which they came.
+
+    Instances on nodes that are not shown cannot be written: the text would name nodes that it does not have.
+    """
+    from ganeti.placement.state import NOWHERE
+
+    options, shown = loaded.options, {NOWHERE, *nodes}
     if options.print_nodes is not None:
         from ganeti.tools.htools.tables import node_table
 
         report.complain("", f"{when} cluster status:")
-        report.complain(node_table(state, state.everyone(), options.print_nodes, loaded.alias_of))
+        report.complain(node_table(state, nodes, options.print_nodes, loaded.alias_of))
     everything = range(len(state.instances)) if order is None else order
-    report.save_state(options, state, loaded, parts, (state.everyone(), everything))
+    written = [n for n in everything if state.primary_of[n] in shown and state.secondary_of[n] in shown]
+    report.save_state(options, state, loaded, parts, (nodes, written))
+
+
+def _nodes_left(
+    state: "ClusterState", loaded: "Loaded", request: "Request", found: "Answer", wanted: Mapping[str, Any]
+) -> Sequence[int]:
+    """The nodes that 3.1 has left afterwards: of the groups that something new was placed in, if it compared no groups.
+
+    That is where a group is named, and where what is lost decides. All nodes, if nothing new was placed.
+    """
+    from ganeti.placement.request import Allocate, MultiAllocate, MultiPlacement, Placement
+    from ganeti.tools.htools.request_record import is_dedicated, named_group
+
+    chosen: list[str] = []
+    if isinstance(request, Allocate | MultiAllocate) and (
+        named_group(wanted) is not None or is_dedicated(loaded.cluster, request, None)
+    ):
+        match found:
+            case Placement():
+                chosen = list(found.nodes)
+            case MultiPlacement():
+                chosen = [node for _, nodes in found.placed for node in nodes]
+    groups = {state.group_of[number] for number in _numbers(state, chosen)}
+    return [number for number in state.everyone() if not groups or state.group_of[number] in groups]
 
 
 def _apply(state: "ClusterState", request: "Request", found: "Answer") -> list[int] | None:

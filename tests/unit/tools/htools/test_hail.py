@@ -2,6 +2,7 @@
 """``hail`` as a program: arguments, exit status, texts."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -287,6 +288,46 @@ def test_an_instance_with_a_new_secondary_is_written_as_mirrored(tmp_path: Path)
         "b|512|1024|1|running|Y|n0|n2|drbd|x|1|-|N",
     ]
     assert [line.split("|")[0] for line in after if line.count("|") == 12] == ["a", "b"]
+
+
+SPINDLE = [{"mode": "rw", "size": 1024, "spindles": 1}]
+
+
+@pytest.mark.parametrize(
+    ("exclusive", "request_", "shown"),
+    [
+        (False, allocation("plain", 1), "n0 n1 n2 n3"),
+        (False, allocation("plain", 1, group_name="gv"), "n1 n3"),
+        (False, allocation("plain", 1, group_name="gv", memory=99999), "n0 n1 n2 n3"),
+        (False, {"type": "multi-allocate", "instances": [allocation("drbd", 2)]}, "n0 n1 n2 n3"),
+        (False, {"type": "multi-allocate", "instances": [allocation("drbd", 2)], "group_name": "gv"}, "n1 n3"),
+        (False, {"type": "multi-allocate", "instances": [], "group_name": "gv"}, "n0 n1 n2 n3"),
+        (True, allocation("plain", 1, disks=SPINDLE), "n1 n3"),
+        (True, allocation("plain", 1, disks=SPINDLE, group_name="gu"), "n0 n2"),
+        (True, {"type": "multi-allocate", "instances": [allocation("plain", 1, disks=SPINDLE)]}, "n1 n3"),
+        (True, {"type": "relocate", "name": "c", "required_nodes": 1, "relocate_from": ["n0"]}, "n0 n1 n2 n3"),
+    ],
+)
+def test_only_the_groups_of_the_new_are_left_where_no_groups_were_compared(
+    exclusive: bool, request_: dict[str, Any], shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Seed 633 of the odd requests: what is shown and saved has lost the other groups in 3.0.2.
+
+    Where other groups have instances it ends with an error of its own: here they are left out.
+    """
+    params = {"spindle_count": 4, "exclusive_storage": exclusive}
+    own = {"ndparams": params, "total_spindles": 4, "free_spindles": 4}
+    nodes = {f"n{number}": node(group="uv"[number % 2], **own) for number in range(4)}
+    instances = {"a": instance("plain", "n0"), "b": instance("plain", "n3"), "c": instance("rbd", "n0", disks=SPINDLE)}
+    options = ("--no-capacity-checks", "-pname", "-S", str(tmp_path / "state"))
+    assert ask(request_, tmp_path, *options, nodes=nodes, instances=instances) == 0
+    tables = capsys.readouterr().err.partition("Initial cluster status:")[2].split("Final cluster status:")
+    assert [" ".join(re.findall(r"\bn\d\b", table)) for table in tables] == ["n0 n1 n2 n3", shown]
+    groups, written, placed, *_ = (tmp_path / "state.post-ialloc").read_text().split("\n\n")
+    assert groups.count("\n") == 1
+    assert " ".join(line.partition("|")[0] for line in written.splitlines()) == shown
+    old = [name for name, one in instances.items() if one["nodes"][0] in shown]
+    assert [line[0] for line in placed.splitlines() if not line.startswith("new|")] == old
 
 
 DEDICATED = "Allocation on a dedicated cluster; using lost-allocations metrics."

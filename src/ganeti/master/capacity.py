@@ -30,8 +30,8 @@ def question(view: ConfigView, group: NodeGroup, allocator: str, given: Mapping[
     A parameter that nobody gives is the policy's, which is left to the allocator; but for the template, since free
     space is that for disks of one template: the first one that is enabled and that the policy allows.
     """
-    levels = (given, group.capacity_params or {}, view.cluster.capacity_params or {})
-    found = {name: next((level[name] for level in levels if level.get(name) is not None), None) for name in PARAMETERS}
+    kept = inheritance.group_capacity(view.cluster, group)
+    found = {name: kept.get(name) if given.get(name) is None else given[name] for name in PARAMETERS}
     if found["default_template"] is None:
         found["default_template"] = _usual_template(view, group)
     return {"iallocator": allocator, **found}

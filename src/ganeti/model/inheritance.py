@@ -72,5 +72,15 @@ def group_ipolicy(cluster: Cluster, group: NodeGroup) -> dict[str, Any]:
     return dict(cluster.ipolicy) | group.ipolicy
 
 
+def group_capacity(cluster: Cluster, group: NodeGroup) -> dict[str, Any]:
+    """In what capacity is counted (S1.66), as far as somebody has said it: cluster < group."""
+    return {
+        name: value
+        for given in (cluster.capacity_params, group.capacity_params)
+        for name, value in (given or {}).items()
+        if value is not None
+    }
+
+
 def disk_params(cluster: Cluster, group: NodeGroup, template: str, parameters: tuple[Parameter, ...]) -> dict[str, Any]:
     return defaults(parameters) | cluster.diskparams.get(template, {}) | group.diskparams.get(template, {})

@@ -132,3 +132,99 @@ def test_parameters_that_make_no_sense(gnt, master, line, words):
     assert ran.status
     assert words in ran.err
     assert not master.submitted()
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        ("default", {}),
+        ("memory=default,disk=-,cpu_ratio=default", None),
+        ("memory=default,disk=default,vcpus=default,cpu_ratio=2,-disk_usage", {"max_cpu_ratio": 2.0}),
+    ],
+)
+def test_what_is_set_goes_back_to_the_default(gnt, master, words, asked):
+    master.job([])
+    ran = gnt(f"gnt-group modify --capacity-parameters {words} default")
+    assert [opcode["capacity_params"] for opcode in master.submitted()] == ([] if asked is None else [asked])
+    assert bool(ran.status) == (asked is None)
+
+
+LIMITS = {"cpu-count": 1, "disk-count": 1, "disk-size": 1024, "memory-size": 128, "nic-count": 1, "spindle-use": 1}
+POLICY = {"disk-templates": ["drbd", "plain"], "vcpu-ratio": 4.0, "spindle-ratio": 32.0, "minmax": []}
+GROUP = {
+    "name": "east",
+    "uuid": "u2",
+    "custom_ndparams": {"ssh_port": 2222},
+    "ndparams": {"ssh_port": 2222, "ovs": False},
+    "custom_diskparams": {"drbd": {"protocol": "A"}},
+    "diskparams": {"drbd": {"protocol": "A", "metavg": "xenvg"}, "file": {}},
+    "custom_ipolicy": {"vcpu-ratio": 8.0},
+    "ipolicy": POLICY | {"minmax": [{"min": LIMITS, "max": LIMITS | {"cpu-count": 8}}], "vcpu-ratio": 8.0},
+    "custom_capacity_params": {},
+    "capacity_params": {},
+}
+INFO = """\
+- Node group: east
+  Node parameters:
+    ovs: default (False)
+    ssh_port: 2222
+  Disk parameters:
+    drbd:
+      metavg: default (xenvg)
+      protocol: A
+    file: default ({})
+  Instance policy:
+    bounds specs:
+      - min/0:
+          cpu-count: default (1)
+          disk-count: default (1)
+          disk-size: default (1024)
+          memory-size: default (128)
+          nic-count: default (1)
+          spindle-use: default (1)
+        max/0:
+          cpu-count: default (8)
+          disk-count: default (1)
+          disk-size: default (1024)
+          memory-size: default (128)
+          nic-count: default (1)
+          spindle-use: default (1)
+    allowed disk templates: default (drbd, plain)
+    vcpu-ratio: 8
+    spindle-ratio: default (32)
+"""
+CAPACITY = """\
+  Capacity parameters:
+    cpu_ratio: 2
+    disk: default (20480)
+    disk_template: default (drbd)
+    memory: default (4096)
+    vcpus: default (2)
+"""
+
+
+def rows(*groups):
+    return {"fields": [], "data": [[[0, value] for value in group.values()] for group in groups]}
+
+
+def shown(ran):
+    return "".join(f"{line.rstrip()}\n" for line in ran.out.splitlines())
+
+
+def test_the_details_of_a_group(gnt, master):
+    master.answers["Query"] = rows(GROUP)
+    assert shown(gnt("gnt-group info east")) == INFO
+    assert master.calls("Query")[0] == ["group", list(GROUP), ["|", ["=", "name", "east"], ["=", "uuid", "east"]]]
+    of_all = {"max_inst_spec": [4096, 20480, 2], "default_template": "drbd"}
+    own = {"max_cpu_ratio": 2.0}
+    changed = GROUP | {"custom_capacity_params": own, "capacity_params": of_all | own}
+    master.answers["Query"] = rows(changed, GROUP)
+    assert shown(gnt("gnt-group info")) == INFO + CAPACITY + INFO
+    assert master.calls("Query")[1][2] is None
+
+
+def test_a_group_that_is_not_there_has_no_details(gnt, master):
+    master.answers["Query"] = rows(GROUP)
+    ran = gnt("gnt-group info east mars")
+    assert (ran.status, ran.out) == (1, "")
+    assert "There is no node group mars: gnt-group info shows all of them." in ran.err

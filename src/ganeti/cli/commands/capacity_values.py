@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Reading in what capacity is to be counted (S1.66), as opcodes have it."""
+"""In what capacity is to be counted (S1.66): read as opcodes have it, and shown in the words it is given in."""
 
 from __future__ import annotations
 
 from ganeti.cli.failures import UsageError
-from ganeti.cli.values import read_float, read_int, read_size
+from ganeti.cli.values import RESET, read_float, read_int, read_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,11 +31,14 @@ def read_spec(option: str, given: dict[str, Any]) -> list[int]:
 
 
 def read_parameters(option: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Give the parameters that are named."""
+    """Give the parameters that are named; those that are said to be ``default`` are not, nor is any by that alone."""
     known = [*_SPEC, "disk_template", *_RATIOS]
+    if given == {RESET: True}:
+        return {}
     for name in given:
         if name not in known:
-            raise UsageError(f"{option}: there is no '{name}': there are {', '.join(known)}")
+            raise UsageError(f"{option}: there is no '{name}': there are {', '.join(known)}, or {RESET} alone")
+    given = {name: value for name, value in given.items() if value != RESET}
     found: dict[str, Any] = {}
     if spec := {name: value for name, value in given.items() if name in _SPEC}:
         found["max_inst_spec"] = read_spec(option, spec)
@@ -45,3 +48,11 @@ def read_parameters(option: str, given: dict[str, Any]) -> dict[str, Any]:
         if name in given:
             found[parameter] = read_float(option, str(given[name]))
     return found
+
+
+def shown(parameters: dict[str, Any]) -> dict[str, Any]:
+    """What opcodes have, by the names that `read_parameters` knows."""
+    named = dict(zip(_SPEC, parameters.get("max_inst_spec") or (), strict=False))
+    if "default_template" in parameters:
+        named["disk_template"] = parameters["default_template"]
+    return named | {name: parameters[parameter] for name, parameter in _RATIOS.items() if parameter in parameters}

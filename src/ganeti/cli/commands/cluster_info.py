@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ganeti.cli import jobs
+from ganeti.cli.commands.capacity_values import shown as capacity_parameters
 from ganeti.cli.failures import ServerError
 from ganeti.cli.infotext import Ordered, print_info, scalar, timestamp
 from ganeti.cli.invocation import err
@@ -25,6 +26,8 @@ def info(call: Invocation) -> int:
     if call.get("roman"):
         answer = romanized(answer)
     shown = describe(answer, OS_SEARCH_PATH, EXTSTORAGE_SEARCH_PATH)
+    if answer.get("capacity_params"):
+        shown.append(("Capacity parameters", capacity_parameters(answer["capacity_params"])))
     if states := copies(call):
         shown.append(("Copies of the configuration", states))
     print_info(shown)

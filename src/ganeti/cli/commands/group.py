@@ -40,6 +40,14 @@ CAPACITY = Command(
     ),
 )
 
+INFO = Command(
+    "gnt-group info",
+    "show details of node groups",
+    arguments=(Argument("names", "group", 0, None),),
+    handler="group_info:info",
+    is_job=False,
+)
+
 MODIFY = Command(
     "gnt-group modify",
     "change parameters of a node group",

@@ -60,7 +60,7 @@ CAPACITY_PARAMETERS = option(
     "--capacity-parameters",
     field="capacity_params",
     kind="keyvalues",
-    help="in what capacity is counted: memory, disk, vcpus, disk_template, cpu_ratio, disk_usage; all are replaced",
+    help="how capacity is counted: memory, disk, vcpus, disk_template, cpu_ratio, disk_usage; or default for none",
 )
 LIST_OPTIONS = (NO_HEADERS, SEPARATOR, OUTPUT, VERBOSE)
 

@@ -149,7 +149,7 @@ COMMANDS = (
       (('--add-uids',), 'add_uids', 'ranges', 'add to the user ids for guests', True, None, (), '', False),
       (('--remove-uids',), 'remove_uids', 'ranges', 'remove from the user ids for guests', True, None, (), '', False),
       (('--instance-communication-network',), 'instance_communication_network', 'string', 'network over which guests reach their node', True, None, (), 'NETWORK', False),
-      (('--capacity-parameters',), 'capacity_params', 'keyvalues', 'in what capacity is counted: memory, disk, vcpus, disk_template, cpu_ratio, disk_usage; all are replaced', True, None, (), '', False),
+      (('--capacity-parameters',), 'capacity_params', 'keyvalues', 'how capacity is counted: memory, disk, vcpus, disk_template, cpu_ratio, disk_usage; or default for none', True, None, (), '', False),
       (('--modify-etc-hosts',), 'modify_etc_hosts', 'yesno', 'keep nodes in /etc/hosts', True, None, (), '', False),
       (('--enabled-data-collectors',), 'enabled_data_collectors', 'keyvalues', 'which ones measure', True, None, (), '', False),
       (('--data-collector-interval',), 'data_collector_interval', 'keyvalues', 'how often they do', True, None, (), 'NAME=MICROSECONDS', False),

@@ -32,6 +32,12 @@ COMMANDS = (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
      (), 'group_capacity:show', '', False, 'OP_COMPUTE_CAPACITY', False, True, False),
+    ('info', 'show details of node groups',
+     (
+      ('names', 'group', 0, None, 'string'),
+     ),
+     (),
+     (), 'group_info:info', '', False, '', False, True, False),
     ('list-tags', 'list the tags of a node group',
      (
       ('name', 'group', 1, 1, 'string'),
@@ -44,7 +50,7 @@ COMMANDS = (
      ),
      (
       (('--alloc-policy',), 'alloc_policy', 'string', 'whether new instances go there by themselves', True, None, ('preferred', 'last_resort', 'unallocable'), '', False),
-      (('--capacity-parameters',), 'capacity_params', 'keyvalues', 'in what capacity is counted: memory, disk, vcpus, disk_template, cpu_ratio, disk_usage; all are replaced', True, None, (), '', False),
+      (('--capacity-parameters',), 'capacity_params', 'keyvalues', 'how capacity is counted: memory, disk, vcpus, disk_template, cpu_ratio, disk_usage; or default for none', True, None, (), '', False),
      ),
      (), 'group_capacity:modify', '', True, 'OP_GROUP_SET_PARAMS', False, True, False),
     ('remove-tags', 'take tags from a node group',

@@ -42,6 +42,20 @@ GROUPS = Resource(
         [
             Field("alloc_policy", "AllocPolicy", TEXT, "Allocation policy for group", lambda r: r.group.alloc_policy),
             Field(
+                "capacity_params",
+                "CapacityParameters",
+                OTHER,
+                "In what capacity is counted (merged)",
+                lambda r: inheritance.group_capacity(r.world.view.cluster, r.group),
+            ),
+            Field(
+                "custom_capacity_params",
+                "CustomCapacityParameters",
+                OTHER,
+                "In what the capacity of this group is counted",
+                lambda r: r.group.capacity_params or {},
+            ),
+            Field(
                 "custom_diskparams",
                 "CustomDiskParameters",
                 OTHER,

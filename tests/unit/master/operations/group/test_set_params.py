@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -13,6 +14,9 @@ from ganeti.base.errors import PrerequisiteError
 from ganeti.master.operation import decode
 from ganeti.master.operations.cluster.set_params import ModifyCluster
 from ganeti.master.operations.group.set_params import ModifyGroup
+from ganeti.master.query.cluster import cluster_info
+from ganeti.master.query.fields import QueryWorld
+from ganeti.master.query.groups import GROUPS, GroupRow
 from ganeti.model.locks import group_lock
 
 GROUP = "uuid-group1"
@@ -37,6 +41,24 @@ def test_only_what_is_named_is_changed(ctx: FakeContext) -> None:
     assert group.to_plain()["capacity_params"] == {"max_cpu_ratio": 2.0, "max_inst_spec": [1, 2, 3]}
     assert modify(ctx, capacity_params={}) == [("capacity_params", None)]
     assert "capacity_params" not in ctx.config.view().group(GROUP).to_plain(), "config.data is that of 3.1 again"
+
+
+def test_what_is_set_can_be_asked_for(ctx: FakeContext) -> None:
+    def shown() -> list[Any]:
+        view = ctx.config.view()
+        row = GroupRow(view.group(GROUP), QueryWorld(view, catalogue()))
+        return [GROUPS.fields[name].get(row) for name in ("custom_capacity_params", "capacity_params")]
+
+    assert shown() == [{}, {}]
+    assert "capacity_params" not in cluster_info(ctx.config.view(), catalogue()), "what clients of 3.1 get"
+    of_all = {"max_cpu_ratio": 2.0, "default_template": "local"}
+    run(decode({"OP_ID": ModifyCluster.op_id, "capacity_params": of_all}), ctx)
+    modify(ctx, capacity_params={"max_cpu_ratio": 3})
+    assert shown() == [{"max_cpu_ratio": 3.0}, {"max_cpu_ratio": 3.0, "default_template": "local"}]
+    assert cluster_info(ctx.config.view(), catalogue())["capacity_params"] == of_all
+    run(decode({"OP_ID": ModifyCluster.op_id, "capacity_params": {}}), ctx)
+    modify(ctx, capacity_params={})
+    assert "capacity_params" not in json.dumps(ctx.config.view().to_plain()), "3.1 reads it again"
 
 
 def test_states_that_are_empty_are_not_given(ctx: FakeContext) -> None:

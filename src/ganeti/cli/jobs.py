@@ -81,9 +81,10 @@ def run(call: Invocation, opcode: Opcode) -> int:
     return 0 if result is SUBMITTED else follow_result(call, result)
 
 
-def ask(call: Invocation, opcode: Opcode) -> Any:
-    """Run an opcode that only reads, without the options of jobs; its log is not shown."""
-    return wait(call.client, _submit(call.client, "SubmitJob", [prepare(call, opcode)]), silent=True)[0]
+def ask(call: Invocation, opcode: Opcode, log: list[Any] | None = None) -> Any:
+    """Run an opcode that only reads, without the options of jobs; its log is not shown, but put into *log*."""
+    job_id = _submit(call.client, "SubmitJob", [prepare(call, opcode)])
+    return wait(call.client, job_id, silent=True, log=log)[0]
 
 
 def _submit(client: Client, method: str, jobs: Sequence[Any]) -> Any:
@@ -104,14 +105,16 @@ def follow_result(call: Invocation, result: Any) -> int:
     return batch.finish()
 
 
-def wait(client: Client, job_id: Any, *, silent: bool = False, others: Sequence[Any] = ()) -> list[Any]:
+def wait(
+    client: Client, job_id: Any, *, silent: bool = False, others: Sequence[Any] = (), log: list[Any] | None = None
+) -> list[Any]:
     """Wait for the end of a job, showing its log unless *silent*; give its opcodes' results or raise what failed.
 
-    *others* are jobs that come after it: an interrupt leaves them, too.
+    *others* are jobs that come after it: an interrupt leaves them, too. *log* gets the entries of the log.
     """
     printer = None if silent else LogPrinter()
     try:
-        _follow(client, job_id, printer)
+        _follow(client, job_id, printer, log)
     except KeyboardInterrupt:
         raise Failure(_left_behind([job_id, *others])) from None
     finally:
@@ -130,7 +133,7 @@ def _left_behind(job_ids: Sequence[Any]) -> str:
     return f"Interrupted; job {every} goes on: follow it with 'gnt-job watch {every}', end it with {end}"
 
 
-def _follow(client: Client, job_id: Any, printer: LogPrinter | None) -> None:
+def _follow(client: Client, job_id: Any, printer: LogPrinter | None, log: list[Any] | None = None) -> None:
     """Read changes until the job has ended; a restart of the master daemon in between does no harm."""
     seen: Any = None
     serial: int | None = None
@@ -143,6 +146,8 @@ def _follow(client: Client, job_id: Any, printer: LogPrinter | None) -> None:
         values, entries = answer if isinstance(answer, list) else (seen, [])
         for entry in entries or []:
             serial = max(serial or 0, entry[0])
+            if log is not None:
+                log.append(entry)
             if printer is not None:
                 printer.show(entry)
         if printer is not None and values and len(values) > 1:

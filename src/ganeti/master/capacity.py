@@ -113,6 +113,16 @@ def read_answer(request: Plain, result: Any) -> dict[str, Plain]:
     return found
 
 
+def reasons(answer: Plain) -> dict[str, str]:
+    """Why nothing fits, by group, of an answer that `read_answer` has read.
+
+    The built-in allocator tells a sentence for each group of its result that has no room, in their order.
+    """
+    told = answer.get("reasons") or []
+    empty = [uuid for uuid, entry in answer["result"]["node_groups"].items() if not entry["tspecs"]]
+    return dict(zip(empty, told, strict=True)) if len(told) == len(empty) else {}
+
+
 def _is_tiered(given: Any) -> bool:
     return isinstance(given, list) and all(
         isinstance(row, list) and len(row) == _NUMBERS and all(type(number) is int and number >= 0 for number in row)

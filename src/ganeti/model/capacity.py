@@ -27,10 +27,14 @@ def spec_fault(spec: Sequence[int]) -> str:
 
 
 class Capacity(NamedTuple):
-    """What was counted for one group: its entry of S1.70, and when, in seconds since the epoch."""
+    """What was counted for one group: its entry of S1.70, and when, in seconds since the epoch.
+
+    *why* is a sentence that says why nothing fits, where nothing does and the allocator said it.
+    """
 
     result: dict[str, Any]
     counted_at: float
+    why: str = ""
 
 
 class CapacityParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -159,6 +159,11 @@ class Allocation:
             self._refused[size, checked] = trial
         return trial
 
+    def against(self, size: Size) -> Failures | None:
+        """What is against one more of *size*; None if it fits."""
+        trial = self._would_fit(size, checked=bool(self.room.checked))
+        return None if trial.fits else trial.failures
+
     def _asked(self, size: Size, *, checked: bool) -> Asked:
         """Add an instance of *size* to the state, on no node, and ask for nodes for it."""
         room = self.room

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ganeti.placement.capacity import Allocation, Room, Size
 from ganeti.placement.capacity_room import survey
 from ganeti.placement.capacity_terms import Capacities, Capacity, CapacityParameters, GroupCapacity, Shape
+from ganeti.placement.capacity_why import why_no_room
 from ganeti.placement.cluster import Cluster, Group
 from ganeti.placement.request import Options, RequestError
 from ganeti.placement.state import ClusterState
@@ -128,7 +129,8 @@ def _count(
         shape = Shape(size.memory_mib, size.disk_mib, size.vcpus)
         counted[shape] = counted.get(shape, 0) + 1
     largest = tuple(Shape(size.memory_mib, size.disk_mib, size.vcpus) for size in sizes)
-    return GroupCapacity(tuple(sorted(counted.items(), reverse=True)), parameters, largest)
+    why = "" if counted else why_no_room(allocation, group, parameters, sizes, options)
+    return GroupCapacity(tuple(sorted(counted.items(), reverse=True)), parameters, largest, why)
 
 
 def _settled(group: Group, request: Capacity) -> CapacityParameters:

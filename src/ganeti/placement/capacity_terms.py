@@ -45,11 +45,13 @@ class GroupCapacity:
     """What fits into one group, the largest size first, and the parameters it was counted with.
 
     Without a size of its own in *parameters* the counting began with the largest ones of the group's policy, *largest*.
+    *why* is a sentence that says why nothing fits, where nothing does.
     """
 
     sizes: tuple[tuple[Shape, int], ...]
     parameters: CapacityParameters
     largest: tuple[Shape, ...]
+    why: str = ""
 
     def plain(self) -> dict[str, Any]:
         """As S1.70 has it."""
@@ -72,7 +74,12 @@ class Capacities:
     @property
     def info(self) -> str:
         count = sum(number for group in self.groups.values() for _, number in group.sizes)
-        return f"{count} more instances fit into {len(self.groups)} node groups"
+        return "; ".join([f"{count} more instances fit into {len(self.groups)} node groups", *self.reasons])
+
+    @property
+    def reasons(self) -> list[str]:
+        """A sentence for each group that has no room, in the order of the groups."""
+        return [group.why for group in self.groups.values() if group.why]
 
     def plain(self) -> dict[str, Any]:
         """As S1.69 and S1.70 have it."""

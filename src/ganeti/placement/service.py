@@ -45,8 +45,13 @@ def answer_with_reasons(
 
 
 def response_to(request: Request, found: Answer) -> tuple[dict[str, Any], list[str]]:
-    """The response dictionary for what was found for *request*, and lines that say why the other nodes were not."""
+    """The response dictionary for what was found for *request*, and lines that say why the other nodes were not.
+
+    Of capacity, a line for each node group that has no room.
+    """
     reasons = why_lines(found) if isinstance(found, Placement | NoFit) else []
+    if isinstance(found, Capacities):
+        reasons = found.reasons
     response = response_of(found)
     if isinstance(request, AllocateSecondary) and isinstance(found, Placement):
         response["result"] = found.nodes[0]

@@ -131,7 +131,7 @@ class Placements:
                 answer = await self._ask(request, promises, promises.held, worker)
             finally:
                 worker.close()
-        return answer.response or {}
+        return {**(answer.response or {}), "reasons": answer.reasons}
 
     @property
     def _view(self) -> Configuration:

@@ -36,6 +36,15 @@ def test_the_table(gnt, counted, monkeypatch):
     assert ran.out.splitlines()[-1].startswith("Counted at 1970-01-01")
 
 
+def test_why_a_group_has_no_room_stands_below_the_table(gnt, master):
+    why = "Node group east has no room: it has no nodes"
+    master.job(ANSWER, log=([1, [0, 0], "message", why],))
+    master.answers["QueryGroups"] = [["u1", "default"], ["u2", "east"]]
+    lines = gnt("gnt-group capacity").out.splitlines()
+    assert (len(lines), lines[-2]) == (8, why)
+    assert why not in gnt("gnt-group capacity --separator=:").out
+
+
 @pytest.mark.parametrize(
     ("options", "lines"),
     [

@@ -10,7 +10,7 @@ from tests.fakes.allocator_messages import instance, message, node
 
 from ganeti.placement import capacity_request
 from ganeti.placement.request import Options, RequestError
-from ganeti.placement.service import answer
+from ganeti.placement.service import answer, answer_with_reasons
 from ganeti.tools.htools import hail, hspace
 
 PARAMETERS = {
@@ -169,3 +169,82 @@ def test_a_group_that_could_not_lose_a_node_has_room_where_nobody_asks_for_that(
         answer(asked_about, options=Options(capacity_checks=checks))["result"]["cluster"] for checks in (True, False)
     )
     assert (checked, bool(unchecked)) == ([], True)
+
+
+def full(count: int = 2) -> tuple[dict[str, Any], dict[str, Any]]:
+    crowded = nodes("u", each=count)
+    for one in crowded.values():
+        one["free_memory"] = 2000
+    guests = {f"i{n}": instance("drbd", f"u{n}", f"u{1 - n}", memory=13872) for n in range(2)}
+    return crowded, guests
+
+
+@pytest.mark.parametrize(
+    ("changes", "cluster", "options", "words"),
+    [
+        ({}, ({}, {}), {}, "it has no nodes"),
+        (
+            {},
+            ({"u0": node(offline=True), "u1": node(drained=True)}, {}),
+            {},
+            "all its nodes are offline or drained (u0, u1)",
+        ),
+        (
+            {"default_template": "drbd"},
+            (nodes("u", each=1), {}),
+            {},
+            "two nodes are needed for each instance, and u0 al",
+        ),
+        ({}, (nodes("u"), {}), {"restrict_to": ()}, "one node is needed, and none may take any"),
+        ({}, full(), {}, "the failure of another node could not be absorbed by u0, u1: free memory there"),
+        (
+            {},
+            (nodes("u", each=1), {"web": instance("plain", "u0")}),
+            {},
+            "the failure of u0 could not be absorbed even without another instance: free memory or disk in the group",
+        ),
+        (
+            {"max_cpu_ratio": 0.01},
+            (nodes("u"), {}),
+            {},
+            "not even 1 MiB of memory, 1 MiB of disk and 1 vcpus as plain fits: 3 nodes have too few vcpus",
+        ),
+        (
+            {"default_template": "drbd", "max_disk_usage": 1e-6},
+            (nodes("u"), {}),
+            {},
+            "shrinking by what is most often short led to no size that fits, but 1 MiB of memory, 1 MiB of disk",
+        ),
+        (
+            {"default_template": "drbd"},
+            ({f"u{number}": node(free_disk=0) for number in range(3)}, {}),
+            {},
+            "not even 1 MiB of memory, 1 MiB of disk and 1 vcpus as drbd fits: 6 pairs of nodes have too little disk",
+        ),
+    ],
+)
+def test_a_group_without_room_says_why(
+    changes: dict[str, Any], cluster: tuple[dict[str, Any], dict[str, Any]], options: dict[str, Any], words: str
+) -> None:
+    of_u, guests = cluster
+    request = {"type": "capacity", "default_template": "plain"} | changes
+    both = message(request, {**of_u, **nodes("v")}, guests, groups="uv")
+    for asked_about in (message(request, of_u, guests, groups="u"), both):
+        found, reasons = answer_with_reasons(asked_about, options=Options(**options))
+        told = [line for line in reasons if line.startswith("Node group gu has no room: ")]
+        assert [line.removeprefix("Node group gu has no room: ")[: len(words)] for line in told] == [words]
+        assert told[0] in found["info"]
+        assert found["result"]["node_groups"]["u"].keys() == {"tspecs", *PARAMETERS}, "the form of S1.70"
+        assert not any("Node group gv" in line for line in reasons) or len(reasons) == 2
+
+
+def test_an_unallocable_group_says_so() -> None:
+    request = message({"type": "capacity"} | PARAMETERS, nodes("u"), groups="u")
+    request["nodegroups"]["u"]["alloc_policy"] = "unallocable"
+    _, reasons = answer_with_reasons(request)
+    assert reasons == ["Node group gu has no room: its allocation policy is unallocable"]
+
+
+def test_where_there_is_room_nothing_is_told() -> None:
+    found, reasons = answer_with_reasons(asked())
+    assert (reasons, ";" in found["info"]) == ([], False)

@@ -22,8 +22,12 @@ _TITLES = ["Group", "Memory", "Disk", "VCPUs", "Count", "Total"]
 
 
 def show(call: Invocation) -> int:
-    """A line for each size, the largest first; the total is how many of that size fit, larger ones among them."""
-    answer = jobs.ask(call, opcode(call))
+    """A line for each size, the largest first; the total is how many of that size fit, larger ones among them.
+
+    Below stands why groups have no room, which the job says in its log; not for programs, to whom it is no row.
+    """
+    log: list[Any] = []
+    answer = jobs.ask(call, opcode(call), log)
     separator = call.get("separator")
     names = {uuid: name for uuid, name in call.client.call("QueryGroups", [], ["uuid", "name"], False)}
     units = call.get("units") or ("h" if separator is None else "m")
@@ -35,6 +39,9 @@ def show(call: Invocation) -> int:
         rows += _rows(EVERYWHERE, answer["cluster"], units)
     print_table(_TITLES, [False] + [True] * 5, rows, headers=not call.get("no_headers"), separator=separator)
     if not plain:
+        for _, _, kind, content in log:
+            if kind == "message":
+                out(str(content))
         out(f"Counted at {timestamp(answer['ctime'])}")
     return 0
 

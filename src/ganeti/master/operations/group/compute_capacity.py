@@ -9,7 +9,7 @@ import msgspec
 
 from ganeti.base.errors import INSUFFICIENT_RESOURCES, WRONG_INPUT, GanetiError, PrerequisiteError
 from ganeti.master.allocation import allocator_named
-from ganeti.master.capacity import PARAMETERS, check_template, question, read_answer, refusal, requests, summed
+from ganeti.master.capacity import PARAMETERS, check_template, question, read_answer, reasons, refusal, requests, summed
 from ganeti.master.operation import Operation, operation
 from ganeti.model.capacity import Capacity, Ratio, Share, Spec, spec_fault
 from ganeti.model.view import ConfigView
@@ -20,10 +20,11 @@ _Plain = dict[str, Any]
 
 @dataclass(frozen=True)
 class Checked:
-    """The allocator, and what it is asked about each group."""
+    """The allocator, and what it is asked about each group; *refused* says of some why their policy admits nothing."""
 
     allocator: str
     questions: Mapping[str, _Plain]
+    refused: Mapping[str, str]
 
 
 @operation("OP_COMPUTE_CAPACITY")
@@ -31,8 +32,9 @@ class ComputeCapacity(Operation[_Plain], frozen=True, kw_only=True, forbid_unkno
     """Count what fits, or say what was counted; *node_groups* (names or UUIDs; ours) are all if none is named.
 
     The parameters override those of the groups and of the cluster. What the policy of a group admits nothing of is
-    refused for groups that are named, or if it is so of all; of others the answer is that nothing fits. No lock is
-    held: what is counted may be taken the next moment, like any free room.
+    refused for groups that are named, or if it is so of all; of others the answer is that nothing fits. Why a group has
+    no room stands in the job's log, as the result's form is fixed (S1.69 to S1.71). No lock is held: what is counted
+    may be taken the next moment, like any free room.
     """
 
     iallocator: Annotated[str, msgspec.Meta(min_length=1)] | None = None
@@ -58,10 +60,10 @@ class ComputeCapacity(Operation[_Plain], frozen=True, kw_only=True, forbid_unkno
         if self.max_inst_spec is not None:
             given["max_inst_spec"] = list(self.max_inst_spec)
         questions = {group.uuid: question(view, group, allocator, given) for group in groups}
-        refused = [why for group in groups if (why := refusal(view, group, questions[group.uuid]))]
+        refused = {group.uuid: why for group in groups if (why := refusal(view, group, questions[group.uuid]))}
         if refused and (self.node_groups or len(refused) == len(groups)):
-            raise PrerequisiteError(refused[0], WRONG_INPUT)
-        return Checked(allocator, questions)
+            raise PrerequisiteError(next(iter(refused.values())), WRONG_INPUT)
+        return Checked(allocator, questions, refused)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> _Plain:
         now_s = ctx.clock.now_s()
@@ -69,21 +71,25 @@ class ComputeCapacity(Operation[_Plain], frozen=True, kw_only=True, forbid_unkno
         missing = {uuid: asked for uuid, asked in checked.questions.items() if uuid not in known}
         counted: dict[str, Capacity] = {}
         for request in requests(missing):
-            entries = await _count(ctx, checked.allocator, request)
-            counted |= {uuid: Capacity(entry, now_s) for uuid, entry in entries.items()}
+            entries, whys = await _count(ctx, checked.allocator, request)
+            counted |= {uuid: Capacity(entry, now_s, whys.get(uuid, "")) for uuid, entry in entries.items()}
         if counted:
             await ctx.allocator.keep_capacity(counted)
         found = {**known, **counted}
+        for uuid in checked.questions:
+            if not found[uuid].result["tspecs"] and (why := checked.refused.get(uuid) or found[uuid].why):
+                ctx.log.info(why)
         return summed({uuid: found[uuid] for uuid in checked.questions}, now_s)
 
 
-async def _count(ctx: OperationContext, allocator: str, request: _Plain) -> dict[str, _Plain]:
-    """Ask *allocator*; gives the entry of each group."""
+async def _count(ctx: OperationContext, allocator: str, request: _Plain) -> tuple[dict[str, _Plain], Mapping[str, str]]:
+    """Ask *allocator*; gives the entry of each group, and why some have no room."""
     refused = f"Can't compute capacity using iallocator '{allocator}': "
     answer = await ctx.allocator.allocate(allocator, request, promise=False)
     if not answer.get("success"):
         raise PrerequisiteError(f"{refused}{answer.get('info')}", INSUFFICIENT_RESOURCES)
     try:
-        return read_answer(request, answer.get("result"))
+        entries = read_answer(request, answer.get("result"))
     except GanetiError as err:
         raise PrerequisiteError(f"{refused}{err}", WRONG_INPUT) from err
+    return entries, reasons(answer)

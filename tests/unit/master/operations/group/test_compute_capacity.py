@@ -144,3 +144,28 @@ def test_what_an_allocator_cannot_say_is_an_error(ctx: FakeContext, answer: dict
     with pytest.raises(PrerequisiteError, match=words):
         compute(ctx)
     assert not ctx.capacities
+
+
+def test_the_log_says_why_groups_have_no_room(ctx: FakeContext) -> None:
+    """The result does not: its form is that of S1.70."""
+    none = entry(1) | {"tspecs": []}
+    answer = {ONE: none, TWO: none}  # in the order of the cluster, not of the question
+    ctx.allocation = {
+        "success": True,
+        "info": "",
+        "result": {"node_groups": answer},
+        "reasons": ["default has no room", "another has no room"],
+    }
+    for _ in range(2):  # counted, and known
+        ctx.lines.clear()
+        assert compute(ctx)["node_groups"] == answer
+        assert ctx.lines == ["another has no room", "default has no room"]
+    assert len(ctx.allocations) == 1
+
+
+def test_the_log_says_what_a_policy_admits_nothing_of(ctx: FakeContext) -> None:
+    ctx.config.config.put("nodegroups", TWO, NodeGroup(uuid=TWO, name="another", ipolicy={"disk-templates": ["rbd"]}))
+    ctx.allocation["result"]["node_groups"][TWO] = entry(1) | {"tspecs": []}
+    compute(ctx, default_template="plain")
+    (why,) = ctx.lines
+    assert "The policy of node group 'another' does not allow disk template 'plain'" in why

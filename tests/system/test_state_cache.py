@@ -13,7 +13,8 @@ from tests.fakes.master_daemons import Master, running_master
 from tests.system.fake_bed import FakeBed
 from tests.system.test_tags import run
 
-from ganeti.tools.testbed import bed, cluster
+from ganeti.tools.testbed import bed, cluster, machine
+from ganeti.wire.job_file import FINAL_STATUSES
 
 pytestmark = pytest.mark.daemons
 HOME = "/run/ganeti/fake-hypervisor"
@@ -168,3 +169,131 @@ def test_a_list_shows_what_a_job_did_and_may_be_seconds_behind_the_rest(fake_bed
     fake_bed.wait(lambda: statuses(fake_bed) == "ERROR_down", "the list notices by itself", within_s=10)
     fake_bed.run("gnt-instance", "remove", "-f", "web2")
     assert int(fake_bed.run(*free)) == with_guest + 1024
+
+
+ASK = """
+import json, socket, sys
+with socket.socket(socket.AF_UNIX) as luxi:
+    luxi.connect("/run/ganeti/socket/ganeti-master")
+    luxi.sendall(sys.argv[1].encode() + b"\\x03")
+    answer = b""
+    while not answer.endswith(b"\\x03"):
+        answer += luxi.recv(1 << 16)
+    print(answer[:-1].decode())
+"""
+RENEW = "OP_UPDATE_NODE_GROUP_CACHE"
+
+
+def submit(fake_bed: FakeBed, op_id: str, **fields: object) -> int:
+    call = json.dumps({"method": "SubmitJob", "args": [[{"OP_ID": op_id, **fields}]]})
+    answer = json.loads(fake_bed.run("python3", "-c", ASK, call))
+    assert answer["success"], answer
+    return int(answer["result"])
+
+
+def ended(fake_bed: FakeBed, job: int) -> dict:
+    """The entry of the one opcode of a job that comes to its end."""
+    fake_bed.wait(lambda: fake_bed.job_status(job) in FINAL_STATUSES, f"job {job} ends")
+    (entry,) = json.loads((fake_bed.data("node1") / f"queue/job-{job}").read_text())["ops"]
+    return entry
+
+
+def renew(fake_bed: FakeBed, group: str = "default") -> dict:
+    return ended(fake_bed, submit(fake_bed, RENEW, group_name=group))
+
+
+@need_root
+def test_a_job_renews_a_group_and_lists_show_what_it_heard(fake_bed):
+    fake_bed.run(*ADD, "-n", "node2", "web3")
+    counted = fake_bed.run("gnt-group", "capacity", *SPEC).splitlines()[-1]
+    time.sleep(1.1)  # what is told has seconds
+    for _ in range(3):
+        assert statuses(fake_bed) == "running"
+        fake_bed.run("mv", f"{HOME}/web3", "/tmp/web3", node="node2")
+        entry = renew(fake_bed)
+        assert statuses(fake_bed) == "ERROR_down", "at once, although the list before is not two seconds old"
+        assert entry["result"]["instances"] == {"web3": {"pnode": "node2", "status": "ERROR_down", "oper_ram": None}}
+        fake_bed.run("mv", "/tmp/web3", f"{HOME}/web3", node="node2")
+        entry = renew(fake_bed)
+        assert statuses(fake_bed) == "running"
+        assert entry["result"]["instances"]["web3"]["oper_ram"] == 1024
+    listed = fake_bed.run("gnt-node", "list", "--no-headers", "--separator=|", "--units=m", "-o", "name,bootid,mtotal")
+    nodes = entry["result"]["nodes"]
+    assert listed.splitlines() == [f"{name}|{node['bootid']}|{node['mtotal']}" for name, node in nodes.items()]
+    assert fake_bed.run("gnt-group", "capacity", *SPEC).splitlines()[-1] != counted, "capacity was counted anew (S1.48)"
+
+
+@need_root
+def test_a_group_that_does_not_exist_is_named(fake_bed):
+    entry = renew(fake_bed, "mars")
+    assert entry["status"] == "error"
+    assert "mars" in str(entry["result"])
+
+
+def renewals(fake_bed: FakeBed, *options: str) -> list[str]:
+    rows = fake_bed.run("gnt-job", "list", "--no-headers", "--separator=|", "-o", "status,summary", *options)
+    return [row for row in rows.splitlines() if "UPDATE_NODE_GROUP_CACHE" in row]
+
+
+@need_root
+def test_the_watcher_has_the_group_renewed_and_starts_what_is_down(fake_bed):
+    before = len(renewals(fake_bed, "--archived"))
+    fake_bed.run("rm", f"{HOME}/web3", node="node2")
+    fake_bed.run("ganeti-watcher")
+    assert statuses(fake_bed, "--cache=off") == "running"
+    assert len(renewals(fake_bed, "--archived")) == before + 1
+    shown = fake_bed.run("sh", "-c", "cat /run/ganeti/instance-status.group-*; cat /run/ganeti/instance-status")
+    assert shown == "web3 running\n" * 2
+    assert "asked without a job" not in fake_bed.run("cat", "/var/log/ganeti/watcher.log")
+
+
+@need_root
+def test_a_group_at_which_a_long_job_is_at_work_is_watched_all_the_same(fake_bed):
+    """The job that should tell how the group is waits for a lock; it is taken back, and the nodes are asked."""
+    wait = {"duration": 600, "on_master": False, "on_nodes": ["node1"], "no_locks": False}
+    delay = submit(fake_bed, "OP_TEST_DELAY", **wait)
+    fake_bed.wait(lambda: fake_bed.job_status(delay) == "running", "node1 is locked")
+    fake_bed.run("rm", f"{HOME}/web3", node="node2")
+    fake_bed.run("ganeti-watcher")
+    try:
+        assert statuses(fake_bed, "--cache=off") == "running"
+        assert renewals(fake_bed)[-1] == f"canceled|UPDATE_NODE_GROUP_CACHE({group_uuid(fake_bed)})"
+        assert "its nodes are asked without a job: job" in fake_bed.run("cat", "/var/log/ganeti/watcher.log")
+    finally:
+        fake_bed.run("gnt-job", "cancel", "--kill", "--yes-do-it", str(delay))
+        ended(fake_bed, delay)
+
+
+def group_uuid(fake_bed: FakeBed) -> str:
+    (uuid,) = fake_bed.config()["nodegroups"]
+    return str(uuid)
+
+
+def node2_is_unknown(fake_bed: FakeBed) -> None:
+    entry = renew(fake_bed)
+    assert entry["status"] == "success"
+    assert entry["result"]["nodes"]["node1"]["bootid"]
+    assert set(entry["result"]["nodes"]["node2"].values()) == {False, None}
+    assert entry["result"]["instances"]["web3"]["status"] == "ERROR_nodedown"
+    assert "Node node2 did not answer" in str(entry["log"])
+    fake_bed.run("ganeti-watcher")
+    assert fake_bed.run("cat", "/run/ganeti/instance-status") == "web3 ERROR_nodedown\n"
+
+
+@need_root
+def test_a_node_that_hangs_and_one_without_power_are_no_error(fake_bed):
+    layout, node2 = fake_bed.layout, fake_bed.layout.node("node2")
+    machine.stop(layout, node2)
+    try:
+        node2_is_unknown(fake_bed)
+    finally:
+        machine.resume(layout, node2)
+    fake_bed.wait(lambda: statuses(fake_bed, "--cache=off") == "running", "the node answers again")
+    machine.kill(layout, node2)
+    try:
+        node2_is_unknown(fake_bed)
+    finally:
+        machine.start(layout, node2)
+    fake_bed.wait(lambda: statuses(fake_bed, "--cache=off") == "ERROR_down", "the node answers again")
+    fake_bed.run("ganeti-watcher")
+    assert statuses(fake_bed, "--cache=off") == "running"

@@ -2,17 +2,17 @@
 """ganeti-watcher: run by cron on every node, once; brings back daemons, and on the master instances (protocols 23)."""
 
 import argparse
-import fcntl
 import logging
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ganeti.base.errors import EXIT_NOT_MASTER, CommandError, GanetiError, UnitParseError
 from ganeti.base.paths import Paths
 from ganeti.base.units import parse_duration_s
+from ganeti.daemons.watcher_lock import WatcherLock
 from ganeti.daemons.watcher_master import ANSWER_WITHIN_S, MasterWork
 from ganeti.runtime.environment import Environment, read_environment
 from ganeti.runtime.files import read_if_there
@@ -38,11 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         os.makedirs(paths.log_dir, mode=0o770, exist_ok=True)
         set_up_logs(NAME, paths.log_dir, debug=bool(options.debug), foreground=bool(options.debug))
-        with _Lock(paths) as lock:
+        with WatcherLock(f"{paths.lock_dir}/ganeti-watcher.lock") as lock:
             if not lock.taken:
                 _log.info("another watcher is at work: nothing done")
                 return 0
-            return _watch(environment, options, job_age_s)
+            return _watch(environment, options, job_age_s, lock.release)
     except (GanetiError, OSError) as err:
         _log.error("%s", err)
         print(f"{NAME}: {err}", file=sys.stderr)
@@ -59,14 +59,16 @@ def make_parser() -> argparse.ArgumentParser:
         "--daemon-timeout", type=float, default=ANSWER_WITHIN_S, metavar="SECONDS", help="when a daemon counts as hung"
     )
     parser.add_argument("--wait-children", dest="wait", action="store_true", default=True, help=argparse.SUPPRESS)
-    parser.add_argument("--no-wait-children", dest="wait", action="store_false", help="do not wait for started jobs")
+    parser.add_argument(
+        "--no-wait-children", dest="wait", action="store_false", help="do not wait for the children of the groups"
+    )
     parser.add_argument("--no-verify-disks", action="store_true", help="do not look at disks")
     parser.add_argument("--no-strict", action="store_true", help="look at disks of groups in use too")
     parser.add_argument("--rapi-ip", default=None, metavar="ADDRESS", help="where the remote API listens")
     return parser
 
 
-def _watch(environment: Environment, options: argparse.Namespace, job_age_s: int) -> int:
+def _watch(environment: Environment, options: argparse.Namespace, job_age_s: int, let_go: Callable[[], None]) -> int:
     paths = environment.paths
     until = paused_until(paths, time.time())
     if until is not None and not options.ignore_pause:
@@ -78,7 +80,7 @@ def _watch(environment: Environment, options: argparse.Namespace, job_age_s: int
         return 0
     try:
         return MasterWork(paths, ensure_daemon, restart_daemon, options.daemon_timeout).run(
-            group=options.nodegroup, job_age_s=job_age_s, wait=options.wait
+            group=options.nodegroup, job_age_s=job_age_s, wait=options.wait, let_go=let_go
         )
     except NotMasterError as err:
         _log.info("%s: its daemons stay down", err)
@@ -134,27 +136,6 @@ def _daemon_util(*words: str) -> int:
         ).returncode
     except subprocess.TimeoutExpired as err:
         raise CommandError(f"daemon-util {' '.join(words)} did not end within {DAEMON_WITHIN_S:g} seconds") from err
-
-
-class _Lock:
-    """One watcher at a time on a node."""
-
-    def __init__(self, paths: Paths) -> None:
-        self._path = f"{paths.lock_dir}/ganeti-watcher.lock"
-        self.taken = False
-
-    def __enter__(self) -> "_Lock":
-        os.makedirs(os.path.dirname(self._path), exist_ok=True)
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self.taken = True
-        except BlockingIOError:
-            self.taken = False
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)
 
 
 if __name__ == "__main__":

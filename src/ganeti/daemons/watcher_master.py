@@ -1,33 +1,31 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The watcher's work on the master: daemons that answer, the cluster's address, old jobs, instances of each group."""
+"""The watcher's work on the master: daemons that answer, the cluster's address, old jobs, a child for each group."""
 
+import functools
 import logging
 import os
+import re
 import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
-from ganeti.base.errors import GanetiError, TransportError, from_wire
+from ganeti.base.errors import EXIT_FAILURE, WRONG_INPUT, GanetiError, PrerequisiteError, TransportError
 from ganeti.base.paths import Paths
 from ganeti.bootstrap.node_call import call_node
-from ganeti.master.watcher import SHOULD_RUN, InstanceNow, WatcherState, decide, read_state, status_text
-from ganeti.runtime.files import read_if_there, write_atomically
-from ganeti.wire.framing_sync import connect
+from ganeti.daemons.watcher_group import EXIT_WATCHED, GROUP_STATUS, GroupWork, ask
+from ganeti.runtime.files import read_if_there
+from ganeti.runtime.forking import fork
 
 ANSWER_WITHIN_S = 30.0
-JOB_WITHIN_S = 900.0
 WAIT_S = 60.0
 ARCHIVE_FOR_S = 60
-REASON = "gnt:watcher"
-FINAL = ("canceled", "success", "error")
 _MASTER_DAEMONS = {"ganeti-wconfd": "wconfd_socket", "ganeti-luxid": "luxi_socket"}
 _ASKED = {"ganeti-wconfd": ("echo", "watcher"), "ganeti-luxid": ("QueryConfigValues", ["drain_flag"])}
-NOW = {"cache": "off"}
-"""What is done to instances is decided by what nodes say now."""
+_GROUP_FILE = re.compile(rf"watcher\.([^.]+)\.(?:data|instance-status)|{re.escape(GROUP_STATUS)}(.+)")
 _PAUSE_S = 0.2
 _LEAST_S = 0.1
 _log = logging.getLogger(__name__)
@@ -44,8 +42,11 @@ class MasterWork:
         self._ensure = ensure
         self._restart = restart
 
-    def run(self, *, group: str | None, job_age_s: int, wait: bool) -> int:
-        """Gives the exit status; raises `GanetiError` when the master's daemons cannot be brought back."""
+    def run(self, *, group: str | None, job_age_s: int, wait: bool, let_go: Callable[[], None]) -> int:
+        """Gives the exit status; *let_go* of the lock of all watchers is called once each group has its child.
+
+        Raises `GanetiError` when the master's daemons cannot be brought back, or for a group that does not exist.
+        """
         for name in _MASTER_DAEMONS:
             self._ensure(name)
             self.ensure_answer(name)
@@ -55,16 +56,9 @@ class MasterWork:
             return 0
         with suppress(GanetiError):  # a queue that cannot archive is no reason to leave instances down
             self._luxi("AutoArchiveJobs", job_age_s, ARCHIVE_FOR_S)
-        groups = [group] if group is not None else self._groups()
-        status = 0
-        for uuid in groups:
-            try:
-                self._watch_group(uuid, wait)
-            except (GanetiError, OSError) as err:
-                _log.error("group %s: %s", uuid, err)
-                status = 1
-        self._merge_status(self._groups())
-        return status
+        groups = self._chosen(group)
+        self._forget_gone(self._groups())
+        return self._watch_groups(groups, let_go, wait=wait)
 
     def ensure_answer(self, name: str) -> None:
         """Start a daemon again that runs and does not answer; raises `TransportError` if that does not help."""
@@ -111,92 +105,56 @@ class MasterWork:
         except GanetiError as err:
             _log.error("the master IP %s cannot be brought up: %s", address.ip, err)
 
-    def _watch_group(self, uuid: str, wait: bool) -> None:
-        instances, boot_ids = self._look(uuid)
-        self._write_status(uuid, instances)
-        before = read_state(read_if_there(self._file(uuid, "data")))
-        down = [instance for instance in instances if instance.status == SHOULD_RUN]
-        decision = decide(before, instances, boot_ids, self._busy() if down else frozenset(), time.time())
-        for sentence in decision.sentences:
-            _log.warning("%s", sentence)
-        self._save(uuid, before, decision.state)
-        if decision.start:
-            self._start(uuid, decision.start, wait)
-            self._write_status(uuid, self._look(uuid)[0])
+    def _watch_groups(self, groups: list[str], let_go: Callable[[], None], *, wait: bool) -> int:
+        """One child for each group, at the same time (S1.56): a busy group keeps no other waiting."""
+        children: dict[str, int] = {}
+        status = 0
+        for uuid in groups:
+            try:
+                children[uuid] = fork(functools.partial(self._be_child, uuid, let_go))
+            except OSError as err:
+                _log.error("group %s: nobody can look after it now: %s", uuid, err)
+                status = EXIT_FAILURE
+        let_go()
+        for uuid, child in children.items() if wait else ():
+            _, ended = os.waitpid(child, 0)
+            exit_status = os.waitstatus_to_exitcode(ended)
+            if exit_status == EXIT_WATCHED:
+                _log.info("group %s: another watcher looks after it already", uuid)
+            elif exit_status:
+                status = EXIT_FAILURE
+        return status
 
-    def _look(self, uuid: str) -> tuple[list[InstanceNow], dict[str, str | None]]:
-        fields = ["name", "status", "pnode"]
-        rows = self._luxi("Query", "instance", fields, ["==", "pnode.group.uuid", uuid], NOW)["data"]
-        instances = [InstanceNow(*(str(value) for _, value in row)) for row in rows if all(not cell[0] for cell in row)]
-        rows = self._luxi("Query", "node", ["name", "offline", "bootid"], ["==", "group.uuid", uuid], NOW)["data"]
-        boot_ids = {
-            str(name): str(boot_id) if not offline and status == 0 and boot_id else None
-            for (_, name), (_, offline), (status, boot_id) in rows
-        }
-        return instances, boot_ids
+    def _be_child(self, uuid: str, let_go: Callable[[], None]) -> NoReturn:
+        status = EXIT_FAILURE
+        try:
+            let_go()
+            status = GroupWork(self._paths, uuid, self._groups).run()
+        except (GanetiError, OSError) as err:
+            _log.error("group %s: %s", uuid, err)
+        except Exception:
+            _log.exception("group %s", uuid)
+        finally:
+            os._exit(status)
 
-    def _busy(self) -> frozenset[str]:
-        """Instances that a job holds or waits for."""
-        rows = self._luxi("Query", "lock", ["name", "mode", "pending"], None)["data"]
-        held = [name for (_, name), (_, mode), (_, pending) in rows if mode or pending]
-        return frozenset(name.removeprefix("instance/") for name in held if name.startswith("instance/"))
+    def _chosen(self, named: str | None) -> list[str]:
+        """Uuids of the groups to look after; raises `PrerequisiteError` for one that does not exist."""
+        groups = self._groups()
+        if named is not None and named not in groups:
+            raise PrerequisiteError(
+                f"There is no node group with the UUID '{named}': gnt-group list -o name,uuid shows them", WRONG_INPUT
+            )
+        return groups if named is None else [named]
 
-    def _start(self, uuid: str, names: list[str], wait: bool) -> None:
-        """Start those that are still down: a job may have seen to one of them meanwhile."""
-        again = {instance.name for instance in self._look(uuid)[0] if instance.status == SHOULD_RUN}
-        reason = [REASON, "restart", time.time_ns()]
-        jobs = [
-            [
-                {
-                    "OP_ID": "OP_INSTANCE_STARTUP",
-                    "instance_name": name,
-                    "comment": "started by the watcher",
-                    "reason": [reason],
-                }
-            ]
-            for name in names
-            if name in again
-        ]
-        if not jobs:
-            return
-        answers = self._luxi("SubmitManyJobs", jobs)
-        for job, (ok, answer) in zip(jobs, answers, strict=True):
-            name = job[0]["instance_name"]
-            if not ok:
-                _log.error("%s cannot be started: %s", name, answer)
-                continue
-            _log.info("job %s starts %s", answer, name)
-            if wait:
-                self._wait(int(answer), str(name))
-
-    def _wait(self, job_id: int, name: str) -> None:
-        """Follow a job to its end, so that the next round does not submit the same again."""
-        deadline = time.monotonic() + JOB_WITHIN_S
-        previous: list[Any] | None = None
-        while time.monotonic() < deadline:
-            answer = self._luxi("WaitForJobChange", job_id, ["status"], previous, None, WAIT_S)
-            previous = answer[0]
-            status = previous[0] if previous else None
-            if status in FINAL:
-                if status != "success":
-                    _log.error("job %d could not start %s: it ended with %s", job_id, name, status)
-                return
-        _log.error("job %d has not started %s within %g seconds", job_id, name, JOB_WITHIN_S)
-
-    def _save(self, uuid: str, before: WatcherState, after: WatcherState) -> None:
-        if after != before:
-            write_atomically(self._file(uuid, "data"), msgspec.json.encode(after), mode=0o600)
-
-    def _write_status(self, uuid: str, instances: list[InstanceNow]) -> None:
-        text = status_text(instances).encode()
-        write_atomically(self._file(uuid, "instance-status"), text, mode=0o644, durable=False)
-
-    def _merge_status(self, groups: list[str]) -> None:
-        parts = [read_if_there(self._file(uuid, "instance-status")) or b"" for uuid in groups]
-        write_atomically(f"{self._paths.run_dir}/instance-status", b"".join(parts), mode=0o644, durable=False)
-
-    def _file(self, uuid: str, kind: str) -> str:
-        return f"{self._paths.data_dir}/watcher.{os.path.basename(uuid)}.{kind}"
+    def _forget_gone(self, groups: list[str]) -> None:
+        """Remove the files of groups that exist no longer (S1.63); a list that cannot be read names none."""
+        for directory in (self._paths.data_dir, self._paths.run_dir) if groups else ():
+            for name in os.listdir(directory):
+                of_group = _GROUP_FILE.fullmatch(name)
+                if of_group and (of_group[1] or of_group[2]) not in groups:
+                    _log.info("%s is of a node group that was removed: it goes, too", name)
+                    with suppress(FileNotFoundError):
+                        os.unlink(f"{directory}/{name}")
 
     def _groups(self) -> list[str]:
         return [line.split(" ", 1)[0] for line in self._ssconf("nodegroups").splitlines() if line.strip()]
@@ -206,18 +164,6 @@ class MasterWork:
 
     def _luxi(self, method: str, *arguments: Any) -> Any:
         return ask(self._paths.luxi_socket, ANSWER_WITHIN_S + WAIT_S, method, *arguments)
-
-
-def ask(path: str, timeout_s: float, method: str, *arguments: Any) -> Any:
-    """One question to a daemon's Unix socket; raises `TransportError`, or the error it answers."""
-    with connect(path, timeout_s) as connection:
-        connection.send({"method": method, "args": list(arguments)})
-        answer = connection.receive()
-    if not isinstance(answer, dict) or "success" not in answer:
-        raise TransportError(f"{path} gave an answer that is none")
-    if not answer["success"]:
-        raise from_wire(answer.get("result"))
-    return answer["result"]
 
 
 def owns(address: str) -> bool:

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from ganeti.base.errors import GanetiError
+
 MAX_ATTEMPTS = 5
 FORGET_AFTER_S = 8 * 3600.0
 SHOULD_RUN = "ERROR_down"
@@ -37,6 +39,49 @@ class InstanceNow:
     name: str
     status: str
     node: str
+
+
+@dataclass(frozen=True)
+class GroupNow:
+    """How the instances and nodes of a group are."""
+
+    instances: list[InstanceNow]
+    boot_ids: dict[str, str | None]
+    """By the name of the node; None for one that does not answer or is offline."""
+
+    @property
+    def down(self) -> list[InstanceNow]:
+        """Those that should run and do not."""
+        return [instance for instance in self.instances if instance.status == SHOULD_RUN]
+
+
+class _Instance(msgspec.Struct):
+    pnode: str
+    status: str
+
+
+class _Node(msgspec.Struct):
+    offline: bool
+    bootid: str | None
+
+
+class _Group(msgspec.Struct):
+    """What is needed of the result of `OP_UPDATE_NODE_GROUP_CACHE`; there is more."""
+
+    nodes: dict[str, _Node]
+    instances: dict[str, _Instance]
+
+
+def read_group(result: Any) -> GroupNow:
+    """Read the result of `OP_UPDATE_NODE_GROUP_CACHE`; raises `GanetiError` for what is none."""
+    try:
+        found = msgspec.convert(result, _Group)
+    except msgspec.ValidationError as err:
+        raise GanetiError(f"the state of a node group cannot be read: {err}") from err
+    return GroupNow(
+        [InstanceNow(name, each.status, each.pnode) for name, each in found.instances.items()],
+        {name: None if node.offline else node.bootid for name, node in found.nodes.items()},
+    )
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ import threading
 
 import pytest
 
-from ganeti.base.errors import TransportError
+from ganeti.base.errors import PrerequisiteError, TransportError
 from ganeti.base.paths import Paths
 from ganeti.daemons import watcher_master
+from ganeti.daemons.watcher_lock import WatcherLock
 from ganeti.daemons.watcher_master import MasterWork
 
 LUXID = "ganeti-luxid"
@@ -87,3 +88,127 @@ def test_one_that_never_listens_is_started_again(paths, daemon):
 
     MasterWork(paths, lambda name: None, restart, answer_within_s=0.0).ensure_answer(LUXID)
     assert restarted == [LUXID]
+
+
+GROUPS = ["11111111-aaaa", "22222222-bbbb", "33333333-cccc"]
+
+
+@pytest.fixture
+def groups(paths, monkeypatch):
+    """Three groups by ssconf; gives what their children do, by the group."""
+    for directory in (paths.data_dir, paths.run_dir):
+        os.makedirs(directory, exist_ok=True)
+    lines = [f"{uuid} group{number}\n" for number, uuid in enumerate(GROUPS)]
+    with open(paths.ssconf_file("nodegroups"), "w") as file:
+        file.writelines(lines)
+    acts = {uuid: lambda: 0 for uuid in GROUPS}
+
+    class Work:
+        def __init__(self, paths, uuid, groups):
+            self.act = acts[uuid]
+
+        def run(self):
+            return self.act()
+
+    monkeypatch.setattr(watcher_master, "GroupWork", Work)
+    monkeypatch.setattr(MasterWork, "_luxi", lambda *_: [False])
+    monkeypatch.setattr(MasterWork, "ensure_answer", lambda *_: None)
+    return acts
+
+
+def run(paths, let_go=lambda: None, **options):
+    wanted = {"group": None, "job_age_s": 60, "wait": True} | options
+    return work(paths, []).run(let_go=let_go, **wanted)
+
+
+def test_children_work_at_the_same_time_and_the_lock_is_let_go_of_meanwhile(paths, groups):
+    """Each child waits for the next one, and the last for us, who have seen by then that nobody has the lock."""
+    pipes = [os.pipe() for _ in range(4)]
+    begun = pipes[3]
+    here = os.getpid()
+    path = f"{paths.lock_dir}/all.lock"
+    let_go = []
+
+    def waits_for(number):
+        def act():
+            os.write(begun[1], b"x")
+            assert os.read(pipes[number][0], 1) == b"x"
+            if number:
+                os.write(pipes[number - 1][1], b"x")
+            return 0
+
+        return act
+
+    for number, uuid in enumerate(GROUPS):
+        groups[uuid] = waits_for(number)
+
+    def release():
+        lock.release()
+        if os.getpid() == here:
+            assert b"".join(os.read(begun[0], 1) for _ in GROUPS) == b"xxx"
+            with WatcherLock(path) as other:
+                let_go.append(other.taken)
+            os.write(pipes[2][1], b"x")
+
+    try:
+        with WatcherLock(path) as lock:
+            assert lock.taken
+            assert run(paths, release) == 0
+        assert let_go == [True]
+    finally:
+        for pair in pipes:
+            for end in pair:
+                os.close(end)
+
+
+def test_a_group_in_other_hands_is_no_failure_and_one_that_fails_keeps_no_other_back(paths, groups, caplog):
+    def fail():
+        raise TransportError("no master answers")
+
+    marks = {uuid: f"{paths.run_dir}/{uuid}" for uuid in GROUPS}
+
+    def act(uuid, status):
+        def mark():
+            with open(marks[uuid], "w"):
+                return status
+
+        return mark
+
+    groups |= {uuid: act(uuid, 0) for uuid in GROUPS}
+    groups[GROUPS[0]] = act(GROUPS[0], watcher_master.EXIT_WATCHED)
+    with caplog.at_level("INFO"):
+        assert run(paths) == 0
+    assert f"group {GROUPS[0]}: another watcher looks after it already" in caplog.messages
+    assert all(os.path.exists(mark) for mark in marks.values())
+    os.unlink(marks[GROUPS[2]])
+    groups[GROUPS[1]] = fail
+    assert run(paths) == 1
+    assert os.path.exists(marks[GROUPS[2]])
+
+
+def test_files_of_groups_that_were_removed_go_and_no_others(paths, groups):
+    kept = [f"{paths.data_dir}/watcher.{GROUPS[0]}.data", f"{paths.data_dir}/watcher.pause"]
+    gone = [
+        f"{paths.data_dir}/watcher.99999999-dddd.data",
+        f"{paths.data_dir}/watcher.99999999-dddd.instance-status",
+        f"{paths.run_dir}/instance-status.group-99999999-dddd",
+    ]
+    for path in (*kept, *gone):
+        with open(path, "w"):
+            pass
+    with open(paths.ssconf_file("nodegroups"), "r+") as file:
+        lines = file.read()
+        file.truncate(0)
+    assert run(paths) == 0
+    assert all(os.path.exists(path) for path in gone), "a list that names nobody may have been lost"
+    with open(paths.ssconf_file("nodegroups"), "w") as file:
+        file.write(lines)
+    assert run(paths) == 0
+    assert [path for path in (*kept, *gone) if os.path.exists(path)] == kept
+
+
+def test_one_group_is_named_by_its_uuid(paths, groups):
+    groups |= dict.fromkeys([GROUPS[0], GROUPS[2]], lambda: 1)
+    assert run(paths, group=GROUPS[1]) == 0
+    with pytest.raises(PrerequisiteError, match="gnt-group list"):
+        run(paths, group="../x")

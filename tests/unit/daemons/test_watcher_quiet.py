@@ -38,7 +38,7 @@ def test_status_11_is_no_failure(environment, monkeypatch, caplog):
     run = daemon_util({"ganeti-wconfd": 11})
     monkeypatch.setattr(watcher, "_daemon_util", run)
     with caplog.at_level(logging.INFO):
-        assert watcher._watch(environment, OPTIONS, 60) == 0
+        assert watcher._watch(environment, OPTIONS, 60, lambda: None) == 0
     assert caplog.messages[-1] == "This node is the master no longer: its daemons stay down"
     assert run.asked[-1] == ("check-and-start", "ganeti-wconfd")
 
@@ -46,7 +46,7 @@ def test_status_11_is_no_failure(environment, monkeypatch, caplog):
 def test_any_other_status_is_one(environment, monkeypatch):
     monkeypatch.setattr(watcher, "_daemon_util", daemon_util({"ganeti-wconfd": 1}))
     with pytest.raises(CommandError, match="could not be started"):
-        watcher._watch(environment, OPTIONS, 60)
+        watcher._watch(environment, OPTIONS, 60, lambda: None)
 
 
 def test_one_that_is_deposed_while_a_daemon_that_hung_is_started_again_is_quiet_too(monkeypatch):

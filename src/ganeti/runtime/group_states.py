@@ -5,20 +5,24 @@ The job holds the locks and LuxiD asks: so nobody feeds the cache from outside (
 has only had nodes asked. Each node gets one call, all at once, with the question of lists, which the answers serve.
 """
 
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ganeti.base.errors import ExecutionError
-from ganeti.master.cache.group_state import group_state
-from ganeti.master.query.collecting import place_guests
+from ganeti.master.cache.group_state import INSTANCE_FIELDS, NODE_FIELDS, values
+from ganeti.master.query.collecting import FoundGuests
 from ganeti.master.query.fields import QueryWorld
 from ganeti.master.query.instance_rows import InstanceRow
 from ganeti.master.query.nodes import NODES, NodeRow
-from ganeti.master.query.resources import config_rows
 from ganeti.runtime.config_follower import ConfigFollower
 from ganeti.runtime.query_sources import QuerySources
 from ganeti.runtime.wconfd_client import WConfdClient
 
 _FOLLOW_S = 10.0
+_SLICE_S = 0.003
+"""How long many instances are looked at before others have a turn."""
 _ASKED = frozenset({"bootid"})
 """Nodes are asked for all they know whichever live field is wanted."""
 
@@ -32,22 +36,39 @@ class GroupStates:
         self._sources = sources
 
     async def renew(self, uuid: str) -> dict[str, Any]:
-        """Give the state of a group, of now; raises `GanetiError` for one that does not exist, or without WConfD.
+        """Give the state of a group, of now, in no order; a node that does not answer has no values, and had none kept.
 
-        A node that does not answer is as good as unknown, and all that was kept of it is void.
+        Raises `GanetiError` for a group that does not exist, or without WConfD.
         """
         await self._follow()
         view, cache = self._follower.configuration, self._sources.cache
         group, world = view.group(uuid), QueryWorld(view, self._sources.catalogue)
-        nodes: list[NodeRow] = [row for row in config_rows("node", world) if row.node.group == uuid]
+        nodes = [NodeRow(node, world) for node in view.group_nodes(uuid)]
         members = {row.node.uuid for row in nodes}
-        instances: list[InstanceRow] = [
-            row for row in config_rows("instance", world) if row.instance.primary_node in members
-        ]
+        instances = [InstanceRow(each, world) for each in view.instances() if each.primary_node in members]
         cache.void_group(uuid)
         await self._sources.collector(NODES, cached=False)(nodes, _ASKED)
-        place_guests(instances, {row.node.uuid: row.live["guests"] or [] for row in nodes if row.live is not None})
-        return group_state(group, nodes, instances, NODES, self._sources.resource("instance"))
+        guests = {row.node.uuid: row.live["guests"] or [] for row in nodes if row.live is not None}
+        return {
+            "group": {"name": group.name, "uuid": group.uuid},
+            "nodes": {row.node.name: values(NODES, NODE_FIELDS, row) for row in nodes},
+            "instances": await self._told_of(instances, guests),
+        }
+
+    async def _told_of(
+        self, instances: Sequence[InstanceRow], guests: Mapping[str, Sequence[dict[str, Any]]]
+    ) -> dict[str, dict[str, Any]]:
+        """What the nodes said of each instance; *guests* by the uuid of the nodes that answered."""
+        resource, found = self._sources.resource("instance"), FoundGuests(guests)
+        told: dict[str, dict[str, Any]] = {}
+        began_s = time.monotonic()
+        for row in instances:
+            row.live = found.of(row)
+            told[row.instance.name] = values(resource, INSTANCE_FIELDS, row)
+            if time.monotonic() - began_s > _SLICE_S:
+                await asyncio.sleep(0)
+                began_s = time.monotonic()
+        return told
 
     async def _follow(self) -> None:
         """Know what the job knows, and of all locks given up so far: news of them would make void what is asked now."""

@@ -174,22 +174,28 @@ async def _ask_about_instances(
     guests = await _ask_for_guests(
         online, {"hypervisors": hypervisor_queries(world.view.cluster, world)}, nodes, listener
     )
-    place_guests(rows, guests)
-
-
-def place_guests(rows: Sequence[InstanceRow], guests: Mapping[str, Sequence[dict[str, Any]]]) -> None:
-    """Say of each instance where it was found; *guests* by the uuid of the nodes that answered."""
-    answered = guests.keys()
-    found: dict[str, dict[str, dict[str, Any]]] = {}
-    for uuid, running in guests.items():
-        for guest in running:
-            found.setdefault(guest["name"], {})[uuid] = guest
+    found = FoundGuests(guests)
     for row in rows:
-        places = found.get(row.instance.name, {})
+        row.live = found.of(row)
+
+
+class FoundGuests:
+    """What nodes said of their guests, by the name of these."""
+
+    def __init__(self, guests: Mapping[str, Sequence[dict[str, Any]]]) -> None:
+        """*guests* by the uuid of the nodes that answered."""
+        self._answered = guests.keys()
+        self._places: dict[str, dict[str, dict[str, Any]]] = {}
+        for uuid, running in guests.items():
+            for guest in running:
+                self._places.setdefault(guest["name"], {})[uuid] = guest
+
+    def of(self, row: InstanceRow) -> LiveInstance:
+        places = self._places.get(row.instance.name, {})
         primary = row.instance.primary_node
         where = primary if primary in places else next(iter(places), None)
         info = places[where] if where is not None else None
-        row.live = LiveInstance(primary in answered, where, info)
+        return LiveInstance(primary in self._answered, where, info)
 
 
 async def _ask_for_guests(

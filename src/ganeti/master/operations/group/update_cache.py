@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from ganeti.master.cache.group_state import in_order
 from ganeti.master.operation import Operation, operation
 from ganeti.master.operations.lock_plans import plan
 from ganeti.model.locks import LockPlan, instance_lock, node_lock
@@ -27,17 +28,15 @@ class UpdateNodeGroupCache(Operation[_Plain], frozen=True, kw_only=True, forbid_
     group_name: Annotated[str, msgspec.Meta(min_length=1)]
 
     def locks(self, view: ConfigView) -> LockPlan:
-        members = view.group_nodes(view.find_group(self.group_name).uuid)
-        guests = [instance for node in members for instance in view.primary_instances(node.uuid)]
-        return plan(
-            shared=[*(node_lock(node.uuid) for node in members), *(instance_lock(guest.name) for guest in guests)]
-        )
+        members = {node.uuid for node in view.group_nodes(view.find_group(self.group_name).uuid)}
+        guests = [instance_lock(each.name) for each in view.instances() if each.primary_node in members]
+        return plan(shared=[*map(node_lock, members), *guests])
 
     def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> str:
         return view.find_group(self.group_name).uuid
 
     async def execute(self, checked: str, ctx: OperationContext) -> _Plain:
-        state = await ctx.state.renew_group(checked)
+        state = in_order(await ctx.state.renew_group(checked))
         for name, values in state["nodes"].items():
             if not values["offline"] and values["bootid"] is None:
                 ctx.log.warning(f"Node {name} did not answer: nothing is known of it now")

@@ -55,6 +55,12 @@ def test_the_state_is_renewed_once_and_given(ctx: FakeContext) -> None:
     assert update("default").summary() == "UPDATE_NODE_GROUP_CACHE(default)"
 
 
+def test_names_come_in_their_natural_order(ctx: FakeContext) -> None:
+    ctx.group_states[ONE] |= {"nodes": dict.fromkeys(("n10", "n9"), ANSWERED), "instances": {"i10": {}, "i9": {}}}
+    state = run(update("default"), ctx)
+    assert [list(state[part]) for part in ("nodes", "instances")] == [["n9", "n10"], ["i9", "i10"]]
+
+
 def test_a_node_without_an_answer_is_named_and_no_error(ctx: FakeContext) -> None:
     ctx.group_states[ONE]["nodes"] = {"node1": ANSWERED, "node2": SILENT, "node4": AWAY}
     assert run(update(ONE), ctx)["nodes"]["node2"] == SILENT

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``mon-collector COLLECTOR``: what one collector of the monitoring finds on this node, as JSON (spec: cli, 3).
 
-Files may stand in for what is read of the node. Who owns a device is asked of no daemon: where no file tells it,
-reports name no instance.
+Files may stand in for what is read of the node. Who owns a device or a volume is told by files, by the node's own copy
+of the configuration if it is a master candidate, by the tags of volumes, and by a ConfD of Ganeti 3.1 that is named;
+else reports name no instance.
 """
 
 import json
@@ -13,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ganeti.base.errors import ParameterError
 from ganeti.base.paths import Paths
@@ -23,6 +24,9 @@ from ganeti.tools.htools.command_line import table, taken_apart, version_text
 from ganeti.tools.htools.declarations import Option
 from ganeti.tools.htools.failures import failed_open
 from ganeti.tools.htools.json_mistakes import words_of
+
+if TYPE_CHECKING:
+    from ganeti.node.collectors.owners import Owned
 
 PROGRAM = "mon-collector"
 EXIT_FAILURE, EXIT_BAD_LINE = 1, 2
@@ -68,6 +72,8 @@ def _diskstats(values: Values) -> dict[str, Any]:
 
 def _drbd(values: Values) -> dict[str, Any]:
     text, owners = _text(values.get("drbd-status") or drbd.PLACE), {}
+    if "drbd-status" not in values and "drbd-pairing" not in values and (own := _by_own_config()):
+        owners = own.minors
     if place := values.get("drbd-pairing"):
         content = _text(place, _UnreadableFileError)
         try:
@@ -80,6 +86,8 @@ def _drbd(values: Values) -> dict[str, Any]:
 def _lv(values: Values) -> dict[str, Any]:
     text = _text(place) if (place := values.get("file")) else _said_by(lv.COMMAND)
     volumes = lv.read(text, {})
+    if "instances" not in values:
+        volumes = _with_known_owners(text, values)
     if place := values.get("instances"):
         content = _text(place)
         try:
@@ -89,9 +97,48 @@ def _lv(values: Values) -> dict[str, Any]:
     return report(lv.NAME, lv.CATEGORY, PERFORMANCE, volumes, time.time_ns())
 
 
+def _with_known_owners(text: str, values: Values) -> list[dict[str, Any]]:
+    """The volumes with owners by the ConfD that is named, or else by what this node knows of its own volumes."""
+    own = _by_confd(values) if values.keys() & {"address", "port"} else None
+    if own is not None or values.get("file") is not None:
+        return lv.read(text, own.volumes if own is not None else {})
+    own = _by_own_config()
+    return lv.read(text, own.volumes) if own is not None else lv.read_by_tags(text)
+
+
+def _paths() -> Paths:
+    return Paths(os.environ.get("GANETI_ROOTDIR", "").rstrip("/"))
+
+
+def _by_own_config() -> "Owned | None":
+    from ganeti.runtime.node_access import own_name
+    from ganeti.tools.own_config import owners_by_own_config
+
+    paths = _paths()
+    try:
+        return owners_by_own_config(paths, own_name(paths))
+    except (OSError, ValueError):
+        return None
+
+
+def _by_confd(values: Values) -> "Owned | None":
+    from ganeti.runtime.node_access import own_name
+    from ganeti.tools.confd_client import ConfdClient, place_of, volumes_by_confd
+
+    paths = _paths()
+    try:
+        key = Path(paths.hmac_key).read_bytes()
+        name = own_name(paths)
+    except (OSError, ValueError):
+        return None
+    if not key.strip():
+        return None
+    return volumes_by_confd(ConfdClient(*place_of(values.get("address"), values.get("port")), key), name)
+
+
 def _xen(values: Values) -> dict[str, Any]:
     """The guests of Xen, which this release does not drive: what 3.0 says where its tools are missing."""
-    key = Paths(os.environ.get("GANETI_ROOTDIR", "").rstrip("/")).hmac_key
+    key = _paths().hmac_key
     try:
         Path(key).read_bytes()
     except OSError as error:

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.fakes.confd import KEY_FILE, FakeConfd
 
 from ganeti.node.collectors import diskstats, drbd, lv
 from ganeti.node.collectors.report import UnreadableError
 from ganeti.tools import mon_collector
+from ganeti.wire.confd import INSTANCE_DISKS, NODE_INSTANCES
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "collectors"
 TEXTS = {name: (GOLDEN / f"{name}.status").read_text() for name in ("drbd83", "drbd84", "diskstats", "lv")}
@@ -83,7 +85,10 @@ def test_volumes_are_asked_of_lvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     program.write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/asked\ncat {GOLDEN}/lv.status\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert collected(capfd, "lv").strip() == (GOLDEN / "lv.report").read_text().strip()
+    monkeypatch.setenv("GANETI_ROOTDIR", str(tmp_path))
+    nobody = (GOLDEN / "lv.report").read_text().strip()
+    by_tags = nobody.replace('"instance":null', '"instance":"instance1.example.com"')
+    assert collected(capfd, "lv").strip() == by_tags != nobody
     assert (tmp_path / "asked").read_text() == (
         "--noheadings --units B --separator ; -o lv_uuid,lv_name,lv_attr,lv_major,lv_minor,lv_kernel_major,"
         "lv_kernel_minor,lv_size,seg_count,lv_tags,modules,vg_uuid,vg_name,segtype,seg_start,seg_start_pe,seg_size,"
@@ -242,3 +247,130 @@ def test_it_starts_as_a_program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     monkeypatch.setattr(sys, "argv", ["mon-collector", "--help"])
     assert mon_collector.main() == 0
     assert "diskstats" in capsys.readouterr().out
+
+
+VOLUME = "df9ff3f6-a833-48ff-8bd5-bff2eaeab759.disk0_data"
+CONFIG: dict[str, Any] = {
+    "cluster": {"cluster_name": "cluster.x"},
+    "nodes": {"u1": {"name": "n1"}, "u2": {"name": "n2"}},
+    "instances": {"i1": {"name": "web.x", "primary_node": "u1", "disks": ["d1"]}},
+    "disks": {
+        "d1": {
+            "nodes": ["u1", "u2"],
+            "logical_id": ["u1", "u2", 11000, 1, 0, "secret"],
+            "children": [{"logical_id": ["xenvg", VOLUME]}],
+        }
+    },
+}
+
+
+@pytest.fixture
+def candidate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of a node's own copy, and programs that tell of its devices; gives the directory."""
+    data = tmp_path / "var/lib/ganeti"
+    data.mkdir(parents=True)
+    monkeypatch.setenv("GANETI_ROOTDIR", str(tmp_path))
+    monkeypatch.setenv("GANETI_HOSTNAME", "n1")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    two = DEVICE.format("Connected").replace(" 7: ", " 1: ")
+    (tmp_path / "drbd").write_text(
+        two + "".join(DEVICE.format("Connected").replace(" 7: ", " 0: ").splitlines(True)[2:])
+    )
+    monkeypatch.setattr(drbd, "PLACE", f"{tmp_path}/drbd")
+    program = tmp_path / "lvs"
+    program.write_text(f"#!/bin/sh\ncat {GOLDEN}/lv.status\n")
+    program.chmod(0o755)
+    (data / "ssconf_cluster_name").write_text("cluster.x\n")
+    (data / "ssconf_master_candidates").write_text("n1\nn2\n")
+    (data / "config.data").write_text(json.dumps(CONFIG))
+    return data
+
+
+def owners(capsys: pytest.CaptureFixture[str], *words: str) -> list[str | None]:
+    data = json.loads(collected(capsys, *words))["data"]
+    devices = data if isinstance(data, list) else [device for device in data["deviceInfos"] if "instance" in device]
+    return [device["instance"] for device in devices]
+
+
+def test_a_candidates_copy_names_the_owners(
+    candidate: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert owners(capsys, "drbd") == ["web.x", None]
+    assert owners(capsys, "lv") == ["web.x", None], "what the copy does not know is nobody's, whatever its tag says"
+    monkeypatch.setenv("GANETI_HOSTNAME", "n2")
+    assert owners(capsys, "drbd") == [None, "web.x"]
+    monkeypatch.setenv("GANETI_HOSTNAME", "n1")
+    for stand_in in (["drbd", "-s", drbd.PLACE], ["lv", "-f", f"{GOLDEN}/lv.status"]):
+        assert set(owners(capsys, *stand_in)) == {None}, "a file may be of any node"
+
+
+def test_a_configuration_is_not_looked_at_where_files_tell(
+    candidate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "owners").write_text("[]")
+    assert owners(capsys, "lv", "-i", f"{tmp_path}/owners") == [None, None]
+    (tmp_path / "pairing").write_text("[]")
+    assert owners(capsys, "drbd", "-p", f"{tmp_path}/pairing") == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.data", "{"),
+        ("config.data", ""),
+        ("config.data", "\x00" * 100),
+        ("config.data", "[" * 200000),
+        ("config.data", b"\xff\xfe"),
+        ("config.data", "[]"),
+        ("config.data", json.dumps(CONFIG)[:-40]),
+        ("config.data", json.dumps(CONFIG | {"cluster": {"cluster_name": "other.x"}})),
+        ("config.data", json.dumps(CONFIG | {"cluster": None})),
+        ("config.data", json.dumps(CONFIG | {"nodes": {}})),
+        ("config.data", None),
+        ("ssconf_cluster_name", "other.x\n"),
+        ("ssconf_cluster_name", "\n"),
+        ("ssconf_cluster_name", None),
+        ("ssconf_master_candidates", "n2\n"),
+        ("ssconf_master_candidates", b"\xff"),
+        ("ssconf_master_candidates", None),
+    ],
+    ids=range(17),
+)
+def test_a_copy_that_does_not_count_names_nobody(
+    name: str, content: str | bytes | None, candidate: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = candidate / name
+    if content is None:
+        place.unlink()
+        place.mkdir()  # which is not to be read, even by root
+    else:
+        place.write_bytes(content.encode() if isinstance(content, str) else content)
+    assert owners(capsys, "drbd") == [None, None]
+    assert owners(capsys, "lv") == ["instance1.example.com"] * 2, "the tags are there still"
+
+
+def test_the_parts_of_a_copy_may_be_damaged(candidate: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damages: tuple[Any, ...] = (None, [], 5, {"i1": None}, {"d1": {"logical_id": "x"}})
+    for kind in ("instances", "disks"):
+        for damage in damages:
+            (candidate / "config.data").write_text(json.dumps(CONFIG | {kind: damage}))
+            assert owners(capsys, "drbd") == [None, None]
+            assert owners(capsys, "lv") == [None, None]
+
+
+def test_a_confd_that_is_named_is_asked(candidate: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    confd = FakeConfd()
+    try:
+        confd.answers = {
+            (NODE_INSTANCES, "n1"): [[{"name": "told.x"}], []],
+            (INSTANCE_DISKS, "told.x"): [{"logical_id": ["xenvg", VOLUME]}],
+        }
+        words = ("lv", "-f", f"{GOLDEN}/lv.status", "-a", "127.0.0.1", "-p", str(confd.port))
+        assert owners(capsys, *words) == [None, None], "there is no key"
+        (candidate / "hmac.key").write_bytes(KEY_FILE)
+        assert owners(capsys, *words) == ["told.x", None]
+        assert owners(capsys, "lv", *words[3:]) == ["told.x", None]
+    finally:
+        confd.close()
+    assert owners(capsys, *words) == [None, None], "nobody answers"
+    assert owners(capsys, "lv", *words[3:]) == ["web.x", None], "but the node knows"

@@ -4,6 +4,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ganeti.node.collectors.owners import of_tags
 from ganeti.node.collectors.report import UnreadableError, whole
 
 NAME, CATEGORY = "lv", "storage"
@@ -31,6 +32,11 @@ def read(text: str, owners: Owners) -> list[dict[str, Any]]:
     """Each segment of a volume (sizes in bytes), with the name of its instance or null; raises `UnreadableError`."""
     lines = (line.strip() for line in text.splitlines())
     return [_volume(number, line, owners) for number, line in enumerate(lines, 1) if line]
+
+
+def read_by_tags(text: str) -> list[dict[str, Any]]:
+    """The same, each with the instance that its tags say it was made for."""
+    return [{**volume, "instance": of_tags(str(volume["tags"]))} for volume in read(text, {})]
 
 
 def _volume(number: int, line: str, owners: Owners) -> dict[str, Any]:

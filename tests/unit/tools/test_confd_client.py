@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A ConfD asked over UDP: by its protocol, again where datagrams are lost, and not for ever."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.fakes.confd import KEY_FILE, FakeConfd
+
+from ganeti.node.collectors.owners import Owned
+from ganeti.tools import confd_client
+from ganeti.tools.confd_client import ConfdClient, SilentError, place_of, volumes_by_confd
+from ganeti.wire.confd import INSTANCE_DISKS, NODE_INSTANCES
+
+VOLUMES = {("xenvg", "one.disk0"): "one.x", ("xenvg", "two.disk0_data"): "two.x", ("xenvg", "two.disk0_meta"): "two.x"}
+
+
+@pytest.fixture
+def confd(request: pytest.FixtureRequest) -> Iterator[FakeConfd]:
+    found = FakeConfd(**getattr(request, "param", {}))
+    yield found
+    found.close()
+
+
+def client(confd: FakeConfd, expiry_s: float = 30.0) -> ConfdClient:
+    return ConfdClient("127.0.0.1", confd.port, KEY_FILE, expiry_s)
+
+
+@pytest.mark.parametrize("confd", [{}, {"key": KEY_FILE.strip()}, {"lies": True}, {"lost": 3}], indirect=True, ids=str)
+def test_volumes_have_the_owners_that_confd_tells(confd: FakeConfd, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confd_client, "_AGAIN_S", 0.05)
+    assert volumes_by_confd(client(confd), "node1.x") == Owned(volumes=VOLUMES)
+
+
+def test_who_is_not_known_has_no_volumes(confd: FakeConfd) -> None:
+    assert volumes_by_confd(client(confd), "node2.x") is None
+    confd.answers[NODE_INSTANCES, "node2.x"] = [[], []]
+    assert volumes_by_confd(client(confd), "node2.x") == Owned()
+
+
+@pytest.mark.parametrize("nonsense", [None, 5, "x", {}, [1], [[], 5]])
+def test_nonsense_names_nobody(confd: FakeConfd, nonsense: Any) -> None:
+    confd.answers[NODE_INSTANCES, "node1.x"] = nonsense
+    assert volumes_by_confd(client(confd), "node1.x") is None
+    confd.answers |= {(NODE_INSTANCES, "node1.x"): [[{"name": "one.x"}, 5, {}, {"name": 5}], []]}
+    confd.answers[INSTANCE_DISKS, "one.x"] = nonsense
+    assert volumes_by_confd(client(confd), "node1.x") in (None, Owned())
+
+
+@pytest.mark.parametrize("confd", [{"key": b"stranger"}], indirect=True)
+def test_a_stranger_is_not_waited_for_forever(confd: FakeConfd) -> None:
+    with pytest.raises(SilentError, match="no answer within"):
+        client(confd, 0.2).ask(NODE_INSTANCES, "node1.x")
+    assert volumes_by_confd(client(confd, 0.2), "node1.x") is None
+
+
+@pytest.mark.parametrize(
+    ("address", "port"), [("127.0.0.1", 1), ("127.0.0.1", 99999), ("127.0.0.1", -1), ("no such", 1)]
+)
+def test_nobody_there_is_soon_known(address: str, port: int) -> None:
+    assert volumes_by_confd(ConfdClient(address, port, KEY_FILE), "node1.x") is None
+
+
+def test_where_confd_is() -> None:
+    assert place_of(None, None) == ("127.0.0.1", 1814)
+    assert place_of("10.0.0.1", "99") == ("10.0.0.1", 99)

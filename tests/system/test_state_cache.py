@@ -33,6 +33,9 @@ def test_without_nodes_there_is_no_room_and_it_is_said(master: Master) -> None:
     assert run(master, *CAPACITY, "-I", "hail") == "default:-:-:-:0:0\n"
     said = run(master, "gnt-group", "capacity", "-I", "hail").splitlines()
     assert said[0].split() == ["Group", "Memory", "Disk", "VCPUs", "Count", "Total"]
+    assert said[-2].startswith(
+        "Node group default has no room: none of its nodes may be used: node1.example.com is not"
+    )
     assert said[-1].startswith("Counted at ")
     assert "add -I ALLOCATOR" in run(master, "gnt-group", "capacity", status=1)
     assert "mars" in run(master, "gnt-group", "capacity", "-I", "hail", "mars", status=1)
@@ -116,6 +119,23 @@ def test_parameters_are_those_of_the_group_and_then_the_clusters(fake_bed):
     fake_bed.run("gnt-group", "modify", "--capacity-parameters=", "default")
     fake_bed.run("gnt-cluster", "modify", "--capacity-parameters=")
     assert ratio() == usual
+    assert "capacity_params" not in json.dumps(fake_bed.config())
+
+
+@need_root
+def test_what_capacity_is_counted_in_is_shown_and_taken_away_again(fake_bed):
+    before = fake_bed.run("gnt-group", "info")
+    assert before.startswith("- Node group: default\n") and "Capacity" not in before
+    fake_bed.run("gnt-cluster", "modify", "--capacity-parameters", "cpu_ratio=3,disk_usage=0.5")
+    fake_bed.run("gnt-group", "modify", "--capacity-parameters", "memory=4g,disk=20g,vcpus=2,cpu_ratio=2", "default")
+    assert "Capacity parameters: \n  cpu_ratio: 3\n  disk_usage: 0.5\n" in fake_bed.run("gnt-cluster", "info")
+    lines = ["cpu_ratio: 2", "disk: 20480", "disk_usage: default (0.5)", "memory: 4096", "vcpus: 2"]
+    shown = "".join(f"    {line}\n" for line in lines)
+    assert fake_bed.run("gnt-group", "info", "default") == f"{before}  Capacity parameters: \n{shown}"
+    fake_bed.run("gnt-group", "modify", "--capacity-parameters=default", "default")
+    fake_bed.run("gnt-cluster", "modify", "--capacity-parameters=default")
+    assert fake_bed.run("gnt-group", "info") == before
+    assert "mars" in fake_bed.run("gnt-group", "info", "mars", expect=1)
     assert "capacity_params" not in json.dumps(fake_bed.config())
 
 
@@ -228,6 +248,25 @@ def test_a_group_that_does_not_exist_is_named(fake_bed):
     entry = renew(fake_bed, "mars")
     assert entry["status"] == "error"
     assert "mars" in str(entry["result"])
+
+
+@need_root
+def test_what_changes_while_the_job_waits_is_seen_and_waits_for_nothing(fake_bed):
+    """With low priority it keeps no other job waiting, although it wants all locks of the group."""
+    wait = {"duration": 600, "on_master": False, "on_nodes": ["node1"], "no_locks": False}
+    delay = submit(fake_bed, "OP_TEST_DELAY", **wait)
+    fake_bed.wait(lambda: fake_bed.job_status(delay) == "running", "node1 is locked")
+    fake_bed.run(*ADD, "-n", "node2", "web4")
+    waiting = submit(fake_bed, RENEW, group_name="default", priority=10)
+    fake_bed.wait(lambda: f"job {delay} " in fake_bed.run("gnt-job", "why", str(waiting)), "it waits for the lock")
+    fake_bed.run("gnt-instance", "remove", "-f", "web4")
+    fake_bed.run(*ADD, "-n", "node2", "web5")
+    assert fake_bed.job_status(waiting) == "queued"
+    fake_bed.run("gnt-job", "cancel", "--kill", "--yes-do-it", str(delay))
+    entry = ended(fake_bed, waiting)
+    assert entry["status"] == "success"
+    assert list(entry["result"]["instances"]) == ["web3", "web5"]
+    fake_bed.run("gnt-instance", "remove", "-f", "web5")
 
 
 def renewals(fake_bed: FakeBed, *options: str) -> list[str]:

@@ -118,7 +118,9 @@ def reasons(answer: Plain) -> dict[str, str]:
 
     The built-in allocator tells a sentence for each group of its result that has no room, in their order.
     """
-    told = answer.get("reasons") or []
+    told = answer.get("reasons")
+    if not told:
+        return {}
     empty = [uuid for uuid, entry in answer["result"]["node_groups"].items() if not entry["tspecs"]]
     return dict(zip(empty, told, strict=True)) if len(told) == len(empty) else {}
 

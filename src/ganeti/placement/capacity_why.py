@@ -41,8 +41,7 @@ def _of_the_group(state: ClusterState, group: Group, members: Sequence[int]) -> 
     if group.alloc_policy == AllocPolicy.UNALLOCABLE:
         return "its allocation policy is unallocable"
     if not any(state.online[node] for node in members):
-        states = dict.fromkeys(state.nodes[node].unavailable for node in members)
-        return f"all its nodes are {' or '.join(states)} ({_named(state, members)})"
+        return f"none of its nodes may be used: {_listed([_state(state, node) for node in members])}"
     return ""
 
 
@@ -94,7 +93,14 @@ def _counted(failures: Mapping[FailMode, int], nodes_each: int) -> str:
     return ", ".join(f"{-count} {unit} {_SHORT[mode]}" for count, mode in found) or "no node is left to try"
 
 
+def _state(state: ClusterState, node: int) -> str:
+    return f"{state.name_of(node)} is {state.nodes[node].unavailable}"
+
+
 def _named(state: ClusterState, nodes: Sequence[int]) -> str:
-    names = [state.name_of(node) for node in nodes[:_SHOWN]]
-    more = len(nodes) - len(names)
-    return ", ".join(names) + (f" and {more} more" if more else "")
+    return _listed([state.name_of(node) for node in nodes])
+
+
+def _listed(words: Sequence[str]) -> str:
+    more = len(words) - _SHOWN
+    return ", ".join(words[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

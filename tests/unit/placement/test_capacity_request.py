@@ -187,7 +187,7 @@ def full(count: int = 2) -> tuple[dict[str, Any], dict[str, Any]]:
             {},
             ({"u0": node(offline=True), "u1": node(drained=True)}, {}),
             {},
-            "all its nodes are offline or drained (u0, u1)",
+            "none of its nodes may be used: u0 is offline, u1 is drained",
         ),
         (
             {"default_template": "drbd"},

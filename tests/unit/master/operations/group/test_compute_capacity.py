@@ -169,3 +169,10 @@ def test_the_log_says_what_a_policy_admits_nothing_of(ctx: FakeContext) -> None:
     compute(ctx, default_template="plain")
     (why,) = ctx.lines
     assert "The policy of node group 'another' does not allow disk template 'plain'" in why
+
+
+def test_what_a_foreign_allocator_says_of_other_groups_is_not_looked_at(ctx: FakeContext) -> None:
+    groups = ctx.allocation["result"]["node_groups"]
+    groups |= {ONE: entry(1) | {"tspecs": []}, "stranger": 5, "another stranger": {}}
+    assert compute(ctx)["cluster"] == entry(2)["tspecs"]
+    assert ctx.lines == []

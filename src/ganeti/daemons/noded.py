@@ -73,7 +73,7 @@ class NodeDaemon:
         orphans = end_orphans(paths)
         if orphans:
             _log.warning("%d process groups that a killed daemon had left behind were ended", orphans)
-        self._calls = NodeCalls(paths, max_running=options.max_clients)
+        self._calls = NodeCalls(paths, self._candidates, max_running=options.max_clients)
         world = RealNodeWorld(paths, own_name(paths))
         self._replica = Replica(paths, world.node_name, self._calls, world.now_s)
         self._state = NodeState(world, self._calls, self, self._replica)

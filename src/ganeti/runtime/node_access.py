@@ -16,12 +16,18 @@ class CandidateCertificates:
 
     A node that is being joined has no such file: then any certificate of the cluster's authority will do, which TLS
     has checked before. A file that names nobody admits nobody.
+
+    Whom this node has promised itself to is admitted though the file does not name it: that may come from a copy with a
+    change that nobody acknowledged, and only the master it leaves out can replace it.
     """
 
     def __init__(self, paths: Paths) -> None:
         self._path = paths.ssconf_file("master_candidates_certs")
         self._seen: tuple[int, int, int] | None = None
-        self._digests: list[str] | None = None
+        self._digests: list[tuple[str, str]] | None = None
+        """With the uuid of the node before each."""
+        self._promised: tuple[str, str] | None = None
+        """As above."""
         self._known: dict[bytes, bool] = {}
         """Whether a certificate is accepted, as long as the file is the same: callers are few."""
 
@@ -34,10 +40,26 @@ class CandidateCertificates:
         accepted = self._known.get(certificate)
         if accepted is None:
             mine = certificate_digest(certificate)
-            accepted = any(same_digest(mine, digest) for digest in self._digests)
+            accepted = any(same_digest(mine, digest) for _, digest in self._admitted(self._digests))
             if accepted:  # strangers could be many
                 self._known[certificate] = True
         return accepted
+
+    def digest_of(self, node: str) -> str | None:
+        """What the certificate of a node is known by, if it is a candidate."""
+        self._refresh()
+        return next((digest for uuid, digest in self._digests or () if uuid == node), None)
+
+    def admit_promised(self, node: str | None, digest: str | None) -> None:
+        """Admit who is promised to be followed, in place of who was before; one that is named, as it is named."""
+        promised = None if node is None or digest is None else (node, digest)
+        if promised != self._promised:
+            self._promised = promised
+            self._known.clear()
+
+    def _admitted(self, named: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        promised = self._promised
+        return named if promised is None or any(node == promised[0] for node, _ in named) else [*named, promised]
 
     def _refresh(self) -> None:
         try:
@@ -52,7 +74,8 @@ class CandidateCertificates:
         self._known.clear()
         with open(self._path, encoding="ascii", errors="replace") as file:
             lines = [line.strip() for line in file]
-        self._digests = [line.partition("=")[2] for line in lines if "=" in line]
+        named = (line.partition("=") for line in lines)
+        self._digests = [(node, digest) for node, separator, digest in named if separator]
         self._seen = stamp
 
 

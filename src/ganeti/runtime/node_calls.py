@@ -24,6 +24,7 @@ from ganeti.node.boot import boot_identity
 from ganeti.node.ledger import KEPT_ANSWERS, Answer, CallLedger, Fences, Number
 from ganeti.node.promises import Promise
 from ganeti.node.state import NodeState
+from ganeti.runtime.node_access import CandidateCertificates
 from ganeti.runtime.pause_points import reach
 
 DEFAULT_MAX_RUNNING = 100
@@ -88,9 +89,15 @@ class _Running:
 class NodeCalls:
     """All calls of one node daemon."""
 
-    def __init__(self, paths: Paths, *, max_running: int = DEFAULT_MAX_RUNNING) -> None:
+    def __init__(
+        self, paths: Paths, certificates: CandidateCertificates | None = None, *, max_running: int = DEFAULT_MAX_RUNNING
+    ) -> None:
+        """*certificates* is told whose calls are taken whoever is published: those of the promise's holder."""
         self._paths = paths
-        self._ledger = CallLedger(_read_fences(paths))
+        self._certificates = certificates or CandidateCertificates(paths)
+        fences, self._holder_certificate = _read_fences(paths)
+        self._ledger = CallLedger(fences)
+        self._certificates.admit_promised(self._ledger.promise.holder, self._holder_certificate)
         self._fences_owed = False
         self._running: list[_Running] = []
         self._slots = asyncio.Semaphore(max_running)
@@ -214,10 +221,21 @@ class NodeCalls:
         self._fences_owed = False
 
     def _write(self, fences: Fences) -> None:
+        holder = fences.promise.holder
         try:
-            _write_fences(self._paths, fences)
+            certificate = self._certificate_of(holder)
+            _write_fences(self._paths, fences, certificate)
         except OSError as err:
             raise NodeCallError(f"{self._paths.epoch_file} cannot be written: {err.strerror}") from err
+        self._holder_certificate = certificate
+        self._certificates.admit_promised(holder, certificate)
+
+    def _certificate_of(self, holder: str | None) -> str | None:
+        """The digest of a candidate's; who was one when it was promised something stays known by what it had then."""
+        if holder is None:
+            return None
+        known = self._holder_certificate if holder == self._ledger.promise.holder else None
+        return self._certificates.digest_of(holder) or known
 
     async def _outcome(self, running: _Running) -> bytes:
         """Wait for a call without ending it when its caller goes away."""
@@ -338,28 +356,34 @@ class _FencesFile(msgspec.Struct, frozen=True):
     epoch: int
     attempts: dict[int, int] = {}
     holder: str | None = None
-    """Missing in files of earlier releases."""
+    """Missing in files of earlier releases, as is what follows."""
+    certificate: str | None = None
+    """The digest of the holder's."""
 
 
-def _read_fences(paths: Paths) -> Fences | None:
-    """Raises `NodeCallError` for a file that cannot be read: without it, a former master could not be told."""
+def _read_fences(paths: Paths) -> tuple[Fences | None, str | None]:
+    """Give what is on disk, with the digest of the certificate of the promise's holder.
+
+    Raises `NodeCallError` for a file that cannot be read: without it, a former master could not be told.
+    """
     try:
         with open(paths.epoch_file, "rb") as file:
             data = file.read()
     except FileNotFoundError:
-        return None
+        return None, None
     try:
         found = msgspec.json.decode(data, type=_FencesFile)
     except msgspec.MsgspecError as err:
         raise NodeCallError(
             f"{paths.epoch_file} cannot be read ({err}): remove it if this node has one master"
         ) from err
-    return Fences(Promise(found.epoch, found.holder), found.attempts)
+    return Fences(Promise(found.epoch, found.holder), found.attempts), found.certificate
 
 
-def _write_fences(paths: Paths, fences: Fences) -> None:
+def _write_fences(paths: Paths, fences: Fences, certificate: str | None) -> None:
     fresh = f"{paths.epoch_file}.new"
-    content = msgspec.json.encode(_FencesFile(fences.promise.epoch, fences.attempts, fences.promise.holder))
+    promise = fences.promise
+    content = msgspec.json.encode(_FencesFile(promise.epoch, fences.attempts, promise.holder, certificate))
     os.makedirs(os.path.dirname(fresh), mode=0o755, exist_ok=True)
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
     try:

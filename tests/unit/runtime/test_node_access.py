@@ -51,3 +51,26 @@ def test_without_a_list_any_certificate_will_do(paths: Paths) -> None:
     assert not candidates.accepts(b"one")
     Path(paths.ssconf_file("master_candidates_certs")).unlink()
     assert candidates.accepts(b"one")
+
+
+def test_who_is_promised_to_be_followed_is_admitted_though_nobody_names_it(paths: Paths) -> None:
+    name(paths, b"one", b"two")
+    candidates = CandidateCertificates(paths)
+    candidates.admit_promised("promised", certificate_digest(b"one"))
+    name(paths, b"two")
+    assert (candidates.accepts(b"one"), candidates.accepts(b"two"), candidates.accepts(b"three")) == (True, True, False)
+    candidates.admit_promised("promised", certificate_digest(b"three"))
+    assert (candidates.accepts(b"one"), candidates.accepts(b"two"), candidates.accepts(b"three")) == (False, True, True)
+    candidates.admit_promised("promised", None)
+    assert (candidates.accepts(b"one"), candidates.accepts(b"two"), candidates.accepts(b"three")) == (
+        False,
+        True,
+        False,
+    )
+
+
+def test_a_certificate_that_was_renewed_is_not_admitted_for_a_promise(paths: Paths) -> None:
+    name(paths, b"new")
+    candidates = CandidateCertificates(paths)
+    candidates.admit_promised("uuid", certificate_digest(b"old"))
+    assert (candidates.accepts(b"old"), candidates.accepts(b"new")) == (False, True)

@@ -14,9 +14,12 @@ from tests.fakes.one_node import OneNode
 
 from ganeti.base.errors import NodeCallError
 from ganeti.node.actions.registry import REGISTRY
+from ganeti.node.promises import Promise
 from ganeti.node.state import NodeState
 from ganeti.runtime import node_calls
+from ganeti.runtime.node_access import CandidateCertificates
 from ganeti.runtime.node_calls import NodeCalls
+from ganeti.runtime.tls import certificate_digest
 
 
 def request(*, epoch: int = 1, attempt: int = 1, step: int = 1, **arguments: Any) -> bytes:
@@ -173,5 +176,30 @@ def test_a_caller_that_goes_away_ends_what_changes_nothing(tmp_path: Path, askin
             await asked
         assert await calls.abort(7, 1) == 0
         await calls.close(0)
+
+    asyncio.run(story())
+
+
+def test_who_was_promised_to_be_followed_is_admitted_after_a_restart_too(tmp_path: Path) -> None:
+    paths = OneNode(tmp_path).paths
+    listed = Path(paths.ssconf_file("master_candidates_certs"))
+    listed.parent.mkdir(parents=True, exist_ok=True)
+    listed.write_text(f"one={certificate_digest(b'one')}\ntwo={certificate_digest(b'two')}\n")
+
+    def admitted(certificates: CandidateCertificates) -> list[bool]:
+        return [certificates.accepts(each) for each in (b"one", b"two", b"three")]
+
+    async def story() -> None:
+        certificates = CandidateCertificates(paths)
+        calls = NodeCalls(paths, certificates)
+        calls.keep_promise(Promise(2, "two"))
+        listed.write_text(f"one={certificate_digest(b'one')}\n")
+        assert admitted(certificates) == [True, True, False]
+        calls.keep_promise(Promise(3, "two"))
+        certificates = CandidateCertificates(paths)
+        calls = NodeCalls(paths, certificates)
+        assert admitted(certificates) == [True, True, False]
+        calls.keep_promise(Promise(4, "three"))
+        assert admitted(certificates) == [True, False, False]
 
     asyncio.run(story())

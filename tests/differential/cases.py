@@ -216,6 +216,7 @@ def _hail(drawing: Drawing) -> Case:
     names = [node.name for node in drawing.cluster.nodes if draft.dice.chance(0.6)]
     draft.add("--restrict-allocation-to", ",".join(names) or drawing.cluster.nodes[0].name, share=0.12)
     draft.add("-S", "saved", share=0.1)
+    draft.add("-v", "-v", share=0.1)
     draft.add(REQUEST)
     return draft.case
 

@@ -354,6 +354,7 @@ class _Author:
                     "--restrict-allocation-to=",
                 ),
             ),
+            (0.1, ("-v", "-vv", "-vv", "-vvv")),
             (0.05, (f"--restrict-allocation-to={','.join(name for name in self.nodes if dice.chance(0.6))}",)),
         ):
             if dice.chance(share):

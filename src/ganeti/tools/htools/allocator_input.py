@@ -36,6 +36,11 @@ def read(
     return _read_slowly(decoded(data, path), static_node_memory_mib)
 
 
+def whole(data: bytes, path: str) -> dict[str, Any]:
+    """A message that could be read, as it stands there: some of it placement never asks for."""
+    return modern(parsed(decoded(data, path), _PARSING, dict) | {"version": VERSION})
+
+
 def _read_slowly(text: str, static_node_memory_mib: int) -> tuple[Cluster, Any]:
     plain = parsed(text, _PARSING, dict)
     message = modern(plain | {"version": VERSION})  # whatever it says: 3.1 does not ask

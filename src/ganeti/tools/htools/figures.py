@@ -6,6 +6,11 @@ differ on ties, such as 0.12345 to four places, and where more digits are wanted
 way.
 """
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
 _SURE_DIGITS = 15
 """So many decimal digits of a number are those of its exact value."""
 _ALL_WHOLE = 2.0**53
@@ -51,11 +56,17 @@ def _shortest(value: float, places: int) -> str:
     """Round the shortest digits of *value*; behind them come zeros."""
     from decimal import Context, Decimal
 
-    every_digit, digits = Context(prec=1200), Decimal(_digits(value))
+    every_digit = Context(prec=1200)
+    return f"{every_digit.quantize(_greater(value), Decimal(1).scaleb(-places)):f}"
+
+
+def _greater(value: float) -> "Decimal":
+    """The shortest digits of *value*: of two numbers that are as short 3.1 shows the greater."""
+    from decimal import Decimal
+
+    digits = Decimal(_digits(value))
     last = Decimal(1).scaleb(int(digits.as_tuple().exponent))
-    if abs(Decimal(value)) - abs(digits) == last / 2:  # of two numbers that are as short 3.1 shows the greater
-        digits += last.copy_sign(digits)
-    return f"{every_digit.quantize(digits, Decimal(1).scaleb(-places)):f}"
+    return digits + last.copy_sign(digits) if abs(Decimal(value)) - abs(digits) == last / 2 else digits
 
 
 def _digits(value: float) -> str:
@@ -94,10 +105,9 @@ def shown(value: float) -> str:
     if _special(value):
         return _special(value)
     if size == 0 or 0.1 <= size < 10**7:
-        return repr(value)
-    from decimal import Decimal
-
-    decimal = Decimal(_digits(value))
+        text = repr(value)
+        return text if len(text) <= _SURE_DIGITS else str(_greater(value))
+    decimal = _greater(value)
     (sign, digits, _), exponent = decimal.as_tuple(), decimal.adjusted()
     rest = "".join(map(str, digits[1:])).rstrip("0")
     return f"{'-' if sign else ''}{digits[0]}.{rest or '0'}e{exponent}"

@@ -6,9 +6,8 @@ Its argument is the request, or ``-`` for standard input. The cluster is the one
 """
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ganeti.tools.htools import loading, report
@@ -16,13 +15,13 @@ from ganeti.tools.htools.failures import ToolError
 from ganeti.tools.htools.program import run
 
 if TYPE_CHECKING:
-    from ganeti.placement.request import Answer, NoFit, Request
-    from ganeti.placement.state import ClusterState
+    from ganeti.placement.request import NoFit, Request
+    from ganeti.tools.htools.allocator_states import AllocatorStates
     from ganeti.tools.htools.loading import Loaded
     from ganeti.tools.htools.options import Options
 
 STANDARD_INPUT = "-"
-_BEFORE, _AFTER = ("pre-ialloc", "before iallocator run"), ("post-ialloc", "after iallocator run")
+_VERY_VERBOSE = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,18 +44,15 @@ def answer(options: "Options") -> int:
 
         if is_dedicated(loaded.cluster, request, named_group(wanted)):
             report.complain("Allocation on a dedicated cluster; using lost-allocations metrics.")
-    state = loaded.state() if options.save is not None or options.print_nodes is not None else None
-    if state is not None:
-        _show(state, loaded, "Initial", _BEFORE, state.everyone())
+    states = _states(loaded, request, wanted)
     found = _in_nameless_group(request, wanted) or place(loaded.cluster, request, options=_limits(options))
     if isinstance(request, ChangeGroup):
         from ganeti.tools.htools.request_record import with_records
 
         found = with_records(loaded.cluster, request, found)
     response, reasons = response_to(request, found)
-    if state is not None:
-        order = _apply(state, request, found)
-        _show(state, loaded, "Final", _AFTER, _nodes_left(state, loaded, request, found, wanted), order)
+    if states is not None:
+        states.show_after(found)
     _write(response)
     if options.why:
         report.complain(*reasons)
@@ -106,7 +102,24 @@ def _read(options: "Options") -> "tuple[Loaded, Request, Mapping[str, Any]]":
         from ganeti.tools.htools.request_record import request_record
 
         report.complain(f"Received request: {request_record(cluster, request, wanted)}")
+    if options.verbosity > _VERY_VERBOSE:
+        from ganeti.tools.htools.cluster_record import ClusterRecord
+
+        elsewhere = options.text_data is not None or bool(options.simulate)
+        record = ClusterRecord(loaded, {} if elsewhere else allocator_input.whole(data, path))
+        report.complain(f"Received cluster data: {record.text()}")
     return loaded, request, wanted
+
+
+def _states(loaded: "Loaded", request: "Request", wanted: Mapping[str, Any]) -> "AllocatorStates | None":
+    """What ``-p`` and ``-S`` show, if anybody asks for it; the state before is shown at once."""
+    if loaded.options.save is None and loaded.options.print_nodes is None:
+        return None
+    from ganeti.tools.htools.allocator_states import AllocatorStates
+
+    states = AllocatorStates(loaded, request, wanted)
+    states.show_before()
+    return states
 
 
 def _limits(options: "Options") -> Any:
@@ -119,110 +132,6 @@ def _limits(options: "Options") -> Any:
         why=options.why,
         why_not=options.why,
     )
-
-
-def _show(
-    state: "ClusterState",
-    loaded: "Loaded",
-    when: str,
-    parts: tuple[str, str],
-    nodes: Sequence[int],
-    order: Sequence[int] | None = None,
-) -> None:
-    """What ``-p`` and ``-S`` ask for, of *nodes*. *order* is that of the instances, None for that in which they came.
-
-    Instances on nodes that are not shown cannot be written: the text would name nodes that it does not have.
-    """
-    from ganeti.placement.state import NOWHERE
-
-    options, shown = loaded.options, {NOWHERE, *nodes}
-    if options.print_nodes is not None:
-        from ganeti.tools.htools.tables import node_table
-
-        report.complain("", f"{when} cluster status:")
-        report.complain(node_table(state, nodes, options.print_nodes, loaded.alias_of))
-    everything = range(len(state.instances)) if order is None else order
-    written = [n for n in everything if state.primary_of[n] in shown and state.secondary_of[n] in shown]
-    report.save_state(options, state, loaded, parts, (nodes, written))
-
-
-def _nodes_left(
-    state: "ClusterState", loaded: "Loaded", request: "Request", found: "Answer", wanted: Mapping[str, Any]
-) -> Sequence[int]:
-    """The nodes that 3.1 has left afterwards: of the groups that something new was placed in, if it compared no groups.
-
-    That is where a group is named, and where what is lost decides. All nodes, if nothing new was placed.
-    """
-    from ganeti.placement.request import Allocate, MultiAllocate, MultiPlacement, Placement
-    from ganeti.tools.htools.request_record import is_dedicated, named_group
-
-    chosen: list[str] = []
-    if isinstance(request, Allocate | MultiAllocate) and (
-        named_group(wanted) is not None or is_dedicated(loaded.cluster, request, None)
-    ):
-        match found:
-            case Placement():
-                chosen = list(found.nodes)
-            case MultiPlacement():
-                chosen = [node for _, nodes in found.placed for node in nodes]
-    groups = {state.group_of[number] for number in _numbers(state, chosen)}
-    return [number for number in state.everyone() if not groups or state.group_of[number] in groups]
-
-
-def _apply(state: "ClusterState", request: "Request", found: "Answer") -> list[int] | None:
-    """Change *state* as the answer says; gives the order of the instances if the new one does not come last."""
-    from ganeti.placement.request import Allocate, AllocateSecondary, Moves, MultiAllocate, MultiPlacement, Placement
-
-    before = range(len(state.instances))
-    match found:
-        case MultiPlacement():
-            wanted = request.requests if isinstance(request, MultiAllocate) else ()
-            by_name = {one.instance.name: one.instance for one in wanted}
-            for name, nodes in found.placed:
-                state.add_instance(by_name[name], *_numbers(state, nodes))
-        case Moves():
-            numbers = {instance.name: number for number, instance in enumerate(state.instances)}
-            for name, _, nodes in found.moved:
-                state.move(numbers[name], *_numbers(state, nodes))
-        case Placement():
-            if isinstance(request, Allocate):
-                return [state.add_instance(request.instance, *_numbers(state, found.nodes)), *before]
-            if isinstance(request, AllocateSecondary):
-                old, new = _mirror(state, request.name, found.nodes[0])
-                return [new if number == old else number for number in before]
-            _relocate(state, request, found.nodes[0])
-    return None
-
-
-def _mirror(state: "ClusterState", name: str, secondary: str) -> tuple[int, int]:
-    """Give an instance that has none a secondary; its old number, at no node now, and its new one."""
-    from ganeti.placement.state import NOWHERE
-    from ganeti.placement.templates import PAIRED
-
-    number = _number_of(state, name)
-    primary = state.primary_of[number]
-    state.move(number, NOWHERE)
-    mirrored = replace(state.instances[number], template=PAIRED)
-    return number, state.add_instance(mirrored, primary, state.node_number[secondary])
-
-
-def _relocate(state: "ClusterState", request: Any, target: str) -> None:
-    """Give the instance of *request* its new node: the secondary if its disks are mirrored."""
-    from ganeti.placement.templates import TEMPLATES
-
-    number, node = _number_of(state, request.name), state.node_number[target]
-    if TEMPLATES[state.instances[number].template].has_secondary:
-        state.move(number, state.primary_of[number], node)
-    else:
-        state.move(number, node)
-
-
-def _number_of(state: "ClusterState", name: str) -> int:
-    return next(number for number, instance in enumerate(state.instances) if instance.name == name)
-
-
-def _numbers(state: "ClusterState", nodes: Iterable[str]) -> list[int]:
-    return [state.node_number[node] for node in nodes]
 
 
 def _write(response: Mapping[str, Any]) -> None:

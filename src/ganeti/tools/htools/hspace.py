@@ -110,7 +110,7 @@ def _room(options: "Options", loaded: "Loaded", state: "ClusterState", template:
     traits = traits_of(template)
     pairs = traits is not None and traits.has_secondary
     if options.verbosity >= THOROUGH:
-        report.complain(*_where(state, site, _first(options), pairs=pairs))
+        report.complain(*_where(state, site, options.first_number, pairs=pairs))
     if site.stuck:
         return None
     return Room(
@@ -144,11 +144,6 @@ def _mates(state: "ClusterState", candidates: Sequence[int], first: int) -> Iter
 
 def _listed(nodes: Sequence[int], first: int) -> str:
     return f"[{','.join(str(first + node) for node in nodes)}]"
-
-
-def _first(options: "Options") -> int:
-    """The number of the first node: those of simulated clusters are counted from one."""
-    return 1 if options.simulate and not options.rapi and options.luxi is None else 0
 
 
 def _check_candidates(state: "ClusterState", room: "Room") -> None:
@@ -256,7 +251,7 @@ def _print_map(kind: str, outcome: Outcome, loaded: "Loaded") -> None:
 def _print_nodes(options: "Options", loaded: "Loaded", state: "ClusterState", when: str) -> None:
     if options.print_nodes is not None:
         report.complain("", f"{when} status:")
-        first, everyone = _first(options), state.everyone()
+        first, everyone = options.first_number, state.everyone()
         report.complain(node_table(state, everyone, options.print_nodes, loaded.alias_of, first=first))
 
 

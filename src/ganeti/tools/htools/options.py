@@ -102,3 +102,8 @@ class Options:
         self.simulate: list[str] = []
         self.offline: list[str] = []
         self.exclude_instances: list[str] = []
+
+    @property
+    def first_number(self) -> int:
+        """What the first node and group are called by number: those of simulated clusters are counted from one."""
+        return 1 if self.simulate and not self.rapi and self.luxi is None else 0

@@ -2,7 +2,7 @@
 """A request and the groups of a cluster the way 3.1 dumps them: for ``hail -v``, and where no group is left."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 from ganeti.placement.capacity_terms import Capacity
@@ -101,7 +101,7 @@ def _no_group_left(cluster: Cluster, request: ChangeGroup) -> str:
     asked = [_group_numbers(cluster)[name] for name in names]
     allowed = ",".join(str(number) for number in asked if cluster.groups[number].uuid not in own)
     numbered = [(n, group) for n, group in enumerate(cluster.groups) if group.uuid in group_of.values()]
-    records = ",".join(_group(number, group) for number, group in numbered)
+    records = ",".join(group_record(number, group) for number, group in numbered)
     return f"no groups for evacuation: allowed groups was Just [{allowed}], all groups: [{records}]"
 
 
@@ -111,8 +111,8 @@ def _group_numbers(cluster: Cluster) -> dict[str, int]:
     return numbers | {group.name: number for number, group in enumerate(cluster.groups)}
 
 
-def _group(number: int, group: Group) -> str:
-    return _record(
+def group_record(number: int, group: Group) -> str:
+    return record(
         "Group",
         name=quote(group.name),
         uuid=quote(group.uuid),
@@ -124,34 +124,62 @@ def _group(number: int, group: Group) -> str:
     )
 
 
-def _new(request: Allocate, wanted: Mapping[str, Any], rules: TagRules) -> str:
-    instance = request.instance
+@dataclass(frozen=True)
+class Numbered:
+    """What an instance and its nodes are called by number: of a new one, as 3.1 has it before it is placed."""
+
+    instance: int = -1
+    primary: int = 0
+    secondary: int = 0
+
+
+def instance_record(
+    instance: Instance,
+    numbers: Numbered,
+    rules: TagRules,
+    *,
+    alias: str,
+    status: str = "Running",
+    repairs: str = "ArNotEnabled",
+    movable: bool = True,
+    location_score: int = 0,
+    cards: Iterable[Mapping[str, Any]] = (),
+) -> str:
+    """One instance; *status* and *repairs* are 3.1's words, *cards* the network cards as the message has them.
+
+    Only what may be *movable* is so if its template lets it be moved.
+    """
     exclusive, desired = rules.exclusion_of(instance.tags), sorted(rules.desired_of(instance.tags))
-    return _record(
+    return record(
         "Instance",
         name=quote(instance.name),
-        alias=quote(instance.name),
+        alias=quote(alias),
         mem=instance.memory_mib,
         dsk=instance.disk_mib,
         disks=f"[{','.join(map(_disk, instance.disks))}]",
         vcpus=instance.vcpus,
-        runSt="Running",
-        pNode=0,
-        sNode=0,
-        idx=-1,
-        util=_load(instance),
-        movable=TEMPLATES[instance.template].movable,
-        autoBalance=True,
+        runSt=status,
+        pNode=numbers.primary,
+        sNode=numbers.secondary,
+        idx=numbers.instance,
+        util=load_record(instance.load),
+        movable=movable and TEMPLATES[instance.template].movable,
+        autoBalance=instance.auto_balance,
         diskTemplate=template_word(instance.template),
         spindleUse=instance.spindle_use,
         allTags=quoted(instance.tags),
         exclTags=quoted(tag for tag in instance.tags if tag in exclusive),
         dsrdLocTags=f"fromList {quoted(desired)}",
-        locationScore=0,
-        arPolicy="ArNotEnabled",
-        nics=f"[{','.join(map(_nic, wanted.get('nics') or ()))}]",
-        forthcoming=False,
+        locationScore=location_score,
+        arPolicy=repairs,
+        nics=f"[{','.join(map(_nic, cards))}]",
+        forthcoming=instance.forthcoming,
     )
+
+
+def _new(request: Allocate, wanted: Mapping[str, Any], rules: TagRules) -> str:
+    instance = request.instance
+    return instance_record(instance, Numbered(), rules, alias=instance.name, cards=wanted.get("nics") or ())
 
 
 def _details(request: Allocate, named: str | None) -> str:
@@ -161,21 +189,23 @@ def _details(request: Allocate, named: str | None) -> str:
 
 def _disk(disk: Disk) -> str:
     spindles = "Nothing" if disk.spindles is None else f"Just {_argument(disk.spindles)}"
-    return _record("Disk", dskSize=disk.size_mib, dskSpindles=spindles)
+    return record("Disk", dskSize=disk.size_mib, dskSpindles=spindles)
 
 
 def _nic(data: Mapping[str, Any]) -> str:
     texts = {key: _perhaps(data.get(key)) for key in ("mac", "ip", "link", "bridge", "network")}
     mode = data.get("mode")
     texts["mode"] = "Nothing" if mode is None else f"Just {_NIC_MODES.get(mode, mode)}"
-    return _record("Nic", **{key: texts[key] for key in ("mac", "ip", "mode", "link", "bridge", "network")})
+    return record("Nic", **{key: texts[key] for key in ("mac", "ip", "mode", "link", "bridge", "network")})
 
 
-def _load(instance: Instance) -> str:
-    return _record("DynUtil", **{key: shown(value) for key, value in zip(_LOADS, instance.load, strict=True)})
+def load_record(load: Sequence[float]) -> str:
+    """Load of CPU, memory, disk and network."""
+    return record("DynUtil", **{key: shown(value) for key, value in zip(_LOADS, load, strict=True)})
 
 
-def _record(kind: str, **fields: object) -> str:
+def record(kind: str, **fields: object) -> str:
+    """A record the way 3.1 shows it: its kind, and its fields by name."""
     return f"{kind} {{{', '.join(f'{key} = {value}' for key, value in fields.items())}}}"
 
 

@@ -44,9 +44,12 @@ def table(prefix: str, header: Sequence[str], rows: Sequence[Sequence[str]], rig
 class _NodeRow:
     """One node being printed; what several columns need is looked at once."""
 
-    def __init__(self, state: "ClusterState", number: int, alias: Alias, peers: Peers, first: int) -> None:
+    def __init__(
+        self, state: "ClusterState", number: int, alias: Alias, peers: Peers, first: int, called: "Mapping[int, int]"
+    ) -> None:
         self.number = number
         self.first = first
+        self._called = called
         self._state = state
         self._peers = peers
         self.view = state.view(number)
@@ -61,8 +64,9 @@ class _NodeRow:
         return "*" if self.view.fails_n1 else " "
 
     def listed(self, *, secondary: bool = False) -> str:
-        numbers = self._state.listed(self.number, secondary=secondary)
-        return f"[{','.join(str(number) for number in numbers if not self._state.instances[number].forthcoming)}]"
+        everyone = self._state.listed(self.number, secondary=secondary)
+        real = [number for number in everyone if not self._state.instances[number].forthcoming]
+        return f"[{','.join(str(self._called.get(number, number)) for number in real)}]"
 
     def peers(self) -> str:
         return f"[{','.join(f'({self.first + node},{memory})' for node, memory in self._peers(self.number))}]"
@@ -128,16 +132,18 @@ def node_table(
     peers: Peers | None = None,
     *,
     first: int = 0,
+    called: "Mapping[int, int] | None" = None,
 ) -> str:
     """The nodes *members* with the fields *asked* for on the command line.
 
-    *peers* gives the peer map of a node; *first* is what the first node is called by number.
+    *peers* gives the peer map of a node; *first* is what the first node is called by number, *called* what those
+    instances are that have another number here than in 3.1.
     """
     names = chosen_fields(asked)
     unknown = (UNKNOWN_FIELD, False, lambda row: UNKNOWN_FIELD)
     fields = [_NODE_FIELDS.get(name, unknown) for name in names]
     peers = peers or PeerMaps(state).of
-    rows = [_NodeRow(state, number, alias, peers, first) for number in members]
+    rows = [_NodeRow(state, number, alias, peers, first, called or {}) for number in members]
     cells = [[show(row) for _, _, show in fields] for row in rows]
     return table("", [header for header, _, _ in fields], cells, [right for _, right, _ in fields])
 

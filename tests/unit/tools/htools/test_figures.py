@@ -67,6 +67,7 @@ def test_general_turns_to_powers_of_ten(value: float, text: str) -> None:
         (0.0, "0.0"),
         (1e23, "9.999999999999999e22"),
         (2.0**54, "1.8014398509481984e16"),
+        (-30516.5811767578125, "-30516.581176757813"),  # half way between two of 17 digits
     ],
 )
 def test_shown_gives_all_digits(value: float, text: str) -> None:

@@ -330,6 +330,19 @@ def test_only_the_groups_of_the_new_are_left_where_no_groups_were_compared(
     assert [line[0] for line in placed.splitlines() if not line.startswith("new|")] == old
 
 
+@pytest.mark.parametrize(
+    ("cpus", "most"),
+    [(-0.5, "-8"), (1e300, "-9223372036854775808"), (-1e300, "9223372036854775807")],
+)
+def test_absurd_numbers_are_in_the_record_as_64_bits_have_them(
+    cpus: float, most: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted: dict[str, object] = {"type": "multi-allocate", "instances": []}
+    assert ask(wanted, tmp_path, "-v", "-v", nodes={"n0": node(total_cpus=cpus), "n1": node()}) == 0
+    *_, record = capsys.readouterr().err.splitlines()
+    assert re.findall(r"hiCpu = (\S+),", record) == [most, "128"]
+
+
 DEDICATED = "Allocation on a dedicated cluster; using lost-allocations metrics."
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""hbal, hinfo and hcheck print what 3.1 prints, byte for byte.
+"""hbal, hinfo, hcheck and hail print what 3.1 prints, byte for byte.
 
 Each file of ``tests/golden/htools/outputs`` is one command with what Debian's tools answered on the clusters beside
 it: after the command parts that begin with ``---``: the exit status, both streams, files that were written.

@@ -109,21 +109,32 @@ class Allocation:
         failures: Failures = Counter()
         small = False
         while end is None or len(self.placed) < end:
-            before, mark = len(self.placed), self.state.mark()
+            before = len(self.placed)
             block_end = before + (_SMALL_BLOCK if small else self._first_block(size))
-            failures = self._fill(size, block_end if end is None else min(block_end, end), checked=False)
-            if redundant(self.state, self.room.checked):
-                self.state.settle(mark)
+            held, failures = self._fill_block(size, block_end if end is None else min(block_end, end))
+            if held:
                 if len(self.placed) == before:
                     break
                 continue
-            self.state.rollback(mark)
-            del self.placed[before:], self.numbers[before:]
-            self._refused.clear()
             if small:
                 return self._fill_to_the_end(size, end, checked=self.room.nodes_each == 1)
             small = True
         return self._would_fit(size, checked=False).failures if end == len(self.placed) else failures
+
+    def _fill_block(self, size: Size, end: int) -> tuple[bool, Failures]:
+        """Place a block, and take it away again if the group could not lose a node with it; gives whether it stays."""
+        before, mark, stays = len(self.placed), self.state.mark(), False
+        try:
+            failures = self._fill(size, end, checked=False)
+            stays = redundant(self.state, self.room.checked)
+        finally:
+            if stays:
+                self.state.settle(mark)
+            else:
+                self.state.rollback(mark)
+                del self.placed[before:], self.numbers[before:]
+                self._refused.clear()
+        return stays, failures
 
     def _first_block(self, size: Size) -> int:
         """A guess at how many will fit."""
@@ -133,8 +144,10 @@ class Allocation:
     def _place(self, size: Size, limit: int, *, checked: bool) -> _Trial:
         """Place up to *limit* instances; gives how it went with the last one that was looked at."""
         mark = self.state.mark()
-        places, found = fill_nodes(self.state, self._asked(size, checked=checked), limit)
-        self.state.rollback(mark)
+        try:
+            places, found = fill_nodes(self.state, self._asked(size, checked=checked), limit)
+        finally:
+            self.state.rollback(mark)
         for nodes in places:
             self.numbers.append(self.state.add_instance(self._instance(size), *nodes))
             self.placed.append(size)
@@ -147,8 +160,10 @@ class Allocation:
         if known is not None:
             return known
         mark = self.state.mark()
-        found = find_nodes(self.state, self._asked(size, checked=checked))
-        self.state.rollback(mark)
+        try:
+            found = find_nodes(self.state, self._asked(size, checked=checked))
+        finally:
+            self.state.rollback(mark)
         return self._judged(size, found, checked=checked)
 
     def _judged(self, size: Size, found: Found, *, checked: bool) -> _Trial:

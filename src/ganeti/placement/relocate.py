@@ -67,17 +67,19 @@ def allocate_secondary(state: ClusterState, request: AllocateSecondary, options:
     primary = state.primary_of[number]
     group = state.group_of[primary]
     mark = state.mark()
-    state.move(number, NOWHERE)
-    solution = place_instance(
-        state,
-        replace(state.instances[number], template=PAIRED),
-        2,
-        [node for node in state.group_members(group) if node != primary],
-        state.everyone(),
-        options,
-        primary=primary,
-    )
-    state.rollback(mark)
+    try:
+        state.move(number, NOWHERE)
+        solution = place_instance(
+            state,
+            replace(state.instances[number], template=PAIRED),
+            2,
+            [node for node in state.group_members(group) if node != primary],
+            state.everyone(),
+            options,
+            primary=primary,
+        )
+    finally:
+        state.rollback(mark)
     if not solution.nodes:
         return NoFit(solution.describe(state))
     return Placement((state.nodes[solution.nodes[1]].name,), solution.describe(state), state.groups[group].name)

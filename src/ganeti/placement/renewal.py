@@ -7,7 +7,7 @@ instances stand in the order of their names.
 
 from collections.abc import Iterable, Sequence
 
-from ganeti.base.errors import ParameterError
+from ganeti.base.errors import ExecutionError, ParameterError
 from ganeti.placement import kernel
 from ganeti.placement.cluster import Instance, Node
 from ganeti.placement.definition import disk_floor_mib
@@ -27,7 +27,8 @@ class Renewal:
         """Take out the instances of the names *gone*, put in those that have *come*, and renew *nodes*.
 
         An instance that changed goes and comes. A node's name, group, tags and kind of storage must be those of before.
-        Raises `ParameterError` for numbers beyond 64 bits; then the state is of no use any more.
+        Raises `ParameterError` for numbers beyond 64 bits, `ExecutionError` without memory; then the state is of no use
+        any more.
         """
         self._touched.clear()
         try:
@@ -49,7 +50,8 @@ class Renewal:
         state, last = self._state, len(self._state.instances) - 1
         for instance in (number, last):
             self._touch(state.primary_of[instance], state.secondary_of[instance])
-        self._library.kernel_move(state.handle, number, NOWHERE, NOWHERE)
+        if self._library.kernel_move(state.handle, number, NOWHERE, NOWHERE) < 0:
+            raise ExecutionError("There is no memory left to take an instance out: give the machine more, or ask again")
         self._library.kernel_drop(state.handle, number)
         state.instances[number] = state.instances[last]
         state.primary_of[number] = state.primary_of[last]

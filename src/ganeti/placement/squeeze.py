@@ -105,17 +105,19 @@ class Squeezing:
     def fits(self, state: ClusterState, spare: Instance) -> bool:
         """Whether every node has room for *spare*, those that are off as well."""
         mark = state.mark()
-        number = state.add_instance(spare, NOWHERE)
-        room = not any(state.refuse_primary(number, node) for node in state.everyone())
-        state.rollback(mark)
-        return room
+        try:
+            number = state.add_instance(spare, NOWHERE)
+            return not any(state.refuse_primary(number, node) for node in state.everyone())
+        finally:
+            state.rollback(mark)
 
     @staticmethod
     def _has_room(state: ClusterState, node: int, spare: Instance) -> bool:
         mark = state.mark()
-        refused = state.refuse_primary(state.add_instance(spare, NOWHERE), node)
-        state.rollback(mark)
-        return not refused
+        try:
+            return not state.refuse_primary(state.add_instance(spare, NOWHERE), node)
+        finally:
+            state.rollback(mark)
 
     def switch_on(self, standby: Sequence[int], spare: Instance) -> Plan:
         """The least leading part of *standby* with which *spare* fits everywhere; all of it where none suffices."""

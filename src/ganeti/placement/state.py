@@ -72,6 +72,8 @@ class ClusterState:
         """By identity, which holds as long as the instance is kept with it."""
         self._marks = 0
         self._tags = _Tags(self.rules, self.nodes, self.instances)
+        self._kernel_tags = len(self._tags.exclusion)
+        """How many exclusion tags the kernel has room for."""
         self.min_disk_ratio, self.n1_by_report = min_disk_ratio, n1_by_report
         try:
             self.low_disk = [disk_floor_mib(min_disk_ratio, node.total_disk_mib) for node in self.nodes]
@@ -275,8 +277,10 @@ class ClusterState:
         if known is not None and known[0] is instance:
             return known
         numbers, own = _described(self._tags, self.rules, instance)
-        if self._tags.has_grown() and self._library.kernel_grow_tags(self._handle, len(self._tags.exclusion)):
-            raise ExecutionError(_NO_ROOM)
+        if (known := len(self._tags.exclusion)) > self._kernel_tags:
+            if self._library.kernel_grow_tags(self._handle, known):
+                raise ExecutionError(_NO_ROOM)
+            self._kernel_tags = known
         try:
             whole = kernel.wholes(numbers)
         except OverflowError as err:
@@ -365,7 +369,6 @@ class _Tags:
                         self.desired.setdefault(tag, len(self.desired))
         for instance in instances if rules.exclusion else ():
             self.of(rules, instance)
-        self._known = len(self.exclusion)
 
     def of(self, rules: TagRules, instance: Instance) -> tuple[list[int], list[int]]:
         """Numbers of an instance's exclusion tags and desired locations; new exclusion tags get new numbers."""
@@ -376,11 +379,6 @@ class _Tags:
         ]
         desired = [self.desired.get(tag, _NO_NODE_HAS_IT) for tag in sorted(rules.desired_of(instance.tags))]
         return exclusion, desired
-
-    def has_grown(self) -> bool:
-        """Whether exclusion tags came since this was asked last."""
-        before, self._known = self._known, len(self.exclusion)
-        return self._known > before
 
     @staticmethod
     def domains(rules: TagRules, nodes: Sequence[Node]) -> tuple[list[int], list[bytes]]:

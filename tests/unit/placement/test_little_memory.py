@@ -24,6 +24,9 @@ from tests.fakes.cluster_files import to_text
 from ganeti.base.errors import ExecutionError
 from ganeti.placement import kernel
 from ganeti.placement.balance import BalanceOptions, _Balancing, best_step
+from ganeti.placement.capacity import Allocation, Room, Size
+from ganeti.placement.relocate import allocate_secondary
+from ganeti.placement.request import AllocateSecondary, Options
 from ganeti.placement.searches import (
     Asked,
     best_exchange,
@@ -57,6 +60,7 @@ static inline void *drawn_aligned(size_t to, size_t n) { return is_refused() ? N
 #define realloc drawn_realloc
 #define aligned_alloc drawn_aligned
 """
+NEW_TAG = "new"
 COUNTERS = '__attribute__((visibility("default"))) long allocations_left = -1, for_good = 0;\n'
 
 Question = Callable[[ClusterState], object]
@@ -102,6 +106,10 @@ def test_whichever_allocation_fails_there_is_an_error_and_no_change(refusing_ker
     run_apart("each", str(refusing_kernel), str(int(for_good)))
 
 
+def test_tables_of_tags_that_could_not_grow_are_grown_before_they_are_used(refusing_kernel: Path) -> None:
+    run_apart("growth", str(refusing_kernel))
+
+
 @pytest.mark.parametrize("law", ["search", "trial", "moves"])
 def test_a_process_that_may_not_grow_says_so(law: str) -> None:
     run_apart(law)
@@ -125,7 +133,8 @@ def test_a_tool_ends_with_one_sentence(tmp_path: Path) -> None:
 
 def picture(state: ClusterState) -> object:
     nodes = [(state.listed(node), state.listed(node, secondary=True)) for node in state.everyone()]
-    return nodes, state.score(state.everyone()), list(state.primary_of), list(state.secondary_of), len(state.instances)
+    places = list(state.primary_of), list(state.secondary_of), len(state.instances)
+    return nodes, state.score(state.everyone()), places, state._marks
 
 
 def mirrored(state: ClusterState) -> list[int]:
@@ -145,6 +154,37 @@ def new_nodes(state: ClusterState, find: Callable[[ClusterState, Asked], object]
         coming = replace(state.instances[0], name="new", template=template, primary="", secondary="")
         number = state.add_instance(coming, NOWHERE)
         return find(state, Asked(number, required, members, members, members))
+    finally:
+        state.rollback(mark)
+
+
+def with_new_tags(state: ClusterState) -> object:
+    """An instance with more exclusion tags than there were, beside which no other with one of them may be."""
+    mark = state.mark()
+    try:
+        own = tuple(f"{NEW_TAG}:{number}" for number in range(2000))
+        coming = replace(state.instances[0], name="new", tags=own, primary="", secondary="")
+        for node in state.group_members(0)[:2]:
+            state.add_instance(coming, node)
+        return state.components(state.everyone())
+    finally:
+        state.rollback(mark)
+
+
+def paired(state: ClusterState) -> object:
+    alone = [one.name for one, other in zip(state.instances, state.secondary_of, strict=True) if other == NOWHERE]
+    return [allocate_secondary(state, AllocateSecondary(name), Options()) for name in alone[:2]]
+
+
+def counted(state: ClusterState, *, nodes_each: int, checked: bool) -> object:
+    everyone = tuple(state.everyone())
+    candidates = tuple(node for node in everyone if state.online[node])
+    template = "drbd" if nodes_each > 1 else "plain"
+    mark = state.mark()
+    try:
+        counting = Allocation(state, Room(template, nodes_each, 1, candidates, everyone, everyone if checked else ()))
+        counting.fill(Size(4096, 8192, 1, 1), 12)
+        return counting.placed, counting.against(Size(2**30, 1, 1, 1))
     finally:
         state.rollback(mark)
 
@@ -180,6 +220,10 @@ QUESTIONS: tuple[Question, ...] = (
     lambda state: failing_nodes(state, state.everyone(), state.everyone()),
     shared,
     moved,
+    with_new_tags,
+    paired,
+    lambda state: counted(state, nodes_each=1, checked=False),
+    lambda state: counted(state, nodes_each=2, checked=True),
     lambda state: failures_of(state),
     lambda state: of_mirrored(
         state,
@@ -199,6 +243,7 @@ def each_allocation_fails(library: str, for_good: bool) -> None:
     refused = 0
     for seed in SEEDS:
         cluster = draw(seed, ("mirrored", "equal", "mixed", "full")[seed], nodes=6, instances=16).cluster
+        cluster = replace(cluster, tags=(*cluster.tags, f"htools:iextags:{NEW_TAG}"))
         for number, question in enumerate(QUESTIONS):
             calm = ClusterState(cluster)
             if not calm.instances:
@@ -219,6 +264,21 @@ def each_allocation_fails(library: str, for_good: bool) -> None:
                 if ended:
                     break
     assert refused > 20 * len(SEEDS)
+
+
+def growth_fails_again(library: str) -> None:
+    """Where the tables of exclusion tags could not grow, each later attempt grows them first, or fails as well."""
+    kernel.LIBRARY = library
+    left = ctypes.c_long.in_dll(kernel.library(), "allocations_left")
+    cluster = draw(0, "mirrored", nodes=6, instances=16).cluster
+    state = ClusterState(replace(cluster, tags=(f"htools:iextags:{NEW_TAG}",)))
+    for _ in range(3):
+        left.value = 1
+        with pytest.raises(ExecutionError, match="There is no memory"):
+            with_new_tags(state)
+        assert left.value == 0, "it was asked for"
+    left.value = -1
+    with_new_tags(state)
 
 
 def limit_growth(size: int) -> int:
@@ -288,6 +348,8 @@ if __name__ == "__main__":
     }
     if sys.argv[1] == "each":
         each_allocation_fails(sys.argv[2], bool(int(sys.argv[3])))
+    elif sys.argv[1] == "growth":
+        growth_fails_again(sys.argv[2])
     elif sys.argv[1] == "hbal":
         kernel.library()
         limit_growth(int(sys.argv[2]))

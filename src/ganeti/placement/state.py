@@ -277,10 +277,10 @@ class ClusterState:
         if known is not None and known[0] is instance:
             return known
         numbers, own = _described(self._tags, self.rules, instance)
-        if (known := len(self._tags.exclusion)) > self._kernel_tags:
-            if self._library.kernel_grow_tags(self._handle, known):
+        if (wanted := len(self._tags.exclusion)) > self._kernel_tags:
+            if self._library.kernel_grow_tags(self._handle, wanted):
                 raise ExecutionError(_NO_ROOM)
-            self._kernel_tags = known
+            self._kernel_tags = wanted
         try:
             whole = kernel.wholes(numbers)
         except OverflowError as err:

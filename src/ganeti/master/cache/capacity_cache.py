@@ -3,7 +3,8 @@
 
 What is kept promises: as much is there at least. So less of anything makes it void, and more does not: a node that
 reports less, or whose report does not count any more; a commit that changes what placement looks at; room that was
-promised since. What was kept for other parameters is void for those who ask with theirs, and dropped.
+promised since. What was kept for other parameters is void for those who ask with theirs, and dropped. That nothing fits
+promises nothing, and the reason for it may not hold any more as soon as there is more of anything: it is not kept.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -72,8 +73,14 @@ class CapacityCache:
         promises: Sequence[Promise],
         asked_at_s: float,
     ) -> bool:
-        """Keep what was counted unless something became less meanwhile; *promises* were there when it *begun*."""
+        """Keep what was counted unless something became less meanwhile; *promises* were there when it *begun*.
+
+        Where nothing fits and it is said why, nothing is kept.
+        """
         if not self._exists(group) or self._lessened.get(group, 0) > begun:
+            return False
+        if capacity.why:
+            self._kept.pop(group, None)
             return False
         self._kept[group] = _Kept(capacity, question, promises, asked_at_s)
         return True

@@ -45,6 +45,14 @@ def test_what_counts(found: bool, question: Any, promises: list[Promise], now_s:
     assert (cache.find(ONE, QUESTION, [], 10.0) == CAPACITY) is found, "what does not count is dropped"
 
 
+def test_a_count_of_nothing_that_says_why_is_not_kept() -> None:
+    """What was in the way may be gone the next moment, by a report or a promise that makes nothing void."""
+    cache = kept()
+    full = Capacity({"tspecs": []}, 6.0, "Node group one has no room: its nodes have too little memory")
+    assert not cache.keep(ONE, QUESTION, full, begun=cache.begin(), promises=[], asked_at_s=11.0)
+    assert cache.find(ONE, QUESTION, [], 12.0) is None, "neither is what was kept before, which does not fit any more"
+
+
 def test_less_in_one_group_is_not_less_in_another() -> None:
     cache = kept()
     cache.lessened([TWO])

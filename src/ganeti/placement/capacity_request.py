@@ -2,7 +2,7 @@
 """The request ``capacity`` of the allocator protocol: how many more instances each node group has room for (S1.65).
 
 Counted is as ``hspace --independent-groups`` does for tiered sizes, each group for itself: the answer for a group does
-not depend on which others are known.
+not depend on which others are known. Of spindles instances have as few as the policy admits.
 """
 
 import math
@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields as fields_of
 from typing import TYPE_CHECKING, Any
 
-from ganeti.placement.capacity import Allocation, Room, Size
+from ganeti.placement.capacity import Allocation, Room
 from ganeti.placement.capacity_room import survey
+from ganeti.placement.capacity_sizes import asked_size, largest_sizes
 from ganeti.placement.capacity_terms import Capacities, Capacity, CapacityParameters, GroupCapacity, Shape
 from ganeti.placement.capacity_why import why_no_room
 from ganeti.placement.cluster import Cluster, Group
@@ -111,7 +112,8 @@ def _count(
         min_disk_ratio=_WHOLE_DISK - (parameters.max_disk_usage or _WHOLE_DISK),
     )
     prepare(state)
-    sizes = [_size(parameters.max_inst_spec)] if parameters.max_inst_spec is not None else _largest(group)
+    asked = parameters.max_inst_spec
+    sizes = [asked_size(group.policy, asked)] if asked is not None else largest_sizes(group.policy)
 
     def check_number(counting: Allocation) -> None:
         if len(counting.placed) > MOST_COUNTED:
@@ -145,14 +147,6 @@ def _settled(group: Group, request: Capacity) -> CapacityParameters:
         "max_disk_usage": _WHOLE_DISK,
     }
     return CapacityParameters(**given | {name: value for name, value in usual.items() if given[name] is None})
-
-
-def _size(shape: Shape) -> Size:
-    return Size(shape.memory_mib, shape.disk_mib, shape.vcpus, 1)
-
-
-def _largest(group: Group) -> list[Size]:
-    return [Size(most.memory_mib, most.disk_mib, most.cpus, most.spindle_use) for _, most in group.policy.ranges]
 
 
 def _room(state: ClusterState, group: Group, template: str, options: Options) -> Room:

@@ -4,6 +4,7 @@
 from collections.abc import Mapping, Sequence
 
 from ganeti.placement.capacity import Allocation, Size
+from ganeti.placement.capacity_sizes import least_size, least_sizes, words
 from ganeti.placement.capacity_terms import CapacityParameters
 from ganeti.placement.cluster import AllocPolicy, Group
 from ganeti.placement.failure import FailMode
@@ -57,40 +58,55 @@ def _of_its_nodes(allocation: Allocation, members: Sequence[int], options: Optio
             " disk in the group, or say no-capacity-checks"
         )
     if len(room.candidates) < room.nodes_each:
-        may = f"{_named(state, room.candidates)} alone" if room.candidates else "none"
         each = "two nodes are needed for each instance" if room.nodes_each > 1 else "one node is needed"
+        usable = [node for node in members if state.online[node]]
+        if len(usable) >= room.nodes_each and options.restrict_to is not None:
+            left = f"{_named(state, room.candidates)} alone" if room.candidates else "none of the group"
+            return f"{each}, and restrict-allocation-to leaves {left}: name more of {_named(state, usable)} there"
+        may = f"{_named(state, room.candidates)} alone" if room.candidates else "none"
         return f"{each}, and {may} may take any"
     return ""
 
 
 def _of_the_size(allocation: Allocation, group: Group, parameters: CapacityParameters, sizes: Sequence[Size]) -> str:
-    """What is against the least size that the policy allows, no larger than what is asked for."""
-    least = min((_least(group, size) for size in sizes), default=None)
-    if least is None:
+    """What is against the least sizes that the policy allows, no larger than what is asked for."""
+    template, policy = parameters.default_template or "", group.policy
+    if not sizes:
         return "neither its policy nor the request has a size: give a max_inst_spec"
-    memory_mib, disk_mib, vcpus = least
-    words = f"{memory_mib} MiB of memory, {disk_mib} MiB of disk and {vcpus} vcpus as {parameters.default_template}"
-    failures = allocation.against(Size(memory_mib, disk_mib, vcpus, 1))
-    if failures is None:
+    if template not in policy.templates:
+        return f"its policy does not allow disk template {template}: name one of {', '.join(policy.templates)}"
+    exclusive_storage = any(allocation.state.nodes[node].exclusive_storage for node in allocation.room.members)
+
+    def said(size: Size) -> str:
+        return words(size, template, exclusive_storage=exclusive_storage)
+
+    least = least_sizes(policy, sizes)
+    if not least:
         return (
-            f"shrinking by what is most often short led to no size that fits, but {words} does: give that as the size"
+            f"{said(sizes[0])} is below every minimum of its policy: give at least"
+            f" {said(least_size(policy.ranges[0][0]))}"
         )
-    return f"not even {words} fits: {_counted(failures, allocation.room.nodes_each)}"
-
-
-def _least(group: Group, size: Size) -> tuple[int, int, int]:
-    asked = size.memory_mib, size.disk_mib, size.vcpus
-    minima = [(low.memory_mib, low.disk_mib, low.cpus) for low, _ in group.policy.ranges]
-    fitting = [low for low in minima if all(a <= b for a, b in zip(low, asked, strict=True))]
-    memory_mib, disk_mib, vcpus = min(fitting, default=asked)
-    return max(1, memory_mib), disk_mib, max(1, vcpus)
+    told = []
+    for size in least:
+        failures = allocation.against(size)
+        if failures is None:
+            return (
+                f"shrinking by what is most often short led to no size that fits, but {said(size)} does: give that as"
+                " the size"
+            )
+        told.append((said(size), _counted(failures, allocation.room.nodes_each)))
+    if len(told) == 1:
+        return "not even {} fits: {}".format(*told[0])
+    each = [f"{size} ({reason})" for size, reason in told]
+    return f"of the least sizes of its policy, neither {_listed(each, ' nor ')} fits"
 
 
 def _counted(failures: Mapping[FailMode, int], nodes_each: int) -> str:
     """The most frequent first."""
-    unit = "pairs of nodes have" if nodes_each > 1 else "nodes have"
+    unit, units = ("pair of nodes has", "pairs of nodes have") if nodes_each > 1 else ("node has", "nodes have")
     found = sorted((-count, mode) for mode, count in failures.items() if count)
-    return ", ".join(f"{-count} {unit} {_SHORT[mode]}" for count, mode in found) or "no node is left to try"
+    told = [f"{-count} {unit if count == -1 else units} {_SHORT[mode]}" for count, mode in found]
+    return ", ".join(told) or "no node is left to try"
 
 
 def _state(state: ClusterState, node: int) -> str:
@@ -101,6 +117,6 @@ def _named(state: ClusterState, nodes: Sequence[int]) -> str:
     return _listed([state.name_of(node) for node in nodes])
 
 
-def _listed(words: Sequence[str]) -> str:
-    more = len(words) - _SHOWN
-    return ", ".join(words[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+def _listed(names: Sequence[str], between: str = ", ") -> str:
+    more = len(names) - _SHOWN
+    return between.join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

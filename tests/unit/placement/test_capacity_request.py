@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fakes.allocator_messages import instance, message, node
+from tests.fakes.allocator_messages import LARGE, SMALL, instance, message, node
 
 from ganeti.placement import capacity_request
 from ganeti.placement.request import Options, RequestError
@@ -180,62 +180,161 @@ def full(count: int = 2) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("changes", "cluster", "options", "words"),
+    ("changes", "cluster", "options", "words", "other_is_full"),
     [
-        ({}, ({}, {}), {}, "it has no nodes"),
+        ({}, ({}, {}), {}, "it has no nodes", False),
         (
             {},
             ({"u0": node(offline=True), "u1": node(drained=True)}, {}),
             {},
             "none of its nodes may be used: u0 is offline, u1 is drained",
+            False,
         ),
         (
             {"default_template": "drbd"},
             (nodes("u", each=1), {}),
             {},
-            "two nodes are needed for each instance, and u0 al",
+            "two nodes are needed for each instance, and u0 alone may take any",
+            False,
         ),
-        ({}, (nodes("u"), {}), {"restrict_to": ()}, "one node is needed, and none may take any"),
-        ({}, full(), {}, "the failure of another node could not be absorbed by u0, u1: free memory there"),
+        (
+            {},
+            (nodes("u"), {}),
+            {"restrict_to": ("nope",)},
+            "one node is needed, and restrict-allocation-to leaves none of the group: name more of u0, u1, u2 there",
+            True,
+        ),
+        (
+            {"default_template": "drbd"},
+            (nodes("u"), {}),
+            {"restrict_to": ("u1", "v0", "v1")},
+            "two nodes are needed for each instance, and restrict-allocation-to leaves u1 alone: name more of u0, u1,",
+            False,
+        ),
+        (
+            {"default_template": "drbd"},
+            (nodes("u", each=1), {}),
+            {"restrict_to": ("u0", "v0", "v1")},
+            "two nodes are needed for each instance, and u0 alone may take any",
+            False,
+        ),
+        ({}, full(), {}, "the failure of another node could not be absorbed by u0, u1: free memory there", False),
         (
             {},
             (nodes("u", each=1), {"web": instance("plain", "u0")}),
             {},
             "the failure of u0 could not be absorbed even without another instance: free memory or disk in the group",
+            False,
         ),
         (
             {"max_cpu_ratio": 0.01},
             (nodes("u"), {}),
             {},
-            "not even 1 MiB of memory, 1 MiB of disk and 1 vcpus as plain fits: 3 nodes have too few vcpus",
+            "not even 1 MiB of memory, 1 MiB of disk and 1 vcpu as plain fits: 3 nodes have too few vcpus",
+            True,
+        ),
+        (
+            {"max_cpu_ratio": 0.01},
+            (nodes("u", each=1), {}),
+            {},
+            "not even 1 MiB of memory, 1 MiB of disk and 1 vcpu as plain fits: 1 node has too few vcpus",
+            True,
         ),
         (
             {"default_template": "drbd", "max_disk_usage": 1e-6},
             (nodes("u"), {}),
             {},
             "shrinking by what is most often short led to no size that fits, but 1 MiB of memory, 1 MiB of disk",
+            True,
         ),
         (
             {"default_template": "drbd"},
             ({f"u{number}": node(free_disk=0) for number in range(3)}, {}),
             {},
-            "not even 1 MiB of memory, 1 MiB of disk and 1 vcpus as drbd fits: 6 pairs of nodes have too little disk",
+            "not even 1 MiB of memory, 1 MiB of disk and 1 vcpu as drbd fits: 6 pairs of nodes have too little disk",
+            False,
+        ),
+        (
+            {"default_template": "file"},
+            (nodes("u"), {}),
+            {},
+            "its policy does not allow disk template file: name one of drbd, plain, rbd, ext",
+            True,
         ),
     ],
 )
 def test_a_group_without_room_says_why(
-    changes: dict[str, Any], cluster: tuple[dict[str, Any], dict[str, Any]], options: dict[str, Any], words: str
+    changes: dict[str, Any],
+    cluster: tuple[dict[str, Any], dict[str, Any]],
+    options: dict[str, Any],
+    words: str,
+    other_is_full: bool,
 ) -> None:
     of_u, guests = cluster
     request = {"type": "capacity", "default_template": "plain"} | changes
     both = message(request, {**of_u, **nodes("v")}, guests, groups="uv")
-    for asked_about in (message(request, of_u, guests, groups="u"), both):
+    for asked_about, others in ((message(request, of_u, guests, groups="u"), False), (both, other_is_full)):
         found, reasons = answer_with_reasons(asked_about, options=Options(**options))
         told = [line for line in reasons if line.startswith("Node group gu has no room: ")]
         assert [line.removeprefix("Node group gu has no room: ")[: len(words)] for line in told] == [words]
         assert told[0] in found["info"]
         assert found["result"]["node_groups"]["u"].keys() == {"tspecs", *PARAMETERS}, "the form of S1.70"
-        assert not any("Node group gv" in line for line in reasons) or len(reasons) == 2
+        assert [line.split(" has no room: ")[0] for line in reasons if line not in told] == ["Node group gv"] * others
+
+
+def exclusive(**changes: Any) -> dict[str, Any]:
+    own = {"ndparams": {"spindle_count": 8, "exclusive_storage": True}, "total_spindles": 8, "free_spindles": 8}
+    return {f"u{number}": node(**own | changes) for number in range(3)}
+
+
+def of_ranges(request: dict[str, Any], of_u: dict[str, Any], *ranges: tuple[dict[str, int], dict[str, int]]) -> Any:
+    """What is answered, and why, where the policy has these ranges, each by its differences to the usual one."""
+    asked_about = message({"type": "capacity", "default_template": "plain"} | request, of_u)
+    policy = asked_about["nodegroups"]["u"]["ipolicy"]
+    policy["minmax"] = [{"min": SMALL | low, "max": LARGE | high} for low, high in ranges]
+    found, reasons = answer_with_reasons(asked_about)
+    return found["result"]["cluster"], [line.removeprefix("Node group gu has no room: ") for line in reasons]
+
+
+FEW_TO_SOME = {"spindle-use": 2, "memory-size": 512}, {"spindle-use": 4}
+
+
+def test_on_exclusive_storage_instances_have_the_least_spindles_of_the_policy() -> None:
+    """Eight spindles are enough for four instances on a node, and global N+1 wants a node of three to be empty."""
+    size = [1024, 1024, 1]
+    assert of_ranges({"max_inst_spec": size}, exclusive(), FEW_TO_SOME) == ([[*size, 8]], [])
+    most = {"memory-size": 1024, "disk-size": 1024, "cpu-count": 1, "spindle-use": 4}
+    assert of_ranges({}, exclusive(), (FEW_TO_SOME[0], most)) == ([[*size, 8]], [])
+    lack = "not even 512 MiB of memory, 1 MiB of disk with 2 spindles and 1 vcpu as plain fits: 3 nodes have too "
+    assert of_ranges({}, exclusive(free_memory=100), FEW_TO_SOME) == ([], [lack + "little memory"])
+    assert of_ranges({}, exclusive(free_spindles=1), FEW_TO_SOME) == ([], [lack + "few spindles"])
+
+
+def test_spindles_are_those_of_the_range_a_size_is_in() -> None:
+    ranges = ({}, {"memory-size": 512, "spindle-use": 1}), ({"memory-size": 1024, "spindle-use": 4}, {})
+    assert of_ranges({"max_inst_spec": [1024, 1024, 1]}, exclusive(), *ranges)[0][0] == [1024, 1024, 1, 4]
+    assert of_ranges({"max_inst_spec": [512, 1024, 1]}, exclusive(), *ranges)[0][0] == [512, 1024, 1, 16]
+
+
+def test_of_several_ranges_each_has_its_reason() -> None:
+    small = ({"memory-size": 200, "disk-size": 5000}, {"memory-size": 300})
+    flat = ({"memory-size": 800, "disk-size": 100}, {})
+    crowded = {f"u{number}": node(free_memory=500, free_disk=2000) for number in range(2)}
+    assert of_ranges({}, crowded, small, flat) == (
+        [],
+        [
+            "of the least sizes of its policy, neither 200 MiB of memory, 5000 MiB of disk and 1 vcpu as plain (2 nodes"
+            " have too little disk) nor 800 MiB of memory, 100 MiB of disk and 1 vcpu as plain (2 nodes have too little"
+            " memory) fits"
+        ],
+    )
+    _, (only_one,) = of_ranges({"max_inst_spec": [700, 6000, 1]}, crowded, small, flat)
+    assert only_one.startswith("not even 200 MiB of memory, 5000 MiB of disk"), "the other cannot be shrunk into"
+    _, (below,) = of_ranges({"max_inst_spec": [100, 6000, 1]}, crowded, small, flat)
+    assert below == (
+        "100 MiB of memory, 6000 MiB of disk and 1 vcpu as plain is below every minimum of its policy: give at least"
+        " 200 MiB of memory, 5000 MiB of disk and 1 vcpu as plain"
+    )
 
 
 def test_an_unallocable_group_says_so() -> None:

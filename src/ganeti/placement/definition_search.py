@@ -255,7 +255,7 @@ def _pairs(
 
 
 class _Statistics:
-    """Count, sum and squared deviations of a value over the nodes, corrected when one value is exchanged."""
+    """Count, sum and variance of a value over the nodes, corrected when one value is exchanged."""
 
     def __init__(self, values: Sequence[float]) -> None:
         self.count = len(values)
@@ -263,18 +263,20 @@ class _Statistics:
         for value in values:
             self.total += value
         mean = self.total / self.count if values else 0.0
-        self.squares = 0.0
+        squares = 0.0
         for value in values:
-            self.squares += (value - mean) * (value - mean)
+            squares += (value - mean) * (value - mean)
+        self.variance = squares / self.count if values else 0.0
 
     def exchange(self, old: float, new: float) -> None:
         difference, mean = new - old, self.total / self.count
         self.total += difference
-        self.squares += difference * ((new - self.total / self.count) + (old - mean))
+        shift = difference / self.count
+        self.variance += (new * new - old * old - 2 * difference * mean) / self.count - shift * shift
 
     @property
     def deviation(self) -> float:
-        return math.sqrt(max(0.0, self.squares / self.count)) if self.count else 0.0
+        return math.sqrt(max(0.0, self.variance))
 
 
 def pair_score(bare: PlainCluster, number: int, primary: int, secondary: int, members: Sequence[int]) -> float:

@@ -187,12 +187,12 @@ static void find_typical(pairing *p) {
         for (int l = 0; l < DEVIATIONS; l++) {
             double before = p->k->metric[all[c] * METRICS + lane_metric[l]];
             p->typical[l].total += p->r->about_total[l] + (one.row[l] - before);
-            p->typical[l].squares += one.now[l].squares;
+            p->typical[l].variance += one.now[l].variance;
         }
     }
     for (int l = 0; l < DEVIATIONS && asked > 0; l++) {
         p->typical[l].total /= asked;
-        p->typical[l].squares /= asked;
+        p->typical[l].variance /= asked;
     }
 }
 
@@ -205,7 +205,7 @@ static double plain_of(const double *old, const double *new) {
 static double typical_part(const pairing *p, int l, double old, double new) {
     double a, b;
     parts(p, l, old, new, &a, &b);
-    double after = p->typical[l].squares + a - b * p->typical[l].total;
+    double after = p->typical[l].variance * p->count + a - b * p->typical[l].total;
     return lane_weight[l] * sqrt((after > 0 ? after : 0) / p->count);
 }
 

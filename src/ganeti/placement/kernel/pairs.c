@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The best ordered pair of nodes for a new mirrored instance (spec: htools, 8).
 //
-// 3.1 does not score each pair from scratch: it keeps count, sum and squared deviations of each value and corrects them
-// twice, for the primary and for the secondary. The correction leaves rounding of about 1e-9 behind, which decides
-// between pairs that are equal on paper; so `score_pair` makes the same correction.
+// 3.1 does not score each pair from scratch: it keeps count, sum and variance of each value and corrects them twice, for
+// the primary and for the secondary. The correction leaves rounding of about 1e-8 behind where values become equal, which
+// is shown, and decides between pairs that are equal on paper; so `score_pair` makes the same correction, in its order.
 //
 // It is made for few pairs. A secondary's part of the score is a sum over the lanes. In each lane secondaries have few
 // values, or few that the others are near to (steps); its deviation is computed for each of them and each primary.
@@ -16,13 +16,13 @@
 #include "pairs.h"
 
 static inline statistics replaced(statistics s, double count, double old, double new) {
-    double difference = new - old, total = s.total + difference;
-    return (statistics){total, s.squares + difference * ((new - total / count) + (old - s.total / count))};
+    double difference = new - old, mean = s.total / count, shift = difference / count;
+    double change = (new * new - old * old - 2 * difference * mean) / count - shift * shift;
+    return (statistics){s.total + difference, s.variance + change};
 }
 
-static inline double deviation_of(statistics s, double count) {
-    double square = s.squares / count;
-    return sqrt(square > 0 ? square : 0);  // 0 also of what is no number
+static inline double deviation_of(statistics s) {
+    return sqrt(s.variance > 0 ? s.variance : 0);  // 0 also of what is no number
 }
 
 static double score_pair(const pairing *p, const chosen *c, const mate *m, const double *new, int64_t shared) {
@@ -31,7 +31,7 @@ static double score_pair(const pairing *p, const chosen *c, const mate *m, const
     memcpy(deviation, c->deviation, sizeof deviation);
     memcpy(sum, c->sum, sizeof sum);
     for (int l = 0; l < DEVIATIONS && online; l++)
-        if (new[l] != m->old[l]) deviation[l] = deviation_of(replaced(c->now[l], p->count, m->old[l], new[l]), p->count);
+        if (new[l] != m->old[l]) deviation[l] = deviation_of(replaced(c->now[l], p->count, m->old[l], new[l]));
     for (int l = DEVIATIONS; l < LANES && online; l++) sum[l] += new[l] - m->old[l];
     if (online) sum[LANE_RESERVED] += new[LANE_RESERVED] - m->old[LANE_RESERVED];
     if (p->k->node[c->node].online) sum[LANE_LOCATION] += (double)shared;
@@ -58,14 +58,15 @@ static double shift_of(const pairing *p, const chosen *c, const double *old, con
         const statistics *from = &p->typical[l];
         double total = p->r->about_total[l] + (new[l] - old[l]), way = fabs(total - from->total);
         double farthest = fmax(fabs(total), fabs(from->total)), largest_b = s->largest_b;
-        double least = fmin(from->squares, c->now[l].squares) + s->low_a - largest_b * farthest;
+        double typical = from->variance * p->count, squares = c->now[l].variance * p->count;
+        double least = fmin(typical, squares) + s->low_a - largest_b * farthest;
         double range = s->range_a + s->range_b * farthest;
-        double largest = fmax(s->largest, fmax(fabs(old[l]), fabs(new[l]))), squares = fmax(from->squares, c->now[l].squares);
-        double rounding = 1e-15 * (largest * largest + 2 * fabs(c->now[l].total) * s->change / p->count + squares) +
-                          1e-12 * squares;
+        double largest = fmax(s->largest, fmax(fabs(old[l]), fabs(new[l]))), most = fmax(typical, squares);
+        double rounding = 2e-15 * (largest * largest + 2 * fabs(c->now[l].total) * s->change / p->count + most) +
+                          1e-12 * most;
         if (!(least > 4 * rounding)) return INFINITY;
         double root = 1 / sqrt(least - 2 * rounding), cube = root * root * root;
-        double by_squares = 0.25 * range * cube * fabs(c->now[l].squares - from->squares);
+        double by_squares = 0.25 * range * cube * fabs(squares - typical);
         double by_total = 0.5 * way * (s->range_b * root + 0.5 * largest_b * range * cube);
         shift += lane_weight[l] / scale * (by_squares + by_total + rounding * root);
     }
@@ -80,7 +81,7 @@ static void measure_steps(const pairing *p, chosen *c) {
         for (int32_t at = 0; at < s->count; at++) {
             bool same = s->old[at] == s->new[at];
             statistics then = same ? c->now[l] : replaced(c->now[l], p->count, s->old[at], s->new[at]);
-            part[l][at] = lane_weight[l] * deviation_of(then, p->count);
+            part[l][at] = lane_weight[l] * deviation_of(then);
         }
         for (int32_t b = 0; b < p->combination_count && s->count > 1; b++) c->offset[b] += part[l][p->combinations[b][l]];
     }
@@ -105,7 +106,7 @@ void put_primary(const pairing *p, chosen *c) {
     }
     for (int l = 0; l < DEVIATIONS; l++) {
         c->now[l] = replaced(p->base[l], p->count, old[l], new[l]);
-        c->deviation[l] = deviation_of(c->now[l], p->count);
+        c->deviation[l] = deviation_of(c->now[l]);
     }
     for (int l = 0; l < LANES; l++) c->sum[l] = p->r->sum[l] + (new[l] - old[l]);
     memcpy(c->row, new, sizeof new);
@@ -220,6 +221,9 @@ static void drop(const pairing *p, const chosen *c, looked *l, scored *own) {
     look_further(p, c, l);
 }
 
+// No more than so much of a deviation is rounding that `replaced` has left, of values up to one.
+static const double MOST_LEFT = 4e-8;
+
 // To keep more adds a quarter of the share to the score and takes from the deviation no more than its n-th root.
 void find_specials(const pairing *p, chosen *c, looked *l, int64_t *fitting, int64_t *failures) {
     const kernel *k = p->k;
@@ -244,8 +248,8 @@ void find_specials(const pairing *p, chosen *c, looked *l, int64_t *fitting, int
         own->n1 = v->free_memory <= reserved ? (double)(v->primaries + v->secondaries + !i->forthcoming) : 0;
         double more = own->reserved - m->new[LANE_RESERVED];
         own->least = !p->finite || m->failure ? -INFINITY
-                     : m->estimate + c->offset[m->steps] + (own->n1 - m->new[LANE_N1]) + more * (0.25 - 1 / sqrt(p->count)) - 1e-9 * fabs(more) +
-                           (double)shared_by(p, c->node, n);
+                     : m->estimate + c->offset[m->steps] + (own->n1 - m->new[LANE_N1]) + more * (0.25 - 1 / sqrt(p->count)) - 1e-9 * fabs(more) -
+                           MOST_LEFT + (double)shared_by(p, c->node, n);
     }
 }
 
@@ -434,7 +438,7 @@ bool pairing_start(pairing *p, looked *l, const question *q, const ranking *r, r
     }
     for (int64_t n = 0; n < r->k->nodes; n++) p->mate_of[n] = p->stamp[n] = NOWHERE;
     for (int lane = 0; lane < DEVIATIONS; lane++) {
-        p->base[lane] = (statistics){r->sum[lane], r->squares[lane]};
+        p->base[lane] = (statistics){r->sum[lane], r->squares[lane] / p->count};
         p->finite = p->finite && isfinite(r->squares[lane]);
     }
     for (int64_t c = 0; c < q->candidate_count; c++)

@@ -5,8 +5,8 @@
 
 #include "allocation.h"
 
-// Count, sum and squared deviations of one value.
-typedef struct { double total, squares; } statistics;
+// Sum and mean squared deviation of one value.
+typedef struct { double total, variance; } statistics;
 
 // A node as secondary of a primary it shares nothing with, or (special) of one whose memory it keeps already.
 typedef struct {

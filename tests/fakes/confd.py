@@ -12,8 +12,8 @@ from ganeti.wire.confd import INSTANCE_DISKS, MAGIC, NODE_INSTANCES, Question, r
 
 KEY_FILE = b"0123456789abcdef\n"
 VOLUME = {"dev_type": "plain", "logical_id": ["xenvg", "one.disk0"]}
-PARTS = [{"logical_id": ["xenvg", f"two.disk0_{end}"]} for end in ("data", "meta")]
-MIRRORED = {"logical_id": ["uuid-a", "uuid-b", 11000, 0, 0, "secret"], "children": PARTS}
+PARTS = [{"dev_type": "plain", "logical_id": ["xenvg", f"two.disk0_{end}"]} for end in ("data", "meta")]
+MIRRORED = {"dev_type": "drbd", "logical_id": ["uuid-a", "uuid-b", 11000, 0, 0, "secret"], "children": PARTS}
 ANSWERS: dict[tuple[int, Any], Any] = {
     (NODE_INSTANCES, "node1.x"): [[{"name": "one.x"}], [{"name": "two.x"}]],
     (INSTANCE_DISKS, "one.x"): [VOLUME],
@@ -27,6 +27,8 @@ class FakeConfd:
     def __init__(self, key: bytes = KEY_FILE, lost: int = 0, lies: bool = False) -> None:
         self.key, self.lost, self.lies = key, lost, lies
         self.answers = dict(ANSWERS)
+        self.asked: list[tuple[int, Any]] = []
+        """All that reached it, lost ones too."""
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1", 0))
         self.port = int(self._socket.getsockname()[1])
@@ -45,6 +47,7 @@ class FakeConfd:
             question = Question(message["type"], message["query"], message["rsalt"])
             if json.loads(datagram[len(MAGIC) :]) != self._signed_by_us(datagram):
                 continue
+            self.asked.append((question.kind, question.query))
             if self.lost:
                 self.lost -= 1
                 continue

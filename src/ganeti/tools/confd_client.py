@@ -4,13 +4,14 @@
 import secrets
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 from ganeti.node.collectors.owners import Owned, of_disks
 from ganeti.wire.confd import INSTANCE_DISKS, LARGEST_REPLY_BYTES, NODE_INSTANCES, PORT, Question, read_reply, request
 
 EXPIRY_S = 10.0
-"""How long an answer is waited for, as clients of 3.1 do."""
+"""How long answers are waited for, as clients of 3.1 wait for one."""
 _AGAIN_S = 1.0
 _HERE = "127.0.0.1"
 
@@ -26,27 +27,39 @@ class ConfdClient:
     wrong one gets no answer.
     """
 
-    def __init__(self, address: str, port: int, key_file_content: bytes, expiry_s: float = EXPIRY_S) -> None:
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        key_file_content: bytes,
+        expiry_s: float = EXPIRY_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
         self._place = address, port
         self._keys = list(dict.fromkeys((key_file_content.strip(), key_file_content)))
         self._expiry_s = expiry_s
 
-    def ask(self, kind: int, query: Any) -> Any:
+    def deadline_s(self) -> float:
+        """Up to when answers are waited for that are asked for from now on."""
+        return self._clock() + self._expiry_s
+
+    def ask(self, kind: int, query: Any, deadline_s: float) -> Any:
         """Give the answer, None for none; raises `SilentError`."""
         question = Question(kind, query, secrets.token_hex(16))
         try:
             family, _, _, _, place = socket.getaddrinfo(*self._place, type=socket.SOCK_DGRAM)[0]
             with socket.socket(family, socket.SOCK_DGRAM) as connection:
                 connection.connect(place)
-                return self._exchange(connection, question)
+                return self._exchange(connection, question, deadline_s)
         except (OSError, OverflowError, UnicodeError) as error:
             raise SilentError(str(error)) from None
 
-    def _exchange(self, connection: socket.socket, question: Question) -> Any:
+    def _exchange(self, connection: socket.socket, question: Question, end_s: float) -> Any:
         """Datagrams get lost: the question is repeated until there is an answer."""
-        end_s, again_s = time.monotonic() + self._expiry_s, 0.0
-        while (now_s := time.monotonic()) < end_s:
-            if now_s >= again_s:
+        again_s = None
+        while (now_s := self._clock()) < end_s:
+            if again_s is None or now_s >= again_s:
                 for key in self._keys:
                     connection.send(request(question, time.time(), key))
                 again_s = now_s + _AGAIN_S
@@ -61,17 +74,19 @@ class ConfdClient:
 
 
 def volumes_by_confd(client: ConfdClient, node: str) -> Owned | None:
-    """Whose volumes are whose on the node of this name; None where nobody says it."""
+    """Whose volumes are whose on the node of this name; None where nobody says it.
+
+    All questions have the time of one. An instance of which nothing is known any more has gone meanwhile.
+    """
+    end_s = client.deadline_s()
     try:
-        names, found = _names(client.ask(NODE_INSTANCES, node)), []
-        for name in names or ():
-            disks = client.ask(INSTANCE_DISKS, name)
-            if not isinstance(disks, list):
-                return None
-            found += [(name, disk) for disk in disks]
+        names = _names(client.ask(NODE_INSTANCES, node, end_s))
+        disks = {name: client.ask(INSTANCE_DISKS, name, end_s) for name in names or ()}
     except SilentError:
         return None
-    return None if names is None else of_disks(found)
+    if names is None:
+        return None
+    return of_disks([(name, disk) for name, own in disks.items() if isinstance(own, list) for disk in own])
 
 
 def _names(instances: Any) -> list[str] | None:

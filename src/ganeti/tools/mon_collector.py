@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 PROGRAM = "mon-collector"
 EXIT_FAILURE, EXIT_BAD_LINE = 1, 2
 _LVS_TIMEOUT_S = 60
+_LARGEST_PORT = 65535
 
 Values = dict[str, str | None]
 
@@ -245,7 +246,10 @@ def _fail(sentence: str) -> int:
 
 
 def _is_port(text: str) -> bool:
-    return text.removeprefix("-").isascii() and text.removeprefix("-").isdigit()
+    digits = text.lstrip("0")
+    return (
+        text.isascii() and digits.isdigit() and len(digits) <= len(str(_LARGEST_PORT)) and int(digits) <= _LARGEST_PORT
+    )
 
 
 def _text(place: str, missing: type[ParameterError] | None = None) -> str:
@@ -273,11 +277,20 @@ def _said_by(command: Sequence[str]) -> str:
     name = command[0]
     try:
         done = subprocess.run(
-            command, stdout=subprocess.PIPE, text=True, timeout=_LVS_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL
+            command,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+            timeout=_LVS_TIMEOUT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
         )
     except OSError as error:
         words = failed_open(error).replace("openFile", "readCreateProcess: posix_spawnp", 1).removeprefix(f"{name}: ")
         raise ParameterError(f"running command: {name}: {words}") from None
+    except UnicodeDecodeError:
+        raise ParameterError(
+            f"running command: {name}: what it prints is not text: rename what has an odd name"
+        ) from None
     except subprocess.TimeoutExpired:
         raise ParameterError(f"running command: {name}: no answer within {_LVS_TIMEOUT_S} s") from None
     if done.returncode:

@@ -2,6 +2,7 @@
 """A ConfD asked over UDP: by its protocol, again where datagrams are lost, and not for ever."""
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -50,7 +51,7 @@ def test_nonsense_names_nobody(confd: FakeConfd, nonsense: Any) -> None:
 @pytest.mark.parametrize("confd", [{"key": b"stranger"}], indirect=True)
 def test_a_stranger_is_not_waited_for_forever(confd: FakeConfd) -> None:
     with pytest.raises(SilentError, match="no answer within"):
-        client(confd, 0.2).ask(NODE_INSTANCES, "node1.x")
+        (stranger := client(confd, 0.2)).ask(NODE_INSTANCES, "node1.x", stranger.deadline_s())
     assert volumes_by_confd(client(confd, 0.2), "node1.x") is None
 
 
@@ -59,6 +60,19 @@ def test_a_stranger_is_not_waited_for_forever(confd: FakeConfd) -> None:
 )
 def test_nobody_there_is_soon_known(address: str, port: int) -> None:
     assert volumes_by_confd(ConfdClient(address, port, KEY_FILE), "node1.x") is None
+
+
+def test_an_instance_that_vanished_takes_its_own_volumes_only(confd: FakeConfd) -> None:
+    del confd.answers[INSTANCE_DISKS, "two.x"]
+    assert volumes_by_confd(client(confd), "node1.x") == Owned(volumes={("xenvg", "one.disk0"): "one.x"})
+
+
+def test_all_questions_have_one_time_together(confd: FakeConfd) -> None:
+    """Four seconds pass with each look at the clock: enough for each question by itself, not for all three."""
+    ticks = count(step=4.0)
+    late = ConfdClient("127.0.0.1", confd.port, KEY_FILE, clock=lambda: next(ticks))
+    assert volumes_by_confd(late, "node1.x") is None
+    assert dict.fromkeys(confd.asked) == {(NODE_INSTANCES, "node1.x"): None, (INSTANCE_DISKS, "one.x"): None}
 
 
 def test_where_confd_is() -> None:

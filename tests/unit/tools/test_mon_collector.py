@@ -19,6 +19,7 @@ from ganeti.wire.confd import INSTANCE_DISKS, NODE_INSTANCES
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "collectors"
 TEXTS = {name: (GOLDEN / f"{name}.status").read_text() for name in ("drbd83", "drbd84", "diskstats", "lv")}
+NO_PORT = "Error while parsing command line arguments:\nreading port: cannot parse string"
 DEVICE = """\
 version: 8.3.11 (api:88/proto:86-96)
 srcversion: 2D
@@ -73,11 +74,15 @@ def test_this_nodes_disks(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_volumes_have_owners(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     volume = "df9ff3f6-a833-48ff-8bd5-bff2eaeab759.disk0_"
-    data, meta = ({"logical_id": ["xenvg", f"{volume}{end}"]} for end in ("data", "meta"))
-    mirrored = {"logical_id": ["a", "b", 1, 2, 3, "secret"], "children": [data, meta]}
+    data, meta = ({"dev_type": "plain", "logical_id": ["xenvg", f"{volume}{end}"]} for end in ("data", "meta"))
+    mirrored = {"dev_type": "drbd", "logical_id": ["a", "b", 1, 2, 3, "secret"], "children": [data, meta]}
     (tmp_path / "owners").write_text(json.dumps([[{"name": "web.x"}, [mirrored]]]))
     report = json.loads(collected(capsys, "lv", "-f", f"{GOLDEN}/lv.status", "-i", f"{tmp_path}/owners"))
     assert [entry["instance"] for entry in report["data"]] == ["web.x", "web.x"]
+    filed = {"dev_type": "file", "logical_id": ["xenvg", f"{volume}data"]}
+    (tmp_path / "owners").write_text(json.dumps([[{"name": "web.x"}, [filed]]]))
+    report = json.loads(collected(capsys, "lv", "-f", f"{GOLDEN}/lv.status", "-i", f"{tmp_path}/owners"))
+    assert [entry["instance"] for entry in report["data"]] == [None, None], "a file is no volume"
 
 
 def test_volumes_are_asked_of_lvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
@@ -99,6 +104,12 @@ def test_volumes_are_asked_of_lvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     said = capfd.readouterr().err
     assert said.startswith('no permission\nError: running command: readCreateProcess: lvs "--noheadings" "--units" "B"')
     assert said.endswith('segtype,seg_start,seg_start_pe,seg_size,seg_tags,seg_pe_ranges,devices" (exit 5): failed\n')
+    program.write_text("#!/bin/sh\nprintf 'a;\\377;b'\n")
+    assert mon_collector.main(["lv"]) == 1
+    assert (
+        capfd.readouterr().err
+        == "Error: running command: lvs: what it prints is not text: rename what has an odd name\n"
+    )
     program.unlink()
     monkeypatch.setenv("PATH", str(tmp_path))
     assert mon_collector.main(["lv"]) == 1
@@ -153,7 +164,7 @@ def test_guests_of_xen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     monkeypatch.setenv("GANETI_ROOTDIR", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     key = tmp_path / "var/lib/ganeti/hmac.key"
-    for words in ([], ["x"], ["-p", "-1"]):
+    for words in ([], ["x"], ["-p", "1815"]):
         assert mon_collector.main(["inst-status-xen", *words]) == 1
         reason = f"{key}: openBinaryFile: does not exist (No such file or directory)"
         assert capsys.readouterr().err == f"Error: Can't get instance info from ConfD: {reason}\n"
@@ -206,7 +217,12 @@ def test_a_missing_file(capsys: pytest.CaptureFixture[str]) -> None:
         (["lv", "--help-completion"], 0, "-f,--file file\n-a,--address file\n-p,--port integer\n", ""),
         (["drbd", "x", "y"], 1, "", "Error: This program takes exactly zero arguments, got 'x y'\n"),
         (["drbd", "--foo"], 2, "", "Command line error: unrecognized option `--foo'\n\nmon-collector (ganeti)"),
-        (["lv", "-p", "abc"], 1, "", "Error while parsing command line arguments:\nreading port: cannot parse string"),
+        (["lv", "-p", "abc"], 1, "", f"{NO_PORT} 'abc'\n"),
+        *(
+            (["lv", "-p", port], 1, "", f"{NO_PORT} '{port}'\n")
+            for port in ("-1", "0", "65536", "70000", "9" * 5000, "+5", " 5", "\u0665", "")
+        ),
+        (["lv", "-p", "000065535", "--version"], 0, "mon-collector (ganeti) version 3.1.0\n", ""),
         (["inst-status-xen"], 1, "", "Error: Can't get instance info from ConfD: "),
     ],
 )
@@ -256,9 +272,10 @@ CONFIG: dict[str, Any] = {
     "instances": {"i1": {"name": "web.x", "primary_node": "u1", "disks": ["d1"]}},
     "disks": {
         "d1": {
+            "dev_type": "drbd",
             "nodes": ["u1", "u2"],
             "logical_id": ["u1", "u2", 11000, 1, 0, "secret"],
-            "children": [{"logical_id": ["xenvg", VOLUME]}],
+            "children": [{"dev_type": "plain", "logical_id": ["xenvg", VOLUME]}],
         }
     },
 }
@@ -363,7 +380,7 @@ def test_a_confd_that_is_named_is_asked(candidate: Path, capsys: pytest.CaptureF
     try:
         confd.answers = {
             (NODE_INSTANCES, "n1"): [[{"name": "told.x"}], []],
-            (INSTANCE_DISKS, "told.x"): [{"logical_id": ["xenvg", VOLUME]}],
+            (INSTANCE_DISKS, "told.x"): [{"dev_type": "plain", "logical_id": ["xenvg", VOLUME]}],
         }
         words = ("lv", "-f", f"{GOLDEN}/lv.status", "-a", "127.0.0.1", "-p", str(confd.port))
         assert owners(capsys, *words) == [None, None], "there is no key"

@@ -69,7 +69,7 @@ def owners(instances: Any) -> dict[tuple[str, str], str]:
 
 def _places(disks: Any) -> Iterator[tuple[str, str]]:
     for disk in disks:
-        match disk.get("logical_id"):
-            case [str(group), str(volume)]:
+        match disk.get("dev_type"), disk.get("logical_id"):
+            case "plain", [str(group), str(volume)]:
                 yield group, volume
         yield from _places(disk.get("children") or ())

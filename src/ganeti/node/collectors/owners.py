@@ -4,12 +4,17 @@
 Where two instances would own the same thing, nobody does: a report names no instance rather than a wrong one.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 Thing = TypeVar("Thing")
 _ORIGIN = "originstname+"
+_CUT_AT = 128
+"""Characters of a tag that 3.1 writes at most."""
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}(\.[a-z0-9][a-z0-9-]{0,62})*")
+"""Of instances."""
 
 
 @dataclass
@@ -53,10 +58,10 @@ def of_disks(disks: list[tuple[str, Any]], node_uuid: str = "") -> Owned:
     volumes: list[tuple[tuple[str, str], str]] = []
     for name, disk in disks:
         for part in _parts(disk):
-            match part.get("logical_id"):
-                case [str(group), str(volume)]:
+            match part.get("dev_type"), part.get("logical_id"):
+                case "plain", [str(group), str(volume)]:
                     volumes.append(((group, volume), name))
-                case [str(one), str(other), _, int(minor), int(other_minor), _] if one != other:
+                case "drbd", [str(one), str(other), _, int(minor), int(other_minor), _] if one != other:
                     own = {one: minor, other: other_minor}.get(node_uuid)
                     minors += [(own, name)] if own is not None else []
     return Owned(_unmistaken(minors), _unmistaken(volumes))
@@ -80,6 +85,12 @@ def _unmistaken(claims: list[tuple[Thing, str]]) -> dict[Thing, str]:
 
 
 def of_tags(tags: str) -> str | None:
-    """The instance that a volume says it was made for, by its tags (comma-separated, as LVM tells them)."""
-    names = {tag.removeprefix(_ORIGIN) for tag in tags.split(",") if tag.startswith(_ORIGIN)} - {""}
-    return names.pop() if len(names) == 1 else None
+    """The instance that a volume says it was made for, by its tags (comma-separated, as LVM tells them).
+
+    These are tags of volumes that Ganeti 3.1 made, which cuts what it writes: what is not surely a whole name is none.
+    """
+    origins = {tag for tag in tags.split(",") if tag.startswith(_ORIGIN)}
+    if len(origins) != 1 or len(tag := origins.pop()) >= _CUT_AT:
+        return None
+    name = tag.removeprefix(_ORIGIN)
+    return name if _NAME.fullmatch(name) else None

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.fakes.sample_cluster import configuration
 
-from ganeti.node.collectors.owners import Owned, of_config, of_tags
+from ganeti.node.collectors.owners import Owned, of_config, of_disks, of_tags
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -110,3 +110,22 @@ def test_a_tag_names_an_instance() -> None:
     assert of_tags("backup,originstname+web.example.com,more") == "web.example.com"
     for nothing in ("", "backup", "originstname+", "originstname+a,originstname+b", "Xoriginstname+a"):
         assert of_tags(nothing) is None
+
+
+def test_a_tag_that_is_no_whole_name_names_nobody() -> None:
+    """3.1 cuts what it writes at 128 characters, and puts ``_`` for what LVM does not take."""
+    label = "a" * 60
+    longest = f"{label}.{'b' * (127 - len('originstname+') - len(label) - 1)}"
+    assert of_tags(f"originstname+{longest}") == longest
+    assert of_tags(f"originstname+{longest}b") is None, "there may have been more"
+    for name in ("Web", "web_1", "web.", "-web", "web..x", "web x", "w\u00e9b", "web+1", "a" * 64):
+        assert of_tags(f"originstname+{name}") is None, name
+
+
+def test_what_is_no_volume_has_the_place_of_none() -> None:
+    filed = {"dev_type": "file", "logical_id": ["file", "/srv/x"]}
+    assert of_disks([("a", filed), ("b", {"logical_id": ["xenvg", "x"]})]) == Owned()
+    parts = [volume("xenvg", "data"), filed]
+    pair = {"dev_type": "drbd", "logical_id": ["one", "other", 1, 2, 3, "secret"], "children": parts}
+    assert of_disks([("a", pair)], "other") == Owned({3: "a"}, {("xenvg", "data"): "a"})
+    assert of_disks([("a", pair | {"dev_type": "ext"})], "other") == Owned({}, {("xenvg", "data"): "a"})

@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ganeti.node.collectors.owners import of_tags
+from ganeti.node.collectors.owners import of_tags, volume_of
 from ganeti.node.collectors.report import UnreadableError, whole
 
 NAME, CATEGORY = "lv", "storage"
@@ -69,7 +69,6 @@ def owners(instances: Any) -> dict[tuple[str, str], str]:
 
 def _places(disks: Any) -> Iterator[tuple[str, str]]:
     for disk in disks:
-        match disk.get("dev_type"), disk.get("logical_id"):
-            case "plain", [str(group), str(volume)]:
-                yield group, volume
+        if (place := volume_of(disk)) is not None:
+            yield place
         yield from _places(disk.get("children") or ())

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ganeti.placement.templates import PAIRED, UNSHARED
+
 Thing = TypeVar("Thing")
 _ORIGIN = "originstname+"
 _CUT_AT = 128
@@ -58,13 +60,25 @@ def of_disks(disks: list[tuple[str, Any]], node_uuid: str = "") -> Owned:
     volumes: list[tuple[tuple[str, str], str]] = []
     for name, disk in disks:
         for part in _parts(disk):
-            match part.get("dev_type"), part.get("logical_id"):
-                case "plain", [str(group), str(volume)]:
-                    volumes.append(((group, volume), name))
-                case "drbd", [str(one), str(other), _, int(minor), int(other_minor), _] if one != other:
+            if (place := volume_of(part)) is not None:
+                volumes.append((place, name))
+            match part.get("logical_id"):
+                case [str(one), str(other), _, int(minor), int(other_minor), _] if one != other and _is_pair(part):
                     own = {one: minor, other: other_minor}.get(node_uuid)
                     minors += [(own, name)] if own is not None else []
     return Owned(_unmistaken(minors), _unmistaken(volumes))
+
+
+def volume_of(disk: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The volume group and the volume that a disk is; None if it is something else."""
+    match disk.get("logical_id"):
+        case [str(group), str(volume)] if disk.get("dev_type") == UNSHARED:
+            return group, volume
+    return None
+
+
+def _is_pair(disk: Mapping[str, Any]) -> bool:
+    return disk.get("dev_type") == PAIRED
 
 
 def _parts(disk: Any) -> Iterator[dict[str, Any]]:

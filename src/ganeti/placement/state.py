@@ -14,6 +14,7 @@ from ganeti.base.errors import ExecutionError, ParameterError
 from ganeti.placement import kernel
 from ganeti.placement.cluster import Cluster, Group, Instance, Node
 from ganeti.placement.definition import COMPONENTS, NodeView, disk_floor_mib, most_vcpu_ratio
+from ganeti.placement.failure import NO_MEMORY
 from ganeti.placement.tags import TagRules, read_rules
 from ganeti.placement.templates import traits_of
 
@@ -21,7 +22,6 @@ NOWHERE = -1
 _MIRRORED, _STARTS_ELSEWHERE, _LOST = 0, 1, 2
 _NO_NODE_HAS_IT = 0
 _MOST_TOLD = 512
-_NO_ROOM = "There is no memory left for a cluster of this size: give the machine more, or ask again"
 _NO_MEMORY = "There is no memory left to move instances about: give the machine more, or ask again"
 _Told = tuple[Instance, ctypes.Array[ctypes.c_int64], ctypes.Array[ctypes.c_double], ctypes.Array[ctypes.c_int32]]
 
@@ -110,7 +110,7 @@ class ClusterState:
             len(allowed),
         )
         if not handle:
-            raise ExecutionError(_NO_ROOM)
+            raise ExecutionError(NO_MEMORY)
         for number, node in enumerate(self.nodes):
             for tag in self.rules.location_of(node.tags) if tags.location else ():
                 self._library.kernel_set_location(handle, number, tags.location[tag])
@@ -158,7 +158,7 @@ class ClusterState:
             extra,
         )
         if failed:
-            raise ExecutionError(_NO_ROOM)
+            raise ExecutionError(NO_MEMORY)
         for number, node in enumerate(self.nodes):
             if node.cpu_load is not None:
                 self._library.kernel_set_cpu_load(self._handle, number, node.cpu_load)
@@ -279,7 +279,7 @@ class ClusterState:
         numbers, own = _described(self._tags, self.rules, instance)
         if (wanted := len(self._tags.exclusion)) > self._kernel_tags:
             if self._library.kernel_grow_tags(self._handle, wanted):
-                raise ExecutionError(_NO_ROOM)
+                raise ExecutionError(NO_MEMORY)
             self._kernel_tags = wanted
         try:
             whole = kernel.wholes(numbers)

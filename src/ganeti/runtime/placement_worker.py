@@ -20,6 +20,7 @@ import msgspec
 from ganeti.base.errors import ExecutionError, GanetiError, TransportError, from_wire
 from ganeti.master.cache.node_reports import NodeReport, NodeReports
 from ganeti.model.promises import Promise
+from ganeti.placement.failure import NO_MEMORY
 from ganeti.wire.framing import Connection, decode
 
 _log = logging.getLogger(__name__)
@@ -185,6 +186,8 @@ class _Answering:
             return self._answer(question)
         except GanetiError as err:
             return Answer(error=err.to_wire())
+        except MemoryError:
+            return Answer(error=ExecutionError(NO_MEMORY).to_wire())
         except Exception as err:
             _log.exception("a question of placement failed by a fault of our own")
             return Answer(error=ExecutionError(f"The allocator failed: {type(err).__name__}: {err}").to_wire())

@@ -8,6 +8,7 @@ import signal
 import sys
 
 from ganeti.base.errors import GanetiError
+from ganeti.placement.failure import NO_MEMORY
 from ganeti.tools.htools.command_line import parse
 from ganeti.tools.htools.failures import ToolError as ToolError
 from ganeti.tools.htools.failures import UnreadableText, failed_open
@@ -41,7 +42,7 @@ def run(
     except GanetiError as error:
         return _fail(f"Error: {error}")
     except MemoryError:
-        return _fail("Error: There is no memory left for a cluster of this size: give the machine more, or ask again")
+        return _fail(f"Error: {NO_MEMORY}")
     except BrokenPipeError:
         _drop_output()
         return EXIT_FAILURE

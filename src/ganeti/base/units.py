@@ -21,6 +21,10 @@ _SIZE_FACTORS_KIB = {
     "tb": 1024**3,
     "tib": 1024**3,
 }
+_BOUND = 2**63
+"""No size in MiB and no time in seconds is as large."""
+_MOST_DIGITS = 18
+_MOST_TOLD = 30
 _TIME_FACTORS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
@@ -34,8 +38,10 @@ def parse_size_mib(text: str | int) -> int:
     factor = _SIZE_FACTORS_KIB.get(match[2].lower()) if match else None
     if match is None or factor is None:
         raise UnitParseError(f"'{text}' is not a size: write a number with an optional suffix m, g or t, such as 512m")
-    kib = float(match[1]) * factor
-    return int(-(-kib // 1024))
+    mib = -(-(float(match[1]) * factor) // 1024)
+    if not mib < _BOUND:
+        raise UnitParseError(f"'{_cut(str(text))}' is larger than any size: give at most 8796093022207t")
+    return int(mib)
 
 
 def parse_duration_s(text: str | int) -> int:
@@ -46,7 +52,13 @@ def parse_duration_s(text: str | int) -> int:
         raise UnitParseError(
             f"'{text}' is not a time: write a number with an optional suffix s, m, h, d or w, such as 5m"
         )
+    if len(match[1].lstrip("0")) > _MOST_DIGITS or int(match[1]) * factor >= _BOUND:
+        raise UnitParseError(f"'{_cut(str(text))}' is longer than any time: give at most 15250284452471w")
     return int(match[1]) * factor
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_TOLD else f"{text[:_MOST_TOLD]}…"
 
 
 def format_size(size_mib: float, unit: str = "h") -> str:

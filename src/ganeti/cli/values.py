@@ -18,6 +18,10 @@ RESET = "default"
 MAX_INDEX = {"--disk": 15, "--net": 7}
 _SIZE_KIB = {"": 1024, "k": 1, "m": 1024, "g": 1024**2, "t": 1024**3}
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_BOUND = 2**63
+"""No size in MiB and no time in seconds is as large."""
+_MOST_DIGITS = 18
+_MOST_TOLD = 30
 _YES_NO = {"yes": True, "true": True, "no": False, "false": False}
 
 
@@ -31,7 +35,10 @@ def read_size(option: str, text: str) -> int:
         raise UsageError(
             f"{option}: '{text}' is not a size: write a number with an optional suffix m, g or t, such as 512m"
         )
-    return int(-(-(float(number) * factor) // 1024))
+    mib = -(-(float(number) * factor) // 1024)
+    if not mib < _BOUND:
+        raise UsageError(f"{option}: '{_cut(text)}' is larger than any size: give at most 8796093022207t")
+    return int(mib)
 
 
 def read_duration(option: str, text: str) -> int:
@@ -42,7 +49,13 @@ def read_duration(option: str, text: str) -> int:
         raise UsageError(
             f"{option}: '{text}' is not a time: write a number with an optional suffix s, m, h, d or w, such as 5m"
         )
+    if len(number.lstrip("0")) > _MOST_DIGITS or int(number) * factor >= _BOUND:
+        raise UsageError(f"{option}: '{_cut(text)}' is longer than any time: give at most 15250284452471w")
     return int(number) * factor
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_TOLD else f"{text[:_MOST_TOLD]}…"
 
 
 def _split_number(text: str) -> tuple[str, str]:

@@ -101,6 +101,7 @@ def test_a_size_is_given_whole(gnt, counted, spec):
         ("memory=0,disk=0,vcpus=1", "memory=0"),
         ("memory=1,disk=0,vcpus=0", "vcpus=0"),
         ("memory=1,disk=0,vcpus=-1", "vcpus=-1"),
+        (f"memory=1,disk=0,vcpus={'9' * 400}", f"vcpus={'9' * 400}"),
         ("memory=1,disk=8589934593t,vcpus=1", "disk=8589934593t"),
     ],
 )
@@ -134,6 +135,13 @@ def test_what_capacity_is_counted_in_is_changed_together(gnt, master):
         ("gnt-group modify --capacity-parameters memory=4g default", "memory, disk and vcpus"),
         ("gnt-group modify --capacity-parameters bogus=4 default", "no 'bogus': there are memory"),
         ("gnt-cluster modify --capacity-parameters cpu_ratio=x", "--capacity-parameters"),
+        (
+            "gnt-cluster modify --capacity-parameters cpu_ratio=default",
+            "--capacity-parameters: all parameters are replaced together, and this keeps none: name those that are to"
+            " stay as well, or say default alone to take all away",
+        ),
+        (f"gnt-group modify --capacity-parameters memory={'9' * 400},disk=1,vcpus=1 default", "larger than any size"),
+        (f"gnt-group modify --capacity-parameters memory=1,disk=1,vcpus={'9' * 5000} default", "not a whole number"),
     ],
 )
 def test_parameters_that_make_no_sense(gnt, master, line, words):
@@ -149,6 +157,9 @@ def test_parameters_that_make_no_sense(gnt, master, line, words):
         ("default", {}),
         ("memory=default,disk=-,cpu_ratio=default", None),
         ("memory=default,disk=default,vcpus=default,cpu_ratio=2,-disk_usage", {"max_cpu_ratio": 2.0}),
+        ("cpu_ratio=default", None),
+        ("memory=default,disk=default,vcpus=default,-cpu_ratio", None),
+        ("-cpu_ratio,disk_usage=1", {"max_disk_usage": 1.0}),
     ],
 )
 def test_what_is_set_goes_back_to_the_default(gnt, master, words, asked):

@@ -22,6 +22,23 @@ def test_what_is_no_size_is_none_to_the_cluster_either(text):
         values.read_size("-s", text)
 
 
+@pytest.mark.parametrize("text", ["9" * 400, "9" * 5000, "9" * 400 + ".5g", "9223372036854775808", "8796093022209t"])
+def test_a_size_beyond_all_bounds_is_refused(text):
+    for refused in (lambda: parse_size_mib(text), lambda: values.read_size("-s", text)):
+        with pytest.raises((UnitParseError, UsageError), match="is larger than any size: give at most") as caught:
+            refused()
+        assert len(str(caught.value)) < 120, "the number itself is not told to its end"
+    assert values.read_size("-s", "8796093022207t") == parse_size_mib("8796093022207t")
+
+
+@pytest.mark.parametrize("text", ["9" * 19, "9" * 5000, "9" * 400 + "w", "15250284452472w"])
+def test_a_time_beyond_all_bounds_is_refused(text):
+    for refused in (lambda: parse_duration_s(text), lambda: values.read_duration("-t", text)):
+        with pytest.raises((UnitParseError, UsageError), match="is longer than any time: give at most") as caught:
+            refused()
+        assert len(str(caught.value)) < 120
+
+
 @pytest.mark.parametrize("text", ["0", "30", "5m", "2h", "1d", "3w", "7s"])
 def test_durations_are_read_as_the_cluster_reads_them(text):
     assert values.read_duration("-t", text) == parse_duration_s(text)

@@ -31,13 +31,21 @@ def read_spec(option: str, given: dict[str, Any]) -> list[int]:
 
 
 def read_parameters(option: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Give the parameters that are named; those that are said to be ``default`` are not, nor is any by that alone."""
+    """Give the parameters that are named; those that are said to be ``default`` are not, nor is any by that alone.
+
+    All are replaced together, so whoever resets some of them and names no other has most likely meant less than all.
+    """
     known = [*_SPEC, "disk_template", *_RATIOS]
     if given == {RESET: True}:
         return {}
     for name in given:
         if name not in known:
             raise UsageError(f"{option}: there is no '{name}': there are {', '.join(known)}, or {RESET} alone")
+    if given and all(value == RESET for value in given.values()):
+        raise UsageError(
+            f"{option}: all parameters are replaced together, and this keeps none: name those that are to stay as well,"
+            f" or say {RESET} alone to take all away"
+        )
     given = {name: value for name, value in given.items() if value != RESET}
     found: dict[str, Any] = {}
     if spec := {name: value for name, value in given.items() if name in _SPEC}:

@@ -60,12 +60,15 @@ def answer(options: "Options") -> int:
 
 
 def _in_nameless_group(request: "Request", wanted: Mapping[str, Any]) -> "NoFit | None":
-    """The answer to who asks for the group with an empty name: there is none; who wants any does not name one."""
+    """The answer to who asks for the group with an empty name: there is none; who wants any does not name one.
+
+    To 3.1 a list of no letters is an empty string.
+    """
     from ganeti.placement.known_names import unknown_element
     from ganeti.placement.request import Allocate, MultiAllocate, NoFit
 
     several = isinstance(request, MultiAllocate) and request.requests
-    if (several or isinstance(request, Allocate)) and wanted.get("group_name") == "":
+    if (several or isinstance(request, Allocate)) and wanted.get("group_name") in ("", []):
         return NoFit(str(unknown_element("")))
     return None
 

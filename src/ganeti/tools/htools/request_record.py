@@ -71,8 +71,9 @@ def request_record(cluster: Cluster, request: Request, wanted: Mapping[str, Any]
 
 
 def named_group(wanted: Mapping[str, Any]) -> str | None:
-    """The group that the request names, be it by nothing; None where it names none."""
-    return wanted.get("group_name")
+    """The group that the request names, be it by nothing or as a list of letters; None where it names none."""
+    name = wanted.get("group_name")
+    return None if name is None else "".join(name)
 
 
 def is_dedicated(cluster: Cluster, request: Request, named: str | None) -> bool:

@@ -197,10 +197,11 @@ def test_verbose_shows_which_tags_of_a_new_instance_say_something(
     assert capsys.readouterr().err.splitlines()[-1] == f"Received request: {record}"
 
 
+@pytest.mark.parametrize("name", ["", []], ids=["nothing", "no-letters"])
 @pytest.mark.parametrize("kind", ["allocate", "multi-allocate"])
-def test_no_group_has_an_empty_name(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_group_has_an_empty_name(kind: str, name: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = WANTED if kind == "allocate" else {"type": kind, "instances": [WANTED]}
-    assert ask({**asked, "group_name": ""}, tmp_path, "-v") == 0
+    assert ask({**asked, "group_name": name}, tmp_path, "-v") == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out) == {
         "success": False,
@@ -212,8 +213,11 @@ def test_no_group_has_an_empty_name(kind: str, tmp_path: Path, capsys: pytest.Ca
     assert dedicated == "Allocation on a dedicated cluster; using lost-allocations metrics."
 
 
-def test_several_in_a_named_group_are_shown_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ask({"type": "multi-allocate", "instances": [WANTED], "group_name": "gu"}, tmp_path, "-v") == 0
+@pytest.mark.parametrize("name", ["gu", ["g", "u"]], ids=["string", "letters"])
+def test_several_in_a_named_group_are_shown_with_it(
+    name: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask({"type": "multi-allocate", "instances": [WANTED], "group_name": name}, tmp_path, "-v") == 0
     assert capsys.readouterr().err.splitlines()[-1].endswith(',AllocDetails 2 (Just "gu"))]')
 
 
@@ -298,6 +302,8 @@ SPINDLE = [{"mode": "rw", "size": 1024, "spindles": 1}]
     [
         (False, allocation("plain", 1), "n0 n1 n2 n3"),
         (False, allocation("plain", 1, group_name="gv"), "n1 n3"),
+        (False, allocation("plain", 1, group_name=["g", "v"]), "n1 n3"),
+        (False, allocation("plain", 1, group_name=[]), "n0 n1 n2 n3"),
         (False, allocation("plain", 1, group_name="gv", memory=99999), "n0 n1 n2 n3"),
         (False, {"type": "multi-allocate", "instances": [allocation("drbd", 2)]}, "n0 n1 n2 n3"),
         (False, {"type": "multi-allocate", "instances": [allocation("drbd", 2)], "group_name": "gv"}, "n1 n3"),

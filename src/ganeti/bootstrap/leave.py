@@ -27,7 +27,7 @@ def forget_cluster(paths: Paths) -> list[str]:
             path = f"{directory}/{name}"
             if not os.path.isdir(path):
                 os.unlink(path)
-    told = [name for name in _names(paths.run_dir) if name.startswith("instance-status")]
+    told = [name for name in _names(paths.run_dir) if name.startswith(("instance-status", "ganeti-watcher-look"))]
     for path in (paths.answers_file, *(f"{paths.run_dir}/{name}" for name in told)):
         if os.path.exists(path):
             os.unlink(path)

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from ganeti.base.errors import EXIT_NOT_MASTER, CommandError, GanetiError, UnitParseError
 from ganeti.base.paths import Paths
 from ganeti.base.units import parse_duration_s
+from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S
 from ganeti.daemons.watcher_lock import WatcherLock
-from ganeti.daemons.watcher_master import ANSWER_WITHIN_S, MasterWork
+from ganeti.daemons.watcher_master import MasterWork
 from ganeti.runtime.environment import Environment, read_environment
 from ganeti.runtime.files import read_if_there
 from ganeti.runtime.logs import set_up_logs
@@ -80,7 +81,11 @@ def _watch(environment: Environment, options: argparse.Namespace, job_age_s: int
         return 0
     try:
         return MasterWork(paths, ensure_daemon, restart_daemon, options.daemon_timeout).run(
-            group=options.nodegroup, job_age_s=job_age_s, wait=options.wait, let_go=let_go
+            group=options.nodegroup,
+            job_age_s=job_age_s,
+            wait=options.wait,
+            let_go=let_go,
+            ignore_pause=options.ignore_pause,
         )
     except NotMasterError as err:
         _log.info("%s: its daemons stay down", err)

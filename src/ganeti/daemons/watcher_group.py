@@ -4,10 +4,11 @@
 A job tells how they are (S1.57): it holds the locks, and renews for all what the master knows of the group. It is not
 waited for long, so that a group on which a long job is at work has its instances started all the same (S1.60); then,
 and where the master does not know such jobs, the nodes are asked without it. So they are before anything is started: a
-guest may run in a group that was not asked.
+guest may run in a group that was not asked, and a job may have seen to one of the instances meanwhile.
 """
 
 import logging
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,32 +16,33 @@ from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import GanetiError, TransportError, from_wire
+from ganeti.base.errors import GanetiError, TransportError
 from ganeti.base.paths import Paths
+from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S, WAIT_S, ask, follow
 from ganeti.daemons.watcher_lock import WatcherLock
+from ganeti.daemons.watcher_look import look
 from ganeti.master.watcher import (
     GroupNow,
-    InstanceNow,
     WatcherState,
     decide,
+    merged_status,
     read_group,
     read_state,
     status_text,
+    without_attempts,
 )
+from ganeti.model.locks import ALL_INSTANCES, EXCLUSIVE, instance_lock
 from ganeti.runtime.files import read_if_there, write_atomically
-from ganeti.wire.framing_sync import connect
+from ganeti.runtime.watcher_switch import watcher_pause
 
 EXIT_WATCHED = 15
 """Of a child: another one looks after the group already (S1.57)."""
-ANSWER_WITHIN_S = 30.0
 STATE_WITHIN_S = 30.0
 """How long the job that renews the state may take: a node has 5 seconds to answer, the rest is for locks."""
-JOB_WITHIN_S = 900.0
-WAIT_S = 60.0
+STARTS_WITHIN_S = 240.0
+"""How long all starts of a round may take together: another round begins every five minutes."""
+STATUS_WITHIN_S = 10.0
 REASON = "gnt:watcher"
-FINAL = ("canceled", "success", "error")
-NOW = {"cache": "off"}
-"""What is done to instances is decided by what nodes say now."""
 RENEW = "OP_UPDATE_NODE_GROUP_CACHE"
 LOW = 10
 """The priority of a job that wants all locks of the group to look: whoever wants one to work goes first."""
@@ -51,10 +53,11 @@ _log = logging.getLogger(__name__)
 class GroupWork:
     """One round for one node group; *groups* gives the uuids of those there are."""
 
-    def __init__(self, paths: Paths, uuid: str, groups: Callable[[], list[str]]) -> None:
+    def __init__(self, paths: Paths, uuid: str, groups: Callable[[], list[str]], *, ignore_pause: bool = False) -> None:
         self._paths = paths
         self._uuid = uuid
         self._groups = groups
+        self._ignore_pause = ignore_pause
 
     def run(self) -> int:
         """Gives the exit status; raises `GanetiError` where the master does not answer."""
@@ -65,21 +68,27 @@ class GroupWork:
             return 0
 
     def _watch(self) -> None:
-        now = self._renewed()
-        if now is None or now.down:
+        now = self._renewed() or self._look()
+        locks: frozenset[str] = frozenset()
+        if now.down:  # a job that ends, or begins, while the nodes answer is seen before, or after
+            locks = self._locks()
             now = self._look()
+            locks |= self._locks() if now.down else locks
         if self._uuid not in self._groups():
             _log.info("group %s was removed: nothing is left to do", self._uuid)
             return
         self._write_status(now)
+        if now.down and (why := self._held_back()):
+            _log.info("group %s: nothing is started: %s", self._uuid, why)
+            return
         before = read_state(read_if_there(data_file(self._paths, self._uuid)))
-        busy = self._busy() if now.down else frozenset()
-        decision = decide(before, now.instances, now.boot_ids, busy, time.time())
+        busy = [each.name for each in now.down if ALL_INSTANCES in locks or instance_lock(each.name) in locks]
+        decision = decide(before, now.instances, now.boot_ids, frozenset(busy), time.time())
         for sentence in decision.sentences:
             _log.warning("%s", sentence)
         self._save(before, decision.state)
         if decision.start:
-            self._start(decision.start)
+            self._start(decision.start, before, decision.state)
             self._write_status(self._look())
 
     # How things are
@@ -100,7 +109,12 @@ class GroupWork:
             "reason": [[REASON, "renew", time.time_ns()]],
         }
         job_id = int(ask(self._paths.luxi_socket, ANSWER_WITHIN_S, "SubmitJob", [opcode]))
-        status, results = self._await_state(job_id)
+        ended = follow(self._paths.luxi_socket, job_id, ["status", "opresult"], time.monotonic() + STATE_WITHIN_S)
+        if ended is None:
+            with suppress(GanetiError):
+                self._luxi("CancelJob", job_id)
+            raise GanetiError(f"job {job_id} has not ended within {STATE_WITHIN_S:g} seconds (gnt-job why {job_id})")
+        status, results = ended
         if status != "success":
             raise GanetiError(f"job {job_id} ended with {status}: see gnt-job info {job_id}")
         found = read_group(results[0] if results else None)
@@ -108,80 +122,67 @@ class GroupWork:
             self._luxi("ArchiveJob", job_id)
         return found
 
-    def _await_state(self, job_id: int) -> tuple[str, Any]:
-        """Status and results of the opcodes of a job that has ended; one that takes too long is cancelled."""
-        deadline_s = time.monotonic() + STATE_WITHIN_S
-        values: list[Any] | None = None
-        while (left_s := deadline_s - time.monotonic()) > 0:
-            arguments = (job_id, ["status", "opresult"], values, None, left_s)
-            values, _ = ask(self._paths.luxi_socket, left_s + ANSWER_WITHIN_S, "WaitForJobChange", *arguments)
-            if values and values[0] in FINAL:
-                return str(values[0]), values[1]
-        with suppress(GanetiError):
-            self._luxi("CancelJob", job_id)
-        raise GanetiError(f"job {job_id} has not ended within {STATE_WITHIN_S:g} seconds (gnt-job why {job_id})")
-
     def _look(self) -> GroupNow:
-        """Ask the nodes: those of the group how they are, and all of them for guests."""
-        fields = ["name", "status", "pnode"]
-        rows = self._luxi("Query", "instance", fields, ["==", "pnode.group.uuid", self._uuid], NOW)["data"]
-        instances = [InstanceNow(*(str(value) for _, value in row)) for row in rows if all(not cell[0] for cell in row)]
-        wanted = ["==", "group.uuid", self._uuid]
-        rows = self._luxi("Query", "node", ["name", "offline", "bootid"], wanted, NOW)["data"]
-        boot_ids = {
-            str(name): str(boot_id) if not offline and status == 0 and boot_id else None
-            for (_, name), (_, offline), (status, boot_id) in rows
-        }
-        return GroupNow(instances, boot_ids)
+        return look(self._paths, self._uuid)
 
-    def _busy(self) -> frozenset[str]:
-        """Instances that a job has for itself, or waits for; those who only look change nothing."""
+    def _locks(self) -> frozenset[str]:
+        """Locks that a job has for itself, or waits to have so: who only shares one changes nothing."""
         rows = self._luxi("Query", "lock", ["name", "mode", "pending"], None)["data"]
-        held = [name for (_, name), (_, mode), (_, pending) in rows if mode == "exclusive" or pending]
-        return frozenset(name.removeprefix("instance/") for name in held if name.startswith("instance/"))
+        return frozenset(
+            name
+            for (_, name), (_, mode), (_, pending) in rows
+            if mode == EXCLUSIVE or any(each == EXCLUSIVE for each, _ in pending or ())
+        )
+
+    def _held_back(self) -> str | None:
+        """Why nothing may be started now, though it might when this round began."""
+        until = watcher_pause(self._paths)
+        if until is not None and until > time.time() and not self._ignore_pause:
+            return "the watcher is paused"
+        return "the job queue is drained" if self._luxi("QueryConfigValues", ["drain_flag"])[0] else None
 
     # What is done
 
-    def _start(self, names: list[str]) -> None:
-        """Start those that are still down: a job may have seen to one of them meanwhile."""
-        again = {instance.name for instance in self._look().down}
-        reason = [REASON, "restart", time.time_ns()]
-        jobs = [
-            [
-                {
-                    "OP_ID": "OP_INSTANCE_STARTUP",
-                    "instance_name": name,
-                    "comment": "started by the watcher",
-                    "reason": [reason],
-                }
-            ]
-            for name in names
-            if name in again
-        ]
-        if not jobs:
-            return
-        answers = self._luxi("SubmitManyJobs", jobs)
-        for job, (ok, answer) in zip(jobs, answers, strict=True):
-            name = job[0]["instance_name"]
-            if not ok:
-                _log.error("%s cannot be started: %s", name, answer)
-                continue
-            _log.info("job %s starts %s", answer, name)
-            self._wait(int(answer), str(name))
+    def _start(self, names: list[str], before: WatcherState, state: WatcherState) -> None:
+        """Start instances; *state* counts the attempts, and is saved: they count even if the watcher dies over them.
 
-    def _wait(self, job_id: int, name: str) -> None:
-        """Follow a job to its end, so that the next round does not submit the same again."""
-        deadline = time.monotonic() + JOB_WITHIN_S
-        previous: list[Any] | None = None
-        while time.monotonic() < deadline:
-            answer = self._luxi("WaitForJobChange", job_id, ["status"], previous, None, WAIT_S)
-            previous = answer[0]
-            status = previous[0] if previous else None
-            if status in FINAL:
-                if status != "success":
-                    _log.error("job %d could not start %s: it ended with %s", job_id, name, status)
-                return
-        _log.error("job %d has not started %s within %g seconds", job_id, name, JOB_WITHIN_S)
+        An attempt that was none is taken back to what was *before*.
+        """
+        reason = [REASON, "restart", time.time_ns()]
+        comment = "started by the watcher"
+        jobs = [
+            [{"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": name, "comment": comment, "reason": [reason]}]
+            for name in names
+        ]
+        deadline_s = time.monotonic() + STARTS_WITHIN_S
+        try:
+            answers = self._luxi("SubmitManyJobs", jobs)
+        except TransportError:
+            raise  # the jobs may have been taken
+        except GanetiError:
+            self._save(state, before)
+            raise
+        started = {name: int(answer) for name, (ok, answer) in zip(names, answers, strict=True) if ok}
+        for name, (ok, answer) in zip(names, answers, strict=True):
+            if ok:
+                _log.info("job %s starts %s", answer, name)
+            else:
+                _log.error("%s cannot be started: %s", name, answer)
+        tried = without_attempts(state, before, [name for name in names if name not in started])
+        self._save(state, tried)
+        never = [name for name, job_id in started.items() if not self._await_start(job_id, name, deadline_s)]
+        self._save(tried, without_attempts(tried, before, never))
+
+    def _await_start(self, job_id: int, name: str, deadline_s: float) -> bool:
+        """Whether a job has tried: one that has not begun by then is cancelled, or the next round would add another."""
+        ended = follow(self._paths.luxi_socket, job_id, ["status"], deadline_s)
+        if ended is None:
+            cancelled, said = self._luxi("CancelJob", job_id)
+            _log.error("job %d has not started %s within %g seconds: %s", job_id, name, STARTS_WITHIN_S, said)
+            return not cancelled
+        if ended[0] != "success":
+            _log.error("job %d could not start %s: it ended with %s", job_id, name, ended[0])
+        return True
 
     # Files
 
@@ -194,9 +195,15 @@ class GroupWork:
         text = status_text(now.instances).encode()
         for path in (status_file(self._paths, self._uuid), f"{self._paths.run_dir}/{GROUP_STATUS}{self._uuid}"):
             write_atomically(path, text, mode=0o644, durable=False)
-        with WatcherLock(f"{self._paths.lock_dir}/ganeti-watcher-status.lock", waits=True):
-            parts = [read_if_there(status_file(self._paths, uuid)) or b"" for uuid in self._groups()]
-            write_atomically(f"{self._paths.run_dir}/instance-status", b"".join(parts), mode=0o644, durable=False)
+        path = f"{self._paths.lock_dir}/ganeti-watcher-status.lock"
+        with WatcherLock(path, within_s=STATUS_WITHIN_S) as lock:
+            if not lock.taken:
+                _log.warning("instance-status stays as it is: for %g seconds somebody held %s", STATUS_WITHIN_S, path)
+                return
+            files = sorted(status_file(self._paths, uuid) for uuid in self._groups())
+            parts = [read_if_there(path) or b"" for path in sorted(files, key=_written_ns)]
+            text = merged_status(part.decode() for part in parts).encode()
+            write_atomically(f"{self._paths.run_dir}/instance-status", text, mode=0o644, durable=False)
 
     def _luxi(self, method: str, *arguments: Any) -> Any:
         return ask(self._paths.luxi_socket, ANSWER_WITHIN_S + WAIT_S, method, *arguments)
@@ -210,13 +217,9 @@ def status_file(paths: Paths, uuid: str) -> str:
     return f"{paths.data_dir}/watcher.{uuid}.instance-status"
 
 
-def ask(path: str, timeout_s: float, method: str, *arguments: Any) -> Any:
-    """One question to a daemon's Unix socket; raises `TransportError`, or the error it answers."""
-    with connect(path, timeout_s) as connection:
-        connection.send({"method": method, "args": list(arguments)})
-        answer = connection.receive()
-    if not isinstance(answer, dict) or "success" not in answer:
-        raise TransportError(f"{path} gave an answer that is none")
-    if not answer["success"]:
-        raise from_wire(answer.get("result"))
-    return answer["result"]
+def _written_ns(path: str) -> int:
+    """When a file was written; before all others if there is none."""
+    try:
+        return os.stat(path).st_mtime_ns
+    except FileNotFoundError:
+        return 0

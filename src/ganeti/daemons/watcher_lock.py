@@ -3,25 +3,28 @@
 
 import fcntl
 import os
+import time
+
+_PAUSE_S = 0.05
 
 
 class WatcherLock:
-    """Held from entry to `release`, or exit, if it is *taken*; one that *waits* always is."""
+    """Held from entry to `release`, or exit, if it is *taken*: at once, or *within_s* seconds."""
 
-    def __init__(self, path: str, *, waits: bool = False) -> None:
+    def __init__(self, path: str, *, within_s: float = 0.0) -> None:
         self._path = path
-        self._waits = waits
+        self._within_s = within_s
         self._descriptor = -1
         self.taken = False
 
     def __enter__(self) -> "WatcherLock":
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | (0 if self._waits else fcntl.LOCK_NB))
-            self.taken = True
-        except BlockingIOError:
-            self.taken = False
+        deadline_s = time.monotonic() + self._within_s
+        self.taken = self._take()
+        while not self.taken and time.monotonic() < deadline_s:
+            time.sleep(_PAUSE_S)
+            self.taken = self._take()
         return self
 
     def release(self) -> None:
@@ -32,3 +35,10 @@ class WatcherLock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+    def _take(self) -> bool:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

@@ -5,6 +5,7 @@ import functools
 import logging
 import os
 import re
+import signal
 import socket
 import time
 from collections.abc import Callable
@@ -16,12 +17,11 @@ import msgspec
 from ganeti.base.errors import EXIT_FAILURE, WRONG_INPUT, GanetiError, PrerequisiteError, TransportError
 from ganeti.base.paths import Paths
 from ganeti.bootstrap.node_call import call_node
-from ganeti.daemons.watcher_group import EXIT_WATCHED, GROUP_STATUS, GroupWork, ask
+from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S, WAIT_S, ask
+from ganeti.daemons.watcher_group import EXIT_WATCHED, GROUP_STATUS, GroupWork
 from ganeti.runtime.files import read_if_there
 from ganeti.runtime.forking import fork
 
-ANSWER_WITHIN_S = 30.0
-WAIT_S = 60.0
 ARCHIVE_FOR_S = 60
 _MASTER_DAEMONS = {"ganeti-wconfd": "wconfd_socket", "ganeti-luxid": "luxi_socket"}
 _ASKED = {"ganeti-wconfd": ("echo", "watcher"), "ganeti-luxid": ("QueryConfigValues", ["drain_flag"])}
@@ -42,7 +42,15 @@ class MasterWork:
         self._ensure = ensure
         self._restart = restart
 
-    def run(self, *, group: str | None, job_age_s: int, wait: bool, let_go: Callable[[], None]) -> int:
+    def run(
+        self,
+        *,
+        group: str | None,
+        job_age_s: int,
+        wait: bool,
+        let_go: Callable[[], None],
+        ignore_pause: bool = False,
+    ) -> int:
         """Gives the exit status; *let_go* of the lock of all watchers is called once each group has its child.
 
         Raises `GanetiError` when the master's daemons cannot be brought back, or for a group that does not exist.
@@ -58,7 +66,8 @@ class MasterWork:
             self._luxi("AutoArchiveJobs", job_age_s, ARCHIVE_FOR_S)
         groups = self._chosen(group)
         self._forget_gone(self._groups())
-        return self._watch_groups(groups, let_go, wait=wait)
+        make = functools.partial(GroupWork, self._paths, groups=self._groups, ignore_pause=ignore_pause)
+        return self._watch_groups(groups, make, let_go, wait=wait)
 
     def ensure_answer(self, name: str) -> None:
         """Start a daemon again that runs and does not answer; raises `TransportError` if that does not help."""
@@ -105,13 +114,16 @@ class MasterWork:
         except GanetiError as err:
             _log.error("the master IP %s cannot be brought up: %s", address.ip, err)
 
-    def _watch_groups(self, groups: list[str], let_go: Callable[[], None], *, wait: bool) -> int:
+    def _watch_groups(
+        self, groups: list[str], make: Callable[[str], GroupWork], let_go: Callable[[], None], *, wait: bool
+    ) -> int:
         """One child for each group, at the same time (S1.56): a busy group keeps no other waiting."""
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where our starter ignores it, no child can be waited for
         children: dict[str, int] = {}
         status = 0
         for uuid in groups:
             try:
-                children[uuid] = fork(functools.partial(self._be_child, uuid, let_go))
+                children[uuid] = fork(functools.partial(self._be_child, uuid, make, let_go))
             except OSError as err:
                 _log.error("group %s: nobody can look after it now: %s", uuid, err)
                 status = EXIT_FAILURE
@@ -121,15 +133,18 @@ class MasterWork:
             exit_status = os.waitstatus_to_exitcode(ended)
             if exit_status == EXIT_WATCHED:
                 _log.info("group %s: another watcher looks after it already", uuid)
+            elif exit_status < 0:
+                _log.error("group %s: signal %d has ended who looked after it", uuid, -exit_status)
+                status = EXIT_FAILURE
             elif exit_status:
                 status = EXIT_FAILURE
         return status
 
-    def _be_child(self, uuid: str, let_go: Callable[[], None]) -> NoReturn:
+    def _be_child(self, uuid: str, make: Callable[[str], GroupWork], let_go: Callable[[], None]) -> NoReturn:
         status = EXIT_FAILURE
         try:
             let_go()
-            status = GroupWork(self._paths, uuid, self._groups).run()
+            status = make(uuid).run()
         except (GanetiError, OSError) as err:
             _log.error("group %s: %s", uuid, err)
         except Exception:

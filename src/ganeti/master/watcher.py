@@ -5,7 +5,7 @@ An instance that should run and does not is started, at most five times within e
 person. One that a job is working on is left alone: its state is on its way somewhere.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,7 +110,7 @@ def decide(
     now_s: float,
 ) -> Decision:
     """Give what to start. *boot_ids* has the nodes of the group, None for those that do not answer or are offline;
-    *busy* the names of instances that a job holds or waits for.
+    *busy* the names of instances that a job has for itself or waits to have so.
     """
     sentences: list[str] = []
     start: list[str] = []
@@ -140,6 +140,24 @@ def decide(
     return Decision(start, WatcherState(node=known | nodes, instance=kept), sentences)
 
 
+def without_attempts(state: WatcherState, before: WatcherState, names: Iterable[str]) -> WatcherState:
+    """Give *state* with the attempts of *before* for these instances: nobody has tried to start them."""
+    attempts = dict(state.instance)
+    for name in names:
+        if name in before.instance:
+            attempts[name] = before.instance[name]
+        else:
+            attempts.pop(name, None)
+    return WatcherState(node=state.node, instance=attempts)
+
+
 def status_text(instances: Sequence[InstanceNow]) -> str:
     """Content of `watcher.GROUP.instance-status`."""
     return "".join(f"{instance.name} {instance.status}\n" for instance in instances)
+
+
+def merged_status(texts: Iterable[str]) -> str:
+    """Content of `instance-status`, from the texts of the groups, the oldest first: of an instance that was in one
+    group and is in another now, the newest line counts."""
+    found = {line.rpartition(" ")[0]: line for text in texts for line in text.splitlines()}
+    return "".join(f"{found[name]}\n" for name in sorted(found))

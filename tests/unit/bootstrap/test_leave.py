@@ -16,6 +16,7 @@ def test_what_the_watcher_told_goes_too_and_what_is_the_administrators_stays(tmp
         f"{paths.data_dir}/watcher.u1.data",
         f"{paths.run_dir}/instance-status",
         f"{paths.run_dir}/instance-status.group-u1",
+        f"{paths.run_dir}/ganeti-watcher-look.json",
     ]
     kept = [f"{paths.data_dir}/mine/notes", f"{paths.run_dir}/other"]
     for path in (*gone, *kept):

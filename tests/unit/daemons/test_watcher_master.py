@@ -3,6 +3,8 @@
 
 import json
 import os
+import select
+import signal
 import socket
 import threading
 
@@ -104,7 +106,7 @@ def groups(paths, monkeypatch):
     acts = {uuid: lambda: 0 for uuid in GROUPS}
 
     class Work:
-        def __init__(self, paths, uuid, groups):
+        def __init__(self, paths, uuid, groups, ignore_pause):
             self.act = acts[uuid]
 
         def run(self):
@@ -114,6 +116,12 @@ def groups(paths, monkeypatch):
     monkeypatch.setattr(MasterWork, "_luxi", lambda *_: [False])
     monkeypatch.setattr(MasterWork, "ensure_answer", lambda *_: None)
     return acts
+
+
+def read_soon(descriptor):
+    """One byte; a child that never writes it fails the test, instead of ending it by nobody's patience."""
+    assert select.select([descriptor], [], [], 20.0)[0], "nobody has written in time"
+    return os.read(descriptor, 1)
 
 
 def run(paths, let_go=lambda: None, **options):
@@ -132,7 +140,7 @@ def test_children_work_at_the_same_time_and_the_lock_is_let_go_of_meanwhile(path
     def waits_for(number):
         def act():
             os.write(begun[1], b"x")
-            assert os.read(pipes[number][0], 1) == b"x"
+            assert read_soon(pipes[number][0]) == b"x"
             if number:
                 os.write(pipes[number - 1][1], b"x")
             return 0
@@ -145,7 +153,7 @@ def test_children_work_at_the_same_time_and_the_lock_is_let_go_of_meanwhile(path
     def release():
         lock.release()
         if os.getpid() == here:
-            assert b"".join(os.read(begun[0], 1) for _ in GROUPS) == b"xxx"
+            assert b"".join(read_soon(begun[0]) for _ in GROUPS) == b"xxx"
             with WatcherLock(path) as other:
                 let_go.append(other.taken)
             os.write(pipes[2][1], b"x")
@@ -184,6 +192,58 @@ def test_a_group_in_other_hands_is_no_failure_and_one_that_fails_keeps_no_other_
     groups[GROUPS[1]] = fail
     assert run(paths) == 1
     assert os.path.exists(marks[GROUPS[2]])
+
+
+def test_children_that_nobody_waits_for_go_on(paths, groups):
+    """Each one ends only after the watcher did, and its failure is told by the log alone."""
+    go, done = os.pipe(), os.pipe()
+
+    def act():
+        read_soon(go[0])
+        os.write(done[1], b"x")
+        return 1
+
+    groups |= dict.fromkeys(GROUPS, act)
+    try:
+        assert run(paths, wait=False) == 0
+        os.write(go[1], b"xxx")
+        assert b"".join(read_soon(done[0]) for _ in GROUPS) == b"xxx"
+    finally:
+        os.write(go[1], b"xxx")
+        for _ in GROUPS:
+            os.wait()
+        for end in (*go, *done):
+            os.close(end)
+
+
+def test_a_group_that_gets_no_child_is_a_failure_and_keeps_no_other_back(paths, groups, monkeypatch, caplog):
+    fork, made = watcher_master.fork, []
+
+    def seldom(child):
+        made.append(child)
+        if len(made) == 1:
+            raise BlockingIOError("no more processes")
+        return fork(child)
+
+    monkeypatch.setattr(watcher_master, "fork", seldom)
+    assert run(paths) == 1
+    assert len(made) == 3
+    assert f"group {GROUPS[0]}: nobody can look after it now: no more processes" in caplog.messages
+
+
+def test_a_child_that_is_killed_is_named(paths, groups, caplog):
+    groups[GROUPS[1]] = lambda: os.kill(os.getpid(), signal.SIGKILL)
+    assert run(paths) == 1
+    assert f"group {GROUPS[1]}: signal 9 has ended who looked after it" in caplog.messages
+
+
+def test_one_that_is_started_with_sigchld_ignored_waits_all_the_same(paths, groups):
+    groups[GROUPS[1]] = lambda: 1
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert run(paths) == 1
+    finally:
+        signal.signal(signal.SIGCHLD, before)
 
 
 def test_files_of_groups_that_were_removed_go_and_no_others(paths, groups):

@@ -9,6 +9,7 @@ import pytest
 from ganeti.base.errors import CommandError
 from ganeti.base.paths import Paths
 from ganeti.daemons import watcher
+from ganeti.daemons.watcher_lock import WatcherLock
 from ganeti.runtime.environment import Environment
 
 OPTIONS = argparse.Namespace(ignore_pause=False, daemon_timeout=1.0, nodegroup=None, wait=True)
@@ -56,3 +57,44 @@ def test_one_that_is_deposed_while_a_daemon_that_hung_is_started_again_is_quiet_
     monkeypatch.setattr(watcher, "_daemon_util", daemon_util({"ganeti-luxid": 1}))
     with pytest.raises(CommandError, match="could not be started again"):
         watcher.restart_daemon("ganeti-luxid")
+
+
+def test_the_lock_of_all_watchers_is_held_until_the_children_are_there(environment, monkeypatch):
+    with open(environment.paths.ssconf_file("cluster_name"), "w"):
+        pass
+    taken = []
+
+    def other_gets_it():
+        with WatcherLock(f"{environment.paths.lock_dir}/ganeti-watcher.lock") as other:
+            taken.append(other.taken)
+
+    def watch(environment, options, job_age_s, let_go):
+        other_gets_it()
+        let_go()
+        other_gets_it()
+        return 0
+
+    monkeypatch.setattr(watcher, "read_environment", lambda: environment)
+    monkeypatch.setattr(watcher, "set_up_logs", lambda *_, **__: None)
+    monkeypatch.setattr(watcher, "_watch", watch)
+    assert watcher.main([]) == 0
+    assert taken == [False, True]
+
+
+def test_what_a_child_needs_to_know_of_the_options_reaches_it(environment, monkeypatch):
+    made = []
+
+    class Work:
+        def __init__(self, *_):
+            pass
+
+        def run(self, **options):
+            made.append(options)
+            return 0
+
+    monkeypatch.setattr(watcher, "_daemon_util", lambda *_: 0)
+    monkeypatch.setattr(watcher, "MasterWork", Work)
+    options = argparse.Namespace(ignore_pause=True, daemon_timeout=1.0, nodegroup="u1", wait=False)
+    let_go = object()
+    assert watcher._watch(environment, options, 60, let_go) == 0
+    assert made == [{"group": "u1", "job_age_s": 60, "wait": False, "let_go": let_go, "ignore_pause": True}]

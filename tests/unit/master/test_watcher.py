@@ -13,8 +13,11 @@ from ganeti.master.watcher import (
     InstanceNow,
     WatcherState,
     decide,
+    merged_status,
+    read_group,
     read_state,
     status_text,
+    without_attempts,
 )
 
 DOWN = InstanceNow("web1", "ERROR_down", "node1")
@@ -73,3 +76,22 @@ def test_the_state_file_is_that_of_3_1() -> None:
 
 def test_the_status_file_has_a_line_an_instance() -> None:
     assert status_text([DOWN, InstanceNow("web2", "running", "node1")]) == "web1 ERROR_down\nweb2 running\n"
+
+
+def test_a_node_that_is_offline_has_no_boot_id_whatever_is_told_of_it() -> None:
+    nodes = {"node1": {"offline": False, "bootid": "b1"}, "node2": {"offline": True, "bootid": "b2"}}
+    found = read_group({"nodes": nodes, "instances": {"web1": {"status": "ERROR_down", "pnode": "node2"}}})
+    assert found.boot_ids == {"node1": "b1", "node2": None}
+    assert decide(WatcherState(), found.instances, found.boot_ids, frozenset(), 1000.0).start == []
+
+
+def test_attempts_that_were_none_are_what_they_were_before() -> None:
+    before = WatcherState(instance={"web1": Attempts(2, 500.0)})
+    names = ("web1", "web2", "web3")
+    after = WatcherState(node={"node1": {"bootid": "b"}}, instance={name: Attempts(3, 900.0) for name in names})
+    found = without_attempts(after, before, ["web1", "web2", "web4"])
+    assert found == WatcherState(after.node, {"web1": Attempts(2, 500.0), "web3": Attempts(3, 900.0)})
+
+
+def test_of_two_lines_for_an_instance_the_last_counts() -> None:
+    assert merged_status(["b down\na up\n", "", "c up\nb up\n"]) == "a up\nb up\nc up\n"

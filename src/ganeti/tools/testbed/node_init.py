@@ -100,7 +100,7 @@ class Init:
             if time.monotonic() >= next_round:
                 next_round = time.monotonic() + self._interval_s
                 if self._watcher is None and self._has_cluster():
-                    self._watcher = self._start(f"{self._commands}/ganeti-watcher")
+                    self._watcher = self._start(f"{self._commands}/ganeti-watcher", "--no-wait-children")
 
     def _has_cluster(self) -> bool:
         return os.path.exists(f"{self._root}/var/lib/ganeti/ssconf_master_node")

@@ -6,7 +6,7 @@ a draft on top of another view) gives four primitives; everything else is derive
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, TypeVar, cast
 
 from ganeti.base.errors import NOT_UNIQUE, UNKNOWN_ENTITY, PrerequisiteError
@@ -124,6 +124,11 @@ class ConfigView(ABC):
 
     def primary_instances(self, node_uuid: str) -> list[Instance]:
         return [instance for instance in self.instances() if instance.primary_node == node_uuid]
+
+    def instances_on(self, node_uuids: Collection[str]) -> list[Instance]:
+        """Instances whose primary node is one of these, in no order, and in one pass for all of them."""
+        nodes = frozenset(node_uuids)
+        return [instance for instance in self.instances() if instance.primary_node in nodes]
 
     def instance_disks(self, instance: Instance) -> list[Disk]:
         return [self.disk(uuid) for uuid in instance.disks]

@@ -8,7 +8,7 @@ so it is dropped soon.
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, cast
 
 from ganeti.base.errors import ConfigurationError
@@ -123,6 +123,10 @@ class SqliteView(ConfigView):
     def primary_instances(self, node_uuid: str) -> list[Instance]:
         rows = self._rows("SELECT uuid, data FROM objects WHERE primary_node = ? ORDER BY id", node_uuid)
         return cast(list[Instance], self._objects("instances", rows))
+
+    def instances_on(self, node_uuids: Collection[str]) -> list[Instance]:
+        """By the index of primary nodes: reading an object costs far more than finding it."""
+        return [instance for uuid in frozenset(node_uuids) for instance in self.primary_instances(uuid)]
 
     def _objects(self, kind: str, rows: list[Any]) -> list[ConfigObject]:
         for uuid, data in rows:

@@ -11,9 +11,12 @@ from ganeti.base.errors import ConfigurationError
 from ganeti.master.config.head import Head
 from ganeti.master.config.importing import read_foreign
 from ganeti.master.config.records import Commit, PublishedMark, StepAnswer, make_put
+from ganeti.master.operation import decode
 from ganeti.model.objects import Instance
-from ganeti.runtime.config_store import SqliteStore
+from ganeti.runtime import config_view
+from ganeti.runtime.config_store import SqliteStore, read_object
 from ganeti.runtime.config_view import ConfigReader
+from ganeti.runtime.lazy_view import LazyView
 
 WEB1 = "00000040-0000-4000-8000-000000000040"
 NODE1 = "00000020-0000-4000-8000-000000000020"
@@ -214,8 +217,40 @@ def test_a_view_answers_as_memory_does(path, store):
         assert view.cluster == memory.cluster
         for node in memory.nodes():
             assert view.primary_instances(node.uuid) == memory.primary_instances(node.uuid)
+        some = [node.uuid for node in memory.nodes()][:2]
+        expected = [each.uuid for uuid in some for each in memory.primary_instances(uuid)]
+        for found in (view.instances_on(some), memory.instances_on(some), view.instances_on(some * 2)):
+            assert sorted(each.uuid for each in found) == sorted(expected)
+        assert view.instances_on([]) == memory.instances_on([]) == []
         assert view.get("instances", "nobody") is None
         assert list(view.names("disks")) == []
+
+
+def test_the_locks_of_a_group_are_planned_by_reading_its_instances_alone(path, store, monkeypatch):
+    """Of another group there are a thousand; to read them all would take longer than to look."""
+    config, read = store.load().config, []
+    web1, other = config.instance(WEB1), config.find_group("spare")
+    (node3,) = config.group_nodes(other.uuid)
+    many = [
+        make_put(
+            "instances", f"many-{number}", replace(web1, uuid=f"many-{number}", name=name, primary_node=node3.uuid)
+        )
+        for number, name in enumerate(f"many{number}" for number in range(1000))
+    ]
+    store.commit([Commit((1, 43), 1.0, tuple(many))])
+    group = config.node(web1.primary_node).group
+    members = {node.uuid for node in config.group_nodes(group)}
+    guests = {each.name for each in config.instances() if each.primary_node in members}
+
+    def counted(kind, uuid, data):
+        read.append(kind)
+        return read_object(kind, uuid, data)
+
+    monkeypatch.setattr(config_view, "read_object", counted)
+    operation = decode({"OP_ID": "OP_UPDATE_NODE_GROUP_CACHE", "group_name": group})
+    plan = operation.locks(LazyView(ConfigReader(path)))
+    assert {name for name in plan.shared if name.startswith("instance/")} == {f"instance/{name}" for name in guests}
+    assert read.count("instances") == len(guests) > 0
 
 
 def test_an_ended_view_says_so_and_its_handle_is_used_again(path, store):

@@ -173,6 +173,20 @@ def test_what_was_kept_of_the_group_is_void_and_of_others_is_not() -> None:
     run(scenario)
 
 
+def test_what_was_counted_is_void_though_nothing_has_changed_and_a_fresh_answer_is_not_enough() -> None:
+    async def scenario(found: Bed) -> None:
+        await found.listed()
+        found.nodes.calls.clear()
+        capacity = found.cache.capacity
+        begun, now_s = capacity.begin(), found.cache.now_s()
+        assert capacity.keep(GROUP, {}, COUNTED, begun=begun, promises=[], asked_at_s=now_s)
+        await found.groups.renew(GROUP)
+        assert found.nodes.calls == [(ONE, "node_info"), (TWO, "node_info")]
+        assert capacity.find(GROUP, {}, [], found.cache.now_s()) is None
+
+    run(scenario)
+
+
 def test_a_node_that_answers_too_late_has_no_values_and_nothing_of_before_counts() -> None:
     async def scenario(found: Bed) -> None:
         await found.listed()

@@ -6,7 +6,7 @@ a draft on top of another view) gives four primitives; everything else is derive
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any, TypeVar, cast
 
 from ganeti.base.errors import NOT_UNIQUE, UNKNOWN_ENTITY, PrerequisiteError
@@ -122,11 +122,8 @@ class ConfigView(ABC):
                 return cast(ConfigObject, self.get(kind, cast(str, self.uuid_by_name(kind, matches[0]))))
         raise PrerequisiteError(f"{_NOUN[kind]} '{name}' not known{self._suggest(kind, name)}", UNKNOWN_ENTITY)
 
-    def primary_instances(self, node_uuid: str) -> list[Instance]:
-        return [instance for instance in self.instances() if instance.primary_node == node_uuid]
-
-    def instances_on(self, node_uuids: Collection[str]) -> list[Instance]:
-        """Instances whose primary node is one of these, in no order, and in one pass for all of them."""
+    def primary_instances(self, *node_uuids: str) -> list[Instance]:
+        """Instances whose primary node is one of these: of one in the order of `instances`, of several in none."""
         nodes = frozenset(node_uuids)
         return [instance for instance in self.instances() if instance.primary_node in nodes]
 

@@ -8,7 +8,7 @@ so it is dropped soon.
 
 import os
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any, cast
 
 from ganeti.base.errors import ConfigurationError
@@ -120,13 +120,11 @@ class SqliteView(ConfigView):
     def all(self, kind: str) -> list[Any]:
         return self._objects(kind, self._rows("SELECT uuid, data FROM objects WHERE kind = ? ORDER BY id", kind))
 
-    def primary_instances(self, node_uuid: str) -> list[Instance]:
-        rows = self._rows("SELECT uuid, data FROM objects WHERE primary_node = ? ORDER BY id", node_uuid)
-        return cast(list[Instance], self._objects("instances", rows))
-
-    def instances_on(self, node_uuids: Collection[str]) -> list[Instance]:
+    def primary_instances(self, *node_uuids: str) -> list[Instance]:
         """By the index of primary nodes: reading an object costs far more than finding it."""
-        return [instance for uuid in frozenset(node_uuids) for instance in self.primary_instances(uuid)]
+        query = "SELECT uuid, data FROM objects WHERE primary_node = ? ORDER BY id"
+        rows = [row for uuid in frozenset(node_uuids) for row in self._rows(query, uuid)]
+        return cast(list[Instance], self._objects("instances", rows))
 
     def _objects(self, kind: str, rows: list[Any]) -> list[ConfigObject]:
         for uuid, data in rows:

@@ -44,7 +44,7 @@ class GroupStates:
         view, cache = self._follower.configuration, self._sources.cache
         group, world = view.group(uuid), QueryWorld(view, self._sources.catalogue)
         nodes = [NodeRow(node, world) for node in view.group_nodes(uuid)]
-        instances = [InstanceRow(each, world) for each in view.instances_on([row.node.uuid for row in nodes])]
+        instances = [InstanceRow(each, world) for each in view.primary_instances(*(row.node.uuid for row in nodes))]
         cache.void_group(uuid)
         await self._sources.collector(NODES, cached=False)(nodes, _ASKED)
         guests = {row.node.uuid: row.live["guests"] or [] for row in nodes if row.live is not None}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A view of the configuration that is opened when it is first looked at: many phases of many jobs never do."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from ganeti.model.objects import ConfigObject, Instance
@@ -41,8 +41,5 @@ class LazyView(ConfigView):
     def all(self, kind: str) -> list[Any]:
         return self._view.all(kind)
 
-    def primary_instances(self, node_uuid: str) -> list[Instance]:
-        return self._view.primary_instances(node_uuid)
-
-    def instances_on(self, node_uuids: Collection[str]) -> list[Instance]:
-        return self._view.instances_on(node_uuids)
+    def primary_instances(self, *node_uuids: str) -> list[Instance]:
+        return self._view.primary_instances(*node_uuids)

@@ -219,9 +219,13 @@ def test_a_view_answers_as_memory_does(path, store):
             assert view.primary_instances(node.uuid) == memory.primary_instances(node.uuid)
         some = [node.uuid for node in memory.nodes()][:2]
         expected = [each.uuid for uuid in some for each in memory.primary_instances(uuid)]
-        for found in (view.instances_on(some), memory.instances_on(some), view.instances_on(some * 2)):
+        for found in (
+            view.primary_instances(*some),
+            memory.primary_instances(*some),
+            view.primary_instances(*some, *some),
+        ):
             assert sorted(each.uuid for each in found) == sorted(expected)
-        assert view.instances_on([]) == memory.instances_on([]) == []
+        assert view.primary_instances() == memory.primary_instances() == []
         assert view.get("instances", "nobody") is None
         assert list(view.names("disks")) == []
 

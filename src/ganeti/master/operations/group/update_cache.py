@@ -29,7 +29,7 @@ class UpdateNodeGroupCache(Operation[_Plain], frozen=True, kw_only=True, forbid_
 
     def locks(self, view: ConfigView) -> LockPlan:
         members = {node.uuid for node in view.group_nodes(view.find_group(self.group_name).uuid)}
-        guests = [instance_lock(each.name) for each in view.instances_on(members)]
+        guests = [instance_lock(each.name) for each in view.primary_instances(*members)]
         return plan(shared=[*map(node_lock, members), *guests])
 
     def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> str:

@@ -44,6 +44,7 @@ LUXI_CALLS: dict[str, list[Any]] = {
     "ChangeJobPriority": [10**6, 10],
     "DeleteFilter": ["bogus"],
     "ExplainJob": [1],
+    "ForgetRenewal": [10**6],
     "KeepCapacity": [ME, {"x": [{"tspecs": []}, 0.5]}],
     "KnownCapacity": [ME, {"x": {"iallocator": "hail"}}, True],
     "MayContinue": [10**6, 1],

@@ -118,8 +118,8 @@ class GroupWork:
         if status != "success":
             raise GanetiError(f"job {job_id} ended with {status}: see gnt-job info {job_id}")
         found = read_group(results[0] if results else None)
-        with suppress(GanetiError):  # it is read, and one in five minutes would soon fill lists of jobs
-            self._luxi("ArchiveJob", job_id)
+        with suppress(GanetiError):  # it is read, and one in five minutes would soon fill lists of jobs, and the disk
+            self._luxi("ForgetRenewal", job_id)
         return found
 
     def _look(self) -> GroupNow:

@@ -154,6 +154,13 @@ class JobFiles:
                 os.unlink(self.path(job_id))
         sync_directory(self.directory)
 
+    def forget(self, job_id: int) -> None:
+        """Remove the file of a job that has ended, for good; its id stays used up."""
+        self._sync_serial([job_id])
+        for path in (self.path(job_id), self.durable_path(job_id)):
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+
     def _temporary(self, job_id: int) -> str:
         return f"{self.directory}/.job-{job_id}.new"
 

@@ -42,6 +42,7 @@ class QueueCalls:
             CONTINUE_CALL: self.may_continue,
             "ArchiveJob": self.archive_job,
             "AutoArchiveJobs": self.auto_archive_jobs,
+            "ForgetRenewal": self.forget_renewal,
             "CancelJob": self.cancel_job,
             "ChangeJobPriority": self.change_job_priority,
             "SetDrainFlag": self.set_drain_flag,
@@ -117,6 +118,11 @@ class QueueCalls:
     async def archive_job(self, args: list[Any]) -> bool:
         (job_argument,) = at_most(args, 1, 1)
         return await self._queue.archiving.archive([job_id_argument(job_argument)], dealt_with=True) == 1
+
+    async def forget_renewal(self, args: list[Any]) -> bool:
+        """Internal: the watcher has read what a job of `OP_UPDATE_NODE_GROUP_CACHE` told."""
+        (job_argument,) = at_most(args, 1, 1)
+        return await self._queue.archiving.forget_renewal(job_id_argument(job_argument))
 
     async def auto_archive_jobs(self, args: list[Any]) -> list[int]:
         """[archived, left]: those not looked at when the time was over are left."""

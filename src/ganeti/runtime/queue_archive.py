@@ -12,6 +12,9 @@ from ganeti.runtime.job_files import JobFiles
 from ganeti.runtime.queue_copies import QueueCopies, job_name, undo_name
 from ganeti.runtime.queue_writes import QueueWrites
 from ganeti.runtime.undo_files import undo_path
+from ganeti.wire.job_file import SUCCESS
+
+_RENEWAL = "OP_UPDATE_NODE_GROUP_CACHE"
 
 
 class QueueArchive:
@@ -53,6 +56,29 @@ class QueueArchive:
         moved = await asyncio.to_thread(self._files.archive, ended)
         self._forget(ended)
         return moved
+
+    async def forget_renewal(self, job_id: int) -> bool:
+        """Keep nothing of a job that has renewed what is known of a node group; gives False for any other.
+
+        The watcher has one every five minutes for each group, and what it told, 40 kB for 400 instances, is of use
+        once: the archives of fifty groups would grow by half a gigabyte a day, here and at each candidate.
+        """
+        name = job_name(job_id)
+        if self._copies.owes(name):
+            await self._copies.wait([name])
+        if not self._may_be_archived([job_id]) or not self._is_renewal(job_id):
+            return False
+        self._files.forget(job_id)
+        self._copies.soon([name])
+        if self._machine.archive(job_id):
+            self._gone(job_id)
+        return True
+
+    def _is_renewal(self, job_id: int) -> bool:
+        job = self._files.read(job_id)
+        if job is None or job.status != SUCCESS or os.path.exists(undo_path(self._paths, job_id)):
+            return False
+        return all(entry.input.get("OP_ID") == _RENEWAL for entry in job.ops)
 
     def _may_be_archived(self, job_ids: Sequence[int]) -> list[int]:
         """Those that have ended, in their files too, and in the copies of these."""

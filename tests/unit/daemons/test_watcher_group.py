@@ -52,7 +52,7 @@ class Cluster:
         master.answers |= {
             "SubmitJob": lambda _: (True, JOB),
             "WaitForJobChange": self._wait,
-            "ArchiveJob": lambda _: (True, True),
+            "ForgetRenewal": lambda _: (True, True),
             "CancelJob": lambda _: (True, [True, "it waits no longer"]),
             "SubmitManyJobs": lambda _: (True, [[True, STARTED]]),
             "QueryConfigValues": lambda _: (True, [self.drained]),
@@ -120,7 +120,7 @@ def down(cluster: Cluster) -> Cluster:
     return cluster
 
 
-RENEWED = ["SubmitJob", "WaitForJobChange", "ArchiveJob"]
+RENEWED = ["SubmitJob", "WaitForJobChange", "ForgetRenewal"]
 LOOKED = ["Query instance", "Query node"]
 
 

@@ -357,6 +357,34 @@ def test_what_is_archived_is_archived_by_the_candidates_after_they_have_its_end(
     in_loop(scenario)
 
 
+def test_nothing_is_kept_of_a_renewal_that_was_read_and_of_no_other_job(bed):
+    renewal = {"OP_ID": "OP_UPDATE_NODE_GROUP_CACHE", "group_name": "u1"}
+
+    def ended(job_id, status, *opcodes):
+        ops = [OpcodeEntry(input=opcode, status=status) for opcode in opcodes]
+        bed.driver.files.add([JobFile(id=job_id, ops=ops)])
+        bed.machine.remember(job_id, status, 1.0)
+
+    async def scenario():
+        delay = {"OP_ID": "OP_TEST_DELAY", "duration": 0}
+        ended(1, "success", renewal, delay)
+        ended(2, "error", renewal)
+        ended(3, "success", renewal)
+        ended(4, "success", renewal)
+        bed.driver.files.write(bed.on_disk(4), durable=False)
+        bed.driver.files.write(bed.on_disk(4), durable=False)
+        bed.submit(5, OP_ID="OP_UPDATE_NODE_GROUP_CACHE")
+        answers = [await bed.driver.archiving.forget_renewal(job_id) for job_id in range(1, 7)]
+        assert answers == [False, False, True, True, False, False]
+        assert bed.driver.job_ids(archived=True) == [1, 2, 5]
+        assert {name for name in os.listdir(bed.paths.queue_dir) if "job" in name} == {"job-1", "job-2", "job-5"}
+        assert bed.driver.files.highest_id() == 5
+        await until(lambda: not bed.driver._copies.owes("job-4"))
+        assert (bed.wconfd.archived, {"job-3", "job-4"} & set(bed.wconfd.copies)) == ([], set())
+
+    in_loop(scenario)
+
+
 def test_the_end_of_a_job_is_told_when_the_candidates_have_it(bed):
     async def scenario():
         job = bed.submit(1)

@@ -36,3 +36,14 @@ def test_a_unit_ends_the_daemon_alone_and_takes_its_arguments(path: Path) -> Non
     assert service["ExecStart"] == f"/usr/sbin/{path.stem} {variable}"
     assert service["PIDFile"] == Paths().pid_file(path.stem)
     assert service["RestartPreventExitStatus"] == "5 11"
+
+
+def test_no_round_of_the_watcher_waits_for_the_slowest_group_of_the_one_before() -> None:
+    service = read(TREE / "setup/systemd/ganeti-watcher.service")["Service"]
+    assert service["ExecStart"] == "/usr/sbin/ganeti-watcher --no-wait-children"
+    assert service["KillMode"] == "process", "or the groups' processes end with it"
+
+
+@pytest.mark.parametrize("name", ["ganeti-watcher", "ganeti-cleaner"])
+def test_what_is_run_now_and_then_has_a_timer(name: str) -> None:
+    assert read(TREE / f"setup/systemd/{name}.timer")["Install"]["WantedBy"] == "timers.target"

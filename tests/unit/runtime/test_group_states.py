@@ -173,7 +173,7 @@ def test_what_was_kept_of_the_group_is_void_and_of_others_is_not() -> None:
     run(scenario)
 
 
-def test_what_was_counted_is_void_though_nothing_has_changed_and_a_fresh_answer_is_not_enough() -> None:
+def test_what_was_counted_is_void_though_nothing_has_changed() -> None:
     async def scenario(found: Bed) -> None:
         await found.listed()
         found.nodes.calls.clear()
@@ -183,6 +183,19 @@ def test_what_was_counted_is_void_though_nothing_has_changed_and_a_fresh_answer_
         await found.groups.renew(GROUP)
         assert found.nodes.calls == [(ONE, "node_info"), (TWO, "node_info")]
         assert capacity.find(GROUP, {}, [], found.cache.now_s()) is None
+
+    run(scenario)
+
+
+def test_the_nodes_are_asked_even_where_a_fresh_answer_has_come_in_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if a list had been answered after what was known became void."""
+
+    async def scenario(found: Bed) -> None:
+        monkeypatch.setattr(found.cache, "void_group", lambda uuid: None)
+        await found.listed()
+        found.nodes.calls.clear()
+        await found.groups.renew(GROUP)
+        assert found.nodes.calls == [(ONE, "node_info"), (TWO, "node_info")]
 
     run(scenario)
 

@@ -290,6 +290,7 @@ def test_an_epoch_file_of_an_earlier_release_is_read(tmp_path: Path) -> None:
             "epoch": 4,
             "attempts": {"7": 2},
             "holder": "uuid-node1",
+            "certificate": None,
         }
 
     paths = FollowingNode(tmp_path).paths

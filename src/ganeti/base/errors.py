@@ -51,6 +51,9 @@ NOT_UNIQUE = "resource_not_unique"
 INTERNAL_ERROR = "internal_error"
 ENVIRONMENT_ERROR = "environment_error"
 
+NO_MEMORY = "There is no memory left for a cluster of this size: give the machine more, or ask again"
+"""What placement tells where the process itself can get none."""
+
 EXIT_FAILURE = 1
 EXIT_NO_CLUSTER = 5
 EXIT_NOT_MASTER = 11

@@ -5,9 +5,6 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-NO_MEMORY = "There is no memory left for a cluster of this size: give the machine more, or ask again"
-"""What is told where the process itself can get none."""
-
 
 class FailMode(enum.IntEnum):
     """In the order in which htools counts them; the value 0 is kept for "fits"."""

@@ -10,11 +10,10 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ganeti.base.errors import ExecutionError, ParameterError
+from ganeti.base.errors import NO_MEMORY, ExecutionError, ParameterError
 from ganeti.placement import kernel
 from ganeti.placement.cluster import Cluster, Group, Instance, Node
 from ganeti.placement.definition import COMPONENTS, NodeView, disk_floor_mib, most_vcpu_ratio
-from ganeti.placement.failure import NO_MEMORY
 from ganeti.placement.tags import TagRules, read_rules
 from ganeti.placement.templates import traits_of
 

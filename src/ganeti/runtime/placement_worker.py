@@ -17,10 +17,9 @@ from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import ExecutionError, GanetiError, TransportError, from_wire
+from ganeti.base.errors import NO_MEMORY, ExecutionError, GanetiError, TransportError, from_wire
 from ganeti.master.cache.node_reports import NodeReport, NodeReports
 from ganeti.model.promises import Promise
-from ganeti.placement.failure import NO_MEMORY
 from ganeti.wire.framing import Connection, decode
 
 _log = logging.getLogger(__name__)

@@ -7,8 +7,7 @@ import os
 import signal
 import sys
 
-from ganeti.base.errors import GanetiError
-from ganeti.placement.failure import NO_MEMORY
+from ganeti.base.errors import NO_MEMORY, GanetiError
 from ganeti.tools.htools.command_line import parse
 from ganeti.tools.htools.failures import ToolError as ToolError
 from ganeti.tools.htools.failures import UnreadableText, failed_open

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from ganeti.base import version
-from ganeti.base.errors import WRONG_STATE, GanetiError, NodeCallError, PrerequisiteError, TransportError, from_wire
+from ganeti.base.errors import WRONG_STATE, GanetiError, NodeCallError, PrerequisiteError
 from ganeti.base.paths import NODED_PORT, Paths, database_uri
 from ganeti.bootstrap.machine import Machine
 from ganeti.bootstrap.node_call import call_node
@@ -25,7 +25,7 @@ from ganeti.master.mastership.messages import Answer, Begin, Claim, Membership
 from ganeti.master.mastership.takeover import FORCED_STEP
 from ganeti.master.operations.cluster.master_ip import master_address
 from ganeti.model.objects import Cluster, Node
-from ganeti.wire.framing_sync import connect
+from ganeti.wire.framing_sync import ask
 from ganeti.wire.ssconf import read_lines
 
 ANSWER_WITHIN_S = 2.0
@@ -213,12 +213,12 @@ class _Beginning:
         for failure in ended:
             if failure is not None:
                 raise failure
-        await asyncio.to_thread(_ask, self._paths.luxi_socket, DAEMON_WITHIN_S, "QueryConfigValues", ["master_node"])
+        await asyncio.to_thread(ask, self._paths.luxi_socket, DAEMON_WITHIN_S, "QueryConfigValues", ["master_node"])
 
     def _finish(self) -> None:
         try:
-            position = _ask(self._paths.wconfd_socket, DAEMON_WITHIN_S, "position")
-            _ask(self._paths.wconfd_socket, _PUBLISHED_WITHIN_S, "waitPublished", position)  # ssconf names the master
+            position = ask(self._paths.wconfd_socket, DAEMON_WITHIN_S, "position")
+            ask(self._paths.wconfd_socket, _PUBLISHED_WITHIN_S, "waitPublished", position)  # ssconf names the master
             self._machine.daemon_util("start-master")
         except GanetiError as err:
             self._warn(f"Not all daemons of the master could be started: {err}")
@@ -226,8 +226,8 @@ class _Beginning:
 
     def _undrain(self) -> None:
         try:
-            if _ask(self._paths.luxi_socket, DAEMON_WITHIN_S, "QueryConfigValues", ["drain_flag"])[0]:
-                _ask(self._paths.luxi_socket, DAEMON_WITHIN_S, "SetDrainFlag", False)
+            if ask(self._paths.luxi_socket, DAEMON_WITHIN_S, "QueryConfigValues", ["drain_flag"])[0]:
+                ask(self._paths.luxi_socket, DAEMON_WITHIN_S, "SetDrainFlag", False)
                 self._machine.say("The job queue was drained: it takes jobs again")
         except GanetiError as err:
             self._warn(f"The job queue may be drained still: {err}")
@@ -265,15 +265,3 @@ class _Beginning:
         self._machine.say(f"Warning: {sentence}")
         if fails:
             self._status = 1
-
-
-def _ask(path: str, timeout_s: float, method: str, *arguments: Any) -> Any:
-    """One question to a daemon of this machine, as soon as it listens; raises `GanetiError`."""
-    with connect(path, timeout_s) as connection:
-        connection.send({"method": method, "args": list(arguments)})
-        answer = connection.receive()
-    if not isinstance(answer, dict) or "success" not in answer:
-        raise TransportError(f"{path} gave an answer that is none")
-    if not answer["success"]:
-        raise from_wire(answer.get("result"))
-    return answer["result"]

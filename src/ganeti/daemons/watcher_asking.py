@@ -1,28 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How the watcher and its children ask the daemons of the master."""
+"""How long the watcher and its children wait for the daemons of the master, and how they follow a job."""
 
 import time
 from typing import Any
 
-from ganeti.base.errors import TransportError, from_wire
-from ganeti.wire.framing_sync import connect
+from ganeti.wire.framing_sync import ask
 
 ANSWER_WITHIN_S = 30.0
 WAIT_S = 60.0
 """How long the master may take over an answer, besides the time a daemon has to give one."""
 FINAL = ("canceled", "success", "error")
-
-
-def ask(path: str, timeout_s: float, method: str, *arguments: Any) -> Any:
-    """One question to a daemon's Unix socket; raises `TransportError`, or the error it answers."""
-    with connect(path, timeout_s) as connection:
-        connection.send({"method": method, "args": list(arguments)})
-        answer = connection.receive()
-    if not isinstance(answer, dict) or "success" not in answer:
-        raise TransportError(f"{path} gave an answer that is none")
-    if not answer["success"]:
-        raise from_wire(answer.get("result"))
-    return answer["result"]
 
 
 def follow(path: str, job_id: int, fields: list[str], deadline_s: float) -> list[Any] | None:

@@ -18,7 +18,7 @@ import msgspec
 
 from ganeti.base.errors import GanetiError, TransportError
 from ganeti.base.paths import Paths
-from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S, WAIT_S, ask, follow
+from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S, WAIT_S, follow
 from ganeti.daemons.watcher_lock import WatcherLock
 from ganeti.daemons.watcher_look import look
 from ganeti.master.watcher import (
@@ -34,6 +34,7 @@ from ganeti.master.watcher import (
 from ganeti.model.locks import ALL_INSTANCES, EXCLUSIVE, instance_lock
 from ganeti.runtime.files import read_if_there, write_atomically
 from ganeti.runtime.watcher_switch import watcher_pause
+from ganeti.wire.framing_sync import ask
 
 EXIT_WATCHED = 15
 """Of a child: another one looks after the group already (S1.57)."""

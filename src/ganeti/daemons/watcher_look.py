@@ -13,10 +13,11 @@ import msgspec
 
 from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
-from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S, WAIT_S, ask
+from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S, WAIT_S
 from ganeti.daemons.watcher_lock import WatcherLock
 from ganeti.master.watcher import GroupNow, InstanceNow
 from ganeti.runtime.files import read_if_there, write_atomically
+from ganeti.wire.framing_sync import ask
 
 LOOK_WITHIN_S = 200.0
 """The look under way, and one's own."""

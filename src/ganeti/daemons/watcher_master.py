@@ -17,10 +17,11 @@ import msgspec
 from ganeti.base.errors import EXIT_FAILURE, WRONG_INPUT, GanetiError, PrerequisiteError, TransportError
 from ganeti.base.paths import Paths
 from ganeti.bootstrap.node_call import call_node
-from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S, WAIT_S, ask
+from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S, WAIT_S
 from ganeti.daemons.watcher_group import EXIT_WATCHED, GROUP_STATUS, GroupWork
 from ganeti.runtime.files import read_if_there
 from ganeti.runtime.forking import fork
+from ganeti.wire.framing_sync import ask
 
 ARCHIVE_FOR_S = 60
 _MASTER_DAEMONS = {"ganeti-wconfd": "wconfd_socket", "ganeti-luxid": "luxi_socket"}

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ganeti.base.errors import TransportError
+from ganeti.base.errors import TransportError, from_wire
 
 END = b"\x03"
 MESSAGE_LIMIT_BYTES = 64 * 1024 * 1024
@@ -120,3 +120,15 @@ class SyncConnection:
 
     def close(self) -> None:
         self._socket.close()
+
+
+def ask(path: str, timeout_s: float, method: str, *arguments: Any) -> Any:
+    """One question to a daemon of this machine, as soon as it listens; raises `TransportError`, or what it answers."""
+    with connect(path, timeout_s) as connection:
+        connection.send({"method": method, "args": list(arguments)})
+        answer = connection.receive()
+    if not isinstance(answer, dict) or "success" not in answer:
+        raise TransportError(f"{path} gave an answer that is none")
+    if not answer["success"]:
+        raise from_wire(answer.get("result"))
+    return answer["result"]

@@ -8,7 +8,6 @@ told the same job that it is missing, and nothing became less since: so nobody f
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ganeti.base.errors import ExecutionError
 from ganeti.master.cache.capacity_cache import groups_of
 from ganeti.master.cache.node_reports import FRESH_S
 from ganeti.master.locks.owners import Owner
@@ -19,7 +18,6 @@ from ganeti.runtime.promise_calls import list_promises
 from ganeti.runtime.state_cache import StateCache
 from ganeti.runtime.wconfd_client import WConfdClient
 
-_FOLLOW_S = 10.0
 _YOUNG_S = FRESH_S / 2
 """Reports as young as this serve for counting, which then has no need to renew them itself."""
 _ASKED_MOST = 100
@@ -100,8 +98,7 @@ class Capacities:
     async def _held(self) -> _Held:
         """What is promised now; what no promise shows any more is in our copy of the configuration by then."""
         promises = await list_promises(self._wconfd)
-        if not await self._follower.reached(promises.position, _FOLLOW_S):
-            raise ExecutionError("ganeti-luxid does not get the configuration from ganeti-wconfd: is that running?")
+        await self._follower.follow(promises.position)
         held: _Held = {}
         for _, promise in promises.held:
             for group in groups_of(self._follower.configuration, promise.nodes):

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from ganeti.base.errors import GanetiError
+from ganeti.base.errors import ExecutionError, GanetiError
 from ganeti.master.cache.replica import Replica
 from ganeti.model.configuration import Configuration
 from ganeti.runtime.wconfd_client import WConfdClient
@@ -14,6 +14,7 @@ from ganeti.runtime.wconfd_client import WConfdClient
 _log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 2.0
 _PAUSE_S = 1.0
+_FOLLOW_S = 10.0
 
 
 class ConfigFollower:
@@ -65,6 +66,11 @@ class ConfigFollower:
         except TimeoutError:
             return False
         return True
+
+    async def follow(self, position: tuple[int, int]) -> None:
+        """Wait until the copy holds *position*, for whom a job waits; raises `ExecutionError` if it does not."""
+        if not await self.reached(position, _FOLLOW_S):
+            raise ExecutionError("ganeti-luxid does not get the configuration from ganeti-wconfd: is that running?")
 
     def _take(self, event: dict[str, Any]) -> None:
         taken_in = [observer(event) for observer in self.observers]

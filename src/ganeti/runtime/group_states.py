@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ganeti.base.errors import ExecutionError
 from ganeti.master.cache.group_state import INSTANCE_FIELDS, NODE_FIELDS, values
 from ganeti.master.query.collecting import FoundGuests
 from ganeti.master.query.fields import QueryWorld
@@ -20,7 +19,6 @@ from ganeti.runtime.config_follower import ConfigFollower
 from ganeti.runtime.query_sources import QuerySources
 from ganeti.runtime.wconfd_client import WConfdClient
 
-_FOLLOW_S = 10.0
 _SLICE_S = 0.003
 """How long many instances are looked at before others have a turn."""
 _ASKED = frozenset({"bootid"})
@@ -71,6 +69,5 @@ class GroupStates:
 
     async def _follow(self) -> None:
         """Know what the job knows, and of all locks given up so far: news of them would make void what is asked now."""
-        if not await self._follower.reached(await self._wconfd.position(), _FOLLOW_S):
-            raise ExecutionError("ganeti-luxid does not get the configuration from ganeti-wconfd: is that running?")
+        await self._follower.follow(await self._wconfd.position())
         await self._sources.cache.settled()

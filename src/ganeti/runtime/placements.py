@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ganeti.base.errors import TEMPORARILY_INSUFFICIENT, ExecutionError, GanetiError, PrerequisiteError
+from ganeti.base.errors import TEMPORARILY_INSUFFICIENT, GanetiError, PrerequisiteError
 from ganeti.master.allocator_input import promises_of
 from ganeti.master.cache.node_reports import FRESH_S, report_of, silent
 from ganeti.master.capacity import CAPACITY
@@ -42,7 +42,6 @@ _ROUNDS = 4
 """How often nodes are asked again because commits changed them meanwhile, before others have to wait for it."""
 _TRIES = 20
 """How often somebody may be quicker; each time one of those who ask gets what it wants."""
-_FOLLOW_S = 10.0
 
 
 class Placements:
@@ -184,8 +183,7 @@ class Placements:
 
     async def _promises(self) -> Promises:
         promises = await list_promises(self._wconfd)
-        if not await self._follower.reached(promises.position, _FOLLOW_S):
-            raise ExecutionError("ganeti-luxid does not get the configuration from ganeti-wconfd: is that running?")
+        await self._follower.follow(promises.position)
         return promises
 
     def _stale(self, request: dict[str, Any], fresh_s: float) -> list[str]:

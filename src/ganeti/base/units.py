@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Sizes and times as people write them, and back (spec: command line, section 1)."""
 
-import math
 import re
 
+from ganeti.base.bounds import duration_fault, size_fault
 from ganeti.base.errors import UnitParseError
 
 _SIZE = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*$")
@@ -22,10 +22,6 @@ _SIZE_FACTORS_KIB = {
     "tb": 1024**3,
     "tib": 1024**3,
 }
-_BOUND = 2**63
-"""No time in seconds is as long. Sizes are only to be numbers here: the master knows the bounds of what is meant."""
-_MOST_DIGITS = 18
-_MOST_TOLD = 30
 _TIME_FACTORS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
@@ -40,8 +36,8 @@ def parse_size_mib(text: str | int) -> int:
     if match is None or factor is None:
         raise UnitParseError(f"'{text}' is not a size: write a number with an optional suffix m, g or t, such as 512m")
     mib = -(-(float(match[1]) * factor) // 1024)
-    if not mib < math.inf:
-        raise UnitParseError(f"'{_cut(str(text))}' is larger than any size: give at most 8796093022207t")
+    if fault := size_fault(mib, str(text)):
+        raise UnitParseError(fault)
     return int(mib)
 
 
@@ -53,13 +49,9 @@ def parse_duration_s(text: str | int) -> int:
         raise UnitParseError(
             f"'{text}' is not a time: write a number with an optional suffix s, m, h, d or w, such as 5m"
         )
-    if len(match[1].lstrip("0")) > _MOST_DIGITS or int(match[1]) * factor >= _BOUND:
-        raise UnitParseError(f"'{_cut(str(text))}' is longer than any time: give at most 15250284452471w")
+    if fault := duration_fault(match[1], factor, str(text)):
+        raise UnitParseError(fault)
     return int(match[1]) * factor
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_TOLD else f"{text[:_MOST_TOLD]}…"
 
 
 def format_size(size_mib: float, unit: str = "h") -> str:

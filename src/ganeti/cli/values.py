@@ -6,8 +6,7 @@ Each reader takes the option as it was typed, for the message, and raises `Usage
 
 from __future__ import annotations
 
-import math
-
+from ganeti.base.bounds import duration_fault, size_fault
 from ganeti.cli.failures import UsageError
 
 TYPE_CHECKING = False
@@ -20,10 +19,6 @@ RESET = "default"
 MAX_INDEX = {"--disk": 15, "--net": 7}
 _SIZE_KIB = {"": 1024, "k": 1, "m": 1024, "g": 1024**2, "t": 1024**3}
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_BOUND = 2**63
-"""No time in seconds is as long. Sizes are only to be numbers here: the master knows the bounds of what is meant."""
-_MOST_DIGITS = 18
-_MOST_TOLD = 30
 _YES_NO = {"yes": True, "true": True, "no": False, "false": False}
 
 
@@ -38,8 +33,8 @@ def read_size(option: str, text: str) -> int:
             f"{option}: '{text}' is not a size: write a number with an optional suffix m, g or t, such as 512m"
         )
     mib = -(-(float(number) * factor) // 1024)
-    if not mib < math.inf:
-        raise UsageError(f"{option}: '{_cut(text)}' is larger than any size: give at most 8796093022207t")
+    if fault := size_fault(mib, text):
+        raise UsageError(f"{option}: {fault}")
     return int(mib)
 
 
@@ -51,13 +46,9 @@ def read_duration(option: str, text: str) -> int:
         raise UsageError(
             f"{option}: '{text}' is not a time: write a number with an optional suffix s, m, h, d or w, such as 5m"
         )
-    if len(number.lstrip("0")) > _MOST_DIGITS or int(number) * factor >= _BOUND:
-        raise UsageError(f"{option}: '{_cut(text)}' is longer than any time: give at most 15250284452471w")
+    if fault := duration_fault(number, factor, text):
+        raise UsageError(f"{option}: {fault}")
     return int(number) * factor
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_TOLD else f"{text[:_MOST_TOLD]}…"
 
 
 def _split_number(text: str) -> tuple[str, str]:

@@ -35,7 +35,7 @@ class FollowingNode:
         world = RealNodeWorld(self.paths, self.name)
         self.calls = NodeCalls(self.paths)
         self.replica = Replica(self.paths, self.name, self.calls, self._now_s)
-        self.state = NodeState(world, self.calls, self, self.replica)
+        self.state = NodeState(world, self.calls, self, self.replica, self.replica.newest_ssconf)
         return self
 
     async def __aexit__(self, *_: object) -> None:

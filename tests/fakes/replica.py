@@ -47,6 +47,8 @@ class FakeReplica:
         self.damaged = False
         self.acts_as_master = False
         self.position: Position | None = None
+        self.acknowledged: Position | None = None
+        """What it would publish, as it was told."""
         self.membership: dict[str, Any] | None = None
         self.header: dict[str, Any] = {}
         self.fragments: dict[tuple[str, str], bytes] = {}
@@ -105,10 +107,11 @@ class FakeReplica:
                 raise Refusal("disk", "The disk is full")
             self.promised, self.holder = epoch, master
 
-    def _state(self, caller: dict[str, Any]) -> dict[str, Any]:
+    def _state(self, caller: dict[str, Any], *, acknowledged: Any = None) -> dict[str, Any]:
         self._admit(caller, raises=False)
         if self.damaged:
             raise Refusal("damaged", "The database cannot be read")
+        self._acknowledge(acknowledged)
         return {
             "position": self.position,
             "digest": self.digest,
@@ -128,6 +131,7 @@ class FakeReplica:
         archived: list[int],
         serial: int,
         membership: dict[str, Any] | None,
+        acknowledged: Any = None,
     ) -> dict[str, Any]:
         for name in files:
             if not NAME.fullmatch(name):
@@ -149,6 +153,7 @@ class FakeReplica:
                 self.archive[job_id] = content
         self.serial = max(self.serial, serial)
         self._take_membership(membership)
+        self._acknowledge(acknowledged)
         return {"position": self.position}
 
     def _apply(self, commits: list[dict[str, Any]]) -> None:
@@ -179,6 +184,7 @@ class FakeReplica:
         steps: list[list[Any]],
         membership: dict[str, Any] | None,
         digest: str,
+        acknowledged: Any = None,
     ) -> dict[str, Any]:
         self._admit(caller, raises=True)
         late = self.position is not None and self.position[0] == position[0] and self.position[1] > position[1]
@@ -196,7 +202,12 @@ class FakeReplica:
         self.mtime_s = plain["mtime"]
         self.steps = {(step[0], step[1], step[2]): step for step in steps}
         self._take_membership(membership)
+        self._acknowledge(acknowledged)
         return {"position": self.position}
+
+    def _acknowledge(self, acknowledged: Any) -> None:
+        if acknowledged is not None and self.position is not None and tuple(acknowledged[0]) <= self.position:
+            self.acknowledged = (acknowledged[0][0], acknowledged[0][1])
 
     def _queue_list(self, caller: dict[str, Any]) -> dict[str, Any]:
         self._admit(caller, raises=False)

@@ -119,7 +119,13 @@ class SendingMaster:
             "steps": [[7, 1, 99, True, "/run/ganeti/livelocks/job_000007_1", '{"result":1}']],
             "membership": self.membership(members, number),
             "digest": self.form.digest,
+            "acknowledged": self.acknowledged,
         }
+
+    @property
+    def acknowledged(self) -> tuple[tuple[int, int], str]:
+        """All there is, as a master says it that has heard from every member."""
+        return self.position, self.form.digest
 
     def membership(self, members: tuple[str, ...], number: int) -> dict[str, Any]:
         return {"version": [self.epoch, number], "members": list(members)}

@@ -76,7 +76,7 @@ class NodeDaemon:
         self._calls = NodeCalls(paths, self._candidates, max_running=options.max_clients)
         world = RealNodeWorld(paths, own_name(paths))
         self._replica = Replica(paths, world.node_name, self._calls, world.now_s)
-        self._state = NodeState(world, self._calls, self, self._replica)
+        self._state = NodeState(world, self._calls, self, self._replica, self._replica.newest_ssconf)
         self._server = HttpServer(
             self._handle, address=options.address, port=options.port, tls=self._tls, door=self._admit
         )

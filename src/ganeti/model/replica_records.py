@@ -13,6 +13,8 @@ Position = tuple[int, int]
 """(epoch, serial)."""
 WirePut = tuple[str, str, dict[str, Any]]
 """(kind, uuid, fragment)."""
+Acknowledged = tuple[Position, str]
+"""What every member has: position and fingerprint of a configuration that the node holds, or held on its way."""
 WireStep = tuple[int, int, int, bool, str, Any]
 """(job, attempt, step, settles, lock file, answer); the answer is its JSON, as text or as it is."""
 

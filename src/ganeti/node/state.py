@@ -10,6 +10,7 @@ from ganeti.base.paths import Paths
 from ganeti.base.registry import import_all
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.node.hypervisors.interface import Hypervisor
+from ganeti.node.ssconf import NewestSsconf
 from ganeti.node.storage.interface import DiskTemplate
 from ganeti.ports.node_world import NodeWorld
 from ganeti.ports.replica import ReplicaPort
@@ -38,13 +39,18 @@ class NodeState:
     """One object for the life of the node daemon; drivers are made when first asked for."""
 
     def __init__(
-        self, world: NodeWorld, calls: CallsPort, daemon: DaemonPort, replica: ReplicaPort | None = None
+        self,
+        world: NodeWorld,
+        calls: CallsPort,
+        daemon: DaemonPort,
+        replica: ReplicaPort | None = None,
+        newest_ssconf: NewestSsconf | None = None,
     ) -> None:
+        """*newest_ssconf* is what the copy's publication goes by, too."""
         self.world = world
         self.calls = calls
         self.daemon = daemon
-        self.newest_ssconf: tuple[str, int, int] = ("", 0, 0)
-        """Of which cluster, and of which position of its configuration, the last values came in this life."""
+        self.newest_ssconf = newest_ssconf or NewestSsconf()
         self._replica = replica
         self._hypervisors: dict[str, Hypervisor] = {}
         self._templates: dict[str, DiskTemplate] = {}

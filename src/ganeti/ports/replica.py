@@ -7,7 +7,7 @@ epoch, "holder": uuid or null, "established": epoch}`, where nothing has changed
 
 from typing import Any, Protocol
 
-from ganeti.model.replica_records import Caller, CommitRecord, MembershipRecord, Position, WireStep
+from ganeti.model.replica_records import Acknowledged, Caller, CommitRecord, MembershipRecord, Position, WireStep
 
 EPOCH = "epoch"
 CLUSTER = "cluster"
@@ -25,7 +25,7 @@ Answer = dict[str, Any]
 
 
 class ReplicaPort(Protocol):
-    async def state(self, caller: Caller) -> Answer: ...
+    async def state(self, caller: Caller, acknowledged: Acknowledged | None = None) -> Answer: ...
 
     async def append(
         self,
@@ -36,6 +36,7 @@ class ReplicaPort(Protocol):
         archived: list[int],
         serial: int,
         membership: MembershipRecord | None,
+        acknowledged: Acknowledged | None = None,
     ) -> Answer: ...
 
     async def snapshot(
@@ -46,6 +47,7 @@ class ReplicaPort(Protocol):
         steps: list[WireStep],
         membership: MembershipRecord | None,
         digest: str,
+        acknowledged: Acknowledged | None = None,
     ) -> Answer: ...
 
     async def queue_list(self, caller: Caller) -> Answer: ...

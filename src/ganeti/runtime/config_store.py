@@ -105,6 +105,7 @@ class SqliteStore:
                 )
             ]
         published_at, published = msgspec.json.decode(meta["published"], type=tuple[Position, list[str]])
+        base = msgspec.json.decode(meta.get("base", "[]"), type=list[str])
         config = Configuration()
         config.header = msgspec.json.decode(meta["header"])
         config.position = (int(meta["epoch"]), int(meta["serial"]))
@@ -120,10 +121,11 @@ class SqliteStore:
                 StepAnswer(job, attempt, step, bool(settles), *rest) for job, attempt, step, settles, *rest in steps
             ],
             stream_start=tuple(msgspec.json.decode(meta["stream_start"])),
+            start_digest=base[-1] if base else "",
             events=[(commit.position, commit.event) for commit in commits],
             published=(*published, *(commit.digest for commit in commits if commit.position > published_at)),
             earlier=(
-                *msgspec.json.decode(meta.get("base", "[]")),
+                *base,
                 *(commit.digest for commit in commits if commit.position <= published_at),
             ),
             commits=commits if all(commit.time_s for commit in commits) else [],

@@ -8,8 +8,10 @@ store knows, and a file with another one was not written here. `config.data` is 
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -36,6 +38,16 @@ _SYNC_AFTER_COMMITS = COMMITS_KEPT // 4
 """The store keeps all commits since the state that was synced."""
 
 
+_Stamp = tuple[int, int, int]
+"""Inode, time of the last write in nanoseconds, size in bytes."""
+SsconfTurn = Callable[[str, Position], AbstractContextManager[bool]]
+"""Held while ssconf of this cluster and position is written; says whether it may be, or is newer already."""
+
+
+def _nobody_else(_cluster: str, _position: Position) -> AbstractContextManager[bool]:
+    return nullcontext(True)
+
+
 @dataclass(frozen=True)
 class Published:
     """What lies on the master's disk now, for whoever sends it to other nodes."""
@@ -58,10 +70,12 @@ class Publisher:
         on_written: Callable[[PublishedMark], None] = lambda _: None,
         on_published: Callable[[Published], None] = lambda _: None,
         wait_distributed: Callable[[], Awaitable[None]] | None = None,
+        ssconf_turn: SsconfTurn = _nobody_else,
     ) -> None:
         """*file_digest* is the fingerprint of the `config.data` found, None if there is none.
 
-        *on_written* is told what `config.data` holds now, *on_published* that ssconf does too.
+        *on_written* is told what `config.data` holds now, *on_published* that ssconf does too. *ssconf_turn* is for
+        where somebody else writes ssconf as well.
         """
         self._paths = paths
         self._form = form
@@ -70,6 +84,7 @@ class Publisher:
         self._on_written = on_written
         self._on_published = on_published
         self._wait_distributed = wait_distributed
+        self._ssconf_turn = ssconf_turn
         self._digest = file_digest
         """Fingerprint of the file on disk."""
         self._synced: Position = _NOTHING
@@ -78,6 +93,8 @@ class Publisher:
         self._position: Position = _NOTHING
         self._ssconf_position: Position = _NOTHING
         self._ssconf: dict[str, str] = {}
+        self._stamps: dict[str, _Stamp | None] = {}
+        """Of the files that hold it: what somebody else has written since is not taken for ours."""
         self._source: SsconfSource | None = None
         self._told_large: set[str] = set()
         self._wake = asyncio.Event()
@@ -149,11 +166,9 @@ class Publisher:
             await self._write_config(digest)
             self._digest = digest
         self._on_written(PublishedMark(position, digest, self._synced))
-        if source is not None:
-            self._ssconf = await self._in_turn(self._write_ssconf, source)
-            self._source = source
+        if source is not None and (files := await self._in_turn(self._write_ssconf, source, position)) is not None:
+            self._ssconf, self._source, self._ssconf_position = files, source, ssconf_position
         self._position = position
-        self._ssconf_position = ssconf_position
         self._release(None)
         if self._source is not None:
             self._on_published(Published(position, self._paths.config_file, self._ssconf, self._source))
@@ -205,19 +220,27 @@ class Publisher:
         self._synced = self._sync_tried
         self._on_written(PublishedMark(self._position, self._digest, self._synced))
 
-    def _write_ssconf(self, source: SsconfSource) -> dict[str, str]:
-        """Only what differs is written: most commits change no ssconf file."""
+    def _write_ssconf(self, source: SsconfSource, position: Position) -> dict[str, str] | None:
+        """Give what is there now; None where it is newer already."""
         files = ssconf_files(source)
+        with self._ssconf_turn(files["cluster_name"], position) as may_write:
+            if not may_write:
+                return None
+            self._write_files(files)
+        return files
+
+    def _write_files(self, files: dict[str, str]) -> None:
+        """Only what differs is written: most commits change no ssconf file."""
         for key, text in files.items():
             path, data = self._paths.ssconf_file(key), text.encode()
-            if self._ssconf.get(key) == text:
+            if self._ssconf.get(key) == text and self._stamps.get(key) == _stamp_of(path):
                 continue
             if len(data) > SIZE_LIMIT_BYTES and key not in self._told_large:
                 self._told_large.add(key)
                 _log.warning("%s has %d bytes; readers of Ganeti 3.1 take %d", path, len(data), SIZE_LIMIT_BYTES)
             if read_if_there(path) != data:
                 write_atomically(path, data, mode=SSCONF_MODE, durable=key not in _NOT_SYNCED)
-        return files
+            self._stamps[key] = _stamp_of(path)
 
     def _release(self, error: ConfigurationError | None) -> None:
         """Wake those whose position is reached; with an error, all, and with it."""
@@ -231,3 +254,11 @@ class Publisher:
                 published.set_result(None)
             else:
                 self._waiters.append((position, published))
+
+
+def _stamp_of(path: str) -> _Stamp | None:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ganeti.base import version
 from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
-from ganeti.model.replica_records import Caller, CommitRecord, MembershipRecord, Position, WireStep
+from ganeti.model.replica_records import Acknowledged, Caller, CommitRecord, MembershipRecord, Position, WireStep
 from ganeti.node.promises import Promise, established_epoch, refusal_sentence
 from ganeti.ports.replica import CLOCK, CLUSTER, DAMAGED, DISK, EPOCH, GAP, MASTER, SOFTWARE, Answer
 from ganeti.runtime.event_loop import Background
@@ -51,6 +51,8 @@ class Replica:
         self._keeper = keeper
         self._now_s = now_s
         self._place = ReplicaPlace(paths, node_name, now_s)
+        self.newest_ssconf = self._place.newest_ssconf
+        """To be heeded by whoever else writes ssconf here."""
         self._turn = asyncio.Lock()
         self._background = Background()
         self._ending: asyncio.Task[Any] | None = None
@@ -59,13 +61,13 @@ class Replica:
         self._newest_sent: tuple[int, str, float] | None = None
         """Epoch, master and the master's clock of the newest request that brought something."""
 
-    async def state(self, caller: Caller) -> Answer:
+    async def state(self, caller: Caller, acknowledged: Acknowledged | None = None) -> Answer:
         """See `replica_state`. A master that is one no more learns so here, even if it has nothing to send."""
         try:
-            answer = self._state_at_once(caller)
+            answer = self._state_at_once(caller, acknowledged)
         except OSError:
             answer = None  # it is met again, and told, by who has its turn
-        return answer or await self._whole(self._state(caller))
+        return answer or await self._whole(self._state(caller, acknowledged))
 
     async def append(
         self,
@@ -76,6 +78,7 @@ class Replica:
         archived: list[int],
         serial: int,
         membership: MembershipRecord | None,
+        acknowledged: Acknowledged | None = None,
     ) -> Answer:
         """See `replica_append`."""
 
@@ -85,6 +88,7 @@ class Replica:
                     self._place.queue.write(files, archived, serial)
 
             await copy.append(after, commits, membership, archived, write_queue)
+            await copy.acknowledge(acknowledged)
             return {"position": copy.position}
 
         return await self._whole(self._as_follower(caller, work, in_order=bool(files or archived)))
@@ -97,11 +101,13 @@ class Replica:
         steps: list[WireStep],
         membership: MembershipRecord | None,
         digest: str,
+        acknowledged: Acknowledged | None = None,
     ) -> Answer:
         """See `replica_snapshot`."""
 
         async def work(copy: "ReplicaCopy") -> Answer:
             await copy.restore(position, config.encode(), steps, membership, digest)
+            await copy.acknowledge(acknowledged)
             _log.info("the copy of the configuration is that of %d.%d now", *position)
             return {"position": copy.position}
 
@@ -132,7 +138,7 @@ class Replica:
         return {"granted": False} | answer
 
     async def resume(self) -> None:
-        """Open the copy if this node is a candidate of another master, so that what it publishes is not left behind."""
+        """Open the copy if this node is a candidate of another master: it will soon be asked for."""
         async with self._turn:
             try:
                 marks = await self._place.marks()
@@ -153,7 +159,7 @@ class Replica:
             await self._place.close_copy(settle=False)
 
     async def flush(self) -> None:
-        """Return when what the copy holds is published; raises `ConfigurationError`."""
+        """Return when what is acknowledged of the copy is published; raises `ConfigurationError`."""
         if self._place.copy is not None:
             await self._place.copy.flush()
 
@@ -222,7 +228,7 @@ class Replica:
             answer["position"] = None if self._place.copy is None else self._place.copy.position
         return answer
 
-    def _state_at_once(self, caller: Caller) -> Answer | None:
+    def _state_at_once(self, caller: Caller, acknowledged: Acknowledged | None) -> Answer | None:
         """What is asked of most copies most of the time: what is in memory, by the master that is followed.
 
         None where anything is to be looked up, or another request has its turn.
@@ -231,14 +237,14 @@ class Replica:
         if copy is None or self._turn.locked() or self._place.wants_examination:
             return None
         marks = copy.marks(self._node_name)
-        is_followed = (caller.epoch, caller.master) == (promise.epoch, promise.holder) and caller.master != marks.own
+        is_followed = _is_followed(caller, promise) and caller.master != marks.own
         if not is_followed or self._unfit(caller, marks) is not None:
             return None
-        if self._daemons.run() or self._daemons.are_left_over():
+        if self._daemons.run() or self._daemons.are_left_over() or not copy.acknowledge_at_once(acknowledged):
             return None
         return {"refused": None} | self._told(copy.position, copy.digest, copy.membership)
 
-    async def _state(self, caller: Caller) -> Answer:
+    async def _state(self, caller: Caller, acknowledged: Acknowledged | None) -> Answer:
         async def work() -> Answer:
             if (refusal := await self._refuse_caller(caller, raises=False)) is not None:
                 return refusal
@@ -250,14 +256,15 @@ class Replica:
                 told = self._told(content.position, content.digest, content.membership)
             else:
                 told = self._told(copy.position, copy.digest, copy.membership)
+            if copy is not None and _is_followed(caller, self._keeper.promise):
+                await copy.acknowledge(acknowledged)
             return {"refused": None} | told
 
         return await self._guarded(work())
 
     async def _may_open_for(self, caller: Caller) -> bool:
         """Whether *caller* is the master this node follows, and has sent something before."""
-        promise = self._keeper.promise
-        if (caller.epoch, caller.master) != (promise.epoch, promise.holder):
+        if not _is_followed(caller, self._keeper.promise):
             return False
         marks = await self._place.marks()
         return marks is not None and _follows_another(self._keeper.promise, marks, self._daemons)
@@ -418,6 +425,10 @@ class _MasterDaemons:
     def are_left_over(self) -> bool:
         """Whether one outlives its ganeti-wconfd, which may have ended by itself as deposed."""
         return is_alive(self._luxid) or is_alive(self._rapi)
+
+
+def _is_followed(caller: Caller, promise: Promise) -> bool:
+    return (caller.epoch, caller.master) == (promise.epoch, promise.holder)
 
 
 def _follows_another(promise: Promise, marks: "Marks", daemons: _MasterDaemons) -> bool:

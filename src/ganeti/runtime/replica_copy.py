@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The copy of a master candidate while it is open: the database, its form in memory, and their publication.
 
-Invariant: the form is what the database holds. The fingerprint each record comes with is checked before anything is
-written, so a record that does not fit changes nothing. Calls are made one at a time.
+Invariant: the form, with the records that are not acknowledged yet upon it, is what the database holds. The fingerprint
+each record comes with is checked before anything is written, so a record that does not fit changes nothing. Calls are
+made one at a time.
+
+What is published is the form, and only once the master has said that it is acknowledged: what is not may be taken back
+by the next master. It says so with position and fingerprint, for a copy may hold a former master's records. A daemon
+that begins does not know what was acknowledged, so it publishes nothing until it is told.
 """
 
 import base64
 import binascii
 import logging
+import os
 import zlib
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -17,12 +25,21 @@ import msgspec
 
 from ganeti.base.errors import ConfigurationError, GanetiError
 from ganeti.base.paths import Paths
+from ganeti.master.config.fingerprint import Ahead
 from ganeti.master.config.publication import PublishedForm
 from ganeti.master.config.records import Commit, ObjectKey, Position, Put, StepAnswer
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import CLUSTER_KEY, KINDS
-from ganeti.model.replica_records import CommitRecord, MembershipRecord, WireStep, answer_of, fragment_of
+from ganeti.model.replica_records import (
+    Acknowledged,
+    CommitRecord,
+    MembershipRecord,
+    WireStep,
+    answer_of,
+    fragment_of,
+)
 from ganeti.node.promises import established_epoch
+from ganeti.node.ssconf import NewestSsconf
 from ganeti.ports.replica import DAMAGED, GAP, SOFTWARE
 from ganeti.runtime.pause_points import reach
 from ganeti.runtime.replica_fault import ReplicaFaultError
@@ -38,26 +55,49 @@ InTurn = Callable[..., Awaitable[Any]]
 class ReplicaCopy:
     """One open copy."""
 
-    def __init__(self, paths: Paths, store: ReplicaStore, content: Content, in_turn: InTurn) -> None:
+    def __init__(
+        self, paths: Paths, store: ReplicaStore, content: Content, in_turn: InTurn, newest_ssconf: NewestSsconf
+    ) -> None:
         self._paths = paths
+        self._newest_ssconf = newest_ssconf
         self._store = store
         self._in_turn = in_turn
         self.membership = content.membership
         self._form: PublishedForm | None = None
+        """What is acknowledged, or what was found: nobody has said yet what of that is."""
+        self._pending: deque[Commit] = deque()
+        """Records that are on disk and not known to be acknowledged."""
+        self._known_files: tuple[str, ...] = ()
+        """Fingerprints of a `config.data` that whoever opens the database takes for its own."""
         self._publication: ReplicaPublication | None = None
         self._marks: tuple[Position, Marks] | None = None
         """What was told last, and as of which change of what it tells."""
         self._digest: tuple[Position, str] | None = None
         if content.loaded is not None:
             loaded = content.loaded
-            self._form = PublishedForm(loaded.config, loaded.fragments, loaded.mtime_s)
+            self._known_files = loaded.published
+            self._set_form(PublishedForm(loaded.config, loaded.fragments, loaded.mtime_s))
+
+    def _set_form(self, form: PublishedForm) -> None:
+        self._form = form
+        self._ahead = Ahead(form.fingerprint)
+        self._pending.clear()
+        self._marks, self._digest = None, None
 
     @property
     def position(self) -> Position | None:
+        """Of the newest record on disk."""
+        if self._pending:
+            return self._pending[-1].position
         return None if self._form is None else self._form.position
 
     @property
     def digest(self) -> str:
+        """Fingerprint of the configuration on disk."""
+        return self._pending[-1].digest if self._pending else self._form_digest
+
+    @property
+    def _form_digest(self) -> str:
         form = self._form
         if form is None:
             return ""
@@ -81,12 +121,29 @@ class ReplicaCopy:
             self._marks = (self._marks[0], replace(self._marks[1], established=established))
         return self._marks[1]
 
-    async def publish(self) -> None:
-        """Begin to keep `config.data` and ssconf like the copy. Raises `ConfigurationError`."""
-        if self._form is not None and self._publication is None:
-            found = await self._in_turn(file_digest, self._paths)
-            await self._in_turn(self._store.begin_use, boot_id())
-            self._publication = ReplicaPublication(self._paths, self._form, found)
+    async def acknowledge(self, acknowledged: Acknowledged | None) -> None:
+        """Publish what is acknowledged, if this copy holds it. Raises `ConfigurationError`."""
+        if self.acknowledge_at_once(acknowledged) or self._form is None:
+            return
+        found = await self._in_turn(file_digest, self._paths)
+        await self._in_turn(self._store.begin_use, boot_id())
+        self._publication = ReplicaPublication(self._paths, self._form, found, self._newest_ssconf)
+
+    def acknowledge_at_once(self, acknowledged: Acknowledged | None) -> bool:
+        """Take in what is acknowledged; gives False if publication is to begin now, which takes the disk."""
+        form = self._form
+        if acknowledged is None or form is None:
+            return True
+        if acknowledged != (form.position, self._form_digest):
+            if all(acknowledged != (commit.position, commit.digest) for commit in self._pending):
+                return True
+            while self._pending and self._pending[0].position <= acknowledged[0]:
+                form.apply(self._pending.popleft())
+            if not self._pending:
+                self._ahead.reset()
+            if self._publication is not None:
+                self._publication.notify()
+        return self._publication is not None
 
     async def append(
         self,
@@ -108,14 +165,18 @@ class ReplicaCopy:
             if commits or newer is not None or ended_jobs:
                 self._store.apply(commits, newer, ended_jobs)
 
-        await self._in_turn(write)
+        try:
+            await self._in_turn(write)
+        except BaseException:
+            if commits:
+                self._ahead.reset(self._pending)
+            raise
         reach("replica-applied")
         if newer is not None:
             self.membership = newer
-        if self._form is not None:
-            for commit in commits:
-                self._form.apply(commit)
-        await self._told_newer()
+        self._pending.extend(commit for commit in commits if commit.changes_objects)
+        if self._store.wants_maintenance:
+            await self._in_turn(self._store.maintain)
 
     async def restore(
         self,
@@ -140,13 +201,11 @@ class ReplicaCopy:
             raise ReplicaFaultError(DAMAGED, "The configuration that came is not what its fingerprint says")
         newer = self._newer(membership)
         await self._stop_publication(settle=False)
-        try:
-            await self._in_turn(self._store.restore, commit, [_step_of(step) for step in steps], newer)
-            reach("replica-restored")
-            self._form, self._marks, self._digest = form, None, None
-            self.membership = newer or self.membership
-        finally:
-            await self.publish()
+        await self._in_turn(self._store.restore, commit, [_step_of(step) for step in steps], newer)
+        reach("replica-restored")
+        self._set_form(form)
+        self._known_files = (found or "", digest)
+        self.membership = newer or self.membership
 
     async def keep_members(self, membership: MembershipRecord) -> None:
         newer = self._newer(membership)
@@ -155,14 +214,17 @@ class ReplicaCopy:
             self.membership = newer
 
     async def flush(self) -> None:
-        """Return when the newest record is published."""
+        """Return when what is acknowledged is published."""
         if self._publication is not None:
             await self._publication.flush()
 
     async def close(self, *, settle: bool) -> None:
         """Close the database; with *settle* for WConfD, which is to find `config.data` as the database has it."""
+        is_published = self._publication is not None
         mark = await self._stop_publication(settle=settle)
         try:
+            if settle and not is_published:
+                await self._in_turn(self._remove_unknown_file)
             if mark is not None:
                 await self._in_turn(self._store.end_use, mark)
         except ConfigurationError as err:
@@ -174,11 +236,13 @@ class ReplicaCopy:
         publication, self._publication = self._publication, None
         return None if publication is None else await publication.close(settle=settle)
 
-    async def _told_newer(self) -> None:
-        if self._publication is not None:
-            self._publication.notify()
-        if self._store.wants_maintenance:
-            await self._in_turn(self._store.maintain)
+    def _remove_unknown_file(self) -> None:
+        """WConfD would take it for an administrator's, and there is nothing acknowledged to write in its place."""
+        found = file_digest(self._paths)
+        if found is not None and found not in self._known_files:
+            _log.warning("%s is not what this copy has published: it is removed", self._paths.config_file)
+            with suppress(OSError):
+                os.unlink(self._paths.config_file)
 
     def _newer(self, membership: MembershipRecord | None) -> MembershipRecord | None:
         known = self.membership
@@ -188,28 +252,33 @@ class ReplicaCopy:
 
     def _fitting(self, after: Position, records: Sequence[CommitRecord]) -> list[Commit]:
         """The commits of records that continue this copy; raises `ReplicaFaultError` for others."""
-        form = self._form
-        if form is None or form.position != after:
-            held = "nothing" if form is None else f"{form.position[0]}.{form.position[1]}"
-            raise ReplicaFaultError(GAP, f"The records begin after {after[0]}.{after[1]}, and this copy holds {held}")
+        held = self.position
+        if held is None or held != after:
+            told = "nothing" if held is None else _text(held)
+            raise ReplicaFaultError(GAP, f"The records begin after {after[0]}.{after[1]}, and this copy holds {told}")
         mark = None if self._publication is None else self._publication.mark
         commits = [replace(commit_of(record), published=mark) for record in records]
-        there: dict[ObjectKey, bool] = {}
+        try:
+            self._check(after, commits)
+        except ReplicaFaultError:
+            self._ahead.reset(self._pending)
+            raise
+        return commits
+
+    def _check(self, after: Position, commits: Sequence[Commit]) -> None:
         position = after
-        for commit, digest in zip(commits, form.fingerprint.after(commits), strict=True):
+        for commit in commits:
             if not commit.changes_objects:
                 continue
             follows = commit.position == (position[0], position[1] + 1) or commit.position[0] > position[0]
-            there |= {(put.kind, put.uuid): True for put in commit.puts}
-            if not follows or not all(there.get(key, key in form.fingerprint.objects) for key in commit.removes):
+            new = {(put.kind, put.uuid) for put in commit.puts}
+            if not follows or not all(key in new or self._ahead.holds(key) for key in commit.removes):
                 raise ReplicaFaultError(GAP, f"Record {_text(commit.position)} does not follow {_text(position)}")
-            if digest != commit.digest:
+            if self._ahead.sign([commit]) != [commit.digest]:
                 raise ReplicaFaultError(
                     DAMAGED, f"With record {_text(commit.position)}, this copy is not what the master has"
                 )
-            there |= dict.fromkeys(commit.removes, False)
             position = commit.position
-        return commits
 
 
 def commit_of(record: CommitRecord) -> Commit:

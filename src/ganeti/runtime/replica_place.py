@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ganeti.base.paths import Paths
+from ganeti.node.ssconf import NewestSsconf
 from ganeti.ports.replica import DAMAGED
 from ganeti.runtime.files import read_if_there
 from ganeti.runtime.replica_fault import ReplicaFaultError
@@ -33,6 +34,7 @@ class ReplicaPlace:
 
     def __init__(self, paths: Paths, node_name: str, now_s: Callable[[], float]) -> None:
         self.queue = ReplicaQueue(paths)
+        self.newest_ssconf = NewestSsconf()
         self.copy: ReplicaCopy | None = None
         """Open for writing."""
         self._paths = paths
@@ -89,15 +91,9 @@ class ReplicaPlace:
                 raise
             _log.error("%s: it is kept as %s and made anew", err.sentence, damaged_path(self._path))
             store, content = await self.in_turn(make_anew, self._path), Content()
-        copy = ReplicaCopy(self._paths, store, content, self.in_turn)
-        try:
-            await copy.publish()
-        except BaseException:
-            await copy.close(settle=False)
-            raise
-        self.copy = copy
+        self.copy = ReplicaCopy(self._paths, store, content, self.in_turn, self.newest_ssconf)
         self._examined_s = self._now_s()
-        return copy
+        return self.copy
 
     async def close_copy(self, *, settle: bool) -> None:
         """With *settle*, leave `config.data` as the database is: WConfD opens it."""

@@ -39,10 +39,15 @@ class Commits(NamedTuple):
 
 
 class ReplicationLog:
-    def __init__(self, start: Position, commits: Iterable[StoredCommit], steps: Iterable[StepAnswer]) -> None:
-        """Begin with what a start finds: commits after *start*, and the answers to steps, whichever they belong to."""
+    def __init__(
+        self, start: Position, commits: Iterable[StoredCommit], steps: Iterable[StepAnswer], start_digest: str = ""
+    ) -> None:
+        """Begin with what a start finds: commits after *start*, and the answers to steps, whichever they belong to.
+
+        *start_digest* is the fingerprint of the state before the commits; empty where that is not known.
+        """
         self._first = 1
-        self._entries = [Entry(start)]
+        self._entries = [Entry(start, start_digest)]
         self._numbers: dict[Position, int] = {start: 1}
         self._size_bytes = 0
         for commit in commits:
@@ -58,19 +63,33 @@ class ReplicationLog:
 
     def add_commit(self, commit: Commit) -> int:
         size_bytes = sum(len(put.data) for put in commit.puts)
-        return self._add(Entry(commit.position, commit.digest, commit, (), (), size_bytes, commit.changes_objects))
+        digest = commit.digest if commit.changes_objects else self._entries[-1].digest
+        return self._add(Entry(commit.position, digest, commit, (), (), size_bytes, commit.changes_objects))
 
     def add_queue(self, names: Iterable[str], archived: Iterable[int]) -> int:
         newest = self._entries[-1]
         return self._add(Entry(newest.position, newest.digest, None, tuple(names), tuple(archived)))
 
     def number_at(self, position: Position, digest: str) -> int | None:
-        """The record that led to *position*; None if none is held, or another one with the same position did."""
+        """The record that led to *position*; None if none is held, or one with other content had the same position."""
+        number = self._numbers.get(position)
+        if number is None or not digest:
+            return None
+        return number if self._entries[number - self._first].digest == digest else None
+
+    def is_given_twice(self, position: Position, digest: str) -> bool:
+        """Whether somebody has *position* of this very epoch with a content it never had here.
+
+        What others have of an epoch was on its master's disk before: another database has taken the place of that.
+        """
+        newest = self._entries[-1].position
+        if position[0] != newest[0]:
+            return False
         number = self._numbers.get(position)
         if number is None:
-            return None
+            return position > newest
         known = self._entries[number - self._first].digest
-        return number if not known or known == digest else None
+        return bool(known and digest) and known != digest
 
     def commits_after(self, number: int, up_to: int) -> Commits | None:
         """As many as are sent at once; None if they are not held any more."""
@@ -98,6 +117,13 @@ class ReplicationLog:
             names.update(dict.fromkeys(entry.names))
             archived.update(dict.fromkeys(entry.archived))
         return list(names), list(archived)
+
+    def state_at(self, number: int) -> tuple[Position, str] | None:
+        """Position and fingerprint of the configuration as of a record; None where they are not known any more."""
+        if not self._first <= number <= self.last:
+            return None
+        entry = self._entries[number - self._first]
+        return (entry.position, entry.digest) if entry.digest else None
 
     def position_at(self, number: int) -> Position:
         return self._entries[max(number - self._first, 0)].position

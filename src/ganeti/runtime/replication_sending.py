@@ -116,7 +116,7 @@ class Sender:
             taken = self._taken.pop(node, None)
             match request:
                 case SendState():
-                    events = await self._state(node)
+                    events = await self._state(request)
                     if taken is not None and isinstance(events[0], StateKnown) and events[0].is_expected:
                         self._taken[node] = taken
                     return events
@@ -136,24 +136,29 @@ class Sender:
     async def ask_members(self, node: str, membership: Membership) -> list[Event]:
         try:
             plain = membership.to_plain()
-            await self._call(node, "replica_members", self._timing.take_s, membership=plain)
+            answer = await self._call(node, "replica_members", self._timing.take_s, membership=plain)
         except Refused as err:
             seen = await self._refused(node, err) if err.reason == _EPOCH else []
             return [*(event for event in seen if isinstance(event, EpochSeen)), MembersRefused(node, str(err))]
         except GanetiError as err:
             return [MembersRefused(node, str(err))]
+        known = _version(answer)
+        if known is not None and known > membership.version:
+            return [MembersRefused(node, f"it knows of a newer one, {known[0]}.{known[1]}")]
         return [MembersAccepted(node, membership.version)]
 
-    async def _state(self, node: str) -> list[Event]:
-        answer = await self._call(node, "replica_state", self._timing.take_s)
-        position = _position(answer)
-        number = None if position is None else self._log.number_at(position, answer.get("digest", ""))
-        expected = position is not None and self.positions.get(node) == position
-        if position is not None:
-            self.positions[node] = position
-        known = answer.get("membership")
-        version = None if known is None else Membership.from_plain(known).version
-        return [StateKnown(node, number, version, expected)]
+    async def _state(self, request: SendState) -> list[Event]:
+        node, acknowledged = request.node, self._log.state_at(request.acknowledged)
+        answer = await self._call(node, "replica_state", self._timing.take_s, acknowledged=acknowledged)
+        position, digest = _position(answer), str(answer.get("digest", ""))
+        if position is None:
+            return [StateKnown(node, None, _version(answer), False)]
+        number = self._log.number_at(position, digest)
+        expected = number is not None and self.positions.get(node) == position
+        self.positions[node] = position
+        twice = self._log.is_given_twice(position, digest)
+        told = request.acknowledged
+        return [StateKnown(node, number, _version(answer), expected, told, twice)]
 
     async def _append(self, request: SendAppend) -> list[Event]:
         node = request.node
@@ -170,10 +175,12 @@ class Sender:
         if not (files or archived or commits.encoded or membership):
             self._taken[node] = taken
             return [Acked(node, commits.up_to, request.up_to, None)]
+        told = min(request.acknowledged, commits.up_to)
         *first, last = pieces_of(files)
         for piece in first:
             await self._append_piece(node, after, [], piece, [], None)
-        answer = await self._append_piece(node, after, commits.encoded, last, archived, membership)
+        state = self._log.state_at(told)
+        answer = await self._append_piece(node, after, commits.encoded, last, archived, membership, state)
         if (position := _position(answer)) is not None:
             self.positions[node] = position
         if commits.encoded and position != self._log.position_at(commits.up_to):
@@ -181,7 +188,7 @@ class Sender:
         if not archived and len(taken) < _NAMES_KEPT:
             self._taken[node] = taken | {name: digests[name] for name in files}
         version = None if request.membership is None else request.membership.version
-        return [Acked(node, commits.up_to, request.up_to, version)]
+        return [Acked(node, commits.up_to, request.up_to, version, told)]
 
     async def _files_of(self, names: list[str], record: int) -> tuple[Files, dict[str, str]]:
         """The files, and what tells whether they have changed."""
@@ -201,6 +208,7 @@ class Sender:
         files: dict[str, str | None],
         archived: list[int],
         membership: dict[str, Any] | None,
+        acknowledged: tuple[Position, str] | None = None,
     ) -> Answer:
         size_bytes = sum(len(bytes(commit)) for commit in commits)
         size_bytes += sum(len(content) for content in files.values() if content is not None)
@@ -214,10 +222,12 @@ class Sender:
             archived=archived,
             serial=await self._queue.serial(fresh=False),
             membership=membership,
+            acknowledged=acknowledged,
         )
 
     async def _whole(self, request: SendSnapshot) -> list[Event]:
         taken = self._snapshot()
+        told = min(request.acknowledged, taken.number)
         config = await asyncio.to_thread(_pack, taken.parts)
         answer = await self._call(
             request.node,
@@ -228,9 +238,10 @@ class Sender:
             steps=[encode_step(step) for step in taken.steps],
             membership=request.membership.to_plain(),
             digest=taken.digest,
+            acknowledged=self._log.state_at(told),
         )
         self.positions[request.node] = _position(answer) or taken.position
-        return [SnapshotTaken(request.node, taken.number, request.membership.version)]
+        return [SnapshotTaken(request.node, taken.number, request.membership.version, told)]
 
     async def _compare_queue(self, request: SendQueue) -> list[Event]:
         node = request.node
@@ -287,6 +298,11 @@ def _position(answer: Answer) -> Position | None:
         case [int() as epoch, int() as serial] | (int() as epoch, int() as serial):
             return epoch, serial
     return None
+
+
+def _version(answer: Answer) -> Position | None:
+    known = answer.get("membership")
+    return None if known is None else Membership.from_plain(known).version
 
 
 def _pack(parts: list[bytes]) -> str:

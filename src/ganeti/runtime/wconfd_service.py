@@ -61,7 +61,8 @@ class Service:
         self._background = Background()
         self._ending = AsyncExitStack()
         self.store = StoreThread(opened.store)
-        begin = _begin(opened, now_s, forced, timing or Timing())
+        self.form = PublishedForm(loaded.config, loaded.fragments, loaded.mtime_s)
+        begin = _begin(opened, self.form.digest, now_s, forced, timing or Timing())
         hooks = Hooks(
             lambda: self.committer.snapshot(), self._released, self._deposed, self._states_changed, on_reclaim
         )
@@ -69,7 +70,6 @@ class Service:
         self._distributor = (
             None if nodes is None else Distributor(nodes, self.replicator.is_in_sync, self.replicator.appeared)
         )
-        self.form = PublishedForm(loaded.config, loaded.fragments, loaded.mtime_s)
         stream = ChangeStream(loaded.config.position)
         stream.restore(loaded.stream_start, loaded.events)
         locks_file = f"{paths.data_dir}/locks.data"
@@ -172,12 +172,15 @@ class Service:
             await self._distributor.flush()
 
 
-def _begin(opened: Opened, now_s: Callable[[], float], forced: bool, timing: Timing) -> Begin:
+def _begin(opened: Opened, digest: str, now_s: Callable[[], float], forced: bool, timing: Timing) -> Begin:
+    """*digest* is the fingerprint of the newest configuration."""
     loaded = opened.loaded
     config = loaded.config
     me = config.cluster.master_node
     start = loaded.stream_start if loaded.commits or not loaded.events else config.position
-    log = ReplicationLog(start, loaded.commits, loaded.steps)
+    log = ReplicationLog(
+        start, loaded.commits, loaded.steps, digest if start == config.position else loaded.start_digest
+    )
     kept = opened.kept
     identity = Identity(config.cluster.uuid, me, config.position[0], now_s)
     return Begin(identity, kept, candidates_of(config.nodes()), log, forced, timing)

@@ -8,7 +8,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace as dataclass_replace
+from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from ganeti.base.errors import EXIT_NO_CLUSTER, EXIT_NOT_MASTER, ConfigurationError
@@ -148,7 +150,7 @@ def open_configuration(paths: Paths) -> Opened:
     try:
         store = SqliteStore(paths.config_database)
         try:
-            return _open(store, data, paths.config_file)
+            return _open(store, data, paths)
         except BaseException:
             store.close()
             raise
@@ -156,22 +158,33 @@ def open_configuration(paths: Paths) -> Opened:
         gc.enable()
 
 
-def _open(store: SqliteStore, data: bytes | None, config_file: str) -> Opened:
+def _open(store: SqliteStore, data: bytes | None, paths: Paths) -> Opened:
     stored = store.load()
     digest = UNREADABLE if data is None else fingerprint_of(data)
     start = decide(stored, data, digest, boot_id())
     imported = None
     loaded = stored
     if data is not None and start is Start.IMPORT:
-        imported = read_foreign(data, digest, stored.config.position if stored else None, time.time())
+        position = stored.config.position if stored else None
+        imported = read_foreign(data, digest, position, time.time(), promised_epoch(paths))
         loaded = _after_import(imported, stored)
     if loaded is None:
         raise DaemonRefused(_NO_CLUSTER, EXIT_NO_CLUSTER)
     for problem in verify_all(loaded.config):
         _log.warning("%s", problem)
     if start is Start.OUTDATED:
-        return Opened(store, loaded, None, imported, outdated_file=config_file)
+        return Opened(store, loaded, None, imported, outdated_file=paths.config_file)
     return Opened(store, loaded, digest if data is not None else None, imported)
+
+
+def promised_epoch(paths: Paths) -> int:
+    """The highest epoch that the node daemon of this machine knows of, 0 if none: it outlives the database."""
+    try:
+        epoch = msgspec.json.decode(read_if_there(paths.epoch_file) or b"{}", type=dict[str, Any]).get("epoch")
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as err:
+        _log.warning("%s cannot be read: %s", paths.epoch_file, err)
+        return 0
+    return epoch if isinstance(epoch, int) and epoch > 0 else 0
 
 
 def boot_id() -> str:

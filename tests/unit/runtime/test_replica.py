@@ -19,7 +19,7 @@ from ganeti.master.config.fingerprint import fingerprint_of
 from ganeti.model.replica_records import Caller
 from ganeti.runtime import master_ending
 from ganeti.runtime.master_ending import Ended
-from ganeti.runtime.replica_copy import ReplicaCopy
+from ganeti.runtime.replica_place import ReplicaPlace
 from ganeti.runtime.wconfd_start import open_configuration
 
 OWN = "uuid-node2"
@@ -49,6 +49,7 @@ def test_records_are_taken_over_and_the_content_is_the_masters(tmp_path: Path) -
         assert state["digest"] == master.form.digest
         assert state["membership"] == master.membership(MEMBERS, 1)
         assert (state["promised"], state["holder"], state["established"]) == (2, "uuid-node1", 2)
+        await node.call("replica_state", master.caller | {"acknowledged": master.acknowledged})
         await node.replica.flush()
         assert fingerprint_of(Path(node.paths.config_file).read_bytes()) == master.form.digest
         assert Path(node.paths.config_file).stat().st_mode & 0o777 == 0o640
@@ -89,7 +90,8 @@ def test_the_stored_database_is_one_that_wconfd_starts_with(tmp_path: Path) -> N
 
     async def story(node: FollowingNode) -> None:
         await follow(node, master)
-        await node.call("replica_append", master.append(master.position, master.record(SetTags(("a",)), job=12)))
+        record = master.record(SetTags(("a",)), job=12)
+        await node.call("replica_append", master.append((2, 1), record, acknowledged=master.acknowledged))
         new = SendingMaster(epoch=3, uuid=OWN)
         assert (await node.call("promise", new.caller | {"ask_only": False}))["granted"]
         opened = open_configuration(node.paths)
@@ -354,7 +356,7 @@ def test_a_start_with_a_full_disk_is_no_fault_of_the_daemon(
         await follow(node, master)
         await node.replica.forget()
         with monkeypatch.context() as patched:
-            patched.setattr(ReplicaCopy, "publish", full)
+            patched.setattr(ReplicaPlace, "open", full)
             await node.replica.resume()
         assert "cannot be opened before the master's next record" in caplog.text
         assert (await node.call("replica_state", master.caller))["refused"] is None
@@ -375,7 +377,7 @@ def test_a_node_that_is_no_candidate_loads_nothing(tmp_path: Path) -> None:
     with_node(tmp_path, story)
 
 
-def test_files_left_behind_by_a_dead_daemon_are_brought_up_when_the_next_begins(tmp_path: Path) -> None:
+def test_files_left_behind_by_a_dead_daemon_are_brought_up_when_the_master_is_heard(tmp_path: Path) -> None:
     master = SendingMaster(sound_configuration())
 
     async def story(node: FollowingNode) -> None:
@@ -387,12 +389,122 @@ def test_files_left_behind_by_a_dead_daemon_are_brought_up_when_the_next_begins(
             os.unlink(node.paths.ssconf_file(key))
         os.unlink(node.paths.config_file)
         await node.replica.resume()
+        await node.call("replica_state", master.caller | {"acknowledged": master.acknowledged})
         await node.replica.flush()
         assert Path(node.paths.ssconf_file("master_node")).read_text() == "node1\n"
         assert fingerprint_of(Path(node.paths.config_file).read_bytes()) == master.form.digest
 
     with_node(tmp_path, story)
     with_node(tmp_path, again)
+
+
+def tags_published(node: FollowingNode) -> str:
+    return Path(node.paths.ssconf_file("cluster_tags")).read_text()
+
+
+def test_what_is_not_acknowledged_is_kept_and_not_published(tmp_path: Path) -> None:
+    master = SendingMaster()
+
+    async def story(node: FollowingNode) -> None:
+        await follow(node, master)
+        told = master.acknowledged
+        records = [master.record(SetTags((tag,))) for tag in ("a", "b", "c")]
+        digests = [record["digest"] for record in records]
+        await node.call("replica_append", master.append((2, 1), *records, acknowledged=told))
+        await node.replica.flush()
+        assert tags_published(node) == ""
+        state = await node.call("replica_state", master.caller | {"acknowledged": ((2, 3), digests[1])})
+        assert (state["position"], state["digest"]) == ([2, 4], digests[2]), "it has them all the same"
+        await node.replica.flush()
+        assert tags_published(node) == "b\n"
+        for other in (((2, 4), digests[0]), ((2, 9), digests[2]), told, None):
+            await node.call("replica_state", master.caller | {"acknowledged": other})
+        await node.replica.flush()
+        assert tags_published(node) == "b\n", "that is another configuration, or nothing new"
+        more = master.record(RemoveNode("node3")), master.record(SetTags(("d",)))
+        await node.call("replica_append", master.append((2, 4), *more, acknowledged=((2, 5), more[0]["digest"])))
+        await node.replica.flush()
+        assert tags_published(node) == "c\n"
+        assert fingerprint_of(Path(node.paths.config_file).read_bytes()) == more[0]["digest"]
+
+    with_node(tmp_path, story)
+
+
+def test_a_daemon_that_begins_publishes_nothing_before_it_knows_what_is_acknowledged(tmp_path: Path) -> None:
+    master = SendingMaster()
+
+    async def before(node: FollowingNode) -> None:
+        await follow(node, master)
+        await node.call("replica_append", master.append((2, 1), master.record(SetTags(("lost",)))))
+
+    async def story(node: FollowingNode) -> None:
+        await node.replica.resume()
+        await node.call("replica_state", master.caller)
+        await node.replica.flush()
+        assert tags_published(node) == ""
+        await node.call("replica_state", master.caller | {"acknowledged": master.acknowledged})
+        await node.replica.flush()
+        assert tags_published(node) == "lost\n"
+
+    with_node(tmp_path, before)
+    with_node(tmp_path, story)
+
+
+@pytest.mark.parametrize("found", [None, b"{", b'{"cluster":{"cluster_name":"restored"}}'])
+def test_who_takes_over_finds_no_file_that_it_would_import(tmp_path: Path, found: bytes | None) -> None:
+    """Where nothing could be published, since nobody has said what is acknowledged."""
+    master, new = SendingMaster(), SendingMaster(epoch=3, uuid=OWN)
+
+    async def before(node: FollowingNode) -> None:
+        await follow(node, master)
+        await node.call("replica_append", master.append((2, 1), master.record(SetTags(("a",)))))
+
+    async def story(node: FollowingNode) -> None:
+        if found is not None:
+            Path(node.paths.config_file).write_bytes(found)
+        await node.replica.resume()
+        assert (await node.call("promise", new.caller | {"ask_only": False}))["granted"]
+        opened = open_configuration(node.paths)
+        opened.store.close()
+        assert opened.imported is None
+        assert opened.loaded.config.position == (2, 2)
+        assert tags_published(node) == "", "it is not the master yet"
+
+    with_node(tmp_path, before)
+    with_node(tmp_path, story)
+
+
+def test_ssconf_that_comes_late_does_not_replace_what_the_copy_has_published(tmp_path: Path) -> None:
+    """The master sends it to a node that is not in sync, and the node may be in sync before it comes."""
+    master = SendingMaster()
+    cluster = {"cluster_name": "cluster\n"}
+
+    async def send(node: FollowingNode, serial: int, tags: str) -> None:
+        values = cluster | {"cluster_tags": tags}
+        succeeded, told = await node.raw_changing("write_ssconf_files", epoch=2, values=values, position=[2, serial])
+        assert succeeded, told
+
+    async def publish(node: FollowingNode, tags: str) -> None:
+        record = master.record(SetTags((tags,)))
+        after = (2, record["position"][1] - 1)
+        await node.call("replica_append", master.append(after, record, acknowledged=master.acknowledged))
+        await node.replica.flush()
+
+    async def story(node: FollowingNode) -> None:
+        await follow(node, master)
+        await publish(node, "second")
+        await send(node, 1, "first\n")
+        assert tags_published(node) == "second\n"
+        await send(node, 4, "fourth\n")
+        await publish(node, "third")
+        assert tags_published(node) == "fourth\n", "the master had sent a newer one"
+        await publish(node, "fourth")
+        assert tags_published(node) == "fourth\n"
+        Path(node.paths.ssconf_file("cluster_tags")).unlink()
+        await publish(node, "fourth")
+        assert tags_published(node) == "fourth\n", "what is on the disk counts"
+
+    with_node(tmp_path, story)
 
 
 def test_what_was_under_way_for_long_does_not_undo_what_came_since(tmp_path: Path) -> None:

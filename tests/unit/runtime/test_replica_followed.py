@@ -5,6 +5,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from ganeti.master.config.fingerprint import fingerprint_of
 from ganeti.master.replication.followers import Timing
 from ganeti.ports.nodes import NodeAnswer
 from ganeti.runtime.replica_queue import content_digest
+from ganeti.runtime.wconfd_commits import JobStep
 from ganeti.runtime.wconfd_start import open_configuration
 
 TIMING = Timing(
@@ -30,6 +32,7 @@ TIMING = Timing(
     retry_longest_s=0.1,
     ask_again_s=0.05,
 )
+NO_HEARTBEAT = replace(TIMING, heartbeat_s=1000.0, take_s=30.0)
 NODES = {"uuid-node2": "node2", "uuid-node3": "node3"}
 Story = Callable[[Any, "Followers"], Awaitable[None]]
 
@@ -41,13 +44,17 @@ class Followers:
         self.root = root
         self.nodes: dict[str, FollowingNode] = {}
         self.away: dict[str, None] = {}
+        self.held: dict[str, asyncio.Event] = {}
+        """Records to these nodes wait until the event is set."""
 
     async def call(self, node_uuid: str, call: str, /, *, deadline_s: float | None = None, **arguments: Any) -> Any:
         await asyncio.sleep(0)
         if node_uuid in self.away:
             raise NodeUnreachableError(f"Node {node_uuid} cannot be reached")
         async with asyncio.timeout(deadline_s):
-            succeeded, value = await self.nodes[node_uuid].raw(call, arguments)
+            if node_uuid in self.held and call == "replica_append":
+                await self.held[node_uuid].wait()
+            succeeded, value = await self.nodes[node_uuid].raw(call, arguments, epoch=1)
         if not succeeded:
             raise from_wire(value)
         return value
@@ -77,7 +84,7 @@ def root() -> Iterator[Path]:
         yield path
 
 
-def tell(root: Path, story: Story) -> None:
+def tell(root: Path, story: Story, timing: Timing = TIMING) -> None:
     """Run *story* with a master and two candidates in sync."""
 
     async def whole() -> None:
@@ -85,7 +92,7 @@ def tell(root: Path, story: Story) -> None:
         async with asyncio.timeout(60), AsyncExitStack() as stack:
             await followers.begin(stack)
             daemon = await stack.enter_async_context(
-                running_wconfd(root / "node1", followers, fresh=False, timing=TIMING)
+                running_wconfd(root / "node1", followers, fresh=False, timing=timing)
             )
             await until(lambda: all(daemon.service.replicator.is_in_sync(uuid) for uuid in NODES))
             await story(daemon, followers)
@@ -97,6 +104,14 @@ async def state_of(daemon: Any, node: FollowingNode) -> dict[str, Any]:
     """What a copy says of itself, whoever asks."""
     me = daemon.service.replicator
     return await node.call("replica_state", {**caller_of(me)})
+
+
+def tags_of(node: FollowingNode) -> str:
+    return Path(node.paths.ssconf_file("cluster_tags")).read_text()
+
+
+def published(node: FollowingNode) -> str:
+    return fingerprint_of(Path(node.paths.config_file).read_bytes())
 
 
 def caller_of(replicator: Any) -> dict[str, Any]:
@@ -113,10 +128,32 @@ def test_what_is_acknowledged_is_on_every_candidate_and_published_there(root: Pa
             state = await state_of(daemon, node)
             assert (tuple(state["position"]), state["digest"]) == (position, daemon.service.form.digest)
             assert sorted(state["membership"]["members"]) == ["uuid-node1", *NODES]
-            await node.replica.flush()
-            assert fingerprint_of(Path(node.paths.config_file).read_bytes()) == daemon.service.form.digest
+            await until(lambda node=node: published(node) == daemon.service.form.digest)
 
     tell(root, story)
+
+
+def test_candidates_publish_what_is_acknowledged_soon_and_no_more(root: Path) -> None:
+    async def story(daemon: Any, followers: Followers) -> None:
+        node = followers.nodes["uuid-node2"]
+        await daemon.client.commit(daemon.job(1), 1, TagCluster(tag="first"), True)
+        await until(lambda: tags_of(node) == "first\n")
+        go_on = followers.held["uuid-node3"] = asyncio.Event()
+        step = JobStep(1, 1, 2, "/lock", False)
+        commit = asyncio.ensure_future(daemon.service.committer.commit(step, TagCluster(tag="second")))
+        newest = (daemon.service.form.position[0], daemon.service.form.position[1] + 1)
+        replica = node.replica
+        await until(lambda: replica._place.copy is not None and replica._place.copy.position == newest)
+        await asyncio.sleep(3 * NO_HEARTBEAT.tell_s)
+        await replica.flush()
+        assert not commit.done()
+        assert tags_of(node) == "first\n", "one member does not have it"
+        go_on.set()
+        await commit
+        await until(lambda: all(tags_of(each) == "first\nsecond\n" for each in followers.nodes.values()))
+        assert published(node) == daemon.service.form.digest
+
+    tell(root, story, NO_HEARTBEAT)
 
 
 def test_a_candidate_that_was_away_has_everything_again(root: Path) -> None:

@@ -83,6 +83,10 @@ class Ahead:
         self._total = total
         return digests
 
+    def holds(self, key: ObjectKey) -> bool:
+        """Whether there is this object after what was taken over."""
+        return (self._changed[key] if key in self._changed else self._base.numbers.get(key, 0)) != 0
+
     def reset(self, commits: Iterable[Commit] = ()) -> None:
         """Begin again at the base, with *commits* upon it."""
         self._changed = {}

@@ -56,8 +56,11 @@ def decide(stored: Loaded | None, data: bytes | None, digest: str, boot: str) ->
     return Start.IMPORT
 
 
-def read_foreign(data: bytes, digest: str, stored: Position | None, now_s: float) -> Import:
-    """Read and verify a `config.data`. Raises `ConfigurationError` or `ConfigVerifyError` with all problems."""
+def read_foreign(data: bytes, digest: str, stored: Position | None, now_s: float, promised: int = 0) -> Import:
+    """Read and verify a `config.data`. Raises `ConfigurationError` or `ConfigVerifyError` with all problems.
+
+    *promised* is the highest epoch that this node knows of, whatever became of the database: 0 where it knows none.
+    """
     try:
         plain = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
@@ -70,7 +73,7 @@ def read_foreign(data: bytes, digest: str, stored: Position | None, now_s: float
     problems = hard_problems(config, head.indexes)
     if problems:
         raise ConfigVerifyError(f"config.data is not consistent: {'; '.join(problems)}", problems)
-    config.position = _next_position(config, stored)
+    config.position = _next_position(config, stored, promised)
     return Import(config, import_commit(config, now_s, digest))
 
 
@@ -94,13 +97,13 @@ def import_commit(config: Configuration, now_s: float, imported_digest: str = ""
     )
 
 
-def _next_position(config: Configuration, stored: Position | None) -> Position:
+def _next_position(config: Configuration, stored: Position | None, promised: int) -> Position:
     """An import begins an epoch: what another copy may have after the stored position was never meant by it."""
     written = config.header.get("serial_no", 0)
     serial = written if isinstance(written, int) else 0
     if stored is None:
-        return FIRST_EPOCH, max(serial, 0) + 1
-    return stored[0] + 1, max(serial, stored[1]) + 1
+        return (promised + 1 if promised else FIRST_EPOCH), max(serial, 0) + 1
+    return max(stored[0], promised) + 1, max(serial, stored[1]) + 1
 
 
 def _check_version(version: object) -> None:

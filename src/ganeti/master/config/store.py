@@ -32,6 +32,8 @@ class Loaded:
     mtime_s: float
     steps: list[StepAnswer] = field(default_factory=list)
     stream_start: Position = (0, 0)
+    start_digest: str = ""
+    """Fingerprint of the configuration at `stream_start`; empty if that is not known."""
     events: list[tuple[Position, bytes]] = field(default_factory=list)
     published: tuple[str, ...] = ()
     """Fingerprints that the last `config.data` written from this store may have."""

@@ -12,6 +12,8 @@ class SendState(msgspec.Struct, frozen=True):
     """Ask a node what it has. Answered by `StateKnown`."""
 
     node: str
+    acknowledged: int = 0
+    """Records up to this number, all of which it has, are on every member; 0 where it is not known what it has."""
 
 
 class SendAppend(msgspec.Struct, frozen=True):
@@ -23,6 +25,8 @@ class SendAppend(msgspec.Struct, frozen=True):
     up_to: int
     membership: Membership | None
     """To be stored along, if the node does not have it yet."""
+    acknowledged: int = 0
+    """Records up to this number are on every member."""
 
 
 class SendSnapshot(msgspec.Struct, frozen=True):
@@ -30,6 +34,7 @@ class SendSnapshot(msgspec.Struct, frozen=True):
 
     node: str
     membership: Membership
+    acknowledged: int = 0
 
 
 class SendQueue(msgspec.Struct, frozen=True):

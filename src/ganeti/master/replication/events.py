@@ -31,6 +31,8 @@ class Acked(msgspec.Struct, frozen=True):
     queue: int
     membership: Version | None = None
     """The membership that went along."""
+    told: int = 0
+    """Up to which record it has been told that what it has is acknowledged."""
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -61,6 +63,9 @@ class StateKnown(msgspec.Struct, frozen=True):
     membership: Version | None
     is_expected: bool = True
     """Whether it is where the last answer left it."""
+    told: int = 0
+    is_given_twice: bool = False
+    """It has a position of this epoch with another content than this master ever gave it."""
 
 
 class SnapshotTaken(msgspec.Struct, frozen=True):
@@ -69,6 +74,7 @@ class SnapshotTaken(msgspec.Struct, frozen=True):
     node: str
     commits: int
     membership: Version | None = None
+    told: int = 0
 
 
 class QueueEqual(msgspec.Struct, frozen=True):

@@ -38,6 +38,8 @@ class Timing:
     """A member that says no, or cannot be reached at all, is left out after so long, and so many tries."""
     quick_tries: int = 2
     heartbeat_s: float = 5.0
+    tell_s: float = 0.1
+    """After so long without another record, candidates are told that the newest is acknowledged, and publish it."""
     retry_first_s: float = 0.5
     retry_longest_s: float = 30.0
     """Longest pause after a refusal."""
@@ -77,6 +79,10 @@ class Follower:
     """It is waited for already, so that what is acknowledged does not run away from it."""
     commits: int = 0
     queue: int = 0
+    told: int = 0
+    """Up to which record it knows that what it has is acknowledged."""
+    is_given_twice: bool = False
+    """It has what another database of this master has given away: it gets nothing of this epoch."""
     membership: Version | None = None
     busy: bool = False
     is_long: bool = False
@@ -100,6 +106,8 @@ class Follower:
 
     def take(self, event: events.Event, now_s: float, last: int) -> None:
         """Take in an answer. *last* is the newest record."""
+        if isinstance(event, events.Acked | events.SnapshotTaken | events.StateKnown):
+            self.told = max(self.told, event.told)
         match event:
             case events.Acked():
                 self.is_mended = self.is_mended and event.commits <= self.commits
@@ -115,6 +123,7 @@ class Follower:
                 self.queue = max(self.queue, event.queue)
             case events.StateKnown():
                 self.membership = event.membership
+                self.is_given_twice = self.is_given_twice or event.is_given_twice
                 if not self.known or not event.is_expected:
                     self._begin_anew(event)
         self.busy = self.is_long = self.is_promised_away = False
@@ -132,8 +141,9 @@ class Follower:
             self.owed_since_s = now_s
         self.is_heard = True
 
-    def heard_again(self, now_s: float) -> None:
+    def heard_again(self, told: int, now_s: float) -> None:
         """It is as it was, and lacks nothing."""
+        self.told = max(self.told, told)
         self.busy = self.is_long = False
         self.heard_s = now_s
         self.owed_since_s = None
@@ -156,6 +166,7 @@ class Follower:
 
     def failed(self, problem: Problem, reason: str, now_s: float, timing: Timing, *, is_member: bool) -> None:
         self.busy = self.is_long = self.known = self.joining = False
+        self.told = 0  # its daemon may be another one when it is heard again
         if self.needs_snapshot:
             self.is_mended = False  # it was not even sent everything
         if self.problem is None:
@@ -194,17 +205,27 @@ class Follower:
             return State.AWAY
         return State.IN_SYNC if is_member and self.is_following else State.CATCHING_UP
 
-    def next_request(self, now_s: float, last: int, membership: Membership, timing: Timing) -> Effect | None:
+    def tell_due_s(self, released: int, released_s: float, timing: Timing) -> float | None:
+        """When it is to be told what is acknowledged of what it has; None if it knows."""
+        is_untold = self.is_following and self.told < min(released, self.commits)
+        return released_s + timing.tell_s if is_untold else None
+
+    def next_request(
+        self, now_s: float, last: int, released: int, membership: Membership, timing: Timing, *, is_tell_due: bool
+    ) -> Effect | None:
         """What to send it now; None if it is busy, failed a moment ago, or has everything."""
         if self.busy or (self.problem is not None and now_s < self.retry_s):
             return None
         if not self.known:
             return SendState(self.node)
+        is_due = is_tell_due or now_s - self.heard_s >= timing.heartbeat_s * _ALONG
+        if self.is_given_twice:
+            return SendState(self.node) if is_due else None
         if self.needs_snapshot:
-            return SendSnapshot(self.node, membership)
+            return SendSnapshot(self.node, membership, released)
         if self.needs_queue or self.doubts_queue:
             return SendQueue(self.node, last)
         newest = None if self.membership == membership.version else membership
         if self.has < last or newest is not None:
-            return SendAppend(self.node, self.commits, self.queue, last, newest)
-        return SendState(self.node) if now_s - self.heard_s >= timing.heartbeat_s * _ALONG else None
+            return SendAppend(self.node, self.commits, self.queue, last, newest, released)
+        return SendState(self.node, min(released, self.commits)) if is_due else None

@@ -52,6 +52,7 @@ class Machine:
         self.me = me
         self.last = last
         self.released = 0
+        self._released_s = now_s
         self.followers: dict[str, Follower] = {}
         self.deposed: str | None = None
         self.timing = timing or Timing()
@@ -97,8 +98,11 @@ class Machine:
         times = [self._members.due_s(), self._reclaim_s]
         heartbeat_s = self.timing.heartbeat_s
         for follower in self.followers.values():
-            if not follower.busy:
-                times.append(follower.heard_s + heartbeat_s if follower.problem is None else follower.retry_s)
+            if follower.busy:
+                continue
+            times.append(follower.heard_s + heartbeat_s if follower.problem is None else follower.retry_s)
+            if follower.problem is None:
+                times.append(follower.tell_due_s(self.released, self._released_s, self.timing))
         if self._members.changing is None and not self._members.is_writing:
             times += [lost_s for _, lost_s in self._lost()]
         return min([time_s for time_s in times if time_s is not None], default=None)
@@ -119,12 +123,12 @@ class Machine:
         """Take in what has happened; gives what is to be done, in order."""
         self._effects = []
         if isinstance(event, events.StateKnown) and self._is_as_before(event):
-            self.followers[event.node].heard_again(now_s)
+            self.followers[event.node].heard_again(event.told, now_s)
             return self._effects  # what comes by the time alone has its own `Tick`
         if self.deposed is None:
             self._take(event, now_s)
         if self.deposed is None:
-            self._release()
+            self._release(now_s)
             self._change_membership(now_s)
             self._note_states(now_s)
             self._reclaim(now_s)
@@ -195,7 +199,14 @@ class Machine:
             case events.Appeared():
                 follower.retry_s = now_s
             case _:
+                was_restored = follower.is_given_twice
                 follower.take(event, now_s, self.last)
+                if follower.is_given_twice and not was_restored:
+                    self._tell(
+                        f"The copy at node {follower.name} has records of epoch {self.epoch} that this database never "
+                        "had, as after an older one was restored: a new epoch is to begin",
+                        is_warning=True,
+                    )
                 if follower.has >= self.released:
                     follower.went_back = False
 
@@ -211,7 +222,7 @@ class Machine:
         for node in left:
             self._left_out(self.followers[node], knowing)
         self._keep_followers(now_s)
-        self._release()  # whoever left may have been the only one waited for
+        self._release(now_s)  # whoever left may have been the only one waited for
 
     def _epoch_seen(self, event: events.EpochSeen) -> None:
         if event.established <= self.epoch or event.holder == self.me:
@@ -232,22 +243,29 @@ class Machine:
         """A candidate that promised itself in vain takes nothing of this epoch ever again.
 
         While the candidates themselves are changing, a majority of the new ones need not meet one of the old.
+
+        After an older database was restored, nobody else is asking: only in a new epoch a position means one thing.
         """
-        away = [node for node in self.candidates if node in self.followers and self.followers[node].is_promised_away]
-        if not away or len(self._candidates.sets) > 1:
+        followers = [self.followers[node] for node in self.candidates if node in self.followers]
+        is_away = any(follower.is_promised_away for follower in followers)
+        if not (is_away or self._is_restored()) or len(self._candidates.sets) > 1:
             self._reclaim_s = None
-        elif self._reclaim_s is None:
-            self._reclaim_s = now_s + self.timing.reclaim_s
-        elif now_s >= self._reclaim_s:
+            return
+        if self._reclaim_s is None:
+            self._reclaim_s = now_s + (0.0 if self._is_restored() else self.timing.reclaim_s)
+        if now_s >= self._reclaim_s:
             self._reclaim_s = now_s + self.timing.reclaim_s
             self._effects.append(Reclaim())
 
-    def _release(self) -> None:
+    def _release(self, now_s: float) -> None:
+        if self._is_restored():
+            return  # the positions of this epoch have a meaning already
         target = self.last
         if target > self.released:
             target = min([target, *[follower.has for follower in self.waited]])
         if target > self.released:
             self.released = target
+            self._released_s = now_s
             self._members.forced = False
             self._candidates.settle(target)
             self._effects.append(Release(target))
@@ -274,6 +292,12 @@ class Machine:
             self._effects += self._members.leave_out([])
         else:
             self._effects += self._members.write_candidates(now_s)
+
+    def _is_restored(self) -> bool:
+        """Whether one that answers has records of this epoch that this database never had."""
+        if len(self._candidates.sets) > 1:
+            return False
+        return any(follower.is_given_twice and follower.problem is None for follower in self.followers.values())
 
     def _may_join(self, follower: Follower) -> bool:
         """It has everything that was acknowledged, and what comes is waited for."""
@@ -331,7 +355,11 @@ class Machine:
         for follower in self.followers.values():
             if follower.busy:
                 continue
-            request = follower.next_request(now_s, self.last, membership, self.timing)
+            tell_s = follower.tell_due_s(self.released, self._released_s, self.timing)
+            is_tell_due = tell_s is not None and now_s >= tell_s
+            request = follower.next_request(
+                now_s, self.last, self.released, membership, self.timing, is_tell_due=is_tell_due
+            )
             if request is not None:
                 follower.busy = True
                 follower.is_long = isinstance(request, SendSnapshot | SendQueue)

@@ -63,11 +63,8 @@ async def write_ssconf_files(
             raise ParameterError(f"The ssconf value {key} is longer than {SSCONF_LIMIT_BYTES} bytes")
     with ssconf_lock(node.paths):
         _check_cluster(node, values)
-        if position is not None:
-            newest = (values.get("cluster_name", ""), *position)
-            if node.newest_ssconf[0] == newest[0] and newest < node.newest_ssconf:
-                return
-            node.newest_ssconf = newest
+        if position is not None and not node.newest_ssconf.admit(values.get("cluster_name", ""), position):
+            return
         changed = []
         for key in sorted(values):
             text = values[key] if values[key].endswith("\n") or not values[key] else values[key] + "\n"

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from ganeti.base.errors import ParameterError
-from ganeti.model.replica_records import Caller, CommitRecord, MembershipRecord, Position, WireStep
+from ganeti.model.replica_records import Acknowledged, Caller, CommitRecord, MembershipRecord, Position, WireStep
 from ganeti.node.actions.registry import FAST_S, URGENT_S, node_call
 from ganeti.node.state import NodeState
 
@@ -19,10 +19,20 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @node_call(timeout_s=URGENT_S, changes=False)
 async def replica_state(
-    node: NodeState, *, cluster: str, software: str, epoch: int, master: str, time_s: float
+    node: NodeState,
+    *,
+    cluster: str,
+    software: str,
+    epoch: int,
+    master: str,
+    time_s: float,
+    acknowledged: Acknowledged | None = None,
 ) -> dict[str, Any]:
-    """What this node holds, and to whom it has promised itself; repairs nothing."""
-    return await node.replica.state(_caller(cluster, software, epoch, master, time_s))
+    """What this node holds, and to whom it has promised itself; repairs nothing.
+
+    What the node holds and is *acknowledged*, it publishes from now on.
+    """
+    return await node.replica.state(_caller(cluster, software, epoch, master, time_s), acknowledged)
 
 
 @node_call(timeout_s=URGENT_S, changes=False)
@@ -40,6 +50,7 @@ async def replica_append(
     archived: list[int],
     serial: int,
     membership: MembershipRecord | None,
+    acknowledged: Acknowledged | None = None,
 ) -> dict[str, Any]:
     """Take over records after *after* and queue files as they are now (None: gone); answers when all is on disk."""
     for name in files:
@@ -55,7 +66,7 @@ async def replica_append(
         if not _DIGEST.fullmatch(commit.digest) and (commit.put or commit.remove):
             raise ParameterError(f"Record {commit.position[0]}.{commit.position[1]} has no fingerprint")
     caller = _caller(cluster, software, epoch, master, time_s)
-    return await node.replica.append(caller, after, commits, files, archived, serial, membership)
+    return await node.replica.append(caller, after, commits, files, archived, serial, membership, acknowledged)
 
 
 @node_call(timeout_s=FAST_S, changes=False)
@@ -72,13 +83,14 @@ async def replica_snapshot(
     steps: list[WireStep],
     membership: MembershipRecord | None,
     digest: str,
+    acknowledged: Acknowledged | None = None,
 ) -> dict[str, Any]:
     """Replace the whole copy by *config*, a `config.data`, compressed (zlib) and in base64."""
     _check_position(position, epoch)
     if not _DIGEST.fullmatch(digest):
         raise ParameterError("The configuration has no fingerprint")
     caller = _caller(cluster, software, epoch, master, time_s)
-    return await node.replica.snapshot(caller, position, config, steps, membership, digest)
+    return await node.replica.snapshot(caller, position, config, steps, membership, digest, acknowledged)
 
 
 @node_call(timeout_s=URGENT_S, changes=False)

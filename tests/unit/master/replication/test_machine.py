@@ -121,14 +121,14 @@ def test_nothing_is_released_before_each_member_found_at_the_start_has_everythin
 def test_a_record_is_released_when_the_last_member_has_it():
     play = ready()
     play.durable(2)
-    assert play.of(SendAppend) == [SendAppend(node, 1, 1, 2, None) for node in (B, C)]
+    assert play.of(SendAppend) == [SendAppend(node, 1, 1, 2, None, 1) for node in (B, C)]
     play.give(events.Acked(B, 2, 2))
     assert not play.of(Release)
     play.durable(3)
-    assert play.of(SendAppend) == [SendAppend(B, 2, 2, 3, None)], "one request in flight for each"
+    assert play.of(SendAppend) == [SendAppend(B, 2, 2, 3, None, 1)], "one request in flight for each"
     play.give(events.Acked(C, 2, 2))
     assert play.of(Release) == [Release(2)]
-    assert play.of(SendAppend) == [SendAppend(C, 2, 2, 3, None)]
+    assert play.of(SendAppend) == [SendAppend(C, 2, 2, 3, None, 2)]
 
 
 def test_a_membership_that_may_have_been_told_and_never_held_is_made_the_older_one():
@@ -304,9 +304,9 @@ def test_a_newcomer_is_waited_for_before_it_is_a_member():
     play.written()
     assert play.of(NodeIn)
     newest = play.machine.membership
-    assert play.of(SendAppend) == [SendAppend(node, 3, 3, 3, newest) for node in (B,)]
+    assert play.of(SendAppend) == [SendAppend(node, 3, 3, 3, newest, 3) for node in (B,)]
     play.give(events.Acked(C, 3, 3, (1, 1)))
-    assert play.of(SendAppend) == [SendAppend(C, 3, 3, 3, newest)], "everybody is told"
+    assert play.of(SendAppend) == [SendAppend(C, 3, 3, 3, newest, 3)], "everybody is told"
 
 
 def test_a_newcomer_that_fails_holds_up_nobody():
@@ -427,7 +427,7 @@ def test_a_doubt_about_the_queue_wants_a_comparison_that_begins_after_it():
 def test_those_without_traffic_are_asked_now_and_then():
     play = ready()
     play.give(events.Tick(), TIMING.heartbeat_s)
-    assert play.of(SendState) == [SendState(B), SendState(C)]
+    assert play.of(SendState) == [SendState(B, 1), SendState(C, 1)]
 
 
 def test_all_are_asked_when_the_first_has_to_be_so_that_the_master_wakes_up_once():
@@ -435,19 +435,77 @@ def test_all_are_asked_when_the_first_has_to_be_so_that_the_master_wakes_up_once
     play.durable(2)
     play.give(events.Acked(B, 2, 2))
     play.give(events.Acked(C, 2, 2), 0.3)
+    tell(play, 2)
     due_s = play.machine.due_s()
     play.give(events.Tick(), due_s - play.now_s)
-    assert play.of(SendState) == [SendState(B), SendState(C)]
+    assert play.of(SendState) == [SendState(B, 2), SendState(C, 2)]
     assert play.machine.due_s() is None, "both are being asked"
 
 
 def test_one_that_was_heard_of_a_moment_ago_is_not_asked_along():
     play = ready()
     play.durable(2)
-    play.give(events.Acked(B, 2, 2))
-    play.give(events.Acked(C, 2, 2), TIMING.heartbeat_s / 2)
+    play.give(events.Acked(B, 2, 2, told=2))
+    play.give(events.Acked(C, 2, 2, told=2), TIMING.heartbeat_s / 2)
     play.give(events.Tick(), TIMING.heartbeat_s / 2)
-    assert play.of(SendState) == [SendState(B)]
+    assert play.of(SendState) == [SendState(B, 2)]
+
+
+def tell(play, number):
+    """Have all be told what is acknowledged, once there is time for it."""
+    play.give(events.Tick(), TIMING.tell_s)
+    assert play.of(SendState) == [SendState(B, number), SendState(C, number)]
+    for node in (B, C):
+        play.give(events.StateKnown(node, number, play.machine.membership.version, told=number))
+
+
+def test_who_has_what_is_acknowledged_is_told_so_soon_although_nothing_follows():
+    play = ready()
+    tell(play, 1)
+    play.durable(2)
+    play.give(events.Acked(B, 2, 2, told=1))
+    play.give(events.Tick(), TIMING.tell_s)
+    assert not play.of(SendState), "one member does not have it"
+    play.give(events.Acked(C, 2, 2, told=1))
+    assert play.of(Release) == [Release(2)]
+    assert not play.of(SendState), "the next record may come, which would wait"
+    assert play.machine.due_s() == play.now_s + TIMING.tell_s
+    tell(play, 2)
+    assert play.machine.due_s() > play.now_s + TIMING.tell_s, "they know"
+
+
+def test_with_the_next_record_goes_what_is_acknowledged():
+    play = ready()
+    for number in range(2, 6):
+        play.durable(number)
+        assert play.of(SendAppend) == [
+            SendAppend(node, number - 1, number - 1, number, None, number - 1) for node in (B, C)
+        ]
+        for node in (B, C):
+            play.give(events.Acked(node, number, number, told=number - 1), TIMING.tell_s / 3)
+        assert not play.of(SendState)
+
+
+def test_one_that_was_silent_is_told_again():
+    play = ready()
+    tell(play, 1)
+    play.fail(B, after_s=0.1)
+    play.give(events.Tick(), TIMING.retry_first_s)
+    assert play.of(SendState) == [SendState(B, 0)], "what it has is not known"
+    play.give(events.StateKnown(B, 1, play.machine.membership.version))
+    play.give(events.QueueEqual(B, 1))
+    assert play.of(SendState) == [SendState(B, 1)]
+
+
+def test_where_positions_were_given_twice_a_new_epoch_is_asked_for_at_once():
+    play = Play()
+    play.give(events.StateKnown(B, None, (1, 5), False, is_given_twice=True))
+    assert play.of(Reclaim)
+    assert "has records of epoch 1 that this database never had" in play.told[-1]
+    play.give(events.StateKnown(C, None, (1, 5), False, is_given_twice=True))
+    assert not play.of(Reclaim), "it was asked for"
+    play.give(events.Tick(), TIMING.reclaim_s)
+    assert play.of(Reclaim), "who was asked may have been away"
 
 
 def test_one_that_has_gone_back_in_time_gets_everything_again():
@@ -555,6 +613,7 @@ def test_where_a_human_has_said_so_silent_members_are_left_out_without_asking():
 
 def test_what_cannot_be_written_is_written_later():
     play = ready(B, members=(A, B))
+    play.give(events.Tick(), TIMING.tell_s)
     play.in_sync(C)
     (store,) = play.of(StoreMembership)
     play.give(events.MembershipNotKept("disk full"))

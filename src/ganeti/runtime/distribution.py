@@ -5,9 +5,13 @@ A candidate in sync has every commit before it is acknowledged (`replication`), 
 ssconf. The others are sent ssconf, best effort, beside the commits: each node is served by a task of its own, which
 sends the newest state, skips what lies between, and tries again with growing pauses while the node does not answer.
 Offline nodes are left alone until they are online again.
+
+What a node has taken may be lost or replaced there. So all are asked now and then, and before a verification, which
+values differ from the newest, candidates in sync too: who has other ones is sent them again.
 """
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +25,9 @@ from ganeti.runtime.publisher import Published
 from ganeti.wire.ssconf import SIZE_LIMIT_BYTES
 
 _log = logging.getLogger(__name__)
+LOOK_EVERY_S = 60.0
+LOOK_S = 5.0
+"""Of one look at one node."""
 RETRY_FIRST_S = 2.0
 RETRY_LONGEST_S = 60.0
 TAKE_S = 20.0
@@ -33,6 +40,8 @@ class _Receiver:
 
     node: Node
     ssconf: dict[str, str] | None = None
+    differs: bool = False
+    """Its values were found to be other ones."""
     failures: int = 0
     task: "asyncio.Task[None] | None" = None
 
@@ -69,11 +78,37 @@ class Distributor:
         for receiver in self._receivers.values():
             if self._is_in_sync(receiver.node.uuid):
                 receiver.ssconf = None  # it writes its own: nobody here knows how far it is
-            elif receiver.task is None and self._is_owed(receiver):
+            if receiver.task is None and self._is_owed(receiver):
                 receiver.task = self._background.start(self._serve(receiver), f"distribution to {receiver.node.name}")
+
+    async def run(self) -> None:
+        """Look at all nodes now and then, for ever."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            await self.look()
+
+    async def look(self) -> None:
+        """Ask every node that is not being served which values differ, and begin to send them again."""
+        newest = self._newest
+        if newest is None:
+            return
+        receivers = [receiver for receiver in self._receivers.values() if receiver.task is None]
+        values = _short_enough(newest.ssconf)
+        digests = {key: hashlib.sha256(text.encode()).hexdigest() for key, text in values.items()}
+        differing = await asyncio.gather(*(self._differing(receiver.node, digests) for receiver in receivers))
+        if self._newest is not newest:
+            return  # it is on its way
+        for receiver, keys in zip(receivers, differing, strict=True):
+            if keys and receiver.task is None:
+                _log.info(
+                    "Node %s has other values of ssconf, and is sent them: %s", receiver.node.name, ", ".join(keys)
+                )
+                receiver.differs = True
+        self.refresh()
 
     async def flush(self) -> None:
         """Return when every node has the newest state, or has failed to take it."""
+        await self.look()
         async with self._moved:
             await self._moved.wait_for(
                 lambda: all(receiver.failures or not self._is_owed(receiver) for receiver in self._receivers.values())
@@ -96,15 +131,25 @@ class Distributor:
 
     def _is_owed(self, receiver: _Receiver) -> bool:
         newest = self._newest
-        return newest is not None and receiver.ssconf != newest.ssconf and not self._is_in_sync(receiver.node.uuid)
+        if newest is None:
+            return False
+        is_behind = receiver.ssconf != newest.ssconf and not self._is_in_sync(receiver.node.uuid)
+        return receiver.differs or is_behind
+
+    async def _differing(self, node: Node, digests: dict[str, str]) -> list[str]:
+        """Nothing of a node that does not answer: whoever sends it something meets that."""
+        try:
+            answer = await self._nodes.call(node.uuid, "differing_ssconf", deadline_s=LOOK_S, digests=digests)
+        except GanetiError as err:
+            _log.debug("Node %s does not say which ssconf it has: %s", node.name, err)
+            return []
+        return [str(key) for key in answer] if isinstance(answer, list) else []
 
     async def _serve(self, receiver: _Receiver) -> None:
         try:
             while (newest := self._newest) is not None and self._is_owed(receiver):
                 try:
-                    values = {
-                        key: text for key, text in newest.ssconf.items() if len(text.encode()) <= SIZE_LIMIT_BYTES
-                    }
+                    receiver.differs, values = False, _short_enough(newest.ssconf)
                     await self._nodes.call(
                         receiver.node.uuid,
                         "write_ssconf_files",
@@ -114,6 +159,7 @@ class Distributor:
                     )
                     receiver.ssconf = newest.ssconf
                 except Exception as err:
+                    receiver.differs = True
                     if not isinstance(err, GanetiError):
                         _log.exception("Sending to node %s failed by a fault of its own", receiver.node.name)
                     await self._after_failure(receiver, err)
@@ -138,3 +184,7 @@ class Distributor:
     async def _tell_moved(self) -> None:
         async with self._moved:
             self._moved.notify_all()
+
+
+def _short_enough(ssconf: dict[str, str]) -> dict[str, str]:
+    return {key: text for key, text in ssconf.items() if len(text.encode()) <= SIZE_LIMIT_BYTES}

@@ -120,6 +120,8 @@ class Service:
         await self.replicator.wait_released()
         self._background.start(self.committer.run(), "commits")
         self._background.start(self.publisher.run(), "publication")
+        if self._distributor is not None:
+            self._background.start(self._distributor.run(), "looking at ssconf everywhere")
         self._background.start(self.locks.watch_owners(self.clean_up), "watching lock owners")
         socket = await serve(self._paths.wconfd_socket, self.server.serve)
         self._ending.push_async_callback(socket.close)

@@ -33,7 +33,7 @@ _BEGIN_S, _PREPARE_S, _PLAY_S, _REST_S = 60.0, 60.0, 90.0, 900.0
 _BACK_S, _LONG_BACK_S = 3.0, 60.0
 _LOOK_EVERY_S = 0.5
 _CALM_LOOKS = 3
-_SILENT: Final = ("replica_state", "write_ssconf_files")
+_SILENT: Final = ("replica_state", "write_ssconf_files", "differing_ssconf")
 """Calls that are made again and again, whatever is done."""
 _SMALL_STEP: Final = "publish-writing"
 """A place that is passed with every piece of a file which is only for readers, and renamed when it is whole."""

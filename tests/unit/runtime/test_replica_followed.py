@@ -18,6 +18,7 @@ from ganeti.base.errors import NodeUnreachableError, from_wire
 from ganeti.master.config.fingerprint import fingerprint_of
 from ganeti.master.replication.followers import Timing
 from ganeti.ports.nodes import NodeAnswer
+from ganeti.runtime import distribution
 from ganeti.runtime.replica_queue import content_digest
 from ganeti.runtime.wconfd_commits import JobStep
 from ganeti.runtime.wconfd_start import open_configuration
@@ -154,6 +155,27 @@ def test_candidates_publish_what_is_acknowledged_soon_and_no_more(root: Path) ->
         assert published(node) == daemon.service.form.digest
 
     tell(root, story, NO_HEARTBEAT)
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_node_with_other_ssconf_is_sent_it_again(root: Path, asked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distribution, "LOOK_EVERY_S", 1000.0 if asked else 0.05)
+
+    async def story(daemon: Any, followers: Followers) -> None:
+        node = followers.nodes["uuid-node2"]
+        await daemon.client.commit(daemon.job(1), 1, TagCluster(tag="right"), True)
+        await until(lambda: tags_of(node) == "right\n")
+        for damage in (lambda path: path.write_text("stale\n"), lambda path: path.unlink()):
+            path = Path(node.paths.ssconf_file("cluster_tags"))
+            path.chmod(0o644)
+            damage(path)
+            if asked:
+                await daemon.client.call("flushConfig")
+                assert tags_of(node) == "right\n"
+            else:
+                await until(lambda path=path: path.exists() and tags_of(node) == "right\n")
+
+    tell(root, story)
 
 
 def test_a_candidate_that_was_away_has_everything_again(root: Path) -> None:

@@ -2,6 +2,7 @@
 """Files that the master distributes: a list of known ones, and ssconf."""
 
 import fcntl
+import hashlib
 import os
 import re
 
@@ -74,6 +75,23 @@ async def write_ssconf_files(
                 changed.append(key)
     if changed:
         node.world.log(f"ssconf values replaced: {', '.join(changed)}")
+
+
+@node_call(timeout_s=NORMAL_S, changes=False)
+async def differing_ssconf(node: NodeState, *, digests: dict[str, str]) -> list[str]:
+    """Which of these ssconf values are missing here, or have another SHA-256 than is given."""
+    for key in digests:
+        if not _SSCONF_KEY.fullmatch(key):
+            raise ParameterError(f"'{key}' is not a name of an ssconf value")
+    return [key for key, digest in sorted(digests.items()) if _digest_of(node.paths.ssconf_file(key)) != digest]
+
+
+def _digest_of(path: str) -> str | None:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+    except FileNotFoundError:
+        return None
 
 
 def _check_cluster(node: NodeState, values: dict[str, str]) -> None:

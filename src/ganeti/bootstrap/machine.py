@@ -30,7 +30,7 @@ class Machine:
     @classmethod
     def here(cls) -> "Machine":
         root = os.environ.get("GANETI_ROOTDIR", "").rstrip("/")
-        return cls(root, os.environ.get("GANETI_HOSTNAME", ""), lambda line: print(line, file=sys.stderr))
+        return cls(root, os.environ.get("GANETI_HOSTNAME", ""), _print)
 
     def resolve(self, name: str, version: int) -> tuple[str, str]:
         """Give (full name, address) of *name*; raises `PrerequisiteError`."""
@@ -107,6 +107,12 @@ class Machine:
 
     def daemon_util(self, *words: str, timeout_s: float = 120.0) -> None:
         self.run([self.program("daemon-util"), *words], timeout_s=timeout_s)
+
+
+def _print(line: str) -> None:
+    """Nobody may be left to read it: what was begun is carried out all the same."""
+    with suppress(OSError):
+        print(line, file=sys.stderr, flush=True)
 
 
 def last_words(done: "subprocess.CompletedProcess[str]") -> str:

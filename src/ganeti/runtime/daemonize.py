@@ -285,12 +285,21 @@ class _Report:
         self.write_end = -1
 
     def send(self, status: int, sentence: str) -> None:
+        """The starting process may have been killed meanwhile: the daemon goes on without it."""
+        try:
+            self._send(status, sentence)
+        except BrokenPipeError:
+            _log.warning("The command that started this daemon has ended before it heard how the start went")
+
+    def _send(self, status: int, sentence: str) -> None:
         if self.write_end >= 0:
-            os.write(self.write_end, f"{status} {sentence}".encode())
-            os.close(self.write_end)
-            self.write_end = -1
+            descriptor, self.write_end = self.write_end, -1
+            try:
+                os.write(descriptor, f"{status} {sentence}".encode())
+            finally:
+                os.close(descriptor)
         elif sentence:
-            print(sentence, file=sys.stderr)
+            print(sentence, file=sys.stderr, flush=True)
 
 
 def _leave_terminal(name: str, report: _Report) -> int | None:

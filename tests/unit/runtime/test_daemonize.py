@@ -57,6 +57,10 @@ async def serve(daemon):
     if daemon.options.bind == "wait":
         daemon.log.info("waits for others")
         await asyncio.Event().wait()
+    if daemon.options.bind == "slow":
+        daemon.log.info("waits for others")
+        while not os.path.exists(daemon.environment.paths.root + "/go"):
+            await asyncio.sleep(0.005)
     daemon.on_hangup = lambda: daemon.log.info("told to hang up")
     daemon.ready()
     await daemon.stopping.wait()
@@ -200,6 +204,21 @@ def test_whoever_waits_for_one_that_was_killed_hears_of_it(root):
     done = start(root, "-b", "early-SIGKILL")
     assert (done.returncode, done.stderr) == (1, "ganeti-tried: it died while it started; see its log\n")
     (root / PID).unlink()
+
+
+def test_the_death_of_the_starting_command_does_not_end_the_daemon(root):
+    environment = {**os.environ, "GANETI_ROOTDIR": str(root), "GANETI_HOSTNAME": "node1"}
+    starting = subprocess.Popen([sys.executable, "-c", PROGRAM, "-b", "slow"], env=environment)
+    until(lambda: (root / LOG).exists() and "waits for others" in (root / LOG).read_text())
+    starting.kill()
+    starting.wait(10)
+    (root / "go").touch()
+    until(lambda: "has ended before it heard how the start went" in (root / LOG).read_text())
+    pid = int((root / PID).read_text())
+    os.kill(pid, signal.SIGHUP)
+    until(lambda: "told to hang up" in (root / LOG).read_text())
+    os.kill(pid, signal.SIGTERM)
+    until(lambda: not (root / PID).exists())
 
 
 def test_who_only_looks_whether_a_daemon_runs_does_not_keep_it_from_starting(tmp_path):

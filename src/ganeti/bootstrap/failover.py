@@ -6,10 +6,13 @@ another, and what does not go well is told as a warning: the cluster has a maste
 """
 
 import asyncio
+import fcntl
+import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +23,7 @@ from ganeti.base.errors import WRONG_STATE, GanetiError, NodeCallError, Prerequi
 from ganeti.base.paths import NODED_PORT, Paths, database_uri
 from ganeti.bootstrap.machine import Machine
 from ganeti.bootstrap.node_call import call_node
+from ganeti.bootstrap.own_mastership import is_named
 from ganeti.master.mastership.conduct import take_over
 from ganeti.master.mastership.messages import Answer, Begin, Claim, Membership
 from ganeti.master.mastership.takeover import FORCED_STEP
@@ -44,7 +48,7 @@ class Copy:
     nodes: tuple[Node, ...]
     position: tuple[int, int]
 
-    def claim(self, me: str, *, forced: bool) -> Claim:
+    def claim(self, me: str, *, forced: bool = False, resumes: int = 0) -> Claim:
         serving = [node for node in self.nodes if not node.offline]
         return Claim(
             me=me,
@@ -53,6 +57,7 @@ class Copy:
             old_master=self.cluster.master_node,
             position=self.position,
             forced=forced,
+            resumes=resumes,
             entropy=secrets.randbelow(FORCED_STEP),
         )
 
@@ -62,25 +67,53 @@ def fail_over(options: Mapping[str, Any]) -> int:
 
     Raises `PrerequisiteError` when it may not; then at most the old master was stopped, which is said.
     """
-    machine = Machine.here()
-    copy = read_copy(machine)
-    me = next((node.uuid for node in copy.nodes if is_named(machine.hostname, node.name)), "")
-    if not me:
+    return _become_master(Machine.here(), forced=bool(options.get("no_voting")))
+
+
+def finish_take_over(machine: Machine, epoch: int) -> int:
+    """Make this node the master after its take-over with the promise of *epoch* was interrupted; gives the exit status.
+
+    Raises `PrerequisiteError` when it may not, also because another node has gone on meanwhile.
+    """
+    return _become_master(machine, resumes=epoch)
+
+
+def _become_master(machine: Machine, *, forced: bool = False, resumes: int = 0) -> int:
+    with _alone(machine.paths):
+        copy = read_copy(machine)
+        me = next((node.uuid for node in copy.nodes if is_named(machine.hostname, node.name)), "")
+        if not me:
+            raise PrerequisiteError(
+                f"The cluster's copy on this machine knows no node {machine.hostname}: run this on a master candidate",
+                WRONG_STATE,
+            )
+        return asyncio.run(_fail_over(machine, copy, copy.claim(me, forced=forced, resumes=resumes)))
+
+
+@contextmanager
+def _alone(paths: Paths) -> Iterator[None]:
+    """One take-over of this node at a time; the lock ends with the process that has it."""
+    os.makedirs(paths.run_dir, mode=0o775, exist_ok=True)
+    descriptor = os.open(f"{paths.run_dir}/master-failover.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as err:
+        os.close(descriptor)
         raise PrerequisiteError(
-            f"The cluster's copy on this machine knows no node {machine.hostname}: run this on a master candidate",
+            "This node is becoming the master at this moment, by another command: wait for its end, then look with "
+            "gnt-cluster getmaster",
             WRONG_STATE,
-        )
-    return asyncio.run(_fail_over(machine, copy, copy.claim(me, forced=bool(options.get("no_voting")))))
+        ) from err
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 async def _fail_over(machine: Machine, copy: "Copy", claim: Claim) -> int:
     world = NodesByCalls(machine, copy, claim.me)
     begin = await take_over(claim, world)
     return await _Beginning(machine, copy, claim, begin, world.jobs_ended).run()
-
-
-def is_named(hostname: str, node_name: str) -> bool:
-    return node_name == hostname or ("." not in hostname and node_name.startswith(f"{hostname}."))
 
 
 def read_copy(machine: Machine) -> Copy:

@@ -81,18 +81,41 @@ def why_unreachable(err: BaseException | None, path: str) -> Failure:
     check_is_master()
     if isinstance(err, TimeoutError):
         return Disconnected(f"The master daemon took no connection within {_CONNECT_TIMEOUT_S} s: is it overloaded?")
-    return Disconnected("The master daemon is not running: start it with 'daemon-util start ganeti-luxid'")
+    return Disconnected("The master daemon is not running: start it with 'daemon-util start-master'")
 
 
 def check_is_master() -> None:
     """Raise the `Failure` of a machine without a cluster, or of a node that is not the master."""
-    master = environment.ssconf("master_node")
-    if master is None:
+    if not environment.ssconf("master_node") and environment.ssconf("cluster_name") is None:
+        raise no_master()
+    from ganeti.cli.commands.bootstrap_calls import own_mastership  # seldom needed, and slow to import
+
+    own = own_mastership()
+    if own.is_unfinished:
         raise Failure(
-            "There is no cluster on this machine: make one with 'gnt-cluster init', or run this on the master of yours",
-            EXIT_NO_CLUSTER,
+            "This node has begun to become the master and was interrupted: run 'daemon-util start-master' here, or "
+            "wait for ganeti-watcher to do so",
+            EXIT_NOT_MASTER,
         )
-    if not environment.is_this_host(master):
+    if own.serves_here:
+        return
+    if not own.master:
+        raise no_master()
+    if not environment.is_this_host(own.master):
         raise Failure(
-            f"This is not the master node, please connect to node '{master}' and rerun the command", EXIT_NOT_MASTER
+            f"This is not the master node, please connect to node '{own.master}' and rerun the command", EXIT_NOT_MASTER
         )
+
+
+def no_master() -> Failure:
+    """Why no file of this machine names a master."""
+    if environment.ssconf("cluster_name"):
+        return Failure(
+            "No file of this node says who is the master: look on another node of the cluster with 'gnt-cluster "
+            "getmaster'",
+            EXIT_NOT_MASTER,
+        )
+    return Failure(
+        "There is no cluster on this machine: make one with 'gnt-cluster init', or run this on the master of yours",
+        EXIT_NO_CLUSTER,
+    )

@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 
 from ganeti.base.errors import EXIT_NO_CLUSTER, EXIT_NOT_MASTER, GanetiError
 from ganeti.base.paths import Paths
+from ganeti.bootstrap.own_mastership import is_master
 from ganeti.daemons.catalogue import build_catalogue
 from ganeti.master import operations
 from ganeti.master.locks.owners import Owner
@@ -142,7 +143,7 @@ def check_node(environment: Environment, *, by_ssconf: bool = True) -> None:
     if not os.path.exists(paths.config_file) and not os.path.exists(paths.config_database):
         raise DaemonRefused("this machine is in no cluster: create one with gnt-cluster init", EXIT_NO_CLUSTER)
     master = read_if_there(paths.ssconf_file("master_node"))
-    if by_ssconf and master is not None:
+    if by_ssconf and master is not None and not is_master(paths, environment.hostname):
         check_named(environment, master.decode(errors="replace").strip())
     for directory, mode in ((paths.socket_dir, 0o770), (paths.livelock_dir, 0o750)):
         if not os.path.isdir(directory):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from ganeti.base.errors import EXIT_NOT_MASTER, CommandError, GanetiError, UnitParseError
 from ganeti.base.paths import Paths
 from ganeti.base.units import parse_duration_s
+from ganeti.bootstrap.own_mastership import is_master, read_own_mastership
 from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S
 from ganeti.daemons.watcher_lock import WatcherLock
 from ganeti.daemons.watcher_master import MasterWork
@@ -76,9 +77,8 @@ def _watch(environment: Environment, options: argparse.Namespace, job_age_s: int
         _log.info("paused until %s: nothing done", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(until)))
         return 0
     ensure_daemon("ganeti-noded")
-    master = (read_if_there(paths.ssconf_file("master_node")) or b"").decode().strip()
-    if not environment.is_named(master):
-        return 0
+    if not is_master(paths, environment.hostname):
+        return _finish_take_over(environment)
     try:
         return MasterWork(paths, ensure_daemon, restart_daemon, options.daemon_timeout).run(
             group=options.nodegroup,
@@ -90,6 +90,19 @@ def _watch(environment: Environment, options: argparse.Namespace, job_age_s: int
     except NotMasterError as err:
         _log.info("%s: its daemons stay down", err)
         return 0
+
+
+def _finish_take_over(environment: Environment) -> int:
+    """Where this node has begun to become the master and was interrupted, go on; else nothing is to be done here."""
+    own = read_own_mastership(environment.paths, environment.hostname)
+    if not own.is_unfinished or _daemon_util("check", "ganeti-wconfd") == 0:
+        return 0
+    from ganeti.bootstrap.failover import finish_take_over
+    from ganeti.bootstrap.machine import Machine
+
+    _log.warning("this node has begun to become the master and was interrupted: it goes on now")
+    machine = Machine(environment.paths.root, environment.hostname, lambda line: _log.warning("%s", line))
+    return finish_take_over(machine, own.promised)
 
 
 def paused_until(paths: Paths, now_s: float) -> float | None:
@@ -131,14 +144,13 @@ def _start(name: str, failure: str) -> None:
 
 
 def _daemon_util(*words: str) -> int:
-    directory = os.path.dirname(os.path.realpath(sys.argv[0]))
-    program = next(
-        path for path in (f"{directory}/daemon-util", "/usr/lib/ganeti/daemon-util") if os.access(path, os.X_OK)
-    )
+    program = os.path.join(os.path.dirname(os.path.realpath(sys.argv[0])), "daemon-util")
     try:
         return subprocess.run(
             [program, *words], stdin=subprocess.DEVNULL, timeout=DAEMON_WITHIN_S, check=False
         ).returncode
+    except FileNotFoundError as err:
+        raise CommandError(f"{program} is missing: is the installation complete?") from err
     except subprocess.TimeoutExpired as err:
         raise CommandError(f"daemon-util {' '.join(words)} did not end within {DAEMON_WITHIN_S:g} seconds") from err
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ganeti.base.errors import EXIT_NOT_MASTER, PrerequisiteError
+from ganeti.bootstrap.own_mastership import is_master
 from ganeti.master.replication.followers import Timing
 from ganeti.model.configuration import Configuration
 from ganeti.ports.nodes import NodesPort
@@ -104,6 +105,7 @@ class _Serving:
         try:
             _become_master(self._daemon, opened, term)
             if not term.is_settled:
+                is_master(paths, self._daemon.environment.hostname)  # this node's vote is the master its ssconf names
                 await win_vote(config, nodes)
             opened.accept()
             with damage_of_locks():

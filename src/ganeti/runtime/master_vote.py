@@ -6,11 +6,11 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from ganeti.base.errors import EXIT_NOT_MASTER, GanetiError, NodeTimeoutError, NodeUnreachableError
 from ganeti.base.version import RELEASE
-from ganeti.master.config.vote import Verdict, count_votes, explain, vote_of
+from ganeti.master.config.vote import ANOTHER, Verdict, count_votes, explain, vote_of
 from ganeti.master.mastership.conduct import LOOK_EPOCH
 from ganeti.master.mastership.messages import Answer
 from ganeti.model.configuration import Configuration
@@ -63,12 +63,25 @@ async def win_vote(
             return
         if verdict is Verdict.REJECTED:
             raise DaemonRefused(
-                f"this node is not the master to the others: {explain(votes, me.name)}", EXIT_NOT_MASTER
+                f"this node is not the master to the others: {explain(votes, me.name)}{_way_out(votes, me.name)}",
+                EXIT_NOT_MASTER,
             )
         _log.warning("No majority of the master candidates has answered: %s", explain(votes, me.name))
     raise DaemonRefused(
-        f"no majority of the master candidates has answered ({explain(votes, me.name)}): if this node is the master "
-        "beyond doubt, start with --no-voting --yes-do-it"
+        f"no majority of the master candidates has answered ({explain(votes, me.name)}){_way_out(votes, me.name)}; if "
+        "this node is the master beyond doubt, start with --no-voting --yes-do-it"
+    )
+
+
+def _way_out(votes: Mapping[str, str | None], own_name: str) -> str:
+    """Who is named may have been interrupted before it served, or have died since."""
+    others = sorted({name for name in votes.values() if name not in (None, own_name, ANOTHER)})
+    if not others:
+        return ""
+    named = " or ".join(str(name) for name in others)
+    return (
+        f". If {named} does not serve as the master, run daemon-util start-master there; if that cannot be, "
+        "gnt-cluster master-failover here"
     )
 
 

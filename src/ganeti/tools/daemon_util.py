@@ -2,7 +2,8 @@
 """`daemon-util`: starts, stops and checks the daemons of this node, by systemd where it runs (protocols, section 1).
 
 A daemon lives as long as it holds the lock on its pid file: that, and not a process id, is what `check` asks. Imports
-little: cron runs this every few minutes.
+little: cron runs this every few minutes. Only programs that lie beside this one are started: another release of the
+same names may be installed elsewhere.
 """
 
 import fcntl
@@ -15,14 +16,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-from ganeti.base.errors import EXIT_NOT_MASTER
+from ganeti.base.errors import EXIT_NO_CLUSTER, EXIT_NOT_MASTER, GanetiError
 from ganeti.base.paths import Paths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ganeti.bootstrap.own_mastership import OwnMastership
 
 NODE_DAEMONS = ("ganeti-noded",)
 MASTER_DAEMONS = ("ganeti-wconfd", "ganeti-luxid", "ganeti-rapi")
 """In the order of their start; stopped the other way round."""
 
-SYSTEM_COMMANDS = ("/usr/local/sbin", "/usr/sbin")
 SYSTEMD_RUNS = "/run/systemd/system"
 DEFAULTS_FILE = "/etc/default/ganeti"
 STOP_WITHIN_S = 30.0
@@ -59,12 +63,9 @@ class Node:
         self._systemd = not self.paths.root and os.path.isdir(SYSTEMD_RUNS)
 
     def command(self, daemon: str) -> str | None:
-        """Give the program of a daemon: beside this one, or where programs of the system lie."""
-        for directory in (self._commands, *SYSTEM_COMMANDS):
-            path = f"{directory}/{daemon}"
-            if os.access(path, os.X_OK):
-                return path
-        return None
+        """Give the program of a daemon; None where it is not beside this one."""
+        path = f"{self._commands}/{daemon}"
+        return path if os.access(path, os.X_OK) else None
 
     def daemons(self) -> list[str]:
         """Those installed here, in the order of their start."""
@@ -76,7 +77,7 @@ class Node:
         if full not in (*NODE_DAEMONS, *MASTER_DAEMONS):
             raise Refused(f"There is no daemon '{name}': there are {', '.join(self.daemons())}")
         if self.command(full) is None:
-            raise Refused(f"The program {full} is not installed: it belongs beside daemon-util or in /usr/sbin")
+            raise Refused(f"The program {full} is not installed: it belongs into {self._commands}, beside daemon-util")
         return full
 
     def is_running(self, daemon: str) -> bool:
@@ -159,15 +160,34 @@ class Node:
         wanted = (self.paths.server_cert, self.paths.ssconf_file("cluster_name"))
         return [path for path in wanted if not os.path.exists(path)]
 
+    @property
+    def name(self) -> str:
+        return self._environment.get("GANETI_HOSTNAME") or os.uname().nodename
+
     def is_master(self) -> bool:
         """True if this node's own files say it is the master; the daemons then look closer themselves."""
         try:
             with open(self.paths.ssconf_file("master_node"), encoding="utf-8") as file:
                 master = file.read().strip()
         except OSError:
-            return False
-        name = self._environment.get("GANETI_HOSTNAME") or os.uname().nodename
-        return master == name or ("." not in name and master.startswith(f"{name}."))
+            master = ""
+        if master and (master == self.name or ("." not in self.name and master.startswith(f"{self.name}."))):
+            return True
+        from ganeti.bootstrap.own_mastership import is_master
+
+        return is_master(self.paths, self.name)
+
+    def own_mastership(self) -> "OwnMastership":
+        from ganeti.bootstrap.own_mastership import read_own_mastership
+
+        return read_own_mastership(self.paths, self.name)
+
+    def finish_take_over(self, epoch: int) -> int:
+        """Raises `GanetiError` with the reason and the remedy when this node may not be the master."""
+        from ganeti.bootstrap.failover import finish_take_over
+        from ganeti.bootstrap.machine import Machine
+
+        return finish_take_over(Machine.here(), epoch)
 
     def reload_ssh_keys(self) -> int:
         """Connections that are open stay."""
@@ -262,6 +282,63 @@ def start_daemons(node: Node, names: Sequence[str]) -> int:
     return worst
 
 
+def start_master(node: Node, words: Sequence[str] = ()) -> int:
+    """Start the daemons of the master, and say what was done or why not; exit status 0 only if all run."""
+    if not node.is_master():
+        return _start_elsewhere(node)
+    running = [name for name in MASTER_DAEMONS if node.is_running(name)]
+    for name in MASTER_DAEMONS:
+        if node.command(name) is None:
+            continue
+        status = node.start(name)
+        if status == EXIT_NOT_MASTER or (status and not node.is_master()):
+            return EXIT_NOT_MASTER  # what the daemon said of it stands above
+        if status:
+            print(f"daemon-util: {name} did not start (exit status {status})", file=sys.stderr)
+            return status if status == EXIT_NO_CLUSTER else 1  # the others would wait for this one
+    started = [name for name in MASTER_DAEMONS if name not in running and node.is_running(name)]
+    print(f"Started {' and '.join(started)}" if started else "The daemons of the master run already")
+    return 0
+
+
+def _start_elsewhere(node: Node) -> int:
+    """This node is not the master: finish what would make it so, or say where to go."""
+    own = node.own_mastership()
+    if own.is_unfinished:
+        if node.is_running("ganeti-wconfd"):
+            print(
+                "daemon-util: nothing was started: this node is becoming the master at this moment, and ganeti-wconfd "
+                "starts already. Look with gnt-cluster getmaster",
+                file=sys.stderr,
+            )
+            return 1
+        print("This node has begun to become the master and was interrupted: it goes on now", file=sys.stderr)
+        try:
+            return node.finish_take_over(own.promised)
+        except GanetiError as err:
+            print(f"daemon-util: {err}", file=sys.stderr)
+            return 1
+    if own.master:
+        print(
+            f"daemon-util: nothing was started: this node, {node.name}, is not the master, that is {own.master}. "
+            f"If {own.master} is gone, run gnt-cluster master-failover on a master candidate",
+            file=sys.stderr,
+        )
+        return EXIT_NOT_MASTER
+    if node.missing_files():
+        print(
+            "daemon-util: nothing was started: this machine is in no cluster, create one with gnt-cluster init",
+            file=sys.stderr,
+        )
+        return EXIT_NO_CLUSTER
+    print(
+        "daemon-util: nothing was started: no file of this node says who is the master. Look on another node with "
+        "gnt-cluster getmaster",
+        file=sys.stderr,
+    )
+    return EXIT_NOT_MASTER
+
+
 def stop_daemons(node: Node, names: Sequence[str]) -> int:
     worst = 0
     for name in reversed(names):
@@ -340,7 +417,7 @@ ACTIONS: dict[str, Callable[[Node, Sequence[str]], int]] = {
     "stop": _stop,
     "check": _check,
     "check-and-start": _start,
-    "start-master": lambda node, words: start_daemons(node, MASTER_DAEMONS),
+    "start-master": start_master,
     "stop-master": lambda node, words: stop_daemons(node, MASTER_DAEMONS),
     "start-all": _start_all,
     "stop-all": lambda node, words: stop_daemons(node, node.daemons()),

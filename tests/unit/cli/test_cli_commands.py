@@ -117,7 +117,7 @@ def test_no_cluster_and_not_the_master(gnt, tmp_path, monkeypatch):
     monkeypatch.setenv("GANETI_HOSTNAME", "node1")
     ran = gnt("gnt-node list")
     assert ran.status == 1
-    assert "daemon-util start ganeti-luxid" in ran.err
+    assert "daemon-util start-master" in ran.err
 
 
 def test_init_hands_its_options_to_the_bootstrap(gnt, master, monkeypatch):

@@ -8,8 +8,12 @@ import pytest
 
 from ganeti.base.errors import CommandError
 from ganeti.base.paths import Paths
+from ganeti.bootstrap import failover
+from ganeti.bootstrap.machine import Machine
+from ganeti.bootstrap.own_mastership import OwnMastership
 from ganeti.daemons import watcher
 from ganeti.daemons.watcher_lock import WatcherLock
+from ganeti.node.actions import daemons
 from ganeti.runtime.environment import Environment
 
 OPTIONS = argparse.Namespace(ignore_pause=False, daemon_timeout=1.0, nodegroup=None, wait=True)
@@ -98,3 +102,41 @@ def test_what_a_child_needs_to_know_of_the_options_reaches_it(environment, monke
     let_go = object()
     assert watcher._watch(environment, options, 60, let_go) == 0
     assert made == [{"group": "u1", "job_age_s": 60, "wait": False, "let_go": let_go, "ignore_pause": True}]
+
+
+def test_an_interrupted_take_over_of_this_node_is_finished(environment, monkeypatch):
+    """Unless WConfD runs already: then the command that was killed has got as far as that."""
+    own = OwnMastership("node1.example.com", "node1.example.com", "node2.example.com", 3, 4, "node2.example.com")
+    here = Environment(environment.paths, "node2.example.com")
+    finished = []
+    monkeypatch.setattr(watcher, "read_own_mastership", lambda paths, hostname: own)
+    monkeypatch.setattr(failover, "finish_take_over", lambda machine, epoch: finished.append(epoch) or 0)
+    monkeypatch.setattr(watcher, "_daemon_util", daemon_util({}))
+    assert watcher._watch(here, OPTIONS, 60, lambda: None) == 0
+    assert finished == [4]
+    monkeypatch.setattr(watcher, "_daemon_util", lambda *_: 0)
+    assert watcher._watch(here, OPTIONS, 60, lambda: None) == 0
+    assert finished == [4]
+
+
+def test_another_node_has_nothing_to_finish(environment, monkeypatch):
+    run = daemon_util({})
+    monkeypatch.setattr(watcher, "_daemon_util", run)
+    assert watcher._watch(Environment(environment.paths, "node2.example.com"), OPTIONS, 60, lambda: None) == 0
+    assert run.asked == [("check", "ganeti-noded")]
+
+
+def test_the_programs_of_another_release_on_the_path_are_not_ours(tmp_path, monkeypatch):
+    foreign, own = tmp_path / "foreign", tmp_path / "own"
+    for directory in (foreign, own):
+        directory.mkdir()
+    (foreign / "daemon-util").write_text("#!/bin/sh\n")
+    (foreign / "daemon-util").chmod(0o755)
+    monkeypatch.setenv("PATH", str(foreign))
+    monkeypatch.setattr("sys.argv", [f"{own}/ganeti-watcher"])
+    with pytest.raises(CommandError, match=f"{own}/daemon-util is missing"):
+        watcher.ensure_daemon("ganeti-noded")
+    monkeypatch.setattr("sys.executable", f"{own}/python")
+    with pytest.raises(CommandError, match="daemon-util is missing"):
+        Machine().program("daemon-util")
+    assert daemons.daemon_util() == f"{own}/daemon-util"

@@ -89,6 +89,7 @@ def test_a_majority_for_another_is_exit_11():
     with pytest.raises(DaemonRefused, match=r"node2.example.com names node2.example.com") as caught:
         run(go())
     assert caught.value.status == 11
+    assert "does not serve as the master, run daemon-util start-master there" in caught.value.message
 
 
 def test_a_node_that_is_away_does_not_hold_up_a_majority():

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from ganeti.base.errors import PrerequisiteError
+from ganeti.bootstrap.own_mastership import OwnMastership
 from ganeti.tools import daemon_util
 from ganeti.tools.daemon_util import Node, run
 
@@ -53,7 +55,6 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
         program.write_text(DAEMON.format(python=sys.executable, name=name, status=status))
         program.chmod(0o755)
     monkeypatch.setenv("GANETI_ROOTDIR", str(tmp_path))
-    monkeypatch.setattr(daemon_util, "SYSTEM_COMMANDS", ())
     made = Node(str(commands), {"GANETI_ROOTDIR": str(tmp_path), "GANETI_HOSTNAME": "node1"})
     yield made
     for name in (*daemon_util.NODE_DAEMONS, *daemon_util.MASTER_DAEMONS):
@@ -113,12 +114,71 @@ def test_all_in_order_and_only_the_masters_on_the_master(node: Node, capsys: pyt
 def test_a_refusal_is_passed_on_unless_it_is_not_the_master(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     _replace(node, "ganeti-wconfd", 11)
     assert run(["start", "ganeti-wconfd"], node) == 11
-    assert run(["start-master"], node) == 0
+    assert run(["start-master"], node) == 11
     assert not node.is_running("ganeti-luxid")  # it would wait for the one that has refused
+    _replace(node, "ganeti-wconfd", 1)
+    assert run(["start-master"], node) == 1
+    assert not node.is_running("ganeti-luxid")
+    assert capsys.readouterr().err == "daemon-util: ganeti-wconfd did not start (exit status 1)\n"
     _replace(node, "ganeti-wconfd", 0)
     _replace(node, "ganeti-luxid", 3)
     assert run(["start-master"], node) == 1
     assert "ganeti-luxid did not start (exit status 3)" in capsys.readouterr().err
+
+
+def test_a_start_that_starts_nothing_says_why(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    named = Path(node.paths.ssconf_file("master_node"))
+    named.write_text("node2\n")
+    assert run(["start-master"], node) == 11
+    said = capsys.readouterr().err
+    assert "nothing was started: this node, node1, is not the master, that is node2" in said
+    assert "gnt-cluster master-failover" in said and said.count("\n") == 1
+    named.unlink()
+    assert run(["start-master"], node) == 5
+    assert "this machine is in no cluster" in capsys.readouterr().err
+    for path in (node.paths.server_cert, node.paths.ssconf_file("cluster_name")):
+        Path(path).write_text("x")
+    assert run(["start-master"], node) == 11
+    assert "no file of this node says who is the master" in capsys.readouterr().err
+    assert not any(node.is_running(name) for name in node.daemons())
+
+
+def test_an_interrupted_take_over_is_finished(
+    node: Node, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = OwnMastership("node2", "node2", "node1", 3, 4, "node1")
+    finished: list[int] = []
+    monkeypatch.setattr(Node, "own_mastership", lambda node: own)
+    monkeypatch.setattr(Node, "finish_take_over", lambda node, epoch: finished.append(epoch) or 0)
+    Path(node.paths.ssconf_file("master_node")).write_text("node2\n")
+    assert run(["start-master"], node) == 0
+    assert finished == [4]
+    assert "it goes on now" in capsys.readouterr().err
+
+    def refuse(node: Node, epoch: int) -> int:
+        raise PrerequisiteError("1 of 3 master candidates can be counted on")
+
+    monkeypatch.setattr(Node, "finish_take_over", refuse)
+    assert run(["start-master"], node) == 1
+    assert "daemon-util: 1 of 3 master candidates can be counted on" in capsys.readouterr().err
+
+
+def test_a_program_of_the_same_name_elsewhere_is_not_ours(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As Debian's ganeti-rapi, on PATH: it would read this cluster's files."""
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    mark = tmp_path / "foreign-ran"
+    for name in ("ganeti-rapi", "ganeti-confd", "daemon-util"):
+        (foreign / name).write_text(f"#!/bin/sh\ntouch {mark}\n")
+        (foreign / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{foreign}:{os.environ['PATH']}")
+    assert node.command("ganeti-rapi") is None
+    assert run(["start", "ganeti-rapi"], node) == 1
+    assert "ganeti-rapi is not installed" in capsys.readouterr().err
+    assert run(["start-master"], node) == 0
+    assert not mark.exists()
 
 
 def test_who_learns_while_it_starts_that_another_is_master_has_not_failed(
@@ -128,7 +188,7 @@ def test_who_learns_while_it_starts_that_another_is_master_has_not_failed(
     program = Path(node.command("ganeti-wconfd") or "")
     named = node.paths.ssconf_file("master_node")
     program.write_text(f"#!{sys.executable} -IS\nopen({named!r}, 'w').write('node2\\n')\nraise SystemExit(1)\n")
-    assert run(["start-master"], node) == 0
+    assert run(["start-master"], node) == 11
     assert capsys.readouterr().err == ""
     assert not node.is_running("ganeti-luxid")
 
@@ -158,7 +218,7 @@ def test_two_starts_at_once_do_not_meet(node: Node, capsys: pytest.CaptureFixtur
     proceed.touch()
     for start in starts:
         start.join(10)
-    assert statuses == [0, 0]
+    assert statuses == [11, 11]
     assert capsys.readouterr().err == ""
 
 

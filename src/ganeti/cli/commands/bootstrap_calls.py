@@ -10,6 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ganeti.bootstrap.own_mastership import OwnMastership
+
 
 def make_cluster(options: dict[str, Any]) -> None:
     """Make the cluster on this machine and start its daemons; *options* by the fields of `CLUSTER_INIT`."""
@@ -37,3 +39,12 @@ def fail_over(options: dict[str, Any]) -> int:
     from ganeti.bootstrap.failover import fail_over as become_master
 
     return become_master(options)
+
+
+def own_mastership() -> OwnMastership:
+    """Who is the master by this machine's own files, for when the master daemon does not answer here."""
+    from ganeti.base.paths import Paths
+    from ganeti.bootstrap.own_mastership import read_own_mastership
+    from ganeti.cli import environment
+
+    return read_own_mastership(Paths(environment.root()), environment.host_name())

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ganeti.cli import confirm, environment, jobs
-from ganeti.cli.commands.bootstrap_calls import fail_over
+from ganeti.cli.commands.bootstrap_calls import fail_over, own_mastership
 from ganeti.cli.failures import EXIT_FAILURE, EXIT_NO_CLUSTER, Failure, UsageError
 from ganeti.cli.invocation import err
 
@@ -22,7 +22,7 @@ def failover(call: Invocation) -> int:
     no_voting, confirmed = bool(call.get("no_voting")), bool(call.get("yes_do_it"))
     if confirmed and not no_voting:
         raise UsageError("--yes-do-it confirms --no-voting, which was not given: leave it out")
-    if environment.ssconf("master_node") is None:
+    if environment.ssconf("master_node") is None and not own_mastership().master:
         raise Failure("There is no cluster on this machine: run this on a master candidate of yours", EXIT_NO_CLUSTER)
     if no_voting and not confirmed:
         confirm.require(_NO_VOTING, "add --yes-do-it if you are sure")

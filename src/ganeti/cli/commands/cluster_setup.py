@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from ganeti.cli import environment, jobs
-from ganeti.cli.commands.bootstrap_calls import leave_cluster, make_cluster
-from ganeti.cli.failures import EXIT_NO_CLUSTER, Failure
+from ganeti.cli.commands.bootstrap_calls import leave_cluster, make_cluster, own_mastership
+from ganeti.cli.failures import Failure
 from ganeti.cli.invocation import out
+from ganeti.cli.luxi import no_master
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,20 +37,20 @@ def destroy(call: Invocation) -> int:
 
 
 def getmaster(call: Invocation) -> int:
-    out(_require_ssconf("master_node"))
+    out(_master_name())
     return 0
 
 
-def _require_ssconf(key: str) -> str:
-    value = environment.ssconf(key)
-    if value is None:
-        raise Failure("There is no cluster on this machine: make one with 'gnt-cluster init'", EXIT_NO_CLUSTER)
-    return value
+def _master_name() -> str:
+    master = environment.ssconf("master_node") or own_mastership().master
+    if not master:
+        raise no_master()
+    return master
 
 
 def version(call: Invocation) -> int:
     """Show what the master says; on other nodes, where no master daemon runs, what is installed there."""
-    master = _require_ssconf("master_node")
+    master = _master_name()
     if environment.is_this_host(master):
         answer = call.client.call("QueryClusterInfo")
     else:

@@ -61,6 +61,8 @@ class Claim:
     """`--no-voting`: a human says that nobody else is or will be master."""
     reclaims: bool = False
     """The master itself asks, because candidates have promised themselves to somebody who did not begin."""
+    resumes: int = 0
+    """The epoch of an interrupted take-over of this node, which asks again by itself: refused if it is overtaken."""
     entropy: int = 0
     """From 0 to 999,999: makes a forced epoch one that nobody else can have."""
 

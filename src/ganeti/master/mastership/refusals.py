@@ -38,6 +38,23 @@ def another_master(claim: Claim, master: str) -> Refuse:
     return Refuse(f"{name_of(claim, master)} is the master by now", "look with gnt-cluster getmaster")
 
 
+def overtaken(claim: Claim, answer: Answer) -> Refuse:
+    other = name_of(claim, answer.holder) if answer.holder else "another node"
+    return Refuse(
+        f"The take-over that {name_of(claim, claim.me)} began is over: epoch {answer.promised} is promised to {other}",
+        f"look with gnt-cluster getmaster; to make this node the master nevertheless, run {COMMAND}",
+    )
+
+
+def not_fenced_off(claim: Claim, master: str, promised: int) -> Refuse:
+    name, me = name_of(claim, master), name_of(claim, claim.me)
+    return Refuse(
+        f"{name} answers, and {promised} of {len(claim.candidates)} master candidates have promised themselves to "
+        f"{me}: {name} can go on as the master",
+        f"if its daemons do not run, start them there with {START}; or run {COMMAND} on {me}",
+    )
+
+
 def own_daemon_silent(name: str, why: str) -> Refuse:
     reason = f": {why}" if why else ""
     return Refuse(

@@ -116,11 +116,18 @@ class TakeOver:
     def _decide_before(self) -> list[Effect]:
         """Would it succeed? All that can be known is looked at before the old master is disturbed."""
         self.old_master = current_master(self.claim, self.before)
+        if self.old_master == self.claim.me and not self._has_begun():
+            self.old_master = self.claim.old_master
         if self.claim.reclaims and self.old_master != self.claim.me:
             return self._refuse(refusals.another_master(self.claim, self.old_master))
         if self.old_master == self.claim.me and not self.claim.reclaims and not self._is_fenced_off():
             return self._refuse(refusals.already_master(self.claim))
-        refusal = self._own_fault(self.before) or self._not_enough(self.before) or self._behind(self.before)
+        refusal = (
+            self._own_fault(self.before)
+            or self._overtaken()
+            or self._not_enough(self.before)
+            or self._behind(self.before)
+        )
         if refusal is not None:
             return self._refuse(refusal)
         if self.claim.reclaims:
@@ -132,15 +139,36 @@ class TakeOver:
         self._warnings.append(refusals.old_master_not_told(self._name(self.old_master), why))
         return self._ask_for_promises()
 
-    def _is_fenced_off(self) -> bool:
-        """Whether a master's daemons could not serve here: too many have promised themselves away, perhaps in vain."""
+    def _has_begun(self) -> bool:
+        """Whether there is a record of an epoch of this node; an interrupted take-over leaves promises and members."""
         known = self.claim.position[0]
-        away = sum(
-            answer.promised > known and answer.holder != self.claim.me
-            for node, answer in self.before.items()
-            if node in self.claim.candidates
+        return self.claim.old_master == self.claim.me or any(
+            answer.position is not None and answer.position[0] > known for answer in self.before.values()
         )
-        return len(self.claim.candidates) - away < self.quorum
+
+    def _is_fenced_off(self) -> bool:
+        """Whether a master's daemons could not serve here: too many have promised themselves away, perhaps in vain.
+
+        The node they promised themselves to may have died: those that are silent cannot be counted on either.
+        """
+        known = self.claim.position[0]
+        answers = [answer for node, answer in self.before.items() if node in self.claim.candidates]
+        away = sum(answer.promised > known and answer.holder != self.claim.me for answer in answers)
+        return away > 0 and len(answers) - away < self.quorum
+
+    def _overtaken(self) -> Refuse | None:
+        """Whether what was interrupted need not be finished: others went on, or the old master can."""
+        if not self.claim.resumes:
+            return None
+        newest = max(self.before.values(), key=lambda answer: answer.promised)
+        if newest.promised > self.claim.resumes:
+            return refusals.overtaken(self.claim, newest)
+        mine = (self.claim.resumes, self.claim.me)
+        answers = [self.before[node] for node in self.claim.candidates if node in self.before]
+        promised = sum((answer.promised, answer.holder) == mine for answer in answers)
+        if self.old_master in self.before and 2 * promised < len(self.claim.candidates):
+            return refusals.not_fenced_off(self.claim, self.old_master, promised)
+        return None
 
     def _old_master_done(self, event: OldMasterStopped | OldMasterNotStopped) -> list[Effect]:
         self.stopped = isinstance(event, OldMasterStopped)

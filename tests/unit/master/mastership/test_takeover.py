@@ -126,6 +126,50 @@ def test_a_master_fenced_off_by_a_take_over_that_came_to_nothing_may_take_over_a
     assert ask.epoch == 3
 
 
+def test_a_master_is_fenced_off_too_when_the_node_that_was_promised_has_died():
+    machine = TakeOver(replace(CLAIM, me="a"))
+    away = replace_answer(USUAL, promised=2, holder="b")
+    assert before(machine, b=None, c=away) == [StopOldMaster("a")]
+
+
+HALF = replace_answer(USUAL, promised=2, holder="b")
+"""Has promised itself to the node whose take-over was interrupted."""
+
+
+def test_an_interrupted_take_over_is_begun_again_with_a_new_epoch():
+    machine = TakeOver(replace(CLAIM, resumes=2))
+    assert before(machine, a=HALF, b=HALF, c=HALF) == [StopOldMaster("a")]
+    (ask,) = machine.hear(OldMasterStopped(0))
+    assert promised(machine, ask) == [Begin(3, "a", True, ALL.members)]
+
+
+@pytest.mark.parametrize("claim", [CLAIM, replace(CLAIM, resumes=2)])
+def test_members_written_without_a_record_make_nobody_the_master(claim: Claim):
+    written = replace_answer(HALF, established=2, membership=Membership((2, 1), ALL.members))
+    machine = TakeOver(claim)
+    assert before(machine, a=written, b=HALF, c=written) == [StopOldMaster("a")]
+
+
+def test_whose_records_others_have_is_the_master_already():
+    record = replace_answer(HALF, established=2, position=(2, 1), membership=Membership((2, 1), ALL.members))
+    refusal = refused(before(TakeOver(CLAIM), a=record, b=record, c=record))
+    assert "node-b is the master already" in refusal.why
+
+
+def test_an_interrupted_take_over_is_left_when_another_node_has_a_later_promise():
+    later = replace_answer(USUAL, promised=3, holder="c")
+    refusal = refused(before(TakeOver(replace(CLAIM, resumes=2)), b=HALF, c=later))
+    assert "epoch 3 is promised to node-c" in refusal.why
+
+
+def test_an_interrupted_take_over_is_left_while_the_old_master_can_go_on():
+    machine = TakeOver(replace(CLAIM, resumes=2))
+    refusal = refused(before(machine, b=HALF))
+    assert "node-a answers, and 1 of 3 master candidates have promised themselves to node-b" in refusal.why
+    assert before(TakeOver(replace(CLAIM, resumes=2)), a=None, b=HALF) != [refusal]
+    assert isinstance(before(TakeOver(replace(CLAIM, resumes=2)), a=None, b=HALF)[0], AskPromise)
+
+
 def test_a_master_that_asks_for_its_candidates_back_stops_nobody_and_asks_at_once():
     machine = TakeOver(replace(CLAIM, me="a", reclaims=True))
     (ask,) = before(machine)

@@ -17,6 +17,7 @@ from ganeti.base.errors import (
 )
 from ganeti.base.paths import IALLOCATOR_SEARCH_PATH, NODED_PORT
 from ganeti.bootstrap import init_options
+from ganeti.bootstrap.foreign_daemons import check_no_foreign_daemon
 from ganeti.bootstrap.initial_config import Beginning
 from ganeti.bootstrap.machine import Machine
 from ganeti.bootstrap.ssh_keys import host_public_keys
@@ -34,6 +35,7 @@ DEFAULT_VOLUME_GROUP = "xenvg"
 def check(options: Mapping[str, Any], machine: Machine, catalogue: Catalogue) -> Beginning:
     """Find out what is not said and check all; raises `PrerequisiteError` with one sentence."""
     _check_no_cluster(machine)
+    check_no_foreign_daemon(machine.paths, os.path.dirname(machine.program("daemon-util")))
     hypervisors = init_options.enabled_hypervisors(options.get("enabled_hypervisors"), catalogue)
     templates = init_options.enabled_templates(options.get("enabled_disk_templates"), catalogue)
     version = init_options.ip_version(options.get("primary_ip_version"))

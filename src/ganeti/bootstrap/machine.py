@@ -3,7 +3,6 @@
 
 import ipaddress
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -15,7 +14,6 @@ from ganeti.base.errors import RESOLVER_ERROR, CommandError, PrerequisiteError
 from ganeti.base.paths import Paths
 
 FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
-_SYSTEM_COMMANDS = ("/usr/local/sbin", "/usr/sbin", "/usr/lib/ganeti")
 
 
 class Machine:
@@ -68,14 +66,15 @@ class Machine:
         return bool(name) and "/" not in name and os.path.exists(f"/sys/class/net/{name}")
 
     def program(self, name: str) -> str:
-        """Give the path of one of our own programs: beside the running one, on PATH, or where they are installed."""
-        beside = os.path.join(os.path.dirname(os.path.realpath(sys.argv[0])), name)
-        if os.access(beside, os.X_OK):
-            return beside
-        found = shutil.which(name) or shutil.which(name, path=":".join(_SYSTEM_COMMANDS))
-        if found is None:
-            raise CommandError(f"The program {name} was not found: is the installation complete?")
-        return found
+        """Give the path of one of our own programs, beside the running one or its interpreter.
+
+        Not by name on PATH: another release may be installed on this machine, too.
+        """
+        for program in (os.path.realpath(sys.argv[0]), sys.executable):
+            beside = os.path.join(os.path.dirname(program), name)
+            if os.access(beside, os.X_OK):
+                return beside
+        raise CommandError(f"The program {name} is missing in {os.path.dirname(sys.executable)}: install it again")
 
     def run(
         self,

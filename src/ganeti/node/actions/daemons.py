@@ -17,10 +17,10 @@ STARTABLE = ("ganeti-confd", "ganeti-mond", "ganeti-metad", "ganeti-kvmd", "gane
 """What other nodes' jobs may start or stop here; noded is running, and master daemons are the master's."""
 
 
-def daemon_util(node: NodeState) -> str:
-    """Where `daemon-util` is: beside this interpreter, or where packages put it."""
-    beside = os.path.join(os.path.dirname(sys.executable), "daemon-util")
-    return beside if os.path.exists(beside) else "/usr/lib/ganeti/daemon-util"
+def daemon_util() -> str:
+    """Our own `daemon-util`, beside this daemon or its interpreter: another release's may be installed elsewhere."""
+    own = [os.path.join(os.path.dirname(os.path.realpath(path)), "daemon-util") for path in sys.argv[:1]]
+    return next((path for path in own if os.access(path, os.X_OK)), f"{os.path.dirname(sys.executable)}/daemon-util")
 
 
 @node_call(timeout_s=URGENT_S)
@@ -28,7 +28,7 @@ async def node_ensure_daemon(node: NodeState, *, daemon: str, run: bool) -> None
     """Start a daemon of this node that is not running, or stop one."""
     if daemon not in STARTABLE:
         raise ParameterError(f"Daemon '{daemon}' cannot be started by a call: these can: {', '.join(STARTABLE)}")
-    await node.world.run([daemon_util(node), "start" if run else "stop", daemon], timeout_s=URGENT_S)
+    await node.world.run([daemon_util(), "start" if run else "stop", daemon], timeout_s=URGENT_S)
     node.world.log(f"{daemon} {'started' if run else 'stopped'}")
 
 

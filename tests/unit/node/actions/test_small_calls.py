@@ -120,7 +120,7 @@ def test_the_watchers_pause(node) -> None:
 def test_only_some_daemons_can_be_started_by_a_call(node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     said = tmp_path / "said"
     util = node.program("/daemon-util", f'echo "$@" >>{said}')
-    monkeypatch.setattr(daemons, "daemon_util", lambda _: str(util))
+    monkeypatch.setattr(daemons, "daemon_util", lambda: str(util))
     node.call("node_ensure_daemon", daemon="ganeti-confd", run=True)
     node.call("node_ensure_daemon", daemon="ganeti-confd", run=False)
     assert said.read_text() == "start ganeti-confd\nstop ganeti-confd\n"

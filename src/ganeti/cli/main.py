@@ -136,11 +136,11 @@ def _find(program: str, table: tuple[tuple[Any, ...], ...], word: str) -> Comman
         if word == row[0] or word in row[4]:
             return CommandRow(program, row)
     from ganeti.cli.failures import EXIT_FAILURE, UsageError
-    from ganeti.cli.suggestions import did_you_mean
+    from ganeti.cli.suggestions import command_hint
 
     names = [row[0] for row in table]
     what = "option" if word.startswith("-") else "command"
-    hint = did_you_mean(word, names + [alias for row in table for alias in row[4]])
+    hint = command_hint(word, names + [alias for row in table for alias in row[4]])
     raise UsageError(f"{program} has no {what} '{word}'{hint}\nCommands: {', '.join(names)}", EXIT_FAILURE)
 
 

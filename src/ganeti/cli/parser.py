@@ -101,9 +101,9 @@ def _short_options(
 
 
 def _unknown_option(command: CommandRow, by_flag: dict[str, OptionRow], flag: str) -> UsageError:
-    from ganeti.cli.suggestions import did_you_mean
+    from ganeti.cli.suggestions import option_hint
 
-    hint = did_you_mean(flag, by_flag) or f"; see '{command.line} --help'"
+    hint = option_hint(flag, by_flag) or f"; see '{command.line} --help'"
     return UsageError(f"{command.line}: there is no option {flag}{hint}")
 
 

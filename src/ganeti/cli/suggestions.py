@@ -1,11 +1,40 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the user may have meant. Imported only when something is wrong."""
+"""What the user may have meant. Imported only when something is wrong.
+
+Who types a command that does not exist must not be led to one that takes something away: whoever follows a hint has
+not thought about the word yet. So only what is named here is ever suggested.
+"""
 
 import difflib
 from collections.abc import Iterable
 
+SUGGESTED_COMMANDS = frozenset(
+    (
+        *("add", "add-tags", "allocator", "capacity", "change-priority", "console", "delay", "events", "getmaster"),
+        *("health", "iallocator", "info", "list", "list-fields", "list-tags", "locks", "master-ping", "modify"),
+        *("search-tags", "show", "start", "startup", "verify", "version", "wait", "watch", "why"),
+    )
+)
+"""Commands and aliases that show, add or change what they are told to, and neither stop nor remove anything."""
+_NEVER_SUGGESTED_OPTIONS = ("--force", "--yes-do-it", "--ignore-", "--kill", "--no-")
+"""Options that skip a question or a check."""
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+
+def command_hint(word: str, known: Iterable[str]) -> str:
     """Give ``; did you mean 'x'?`` or nothing."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"; did you mean '{close[0]}'?" if close else ""
+    near = _nearest(word, known)
+    return _hint(near) if near in SUGGESTED_COMMANDS else ""
+
+
+def option_hint(flag: str, known: Iterable[str]) -> str:
+    """The same of an option. A single letter is too short to be near another one."""
+    near = _nearest(flag, known)
+    return _hint(near) if near.startswith("--") and not near.startswith(_NEVER_SUGGESTED_OPTIONS) else ""
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)), "")
+
+
+def _hint(near: str) -> str:
+    return f"; did you mean '{near}'?"

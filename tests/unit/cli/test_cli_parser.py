@@ -88,7 +88,8 @@ def test_job_options_come_with_every_job():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("--forse web1", "there is no option --forse; did you mean '--force'?"),
+        ("--forse web1", "there is no option --forse; see 'gnt-test act --help'"),
+        ("--ignore-consistncy web1", "there is no option --ignore-consistncy; see 'gnt-test act --help'"),
         ("-x web1", "there is no option -x"),
         ("-fx web1", "there is no option -x in -fx"),
         ("-n", "option -n needs NODE after it"),

@@ -270,9 +270,57 @@ def test_the_directory_of_an_instance_goes_with_its_last_disk(place: Harness) ->
 )
 def test_paths_outside_the_allowed_directories_are_refused(place: Harness, path: str, sentence: str) -> None:
     disk = DiskSpec(uuid="u", template=place.template, logical_id=["loop", path], size_mib=1, index=0)
-    for act in ("create", "remove", "find"):
+    for act in ("create", "find"):
         with pytest.raises(FileStoragePathError, match=sentence):
             run(getattr(place.driver(), act)(disk))
+    run(place.driver().remove(disk))
+    there = Path(os.path.normpath(place.paths.under(path if path.startswith("/") else f"/{path}")))
+    there.parent.mkdir(parents=True, exist_ok=True)
+    there.write_text("of somebody else")
+    if path.startswith("/"):
+        with pytest.raises(FileStoragePathError, match=sentence):
+            run(place.driver().remove(disk))
+    assert there.read_text() == "of somebody else"
+
+
+@over(IN_DIRECTORIES)
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/srv/disks/a\nb/web1/d",
+        "/srv/disks/a\0b/web1/d",
+        f"/srv/disks/{'a' * 300}/web1/d",
+        f"/srv/disks/web1/{'d' * 252}",
+        "/srv/disks/file/web1/d",
+        "/srv/disks/file/d",
+        "/srv/disks" + "/deep" * 900 + "/d",
+        "/srv/other/web1/d",
+        "relative/web1/d",
+        "",
+    ],
+)
+def test_what_could_not_be_made_can_be_closed_and_removed(place: Harness, path: str) -> None:
+    """The undo of a step is carried out although the step was refused: there is nothing to undo."""
+    (place.top / "file").write_text("no directory")
+    before = place.left()
+    disk = DiskSpec(uuid="u", template=place.template, logical_id=["loop", path], size_mib=1, index=0)
+    with contextlib.suppress(BlockDeviceError):
+        run(place.driver().create(disk))
+        run(place.driver().activate(disk, "web1"))
+    run(place.driver().settle_migration(disk, "web1", arrived=False))
+    run(place.driver().deactivate(disk))
+    run(place.driver().remove(disk))
+    assert place.left() == before
+
+
+@over(IN_DIRECTORIES)
+@pytest.mark.parametrize("logical_id", [[], ["loop"], ["bogus", "/srv/disks/web1/d"], ["loop", 7]])
+def test_a_logical_id_that_names_no_file_leaves_nothing_to_remove(place: Harness, logical_id: list[Any]) -> None:
+    disk = DiskSpec(uuid="u", template=place.template, logical_id=logical_id, size_mib=1, index=0)
+    with pytest.raises(BlockDeviceError, match="names no file"):
+        run(place.driver().create(disk))
+    run(place.driver().deactivate(disk))
+    run(place.driver().remove(disk))
 
 
 @over(IN_DIRECTORIES)

@@ -18,6 +18,7 @@ pytestmark = [
 FAILED, USAGE, UNKNOWN_FIELD = 1, 2, 14
 CONFIRM = 1
 LONG = "a" * 300
+BROKEN = "\"$(printf 'a\\nb')\""
 HUGE = "99999999999999999999"
 
 ADD = "gnt-instance add -t sharedfile -s 8m -o noop+default "
@@ -28,6 +29,10 @@ BARE = "gnt-instance add -t diskless -o noop+default "
 COMMANDS = [
     ("gnt-instance bogus", FAILED, "no command 'bogus'"),
     ("gnt-instance lst", FAILED, "did you mean 'list'"),
+    ("gnt-instance rename inst1 inst9", FAILED, "no command 'rename'\nCommands: add"),
+    ("gnt-instance move -n node2 inst1", FAILED, "no command 'move'\nCommands: add"),
+    ("gnt-cluster destory --yes-do-it", FAILED, "no command 'destory'\nCommands: activate"),
+    ("gnt-instance remove --forse inst1", USAGE, "no option --forse; see 'gnt-instance remove --help'"),
     ("gnt-node bogus", FAILED, "no command 'bogus'"),
     ("gnt-cluster --bogus", FAILED, "no option '--bogus'"),
     ("gnt-os list bogus", FAILED, "takes no arguments, not 1"),
@@ -70,7 +75,14 @@ NAMES = [
     (ADD + "../x", FAILED, "not a valid instance name"),
     (ADD + "''", FAILED, "'' is not a valid instance name"),
     (ADD + "-- -x", FAILED, "not a valid instance name"),
-    (ADD + LONG, FAILED, "not a valid instance name"),
+    (ADD + LONG, FAILED, "too long: it has 300 bytes, 255 are the most"),
+    (ADD + LONG[:254], FAILED, "not a valid instance name"),
+    (ADD + "127.0.0.1", FAILED, "'127.0.0.1' is not a valid instance name: it would be read as an IP address"),
+    (ADD + "web.1", FAILED, "use a name whose last part is no number"),
+    (ADD + BROKEN, FAILED, r"cannot be 'a\\nb': it holds a control character, such as a line break"),
+    (ADD + "--tags " + BROKEN + " new1", FAILED, r"'a\\nb' is not a valid tag"),
+    ("gnt-instance remove -f " + BROKEN, FAILED, r"cannot be 'a\\nb'"),
+    ("gnt-instance info " + BROKEN, FAILED, r"cannot be 'a\\nb'"),
     (ADD + "naïve", FAILED, "not a valid instance name"),
     (ADD + "$(printf 'a\\344')", USAGE, "not text in UTF-8"),
     (ADD + "--name-check new1", FAILED, "The name 'new1' has no address"),
@@ -120,7 +132,15 @@ TEMPLATES = [
     ("gnt-instance add -t bogus -s 8m -o noop+default new1", FAILED, "'bogus': there are diskless, file, sharedfile"),
     ("gnt-instance add -t drbd -s 8m -o noop+default new1", FAILED, "'drbd': there are"),
     (ADD + "--file-storage-dir /etc new1", FAILED, "must be relative to the cluster's"),
-    (ADD + "--file-storage-dir ../x new1", FAILED, "stay below it"),
+    (ADD + "--file-storage-dir ../x new1", FAILED, r"'../x': it must be written without '\.\.'"),
+    (ADD + "--file-storage-dir " + BROKEN + " new1", FAILED, r"cannot be 'a\\nb': it holds a control character"),
+    (ADD + f"--file-storage-dir {LONG} new1", FAILED, "a part of it is too long: 255 bytes are the most"),
+    (
+        "gnt-instance add --no-install -t diskless -o ../x new1",
+        FAILED,
+        "cannot be '../x': it cannot be the name of an OS",
+    ),
+    ("gnt-instance startup -H kernel_path=/" + BROKEN + " down1", FAILED, "control character"),
     (ADD + "--file-driver bogus new1", USAGE, "one of loop, blktap, blktap2"),
     (ADD + "-H kvm new1", FAILED, "kvm is not enabled in the cluster: use one of fake"),
     (ADD + "-H bogus new1", FAILED, "bogus"),
@@ -225,6 +245,8 @@ NODES = [
     ("gnt-node add", FAILED, "takes 1 argument, not 0"),
     ("gnt-node add node2", FAILED, "retry with '--readd'"),
     ("gnt-node add --readd node3", FAILED, "retry without '--readd'"),
+    ("gnt-node add 10.77.0.3", FAILED, "'10.77.0.3' cannot be the name of a node: it would be read as an IP address"),
+    ("gnt-node add a..b", FAILED, "'a..b' has no address"),
     ("gnt-node add nosuchhost", FAILED, "enter it into the DNS or /etc/hosts"),
     ("gnt-node add 'bad name'", FAILED, "'bad name' has no address"),
     ("gnt-node add -g nosuch node3", FAILED, "Group 'nosuch' not known"),
@@ -315,6 +337,9 @@ INIT = "gnt-cluster init --no-etc-hosts --master-netdev eth0 --enabled-hyperviso
 ELSEWHERE = [
     (INIT + "'bad name'", FAILED, "bad name"),
     (INIT + "nosuchhost", FAILED, "nosuchhost"),
+    (INIT + "10.77.0.9", FAILED, "'10.77.0.9' cannot be the name of a cluster: it would be read as an IP address"),
+    (INIT + "--file-storage-dir /srv/" + BROKEN + " cluster", FAILED, r"'/srv/a\\nb' cannot"),
+    (INIT + "--shared-file-storage-dir /srv/../etc cluster", FAILED, r"without '\.', '\.\.'"),
     (INIT + "--enabled-hypervisors bogus cluster", FAILED, "bogus"),
     (INIT + "--enabled-disk-templates bogus cluster", FAILED, "bogus"),
     (INIT + "--master-netdev nosuch0 cluster", FAILED, "nosuch0"),

@@ -51,6 +51,9 @@ NOT_UNIQUE = "resource_not_unique"
 INTERNAL_ERROR = "internal_error"
 ENVIRONMENT_ERROR = "environment_error"
 
+REFUSED_AT_THE_DOOR = "refused_at_the_door"
+"""Detail of a node's error: whatever is asked for with this name or driver is refused, so none of it was ever done."""
+
 NO_MEMORY = "There is no memory left for a cluster of this size: give the machine more, or ask again"
 """What placement tells where the process itself can get none."""
 

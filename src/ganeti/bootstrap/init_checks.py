@@ -15,6 +15,7 @@ from ganeti.base.errors import (
     FileStoragePathError,
     PrerequisiteError,
 )
+from ganeti.base.names import address_fault, shown
 from ganeti.base.paths import IALLOCATOR_SEARCH_PATH, NODED_PORT
 from ganeti.bootstrap import init_options
 from ganeti.bootstrap.foreign_daemons import check_no_foreign_daemon
@@ -161,6 +162,8 @@ def _master_address(
     options: Mapping[str, Any], machine: Machine, version: int, node_name: str, primary_ip: str
 ) -> tuple[str, str]:
     given = str(options.get("cluster_name") or "")
+    if (fault := address_fault(given)) is not None:
+        raise PrerequisiteError(f"'{shown(given)}' cannot be the name of a cluster: {fault}", WRONG_INPUT)
     name, address = machine.resolve(given, version)
     if name == node_name or address == primary_ip:
         raise PrerequisiteError(

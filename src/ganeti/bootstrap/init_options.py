@@ -4,6 +4,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ganeti.base import names
 from ganeti.base.errors import WRONG_INPUT, ParameterError, PrerequisiteError
 from ganeti.base.units import parse_size_mib
 from ganeti.model import cluster_values, ipolicy
@@ -90,8 +91,11 @@ def mac_prefix(given: str | None) -> str:
 def storage_directory(setting: str, given: str | None) -> str:
     path = given or DEFAULT_DIRECTORIES.get(setting, "")
     if not path.startswith("/"):
-        raise PrerequisiteError(f"'{path}' for {setting} is not an absolute path", WRONG_INPUT)
-    return path.rstrip("/") or "/"
+        raise PrerequisiteError(f"'{names.shown(path)}' for {setting} is not an absolute path", WRONG_INPUT)
+    path = path.rstrip("/") or "/"
+    if (fault := names.absolute_path_fault(path)) is not None:
+        raise PrerequisiteError(f"'{names.shown(path)}' cannot be {setting}: {fault}", WRONG_INPUT)
+    return path
 
 
 def ssh_key(given_type: str | None, given_bits: int | None) -> tuple[str, int]:

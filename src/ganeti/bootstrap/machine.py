@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ganeti.base.errors import RESOLVER_ERROR, CommandError, PrerequisiteError
+from ganeti.base.names import NO_HOST_NAME, shown
 from ganeti.base.paths import Paths
 
 FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
@@ -35,9 +36,9 @@ class Machine:
         try:
             found = socket.getaddrinfo(name, None, FAMILIES[version], socket.SOCK_STREAM, flags=socket.AI_CANONNAME)
         except (socket.gaierror, UnicodeError) as err:
-            reason = getattr(err, "strerror", None) or str(err)
+            reason = getattr(err, "strerror", None) or NO_HOST_NAME
             raise PrerequisiteError(
-                f"The name '{name}' has no IPv{version} address ({reason}): enter it into the DNS or /etc/hosts",
+                f"The name '{shown(name)}' has no IPv{version} address ({reason}): enter it into the DNS or /etc/hosts",
                 RESOLVER_ERROR,
             ) from err
         return found[0][3] or name, str(found[0][4][0])

@@ -20,6 +20,7 @@ import msgspec
 
 from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_INPUT, OpCodeUnknown, PrerequisiteError
+from ganeti.master import parameter_rules
 from ganeti.model.locks import LockPlan
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
@@ -139,8 +140,8 @@ def operation(
 def decode(data: Any) -> Operation[Any]:
     """Read one serialised opcode, strictly.
 
-    Raises `OpCodeUnknown`, or `PrerequisiteError` naming the parameter that is unknown, missing or of the wrong
-    type.
+    Raises `OpCodeUnknown`, or `PrerequisiteError` naming the parameter that is unknown, missing, of the wrong type, or
+    holds a text that cannot be the name or path it stands for.
     """
     if not isinstance(data, dict) or not isinstance(data.get("OP_ID"), str):
         raise PrerequisiteError("An opcode must be a JSON object with the key 'OP_ID'", WRONG_INPUT)
@@ -149,6 +150,8 @@ def decode(data: Any) -> Operation[Any]:
     if cls is None:
         raise OpCodeUnknown(f"Opcode {op_id} is not known here")
     given = {key: value for key, value in data.items() if key != "OP_ID" and not _absent(cls, key, value)}
+    if (fault := parameter_rules.fault(given.items())) is not None:
+        raise PrerequisiteError(fault, WRONG_INPUT)
     try:
         return cast("Operation[Any]", msgspec.convert(given, cls))
     except msgspec.ValidationError as err:

@@ -4,6 +4,7 @@
 import re
 from collections.abc import Iterable
 
+from ganeti.base import names
 from ganeti.base.errors import ParameterError
 
 _MAC_PREFIX = re.compile(r"[0-9a-f]{2}:[0-9a-f]{2}:[0-9a-f]{2}", re.IGNORECASE)
@@ -24,13 +25,16 @@ def compression_tools(given: Iterable[str]) -> list[str]:
     """Names of programs, each to be found in the path; raises `ParameterError`."""
     tools = list(given)
     for tool in tools:
-        if not _PLAIN_NAME.fullmatch(tool):
-            raise ParameterError(f"'{tool}' cannot be a compression tool: give the plain name")
+        if not _PLAIN_NAME.fullmatch(tool) or set(tool) == {"."}:
+            raise ParameterError(f"'{names.shown(tool)}' cannot be a compression tool: give the plain name")
     return tools
 
 
 def image(given: str, setting: str) -> str:
     """The place of a disk image, or nothing; raises `ParameterError` naming *setting*."""
+    fault = names.path_fault(given) if given.startswith("/") else names.line_fault(given)
+    if fault is not None:
+        raise ParameterError(f"'{names.shown(given)}' for {setting} cannot be used: {fault}")
     if given and not given.startswith("/") and not _URL.fullmatch(given):
         raise ParameterError(f"'{given}' for {setting} is neither an absolute path nor a URL")
     return given

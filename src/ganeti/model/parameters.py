@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ganeti.base import names
 from ganeti.base.errors import TypeEnforcementError, UnitParseError
 from ganeti.base.units import parse_size_mib
 
@@ -54,8 +55,9 @@ class Parameter:
                 raise TypeEnforcementError(f"Parameter '{self.name}' cannot be {value}: {limit}")
         if self.check is not None and value not in ("", None) and (problem := self.check(value)) is not None:
             raise TypeEnforcementError(f"Parameter '{self.name}' cannot be '{value}': {problem}")
-        if (self.is_file or self.is_directory) and value and not str(value).startswith("/"):
-            raise TypeEnforcementError(f"Parameter '{self.name}' cannot be '{value}': it must be an absolute path")
+        rule = names.absolute_path_fault if self.is_file or self.is_directory else names.line_fault
+        if isinstance(value, str) and value and (fault := rule(value)) is not None:
+            raise TypeEnforcementError(f"Parameter '{self.name}' cannot be '{names.shown(value)}': {fault}")
         return value
 
     def _typed(self, value: Any) -> Any:

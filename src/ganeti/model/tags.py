@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ganeti.base.errors import TagError
+from ganeti.base.names import shown
 
 LONGEST: Final = 128
 MOST: Final = 4096
@@ -20,7 +21,9 @@ def check_tag(tag: str) -> None:
     if len(tag) > LONGEST:
         raise TagError(f"Tag '{tag[:20]}…' is too long: it has {len(tag)} characters, and may have {LONGEST}")
     if not _ALLOWED.fullmatch(tag):
-        raise TagError(f"Tag '{tag}' contains invalid characters: use letters, digits and the signs . + * / : @ _ -")
+        raise TagError(
+            f"Tag '{shown(tag)}' contains invalid characters: use letters, digits and the signs . + * / : @ _ -"
+        )
 
 
 def with_tags(tags: Iterable[str], added: Iterable[str]) -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, TypeVar, cast
 
 from ganeti.base.errors import NOT_UNIQUE, UNKNOWN_ENTITY, PrerequisiteError
+from ganeti.base.names import shown
 from ganeti.model.objects import (
     CLUSTER_KEY,
     KINDS,
@@ -120,7 +121,7 @@ class ConfigView(ABC):
                 )
             if matches:
                 return cast(ConfigObject, self.get(kind, cast(str, self.uuid_by_name(kind, matches[0]))))
-        raise PrerequisiteError(f"{_NOUN[kind]} '{name}' not known{self._suggest(kind, name)}", UNKNOWN_ENTITY)
+        raise PrerequisiteError(f"{_NOUN[kind]} '{shown(name)}' not known{self._suggest(kind, name)}", UNKNOWN_ENTITY)
 
     def primary_instances(self, *node_uuids: str) -> list[Instance]:
         """Instances whose primary node is one of these: of one in the order of `instances`, of several in none."""

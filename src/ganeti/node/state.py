@@ -5,7 +5,7 @@ from typing import Protocol
 
 import ganeti.node.hypervisors
 import ganeti.node.storage
-from ganeti.base.errors import BlockDeviceError, HypervisorError, NodeCallError
+from ganeti.base.errors import REFUSED_AT_THE_DOOR, BlockDeviceError, HypervisorError, NodeCallError
 from ganeti.base.paths import Paths
 from ganeti.base.registry import import_all
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
@@ -78,7 +78,7 @@ class NodeState:
             driver = Hypervisor.registry.get(name)
             if driver is None:
                 known = ", ".join(sorted(Hypervisor.registry))
-                raise HypervisorError(f"Unknown hypervisor '{name}': this node knows {known}")
+                raise HypervisorError(f"Unknown hypervisor '{name}': this node knows {known}", REFUSED_AT_THE_DOOR)
             self._hypervisors[name] = driver(self.world)
         return self._hypervisors[name]
 
@@ -92,7 +92,7 @@ class NodeState:
             driver = DiskTemplate.registry.get(name)
             if driver is None:
                 known = ", ".join(sorted(DiskTemplate.registry))
-                raise BlockDeviceError(f"Unknown disk template '{name}': this node knows {known}")
+                raise BlockDeviceError(f"Unknown disk template '{name}': this node knows {known}", REFUSED_AT_THE_DOOR)
             self._templates[name] = driver(self.world)
         return self._templates[name]
 

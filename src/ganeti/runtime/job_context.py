@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ganeti.base.errors import RESOLVER_ERROR, ResolverError
+from ganeti.base.names import NO_HOST_NAME, shown
 from ganeti.master.locks.owners import Owner
 from ganeti.model.traits import Catalogue
 from ganeti.ports.config import ConfigPort
@@ -55,9 +56,10 @@ class Names:
             found = await asyncio.get_running_loop().getaddrinfo(
                 name, None, family=kind, type=socket.SOCK_STREAM, flags=socket.AI_CANONNAME
             )
-        except OSError as err:
+        except (OSError, UnicodeError) as err:
+            reason = getattr(err, "strerror", None) or NO_HOST_NAME
             raise ResolverError(
-                f"The name '{name}' has no address ({err.strerror or err}): enter it into the DNS or /etc/hosts",
+                f"The name '{shown(name)}' has no address ({reason}): enter it into the DNS or /etc/hosts",
                 RESOLVER_ERROR,
             ) from err
         return found[0][3] or name, str(found[0][4][0])

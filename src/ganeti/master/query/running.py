@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, PrerequisiteError
+from ganeti.base.names import shown
 from ganeti.master.query.fields import Field, Missing, Resource, Status, unknown_field
 from ganeti.master.query.filters import asked_names, compile_filter, passes
 from ganeti.wire.job_file import read_job_id
@@ -72,7 +73,7 @@ def _choose(resource: Resource, rows: list[Any], qfilter: Any) -> list[Any]:
     for name in wanted:
         found = _find(key, by_name, name)
         if found is None:
-            raise PrerequisiteError(f"{resource.noun} '{name}' not known", UNKNOWN_ENTITY)
+            raise PrerequisiteError(f"{resource.noun} '{shown(str(name))}' not known", UNKNOWN_ENTITY)
         chosen.setdefault(found, by_name[found])
     return list(chosen.values())
 

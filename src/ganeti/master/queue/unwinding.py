@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from ganeti.base.errors import GanetiError
+from ganeti.base.errors import REFUSED_AT_THE_DOOR, GanetiError
 from ganeti.master.queue.engine_ports import EngineWorld, UndoStore
 from ganeti.master.queue.job_log import JobLog
 from ganeti.master.queue.undo import Owed, record_line
@@ -38,6 +38,10 @@ async def unwind(world: EngineWorld, context: OperationContext, log: JobLog, end
     for item in owed:
         try:
             settled = await _carry_out(item, context)
+        except NeverDone as err:
+            await store.append({"undone": item.number}, durable=False)
+            log.info(f"nothing to undo: {item.record.sentence}: {err}")
+            continue
         except Exception as err:  # any failure: the next record must still be tried
             if not isinstance(err, GanetiError):
                 world.note_fault(err)
@@ -54,13 +58,25 @@ async def unwind(world: EngineWorld, context: OperationContext, log: JobLog, end
     return len(owed)
 
 
+class NeverDone(Exception):
+    """The node refuses whatever is asked for with these names: it has refused the step, too."""
+
+
 async def _carry_out(item: Owed, context: OperationContext) -> bool:
-    """Undo one step; True if it turned out to be complete, so that nothing before it may be undone."""
+    """Undo one step; True if it turned out to be complete, so that nothing before it may be undone.
+
+    Raises `NeverDone`, or what keeps the step from being undone.
+    """
     record = item.record
     if isinstance(record, UndoChange):
         await context.config.commit(record.change)
         return False
-    answer = await context.nodes.call(record.node_uuid, record.call, **record.arguments)
+    try:
+        answer = await context.nodes.call(record.node_uuid, record.call, **record.arguments)
+    except GanetiError as err:
+        if REFUSED_AT_THE_DOOR in err.args[1:]:
+            raise NeverDone(str(err)) from err
+        raise
     if not (isinstance(answer, dict) and answer.get("settled")):
         return False
     if record.settled_change is not None:

@@ -8,14 +8,14 @@ The arguments after *node* are keyword-only and typed; the daemon decodes a requ
 """
 
 import inspect
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
-from ganeti.base.errors import ParameterError
+from ganeti.base.errors import REFUSED_AT_THE_DOOR, ParameterError
+from ganeti.base.names import file_name_fault, shown
 from ganeti.model.node_requests import InstanceSpec
 
 URGENT_S = 60.0
@@ -23,8 +23,6 @@ FAST_S = 300.0
 NORMAL_S = 900.0
 SLOW_S = 3600.0
 DAY_S = 86400.0
-
-_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 
 Handler = Callable[..., Awaitable[Any]]
 HandlerT = TypeVar("HandlerT", bound=Handler)
@@ -54,8 +52,11 @@ class NodeCall:
             raise ParameterError(f"Node call {self.name}: {err}") from err
         values = msgspec.structs.asdict(struct)
         for value in values.values():
-            if isinstance(value, InstanceSpec) and not _FILE_NAME.fullmatch(value.name):
-                raise ParameterError(f"'{value.name}' cannot be the name of an instance: it must be a host name")
+            if isinstance(value, InstanceSpec) and (fault := file_name_fault(value.name)) is not None:
+                raise ParameterError(
+                    f"'{shown(value.name)}' cannot be the name of an instance, it must be a host name: {fault}",
+                    REFUSED_AT_THE_DOOR,
+                )
         return values
 
 

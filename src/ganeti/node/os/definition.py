@@ -12,6 +12,7 @@ import stat
 import msgspec
 
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, ParameterError, PrerequisiteError
+from ganeti.base.names import os_name_fault, shown
 from ganeti.base.paths import OS_SEARCH_PATH, Paths
 
 KNOWN_VERSIONS = (20, 15, 10)
@@ -76,8 +77,8 @@ def find_all(paths: Paths) -> list[OsStatus]:
 def get(paths: Paths, name: str) -> OsStatus:
     """Give the definition that counts; raises `PrerequisiteError` unless it is there and valid."""
     base, _ = split_name(name)
-    if not _NAME.fullmatch(base):
-        raise PrerequisiteError(f"'{name}' cannot be the name of an OS: write NAME or NAME+VARIANT", WRONG_INPUT)
+    if (fault := os_name_fault(name)) is not None:
+        raise PrerequisiteError(f"OS '{shown(name)}' cannot be used: {fault}", WRONG_INPUT)
     for directory in OS_SEARCH_PATH:
         path = f"{paths.under(directory)}/{base}"
         if os.path.isdir(path):

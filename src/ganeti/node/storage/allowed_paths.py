@@ -7,6 +7,7 @@ A symbolic link below an allowed directory that leads out of it is refused; the 
 
 import os
 
+from ganeti.base import names
 from ganeti.base.errors import FileStoragePathError
 from ganeti.base.paths import Paths
 
@@ -67,13 +68,7 @@ def forbidden(path: str) -> str | None:
 
 def malformed(path: str) -> str | None:
     """Say why *path* cannot name a place, or None."""
-    if not path.startswith("/"):
-        return "it must be an absolute path"
-    if os.path.normpath(path) != path or path.startswith("//"):
-        return f"it must be written without '.', '..' and doubled slashes: {os.path.normpath(path)}"
-    if any(ord(char) < 32 for char in path):
-        return "it holds control characters"
-    return None
+    return names.absolute_path_fault(path)
 
 
 class AllowedPaths:
@@ -107,7 +102,7 @@ class AllowedPaths:
         """
         reason = malformed(path) or self._forbidden(path if directory else os.path.dirname(path))
         if reason is not None:
-            raise FileStoragePathError(f"'{path}' cannot hold a disk: {reason}")
+            raise FileStoragePathError(f"'{names.shown(path)}' cannot hold a disk: {reason}")
         allowed = [line for line in self.listed() if malformed(line) is None and self._forbidden(line) is None]
         if not allowed:
             raise FileStoragePathError(
@@ -123,6 +118,15 @@ class AllowedPaths:
             f"'{path}' cannot hold a disk: it is not below {' or '.join(allowed)}, which "
             f"{self._paths.file_storage_paths_file} lists"
         )
+
+    def check_if_there(self, path: str) -> str | None:
+        """As `check`, of a disk's file; but None for a path that is refused and at which nothing is."""
+        try:
+            return self.check(path)
+        except FileStoragePathError:
+            if path.startswith("/") and os.path.lexists(self._paths.under(path)):
+                raise
+            return None
 
     def is_listed(self, path: str) -> bool:
         return any(self._paths.under(line) == self._paths.under(path) for line in self.listed())

@@ -72,7 +72,9 @@ class ImageFileTemplate(DiskTemplate):
             raise
 
     async def remove(self, disk: DiskSpec) -> None:
-        path = await self._place(disk)
+        path = await _place_if_there(self.allowed, disk)
+        if path is None:
+            return
         if (foreign := await in_thread(self._foreign, path)) is not None:
             raise BlockDeviceError(
                 f"Disk {path} cannot be removed: node {foreign} holds its image lock; stop the instance there, or take "
@@ -93,13 +95,14 @@ class ImageFileTemplate(DiskTemplate):
         return AttachedDisk(spec=disk, path=path, image_format=self._format(disk))
 
     async def deactivate(self, disk: DiskSpec) -> None:
-        if self.traits.shared:
-            path = await self._place(disk)
+        if self.traits.shared and (path := await _place_if_there(self.allowed, disk)) is not None:
             await self._on_lock(self._lock(path).release)
 
     async def settle_migration(self, disk: DiskSpec, owner: str, *, arrived: bool) -> None:
         if self.traits.shared:
-            path = await self._place(disk)
+            path = await (self._place(disk) if arrived else _place_if_there(self.allowed, disk))
+            if path is None:
+                return
             lock = self._lock(path)
             await self._on_lock(lambda: lock.settle(owner, arrived=arrived))
 
@@ -156,9 +159,9 @@ class ImageFileTemplate(DiskTemplate):
             raise image_io.failed("opened", path, err) from err
 
     async def _place(self, disk: DiskSpec) -> str:
-        if len(disk.logical_id) != 2 or disk.logical_id[0] not in DRIVERS or not isinstance(disk.logical_id[1], str):
+        path = _path_of(disk)
+        if path is None:
             raise BlockDeviceError(f"Logical id {disk.logical_id} names no file: it must be [driver, path]")
-        path = disk.logical_id[1]
         return await image_io.read(_storage_of(path), self.allowed.check, path)
 
     def _format(self, disk: DiskSpec) -> str:
@@ -253,17 +256,32 @@ class ImageFileTemplate(DiskTemplate):
         while not self.allowed.is_listed(directory):
             try:
                 os.rmdir(directory)
-            except FileNotFoundError:
-                pass
             except OSError as err:
                 if err.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY):  # busy: something is mounted there
                     return
-                raise
+                if not image_io.is_absence(err):
+                    raise
             directory = os.path.dirname(directory)
 
     def _problems(self, setting: str) -> list[str]:
         directory = self.allowed.check(setting, directory=True)
         return image_io.directory_problems(directory, self.world.node_name, links=self.traits.shared)
+
+
+async def _place_if_there(allowed: AllowedPaths, disk: DiskSpec) -> str | None:
+    """For what closes and removes: None where no disk was ever allowed to be made, if nothing is there.
+
+    The undo of a disk that was refused has the same path: there is nothing to undo.
+    """
+    path = _path_of(disk)
+    return None if path is None else await image_io.read(_storage_of(path), allowed.check_if_there, path)
+
+
+def _path_of(disk: DiskSpec) -> str | None:
+    """Where a disk is said to be; None for a logical id that names no file."""
+    if len(disk.logical_id) != 2 or disk.logical_id[0] not in DRIVERS or not isinstance(disk.logical_id[1], str):
+        return None
+    return disk.logical_id[1]
 
 
 def _storage_of(path: str) -> str:

@@ -134,8 +134,17 @@ def sync(directory: str) -> None:
 
 
 def unlink(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
+    """Remove a file; one that is not there, or cannot be, is no error."""
+    try:
         os.unlink(path)
+    except OSError as err:
+        if not is_absence(err):
+            raise
+
+
+def is_absence(err: OSError) -> bool:
+    """Whether the error says that there is no such file, and that there cannot be one as things are."""
+    return err.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 
 
 def space_mib(directory: str) -> tuple[int, int]:

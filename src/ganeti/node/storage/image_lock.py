@@ -15,13 +15,13 @@ A lock that this node holds from before its last power-on is its own to take aga
 over only by `steal`, after the caller made sure that nothing writes there any more.
 """
 
-import contextlib
 import os
 from collections.abc import Callable
 
 import msgspec
 
 from ganeti.base.errors import BlockDeviceError
+from ganeti.node.storage import image_io
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,8 +159,10 @@ class ImageLock:
         try:
             with open(path, "rb") as file:
                 data = file.read()
-        except FileNotFoundError:
-            return None
+        except OSError as err:
+            if image_io.is_absence(err):
+                return None
+            raise
         try:
             return msgspec.json.decode(data, type=Holder)
         except msgspec.MsgspecError as err:
@@ -196,8 +198,7 @@ class ImageLock:
         _sync_directory(self.path)
 
     def _unlink(self, path: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+        image_io.unlink(path)
 
     def _busy(self, holder: Holder, how: str) -> BlockDeviceError:
         return BlockDeviceError(

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 from tests.fakes.engine_world import MemoryWorld
 
-from ganeti.base.errors import ExecutionError, HooksAbort, LockError, PrerequisiteError, TransportError
+from ganeti.base.errors import (
+    REFUSED_AT_THE_DOOR,
+    ExecutionError,
+    HooksAbort,
+    LockError,
+    PrerequisiteError,
+    TransportError,
+    from_wire,
+)
 from ganeti.master.operation import REGISTRY, Defer, Hooks, MoreLocks, Operation, SubmitJobs, operation
 from ganeti.master.queue.execution import JobRunner
 from ganeti.model.locks import LockPlan, instance_lock, node_lock
@@ -170,6 +178,15 @@ def test_what_cannot_be_undone_stays_on_disk_and_the_rest_is_still_undone():
     assert log == ["WARNING: could not undo: remove the disk: the disk is stuck", "undone: take the tag away"]
     (left,) = world.undo.log.given_up()
     assert (left.sentence, left.reason) == ("remove the disk", "the disk is stuck")
+
+
+def test_the_undo_of_what_a_node_refuses_at_the_door_is_nothing_to_undo():
+    world = MemoryWorld(work(fail_at="execute"))
+    world.inner.nodes.handlers["remove_disk"] = from_wire(["ParameterError", ["bad name", REFUSED_AT_THE_DOOR]])
+    carry_out(world)
+    log = [entry[3] for entry in world.stored.ops[0].log]
+    assert log == ["nothing to undo: remove the disk: bad name", "undone: take the tag away"]
+    assert world.undo.raw == b"", "nothing is left for verification to name"
 
 
 def test_a_step_that_turned_out_complete_is_settled_and_nothing_before_it_is_undone():

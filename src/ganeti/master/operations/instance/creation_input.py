@@ -2,10 +2,12 @@
 """Reading what a user asked for when creating an instance: name, disks, NICs, parameters."""
 
 import ipaddress
+import os.path
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ganeti.base import names
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError, TagError, TypeEnforcementError, UnitParseError
 from ganeti.base.units import parse_size_mib
 from ganeti.model import inheritance
@@ -22,8 +24,7 @@ MAX_DISK_MIB = 2**43 - 1
 """What fits into a file offset."""
 FILE_DRIVERS = ("loop", "blktap", "blktap2")
 _DISK_ACCESS = ("kernelspace", "userspace")
-_NAME = re.compile(r"^(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,62})?(\.[a-z0-9]([a-z0-9-]{0,62})?)*$")
-_MAC = re.compile(r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$")
+_MAC = re.compile(r"([0-9a-f]{2}:){5}[0-9a-f]{2}")
 _DISK_KEYS = frozenset({"size", "mode", "name", "spindles", "access", "format", "dev_type"})
 _NIC_KEYS = frozenset({"mac", "ip", "mode", "link", "bridge", "vlan", "network", "name"})
 _AUTO = ("auto", "generate")
@@ -31,13 +32,9 @@ _AUTO = ("auto", "generate")
 
 def check_name(name: str) -> str:
     """Give the name in lower case; raises `PrerequisiteError` for what cannot be a host name."""
-    lowered = name.lower()
-    if not _NAME.match(lowered):
-        raise PrerequisiteError(
-            f"'{name}' is not a valid instance name: use letters, digits, dots and hyphens, as for a host name",
-            WRONG_INPUT,
-        )
-    return lowered
+    if (fault := names.host_name_fault(name)) is not None:
+        raise PrerequisiteError(f"'{names.shown(name)}' is not a valid instance name: {fault}", WRONG_INPUT)
+    return name.lower()
 
 
 def check_tags(tags: Sequence[str]) -> list[str]:
@@ -46,7 +43,8 @@ def check_tags(tags: Sequence[str]) -> list[str]:
             check_tag(tag)
         except TagError as err:
             raise PrerequisiteError(
-                f"'{tag}' is not a valid tag: use 1 to 128 letters, digits and the characters . + * / : @ _ -",
+                f"'{names.shown(tag)}' is not a valid tag: use 1 to 128 letters, digits and the characters "
+                ". + * / : @ _ -",
                 WRONG_INPUT,
             ) from err
     return with_tags([], tags)
@@ -67,10 +65,10 @@ def read_disks(asked: Sequence[Mapping[str, Any]], traits: TemplateTraits, entro
     return disks
 
 
-def _check_device_names(kind: str, names: Sequence[Any]) -> None:
+def _check_device_names(kind: str, given: Sequence[Any]) -> None:
     """Names stand where an index can: none may look like one, and each is given once."""
     taken = set()
-    for index, name in enumerate(names):
+    for index, name in enumerate(given):
         if name is None:
             continue
         if str(name).isdigit():
@@ -188,7 +186,7 @@ def _read_nic(index: int, values: Mapping[str, Any], view: ConfigView, entropy: 
     mac = str(given.get("mac", "auto")).lower()
     if mac in _AUTO:
         mac = generate_mac(view.cluster.mac_prefix, entropy, taken)
-    elif not _MAC.match(mac):
+    elif not _MAC.fullmatch(mac):
         raise PrerequisiteError(
             f"NIC {index}: '{mac}' is not a MAC address: write aa:bb:cc:dd:ee:ff or auto", WRONG_INPUT
         )
@@ -223,9 +221,10 @@ def instance_directory(view: ConfigView, traits: TemplateTraits, asked: str | No
     base: str = getattr(view.cluster, traits.directory_setting) if traits.directory_setting else ""
     if asked is None:
         return base
-    if asked.startswith("/") or ".." in asked.split("/"):
+    if (fault := names.relative_path_fault(asked)) is not None:
         raise PrerequisiteError(
-            f"File storage directory '{asked}' must be relative to the cluster's ({base}) and stay below it",
+            f"File storage directory '{names.shown(asked)}' must be relative to the cluster's ({base}) and stay below "
+            f"it: {fault}",
             WRONG_INPUT,
         )
-    return f"{base}/{asked}"
+    return os.path.normpath(f"{base}/{asked}")

@@ -20,6 +20,7 @@ from ganeti.base.errors import (
     ParameterError,
     PrerequisiteError,
 )
+from ganeti.base.names import address_fault
 from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.lock_plans import whole_cluster
 from ganeti.master.operations.node import addresses
@@ -70,6 +71,8 @@ class AddNodeToCluster(Operation[None], frozen=True, kw_only=True):
         return whole_cluster()
 
     async def gather(self, ctx: OperationContext, view: ConfigView) -> Resolved:
+        if (fault := address_fault(self.node_name)) is not None:
+            raise PrerequisiteError(f"'{self.node_name}' cannot be the name of a node: {fault}", WRONG_INPUT)
         family = view.cluster.primary_ip_family
         name, address = await ctx.names.resolve(self.node_name, family)
         return Resolved(name, self.primary_ip or address)

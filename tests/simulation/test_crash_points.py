@@ -57,6 +57,24 @@ def test_what_is_left_is_judged(state, statuses, verdict, is_wrong):
     assert (found, bool(wrong)) == (verdict, is_wrong)
 
 
+@pytest.mark.parametrize(
+    ("state", "result", "is_wrong"),
+    [
+        (["b"], "it died; there was nothing to undo", True),
+        (["b"], "it died; its steps were undone, as its log says", True),
+        (["b"], "it died; what it had committed stays, its later steps were undone, as its log says", False),
+        (["a"], "it died; its steps were undone, as its log says", False),
+        (['instances {"name": "one"}'], "it died; there is no instance one", True),
+        (['instances {"name": "one"}'], "it died; instance one is there, marked up", False),
+        (["a"], "it died; instance one is there, marked up", True),
+        (["a"], "it died; there is no instance one", False),
+    ],
+)
+def test_the_words_of_a_result_are_judged(state, result, is_wrong):
+    _, wrong = verdict_of(["a"], state, ending(state, ["error"], result=result))
+    assert bool(wrong) == is_wrong, wrong
+
+
 def test_guests_of_a_machine_that_lost_power_do_not_count():
     lost = ending(["a"], ["success"], rebooted=["node2"])
     assert verdict_of(["a"], ["a", "guest b on node2"], lost) == ("done", [])

@@ -7,6 +7,7 @@ step it wants and kills there. What a successor does is let through, or, with GA
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -33,6 +34,16 @@ def fake_bed(tmp_path_factory):
         bed.down(layout)
 
 
+def check_words(bed: FakeBed, job: int, before: set[str]) -> None:
+    """What the result of a job that died says is so."""
+    told = str(json.loads((bed.data(MASTER) / f"queue/job-{job}").read_text())["ops"][0]["result"])
+    there = {instance["name"] for instance in bed.config()["instances"].values()}
+    assert there or "is there" not in told, told
+    assert not there or "there is no instance" not in told, told
+    if "nothing to undo" in told or "changed nothing" in told or "; its steps were undone" in told:
+        assert there == before, told
+
+
 @pytest.mark.parametrize(
     ("words", "prepare"),
     [
@@ -57,6 +68,7 @@ def test_killed_at_every_step(fake_bed, words, prepare):
             kill_at(fake_bed, job, 2)
         status = finish(fake_bed, job)
         outcomes.append(status)
+        check_words(fake_bed, job, {instance["name"] for instance in before.values()})
         fake_bed.check()
         if words[1] in ("migrate", "failover"):
             assert set(fake_bed.config()["instances"]) == set(before), "the instance was lost"

@@ -16,7 +16,7 @@ from ganeti.runtime.files import read_if_there, write_atomically
 from ganeti.runtime.job_files import JobFiles
 from ganeti.runtime.job_files_reader import JobFilesReader
 from ganeti.runtime.livelock import is_alive
-from ganeti.runtime.undo_files import UndoFile, damaged_job_path
+from ganeti.runtime.undo_files import damaged_job_path, left_by
 from ganeti.wire.job_file import FINAL_STATUSES, JobFile, combined_status, decode, seconds, secrets_lost
 
 _NOT_A_FILE = (errno.EISDIR, errno.ELOOP, errno.ENXIO)
@@ -100,14 +100,8 @@ class PowerOn:
 
 
 def _look(paths: Paths, file: JobFile, alive: bool, foreign: bool) -> Found:
-    records = 0
-    if file.livelock is not None and not alive:
-        ended = [index for index, entry in enumerate(file.ops) if entry.status in FINAL_STATUSES]
-        try:
-            records = len(UndoFile(paths, file.id).log.owed(None, ended))
-        except GanetiError as err:
-            _log.error("job %d died and cannot be unwound: %s", file.id, err)
-    return Found(file, alive, records, secrets_lost(file), foreign)
+    records, outcome = left_by(paths, file) if file.livelock is not None and not alive else (0, "")
+    return Found(file, alive, records, secrets_lost(file), foreign, outcome)
 
 
 def _set_aside(paths: Paths, files: JobFiles, job_id: int, err: Exception) -> None:

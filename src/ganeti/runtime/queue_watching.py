@@ -23,7 +23,7 @@ from ganeti.runtime.job_files import JobFiles, job_id_of
 from ganeti.runtime.livelock import is_alive
 from ganeti.runtime.process_watch import ProcessWatches
 from ganeti.runtime.queue_copies import job_name, undo_name
-from ganeti.runtime.undo_files import UndoFile, jobs_with_undo, settle_for_good, undo_path
+from ganeti.runtime.undo_files import UndoFile, jobs_with_undo, left_by, settle_for_good, undo_path
 from ganeti.wire.job_file import FINAL_STATUSES, JobFile
 
 _log = logging.getLogger(__name__)
@@ -172,20 +172,12 @@ class QueueWatching:
         elif alive:
             self._handle(ev.Changed(file.id, file))
         else:
-            self._handle(ev.Died(file.id, file, self._records_owed(file)))
+            self._handle(ev.Died(file.id, file, *left_by(self._paths, file)))
 
     def _take_message(self, job_id: int) -> None:
         """A priority that came too late for the job's process."""
         if (priority := priority_messages.take(self._paths, job_id)) is not None:
             self._handle(ev.PriorityAsked(job_id, priority))
-
-    def _records_owed(self, file: JobFile) -> int:
-        ended = [index for index, entry in enumerate(file.ops) if entry.status in FINAL_STATUSES]
-        try:
-            return len(UndoFile(self._paths, file.id).log.owed(None, ended))
-        except GanetiError as err:
-            _log.error("job %d died and cannot be unwound: %s", file.id, err)
-            return 0
 
     def _clean_up(self, file: JobFile) -> None:
         """The job has ended and its process is gone: free and clear what the process did not come to any more."""

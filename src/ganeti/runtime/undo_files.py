@@ -5,6 +5,7 @@ Jobs write them by way of `job_records`, which has them copied to the candidates
 """
 
 import errno
+import logging
 import os
 import re
 from contextlib import suppress
@@ -12,12 +13,14 @@ from dataclasses import dataclass
 
 from ganeti.base.errors import ConfigurationError, ExecutionError, GanetiError, JobFileCorrupted
 from ganeti.base.paths import Paths
+from ganeti.master.queue import outcomes
 from ganeti.master.queue.undo import Line, UndoLog, decode_lines, encode_line, whole_part
 from ganeti.runtime.files import read_if_there, sync_directory
 from ganeti.runtime.job_files import JobFiles
 from ganeti.runtime.livelock import is_alive
-from ganeti.wire.job_file import SUCCESS, JobFile
+from ganeti.wire.job_file import FINAL_STATUSES, SUCCESS, JobFile
 
+_log = logging.getLogger(__name__)
 _NAME = re.compile(r"^job-([1-9][0-9]*)\.undo$")
 
 
@@ -103,6 +106,17 @@ def _read_log(raw: bytes, path: str) -> UndoLog:
     except Exception as err:  # whatever stands in it, it must not end the daemon that looks
         raise JobFileCorrupted(f"{path} is damaged: {type(err).__name__}: {err}") from err
     raise JobFileCorrupted(f"{path} is damaged: the number of a record is none")
+
+
+def left_by(paths: Paths, job: JobFile) -> tuple[int, str]:
+    """What a process that died has left: how many records are to be unwound, and what has become of the others."""
+    ended = [index for index, entry in enumerate(job.ops) if entry.status in FINAL_STATUSES]
+    try:
+        log = UndoFile(paths, job.id).log
+        return len(log.owed(None, ended)), outcomes.of_process(job, log.outcome(None))
+    except GanetiError as err:
+        _log.error("job %d died and cannot be unwound: %s", job.id, err)
+        return 0, "its undo log is damaged, see `gnt-cluster verify`"
 
 
 def settle_for_good(undo: UndoFile, job: JobFile) -> None:

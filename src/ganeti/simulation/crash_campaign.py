@@ -2,10 +2,10 @@
 """Plays operations with all their crashes, and judges what is left of each (issue 4).
 
 *done*: as after the undisturbed play. *clean*: as before it. Anything else is a violation, and so is an end of which
-the user was told something else. Guests on a machine that has lost power are left out of the comparison. An operation
-whose job died may be done although the job says that it failed; and what cannot be undone is named by an undo record,
-which `gnt-cluster verify` shows. A guest that should run and does not, after a job that failed, is started by the
-watcher, as after any crash.
+the user was told something else, be it in the words of the job's result. Guests on a machine that has lost power are
+left out of the comparison. An operation whose job died may be done although the job says that it failed; and what
+cannot be undone is named by an undo record, which `gnt-cluster verify` shows. A guest that should run and does not,
+after a job that failed, is started by the watcher, as after any crash.
 """
 
 import functools
@@ -27,6 +27,10 @@ _TOGETHER: Final = 100
 """So many crashes share one way to them."""
 _GUEST: Final = re.compile(r"guest .* on (.*)")
 _CRASH: Final = re.compile(r"[0-9]{1,6}:(" + "|".join(VICTIMS) + ")")
+_INSTANCE: Final = re.compile(r'instances .*"name": "(.*?)"')
+_THERE: Final = re.compile(r"instance ([^ ]*) is there")
+_GONE: Final = re.compile(r"there is no instance ([^ ';,]*)")
+_NO_TRACE: Final = re.compile("nothing to undo|changed nothing|(?<!its later )steps were undone")
 _MISSING_GUEST: Final = re.compile(r"- guest (.*) on .*")
 
 
@@ -105,7 +109,17 @@ def verdict_of(
             verdict = "named by an undo record"
     if succeeded and found != done:
         wrong.append("the user was told of success, and it is not done")
-    return verdict, wrong
+    return verdict, wrong + _untrue(ending.result, ending.state, verdict)
+
+
+def _untrue(result: str, state: Sequence[str], verdict: str) -> list[str]:
+    """What the result of a job says of the work it did, where that is not so."""
+    names = {match[1] for line in state if (match := _INSTANCE.match(line))}
+    wrong = [f"the result says that {name} is there" for name in _THERE.findall(result) if name not in names]
+    wrong += [f"the result says that there is no {name}" for name in _GONE.findall(result) if name in names]
+    if verdict == "done although it failed" and _NO_TRACE.search(result):
+        wrong.append(f"the result says that nothing was left, and it is done: {result}")
+    return wrong
 
 
 def _stopped(state: Sequence[str]) -> list[str]:

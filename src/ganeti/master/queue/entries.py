@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ganeti.base.errors import ExecutionError, GanetiError, JobCanceled
+from ganeti.master.queue.outcomes import Outcome
 from ganeti.wire.job_file import CANCELED, ERROR, FINAL_STATUSES, QUEUED, JobFile, OpcodeEntry, timestamp
 
 CANCELED_SENTENCE = "Job canceled by request"
@@ -62,9 +63,17 @@ def close_after_failure(job: JobFile, now_s: float) -> None:
     close(job, ERROR, ExecutionError(PRECEDING_SENTENCE), now_s)
 
 
-def died_error(sentence: str, undone: int) -> ExecutionError:
-    what = "its steps were undone, as its log says" if undone else "there was nothing to undo"
-    return ExecutionError(f"{sentence}; {what}")
+def died_error(sentence: str, outcome: Outcome, standing: str) -> ExecutionError:
+    """The end of a job that a successor has unwound; *standing* is how its object is afterwards."""
+    return ExecutionError("; ".join(filter(None, (sentence, str(outcome) or "there was nothing to undo", standing))))
+
+
+def told_outcome(error: list[Any], outcome: Outcome, standing: str) -> list[Any]:
+    """The plain *error* of an opcode, with what has become of its work in the same sentence."""
+    name, arguments = error
+    if not arguments or not isinstance(arguments[0], str):
+        return error
+    return [name, ["; ".join(filter(None, (arguments[0], str(outcome), standing))), *arguments[1:]]]
 
 
 def set_priority(job: JobFile, priority: int) -> None:

@@ -79,10 +79,14 @@ class HandedBack(JobEvent):
 
 @dataclass(frozen=True)
 class Died(JobEvent):
-    """The job's process is gone; *file* is what it left, *records* how many undo records are still to be unwound."""
+    """The job's process is gone; *file* is what it left, *records* how many undo records are still to be unwound.
+
+    *outcome* says in words what has become of its work, where nothing is to be unwound.
+    """
 
     file: JobFile
     records: int
+    outcome: str = ""
 
 
 @dataclass(frozen=True)
@@ -213,6 +217,8 @@ class Found:
     secrets_lost: bool = False
     foreign: bool = False
     """Its process was one of another machine, or of before this one's power was cut."""
+    outcome: str = ""
+    """As in `Died`."""
 
 
 @dataclass(frozen=True)

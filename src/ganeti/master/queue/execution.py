@@ -23,13 +23,14 @@ from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import GanetiError, JobCanceled, LockError
+from ganeti.base.errors import GanetiError, JobCanceled, LockError, TransportError
 from ganeti.master.operation import Defer, MoreLocks, Operation, SubmitJobs, decode
 from ganeti.master.queue import entries
 from ganeti.master.queue.engine_ports import EngineWorld
 from ganeti.master.queue.hook_runs import HookRunner
 from ganeti.master.queue.job_log import JobLog
 from ganeti.master.queue.lock_needs import handed_back, with_big_lock
+from ganeti.master.queue.outcomes import Outcome, standing
 from ganeti.master.queue.unwinding import UndoWriter, unwind
 from ganeti.model.locks import EXCLUSIVE, LockPlan, lock_order
 from ganeti.ports.context import JobIdentity, OperationContext
@@ -114,8 +115,9 @@ class JobRunner:
         entry = self.job.ops[index]
         log = JobLog(self.job, entry, self._world)
         log.warning(f"{sentence}; undoing what it had begun")
-        undone = await self._unwind(self._context(index, entry, log), log)
-        await self._end_in_error(entry, entries.died_error(sentence, undone), ERROR)
+        outcome = await self._unwind(self._context(index, entry, log), log)
+        error = entries.died_error(sentence, outcome, standing(self._world.view(), entry.input))
+        await self._end_in_error(entry, error.to_wire(), ERROR)
 
     async def _run_opcode(self, index: int, entry: OpcodeEntry, last: bool) -> bool:
         """Run one opcode; False if the job has ended with it, or was handed back."""
@@ -133,8 +135,11 @@ class JobRunner:
             if not isinstance(error, GanetiError):
                 self._world.note_fault(error)
             log.end_progress(done=False)
-            await self._unwind(context, log)
-            await self._end_in_error(entry, error, CANCELED if isinstance(error, JobCanceled) else ERROR)
+            outcome = await self._unwind(context, log)
+            told = entries.plain_error(error)
+            if outcome.completed or (outcome.settled and isinstance(error, TransportError)):  # it is done all the same
+                told = entries.told_outcome(told, outcome, standing(self._world.view(), entry.input))
+            await self._end_in_error(entry, told, CANCELED if isinstance(error, JobCanceled) else ERROR)
             return False
         log.end_progress(done=True)
         await self._end_in_success(entry, result, last)
@@ -214,7 +219,7 @@ class JobRunner:
         self._held = None
         self.job.position = await self._world.wait_published()
         if self._cancel_asked:
-            await self._end_in_error(entry, JobCanceled(entries.CANCELED_SENTENCE), CANCELED)
+            await self._end_in_error(entry, JobCanceled(entries.CANCELED_SENTENCE).to_wire(), CANCELED)
             return
         if back.priority is not None:
             entry.priority = back.priority
@@ -230,7 +235,7 @@ class JobRunner:
             self._held = None
             await self._world.free_locks()
 
-    async def _unwind(self, context: OperationContext, log: JobLog) -> int:
+    async def _unwind(self, context: OperationContext, log: JobLog) -> Outcome:
         ended = [index for index, entry in enumerate(self.job.ops) if entry.status in FINAL_STATUSES]
         return await unwind(self._world, context, log, ended)
 
@@ -254,12 +259,12 @@ class JobRunner:
             self._world.undo.clear()
             await self._free()
 
-    async def _end_in_error(self, entry: OpcodeEntry, error: BaseException, status: str) -> None:
+    async def _end_in_error(self, entry: OpcodeEntry, error: list[Any], status: str) -> None:
         await self._world.free_locks()
         self._held = None
         self.job.position = await self._world.wait_published()
         now_s = self._world.now_s()
-        entry.status, entry.result, entry.end_timestamp = status, entries.plain_error(error), timestamp(now_s)
+        entry.status, entry.result, entry.end_timestamp = status, error, timestamp(now_s)
         if status == CANCELED:
             entries.cancel(self.job, now_s)
         else:

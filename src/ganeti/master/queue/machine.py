@@ -146,7 +146,7 @@ class QueueMachine:
                 job = self._state.add(item.file, Phase.STARTED, "found dead after a restart")
                 if item.foreign:  # the locks of the dead are forgotten: nobody may meet what they left half done
                     self._state.unwinding.add(item.file.id)
-                effects += step(self._state, job, Died(item.file.id, item.file, item.records))
+                effects += step(self._state, job, Died(item.file.id, item.file, item.records, item.outcome))
         return effects + self._pick()
 
     def resume(self, now_s: float, limits: Limits | None = None) -> list[Effect]:

@@ -100,7 +100,7 @@ def _died(state: QueueState, job: Job, event: ev.Died) -> list[Effect]:
     state.tell(job, f"process {job.file.process_id} died, leaving {event.records} undo records")
     if event.records:
         return start_successor(state, job)
-    return fail(state, job, entries.died_sentence(job.file))
+    return fail(state, job, "; ".join(filter(None, (entries.died_sentence(job.file), event.outcome))))
 
 
 def start_successor(state: QueueState, job: Job) -> list[Effect]:

@@ -9,7 +9,8 @@ One JSON object a line, each synced before the step it speaks of:
     {"settles": step, "attempt": a}         the commit with this step makes every line above moot, once it has happened
     {"undone": n}                           record n has been carried out
     {"given_up": n, "reason": …}            record n could not be carried out; it stays, and verify names it
-    {"dropped": n}                          record n is moot: a later step turned out complete
+    {"completed": n}                        record n turned out to be complete; it and all before it are moot
+    {"dropped": n}                          record n is moot: a commit settled it
 
 A last line cut short by a crash was never synced, so its step never began: it is ignored.
 """
@@ -21,6 +22,7 @@ from typing import Any
 import msgspec
 
 from ganeti.base.errors import ConfigurationError, JobFileCorrupted
+from ganeti.master.queue.outcomes import Outcome
 from ganeti.ports.config import Change
 from ganeti.ports.context import UndoChange, UndoNodeCall
 
@@ -129,6 +131,8 @@ class UndoLog:
         self._lines: list[Line] = list(lines)
         self._closed: set[int] = set()
         self._given_up: dict[int, str] = {}
+        self._undone: set[int] = set()
+        self._completed: set[int] = set()
         for line in self._lines:
             self._note(line)
 
@@ -172,6 +176,11 @@ class UndoLog:
             if line.get("record") in self._given_up
         ]
 
+    def outcome(self, last_settled: tuple[int, int] | None) -> Outcome:
+        """What has become of the records so far; *last_settled* as for `owed`."""
+        settled = self._settled_at(last_settled) >= 0
+        return Outcome(len(self._undone), len(self._completed), len(self._given_up), settled)
+
     def nodes(self) -> list[str]:
         """Uuids of the nodes named in the log, each once, in order."""
         calls = [call for line in self._lines for call in (line, line.get("settled_call") or {})]
@@ -189,6 +198,11 @@ class UndoLog:
             if key in line:
                 self._closed.add(line[key])
                 self._given_up.pop(line[key], None)
+        if "undone" in line:
+            self._undone.add(line["undone"])
+        if "completed" in line:
+            self._completed.add(line["completed"])
+            self._closed.update(number for number in self.unspoken() if number <= line["completed"])
         if "given_up" in line:
             self._closed.add(line["given_up"])
             self._given_up[line["given_up"]] = line["reason"]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from ganeti.base.errors import REFUSED_AT_THE_DOOR, GanetiError
 from ganeti.master.queue.engine_ports import EngineWorld, UndoStore
 from ganeti.master.queue.job_log import JobLog
+from ganeti.master.queue.outcomes import Outcome
 from ganeti.master.queue.undo import Owed, record_line
 from ganeti.ports.context import OperationContext, UndoChange, UndoNodeCall
 
@@ -23,21 +24,25 @@ class UndoWriter:
         await self._store.append(record_line(number, self._opcode, self._attempt, record))
 
 
-async def unwind(world: EngineWorld, context: OperationContext, log: JobLog, ended: Sequence[int]) -> int:
-    """Carry out all records still owed; gives how many. What cannot be undone stays in the log, for verify to name."""
+async def unwind(world: EngineWorld, context: OperationContext, log: JobLog, ended: Sequence[int]) -> Outcome:
+    """Carry out all records still owed; gives what has become of all there were, by earlier processes as well.
+
+    What cannot be undone stays in the log, for verify to name.
+    """
     store = world.undo
     if not store.log.has_records():
-        return 0
+        return store.log.outcome(None)
     try:
-        owed = store.log.owed(await world.last_settled(), ended)
+        settled = await world.last_settled()
+        owed = store.log.owed(settled, ended)
     except GanetiError as err:
         log.warning(f"could not undo anything, since the configuration daemon cannot say what was committed: {err}")
         for each in store.log.owed(None, ended):
             await store.append({"given_up": each.number, "reason": str(err)})
-        return 0
+        return store.log.outcome(None)
     for item in owed:
         try:
-            settled = await _carry_out(item, context)
+            is_complete = await _carry_out(item, context)
         except NeverDone as err:
             await store.append({"undone": item.number}, durable=False)
             log.info(f"nothing to undo: {item.record.sentence}: {err}")
@@ -48,14 +53,14 @@ async def unwind(world: EngineWorld, context: OperationContext, log: JobLog, end
             await store.append({"given_up": item.number, "reason": str(err)})
             log.warning(f"could not undo: {item.record.sentence}: {err}")
             continue
-        await store.append({"undone": item.number}, durable=False)
-        if settled:
+        await store.append({"completed" if is_complete else "undone": item.number}, durable=False)
+        if is_complete:
             log.info(f"complete after all: {item.record.sentence}")
             break
         log.info(f"undone: {item.record.sentence}")
     for number in store.log.unspoken():  # moot; whoever reads the log after our death need not ask WConfD
         await store.append({"dropped": number}, durable=False)
-    return len(owed)
+    return store.log.outcome(settled)
 
 
 class NeverDone(Exception):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.fakes.engine_world import MemoryWorld
+from tests.fakes.sample_cluster import add_instance
 
 from ganeti.base.errors import (
     REFUSED_AT_THE_DOOR,
@@ -18,6 +19,7 @@ from ganeti.base.errors import (
 )
 from ganeti.master.operation import REGISTRY, Defer, Hooks, MoreLocks, Operation, SubmitJobs, operation
 from ganeti.master.queue.execution import JobRunner
+from ganeti.master.queue.outcomes import standing
 from ganeti.model.locks import LockPlan, instance_lock, node_lock
 from ganeti.ports.config import Change
 from ganeti.ports.context import UndoChange, UndoNodeCall
@@ -156,6 +158,14 @@ def test_a_failure_is_unwound_last_first_under_the_locks():
 
 def test_a_settling_commit_makes_earlier_records_moot():
     world = MemoryWorld(work(fail_at="execute", settles=True))
+    note_settling(world)
+    carry_out(world)
+    assert [entry[3] for entry in world.stored.ops[0].log] == ["undone: remove the disk"]
+    assert "new" in world.view().cluster.tags
+
+
+def note_settling(world: MemoryWorld) -> None:
+    """Have the log told of commits that settle, as a real process does."""
     original = world.inner.config.commit
 
     async def commit(change: Any, *, settles: bool = False) -> Any:
@@ -165,9 +175,6 @@ def test_a_settling_commit_makes_earlier_records_moot():
         return await original(change, settles=settles)
 
     world.inner.config.commit = commit
-    carry_out(world)
-    assert [entry[3] for entry in world.stored.ops[0].log] == ["undone: remove the disk"]
-    assert "new" in world.view().cluster.tags
 
 
 def test_what_cannot_be_undone_stays_on_disk_and_the_rest_is_still_undone():
@@ -195,6 +202,16 @@ def test_a_step_that_turned_out_complete_is_settled_and_nothing_before_it_is_und
     carry_out(world)
     assert [entry[3] for entry in world.stored.ops[0].log] == ["complete after all: remove the disk"]
     assert "new" in world.view().cluster.tags and world.undo.raw == b""
+    assert world.stored.ops[0].result[1] == ["It broke; what it had begun was completed, as its log says"]
+
+
+def test_a_commit_whose_answer_was_lost_and_that_has_happened_is_told_of():
+    world = MemoryWorld(work(settles=True))
+    note_settling(world)
+    world.inner.nodes.handlers["make_disk"] = TransportError("It is silent")
+    carry_out(world)
+    told = world.stored.ops[0].result[1][0]
+    assert told == "It is silent; what it had committed stays, its later steps were undone, as its log says"
 
 
 def test_a_fault_of_our_own_is_noted_and_undone():
@@ -471,9 +488,43 @@ def test_the_successor_leaves_ended_opcodes_alone():
     assert "nothing to undo" in world.stored.ops[1].result[1][0]
 
 
-def carry_out_until_death() -> MemoryWorld:
+def test_what_had_been_committed_for_good_is_said_to_stay():
+    world = carry_out_until_death(work(settles=True))
+    asyncio.run(JobRunner(world.job, world).unwind_for_the_dead("Job 1 died"))
+    told = "Job 1 died; what it had committed stays, its later steps were undone, as its log says"
+    assert world.stored.ops[0].result == ["OpExecError", [told]]
+
+
+def test_a_successor_tells_what_the_one_before_it_had_completed_and_how_the_object_is():
+    world = carry_out_until_death(work())
+    world.job.ops[0].input["instance_name"] = "web1"
+    add_instance(world.inner.config.config, "web1")
+    asyncio.run(world.undo.append({"completed": 1}))
+    asyncio.run(JobRunner(world.job, world).unwind_for_the_dead("Job 1 died"))
+    told = "what it had begun was completed, as its log says, its later steps were undone, as its log says"
+    state = "instance web1 is there, marked up, on node1"
+    assert world.stored.ops[0].result[1][0] == f"Job 1 died; {told}; {state}"
+
+
+@pytest.mark.parametrize(
+    ("opcode", "words"),
+    [
+        ({}, ""),
+        ({"instance_name": "gone"}, "there is no instance gone"),
+        ({"instance_name": "gone", "instance_uuid": "u1"}, "there is no instance gone"),
+        ({"node_name": "node2"}, "node node2 is there, a candidate"),
+        ({"group_name": "default"}, "node group default is there"),
+        ({"node_name": "node9"}, "there is no node node9"),
+    ],
+)
+def test_the_configuration_says_what_is_there(opcode, words):
+    assert standing(MemoryWorld(work()).view(), opcode) == words
+
+
+def carry_out_until_death(opcode: dict[str, Any] | None = None) -> MemoryWorld:
     """A world as a killed process leaves it: records on disk, the opcode running."""
-    world = MemoryWorld(work())
+    world = MemoryWorld(opcode or work())
+    note_settling(world)
 
     class Killed(BaseException):
         pass

@@ -43,6 +43,39 @@ def test_undone_given_up_and_dropped_records_are_not_owed():
     assert not log.has_records()
 
 
+def test_a_record_that_was_complete_makes_all_before_it_moot_in_one_line():
+    log = UndoLog([record(1), record(2), record(3), {"undone": 3}, {"completed": 2}])
+    assert owed(log) == [] and not log.has_records()
+    log.add(record(4))
+    assert owed(log) == [4]
+
+
+@pytest.mark.parametrize(
+    ("lines", "settled", "words"),
+    [
+        ([], None, ""),
+        ([{"undone": 3}], None, "its steps were undone, as its log says"),
+        ([{"undone": 3}], (1, 5), "what it had committed stays, its later steps were undone, as its log says"),
+        ([{"dropped": 3}], (1, 5), "what it had committed stays"),
+        ([{"dropped": 3}], (1, 4), ""),
+        ([{"completed": 3}], None, "what it had begun was completed, as its log says"),
+        (
+            [{"undone": 3}, {"completed": 2}],
+            None,
+            "what it had begun was completed, as its log says, its later steps were undone, as its log says",
+        ),
+        (
+            [{"given_up": 3, "reason": "no node"}],
+            None,
+            "1 of its steps could not be undone, see `gnt-cluster verify`",
+        ),
+    ],
+)
+def test_what_has_become_of_the_records_is_told_in_words(lines, settled, words):
+    log = UndoLog([record(1), {"settles": 5, "attempt": 1}, record(2), record(3), *lines])
+    assert str(log.outcome(settled)) == words
+
+
 def test_records_of_ended_opcodes_are_moot():
     assert owed(UndoLog([record(1, opcode=0), record(2, opcode=1)]), ended=[0]) == [2]
 

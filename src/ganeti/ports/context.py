@@ -61,6 +61,8 @@ class UndoNodeCall:
     arguments: dict[str, Any]
     settled_change: Change | None = None
     settled_call: "UndoNodeCall | None" = None
+    forward: bool = False
+    """It completes what was begun, where nothing can be taken back."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ class UndoChange:
 
     sentence: str
     change: Change
+    forward: bool = False
+    """As in `UndoNodeCall`."""
 
 
 class UndoPort(Protocol):

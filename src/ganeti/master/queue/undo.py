@@ -6,6 +6,7 @@ One JSON object a line, each synced before the step it speaks of:
     {"record": n, "opcode": i, "attempt": a, "sentence": …, "node": uuid, "call": …, "arguments": …, "settled": …,
      "settled_call": {"sentence": …, "node": …, "call": …, "arguments": …}}
     {"record": n, "opcode": i, "attempt": a, "sentence": …, "change": {"name": …, "fields": {…}}}
+    {…, "forward": true}                    in either: it completes what was begun instead of taking it back
     {"settles": step, "attempt": a}         the commit with this step makes every line above moot, once it has happened
     {"undone": n}                           record n has been carried out
     {"given_up": n, "reason": …}            record n could not be carried out; it stays, and verify names it
@@ -57,7 +58,7 @@ def record_line(number: int, opcode: int, attempt: int, record: UndoNodeCall | U
             line["settled"] = change_to_plain(record.settled_change)
         if record.settled_call is not None:
             line["settled_call"] = {"sentence": record.settled_call.sentence} | _call_to_plain(record.settled_call)
-    return line
+    return line | ({"forward": True} if record.forward else {})
 
 
 def _call_to_plain(record: UndoNodeCall) -> Line:
@@ -179,7 +180,9 @@ class UndoLog:
     def outcome(self, last_settled: tuple[int, int] | None) -> Outcome:
         """What has become of the records so far; *last_settled* as for `owed`."""
         settled = self._settled_at(last_settled) >= 0
-        return Outcome(len(self._undone), len(self._completed), len(self._given_up), settled)
+        forward = {line["record"] for line in self._lines if line.get("forward")} & self._undone
+        completed = self._completed | forward
+        return Outcome(len(self._undone - completed), len(completed), len(self._given_up), settled)
 
     def nodes(self) -> list[str]:
         """Uuids of the nodes named in the log, each once, in order."""
@@ -210,8 +213,9 @@ class UndoLog:
 
 def _read_record(line: Line) -> UndoNodeCall | UndoChange:
     if "change" in line:
-        return UndoChange(line["sentence"], change_from_plain(line["change"]))
+        return UndoChange(line["sentence"], change_from_plain(line["change"]), bool(line.get("forward")))
     settled = change_from_plain(line["settled"]) if line.get("settled") else None
     rest = line.get("settled_call")
     completion = UndoNodeCall(rest["sentence"], rest["node"], rest["call"], rest["arguments"]) if rest else None
-    return UndoNodeCall(line["sentence"], line["node"], line["call"], line["arguments"], settled, completion)
+    forward = bool(line.get("forward"))
+    return UndoNodeCall(line["sentence"], line["node"], line["call"], line["arguments"], settled, completion, forward)

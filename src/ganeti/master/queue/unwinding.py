@@ -57,7 +57,7 @@ async def unwind(world: EngineWorld, context: OperationContext, log: JobLog, end
         if is_complete:
             log.info(f"complete after all: {item.record.sentence}")
             break
-        log.info(f"undone: {item.record.sentence}")
+        log.info(f"{'completed' if item.record.forward else 'undone'}: {item.record.sentence}")
     for number in store.log.unspoken():  # moot; whoever reads the log after our death need not ask WConfD
         await store.append({"dropped": number}, durable=False)
     return store.log.outcome(settled)

@@ -76,6 +76,14 @@ def test_what_has_become_of_the_records_is_told_in_words(lines, settled, words):
     assert str(log.outcome(settled)) == words
 
 
+def test_a_record_that_goes_forward_completes():
+    ahead = UndoNodeCall("complete it", "n1", "remove", {}, forward=True)
+    log = UndoLog([record_line(1, 0, 1, ahead)])
+    assert log.owed(None)[0].record == ahead
+    log.add({"undone": 1})
+    assert str(log.outcome(None)) == "what it had begun was completed, as its log says"
+
+
 def test_records_of_ended_opcodes_are_moot():
     assert owed(UndoLog([record(1, opcode=0), record(2, opcode=1)]), ended=[0]) == [2]
 

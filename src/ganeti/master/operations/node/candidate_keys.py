@@ -22,7 +22,7 @@ async def give_candidate_keys(ctx: OperationContext, node: Node) -> None:
     cluster = ctx.config.view().cluster
     found = await ctx.nodes.call(cluster.master_node, "candidate_keys") or {}
     key = found.get("authority_key")
-    await ctx.undo.push(_removal(ctx, node))
+    await ctx.undo.push(_removal(ctx, node, forward=False))
     if key is None:
         ctx.log.warning(
             f"The master has no {Paths().authority_key}: {node.name} could not add nodes if it became the master"
@@ -47,7 +47,7 @@ async def _let_in(ctx: OperationContext, node: Node, known: dict[str, list[str]]
     candidates = {other.uuid for other in view.nodes() if other.master_candidate}
     all_keys = {uuid: keys for uuid, keys in known.items() if uuid in candidates} | mine
     others = [other for other in view.nodes() if not other.offline and other.uuid != node.uuid]
-    await _push_removals(ctx, node, [node, *others])
+    await _push_removals(ctx, node, [node, *others], forward=False)
     await ctx.nodes.call(node.uuid, "node_ssh_key_add", keys=all_keys, remember=True, only=bool(known))
     if mine:
         uuids = [other.uuid for other in others]
@@ -63,7 +63,7 @@ async def end_candidacy(ctx: OperationContext, node: Node, change: Change) -> No
     await _push_removals(ctx, node, others)
     if not node.offline:
         await ctx.undo.push(_removal(ctx, node))
-    await ctx.undo.push(UndoChange(f"complete that node {node.name} is no master candidate", change))
+    await ctx.undo.push(UndoChange(f"complete that node {node.name} is no master candidate", change, forward=True))
     await ctx.config.commit(change)
     if not node.offline:
         await _remove_files(ctx, node)
@@ -76,7 +76,7 @@ async def end_membership(ctx: OperationContext, node: Node, change: Change) -> N
     """Commit *change*, by which a node that has left is in the cluster no more, and have nobody let it in."""
     others = [other for other in _lets_in(ctx) if other.uuid != node.uuid]
     await _push_removals(ctx, node, others)
-    await ctx.undo.push(UndoChange(f"complete the removal of node {node.name}", change))
+    await ctx.undo.push(UndoChange(f"complete the removal of node {node.name}", change, forward=True))
     await ctx.config.commit(change)
     await _take_from(ctx, node, others)
 
@@ -108,9 +108,10 @@ async def _take_from(ctx: OperationContext, node: Node, others: list[Node]) -> N
     _report(ctx, others, await ctx.nodes.call_many(uuids, "node_ssh_key_remove", nodes=[node.uuid]))
 
 
-def _removal(ctx: OperationContext, node: Node) -> UndoNodeCall:
+def _removal(ctx: OperationContext, node: Node, *, forward: bool = True) -> UndoNodeCall:
     sentence = f"take the keys of a master candidate from node {node.name}"
-    return UndoNodeCall(sentence, node.uuid, "node_demote_from_mc", {"master": _master_name(ctx)})
+    arguments = {"master": _master_name(ctx)}
+    return UndoNodeCall(sentence, node.uuid, "node_demote_from_mc", arguments, forward=forward)
 
 
 def _master_name(ctx: OperationContext) -> str:
@@ -130,10 +131,11 @@ async def refresh_authorized(ctx: OperationContext, node: Node) -> None:
         _report(ctx, [node], await ctx.nodes.call_many([node.uuid], "node_ssh_key_add", keys=keys, only=True))
 
 
-async def _push_removals(ctx: OperationContext, node: Node, where: list[Node]) -> None:
+async def _push_removals(ctx: OperationContext, node: Node, where: list[Node], *, forward: bool = True) -> None:
     for other in where:
         sentence = f"take the ssh key of node {node.name} out of those that {other.name} lets in"
-        await ctx.undo.push(UndoNodeCall(sentence, other.uuid, "node_ssh_key_remove", {"nodes": [node.uuid]}))
+        arguments = {"nodes": [node.uuid]}
+        await ctx.undo.push(UndoNodeCall(sentence, other.uuid, "node_ssh_key_remove", arguments, forward=forward))
 
 
 def _report(ctx: OperationContext, nodes: list[Node], answers: list[NodeAnswer]) -> None:

@@ -50,6 +50,7 @@ class MemoryWorld:
         """Priorities of the claims that were granted."""
         self.messages: list[int] = []
         self.go_on = True
+        self.copied = True
 
     @property
     def stored(self) -> JobFile:
@@ -61,6 +62,10 @@ class MemoryWorld:
     async def save(self, job: JobFile) -> None:
         self.disk = encode(job)
         self.story.append(f"saved {job.status}" if job.status in FINAL_STATUSES else "saved")
+
+    async def end(self, job: JobFile) -> bool:
+        await self.save(job)
+        return self.copied
 
     def save_soon(self, job: JobFile) -> None:
         self.disk = encode(job)
@@ -98,7 +103,7 @@ class MemoryWorld:
         self.claimed.append(priority)
         return True
 
-    async def free_locks(self) -> None:
+    async def free_locks(self, *, ending: bool = False) -> None:
         self.story.append("free")
 
     async def take_over(self) -> None:
@@ -110,8 +115,7 @@ class MemoryWorld:
     async def last_settled(self) -> tuple[int, int] | None:
         return self.settled
 
-    async def wait_published(self) -> list[int] | None:
-        self.story.append("published")
+    def position(self) -> list[int] | None:
         return [1, 7]
 
     async def submit_jobs(self, jobs: Sequence[Sequence[Mapping[str, Any]]]) -> list[list[Any]]:

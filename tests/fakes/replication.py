@@ -35,7 +35,9 @@ class FakeReplication:
             raise TransportError("WConfD does not answer")
         self.compared += 1
 
-    async def replicate_queue(self, names: Iterable[str], archived: Iterable[int] = ()) -> None:
+    async def replicate_queue(
+        self, names: Iterable[str], archived: Iterable[int] = (), patience_s: float | None = None
+    ) -> None:
         asked = list(names)
         self.calls.append(asked)
         await asyncio.sleep(0)

@@ -282,6 +282,30 @@ class TestRestart:
         fresh_master.start("luxid")
         assert fresh_master.luxi("QueryJobs", [job_id], ["status", "opresult"]) == [["success", ["done", None]]]
 
+    @pytest.mark.parametrize(
+        ("place", "opcode"),
+        [
+            ("job-after-claim", DUMMY),
+            ("job-committed-1", {"OP_ID": "OP_TAGS_SET", "kind": "cluster", "name": None, "tags": ["a"]}),
+        ],
+        ids=["nothing-changed", "committed"],
+    )
+    def test_a_job_ends_though_luxid_and_wconfd_stay_away(self, fresh_master, place, opcode):
+        fresh_master.kill("luxid", signal.SIGTERM)
+        fresh_master.start("luxid", GANETI_PAUSE_AT=place)
+        job_id = fresh_master.submit(opcode)
+        process = stopped_job(fresh_master)
+        fresh_master.kill("luxid")
+        fresh_master.kill("wconfd")
+        os.kill(process, signal.SIGCONT)
+        fresh_master.until(lambda: state_of(process) in ("", "Z"), "its process ends", 5.0)
+        assert fresh_master.file(job_id).status == "success"
+        fresh_master.start("wconfd")
+        fresh_master.start("luxid")
+        assert fresh_master.luxi("QueryJobs", [job_id], ["status"]) == [["success"]]
+        locks = fresh_master.luxi("Query", "lock", ["name", "owner"], None)["data"]
+        assert not [name for (_, name), (_, owner) in locks if owner]
+
     def test_a_job_that_died_while_luxid_was_down_is_found_dead(self, fresh_master):
         job_id = fresh_master.submit(delay(60))
         fresh_master.until(lambda: fresh_master.file(job_id).status == "running", "it runs")

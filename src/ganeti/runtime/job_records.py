@@ -6,7 +6,8 @@ In this order, each on the members' disks before the next:
     mark      before the first commit, submission, or node call that changes something, once a process: the job's file
               says that this process has begun (`begun`), so that no take-over and no loss of power runs the job twice
     record    of what undoes a step, before the step
-    result    of an opcode or the job, or that it is handed back; of a process that has begun
+    result    of an opcode or the job, or that it is handed back; of a process that has begun. The job's end is not
+              waited for where WConfD is away: then its records stay, and LuxiD has it copied before they go
 
 A process that has not begun leaves nothing that counts: its job may run again, so it need not wait for anybody. That
 the end of any job is told to nobody before the candidates have it is up to LuxiD (`queue_watching`).
@@ -16,7 +17,7 @@ import asyncio
 import logging
 import time
 
-from ganeti.base.errors import ExecutionError, GanetiError
+from ganeti.base.errors import ExecutionError, GanetiError, TransportError
 from ganeti.base.paths import Paths
 from ganeti.master.queue.undo import Line, UndoLog
 from ganeti.runtime.job_files import JobFiles
@@ -54,10 +55,26 @@ class JobRecords:
                 reach("job-begun")
 
     async def save(self, job: JobFile) -> None:
-        """Store the job's file; what this process has changed something for is everywhere when this returns.
+        """Store the job's file; what this process has changed something for is everywhere when this returns."""
+        self._write(job)
+        if job.begun == job.attempt:
+            reach("job-written")
+            await self._copy()
 
-        What a job has done must not be forgotten for lack of space: it has nothing to do but wait for some.
+    async def end(self, job: JobFile) -> bool:
+        """As `save`, but the job has ended: where WConfD is away, nobody waits for it (S2.62), and this gives False.
+
+        Before LuxiD tells of the end it has the file copied itself. Until then the records and the locks must stay:
+        should another master take over without this end, it carries the records out.
         """
+        self._write(job)
+        if job.begun != job.attempt:
+            return True
+        reach("job-written")
+        return await self._copy(ending=True)
+
+    def _write(self, job: JobFile) -> None:
+        """What a job has done must not be forgotten for lack of space: it has nothing to do but wait for some."""
         said = False
         while True:
             try:
@@ -68,9 +85,6 @@ class JobRecords:
                     _log.error("job %d waits until its file can be written: %s", job.id, err.strerror)
                 said = True
             time.sleep(_WRITE_AGAIN_S)
-        if job.begun == job.attempt:
-            reach("job-written")
-            await self._copy()
 
     # The undo log
 
@@ -101,13 +115,20 @@ class JobRecords:
                 f"The file of job {self._job.id} cannot be written, so nothing is begun: {err.strerror}"
             ) from err
 
-    async def _copy(self) -> None:
-        """Wait until every member has both files; where another node is the master now, the process ends in there."""
+    async def _copy(self, *, ending: bool = False) -> bool:
+        """Wait until every member has both files; where another node is the master now, the process ends in there.
+
+        With *ending* WConfD must be there; False if it is not.
+        """
         said = False
         while True:
             try:
-                return await self._wconfd.replicate_queue(self._names)
+                await self._wconfd.replicate_queue(self._names, patience_s=0.0 if ending else None)
+                return True
             except GanetiError as err:
+                if ending and isinstance(err, TransportError):
+                    _log.warning("the end of job %d is copied when WConfD is back: %s", self._job.id, err)
+                    return False
                 if not said:
                     _log.warning("job %d waits for the copies of its records: %s", self._job.id, err)
                 said = True

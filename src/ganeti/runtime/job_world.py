@@ -46,13 +46,12 @@ from ganeti.runtime.pause_points import reach
 from ganeti.runtime.undo_files import outstanding_undo
 from ganeti.runtime.watcher_switch import watcher_pause
 from ganeti.runtime.wconfd_client import JobOwner
-from ganeti.wire.job_file import FINAL_STATUSES, JobFile, OpcodeEntry
+from ganeti.wire.job_file import JobFile, OpcodeEntry
 from ganeti.wire.job_file import decode as decode_job
 from ganeti.wire.job_file import encode as encode_job
 
 _log = logging.getLogger(__name__)
 _SAVE_PAUSE_S = 0.01
-_PUBLISH_S = 30.0
 _FLUSH_S = 120.0
 """A node that hangs is given up by whoever sends to it within a minute."""
 _SUBMIT_S = 60.0
@@ -118,12 +117,15 @@ class JobWorld:
         if self._save_timer is not None:
             self._save_timer.cancel()
             self._save_timer = None
-        final = job.status in FINAL_STATUSES
-        if final:
-            reach("job-before-end")
         await self.undo.save(job)
-        if final:
-            reach("job-after-end")
+
+    async def end(self, job: JobFile) -> bool:
+        if self._save_timer is not None:
+            self._save_timer.cancel()
+        reach("job-before-end")
+        is_copied = await self.undo.end(job)
+        reach("job-after-end")
+        return is_copied
 
     async def hand_back(self, job: JobFile) -> None:
         reach("job-before-hand-back")
@@ -160,17 +162,8 @@ class JobWorld:
             return self.config.last_settled
         return await self.wconfd.last_step(self._job.id)
 
-    async def wait_published(self) -> list[int] | None:
-        """The result stands even where the configuration daemon cannot be asked (S2.62)."""
-        position = self.config.position
-        if position is None:
-            return self._job.position
-        try:
-            async with asyncio.timeout(_PUBLISH_S):
-                await self.wconfd.wait_published((position[0], position[1]))
-        except (GanetiError, TimeoutError) as err:
-            _log.warning("job %d ends although its last commit may not be published yet: %s", self._job.id, err)
-        return position
+    def position(self) -> list[int] | None:
+        return self._job.position if self.config.position is None else self.config.position
 
     # Locks
 
@@ -183,13 +176,14 @@ class JobWorld:
             _log.info("job %d makes way: its locks are held by %s", self._job.id, ", ".join(map(str, blockers)))
         return not blockers
 
-    async def free_locks(self) -> None:
+    async def free_locks(self, *, ending: bool = False) -> None:
         """Whoever cannot be told now will find out by our lock file."""
+        patience_s = 0.0 if ending else None
         try:
             if self._claim is not None:  # nothing was ever claimed: LuxiD holds it still
-                await self.wconfd.free_locks(self._claim)
+                await self.wconfd.free_locks(self._claim, patience_s)
                 self._claim = None
-            await self.wconfd.free_locks(self.owner.for_locks)
+            await self.wconfd.free_locks(self.owner.for_locks, patience_s)
         except GanetiError as err:
             _log.warning("job %d could not free its locks: %s", self._job.id, err)
 

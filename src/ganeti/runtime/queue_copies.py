@@ -24,7 +24,9 @@ class Replication(Protocol):
 
     async def compare_queue(self) -> None: ...
 
-    async def replicate_queue(self, names: Iterable[str], archived: Iterable[int] = ()) -> None: ...
+    async def replicate_queue(
+        self, names: Iterable[str], archived: Iterable[int] = (), patience_s: float | None = None
+    ) -> None: ...
 
 
 class QueueCopies:

@@ -76,8 +76,9 @@ class QueueDriver:
         self._release_owner = release_owner
         self._tasks = Background()
         self._copies = QueueCopies(wconfd, self._tasks)
+        reached = partial(_readable, wconfd, follower)
         self._watching = QueueWatching(
-            paths, self.files, machine, self._copies.soon, follower.reached, self._handle, self._release
+            paths, self.files, machine, self._copies.soon, reached, self._handle, self._release
         )
         self._starts = JobStarts(spawner, self._handle, self._tasks)
         self._waiting: dict[int, asyncio.Future[None]] = {}
@@ -430,6 +431,16 @@ class QueueDriver:
         self._observed(file, file.id)
         self._watching.forget(file)
         priority_messages.take(self._paths, file.id)  # one that came too late for the process
+
+
+async def _readable(wconfd: WConfdClient, follower: ConfigFollower, position: tuple[int, int], within_s: float) -> bool:
+    """Wait until the files for readers and LuxiD's view hold *position*; False if they do not in time."""
+    try:
+        async with asyncio.timeout(within_s):
+            await wconfd.wait_published(position)
+    except (GanetiError, TimeoutError):
+        return False
+    return await follower.reached(position, within_s)
 
 
 def _archived_dependencies(jobs: Sequence[JobFile], status_of: Callable[[int], str | None]) -> dict[int, str]:

@@ -181,16 +181,22 @@ class QueueWatching:
 
     def _clean_up(self, file: JobFile) -> None:
         """The job has ended and its process is gone: free and clear what the process did not come to any more."""
-        if file.begun or os.path.exists(undo_path(self._paths, file.id)):
-            asyncio.get_running_loop().call_soon(self._copy, [undo_name(file.id)])  # as it is when this is done
-        if file.livelock is None or file.livelock == self._machine.own_lock_file:
+        has_undo = os.path.exists(undo_path(self._paths, file.id))
+        had_process = file.livelock is not None and file.livelock != self._machine.own_lock_file
+        if had_process and file.livelock is not None and (has_undo or os.path.exists(file.livelock)):
+            self._tasks.start(self._settle(file), f"what the process of job {file.id} has left")
+        elif file.begun or has_undo:  # it went in good order, or there was no process
+            self._copy([undo_name(file.id)])
+
+    async def _settle(self, file: JobFile) -> None:
+        """The candidates have the end first: with the records alone, one that takes over would carry them out."""
+        if await self._copy([job_name(file.id)]):
             return
-        if not os.path.exists(file.livelock) and not os.path.exists(undo_path(self._paths, file.id)):
-            return  # it went in good order
         try:
             settle_for_good(UndoFile(self._paths, file.id), file)
         except (GanetiError, OSError) as err:
             _log.error("the undo log of job %d stays as it is: %s", file.id, err)
+        self._copy([undo_name(file.id)])
         self._release_owner(file.id, file.attempt)
 
     def _clean_up_after_others(self) -> None:

@@ -29,6 +29,7 @@ from ganeti.wire.framing import Connection
 PATIENCE_S = 60.0
 _CONNECT_TIMEOUT_S = 10.0
 _ANSWER_TIMEOUT_S = 60.0
+_BRISK_S = 1.0
 _PAUSE_FIRST_S = 0.05
 _PAUSE_LONGEST_S = 1.0
 _LASTED_S = 2.0
@@ -76,8 +77,18 @@ class WConfdClient:
         while self._idle:
             await self._idle.pop().close()
 
-    async def call(self, method: str, *arguments: Any, answer_timeout_s: float | None = _ANSWER_TIMEOUT_S) -> Any:
-        """Make one call, again after a lost connection; raises the error WConfD gave, or `TransportError`."""
+    async def call(
+        self,
+        method: str,
+        *arguments: Any,
+        answer_timeout_s: float | None = _ANSWER_TIMEOUT_S,
+        patience_s: float | None = None,
+    ) -> Any:
+        """Make one call, again after a lost connection; raises the error WConfD gave, or `TransportError`.
+
+        *patience_s* takes the place of the client's own; with 0 the call is made once.
+        """
+        patience_s = self._patience_s if patience_s is None else patience_s
         message = {"method": method, "args": arguments}
         pause_s = _PAUSE_FIRST_S
         failing_since: float | None = None
@@ -91,7 +102,7 @@ class WConfdClient:
                 now = time.monotonic()
                 if failing_since is None or now - began > _LASTED_S:
                     failing_since, pause_s = now, _PAUSE_FIRST_S
-                if now - failing_since >= self._patience_s or isinstance(err, _NoAnswer):
+                if now - failing_since >= patience_s or isinstance(err, _NoAnswer):
                     raise TransportError(f"WConfD does not answer the call {method}: {err}") from err
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _PAUSE_LONGEST_S)
@@ -130,14 +141,16 @@ class WConfdClient:
         """
         await self.call("compareQueue")
 
-    async def replicate_queue(self, names: Iterable[str], archived: Iterable[int] = ()) -> None:
+    async def replicate_queue(
+        self, names: Iterable[str], archived: Iterable[int] = (), patience_s: float | None = None
+    ) -> None:
         """Return when every member of the in-sync set has these files of the queue as they are on disk now (S2.7).
 
         Waits as long as it takes: WConfD cannot say yes while a member neither answers nor may be left out. Names are
         `job-N`, `job-N.undo` and `drain`; *archived* are ids of jobs that were moved into the archive. Raises
         `DeposedError` where another node is the master, and `TransportError` where WConfD stays away.
         """
-        await self.call("replicateQueue", list(names), list(archived), answer_timeout_s=None)
+        await self.call("replicateQueue", list(names), list(archived), answer_timeout_s=None, patience_s=patience_s)
 
     async def events(self, position: Callable[[], Position]) -> AsyncIterator[dict[str, Any]]:
         """Follow the change stream after *position*, asked again at each reconnection; ends with `TransportError`
@@ -240,8 +253,10 @@ class WConfdClient:
         _, waiting = await self.call("listLocksWaitingStatus")
         return [(priority, Owner.from_wire(owner), dict(request)) for priority, owner, request in waiting]
 
-    async def free_locks(self, owner: Owner) -> None:
-        await self.call("freeLocks", owner.to_wire())
+    async def free_locks(self, owner: Owner, patience_s: float | None = None) -> None:
+        """Give up what *owner* holds and waits for; with a patience of 0 a daemon that hangs is not waited for, too."""
+        answer_s = _ANSWER_TIMEOUT_S if patience_s is None else max(patience_s, _BRISK_S)
+        await self.call("freeLocks", owner.to_wire(), answer_timeout_s=answer_s, patience_s=patience_s)
 
     async def release_locks(self, owner: Owner, locks: Iterable[str]) -> None:
         await self.call("tryUpdateLocks", owner.to_wire(), [[lock, "release"] for lock in locks])

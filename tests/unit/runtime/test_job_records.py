@@ -114,6 +114,22 @@ def test_a_result_waits_as_long_as_it_takes(in_loop):
     in_loop(scenario)
 
 
+def test_the_end_of_a_job_waits_for_slow_members_but_not_for_a_daemon_that_is_away(in_loop):
+    async def scenario(bed):
+        await bed.records.begin()
+        bed.wconfd.hold_back()
+        bed.job.ops[0].status = "success"
+        ending = asyncio.ensure_future(bed.records.end(bed.job))
+        await until(lambda: len(bed.wconfd.calls) == 2)
+        assert bed.files.read(7).status == "success" and not ending.done()
+        bed.wconfd.let_go()
+        assert await ending and bed.copy.status == "success"
+        bed.wconfd.away = True
+        assert not await bed.records.end(bed.job)
+
+    in_loop(scenario)
+
+
 def test_without_space_for_the_mark_nothing_begins(in_loop, monkeypatch):
     async def scenario(bed):
         def full(job, *, durable):

@@ -27,7 +27,7 @@ def test_locks_are_claimed_freed_and_refused_as_by_the_patient_client(monkeypatc
             # The daemon lives in this process, so that it cannot answer who blocks the loop.
             in_thread = asyncio.get_running_loop().run_in_executor
 
-            async def work(method: str, *arguments: object) -> object:
+            async def work(method: str, *arguments: object, **how: object) -> object:
                 answer = await in_thread(None, call, {"method": method, "args": arguments})
                 if not answer["success"]:
                     raise LockError(*answer["result"][1])

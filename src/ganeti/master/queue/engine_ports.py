@@ -38,6 +38,10 @@ class EngineWorld(Protocol):
         """Store the job file durably, now; if the job has changed anything, at every candidate in sync as well."""
         ...
 
+    async def end(self, job: JobFile) -> bool:
+        """As `save`, for the end of a job: False where only this disk has it, as the configuration daemon is away."""
+        ...
+
     def save_soon(self, job: JobFile) -> None:
         """Store the job file before long; several changes become one write."""
         ...
@@ -69,8 +73,11 @@ class EngineWorld(Protocol):
         """
         ...
 
-    async def free_locks(self) -> None:
-        """Give up everything held or waited for; harmless when there is nothing."""
+    async def free_locks(self, *, ending: bool = False) -> None:
+        """Give up everything held or waited for; harmless when there is nothing.
+
+        With *ending* nobody is waited for: the death of this process tells as well.
+        """
         ...
 
     async def take_over(self) -> None:
@@ -85,8 +92,8 @@ class EngineWorld(Protocol):
         """(attempt, step) of the job's last commit that settled."""
         ...
 
-    async def wait_published(self) -> list[int] | None:
-        """Wait until the job's last commit can be read everywhere on the master; gives its position."""
+    def position(self) -> list[int] | None:
+        """Where the job's last commit stands."""
         ...
 
     async def submit_jobs(self, jobs: Sequence[Sequence[Mapping[str, Any]]]) -> list[list[Any]]:

@@ -11,9 +11,10 @@ happens only before an opcode acts, or between two opcodes, so nothing has to be
 
 Order at an opcode's end, and why:
  1. A failed opcode is unwound before its locks are freed, so nobody meets half of it.
- 2. Records still owed keep the locks until the result is on disk: should the process die in between, its successor
-    unwinds under the locks of the dead.
- 3. The job's end is written only when its last commit is published, and carries that position.
+ 2. An opcode with records keeps the locks until its result is on disk here and at the candidates: should the process
+    or the master die in between, its successor unwinds under the locks of the dead.
+ 3. The job's end waits for no daemon (S2.62): it is on disk here first, and carries the position of the last commit.
+    LuxiD tells of it when that is published and the candidates have it.
  4. The undo log is cleared after the result is on disk; records of an ended opcode are moot whatever the log says.
 """
 
@@ -217,7 +218,7 @@ class JobRunner:
         assert not self._world.undo.log.has_records(), "an opcode that has acted cannot be handed back"
         await self._world.free_locks()
         self._held = None
-        self.job.position = await self._world.wait_published()
+        self.job.position = self._world.position()
         if self._cancel_asked:
             await self._end_in_error(entry, JobCanceled(entries.CANCELED_SENTENCE).to_wire(), CANCELED)
             return
@@ -230,10 +231,10 @@ class JobRunner:
         self._over = True
         await self._world.hand_back(self.job)
 
-    async def _free(self) -> None:
+    async def _free(self, *, ending: bool = False) -> None:
         if self._held is not None:
             self._held = None
-            await self._world.free_locks()
+            await self._world.free_locks(ending=ending)
 
     async def _unwind(self, context: OperationContext, log: JobLog) -> Outcome:
         ended = [index for index, entry in enumerate(self.job.ops) if entry.status in FINAL_STATUSES]
@@ -245,32 +246,44 @@ class JobRunner:
         return {"jobs": answers, **result.other}
 
     async def _end_in_success(self, entry: OpcodeEntry, result: Any, last: bool) -> None:
-        owing = self._world.undo.log.has_records()
+        owing = self._world.undo.log.has_lines
         if not owing:
-            await self._free()
-        if last:
-            self.job.position = await self._world.wait_published()
+            await self._free(ending=last)
         now = timestamp(self._world.now_s())
         entry.status, entry.result, entry.end_timestamp = SUCCESS, result, now
         if last:
-            self.job.end_timestamp = now
-        await self._world.save(self.job)
-        if owing:
+            self.job.end_timestamp, self.job.position = now, self._world.position()
+        if await self._save(last) and owing:
             self._world.undo.clear()
-            await self._free()
+            await self._free(ending=last)
 
     async def _end_in_error(self, entry: OpcodeEntry, error: list[Any], status: str) -> None:
-        await self._world.free_locks()
-        self._held = None
-        self.job.position = await self._world.wait_published()
+        owing = self._world.undo.log.has_lines
+        if not owing:
+            await self._world.free_locks(ending=True)
+        self.job.position = self._world.position()
         now_s = self._world.now_s()
         entry.status, entry.result, entry.end_timestamp = status, error, timestamp(now_s)
         if status == CANCELED:
             entries.cancel(self.job, now_s)
         else:
             entries.close_after_failure(self.job, now_s)
-        await self._world.save(self.job)
+        if not await self._save(True):
+            return
         self._world.undo.clear()
+        if owing:
+            await self._world.free_locks(ending=True)
+
+    async def _save(self, last: bool) -> bool:
+        """Store what an opcode has come to; False where the candidates have yet to get the end of the job from LuxiD.
+
+        Then records and locks stay as they are, for LuxiD to clear: an old record must not be carried out anywhere
+        when others have had the locks.
+        """
+        if last:
+            return await self._world.end(self.job)
+        await self._world.save(self.job)
+        return True
 
     def _context(self, index: int, entry: OpcodeEntry, log: JobLog) -> OperationContext:
         identity = JobIdentity(self.job.id, self.job.attempt, index, entry.priority)

@@ -145,6 +145,11 @@ class UndoLog:
     def next_number(self) -> int:
         return max((line["record"] for line in self._lines if "record" in line), default=0) + 1
 
+    @property
+    def has_lines(self) -> bool:
+        """True if the log has ever held a record that the candidates may know of."""
+        return bool(self._lines)
+
     def has_records(self) -> bool:
         """True if there is anything a settling commit could make moot."""
         return bool(self.unspoken())

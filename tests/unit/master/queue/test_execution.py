@@ -127,7 +127,6 @@ def test_phases_in_order():
         "commit TagForTest",
         "record: remove the disk",
         "node1 make_disk",
-        "published",
         "saved success",
         "free",
     ]
@@ -148,7 +147,7 @@ def test_more_locks_that_precede_are_taken_from_the_beginning():
 def test_a_failure_is_unwound_last_first_under_the_locks():
     world = carry_out(MemoryWorld(work(fail_at="execute"), work()))
     tail = world.story[world.story.index("node1 make_disk") + 1 :]
-    assert tail == ["node1 remove_disk", "commit TagForTest", "free", "published", "saved error"]
+    assert tail == ["node1 remove_disk", "commit TagForTest", "saved error", "free"]
     first, second = world.stored.ops
     assert first.result == ["OpExecError", ["It broke"]]
     assert [entry[3] for entry in first.log] == ["undone: remove the disk", "undone: take the tag away"]
@@ -287,7 +286,7 @@ def test_cancel_between_opcodes_and_while_the_lock_daemon_is_away():
         await runner.run()
 
     asyncio.run(cancelled_waiting())
-    assert world.stored.status == "canceled" and world.story == ["free", "published", "saved canceled"]
+    assert world.stored.status == "canceled" and world.story == ["free", "saved canceled"]
 
 
 def test_cancel_while_facts_are_gathered_stops_the_opcode_before_it_acts(monkeypatch):
@@ -301,7 +300,7 @@ def test_cancel_while_facts_are_gathered_stops_the_opcode_before_it_acts(monkeyp
 
     monkeypatch.setattr(Work, "gather", gather)
     asyncio.run(runner.run())
-    assert world.stored.status == "canceled" and world.story[-3:] == ["free", "published", "saved canceled"]
+    assert world.stored.status == "canceled" and world.story[-2:] == ["free", "saved canceled"]
     assert not [line for line in world.story if line.startswith(("commit", "record"))]
 
 
@@ -343,7 +342,7 @@ def test_a_job_whose_locks_are_taken_is_handed_back_and_goes_on_later():
     world.job.livelock, world.job.process_id = "/run/job_1", 17
     world.taken = {node_lock(NODE)}
     carry_out(world)
-    assert world.story == [f"refused cluster/BGL:shared {node_lock(NODE)}:shared", "free", "published", "handed back"]
+    assert world.story == [f"refused cluster/BGL:shared {node_lock(NODE)}:shared", "free", "handed back"]
     file = world.stored
     assert (file.status, file.wants, file.livelock, file.process_id) == ("queued", WANTED, None, None)
     assert file.ops[0].start_timestamp is not None and file.ops[0].end_timestamp is None
@@ -363,7 +362,6 @@ def test_locks_wanted_later_are_asked_for_at_once_by_the_next_process():
         "free",
         f"refused cluster/BGL:shared instance/web1:exclusive {node_lock(NODE)}:shared",
         "free",
-        "published",
         "handed back",
     ]
     assert world.stored.wants == ALL_WANTED
@@ -398,7 +396,7 @@ def test_cancel_while_the_job_is_being_handed_back_and_after(monkeypatch):
     world.taken = {node_lock(NODE)}
     runner = JobRunner(world.job, world)
 
-    async def free_locks() -> None:
+    async def free_locks(*, ending: bool = False) -> None:
         runner.ask_cancel()
 
     monkeypatch.setattr(world, "free_locks", free_locks)
@@ -468,9 +466,8 @@ def test_the_successor_takes_over_aborts_unwinds_and_ends():
         f"abort on {NODE}",
         "node1 remove_disk",
         "commit TagForTest",
-        "free",
-        "published",
         "saved error",
+        "free",
     ]
     result = world.stored.ops[0].result
     assert result[1][0].startswith("Job 1 died") and "undone" in result[1][0]
@@ -486,6 +483,15 @@ def test_the_successor_leaves_ended_opcodes_alone():
     asyncio.run(JobRunner(world.job, world).unwind_for_the_dead("Job 1 died"))
     assert not [line for line in world.story if line.startswith(("commit", "node1"))]
     assert "nothing to undo" in world.stored.ops[1].result[1][0]
+
+
+@pytest.mark.parametrize("opcode", [work(), work(fail_at="execute")], ids=["success", "error"])
+def test_an_end_that_the_candidates_do_not_have_keeps_records_and_locks(opcode):
+    world = MemoryWorld(opcode)
+    world.copied = False
+    carry_out(world)
+    assert world.stored.final and world.story[-1].startswith("saved")
+    assert "free" not in world.story and world.undo.log.has_lines
 
 
 def test_what_had_been_committed_for_good_is_said_to_stay():

@@ -100,6 +100,8 @@ class Cluster:
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except OSError:
             return ""
+        if words[0].startswith(b"ganeti job "):
+            return "job"
         modules = [word.decode() for word in words if word.startswith(b"ganeti.")]
         name = modules[0].rpartition(".")[2] if modules else ""
         if name == "spawner" and b"ganeti.daemons.luxid" not in _command_line(_parent(pid)):

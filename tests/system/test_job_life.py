@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from tests.fakes.master_daemons import HOST, NODE_UUID, OFFLINE_UUID, WITHIN_S, Master, children_of, running_master
@@ -77,6 +78,16 @@ class TestLife:
         master.until(lambda: not os.path.exists(file.livelock), "the lock file goes")
         assert file.start_timestamp <= file.ops[0].exec_timestamp <= file.end_timestamp
         assert not os.path.exists(undo_path(master.paths, job_id))
+
+    def test_its_process_is_called_by_its_number_and_its_opcode(self, master):
+        job_id = master.submit(DUMMY, delay(30))
+        master.until(lambda: master.file(job_id).ops[1].status == "running", "the second opcode runs")
+        pid = master.file(job_id).process_id
+        line = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").decode()
+        assert line == f"ganeti job {job_id}: TEST_DELAY (2 of 2)"
+        assert Path(f"/proc/{pid}/comm").read_text() == f"ganeti-job-{job_id}\n"
+        assert str(master.root).encode() in Path(f"/proc/{pid}/environ").read_bytes(), "the environment is left alone"
+        assert master.luxi("CancelJob", job_id, True)[0]
 
     def test_messages_and_results_are_kept(self, master):
         job_id = master.submit({**DUMMY, "messages": ["one", "two"], "result": {"a": [1]}}, {**DUMMY, "result": 7})

@@ -20,7 +20,7 @@ from ganeti.base.errors import GanetiError, TransportError
 from ganeti.master.locks.owners import Owner
 from ganeti.master.queue import entries
 from ganeti.master.queue.execution import JobRunner
-from ganeti.runtime import blocking_calls, job_loop
+from ganeti.runtime import blocking_calls, job_loop, process_title
 from ganeti.runtime.environment import Environment
 from ganeti.runtime.job_files import JobFiles
 from ganeti.runtime.livelock import LiveLock, job_lock_path
@@ -34,6 +34,7 @@ SIGNALS = frozenset({signal.SIGTERM, signal.SIGUSR1})
 
 def run(environment: Environment, job_id: int, attempt: int, pipe: socket.socket) -> int:
     """Be job *job_id*, with `SIGNALS` blocked; gives the exit status of the process."""
+    process_title.show_job(job_id)
     reach("job-forked")
     lock = LiveLock(job_lock_path(environment.paths.livelock_dir, job_id, attempt))
     reach("job-locked")

@@ -31,7 +31,7 @@ from ganeti.ports.context import (
     UndoPort,
 )
 from ganeti.ports.nodes import NodesPort
-from ganeti.runtime import job_loop, priority_messages
+from ganeti.runtime import job_loop, priority_messages, process_title
 from ganeti.runtime.config_view import ConfigReader
 from ganeti.runtime.copies import ask_copies
 from ganeti.runtime.environment import Environment
@@ -236,6 +236,11 @@ class JobWorld:
         _log.error("job %d met a fault of our own", self._job.id, exc_info=error)
 
     def context(self, identity: JobIdentity, log: JobLogPort, undo: UndoPort) -> OperationContext:
+        """What the opcode of *identity* is handed; from now on this process is busy with it, as `ps` shows."""
+        opcodes = self._job.ops
+        place = f"{identity.opcode_index + 1} of {len(opcodes)}" if len(opcodes) > 1 else ""
+        opcode = str(opcodes[identity.opcode_index].input.get("OP_ID", ""))
+        process_title.show_job(self._job.id, opcode.removeprefix("OP_"), place)
         return JobContext(
             self,
             config=self.config,

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+from ganeti.runtime.process_title import ROOM
+
 _log = logging.getLogger(__name__)
 _RESTART_PAUSE_S = 1.0
 _PING_S = 10.0
@@ -33,6 +35,7 @@ class SpawnerClient:
         arguments = [sys.executable, "-m", "ganeti.daemons.spawner", str(theirs.fileno())]
         if self._debug:
             arguments.append("--debug")
+        arguments.append(ROOM)
         self._process = subprocess.Popen(
             arguments, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
         )

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Starting and stopping a guest on its primary node, with the way back: what several operations do."""
 
+import asyncio
+
 from ganeti.master import allocation
 from ganeti.master.instance_spec import bare
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.ports.context import OperationContext, UndoNodeCall
 
+QUIET_S = 2.0
+"""Most guests need no longer, and nothing is said."""
+TELL_EVERY_S = 2.0
+SAY_EVERY_S = 30.0
 MARGIN_S = 60.0
 """What the node gets beyond the guest's own time to power off."""
 
@@ -43,12 +49,30 @@ async def start_guest(ctx: OperationContext, spec: InstanceSpec, *, paused: bool
 
 
 async def stop_on_primary(ctx: OperationContext, spec: InstanceSpec, *, timeout_s: float) -> None:
-    """End the guest and close its disks on the primary node."""
+    """End the guest and close its disks on the primary node; who waits is told for what, and how long it may take."""
     node_uuid = spec.primary_node_uuid
-    await ctx.nodes.call(
-        node_uuid, "instance_shutdown", deadline_s=timeout_s + MARGIN_S, instance=spec, timeout_s=timeout_s
-    )
+    teller = asyncio.ensure_future(_tell_of_waiting(ctx, spec.name, timeout_s))
+    try:
+        await ctx.nodes.call(
+            node_uuid, "instance_shutdown", deadline_s=timeout_s + MARGIN_S, instance=spec, timeout_s=timeout_s
+        )
+    finally:
+        teller.cancel()
     await ctx.nodes.call(node_uuid, "instance_disks_shutdown", instance=spec)
+
+
+async def _tell_of_waiting(ctx: OperationContext, name: str, timeout_s: float) -> None:
+    """Until cancelled: as progress all the time, and as a message now and then, for who sees no progress."""
+    begun_s = ctx.clock.now_s()
+    said_s = -SAY_EVERY_S
+    await ctx.clock.sleep(QUIET_S)
+    while (waited_s := ctx.clock.now_s() - begun_s) < timeout_s:
+        if waited_s - said_s >= SAY_EVERY_S:
+            said_s = waited_s
+            ctx.log.info(f"* waiting for {name} to shut down; it is powered off in {timeout_s - waited_s:.0f} s")
+        ctx.log.progress(f"waiting for {name} to shut down, {timeout_s:.0f} s at most", waited_s, timeout_s)
+        await ctx.clock.sleep(TELL_EVERY_S)
+    ctx.log.info(f"* {name} has not shut down within {timeout_s:.0f} s: it is powered off")
 
 
 async def undo_by_starting(ctx: OperationContext, spec: InstanceSpec) -> None:

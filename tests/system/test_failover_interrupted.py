@@ -67,7 +67,8 @@ class Failover:
         return self._command is not None and _session(self._command) == self._command
 
     def _in_node(self) -> Iterator[int]:
-        yield from processes.in_namespace("pid", Path(f"/proc/{self._init}/ns/pid"))
+        with contextlib.suppress(FileNotFoundError):  # the node has lost its power
+            yield from processes.in_namespace("pid", Path(f"/proc/{self._init}/ns/pid"))
 
     @property
     def said(self) -> str:
@@ -220,6 +221,9 @@ def test_what_commands_say_leads_to_a_master(bed: Machines, begun: bool) -> None
     said = bed.run(old, "daemon-util", "start-master", expect=11)
     assert "run daemon-util start-master there" in said and f"{third} names {new}" in said, said
     assert "daemon-util start-master" in bed.run(new, "gnt-node", "list", expect=1 if begun else 11)
+    if not begun:
+        for daemon in ("ganeti-wconfd", "ganeti-luxid"):
+            assert "run daemon-util start-master" in bed.run(new, "daemon-util", "start", daemon, expect=11)
     said = bed.run(new, "daemon-util", "start-master")
     assert "Started ganeti-wconfd and ganeti-luxid" in said if begun else f"{new} is the master now" in said, said
     require_health(bed, [])
@@ -242,7 +246,7 @@ def test_killed_at_any_moment(bed: Machines) -> None:
         new = choice.choice([node for node in bed.names if node != before])
         third = choice.choice([node for node in bed.names if node != new])
         moment_s, cut_s = choice.uniform(0.0, LONGEST_S), choice.uniform(0.0, LONGEST_S)
-        with_children, is_cut = choice.random() < 0.5, choice.random() < 0.5
+        how, is_cut = choice.choice(["alone", "with its children", "with the power of its node"]), choice.random() < 0.5
         order = choice.sample(bed.names, len(bed.names))
         story = [f"GANETI_SEED={seed} round {number}: {before} was the master, {new} is to be"]
         began_s = time.monotonic()
@@ -252,8 +256,12 @@ def test_killed_at_any_moment(bed: Machines) -> None:
             cut_off(bed, third)
             story.append(f"{third} is cut off after {cut_s:.2f} s")
         command.wait(max(began_s + moment_s - time.monotonic(), 0.0))
-        command.kill(with_children=with_children)
-        story.append(f"killed {'with its children ' if with_children else ''}after {moment_s:.2f} s: {command.said}")
+        if how == "with the power of its node":
+            bed.pull_plug(new)
+        command.kill(with_children=how != "alone")
+        story.append(f"killed {how} after {moment_s:.2f} s: {command.said}")
         cut_off(bed, third, up=True)
+        if not bed.is_on(new):
+            bed.switch_on(new)
         require_health(bed, story + watch_twice(bed, order))
         print(f"{story}: {bed.master} is the master")

@@ -83,6 +83,17 @@ def is_master(paths: Paths, hostname: str) -> bool:
     return own.serves_here
 
 
+def why_not_master(paths: Paths, hostname: str, named: str) -> str:
+    """Why no daemon of the master runs here, and where one does; *named* is the master as the caller knows it."""
+    own = read_own_mastership(paths, hostname)
+    if own.is_unfinished:
+        return (
+            f"this node, {hostname}, has begun to become the master and was interrupted: run daemon-util start-master"
+        )
+    promised = own.holder if own.promised > own.epoch and own.holder != own.me else ""
+    return f"this node, {hostname}, is not the master: that is {promised or named}"
+
+
 def restore_ssconf(paths: Paths, own: OwnMastership) -> None:
     """Write the master's name again where the master has lost it; elsewhere the master sends it."""
     if own.named or not own.serves_here:

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 
 from ganeti.base.errors import EXIT_NO_CLUSTER, EXIT_NOT_MASTER, GanetiError
 from ganeti.base.paths import Paths
-from ganeti.bootstrap.own_mastership import is_master
+from ganeti.bootstrap.own_mastership import is_master, why_not_master
 from ganeti.daemons.catalogue import build_catalogue
 from ganeti.master import operations
 from ganeti.master.locks.owners import Owner
@@ -158,7 +158,7 @@ def check_master(environment: Environment, config: Configuration) -> None:
 
 def check_named(environment: Environment, master: str) -> None:
     if not environment.is_named(master):
-        raise DaemonRefused(f"this node, {environment.hostname}, is not the master: that is {master}", EXIT_NOT_MASTER)
+        raise DaemonRefused(why_not_master(environment.paths, environment.hostname, master), EXIT_NOT_MASTER)
 
 
 def own_lock_path(paths: Paths) -> str:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ganeti.base.errors import EXIT_NO_CLUSTER, EXIT_NOT_MASTER, ConfigurationError
 from ganeti.base.paths import Paths
+from ganeti.bootstrap.own_mastership import why_not_master
 from ganeti.master.config.fingerprint import UNREADABLE, Fingerprint, fingerprint_of
 from ganeti.master.config.importing import Import, Start, decide, read_foreign
 from ganeti.master.config.invariants import verify_all
@@ -223,4 +224,4 @@ def check_master(environment: Environment, config: Configuration) -> None:
     """Raise `DaemonRefused` unless the configuration names this node."""
     master = config.node(config.cluster.master_node).name
     if not environment.is_named(master):
-        raise DaemonRefused(f"this node, {environment.hostname}, is not the master: that is {master}", EXIT_NOT_MASTER)
+        raise DaemonRefused(why_not_master(environment.paths, environment.hostname, master), EXIT_NOT_MASTER)

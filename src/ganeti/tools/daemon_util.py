@@ -16,8 +16,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-from ganeti.base.errors import EXIT_NO_CLUSTER, EXIT_NOT_MASTER, GanetiError
+from ganeti.base.errors import EXIT_NOT_MASTER
 from ganeti.base.paths import Paths
+from ganeti.tools.start_master import start_master
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -208,13 +209,38 @@ class Node:
 
     def _start_unit(self, daemon: str, arguments: Sequence[str]) -> int:
         variable = f"{daemon.removeprefix('ganeti-').upper()}_ARGS"
+        told_before = self._refusals(daemon)
         if arguments:
             self._run(["systemctl", "set-environment", f"{variable}={' '.join(arguments)}"])
         try:
-            return self._run(["systemctl", "start", f"{daemon}.service"])
+            status = self._run(["systemctl", "start", f"{daemon}.service"])
         finally:
             if arguments:
                 self._run(["systemctl", "unset-environment", variable])
+        if self.is_running(daemon):
+            return status
+        for sentence in self._refusals(daemon)[len(told_before) :]:  # systemd keeps what a daemon prints to itself
+            print(f"{daemon}: {sentence}", file=sys.stderr)
+        return self._unit_status(daemon) or status or 1
+
+    def _unit_status(self, daemon: str) -> int:
+        """The daemon's own exit status: systemd gives success for those that its unit takes for no failure."""
+        words = ["systemctl", "show", "--property=ExecStart", f"{daemon}.service"]
+        shown = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stdout
+        _, found, rest = shown.rpartition("status=")
+        number = rest.split("/")[0].split()[:1] if found else []
+        return int(number[0]) if number and number[0].isdigit() else 0
+
+    def _refusals(self, daemon: str) -> list[str]:
+        """Why the daemon has refused to run, each time since its log was rotated."""
+        from ganeti.runtime.logs import log_path
+
+        try:
+            with open(log_path(self.paths.log_dir, daemon), encoding="utf-8", errors="replace") as file:
+                lines = [line.partition(f"{daemon} does not run: ") for line in file]
+        except OSError:
+            return []
+        return [sentence.strip() for _, found, sentence in lines if found]
 
     def _default_arguments(self, daemon: str) -> list[str]:
         """Arguments an administrator wants always, from ``NODED_ARGS="…"`` in /etc/default/ganeti."""
@@ -280,63 +306,6 @@ def start_daemons(node: Node, names: Sequence[str]) -> int:
             print(f"daemon-util: {name} did not start (exit status {status})", file=sys.stderr)
             worst = 1
     return worst
-
-
-def start_master(node: Node, words: Sequence[str] = ()) -> int:
-    """Start the daemons of the master, and say what was done or why not; exit status 0 only if all run."""
-    if not node.is_master():
-        return _start_elsewhere(node)
-    running = [name for name in MASTER_DAEMONS if node.is_running(name)]
-    for name in MASTER_DAEMONS:
-        if node.command(name) is None:
-            continue
-        status = node.start(name)
-        if status == EXIT_NOT_MASTER or (status and not node.is_master()):
-            return EXIT_NOT_MASTER  # what the daemon said of it stands above
-        if status:
-            print(f"daemon-util: {name} did not start (exit status {status})", file=sys.stderr)
-            return status if status == EXIT_NO_CLUSTER else 1  # the others would wait for this one
-    started = [name for name in MASTER_DAEMONS if name not in running and node.is_running(name)]
-    print(f"Started {' and '.join(started)}" if started else "The daemons of the master run already")
-    return 0
-
-
-def _start_elsewhere(node: Node) -> int:
-    """This node is not the master: finish what would make it so, or say where to go."""
-    own = node.own_mastership()
-    if own.is_unfinished:
-        if node.is_running("ganeti-wconfd"):
-            print(
-                "daemon-util: nothing was started: this node is becoming the master at this moment, and ganeti-wconfd "
-                "starts already. Look with gnt-cluster getmaster",
-                file=sys.stderr,
-            )
-            return 1
-        print("This node has begun to become the master and was interrupted: it goes on now", file=sys.stderr)
-        try:
-            return node.finish_take_over(own.promised)
-        except GanetiError as err:
-            print(f"daemon-util: {err}", file=sys.stderr)
-            return 1
-    if own.master:
-        print(
-            f"daemon-util: nothing was started: this node, {node.name}, is not the master, that is {own.master}. "
-            f"If {own.master} is gone, run gnt-cluster master-failover on a master candidate",
-            file=sys.stderr,
-        )
-        return EXIT_NOT_MASTER
-    if node.missing_files():
-        print(
-            "daemon-util: nothing was started: this machine is in no cluster, create one with gnt-cluster init",
-            file=sys.stderr,
-        )
-        return EXIT_NO_CLUSTER
-    print(
-        "daemon-util: nothing was started: no file of this node says who is the master. Look on another node with "
-        "gnt-cluster getmaster",
-        file=sys.stderr,
-    )
-    return EXIT_NOT_MASTER
 
 
 def stop_daemons(node: Node, names: Sequence[str]) -> int:
@@ -417,7 +386,7 @@ ACTIONS: dict[str, Callable[[Node, Sequence[str]], int]] = {
     "stop": _stop,
     "check": _check,
     "check-and-start": _start,
-    "start-master": start_master,
+    "start-master": lambda node, words: start_master(node, MASTER_DAEMONS),
     "stop-master": lambda node, words: stop_daemons(node, MASTER_DAEMONS),
     "start-all": _start_all,
     "stop-all": lambda node, words: stop_daemons(node, node.daemons()),

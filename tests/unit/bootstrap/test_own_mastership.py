@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ganeti.base.paths import Paths
-from ganeti.bootstrap.own_mastership import OwnMastership, is_master, read_own_mastership
+from ganeti.bootstrap.own_mastership import OwnMastership, is_master, read_own_mastership, why_not_master
 
 UUIDS = {f"node{number}.example.com": f"uuid-{number}" for number in (1, 2, 3)}
 ONE, TWO, THREE = UUIDS
@@ -68,6 +68,8 @@ def test_promised_but_not_begun(paths: Paths) -> None:
     write_promise(paths, 4, TWO)
     name(paths, ONE)
     assert seen_by(paths, TWO).is_unfinished
+    assert "run daemon-util start-master" in why_not_master(paths, TWO, ONE)
+    assert why_not_master(paths, THREE, ONE).endswith(f"that is {TWO}")
     for node in (ONE, THREE):
         own = seen_by(paths, node)
         assert not own.serves_here and not own.is_unfinished and own.master == TWO

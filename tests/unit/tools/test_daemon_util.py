@@ -143,6 +143,46 @@ def test_a_start_that_starts_nothing_says_why(node: Node, capsys: pytest.Capture
     assert not any(node.is_running(name) for name in node.daemons())
 
 
+SYSTEMCTL = """#!/bin/sh
+daemon=$(basename "$2" .service)
+case $1 in
+start)
+  {commands}/$daemon
+  echo $? > {root}/status
+  [ "$(cat {root}/status)" = 0 ] && exit 0
+  echo "2026-01-01 00:00:00,000: $daemon pid=7 ERROR $daemon does not run: for this very reason" >> {root}/{log}
+  [ "$(cat {root}/status)" = 11 ] ;;
+show) echo "ExecStart={{ path=x ; argv[]=x ; pid=7 ; code=exited ; status=$(cat {root}/status) }}" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(("refused", "status"), [(11, 11), (1, 1)])
+def test_under_systemd_the_daemons_own_reason_and_status_are_told(
+    node: Node,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    refused: int,
+    status: int,
+) -> None:
+    """A unit whose daemon ends with status 11 has not failed for systemd."""
+    log = "var/log/ganeti/wconf-daemon.log"
+    (tmp_path / "var/log/ganeti").mkdir(parents=True)
+    (tmp_path / log).write_text("ganeti-wconfd does not run: for an earlier one\n")
+    (tmp_path / "tools").mkdir()
+    systemctl = tmp_path / "tools/systemctl"
+    systemctl.write_text(SYSTEMCTL.format(commands=tmp_path / "bin", root=tmp_path, log=log))
+    systemctl.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/tools:{os.environ['PATH']}")
+    node._systemd = True
+    assert run(["start", "ganeti-noded"], node) == 0
+    _replace(node, "ganeti-wconfd", refused)
+    assert run(["start-master"], node) == status
+    assert capsys.readouterr().err.splitlines()[0] == "ganeti-wconfd: for this very reason"
+    node._systemd = False
+
+
 def test_an_interrupted_take_over_is_finished(
     node: Node, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,7 @@
 import argparse
 import logging
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from ganeti.bootstrap.own_mastership import is_master, read_own_mastership
 from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S
 from ganeti.daemons.watcher_lock import WatcherLock
 from ganeti.daemons.watcher_master import MasterWork
+from ganeti.node.local_hooks import OwnHooks, Phase, scripts_in
 from ganeti.runtime.environment import Environment, read_environment
 from ganeti.runtime.files import read_if_there
 from ganeti.runtime.logs import set_up_logs
@@ -23,6 +25,7 @@ from ganeti.runtime.logs import set_up_logs
 NAME = "ganeti-watcher"
 DEFAULT_JOB_AGE = "6h"
 DAEMON_WITHIN_S = 120.0
+HOOKS_PATH = "watcher"
 _log = logging.getLogger(__name__)
 
 
@@ -77,6 +80,17 @@ def _watch(environment: Environment, options: argparse.Namespace, job_age_s: int
         _log.info("paused until %s: nothing done", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(until)))
         return 0
     ensure_daemon("ganeti-noded")
+    if options.nodegroup is not None:  # a part of a round, and no round of its own
+        return _work(environment, options, job_age_s, let_go)
+    _run_hooks(paths, "pre")
+    try:
+        return _work(environment, options, job_age_s, let_go)
+    finally:
+        _run_hooks(paths, "post")
+
+
+def _work(environment: Environment, options: argparse.Namespace, job_age_s: int, let_go: Callable[[], None]) -> int:
+    paths = environment.paths
     if not is_master(paths, environment.hostname):
         return _finish_take_over(environment)
     try:
@@ -103,6 +117,22 @@ def _finish_take_over(environment: Environment) -> int:
     _log.warning("this node has begun to become the master and was interrupted: it goes on now")
     machine = Machine(environment.paths.root, environment.hostname, lambda line: _log.warning("%s", line))
     return finish_take_over(machine, own.promised)
+
+
+def _run_hooks(paths: Paths, phase: Phase) -> None:
+    """Run the scripts of `watcher-pre.d` or `watcher-post.d` here; one that fails is told in the log and stops nothing.
+
+    A broken script must not keep instances down: to keep the watcher from work, there is the pause.
+    """
+    if not scripts_in(paths, HOOKS_PATH, phase):
+        return
+    import asyncio  # seldom needed, and slow to import
+
+    from ganeti.runtime.node_world import RealNodeWorld
+
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where our starter ignores it, no child can be waited for
+    hooks = OwnHooks(RealNodeWorld(paths, ""), HOOKS_PATH, "", {}, may_refuse=False)
+    asyncio.run(hooks.run_pre() if phase == "pre" else hooks.run_post())
 
 
 def paused_until(paths: Paths, now_s: float) -> float | None:

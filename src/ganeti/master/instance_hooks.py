@@ -3,9 +3,12 @@
 
 from collections.abc import Mapping, Sequence
 
+from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Hooks
+from ganeti.model.network_variables import network_variables
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
+from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 
 
@@ -51,6 +54,8 @@ def instance_environment(spec: InstanceSpec, instance: Instance, template: str) 
             values["BRIDGE"] = nic.link
         if nic.name:
             values["NAME"] = nic.name
+        if nic.network:
+            values |= {"NETWORK": str(nic.network["uuid"])} | network_variables(nic.network)
         env.update({f"{prefix}_{key}": value for key, value in values.items()})
     env.update({f"INSTANCE_BE_{key}": str(value) for key, value in spec.beparams.items()})
     env.update({f"INSTANCE_HV_{key}": str(value) for key, value in spec.hvparams.items()})
@@ -69,11 +74,21 @@ def instance_hooks(
     """Hooks of an instance operation; *env* holds what the operation adds."""
     templates = {disk.template for disk in spec.disks}
     template = templates.pop() if len(templates) == 1 else view.disk_template(instance)
+    before = instance_environment(spec, instance, template) | dict(env)
+
+    def after(view: ConfigView, catalogue: Catalogue) -> Mapping[str, str]:
+        found = view.get("instances", instance.uuid)
+        if not isinstance(found, Instance):
+            return before  # what has been removed is told as it was
+        now = instance_spec(view, catalogue, found)
+        return instance_environment(now, found, view.disk_template(found)) | dict(env)
+
     return Hooks(
         path=path,
         object_type="INSTANCE",
         target=spec.name,
-        env=instance_environment(spec, instance, template) | dict(env),
+        env=before,
         pre_nodes=pre_nodes,
         post_nodes=post_nodes,
+        env_after=after,
     )

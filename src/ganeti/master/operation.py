@@ -22,6 +22,7 @@ from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_INPUT, OpCodeUnknown, PrerequisiteError
 from ganeti.master import parameter_rules
 from ganeti.model.locks import LockPlan
+from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
@@ -57,7 +58,8 @@ class Hooks:
     pre_nodes: Sequence[str] = ()
     """Node uuids; the engine does not add the master by itself."""
     post_nodes: Sequence[str] = ()
-    post_env: Mapping[str, str] = field(default_factory=dict)
+    env_after: Callable[[ConfigView, Catalogue], Mapping[str, str]] | None = None
+    """Makes *env* anew from the configuration after the operation; None where nothing of it can have changed."""
 
 
 @dataclass(frozen=True)

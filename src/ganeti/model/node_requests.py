@@ -34,7 +34,7 @@ class NicSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ip: str | None = None
     name: str | None = None
     network: dict[str, Any] | None = None
-    """The network the NIC is in: name, uuid, subnet, gateway, subnet6, gateway6, mac_prefix, tags."""
+    """The network the NIC is in, in the form of `config.data`."""
 
 
 class InstanceSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Hook scripts around an operation: their environment, where they run, what a failure means (protocols 10)."""
+"""Hook scripts around an operation: where they run, what a failure means (protocols 10)."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from ganeti.base.errors import HooksAbort, NodeTimeoutError, NodeUnreachableError
+from ganeti.master.hook_environment import config_update_environment, post_environment, pre_environment
 from ganeti.master.operation import Hooks, Operation
+from ganeti.model.view import ConfigView
 from ganeti.ports.context import JobLogPort, OperationContext
 
-HOOKS_VERSION = "2"
 _FAILED = 1
-_DATA_DIR = "/var/lib/ganeti"
 
 
 class HookRunner:
@@ -29,49 +29,41 @@ class HookRunner:
         hooks = self._hooks
         if hooks is None or not hooks.pre_nodes:
             return
-        failed = await self._run(hooks.path, "pre", self._env(hooks, "pre"), hooks.pre_nodes)
+        env = pre_environment(self._view(), self._operation.op_id, hooks)
+        failed = await self._run(hooks.path, "pre", env, hooks.pre_nodes)
         if failed:
             sentences = [f"node {node}, script {script}: {output}" for node, script, output in failed]
             raise HooksAbort(f"Hooks refused the operation: {'; '.join(sentences)}", failed)
 
     async def run_post(self) -> None:
         """Run the post hooks; failures are only logged."""
+        if self._hooks is not None:
+            await self.run_post_on(self._hooks.post_nodes)
+
+    async def run_post_on(self, nodes: Sequence[str]) -> None:
+        """Run the post hooks on these nodes: while an operation acts, on one that will be gone when it has ended."""
         hooks = self._hooks
-        if hooks is None or not hooks.post_nodes:
+        if hooks is None or not nodes:
             return
-        env = self._env(hooks, "post")
-        env |= {f"GANETI_POST_{key}": value for key, value in (hooks.post_env or hooks.env).items()}
-        for node, script, output in await self._run(hooks.path, "post", env, hooks.post_nodes):
+        env = post_environment(self._view(), self._operation.op_id, hooks, self._context.catalogue)
+        for node, script, output in await self._run(hooks.path, "post", env, nodes):
             self._log.warning(f"hook {script} failed on node {node}: {output}")
 
     async def run_config_update(self) -> None:
         """Tell the master's `config-update` hooks that the configuration was written."""
         hooks = self._hooks or Hooks("config-update", "CLUSTER", "")
-        master = self._context.config.view().cluster.master_node
-        env = self._env(hooks, "post") | {"GANETI_HOOKS_PATH": "config-update"}
+        view = self._view()
+        master = view.cluster.master_node
+        env = config_update_environment(view, self._operation.op_id, hooks) | {"GANETI_HOOKS_PATH": "config-update"}
         for _, script, output in await self._run("config-update", "post", env, [master]):
             self._log.warning(f"hook {script} failed: {output}")
 
-    def _env(self, hooks: Hooks, phase: str) -> dict[str, str]:
-        view = self._context.config.view()
-        master = view.get("nodes", view.cluster.master_node)
-        env = {
-            "HOOKS_VERSION": HOOKS_VERSION,
-            "HOOKS_PHASE": phase,
-            "HOOKS_PATH": hooks.path,
-            "CLUSTER": view.cluster.cluster_name,
-            "MASTER": getattr(master, "name", ""),
-            "OP_CODE": self._operation.op_id,
-            "OBJECT_TYPE": hooks.object_type,
-            "DATA_DIR": _DATA_DIR,
-        }
-        if hooks.target:
-            env["OP_TARGET"] = hooks.target
-        return {f"GANETI_{key}": str(value) for key, value in (env | dict(hooks.env)).items()}
+    def _view(self) -> ConfigView:
+        return self._context.config.view()
 
     async def _run(self, path: str, phase: str, env: dict[str, str], nodes: Sequence[str]) -> list[list[str]]:
         """Give [node name, script, output] of what failed."""
-        view = self._context.config.view()
+        view = self._view()
         names = {uuid: getattr(view.get("nodes", uuid), "name", uuid) for uuid in nodes}
         online = [uuid for uuid in dict.fromkeys(nodes) if not getattr(view.get("nodes", uuid), "offline", False)]
         failed: list[list[str]] = []

@@ -14,11 +14,13 @@ import msgspec
 from ganeti.base.errors import ExecutionError, ParameterError
 from ganeti.base.paths import NODED_PORT
 from ganeti.node.actions.node import owns_address
-from ganeti.node.actions.registry import FAST_S, node_call
+from ganeti.node.actions.registry import NORMAL_S, node_call
+from ganeti.node.local_hooks import SCRIPT_TIMEOUT_S, OwnHooks
 from ganeti.node.state import NodeState
 
 SCRIPT = "scripts/master-ip-setup"
 _PROBE_S = 1.0
+_SCRIPT_OF_FORMER_MASTER_S = 10.0
 _ANNOUNCEMENTS = 2
 _ETHERTYPE_ARP = 0x0806
 
@@ -32,39 +34,57 @@ class MasterAddress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """2 for IPv4, 10 for IPv6."""
 
 
-@node_call(timeout_s=FAST_S)
+@node_call(timeout_s=NORMAL_S)
 async def node_activate_master_ip(
     node: NodeState, *, master: MasterAddress, use_external_mip_script: bool = False
 ) -> None:
-    """Take the cluster's address; harmless when this node has it. Refused while another machine answers there."""
+    """Take the cluster's address; harmless when this node has it. Refused while another machine answers there.
+
+    The hooks `master-ip-turnup` run around it; raises `HooksAbort` where one of them says no.
+    """
     with contextlib.suppress(OSError):
         os.unlink(node.paths.given_up_address_file)
+    if not use_external_mip_script:
+        if owns_address(master.ip):
+            return
+        if await _answers(master.ip):
+            raise ExecutionError(f"The master IP {master.ip} cannot be taken: another machine answers there")
+    hooks = OwnHooks(node.world, "master-ip-turnup", "OP_CLUSTER_IP_TURNUP", _variables(master))
+    await hooks.run_pre()
     if use_external_mip_script:
         await _external(node, master, "start")
-    elif owns_address(master.ip):
-        return
-    elif await _answers(master.ip):
-        raise ExecutionError(f"The master IP {master.ip} cannot be taken: another machine answers there")
     elif not node.paths.root:
         await asyncio.to_thread(_change, master, "add")
     node.world.log(f"master IP {master.ip} is on {master.netdev} now")
+    await hooks.run_post()
 
 
-@node_call(timeout_s=FAST_S)
+@node_call(timeout_s=NORMAL_S)
 async def node_deactivate_master_ip(
     node: NodeState, *, master: MasterAddress, use_external_mip_script: bool = False, on_purpose: bool = False
 ) -> None:
     """Give the cluster's address up; harmless when this node does not have it.
 
-    *on_purpose* is for who wants it down on the master: the watcher leaves it so until the next power-on.
+    *on_purpose* is for who wants it down on the master: the watcher leaves it so until the next power-on. The hooks
+    `master-ip-turndown` run around it. A node that is the master no longer must not keep the address: unless it is
+    *on_purpose*, they have little time and cannot refuse.
     """
     if on_purpose:  # first, or the watcher takes it again at the same moment
         os.close(os.open(node.paths.given_up_address_file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640))
     try:
+        if not use_external_mip_script and (node.paths.root or not owns_address(master.ip)):
+            return
+        hooks = OwnHooks(
+            node.world,
+            "master-ip-turndown",
+            "OP_CLUSTER_IP_TURNDOWN",
+            _variables(master),
+            may_refuse=on_purpose,
+            timeout_s=SCRIPT_TIMEOUT_S if on_purpose else _SCRIPT_OF_FORMER_MASTER_S,
+        )
+        await hooks.run_pre()
         if use_external_mip_script:
             await _external(node, master, "stop")
-        elif node.paths.root or not owns_address(master.ip):
-            return
         else:
             await asyncio.to_thread(_change, master, "del")
     except BaseException:
@@ -72,16 +92,20 @@ async def node_deactivate_master_ip(
             os.unlink(node.paths.given_up_address_file)
         raise
     node.world.log(f"master IP {master.ip} is off {master.netdev} now")
+    await hooks.run_post()
 
 
 async def _external(node: NodeState, master: MasterAddress, word: str) -> None:
-    env = {
+    await node.world.run([f"{node.paths.sysconf_dir}/{SCRIPT}", word], env=_variables(master))
+
+
+def _variables(master: MasterAddress) -> dict[str, str]:
+    return {
         "MASTER_IP": master.ip,
         "MASTER_NETDEV": master.netdev,
         "MASTER_NETMASK": str(master.netmask),
         "CLUSTER_IP_VERSION": "4" if master.ip_family == socket.AF_INET else "6",
     }
-    await node.world.run([f"{node.paths.sysconf_dir}/{SCRIPT}", word], env=env)
 
 
 async def _answers(ip: str) -> bool:

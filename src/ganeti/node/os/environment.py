@@ -4,21 +4,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ganeti.model.network_variables import network_variables
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec, NicSpec
 from ganeti.node.os.definition import OsStatus
 from ganeti.node.storage.interface import DiskTemplate
 
 _ACCESS = {"rw": "rw", "w": "rw", "ro": "ro", "r": "ro"}
-_NETWORK_KEYS = (
-    ("NAME", "name"),
-    ("UUID", "uuid"),
-    ("FAMILY", "network_type"),
-    ("SUBNET", "network"),
-    ("GATEWAY", "gateway"),
-    ("SUBNET6", "network6"),
-    ("GATEWAY6", "gateway6"),
-    ("MAC_PREFIX", "mac_prefix"),
-)
+_NETWORK_FAMILY = "4"
+"""A network always has a subnet of IPv4."""
 
 
 def base_environment(
@@ -117,10 +110,7 @@ def _nic(prefix: str, instance: InstanceSpec, nic: NicSpec) -> dict[str, str]:
         env[f"{prefix}_BRIDGE"] = nic.link
     if "nic_type" in instance.hvparams:
         env[f"{prefix}_FRONTEND_TYPE"] = str(instance.hvparams["nic_type"])
-    network = nic.network or {}
-    for suffix, key in _NETWORK_KEYS:
-        if network.get(key):
-            env[f"{prefix}_NETWORK_{suffix}"] = str(network[key])
-    if network.get("tags"):
-        env[f"{prefix}_NETWORK_TAGS"] = " ".join(network["tags"])
+    if nic.network:
+        values = network_variables(nic.network) | {"NETWORK_FAMILY": _NETWORK_FAMILY}
+        env |= {f"{prefix}_{name}": value for name, value in values.items()}
     return env

@@ -94,6 +94,7 @@ def test_the_environment_is_exactly_that_of_the_interface(node, monkeypatch: pyt
         "NIC_0_BRIDGE": "br0",
         "NIC_0_FRONTEND_TYPE": "e1000",
         "NIC_0_NETWORK_NAME": "net",
+        "NIC_0_NETWORK_FAMILY": "4",
         "NIC_0_NETWORK_UUID": "net-uuid",
         "NIC_0_NETWORK_SUBNET": "192.0.2.0/24",
         "NIC_0_NETWORK_GATEWAY": "192.0.2.1",

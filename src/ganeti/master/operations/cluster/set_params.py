@@ -16,6 +16,7 @@ from ganeti.model import cluster_values
 from ganeti.model.capacity import CapacityParameters
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import LockPlan
+from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext
@@ -167,7 +168,11 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         master = [view.cluster.master_node]
         env = {"NEW_VG_NAME": str(self.vg_name)}
-        return Hooks(self.hooks_path, "CLUSTER", view.cluster.cluster_name, env, pre_nodes=master, post_nodes=master)
+
+        def after(view: ConfigView, catalogue: Catalogue) -> dict[str, str]:
+            return {"NEW_VG_NAME": str(view.cluster.volume_group_name)}
+
+        return Hooks(self.hooks_path, "CLUSTER", view.cluster.cluster_name, env, master, master, after)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
         for note in checked.notes:

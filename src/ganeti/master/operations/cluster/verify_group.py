@@ -8,13 +8,15 @@ from typing import Any
 
 from ganeti.base.errors import GanetiError
 from ganeti.base.natural import natural_key
-from ganeti.master.operation import Operation, operation
+from ganeti.master.hook_environment import post_environment
+from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.verify import asking, hook_results, instances, nodes, shared_files, ssh_keys
 from ganeti.master.verify.findings import Finding, Report, simulated
 from ganeti.master.verify.nodes import NodeReport
 from ganeti.model.locks import LockPlan, group_lock, instance_lock, node_lock
 from ganeti.model.objects import Instance, Node, NodeGroup
+from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
@@ -67,7 +69,7 @@ class VerifyGroup(Operation[bool], frozen=True, kw_only=True):
         await work.run(
             assess_parameters="hvparam_assessment" not in self.skip_checks,
             check_memory="nplusone_mem" not in self.skip_checks,
-            env=self._hook_env(scope),
+            env=self._hook_env(scope, ctx.catalogue),
         )
         if self.debug_simulate_errors:
             work.tell("* Simulated errors", simulated())
@@ -80,22 +82,12 @@ class VerifyGroup(Operation[bool], frozen=True, kw_only=True):
         found = [instance for instance in view.instances() if instance.primary_node in uuids]
         return Scope(view, group, members, sorted(found, key=lambda instance: natural_key(instance.name)))
 
-    def _hook_env(self, scope: Scope) -> dict[str, str]:
-        view = scope.view
-        env = {
-            "HOOKS_VERSION": "2",
-            "HOOKS_PHASE": "post",
-            "HOOKS_PATH": self.hooks_path,
-            "CLUSTER": view.cluster.cluster_name,
-            "MASTER": view.node(view.cluster.master_node).name,
-            "OP_CODE": self.op_id,
-            "OP_TARGET": view.cluster.cluster_name,
-            "OBJECT_TYPE": "CLUSTER",
-            "DATA_DIR": "/var/lib/ganeti",
-            "CLUSTER_TAGS": " ".join(view.cluster.tags),
-        }
+    def _hook_env(self, scope: Scope, catalogue: Catalogue) -> dict[str, str]:
+        cluster = scope.view.cluster
+        env = {"CLUSTER_TAGS": " ".join(cluster.tags)}
         env |= {f"NODE_TAGS_{node.name}": " ".join(node.tags) for node in scope.nodes}
-        return {f"GANETI_{key}": value for key, value in env.items()}
+        hooks = Hooks(self.hooks_path, "CLUSTER", cluster.cluster_name, env)
+        return post_environment(scope.view, self.op_id, hooks, catalogue)
 
 
 class _Work:

@@ -15,6 +15,7 @@ from ganeti.model.capacity import CapacityParameters
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import LockPlan, group_lock
 from ganeti.model.objects import NodeGroup
+from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext
@@ -81,7 +82,12 @@ class ModifyGroup(Operation[list[tuple[str, Any]]], frozen=True, kw_only=True, f
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         master = [view.cluster.master_node]
         env = {"GROUP_NAME": checked.group.name, "NEW_ALLOC_POLICY": str(self.alloc_policy)}
-        return Hooks(self.hooks_path, "GROUP", checked.group.name, env, pre_nodes=master, post_nodes=master)
+
+        def after(view: ConfigView, catalogue: Catalogue) -> dict[str, str]:
+            group = view.group(checked.group.uuid)
+            return {"GROUP_NAME": group.name, "NEW_ALLOC_POLICY": group.alloc_policy}
+
+        return Hooks(self.hooks_path, "GROUP", checked.group.name, env, master, master, after)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> list[tuple[str, Any]]:
         await ctx.config.commit(ChangeGroup(group_uuid=checked.group.uuid, values=checked.values), settles=True)

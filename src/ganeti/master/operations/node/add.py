@@ -34,6 +34,7 @@ from ganeti.master.operations.node.changes import AddNode, RemoveNode, ReplaceNo
 from ganeti.master.operations.node.parameters import node_parameters
 from ganeti.model.locks import LockPlan
 from ganeti.model.objects import CONFIG_VERSION, Node, NodeGroup
+from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoChange
 
@@ -95,14 +96,11 @@ class AddNodeToCluster(Operation[None], frozen=True, kw_only=True):
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         node = checked.node
         others = [other.uuid for other in view.nodes() if other.uuid != node.uuid]
-        env = {
-            "NODE_NAME": node.name,
-            "NODE_PIP": node.primary_ip,
-            "NODE_SIP": node.secondary_ip,
-            "MASTER_CAPABLE": str(node.master_capable),
-            "VM_CAPABLE": str(node.vm_capable),
-        }
-        return Hooks(self.hooks_path, "NODE", node.name, env, pre_nodes=others, post_nodes=[*others, node.uuid])
+
+        def after(view: ConfigView, catalogue: Catalogue) -> dict[str, str]:
+            return _hook_variables(view.node(node.uuid))
+
+        return Hooks(self.hooks_path, "NODE", node.name, _hook_variables(node), others, [*others, node.uuid], after)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
         node = checked.node
@@ -232,3 +230,13 @@ class AddNodeToCluster(Operation[None], frozen=True, kw_only=True):
                 f"Version mismatch: the master speaks version {CONFIG_VERSION}, node {node.name} {version}: install "
                 "the same release there"
             )
+
+
+def _hook_variables(node: Node) -> dict[str, str]:
+    return {
+        "NODE_NAME": node.name,
+        "NODE_PIP": node.primary_ip,
+        "NODE_SIP": node.secondary_ip,
+        "MASTER_CAPABLE": str(node.master_capable),
+        "VM_CAPABLE": str(node.vm_capable),
+    }

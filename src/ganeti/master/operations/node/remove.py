@@ -7,6 +7,7 @@ from ganeti.master.operations.lock_plans import whole_cluster
 from ganeti.master.operations.node.candidate_keys import end_membership
 from ganeti.master.operations.node.candidates import fill_pool, hosted_instances
 from ganeti.master.operations.node.changes import RemoveNode
+from ganeti.master.queue.hook_runs import HookRunner
 from ganeti.model.locks import LockPlan
 from ganeti.model.objects import Node
 from ganeti.model.view import ConfigView
@@ -41,9 +42,15 @@ class RemoveNodeFromCluster(Operation[None], frozen=True, kw_only=True):
         env = {"NODE_NAME": checked.name}
         return Hooks(self.hooks_path, "NODE", checked.name, env, pre_nodes=others, post_nodes=others)
 
+    async def _run_hooks_there(self, node: Node, ctx: OperationContext) -> None:
+        """The node has its post hooks while it still is one: afterwards nobody may ask it."""
+        hooks = self.hooks(ctx.config.view(), node)
+        await HookRunner(self, hooks, ctx, ctx.log).run_post_on([node.uuid])
+
     async def execute(self, checked: Node, ctx: OperationContext) -> None:
         if checked.master_candidate:
             await fill_pool(ctx, [checked.uuid])
+        await self._run_hooks_there(checked, ctx)
         await self._leave(checked, ctx)
         await end_membership(ctx, checked, RemoveNode(node_uuid=checked.uuid))
 

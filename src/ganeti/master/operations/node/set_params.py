@@ -107,7 +107,13 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True):
         nodes = [view.cluster.master_node]
         if not self.offline:  # a node being marked offline is gone: asking it would only cost the time it takes to fail
             nodes = list(dict.fromkeys([*nodes, checked.old.uuid]))
-        return Hooks(self.hooks_path, "NODE", checked.old.name, env, pre_nodes=nodes, post_nodes=nodes)
+
+        def after(view: ConfigView, catalogue: Catalogue) -> dict[str, str]:
+            node = view.node(checked.old.uuid)
+            flags = ("master_candidate", "offline", "drained", "master_capable", "vm_capable")
+            return env | {flag.upper(): str(getattr(node, flag)) for flag in flags}
+
+        return Hooks(self.hooks_path, "NODE", checked.old.name, env, nodes, nodes, after)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> Changes:
         decision = checked.decision

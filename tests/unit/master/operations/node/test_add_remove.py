@@ -154,6 +154,7 @@ def test_a_removed_candidate_is_replaced_before_it_leaves(ctx: FakeContext) -> N
         "undo: take the keys of a master candidate from node node3",
         "node3 upload_file",
         "commit PromoteNode settles",
+        "node2 hooks_runner",
         "node2 node_leave_cluster",
         "undo: complete the removal of node node2",
         "commit RemoveNode",
@@ -161,6 +162,28 @@ def test_a_removed_candidate_is_replaced_before_it_leaves(ctx: FakeContext) -> N
     view = ctx.config.view()
     assert sorted(view.names("nodes")) == ["node1", "node3"]
     assert view.cluster.candidate_certs == {"uuid-node3": "digest-node3"}
+
+
+def test_the_post_hooks_of_a_removal_run_on_the_node_while_it_is_one(ctx: FakeContext) -> None:
+    told: list[tuple[str, str, dict[str, str]]] = []
+
+    def hooks_runner(name: str, *, path: str, phase: str, env: dict[str, str]) -> list[list[object]]:
+        told.append((name, f"{path}-{phase}", env))
+        return [[f"{path}-{phase}.d/10-site", 1, "no"]]
+
+    ctx.nodes.handlers["hooks_runner"] = hooks_runner
+    run(RemoveNodeFromCluster(node_name="node2"), ctx)
+    ((name, directory, env),) = told
+    assert (name, directory) == ("node2", "node-remove-post")
+    assert env["GANETI_NODE_NAME"] == env["GANETI_POST_NODE_NAME"] == env["GANETI_POST_OP_TARGET"] == "node2"
+    assert "hook node-remove-post.d/10-site failed on node node2: no" in ctx.lines
+    assert "node2" not in ctx.config.view().names("nodes")
+
+
+def test_an_offline_node_is_removed_without_its_hooks(ctx: FakeContext) -> None:
+    change_node(ctx, "node2", offline=True, master_candidate=False)
+    run(RemoveNodeFromCluster(node_name="node2"), ctx)
+    assert "node2 hooks_runner" not in ctx.story
 
 
 def test_a_node_that_cannot_be_told_is_removed_all_the_same(ctx: FakeContext) -> None:

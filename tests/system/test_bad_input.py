@@ -406,6 +406,22 @@ def test_refused_without_a_cluster(fake_bed, line, status, words):
     refused(fake_bed, line, status, words, "node3")
 
 
+def test_the_undo_of_a_disk_that_its_node_refuses_leaves_nothing_to_do(fake_bed):
+    """The master cannot know where a node allows disks: the node says no, and to the undo that there is nothing."""
+    paths = "/etc/ganeti/file-storage-paths"
+    fake_bed.run("sh", "-c", f"cp {paths} {paths}.kept; echo /srv/elsewhere > {paths}")
+    try:
+        said = fake_bed.run(
+            *["gnt-instance", "add", "-n", "node1", "-t", "file", "-s", "8m", "-o", "noop+default", "new1"], expect=1
+        )
+    finally:
+        fake_bed.run("mv", f"{paths}.kept", paths)
+    assert "cannot hold a disk: it is not below /srv/elsewhere" in said
+    assert "could not undo" not in said
+    assert "new1" not in fake_bed.run("gnt-instance", "list")
+    assert "ERROR" not in fake_bed.run("gnt-cluster", "verify")
+
+
 def test_nothing_runs_or_is_left_after_all_this(fake_bed):
     """The guests of the fixture are where they were, nothing is locked, and verification is clean."""
     assert fake_bed.guests() == {"inst1": ["node1"], "file1": ["node1"]}

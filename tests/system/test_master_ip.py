@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Taking and giving up the cluster's address, on real interfaces of a network namespace of the test's own."""
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,31 @@ os.mkdir("/run/ganeti")
 world = RealNodeWorld(Paths(), "node1")
 world.log = print
 node = NodeState(world, None, None)
+
+async def hooks_have_their_say(address):
+    subprocess.run(["mount", "-t", "tmpfs", "none", "/etc"], check=True)  # this namespace's alone
+    for path in ("turnup-pre", "turnup-post", "turndown-pre", "turndown-post"):
+        directory = f"/etc/ganeti/hooks/master-ip-{path}.d"
+        os.makedirs(directory)
+        with open(f"{directory}/10-site", "w", opener=lambda path, flags: os.open(path, flags, 0o755)) as script:
+            script.write("#!/bin/sh\\necho $GANETI_HOOKS_PATH-$GANETI_HOOKS_PHASE $GANETI_MASTER_IP >> /run/told\\n"
+                         "! test -e /run/refuse || { echo not now; exit 1; }\\n")
+    await node_activate_master_ip(node, master=address)
+    open("/run/refuse", "w").close()
+    try:
+        await node_deactivate_master_ip(node, master=address, on_purpose=True)
+    except GanetiError as err:
+        print("refused:", err)
+    assert shown() and not os.path.exists(node.paths.given_up_address_file)
+    await node_deactivate_master_ip(node, master=address)
+    assert not shown(), "a node that is the master no longer gives the address up whatever a hook says"
+    try:
+        await node_activate_master_ip(node, master=address)
+    except GanetiError as err:
+        print("refused:", err)
+    assert not shown()
+    os.unlink("/run/refuse")
+    print("told:", open("/run/told").read().split("\\n"))
 
 def shown():
     return "192.0.2.1/32" in subprocess.run(["ip", "-o", "addr", "show", "br0"], capture_output=True, text=True).stdout
@@ -49,6 +75,7 @@ async def main():
     assert shown() and not os.path.exists(node.paths.given_up_address_file)
     await asyncio.gather(*(node_deactivate_master_ip(node, master=address) for _ in range(20)))
     assert not shown()
+    await hooks_have_their_say(address)
     six = MasterAddress(ip="2001:db8::1", netdev="br0", netmask=128, ip_family=10)
     await node_activate_master_ip(node, master=six)
     await node_deactivate_master_ip(node, master=six)
@@ -68,3 +95,8 @@ def test_the_master_ip_comes_and_goes() -> None:
     assert said[:2] == ["master IP 192.0.2.1 is on br0 now", "master IP 192.0.2.1 is off br0 now"]
     assert "needs the interface none, which is not there" in said[2]
     assert "Prefix length 64 is not between 1 and 32" in said[3]
+    assert "refused: Hooks refused it: script master-ip-turndown-pre.d/10-site: not now" in said
+    assert "refused: Hooks refused it: script master-ip-turnup-pre.d/10-site: not now" in said
+    (told,) = [ast.literal_eval(line.removeprefix("told: ")) for line in said if line.startswith("told: ")]
+    words = ("turnup-pre", "turnup-post", "turndown-pre", "turndown-pre", "turndown-post", "turnup-pre")
+    assert told == [*(f"master-ip-{word} 192.0.2.1" for word in words), ""]

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ganeti.base.errors import HooksAbort, NodeTimeoutError, NodeUnreachableError
+from ganeti.base.errors import GanetiError, HooksAbort, NodeTimeoutError, NodeUnreachableError
 from ganeti.master.hook_environment import config_update_environment, post_environment, pre_environment
 from ganeti.master.operation import Hooks, Operation
 from ganeti.model.view import ConfigView
@@ -45,7 +45,11 @@ class HookRunner:
         hooks = self._hooks
         if hooks is None or not nodes:
             return
-        env = post_environment(self._view(), self._operation.op_id, hooks, self._context.catalogue)
+        try:
+            env = post_environment(self._view(), self._operation.op_id, hooks, self._context.catalogue)
+        except GanetiError as err:  # what is done is done: nobody may undo it for the sake of its hooks
+            self._log.warning(f"post hooks of {hooks.path} could not be run: {err}")
+            return
         for node, script, output in await self._run(hooks.path, "post", env, nodes):
             self._log.warning(f"hook {script} failed on node {node}: {output}")
 

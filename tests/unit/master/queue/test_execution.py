@@ -253,6 +253,25 @@ def test_a_pre_hook_that_fails_stops_everything_and_a_post_hook_does_not():
     assert not [line for line in world.story if line.startswith("commit")]
 
 
+def test_what_is_done_stays_done_where_its_post_hooks_cannot_be_told():
+    world = MemoryWorld(work(hooked=True))
+    original = world.inner.config.commit
+
+    async def commit_and_lose_the_cluster(change: Any, *, settles: bool = False) -> Any:
+        answer = await original(change, settles=settles)
+        world.inner.config.view = lost
+        return answer
+
+    def lost() -> Any:
+        raise TransportError("the configuration cannot be read")
+
+    world.inner.nodes.handlers["hooks_runner"] = lambda name, **_: []
+    world.inner.config.commit = commit_and_lose_the_cluster
+    carry_out(world)
+    assert world.stored.status == "success"
+    assert "could not be run: the configuration cannot be read" in world.stored.ops[0].log[-1][3]
+
+
 def test_jobs_made_by_an_opcode_carry_its_reason_and_priority():
     world = carry_out(MemoryWorld({"OP_ID": "OP_X_PARENT", "priority": -10, "reason": [["gnt:user", "why", 1]]}))
     assert world.stored.ops[0].result == {"jobs": [[True, 10], [True, 11]], "extra": 1}

@@ -46,8 +46,11 @@ _PUT = (
 _SET_META = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 _LAYOUTS_EVER = 100
 """A number beyond is rot, and no later program's."""
-_CHECKPOINT_AFTER_COMMITS = 256
-_CHECKPOINT_PAGES_AT_MOST = 20000
+_CHECKPOINT_AFTER_COMMITS = 64
+_CHECKPOINT_PAGES_AT_MOST = 4000
+LOG_LIMIT_BYTES = 4 * 1024 * 1024
+"""How long the write-ahead log may stay. The next commits overwrite what is there: quicker than to extend it."""
+_READER_PATIENCE_MS = 5000
 
 
 _CORRUPT = (11, 26)
@@ -82,6 +85,7 @@ class SqliteStore:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES_AT_MOST}")
+            self._db.execute(f"PRAGMA journal_size_limit = {LOG_LIMIT_BYTES}")
             self._create_or_check()
 
     def on_statement(self, hear: Callable[[str], Any] | None) -> None:
@@ -140,7 +144,7 @@ class SqliteStore:
             newest = commits[-1].published
             if newest is not None:
                 self._set_published(newest.position, newest.digest)
-        self._uncheckpointed += len(commits)
+        self._uncheckpointed += weight(commits)
 
     def begin_use(self, boot: str) -> None:
         with _explained("written", self._path), self._transaction():
@@ -257,12 +261,34 @@ class SqliteStore:
         return self._uncheckpointed >= _CHECKPOINT_AFTER_COMMITS
 
     def maintain(self) -> None:
-        """Move the log into the database; a reader in the way only delays it, and so does a full disk."""
+        """Move the log into the database, and cut it if it is long; a reader in the way only delays that, and so does a
+        full disk."""
         self._uncheckpointed = 0
         try:
             self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            if self._log_bytes() > LOG_LIMIT_BYTES and not self._cut_log():
+                self._uncheckpointed = _CHECKPOINT_AFTER_COMMITS
         except sqlite3.Error as err:
             _log.warning("The log of the configuration database %s stays as long as it is: %s", self._path, err)
+
+    def _log_bytes(self) -> int:
+        try:
+            return os.stat(f"{self._path}-wal").st_size
+        except FileNotFoundError:
+            return 0
+
+    def _cut_log(self) -> bool:
+        """False if somebody reads in it just now: that is not waited for."""
+        self._db.execute("PRAGMA busy_timeout = 0")
+        try:
+            return not self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        finally:
+            self._db.execute(f"PRAGMA busy_timeout = {_READER_PATIENCE_MS}")
+
+
+def weight(commits: Sequence[Commit]) -> int:
+    """How much nearer they bring the next maintenance."""
+    return sum(_CHECKPOINT_AFTER_COMMITS if commit.whole else 1 for commit in commits)
 
 
 def _kept_in(meta: dict[str, str]) -> Kept | None:

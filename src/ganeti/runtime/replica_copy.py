@@ -175,8 +175,7 @@ class ReplicaCopy:
         if newer is not None:
             self.membership = newer
         self._pending.extend(commit for commit in commits if commit.changes_objects)
-        if self._store.wants_maintenance:
-            await self._in_turn(self._store.maintain)
+        await self._maintain()
 
     async def restore(
         self,
@@ -206,6 +205,7 @@ class ReplicaCopy:
         self._set_form(form)
         self._known_files = (found or "", digest)
         self.membership = newer or self.membership
+        await self._maintain()
 
     async def keep_members(self, membership: MembershipRecord) -> None:
         newer = self._newer(membership)
@@ -243,6 +243,10 @@ class ReplicaCopy:
             _log.warning("%s is not what this copy has published: it is removed", self._paths.config_file)
             with suppress(OSError):
                 os.unlink(self._paths.config_file)
+
+    async def _maintain(self) -> None:
+        if self._store.wants_maintenance:
+            await self._in_turn(self._store.maintain)
 
     def _newer(self, membership: MembershipRecord | None) -> MembershipRecord | None:
         known = self.membership

@@ -24,7 +24,7 @@ from ganeti.model.objects import CLUSTER_KEY
 from ganeti.model.replica_records import MembershipRecord
 from ganeti.node.promises import established_epoch
 from ganeti.ports.replica import DAMAGED, DISK, SOFTWARE
-from ganeti.runtime.config_store import SCHEMA_VERSION, SqliteStore, is_corrupt
+from ganeti.runtime.config_store import SCHEMA_VERSION, SqliteStore, is_corrupt, weight
 from ganeti.runtime.files import sync_directory
 from ganeti.runtime.pause_points import reach
 from ganeti.runtime.replica_fault import ReplicaFaultError
@@ -116,7 +116,7 @@ class ReplicaStore(SqliteStore):
                 reach("replica-restoring")
         except sqlite3.Error as err:
             raise ConfigurationError(f"The configuration database {self._path} cannot be written: {err}") from err
-        self._uncheckpointed += 1
+        self._uncheckpointed += weight([commit])
 
     def read_membership(self) -> MembershipRecord | None:
         """Who the members are, if it is as it was written: a replica keeps a sum beside it, a master the value twice.

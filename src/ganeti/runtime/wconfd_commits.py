@@ -147,8 +147,11 @@ class Committer:
                 self._room.clear()
                 await self._room.wait()
             await asyncio.shield(asyncio.ensure_future(self._serve(await self._next_batch())))
-            if self._queue.empty() and self._store.store.wants_maintenance:
-                await self._store.run(self._store.store.maintain)
+            await self._maintain()
+
+    async def _maintain(self) -> None:
+        if self._queue.empty() and self._store.store.wants_maintenance:
+            await self._store.run(self._store.store.maintain)
 
     async def _next_batch(self) -> list[_Request]:
         if self._must_settle:
@@ -172,6 +175,7 @@ class Committer:
         for job in finished:
             self.steps.forget_job(job)
         self.steps.forget(answers)
+        await self._maintain()  # who read in the log's way may have been one of these jobs
 
     async def _serve(self, batch: list[_Request]) -> None:
         staged = self._stage_all(batch)

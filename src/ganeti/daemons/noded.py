@@ -78,7 +78,12 @@ class NodeDaemon:
         self._replica = Replica(paths, world.node_name, self._calls, world.now_s)
         self._state = NodeState(world, self._calls, self, self._replica, self._replica.newest_ssconf)
         self._server = HttpServer(
-            self._handle, address=options.address, port=options.port, tls=self._tls, door=self._admit
+            self._handle,
+            address=options.address,
+            port=options.port,
+            tls=self._tls,
+            door=self._admit,
+            trusts=self._candidates.accepts,
         )
 
     async def start(self) -> None:

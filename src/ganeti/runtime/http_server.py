@@ -2,6 +2,7 @@
 """An HTTP or HTTPS server for small requests and answers, in one process, with kept-alive connections."""
 
 import asyncio
+import os
 import ssl
 from collections.abc import Awaitable, Callable
 
@@ -9,13 +10,17 @@ import msgspec
 from aiohttp import web
 
 from ganeti.base.errors import TransportError
+from ganeti.runtime.connection_gate import ConnectionGate, Trust
 
 BODY_LIMIT_BYTES = 64 * 1024 * 1024
 BODY_PAUSE_S = 30.0
 """How long a client may send nothing in the middle of a request."""
 LINGER_S = 2.0
 """How long the rest of a refused request is taken in, so that its sender comes to read why."""
-KEEPALIVE_S = 300.0
+BODY_S = 600.0
+"""How long a request may take, from its first line to its last byte."""
+KEEPALIVE_S = 90.0
+"""Longer than clients keep a connection (`http_client`): mostly they end it."""
 SHUTDOWN_S = 1.0
 
 
@@ -51,42 +56,43 @@ class HttpServer:
         port: int,
         tls: ssl.SSLContext | None,
         door: Door = lambda request: None,
+        trusts: Trust = lambda certificate: True,
     ) -> None:
+        """Clients that *trusts* knows by their certificates may keep connections open; the door looks at all."""
         self._handler = handler
         self._door = door
         self._address = address
         self._port = port
         self._tls = tls
-        self._runner: web.ServerRunner | None = None
+        self._trusts = trusts
+        self._server: _Server | None = None
 
     async def start(self) -> None:
         """Raises `TransportError` when the address cannot be had."""
-        server = web.Server(self._handle, access_log=None, keepalive_timeout=KEEPALIVE_S, lingering_time=LINGER_S)
-        self._runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_S)
-        await self._runner.setup()
-        site = web.TCPSite(
-            self._runner, self._address, self._port, ssl_context=self._tls, backlog=128, reuse_address=True
-        )
+        server = _Server(self._handle, access_log=None, keepalive_timeout=KEEPALIVE_S, lingering_time=LINGER_S)
+        server.gate = ConnectionGate(server, self._tls, self._trusts)
         try:
-            await site.start()
+            server.gate.open(self._address, self._port)
         except OSError as err:
-            await self._runner.cleanup()
-            reason = err.strerror or str(err)
+            reason = os.strerror(err.errno) if err.errno else str(err)
             raise TransportError(f"Cannot listen on {self._address} port {self._port}: {reason}") from err
+        self._server = server
 
     @property
     def port(self) -> int:
         """The port in use, where 0 was asked for."""
-        assert self._runner is not None
-        address = self._runner.addresses[0]
-        return int(address[1])
+        assert self._server is not None
+        return self._server.gate.port
 
     async def close(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._server is not None:
+            await self._server.gate.close()
+            self._server.pre_shutdown()
+            await self._server.shutdown(SHUTDOWN_S)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        transport = request.transport
+        assert self._server is not None
+        gate, key, transport = self._server.gate, request.protocol, request.transport
         tls = transport.get_extra_info("ssl_object") if transport is not None else None
         asked = HttpRequest(
             method=request.method,
@@ -102,16 +108,36 @@ class HttpServer:
             return _too_long()
         body = bytearray()
         try:
-            while chunk := await asyncio.wait_for(request.content.readany(), BODY_PAUSE_S):
-                body += chunk
-                if len(body) > BODY_LIMIT_BYTES:
-                    return _too_long()
+            async with asyncio.timeout(BODY_S):
+                while chunk := await asyncio.wait_for(request.content.readany(), BODY_PAUSE_S):
+                    gate.stirs(key)
+                    body += chunk
+                    if len(body) > BODY_LIMIT_BYTES:
+                        return _too_long()
         except TimeoutError:
-            late = f"Nothing came for {BODY_PAUSE_S:g} seconds\n".encode()
+            late = f"Nothing came for {BODY_PAUSE_S:g} seconds, or no end within {BODY_S:g}\n".encode()
             return _response(HttpReply(408, late, "text/plain"), close=True)
         except ConnectionError:  # who asked has gone, and reads this no more
             return _response(HttpReply(400, b"The request did not come to its end\n", "text/plain"), close=True)
-        return _response(await self._handler(msgspec.structs.replace(asked, body=bytes(body))))
+        gate.works(key)
+        try:
+            return _response(await self._handler(msgspec.structs.replace(asked, body=bytes(body))))
+        finally:
+            gate.waits(key, transport)
+
+
+class _Server(web.Server):
+    """Tells its gate what becomes of connections."""
+
+    gate: ConnectionGate
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        self.gate.came(handler, transport)
+
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        super().connection_lost(handler, exc)
+        self.gate.went(handler)
 
 
 def _too_long() -> web.Response:

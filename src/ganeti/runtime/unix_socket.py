@@ -15,6 +15,7 @@ import stat
 from collections.abc import Awaitable, Callable
 
 from ganeti.base.errors import GanetiError, TransportError
+from ganeti.runtime.crowd import Crowd
 from ganeti.runtime.event_loop import Background
 from ganeti.wire.framing import Connection, encode
 from ganeti.wire.framing_sync import MESSAGE_LIMIT_BYTES, reachable_path
@@ -31,6 +32,7 @@ _DESCRIPTORS_RESERVED = 256
 """Kept for files, pipes and connections of our own."""
 _SOCKETS_A_DAEMON = 2
 _PAUSE_S = 0.5
+_CROWD = 500
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
@@ -99,6 +101,7 @@ class UnixServer:
         self._limit_bytes = limit_bytes
         self._connections_max = connections_max
         self._connections = 0
+        self._crowd = Crowd(_CROWD)
         self._refusing = False
         self._spare: int | None = None
         """A descriptor given up for a moment to be able to refuse a client when there are none left."""
@@ -107,6 +110,7 @@ class UnixServer:
 
     async def close(self) -> None:
         await self._tasks.cancel()
+        self._crowd.forget()
         self._listener.close()
         if self._spare is not None:
             os.close(self._spare)
@@ -142,6 +146,7 @@ class UnixServer:
         else:
             self._refusing = False
             self._connections += 1
+            self._crowd.came()
             self._tasks.start(self._serve_one(client), f"connection to {self._path}")
         return True
 
@@ -179,6 +184,7 @@ class UnixServer:
             await _serve_one(client, self._handle, self._limit_bytes)
         finally:
             self._connections -= 1
+            self._crowd.went()
 
 
 async def serve(

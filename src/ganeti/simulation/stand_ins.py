@@ -51,7 +51,9 @@ def _http_server(module: Any) -> None:
     error = module.TransportError
 
     class HttpServer:
-        def __init__(self, handler: Any, *, address: str, port: int, tls: Any, door: Any = lambda _: None) -> None:
+        def __init__(
+            self, handler: Any, *, address: str, port: int, tls: Any, door: Any = lambda _: None, trusts: Any = None
+        ) -> None:
             self._handler, self._door, self.port = handler, door, port
 
         async def start(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Compares the tools over seeds: ``python -m tests.differential.run SEEDS [--tools A,B] [--drawing other|odd]``."""
+"""Compares the tools over seeds: ``python -m tests.differential.run SEEDS [--tools A,B] [--drawing KIND]``."""
 
 import argparse
 import shutil
@@ -7,14 +7,19 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.differential import odd_requests, other_cases, replay
+from tests.differential import dedicated_cases, odd_requests, other_cases, replay
 from tests.differential.cases import TOOLS, Case, cases
 from tests.differential.differences import crashed, differences
 from tests.differential.execution import Outcome, execute, ours, peer
 
-DRAWINGS = {"usual": cases, "other": other_cases.cases, "odd": odd_requests.cases}
+DRAWINGS = {"usual": cases, "other": other_cases.cases, "odd": odd_requests.cases, "dedicated": dedicated_cases.cases}
 """How a seed becomes cases: several authors' notions of a cluster and of what is asked about it."""
-KNOWN_TOOLS = {"usual": TOOLS, "other": other_cases.TOOLS, "odd": odd_requests.TOOLS}
+KNOWN_TOOLS = {
+    "usual": TOOLS,
+    "other": other_cases.TOOLS,
+    "odd": odd_requests.TOOLS,
+    "dedicated": dedicated_cases.TOOLS,
+}
 
 
 def compare(case: Case, place: Path) -> list[str]:
@@ -42,12 +47,12 @@ def seeds_of(text: str) -> list[int]:
 def look(seed: int, tools: list[str], keep: Path, drawing: str = "usual") -> list[str]:
     """Compare every tool for one seed; keeps the files of what differs, and says where."""
     told = []
-    for case in DRAWINGS[drawing](seed, tools):
+    for tool, case in zip(tools, DRAWINGS[drawing](seed, tools), strict=False):
         place = Path(tempfile.mkdtemp(prefix="htools-"))
         try:
             found = compare(case, place)
             if found:
-                kept = keep / f"{drawing}-{seed}-{case.tool}"
+                kept = keep / f"{drawing}-{seed}-{tool}"
                 shutil.rmtree(kept, ignore_errors=True)
                 shutil.copytree(place, kept)
                 text = "\n".join([f"cd {kept}/peer && {case.command(peer()[0])}", *found])

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.differential import odd_requests, other_cases
+from tests.differential import dedicated_cases, odd_requests, other_cases
 from tests.differential.cases import TOOLS, cases
 from tests.differential.execution import execute, peer
 from tests.differential.replay import planned, printed
@@ -21,6 +21,8 @@ OTHER_SEEDS = seeds_of("1-12")
 """Of the other drawing, in the short run."""
 ODD_SEEDS = seeds_of("1-60")
 """Of odd requests, which are quick, in the short run."""
+DEDICATED_SEEDS = seeds_of("1-30")
+"""Of clusters with exclusive storage, in the short run."""
 SMALL = 8
 """Nodes of the clusters the definition plans for: it is slow."""
 
@@ -48,6 +50,13 @@ def test_same_bytes_on_clusters_of_the_other_drawing(tool: str) -> None:
 def test_same_bytes_for_odd_requests() -> None:
     seeds = SEEDS if LONG else ODD_SEEDS
     told = [text for seed in seeds for text in look(seed, list(odd_requests.TOOLS), KEPT, "odd")]
+    assert not told, f"{len(told)} of {len(seeds)} differ; their files are in {KEPT}\n" + "\n".join(told[:5])
+
+
+@pytest.mark.parametrize("tool", dedicated_cases.TOOLS)
+def test_same_bytes_on_dedicated_clusters(tool: str) -> None:
+    seeds = SEEDS if LONG else DEDICATED_SEEDS
+    told = [text for seed in seeds for text in look(seed, [tool], KEPT, "dedicated")]
     assert not told, f"{len(told)} of {len(seeds)} differ; their files are in {KEPT}\n" + "\n".join(told[:5])
 
 

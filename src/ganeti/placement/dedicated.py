@@ -27,7 +27,7 @@ def place_dedicated(
 ) -> Solution:
     """Find one node, or a pair, of one group by the least loss; global redundancy is not asked for."""
     group = state.groups[state.group_of[candidates[0]]]
-    sizes = [(s.memory_mib, s.disk_mib * s.disks, s.cpus, s.spindle_use) for s in smallest_sizes(group.policy)]
+    sizes = [(s.memory_mib, s.disk_mib, s.cpus, s.spindle_use) for s in smallest_sizes(group.policy)]
     mark = state.mark()
     try:
         number = state.add_instance(instance, NOWHERE)

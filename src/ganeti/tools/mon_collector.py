@@ -22,6 +22,7 @@ from ganeti.node.collectors import diskstats, drbd, inst_status_xen, lv
 from ganeti.node.collectors.report import PERFORMANCE, STATUS, UnreadableError, report
 from ganeti.tools.htools.command_line import table, taken_apart, version_text
 from ganeti.tools.htools.declarations import Option
+from ganeti.tools.htools.endless import EndlessError, UnfinishedError, read_file, read_stream
 from ganeti.tools.htools.failures import failed_open
 from ganeti.tools.htools.json_mistakes import words_of
 
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 
 PROGRAM = "mon-collector"
 EXIT_FAILURE, EXIT_BAD_LINE = 1, 2
-_LVS_TIMEOUT_S = 60
+_LVS_TIMEOUT_S = _PATIENCE_S = 60
+_LARGEST_MIB = 64
+"""What the kernel or LVM says of a node is far below it."""
 _LARGEST_PORT = 65535
 
 Values = dict[str, str | None]
@@ -254,7 +257,9 @@ def _is_port(text: str) -> bool:
 
 def _text(place: str, missing: type[ParameterError] | None = None) -> str:
     try:
-        return Path(place).read_text(encoding="utf-8")
+        return read_file(place, _LARGEST_MIB, _PATIENCE_S).decode()
+    except (EndlessError, UnfinishedError) as error:
+        raise UnreadableError(f"reading from file: {error}") from None
     except OSError as error:
         if missing is not None:
             raise missing(failed_open(error)) from None
@@ -276,14 +281,8 @@ def _said_by(command: Sequence[str]) -> str:
     """What a program prints, whose complaints go to standard error; raises `ParameterError` if it fails."""
     name = command[0]
     try:
-        done = subprocess.run(
-            command,
-            stdout=subprocess.PIPE,
-            encoding="utf-8",
-            timeout=_LVS_TIMEOUT_S,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        status, said = _run_to_its_end(command)
+        text = said.decode()
     except OSError as error:
         words = failed_open(error).replace("openFile", "readCreateProcess: posix_spawnp", 1).removeprefix(f"{name}: ")
         raise ParameterError(f"running command: {name}: {words}") from None
@@ -291,12 +290,29 @@ def _said_by(command: Sequence[str]) -> str:
         raise ParameterError(
             f"running command: {name}: what it prints is not text: rename what has an odd name"
         ) from None
-    except subprocess.TimeoutExpired:
+    except (UnfinishedError, subprocess.TimeoutExpired):
         raise ParameterError(f"running command: {name}: no answer within {_LVS_TIMEOUT_S} s") from None
-    if done.returncode:
+    except EndlessError:
+        raise ParameterError(
+            f"running command: {name}: its answer has no end within {_LARGEST_MIB} MiB: see what '{name}' prints"
+        ) from None
+    if status:
         shown = " ".join([name, *(f'"{word}"' for word in command[1:])])
-        raise ParameterError(f"running command: readCreateProcess: {shown} (exit {done.returncode}): failed")
-    return done.stdout
+        raise ParameterError(f"running command: readCreateProcess: {shown} (exit {status}): failed")
+    return text
+
+
+def _run_to_its_end(command: Sequence[str]) -> tuple[int, bytes]:
+    """The exit status and what it prints; a program that goes on for too long is killed."""
+    deadline = time.monotonic() + _LVS_TIMEOUT_S
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, bufsize=0) as process:
+        assert process.stdout is not None
+        try:
+            said = read_stream(process.stdout, command[0], _LARGEST_MIB, _LVS_TIMEOUT_S)
+            return process.wait(max(0.0, deadline - time.monotonic())), said
+        except BaseException:
+            process.kill()
+            raise
 
 
 def _usage() -> str:

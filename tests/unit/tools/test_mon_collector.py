@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reports of the collectors: those in ``golden/collectors`` were made by Debian's mon-collector from the same files."""
 
+import functools
 import json
+import os
 import re
+import resource
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -60,6 +64,83 @@ def test_reports(words: list[str], name: str, capsys: pytest.CaptureFixture[str]
 )
 def test_states_of_a_device(state: str, code: int, message: str) -> None:
     assert drbd.read(DEVICE.format(state), {})["status"] == {"code": code, "message": message}
+
+
+@pytest.mark.parametrize(
+    ("columns", "protocol", "flags"),
+    [
+        ("ro:Secondary/Unknown ds:UpToDate/DUnknown   r----", " ", "r----"),
+        ("ro:Secondary/Unknown ds:UpToDate/DUnknown   r-----", " ", "r-----"),
+        ("ro:Secondary/Unknown ds:UpToDate/DUnknown C r---", "C", "r---"),
+        ("st:Secondary/Unknown ds:UpToDate/DUnknown C r---", "C", "r---"),
+        ("ro:Secondary/Unknown ds:UpToDate/DUnknown C r---- ", "C", "r---- "),
+        ("ro:Secondary/Unknown ds:UpToDate/DUnknown C", "C", ""),
+        ("ro:Secondary/Unknown ds:UpToDate/DUnknown C ", "C", ""),
+        ("ro:Secondary/Unknown  ds:UpToDate/DUnknown  C r---", " ", "C r---"),
+    ],
+)
+def test_flags_are_few_or_many(columns: str, protocol: str, flags: str) -> None:
+    """What Debian's collector makes of the same lines, which releases from 8.0 to 8.4 write."""
+    text = DEVICE.replace("ro:Primary/Secondary ds:UpToDate/UpToDate C r-----", columns).format("StandAlone")
+    (device,) = drbd.read(text, {})["deviceInfos"]
+    assert (device["localRole"], device["remoteState"]) == ("Secondary", "DUnknown")
+    assert (device["replicationProtocol"], device["ioFlags"]) == (protocol, flags)
+
+
+def test_the_version_of_the_source_is_the_rest_of_its_line() -> None:
+    text = DEVICE.format("Connected").replace("srcversion: 2D", "srcversion: 2D ")
+    assert drbd.read(text, {})["versionInfo"]["srcversion"] == "2D "
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        (["drbd"], ["-s"]),
+        (["drbd", "-s", f"{GOLDEN}/drbd84.status"], ["-p"]),
+        (["diskstats"], ["-f"]),
+        (["lv"], ["-f"]),
+        (["lv", "-f", f"{GOLDEN}/lv.status"], ["-i"]),
+    ],
+    ids=["status", "pairing", "diskstats", "volumes", "instances"],
+)
+def test_an_input_without_end(words: list[str], options: list[str]) -> None:
+    """It is refused long before it fills the memory of the node."""
+    command = [sys.executable, "-m", "ganeti.tools.mon_collector", *words, *options, "/dev/zero"]
+    memory_bytes = 512 << 20
+    limited = functools.partial(resource.setrlimit, resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, preexec_fn=limited)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith("/dev/zero: it has no end within 64 MiB: name a file that has one\n")
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_input_that_comes_too_slowly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(mon_collector, "_PATIENCE_S", 0.05)
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, b"version: 8.4\n")
+        assert mon_collector.main(["drbd", "-s", f"/proc/self/fd/{reading}"]) == 1
+    finally:
+        os.close(reading)
+        os.close(writing)
+    sentence = "its end did not come within 0.05 s: name a file that has one"
+    assert capsys.readouterr().err == f"Error: reading from file: /proc/self/fd/{reading}: {sentence}\n"
+
+
+def test_lvm_that_never_stops_talking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "lvs"
+    program.write_text("#!/bin/sh\nexec yes\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert mon_collector.main(["lv"]) == 1
+    said = "running command: lvs: its answer has no end within 64 MiB: see what 'lvs' prints"
+    assert capsys.readouterr().err == f"Error: {said}\n"
+    program.write_text("#!/bin/sh\nexec sleep 100\n")
+    monkeypatch.setattr(mon_collector, "_LVS_TIMEOUT_S", 0.05)
+    assert mon_collector.main(["lv"]) == 1
+    assert capsys.readouterr().err == "Error: running command: lvs: no answer within 0.05 s\n"
 
 
 def test_newer_kernels_count_more() -> None:

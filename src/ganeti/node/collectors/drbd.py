@@ -45,10 +45,12 @@ _ORDER_OF_WRITES = "wo"
 _UNITS = {"K": "KiloByte", "M": "MegaByte", "G": "GigaByte"}
 
 _VERSION = re.compile(r"version: (?P<version>[^\s(]+)(?: \(api:(?P<api>[^/)]*)/proto:(?P<proto>[^)]*)\))?")
-_SOURCE = re.compile(r"srcversion: (?P<srcversion>\S+)")
+_SOURCE = re.compile(r"srcversion: (?P<srcversion>\S.*)")
 _BUILD = re.compile(r"GIT-hash: (?P<gitHash>\S+) build by (?P<buildBy>.*)")
-_DEVICE = re.compile(r"\s*(\d+): cs:(\w+)(.*)")
-_STATES = re.compile(r" ro:(\w+)/(\w+) ds:(\w+)/(\w+) (\S?) ?(\S+)\s*")
+_DEVICE = re.compile(r"\s*(\d+):\s*cs:(\w+)(.*)")
+_STATES = re.compile(r"\s+(?:ro|st):(\w+)/(\w+)\s+ds:(\w+)/(\w+)\s(.)\s*(.*)")
+"""Before 8.3 roles are called ``st``. A device without a peer has a blank in place of its protocol; how many flags
+follow depends on the release."""
 _INDICATOR = re.compile(r"(\w+):(\S+)")
 _PROGRESS = re.compile(r"sync'ed:\s*([\d.]+)% \((\d+)/(\d+)\)([KMG])?")
 _SPEED = re.compile(r"finish: (\d+):(\d\d:\d\d) speed: ([\d,]+)(?: \([^)]*\))?(?: want: ([\d,]+))? ([KMG])/sec")
@@ -110,7 +112,7 @@ def _device(block: Sequence[str], owners: Owners) -> dict[str, Any]:
     if states is None:
         raise UnreadableError(f"the states of device {minor} cannot be read: '{rest.strip()}'")
     device |= zip(("localRole", "remoteRole", "localState", "remoteState"), states.groups()[:4], strict=True)
-    device |= {"replicationProtocol": states.group(5) or " ", "ioFlags": states.group(6)}
+    device |= {"replicationProtocol": states.group(5), "ioFlags": states.group(6)}
     device["perfIndicators"] = _indicators(minor, " ".join(block[1:]))
     progress = _sync(" ".join(block[1:]))
     if progress:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What keeps a placement tool from going on, in the words of 3.1 (spec: htools, 1)."""
 
-from pathlib import Path
-
 from ganeti.base.errors import ParameterError
+from ganeti.tools.htools.endless import read_file
 
 _KINDS = {
     FileNotFoundError: "does not exist",
@@ -29,8 +28,8 @@ def failed_open(error: OSError) -> str:
 
 
 def read_text(path: str) -> str:
-    """The whole file as text; raises `OSError`, or `UnreadableText`."""
-    return decoded(Path(path).read_bytes() if path else _no_name(), path)
+    """The whole file as text; raises `OSError`, `UnreadableText`, or `EndlessError`."""
+    return decoded(read_file(path) if path else _no_name(), path)
 
 
 def _no_name() -> bytes:

@@ -11,6 +11,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from ganeti.tools.htools import loading, report
+from ganeti.tools.htools.endless import read_file, read_stream
 from ganeti.tools.htools.failures import ToolError
 from ganeti.tools.htools.program import run
 
@@ -85,10 +86,9 @@ def _read(options: "Options") -> "tuple[Loaded, Request, Mapping[str, Any]]":
 
     path = options.arguments[0]
     if path == STANDARD_INPUT:
-        path, data = "<stdin>", sys.stdin.buffer.read()
+        path, data = "<stdin>", read_stream(sys.stdin.buffer, "<stdin>")
     else:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = read_file(path)
     cluster, wanted = allocator_input.read(data, path, static_node_memory_mib=options.static_node_memory_mib)
     require_instances(cluster, wanted)
     request = read_request(wanted)

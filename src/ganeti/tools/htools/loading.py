@@ -16,6 +16,7 @@ from ganeti.base.errors import ParameterError, TransportError
 from ganeti.placement.cluster import Cluster, Instance, Node
 from ganeti.placement.definition import whole_mib, wrapped
 from ganeti.tools.htools import simulate, text, utilization
+from ganeti.tools.htools.endless import read_file
 from ganeti.tools.htools.failures import ToolError, UnreadableText, failed_open, read_text
 from ganeti.tools.htools.options import Options
 from ganeti.tools.htools.quoting import quoted
@@ -149,8 +150,7 @@ def _read_luxi(path: str, options: Options) -> Source:
 def _read_allocator_input(path: str, options: Options) -> Source:
     from ganeti.tools.htools import allocator_input
 
-    with open(path, "rb") as file:
-        data = file.read()
+    data = read_file(path)
     try:
         cluster, _ = allocator_input.read(data, path, static_node_memory_mib=options.static_node_memory_mib)
     except UnreadableText as error:

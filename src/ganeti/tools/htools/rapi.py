@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from ganeti.placement.cluster import Cluster
 from ganeti.placement.request import RequestError
 from ganeti.tools.htools import records
+from ganeti.tools.htools.endless import read_file
 from ganeti.tools.htools.json_mistakes import parsed
 
 PORT = 5080
@@ -51,8 +52,7 @@ def _url(address: str) -> str:
 def _from_files(directory: str) -> list[str]:
     texts = []
     for name, _, _ in _PARTS:
-        with open(f"{directory}/{name}.json" if directory else f"{name}.json", encoding="utf-8") as file:
-            texts.append(file.read())
+        texts.append(read_file(f"{directory}/{name}.json" if directory else f"{name}.json").decode())
     return texts
 
 

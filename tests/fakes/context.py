@@ -199,6 +199,7 @@ def run(operation: Operation[Any], ctx: FakeContext) -> Any:
     """Take an operation through its phases, as the engine does."""
 
     async def phases() -> Any:
+        operation.refuse_unsupported()
         view = ctx.config.view()
         operation.locks(view)
         facts = await operation.gather(ctx, view)  # type: ignore[arg-type]

@@ -56,8 +56,6 @@ def check(options: Mapping[str, Any], machine: Machine, catalogue: Catalogue) ->
     parameters = init_options.parameters(options, catalogue)
     policy = init_options.policy(options, templates)
     plain = init_options.plain_values(options)
-    for image in ("install_image", "zeroing_image"):
-        _check_image(options.get(image), image)
     key_type, key_bits = init_options.ssh_key(options.get("ssh_key_type"), options.get("ssh_key_bits"))
     host_keys = host_public_keys(machine.paths)
     if not host_keys:
@@ -260,15 +258,6 @@ def _directories(
         except FileStoragePathError as err:
             raise PrerequisiteError(f"Disk template {name}: {err.message}", WRONG_INPUT) from err
     return {setting: path for setting, path in result.items() if setting in init_options.DEFAULT_DIRECTORIES}
-
-
-def _check_image(image: str | None, what: str) -> None:
-    if not image or image.startswith(("http://", "https://", "ftp://")):
-        return
-    if not image.startswith("/") or not os.path.isfile(image):
-        raise PrerequisiteError(
-            f"The {what.replace('_', ' ')} '{image}' is neither a URL nor an absolute path of a file", WRONG_INPUT
-        )
 
 
 def _allocator(given: str | None, machine: Machine) -> str:

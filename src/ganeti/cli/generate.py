@@ -8,7 +8,7 @@ a command.
 import importlib
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 
 from ganeti.base.command import OPTION_KINDS, Argument, Command, Option
@@ -30,7 +30,7 @@ def declared() -> list[Command]:
 
     A declaration here takes the place of an operation's: it has a handler that knows more than to submit.
     """
-    by_line = _by_line(_of_operations()) | _by_line(_of_modules())
+    by_line = _by_line(_of_operations()) | _by_line(map(_without_refused, _of_modules()))
     names: set[str] = set()
     for command in by_line.values():
         for name in (command.line, *(f"{_program(command)} {alias}" for alias in command.aliases)):
@@ -39,6 +39,20 @@ def declared() -> list[Command]:
             names.add(name)
         _check(command)
     return [by_line[line] for line in sorted(by_line)]
+
+
+def _without_refused(command: Command) -> Command:
+    """Take the help from options that are always refused: they are known, and not offered."""
+    if command.line == "gnt-cluster init":
+        names = importlib.import_module("ganeti.bootstrap.init_options").REFUSED
+    else:
+        operation = importlib.import_module("ganeti.master.operation").REGISTRY.get(command.op_id)
+        names = operation.refusals if operation is not None else {}
+    options = [
+        replace(option, help="") if option.field in names or option.field.partition("_")[0] in names else option
+        for option in command.options
+    ]
+    return replace(command, options=tuple(options))
 
 
 def _by_line(commands: Iterable[Command]) -> dict[str, Command]:

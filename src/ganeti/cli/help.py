@@ -40,13 +40,16 @@ def program_help(program: str, table: tuple[tuple[Any, ...], ...]) -> str:
 
 
 def command_help(command: CommandRow) -> str:
-    """Say what a command does and list its options: its own, those of jobs, those of every command."""
+    """Say what a command does and list its options: its own, those of jobs, those of every command.
+
+    An option without help is always refused: it is not offered.
+    """
     lines = [f"Usage: {usage_line(command)}", "", f"{command.summary[:1].upper()}{command.summary[1:]}."]
     if command.aliases:
         lines.append(f"Other names: {', '.join(command.aliases)}.")
     common = {row[1] for row in COMMON_OPTIONS}
     job = {row[1] for row in JOB_OPTIONS}
-    own = [option for option in command.options if option.field not in common | job]
+    own = [option for option in command.options if option.help and option.field not in common | job]
     groups = (
         ("Options", own),
         ("Options of jobs", [option for option in command.options if option.field in job]),

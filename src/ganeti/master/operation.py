@@ -80,6 +80,11 @@ class Operation(msgspec.Struct, Generic[Result], frozen=True, kw_only=True, forb
     command: ClassVar[Command | None] = None
     summary_field: ClassVar[str] = ""
     hooks_path: ClassVar[str] = ""
+    refusals: ClassVar[Mapping[str, str]] = {}
+    """Parameters that nothing acts on yet: for each, the error message, with the remedy. Null, the default, an empty
+    list and an empty dictionary are accepted: clients send them where nothing is wanted."""
+    emptied: ClassVar[frozenset[str]] = frozenset()
+    """Those of `refusals` that may be given an empty text, or false: that takes away a value that was imported."""
 
     dry_run: bool | None = None
     debug_level: int | None = None
@@ -87,6 +92,15 @@ class Operation(msgspec.Struct, Generic[Result], frozen=True, kw_only=True, forb
     depends: list[Any] | None = None
     comment: str | None = None
     reason: list[Any] = []
+
+    def refuse_unsupported(self) -> None:
+        """Raise `PrerequisiteError` for the first parameter of `refusals` that asks for something."""
+        for struct_field in msgspec.structs.fields(self):
+            name, value = struct_field.name, getattr(self, struct_field.name)
+            if name not in self.refusals or value in (None, [], {}, struct_field.default):
+                continue
+            if value or name not in self.emptied:
+                raise PrerequisiteError(self.refusals[name], WRONG_INPUT)
 
     def locks(self, view: ConfigView) -> LockPlan:
         return LockPlan()

@@ -44,8 +44,7 @@ def test_every_command_can_explain_itself(gnt, program):
         assert helped.status == 0
         assert helped.out.startswith(f"Usage: {program} {row[0]} [options…]")
         for option in CommandRow(program, row).options:
-            assert option.flags[0] in helped.out
-            assert option.help, f"{program} {row[0]} {option.flags[0]} says nothing"
+            assert (f" {option.flags[0]}" in helped.out) == bool(option.help)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -11,7 +11,7 @@ COMMANDS = (
       (('--no-master',), 'on_master', 'flag', 'do not wait on the master', False, None, (), '', False),
       (('-n', '--node'), 'on_nodes', 'string', 'wait on this node, too', True, None, (), 'NODE', True),
       (('-r', '--repeat'), 'repeat', 'int', 'how often', True, None, (), '', False),
-      (('-i', '--interruptible'), 'interruptible', 'flag', 'kept for Ganeti 3.1: has no effect', True, None, (), '', False),
+      (('-i', '--interruptible'), 'interruptible', 'flag', '', True, None, (), '', False),
       (('-l', '--no-locks'), 'no_locks', 'flag', 'take no locks', True, None, (), '', False),
      ),
      (), 'debug_jobs:delay', '', True, 'OP_TEST_DELAY', False, True, False),

@@ -148,6 +148,7 @@ class JobRunner:
 
     async def _carry_out(self, entry: OpcodeEntry, context: OperationContext, log: JobLog) -> Any:
         operation = decode(entry.input)
+        operation.refuse_unsupported()
         self._refuse_if_cancelled()
         checked = await self._prepare(operation, entry, context)
         self._refuse_if_cancelled()

@@ -2,7 +2,7 @@
 """OP_CLUSTER_SET_PARAMS: change the parameters of the cluster."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -45,6 +45,35 @@ PLAIN = (
 NAME_LISTS = ("hidden_os", "blacklisted_os")
 """Parameters that say what to add to, and remove from, a list of names."""
 NotYet = Annotated[Any, msgspec.Meta(description="nodes or instances must be asked about it: not done yet")]
+_NOT_YET = (
+    "hv_state",
+    "disk_state",
+    "vg_name",
+    "enabled_hypervisors",
+    "hvparams",
+    "beparams",
+    "os_hvp",
+    "osparams",
+    "osparams_private_cluster",
+    "diskparams",
+    "candidate_pool_size",
+    "uid_pool",
+    "add_uids",
+    "remove_uids",
+    "nicparams",
+    "ndparams",
+    "ipolicy",
+    "drbd_helper",
+    "master_netdev",
+    "master_netmask",
+    "enabled_disk_templates",
+    "file_storage_dir",
+    "shared_file_storage_dir",
+    "gluster_storage_dir",
+    "instance_communication_network",
+    "enabled_data_collectors",
+    "data_collector_interval",
+)
 
 
 class ChangeCluster(Change, frozen=True, kw_only=True):
@@ -82,6 +111,12 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
     Instances and nodes are not locked as long as none of the parameters that can be changed concerns them: to let
     more jobs run must not wait for the jobs that run. *capacity_params* (ours) are replaced together.
     """
+
+    refusals: ClassVar[dict[str, str]] = cluster_values.UNUSED | {
+        name: f"Of a cluster that exists, {name} cannot be changed yet: it keeps what it was made with"
+        for name in _NOT_YET
+    }
+    emptied: ClassVar[frozenset[str]] = frozenset({"install_image", "zeroing_image", "maintain_node_health"})
 
     force: bool = False
     max_running_jobs: AtLeastOne | None = None
@@ -145,25 +180,17 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
         return any(answer["filelist"][path] is not None for path in wanted)
 
     def check(self, view: ConfigView, facts: bool, ctx: OperationContext) -> Checked:
-        not_yet = [field.name for field in msgspec.structs.fields(self) if field.type is NotYet]
-        refused = [name for name in not_yet if getattr(self, name) is not None]
-        if refused:
-            raise PrerequisiteError(
-                f"Of a cluster that exists, {', '.join(refused)} cannot be changed yet: it keeps what it was made with",
-                WRONG_INPUT,
-            )
-        if not facts:
-            raise PrerequisiteError(
-                f"The allocator '{self.default_iallocator}' was not found in {' or '.join(IALLOCATOR_SEARCH_PATH)}",
-                WRONG_INPUT,
-            )
+        missing = f"The allocator '{self.default_iallocator}' was not found in {' or '.join(IALLOCATOR_SEARCH_PATH)}"
+        if not facts and not self.force:
+            raise PrerequisiteError(missing, WRONG_INPUT)
         check_template(view, self.capacity_params.default_template if self.capacity_params else None)
         try:
             values = self._values()
         except ParameterError as err:
             raise PrerequisiteError(err.message, WRONG_INPUT) from err
         names = {name: getattr(self, name) for name in NAME_LISTS if getattr(self, name)}
-        return Checked(ChangeCluster(values=values, names=names), _needless(view, names))
+        notes = _needless(view, names) if facts else [f"{missing}: install it there", *_needless(view, names)]
+        return Checked(ChangeCluster(values=values, names=names), notes)
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         master = [view.cluster.master_node]
@@ -184,10 +211,6 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
         values = {name: getattr(self, name) for name in PLAIN if getattr(self, name) is not None}
         if "mac_prefix" in values:
             values["mac_prefix"] = cluster_values.mac_prefix(values["mac_prefix"])
-        for setting in ("install_image", "zeroing_image"):
-            if setting in values:
-                cluster_values.image(values[setting], setting)
-        cluster_values.compression_tools(values.get("compression_tools", ()))
         if self.capacity_params is not None:
             values["capacity_params"] = self.capacity_params.plain()
         return values

@@ -2,7 +2,7 @@
 """OP_GROUP_SET_PARAMS: change the parameters of a node group."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -22,9 +22,7 @@ from ganeti.ports.context import OperationContext
 
 AllocPolicy = Literal["preferred", "last_resort", "unallocable"]
 NotYet = Annotated[Any, msgspec.Meta(description="nodes or instances must be asked about it: not done yet")]
-
-_STATES = ("hv_state", "disk_state")
-"""Clients of 3.1 may send these empty where nothing was said of them."""
+_NOT_YET = ("ndparams", "diskparams", "hv_state", "disk_state", "ipolicy")
 
 
 class ChangeGroup(Change, frozen=True, kw_only=True):
@@ -50,6 +48,10 @@ class Checked:
 class ModifyGroup(Operation[list[tuple[str, Any]]], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Change parameters of a node group; null leaves one as it is. *capacity_params* (ours) are replaced together."""
 
+    refusals: ClassVar[dict[str, str]] = {
+        name: f"Of a node group, {name} cannot be changed yet: it keeps what it has" for name in _NOT_YET
+    }
+
     group_name: Annotated[str, msgspec.Meta(min_length=1)]
     alloc_policy: AllocPolicy | None = None
     capacity_params: CapacityParameters | None = None
@@ -64,11 +66,6 @@ class ModifyGroup(Operation[list[tuple[str, Any]]], frozen=True, kw_only=True, f
         return plan(exclusive=[group_lock(view.find_group(self.group_name).uuid)])
 
     def check(self, view: ConfigView, facts: Any, ctx: OperationContext) -> Checked:
-        not_yet = [field.name for field in msgspec.structs.fields(self) if field.type is NotYet]
-        given = {name: getattr(self, name) for name in not_yet}
-        refused = [name for name, value in given.items() if value is not None and (value != {} or name not in _STATES)]
-        if refused:
-            raise PrerequisiteError(f"Of a node group, {', '.join(refused)} cannot be changed yet", WRONG_INPUT)
         values: dict[str, Any] = {}
         if self.alloc_policy is not None:
             values["alloc_policy"] = self.alloc_policy

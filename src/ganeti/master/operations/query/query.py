@@ -7,11 +7,13 @@ from typing import Any, Literal
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.base.natural import natural_key
 from ganeti.master.operation import Operation, operation
+from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.os.diagnose import summarize
 from ganeti.master.query.cluster import CLUSTER, ClusterRow
 from ganeti.master.query.fields import QueryWorld, Resource
 from ganeti.master.query.operating_systems import OPERATING_SYSTEMS, OsRow
 from ganeti.master.query.running import run_query
+from ganeti.model.locks import ALL_NODES, LockPlan
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
@@ -35,6 +37,11 @@ class Query(Operation[dict[str, Any]], frozen=True, kw_only=True, forbid_unknown
     fields: list[str]
     use_locking: bool = False
     qfilter: list[Any] | None = None
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        """With *use_locking*, no job changes a node while the nodes are asked."""
+        asks_nodes = BY_JOB.get(self.what) is OPERATING_SYSTEMS
+        return plan(shared=[ALL_NODES]) if self.use_locking and asks_nodes else LockPlan()
 
     def check(self, view: ConfigView, facts: Any, ctx: OperationContext) -> Resource:
         return resource_of(self.what)

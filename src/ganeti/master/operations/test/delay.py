@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Do nothing for a while, on the master, on nodes, or both."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
@@ -32,6 +32,10 @@ _LOG_EVERY_S = 1.0
     ),
 )
 class TestDelay(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    refusals: ClassVar[dict[str, str]] = {
+        "interruptible": "interruptible is not possible yet: a delay ends by itself only; leave it out"
+    }
+
     duration: Annotated[float, msgspec.Meta(ge=0)]
     on_master: bool = True
     on_nodes: list[str] = []

@@ -40,17 +40,11 @@ def modify(ctx: FakeContext, **values: Any) -> None:
     [
         ("max_running_jobs", 1),
         ("max_tracked_jobs", 3000),
-        ("maintain_node_health", True),
         ("prealloc_wipe_disks", True),
         ("default_iallocator_params", {"a": "b"}),
         ("mac_prefix", "02:aa:bb"),
-        ("reserved_lvs", ["vg/root"]),
         ("use_external_mip_script", True),
         ("modify_etc_hosts", True),
-        ("install_image", "https://images.example.com/base.img"),
-        ("install_image", "/srv/base.img"),
-        ("zeroing_image", "/srv/zero.img"),
-        ("compression_tools", ["gzip", "zstd"]),
         ("enabled_user_shutdown", True),
         ("default_iallocator", "hail"),
     ],
@@ -68,11 +62,21 @@ def test_a_value_is_taken_and_no_other_is_touched(name: str, value: Any) -> None
 
 def test_empty_is_a_value_and_null_is_none() -> None:
     ctx = make()
-    modify(ctx, reserved_lvs=["a/b"], install_image="/srv/base.img", default_iallocator="hail")
+    imported = {"reserved_lvs": ["a/b"], "install_image": "/srv/base.img", "maintain_node_health": True}
+    ctx.config.config.put("cluster", CLUSTER_KEY, replace(ctx.config.view().cluster, **imported))
+    modify(ctx, default_iallocator="hail", maintain_node_health=False)
     modify(ctx, reserved_lvs=[], install_image="", default_iallocator="", max_running_jobs=None, vg_name=None)
     cluster = ctx.config.view().cluster
     assert (cluster.reserved_lvs, cluster.install_image, cluster.default_iallocator) == ([], "", "")
+    assert not cluster.maintain_node_health
     assert cluster.max_running_jobs == 20
+
+
+def test_force_takes_an_allocator_that_is_not_there_yet() -> None:
+    ctx = make()
+    modify(ctx, default_iallocator="later", force=True)
+    assert ctx.config.view().cluster.default_iallocator == "later"
+    assert ctx.lines[0].startswith("The allocator 'later' was not found in")
 
 
 def test_nothing_given_commits_nothing() -> None:
@@ -106,14 +110,17 @@ def test_names_are_added_and_removed_and_needless_changes_told() -> None:
         ({"mac_prefix": "aa:bb"}, "three bytes"),
         ({"mac_prefix": "01:00:00"}, "first byte must be even"),
         ({"mac_prefix": ""}, "it must not be empty"),
-        ({"install_image": "base.img"}, "'base.img' for install_image is neither"),
-        ({"zeroing_image": "../x"}, "for zeroing_image is neither"),
-        ({"compression_tools": ["gzip; rm"]}, "cannot be a compression tool"),
+        ({"install_image": "/srv/base.img"}, "install_image cannot be set yet: no instance is installed from an image"),
+        ({"zeroing_image": "/srv/zero.img"}, "zeroing_image cannot be set yet"),
+        ({"compression_tools": ["gzip", "zstd"]}, "compression_tools cannot be set yet: nothing is compressed"),
+        ({"reserved_lvs": ["vg/root"]}, "reserved_lvs cannot be set yet"),
+        ({"maintain_node_health": True}, "maintain_node_health cannot be set yet"),
+        ({"osparams_private_cluster": {"noop": {"a": "b"}}}, "osparams_private_cluster cannot be changed yet"),
         ({"default_iallocator": "nosuch"}, "The allocator 'nosuch' was not found in"),
         ({"default_iallocator": "../bin/sh"}, "was not found in"),
         ({"hidden_os": [["put", "a"]]}, "hidden_os"),
         ({"vg_name": "", "max_running_jobs": 5}, "vg_name cannot be changed yet"),
-        ({"hvparams": {}, "beparams": {"vcpus": 2}}, "hvparams, beparams cannot be changed yet"),
+        ({"hvparams": {}, "beparams": {"vcpus": 2}}, "cluster that exists, beparams cannot be changed yet"),
         ({"no_such": 1}, "there is no parameter 'no_such'"),
     ],
 )

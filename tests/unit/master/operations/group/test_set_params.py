@@ -80,7 +80,7 @@ def test_the_cluster_has_such_parameters_too(ctx: FakeContext) -> None:
         ({}, "at least one"),
         ({"group_name": "mars", "alloc_policy": "preferred"}, "mars"),
         ({"alloc_policy": "never"}, "alloc_policy"),
-        ({"ipolicy": {}}, "ipolicy cannot be changed yet"),
+        ({"ipolicy": {"std": {}}}, "ipolicy cannot be changed yet"),
         ({"hv_state": {}, "disk_state": {}}, "at least one"),
         ({"hv_state": {"kvm": {}}, "disk_state": {}}, "Of a node group, hv_state cannot be changed yet"),
         ({"capacity_params": {"default_template": "rbd"}}, "not enabled"),

@@ -164,9 +164,10 @@ def capacity_query(view: ConfigView, catalogue: Catalogue, template: TemplateTra
 
 async def check_capacity(
     ctx: OperationContext, node_uuid: str, spec: InstanceSpec, template: TemplateTraits, *, ignore_memory: bool = False
-) -> None:
+) -> int:
     """Refuse what the node cannot hold now, and promise the job what it can; raises `PrerequisiteError` with numbers.
 
+    Gives the memory, in MiB, that is free there and promised to nobody else.
     Memory promised to other jobs counts as taken, and so does that of instances that are being created.
     """
     memory_mib = 0 if ignore_memory else spec.beparams["maxmem"]
@@ -182,11 +183,11 @@ async def check_capacity(
         promises = await ctx.allocator.promised()
         own = [promise for job, promise in promises.held if job == ctx.job.job_id and promise.instance == spec.name]
         others = [promise for job, promise in promises.held if job != ctx.job.job_id and node_uuid in promise.nodes]
-        await _check_now(ctx, node_uuid, spec, template, others, ignore_memory=ignore_memory)
+        free_mib = await _check_now(ctx, node_uuid, spec, template, others, ignore_memory=ignore_memory)
         if any(promise.nodes[0] == node_uuid for promise in own):
-            return
+            return free_mib
         if await ctx.allocator.promise([wanted], promises.serial) is None:
-            return
+            return free_mib
     raise _others_were_quicker(f"node {ctx.config.view().node(node_uuid).name}, which {spec.name} is to use")
 
 
@@ -198,7 +199,7 @@ async def _check_now(
     others: Sequence[Promise],
     *,
     ignore_memory: bool,
-) -> None:
+) -> int:
     """*others* were read before the configuration is: what moves from the one to the other is counted once."""
     view = ctx.config.view()
     node = view.node(node_uuid)
@@ -224,6 +225,7 @@ async def _check_now(
                 f"available {space} MiB",
                 INSUFFICIENT_RESOURCES,
             )
+    return int(free)
 
 
 async def _promised_memory(

@@ -50,7 +50,12 @@ def failover(call: Invocation) -> int:
     check_target(call)
     if call.get("why"):
         return jobs.run(call, {"OP_ID": "OP_INSTANCE_FAILOVER", **call.parameters("assume_yes"), "dry_run": True})
-    _ask(call, "Failover will happen to instance {}: it is stopped and started on another node. Continue?")
+    if call.get("cleanup"):
+        _ask(
+            call, "Instance {} will be recovered from an interrupted failover. This may change where it runs. Continue?"
+        )
+    else:
+        _ask(call, "Failover will happen to instance {}: it is stopped and started on another node. Continue?")
     return jobs.run(call, {"OP_ID": "OP_INSTANCE_FAILOVER", **call.parameters("assume_yes")})
 
 

@@ -4,6 +4,7 @@
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, NodeUnreachableError, ParameterError, PrerequisiteError
 from ganeti.master.operations.lock_plans import plan
 from ganeti.model.locks import LockPlan, instance_lock, node_lock, node_res_lock
+from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
@@ -28,6 +29,12 @@ def wrong_input(err: ParameterError) -> PrerequisiteError:
 def require_complete(instance: Instance, deed: str) -> None:
     if instance.forthcoming:
         raise PrerequisiteError(f"Instance {instance.name} is only reserved so far: it cannot be {deed}", WRONG_STATE)
+
+
+def tell_needless(ctx: OperationContext, spec: InstanceSpec, option: str) -> None:
+    """Say that *option*, which is about secondary nodes, has nothing to act on."""
+    if not spec.secondary_nodes:
+        ctx.log.info(f"Instance {spec.name} has no secondary node: {option} changes nothing")
 
 
 def require_online(view: ConfigView, node_uuid: str, why: str) -> None:

@@ -14,6 +14,7 @@ from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.changes import SetPrimaryNode
+from ganeti.master.operations.instance.cleanup import clean_up
 from ganeti.master.operations.instance.existing import reachable
 from ganeti.master.operations.instance.move_target import (
     check_target,
@@ -71,6 +72,8 @@ class FailoverInstance(Operation[None], frozen=True, kw_only=True):
         instance = view.find_instance(move_request(self).instance)
         require_movable(view, ctx.catalogue, instance, "failed over")
         source = view.node(instance.primary_node)
+        if self.cleanup:
+            return Facts(source.uuid, True)
         answers = not source.offline and await reachable(ctx, source.uuid)
         if not answers and not source.offline and not self.ignore_consistency:
             raise PrerequisiteError(
@@ -84,7 +87,8 @@ class FailoverInstance(Operation[None], frozen=True, kw_only=True):
 
     def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Move:
         instance = view.find_instance(move_request(self).instance)
-        check_target(view, instance, facts.target_uuid, ignore_ipolicy=self.ignore_ipolicy)
+        if not self.cleanup:
+            check_target(view, instance, facts.target_uuid, ignore_ipolicy=self.ignore_ipolicy)
         spec = instance_spec(view, ctx.catalogue, instance)
         target = view.node(facts.target_uuid)
         return Move(instance, spec, target.uuid, target.name, not facts.source_answers)
@@ -104,6 +108,9 @@ class FailoverInstance(Operation[None], frozen=True, kw_only=True):
         return instance_hooks(view, self.hooks_path, checked.spec, checked.instance, before, after, env)
 
     async def execute(self, checked: Move, ctx: OperationContext) -> None:
+        if self.cleanup:
+            await clean_up(ctx, checked.instance, checked.spec)
+            return
         if checked.source_gone:
             ctx.log.warning(
                 f"Node {checked.spec.primary_node} is gone: its lock on {checked.spec.name} is taken from it"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ganeti.base.errors import (
+    INSUFFICIENT_RESOURCES,
     WRONG_INPUT,
     WRONG_STATE,
     ExecutionError,
@@ -24,6 +25,7 @@ from ganeti.master.instance_spec import bare, instance_spec
 from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.changes import SetPrimaryNode
 from ganeti.master.operations.instance import failover
+from ganeti.master.operations.instance.cleanup import clean_up
 from ganeti.master.operations.instance.existing import require_online
 from ganeti.master.operations.instance.move_target import (
     check_target,
@@ -62,6 +64,8 @@ class Checked:
     live: bool
     by_failover: bool
     chosen: bool
+    memory_mib: int
+    """What the guest uses now."""
 
 
 @operation("OP_INSTANCE_MIGRATE", summary_field="instance_name", hooks="instance-migrate")
@@ -117,6 +121,7 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True):
             live=self._is_live(spec),
             by_failover=facts.running is None or backend["always_failover"],
             chosen=not view.secondary_nodes(instance) and move_request(self).target_node is None,
+            memory_mib=facts.running["memory_mib"] if facts.running is not None else 0,
         )
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
@@ -134,14 +139,15 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True):
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
         if self.cleanup:
-            await self._clean_up(checked, ctx)
+            await clean_up(ctx, checked.instance, checked.spec)
             return
         if checked.by_failover:
             ctx.log.info(f"* {checked.spec.name} is not running, or may not migrate: failing over instead")
             move = failover.Move(checked.instance, checked.spec, checked.target_uuid, checked.target_name, False)
             await failover.move_stopped(ctx, move, shutdown_timeout_s=120.0, steal=False)
             return
-        await self._check_nodes(checked, ctx)
+        free_mib = await self._check_nodes(checked, ctx)
+        await self._shrink(checked, free_mib, ctx)
         ctx.log.info(f"* preparing {checked.target_name} to accept the instance")
         target = await self._accept(checked, ctx)
         if checked.chosen:
@@ -171,11 +177,12 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True):
             return self.live
         return (self.mode or spec.hvparams.get("migration_mode", "live")) == "live"
 
-    async def _check_nodes(self, checked: Checked, ctx: OperationContext) -> None:
+    async def _check_nodes(self, checked: Checked, ctx: OperationContext) -> int:
+        """Gives the memory, in MiB, that is free on the target."""
         template = ctx.catalogue.template(ctx.config.view().disk_template(checked.instance))
-        await allocation.check_capacity(ctx, checked.target_uuid, checked.spec, template)
+        free_mib = await allocation.check_capacity(ctx, checked.target_uuid, checked.spec, template)
         if self.ignore_hvversions:
-            return
+            return free_mib
         view = ctx.config.view()
         query = allocation.capacity_query(view, ctx.catalogue, None)
         query["hypervisors"] = {checked.spec.hypervisor: checked.spec.hvparams}
@@ -189,6 +196,31 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True):
                 f"{checked.target_name}: add --ignore-hvversions to migrate anyway",
                 WRONG_STATE,
             )
+        return free_mib
+
+    async def _shrink(self, checked: Checked, free_mib: int, ctx: OperationContext) -> None:
+        """Take memory from a guest that uses more than the target has; what it needs at least is there."""
+        spec, source = checked.spec, checked.instance.primary_node
+        if checked.memory_mib <= free_mib:
+            return
+        able = ctx.catalogue.hypervisor(spec.hypervisor).can_balloon
+        if not self.allow_runtime_changes or not able:
+            why = "leave --no-runtime-changes out" if able else f"hypervisor {spec.hypervisor} cannot shrink it"
+            raise PrerequisiteError(
+                f"Not enough memory on node {checked.target_name} for {spec.name} as it runs: it uses "
+                f"{checked.memory_mib} MiB, available {free_mib} MiB: choose another node; {why}",
+                INSUFFICIENT_RESOURCES,
+            )
+        ctx.log.info(f"* shrinking the memory of the instance from {checked.memory_mib} to {free_mib} MiB")
+        await ctx.undo.push(
+            UndoNodeCall(
+                f"give {spec.name} its {checked.memory_mib} MiB of memory back",
+                source,
+                "instance_balloon_memory",
+                {"instance": bare(spec), "memory_mib": checked.memory_mib},
+            )
+        )
+        await ctx.nodes.call(source, "instance_balloon_memory", instance=spec, memory_mib=free_mib)
 
     async def _accept(self, checked: Checked, ctx: OperationContext) -> dict[str, Any]:
         spec = checked.spec
@@ -261,25 +293,3 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True):
         except NodeCallError as err:
             ctx.log.warning(f"{spec.name} runs on {checked.target_name}, but its old node was not cleaned up: {err}")
         await ctx.config.commit(SetPrimaryNode(instance_uuid=spec.uuid, node_uuid=checked.target_uuid), settles=True)
-
-    async def _clean_up(self, checked: Checked, ctx: OperationContext) -> None:
-        """Find where the guest runs after an interrupted migration, and make that its primary node."""
-        spec, view = checked.spec, ctx.config.view()
-        others = [node.uuid for node in view.nodes() if node.usable_for_instances]
-        found = []
-        for answer in await ctx.nodes.call_many(others, "instance_info", deadline_s=30.0, instance=spec):
-            if answer.error is not None:
-                name = view.node(answer.node_uuid).name
-                raise ExecutionError(f"Cannot tell where {spec.name} runs: node {name} does not answer: {answer.error}")
-            if answer.value is not None and answer.value["state"] == "running":
-                found.append(answer.node_uuid)
-        if len(found) != 1:
-            where = ", ".join(view.node(uuid).name for uuid in found) or "no node"
-            raise ExecutionError(
-                f"Instance {spec.name} runs on {where}: stop it with gnt-instance shutdown and start it again"
-            )
-        for uuid in others:
-            if uuid != found[0]:
-                await ctx.nodes.call(uuid, "instance_finalize_migration_dst", instance=spec, success=False)
-        await ctx.config.commit(SetPrimaryNode(instance_uuid=spec.uuid, node_uuid=found[0]), settles=True)
-        ctx.log.info(f"* instance running on {ctx.config.view().node(found[0]).name}")

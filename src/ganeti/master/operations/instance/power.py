@@ -16,15 +16,26 @@ MARGIN_S = 60.0
 """What the node gets beyond the guest's own time to power off."""
 
 
-async def start_on_primary(ctx: OperationContext, spec: InstanceSpec, *, paused: bool = False) -> None:
-    """Assemble the disks and start the guest, unless it runs already; the undo stops it and closes the disks."""
+async def start_on_primary(
+    ctx: OperationContext, spec: InstanceSpec, *, paused: bool = False, shutdown_timeout_s: float = 0.0
+) -> None:
+    """Assemble the disks and start the guest, unless it runs already; the undo stops it and closes the disks.
+
+    What is left of a guest that has ended by itself is stopped first, within *shutdown_timeout_s*.
+    """
     node_uuid = spec.primary_node_uuid
     running = await ctx.nodes.call(node_uuid, "instance_info", instance=spec)
     if running is not None and running["state"] == "running":
         ctx.log.info(f"{spec.name} is already running on {spec.primary_node}")
         return
     if running is not None:
-        await ctx.nodes.call(node_uuid, "instance_shutdown", instance=spec, timeout_s=0)
+        await ctx.nodes.call(
+            node_uuid,
+            "instance_shutdown",
+            deadline_s=shutdown_timeout_s + MARGIN_S,
+            instance=spec,
+            timeout_s=shutdown_timeout_s,
+        )
     template = ctx.catalogue.template(spec.disks[0].template if spec.disks else _no_disks(ctx))
     await allocation.check_capacity(ctx, node_uuid, spec, template)
     await start_guest(ctx, spec, paused=paused)

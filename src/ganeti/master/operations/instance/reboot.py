@@ -8,7 +8,12 @@ from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.changes import SetInstanceState
-from ganeti.master.operations.instance.existing import instance_and_nodes, require_complete, require_online
+from ganeti.master.operations.instance.existing import (
+    instance_and_nodes,
+    require_complete,
+    require_online,
+    tell_needless,
+)
 from ganeti.master.operations.instance.power import start_on_primary, stop_on_primary
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_requests import InstanceSpec
@@ -61,6 +66,8 @@ class RebootInstance(Operation[None], frozen=True, kw_only=True):
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
         spec = checked.spec
+        if self.ignore_secondaries:
+            tell_needless(ctx, spec, "--ignore-secondaries")
         running = await ctx.nodes.call(spec.primary_node_uuid, "instance_info", instance=spec)
         if running is not None and running["state"] == "running" and self.reboot_type != "full":
             await ctx.nodes.call(

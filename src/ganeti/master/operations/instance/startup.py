@@ -9,7 +9,7 @@ from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.changes import SetInstanceState
-from ganeti.master.operations.instance.existing import instance_and_nodes, wrong_input
+from ganeti.master.operations.instance.existing import instance_and_nodes, tell_needless, wrong_input
 from ganeti.master.operations.instance.power import start_on_primary
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_requests import InstanceSpec
@@ -85,6 +85,8 @@ class StartInstance(Operation[None], frozen=True, kw_only=True):
             ctx.log.warning(f"Primary node {spec.primary_node} is offline: {spec.name} is only marked to be started")
             await ctx.config.commit(mark, settles=True)
             return
-        await start_on_primary(ctx, spec, paused=self.startup_paused)
+        if self.force:
+            tell_needless(ctx, spec, "--force")
+        await start_on_primary(ctx, spec, paused=self.startup_paused, shutdown_timeout_s=float(self.shutdown_timeout))
         if not self.no_remember:
             await ctx.config.commit(mark, settles=True)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import Any
 
 import pytest
@@ -298,3 +299,74 @@ def test_a_target_is_promised_the_instance(ctx: FakeContext) -> None:
     assert [(promise.instance, promise.nodes, promise.memory_mib) for _, promise in ctx.held] == [
         ("web1", ["uuid-node2"], 128)
     ]
+
+
+@pytest.mark.parametrize("found_on", ["node1", "node2"])
+def test_cleaning_up_after_a_failover_keeps_the_guest_where_it_runs(ctx: FakeContext, found_on: str) -> None:
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: RUNNING if name == found_on else None
+    run(FailoverInstance(instance_name="web1", cleanup=True), ctx)
+    assert primary(ctx) == found_on
+    assert not [line for line in ctx.story if "instance_shutdown" in line or "instance_start" in line]
+    assert ctx.lines[-1] == f"* instance running on {found_on}"
+
+
+@pytest.mark.parametrize("operation", [FailoverInstance, MigrateInstance])
+def test_cleaning_up_a_stopped_instance_changes_nothing(ctx: FakeContext, operation: Any) -> None:
+    view = ctx.config.view()
+    view.put("instances", view.find_instance("web1").uuid, replace(view.find_instance("web1"), admin_state="down"))
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: None
+    run(operation(instance_name="web1", cleanup=True), ctx)
+    assert not [line for line in ctx.story if line.startswith("commit")]
+    assert ctx.lines[-1] == "* instance web1 is stopped, as it should be: nothing is left to clean up"
+
+
+def test_cleaning_up_names_the_node_that_does_not_answer(ctx: FakeContext) -> None:
+    ctx.nodes.dead.add("node3")
+    with pytest.raises(ExecutionError, match="Cannot tell where web1 runs: node node3 does not answer"):
+        run(FailoverInstance(instance_name="web1", cleanup=True), ctx)
+
+
+def test_options_about_secondary_nodes_say_that_there_is_none(ctx: FakeContext) -> None:
+    run(RebootInstance(instance_name="web1", reboot_type="hard", ignore_secondaries=True), ctx)
+    run(StartInstance(instance_name="web1", force=True), ctx)
+    assert "Instance web1 has no secondary node: --ignore-secondaries changes nothing" in ctx.lines
+    assert "Instance web1 has no secondary node: --force changes nothing" in ctx.lines
+
+
+def test_what_is_left_of_a_guest_gets_the_time_that_was_asked_for(ctx: FakeContext) -> None:
+    given: list[float] = []
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: {**RUNNING, "state": "shutdown"}
+    ctx.nodes.handlers["instance_shutdown"] = lambda name, timeout_s, **_: given.append(timeout_s)
+    run(StartInstance(instance_name="web1", shutdown_timeout=7), ctx)
+    assert given == [7.0]
+
+
+def _with_balloon(ctx: FakeContext) -> None:
+    traits = dataclasses.replace(ctx.catalogue.hypervisors["pretend"], can_balloon=True)
+    ctx.catalogue = dataclasses.replace(ctx.catalogue, hypervisors={"pretend": traits})
+    instance = ctx.config.view().find_instance("web1")
+    smaller = replace(instance, beparams={"maxmem": 6000, "minmem": 512})
+    ctx.config.config.put("instances", instance.uuid, smaller)
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: {**RUNNING, "memory_mib": 6000} if name == "node1" else None
+
+
+def test_a_guest_too_large_for_the_target_is_shrunk_and_would_get_its_memory_back(ctx: FakeContext) -> None:
+    _with_balloon(ctx)
+    given: list[tuple[str, int]] = []
+    ctx.nodes.handlers["instance_balloon_memory"] = lambda name, memory_mib, **_: given.append((name, memory_mib))
+    run(MigrateInstance(instance_name="web1", target_node="node2", ignore_ipolicy=True), ctx)
+    assert given == [("node1", 4096)]
+    first = ctx.records[0]
+    assert isinstance(first, UndoNodeCall)
+    assert (first.call, first.arguments["memory_mib"]) == ("instance_balloon_memory", 6000)
+    assert primary(ctx) == "node2"
+
+
+def test_a_guest_too_large_for_the_target_stays_if_it_must_not_be_shrunk(ctx: FakeContext) -> None:
+    _with_balloon(ctx)
+    keep = MigrateInstance(instance_name="web1", target_node="node2", ignore_ipolicy=True, allow_runtime_changes=False)
+    with pytest.raises(
+        PrerequisiteError, match="it uses 6000 MiB, available 4096 MiB: choose another node; leave --no-run"
+    ):
+        run(keep, ctx)
+    assert not ctx.records

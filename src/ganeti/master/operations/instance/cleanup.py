@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Put right what an interrupted migration or failover has left: the guest stays where it runs, and is not moved."""
+
+from ganeti.base.errors import ExecutionError
+from ganeti.master.operations.changes import SetPrimaryNode
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.objects import Instance
+from ganeti.ports.context import OperationContext
+
+ANSWER_WITHIN_S = 30.0
+
+
+async def clean_up(ctx: OperationContext, instance: Instance, spec: InstanceSpec) -> None:
+    """Find where the guest runs and make that its primary node; raises `ExecutionError` where that cannot be told."""
+    view = ctx.config.view()
+    nodes = [node.uuid for node in view.nodes() if node.usable_for_instances]
+    found = []
+    for answer in await ctx.nodes.call_many(nodes, "instance_info", deadline_s=ANSWER_WITHIN_S, instance=spec):
+        if answer.error is not None:
+            name = view.node(answer.node_uuid).name
+            raise ExecutionError(f"Cannot tell where {spec.name} runs: node {name} does not answer: {answer.error}")
+        if answer.value is not None and answer.value["state"] == "running":
+            found.append(answer.node_uuid)
+    if not found and instance.admin_state != "up":
+        ctx.log.info(f"* instance {spec.name} is stopped, as it should be: nothing is left to clean up")
+        return
+    if len(found) != 1:
+        where = ", ".join(view.node(uuid).name for uuid in found) or "no node"
+        raise ExecutionError(
+            f"Instance {spec.name} runs on {where}: stop it with gnt-instance shutdown and start it again"
+        )
+    for uuid in nodes:
+        if uuid != found[0]:
+            await ctx.nodes.call(uuid, "instance_finalize_migration_dst", instance=spec, success=False)
+    await ctx.config.commit(SetPrimaryNode(instance_uuid=spec.uuid, node_uuid=found[0]), settles=True)
+    ctx.log.info(f"* instance running on {view.node(found[0]).name}")

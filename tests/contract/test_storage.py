@@ -185,6 +185,24 @@ def test_a_new_disk_is_empty_and_what_is_written_stays(place: Harness, image_for
     assert Path(again.path).read_bytes().startswith(b"QFI\xfb written")
 
 
+@over_variants
+def test_wiping_writes_zeros_over_the_part_that_is_named(place: Harness, image_format: str) -> None:
+    needs(image_format)
+    driver, disk = place.driver(), place.disk(size_mib=4, format=image_format)
+    run(driver.create(disk))
+    with pytest.raises(BlockDeviceError, match="cannot be wiped from 3 to 5 MiB"):
+        run(driver.wipe(disk, 3, 2))
+    path = run(driver.activate(disk, "web1")).path
+    if image_format == "qcow2":
+        run(driver.wipe(disk, 1, 3))
+        assert os.stat(path).st_blocks * 512 >= 3 * 1024 * 1024
+        return
+    Path(path).write_bytes(b"x" * 4 * 1024 * 1024)
+    run(driver.wipe(disk, 1, 2))
+    mib = 1024 * 1024
+    assert Path(path).read_bytes() == b"x" * mib + bytes(2 * mib) + b"x" * mib
+
+
 @over(WITH_DISKS)
 def test_a_disk_of_another_size_is_not_taken_for_the_one_wanted(place: Harness) -> None:
     driver = place.driver()

@@ -61,6 +61,15 @@ def keys_in(text: str) -> list[str]:
     return [key for line in text.splitlines() if (key := _key_of(line))]
 
 
+def marked_keys(text: str) -> dict[str, list[str]]:
+    """Give ``kind key`` of the lines of `authorized_keys` that name a node, by its uuid."""
+    keys: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if _is_ours(line, None) and (key := _key_of(line)):
+            keys.setdefault(line.split()[-1].removeprefix(MARK), []).append(key)
+    return keys
+
+
 def _is_ours(line: str, nodes: Collection[str] | None) -> bool:
     words = line.split()
     if not words or line.lstrip().startswith("#") or not words[-1].startswith(MARK):

@@ -51,3 +51,8 @@ def test_public_keys_are_written_as_they_are_read() -> None:
 @pytest.mark.parametrize("uuid", ["", "two words", "line\nline", "x" * 65, "one\n"])
 def test_what_is_no_uuid(uuid: str) -> None:
     assert not ssh_key_lines.is_node_uuid(uuid)
+
+
+def test_marked_keys_are_those_of_nodes() -> None:
+    entered = ssh_key_lines.enter(MINE, KEYS)
+    assert ssh_key_lines.marked_keys(entered) == {"one": ["ssh-rsa AAA1"], "two": ["ssh-rsa AAA2"]}

@@ -20,6 +20,12 @@ async def blockdev_create(node: NodeState, *, disk: DiskSpec) -> None:
     node.world.log(f"disk {_name(disk)} of {disk.size_mib} MiB made")
 
 
+@node_call(timeout_s=SLOW_S)
+async def blockdev_wipe(node: NodeState, *, disk: DiskSpec, offset_mib: int, size_mib: int) -> None:
+    """Write zeros over a part of a disk that nobody uses."""
+    await node.template_of(disk).wipe(disk, offset_mib, size_mib)
+
+
 @node_call()
 async def blockdev_remove(node: NodeState, *, disk: DiskSpec) -> None:
     await node.template_of(disk).remove(disk)

@@ -7,6 +7,7 @@ wherever problems are listed.
 
 import asyncio
 import hashlib
+import ipaddress
 import os
 import stat
 from collections.abc import Awaitable, Callable
@@ -97,10 +98,13 @@ class NodeChecks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     oslist: bool | None = None
     """Answer: that of `os_diagnose`."""
     ssh_keys: bool | None = None
-    """Answer: ``{"let-in": [digest], "known": {node uuid: [digest]}}``: the public keys that `authorized_keys` of root
-    lets in, and those in `ganeti_pub_keys`, each by SHA-256 of kind and key."""
+    """Answer: ``{"let-in": [digest], "marked": {node uuid: [digest]}, "known": {node uuid: [digest]}}``: the public
+    keys that `authorized_keys` of root lets in, those of them that are marked as a node's, and those in
+    `ganeti_pub_keys`, each by SHA-256 of kind and key."""
     time: bool | None = None
     """Answer: [seconds, microseconds]."""
+    used_addresses: list[str] | None = None
+    """Answer: those at which something takes, or refuses, a connection."""
     user_scripts: list[str] | None = None
     """Answer: those missing or not executable."""
     version: bool | None = None
@@ -279,6 +283,22 @@ async def _reach(ip: str, port: int) -> str | None:
     return None
 
 
+async def _used_addresses(node: NodeState, value: list[str]) -> Any:
+    return [ip for ip in value if await _is_used(ip)]
+
+
+async def _is_used(ip: str) -> bool:
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            _, writer = await asyncio.open_connection(ip, NODED_PORT)
+    except ConnectionRefusedError:
+        return not ipaddress.ip_address(ip).is_loopback  # there every address refuses, used or not
+    except (TimeoutError, OSError):
+        return False
+    writer.close()
+    return True
+
+
 async def _oob_paths(node: NodeState, value: list[str]) -> Any:
     return [reason for path in value if (reason := _program_problem(node.paths.under(path))) is not None]
 
@@ -302,10 +322,14 @@ async def _oslist(node: NodeState, value: bool) -> Any:
 
 
 async def _ssh_keys(node: NodeState, value: bool) -> Any:
-    let_in = ssh_key_lines.keys_in(read_text(authorized_keys_path(node.paths)) or "")
+    authorized = read_text(authorized_keys_path(node.paths)) or ""
+    let_in = ssh_key_lines.keys_in(authorized)
     known = ssh_key_lines.read_public_keys(read_text(public_keys_path(node.paths)) or "")
     return {
         "let-in": sorted(map(_key_digest, let_in)),
+        "marked": {
+            uuid: sorted(map(_key_digest, keys)) for uuid, keys in ssh_key_lines.marked_keys(authorized).items()
+        },
         "known": {uuid: [_key_digest(" ".join(key.split()[:2])) for key in keys] for uuid, keys in known.items()},
     }
 
@@ -344,6 +368,7 @@ _CHECKS: dict[str, Callable[[NodeState, Any], Awaitable[Any]]] = {
     "oslist": _oslist,
     "ssh_keys": _ssh_keys,
     "time": _time,
+    "used_addresses": _used_addresses,
     "user_scripts": _user_scripts,
     "version": _version,
 }

@@ -37,6 +37,9 @@ class NoDisks(DiskTemplate):
     async def grow(self, disk: DiskSpec, amount_mib: int) -> None:
         raise self._none()
 
+    async def wipe(self, disk: DiskSpec, offset_mib: int, size_mib: int) -> None:
+        raise self._none()
+
     async def space(self, setting: str) -> StorageSpace:
         return StorageSpace(type=self.traits.storage_type, name=setting, storage_size=None, storage_free=None)
 

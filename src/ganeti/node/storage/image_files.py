@@ -75,10 +75,11 @@ class ImageFileTemplate(DiskTemplate):
         path = await _place_if_there(self.allowed, disk)
         if path is None:
             return
-        if (foreign := await in_thread(self._foreign, path)) is not None:
+        holder = await in_thread(self._lock(path).foreign) if self.traits.shared else None
+        if holder is not None:
             raise BlockDeviceError(
-                f"Disk {path} cannot be removed: node {foreign} holds its image lock; stop the instance there, or take "
-                "the lock from a dead node by failing the instance over"
+                f"Disk {path} cannot be removed: node {holder.node} holds its image lock; stop the instance there, or "
+                "take the lock from a dead node by failing the instance over"
             )
         try:
             await in_thread(self._remove, path, disk)
@@ -136,6 +137,22 @@ class ImageFileTemplate(DiskTemplate):
         except OSError as err:
             raise image_io.failed("grown", path, err) from err
 
+    async def wipe(self, disk: DiskSpec, offset_mib: int, size_mib: int) -> None:
+        path = await self._place(disk)
+        size = await self._size(path, disk)
+        if size is None or offset_mib < 0 or size_mib < 0 or (offset_mib + size_mib) * MIB > size:
+            raise BlockDeviceError(
+                f"Disk {path} cannot be wiped from {offset_mib} to {offset_mib + size_mib} MiB: it has not so many"
+            )
+        try:
+            if self._format(disk) == RAW:
+                await in_thread(image_io.write_zeros, path, offset_mib, size_mib)
+            elif size_mib:
+                command = f"write -q -P 0 {offset_mib}M {size_mib}M"
+                await self._qemu_img(["-f", QCOW2, "-c", command, path], f"Disk {path} cannot be wiped", "qemu-io")
+        except OSError as err:
+            raise image_io.failed("wiped", path, err) from err
+
     async def space(self, setting: str) -> StorageSpace:
         try:
             size, free = await image_io.read(setting, image_io.space_mib, self.world.paths.under(setting))
@@ -182,12 +199,6 @@ class ImageFileTemplate(DiskTemplate):
         except OSError as err:
             raise BlockDeviceError(f"The image lock in {err.filename} cannot be changed: {err.strerror}") from err
 
-    def _foreign(self, path: str) -> str | None:
-        if not self.traits.shared:
-            return None
-        holder = self._lock(path).foreign()
-        return None if holder is None else holder.node
-
     def _exists(self, path: str, disk: DiskSpec) -> bool:
         size = image_io.inspect(path, self._format(disk))
         if size is not None and size != disk.size_mib * MIB:
@@ -231,9 +242,9 @@ class ImageFileTemplate(DiskTemplate):
         )
         await in_thread(os.chmod, fresh, 0o640)
 
-    async def _qemu_img(self, arguments: list[str], sentence: str) -> str:
+    async def _qemu_img(self, arguments: list[str], sentence: str, program: str = "qemu-img") -> str:
         try:
-            done = await self.world.run(["qemu-img", *arguments], timeout_s=_TOOL_TIMEOUT_S)
+            done = await self.world.run([program, *arguments], timeout_s=_TOOL_TIMEOUT_S)
         except CommandError as err:
             raise BlockDeviceError(f"{sentence}: {err}") from err
         return done.stdout

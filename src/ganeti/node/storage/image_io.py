@@ -125,6 +125,20 @@ def extend(path: str, size: int, *, full: bool) -> None:
         os.close(descriptor)
 
 
+def write_zeros(path: str, offset_mib: int, size_mib: int) -> None:
+    """Overwrite a part of a raw image, durably."""
+    zeros = memoryview(bytes(MIB))
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        for position in range(offset_mib * MIB, (offset_mib + size_mib) * MIB, MIB):
+            done = 0
+            while done < MIB:
+                done += os.pwrite(descriptor, zeros[done:], position + done)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def sync(directory: str) -> None:
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -84,6 +84,10 @@ class DiskTemplate(ABC):
     async def grow(self, disk: DiskSpec, amount_mib: int) -> None: ...
 
     @abstractmethod
+    async def wipe(self, disk: DiskSpec, offset_mib: int, size_mib: int) -> None:
+        """Write zeros over a part of the disk, which is not in use; raises `BlockDeviceError`."""
+
+    @abstractmethod
     async def space(self, setting: str) -> StorageSpace:
         """Size and free space of what *setting* names (the cluster's directory, volume group, pool)."""
 

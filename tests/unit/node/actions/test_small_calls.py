@@ -14,7 +14,7 @@ from tests.fakes.one_node import OneNode, instance_spec
 
 from ganeti.base.errors import BlockDeviceError, ExecutionError, ParameterError
 from ganeti.bootstrap.certificates import VALIDITY, create_authority, issue_node_certificate
-from ganeti.node.actions import daemons
+from ganeti.node.actions import daemons, verify
 
 
 def test_hooks_run_in_order_with_their_environment_alone(node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,7 +270,9 @@ def test_a_line_end_is_no_part_of_a_name(node, call: str, arguments: dict[str, A
 
 
 def test_who_is_let_in_over_ssh_is_told_by_digests(node) -> None:
-    assert node.call("node_verify", checks={"ssh-keys": True}) == {"ssh-keys": {"let-in": [], "known": {}}}
+    assert node.call("node_verify", checks={"ssh-keys": True}) == {
+        "ssh-keys": {"let-in": [], "marked": {}, "known": {}}
+    }
     key, other = "ssh-rsa AAAA1 root@node2", "ssh-ed25519 AAAA2 root@elsewhere"
     node.call("node_ssh_key_add", keys={"uuid-2": [key]}, remember=True)
     path = Path(node.paths.under("/root/.ssh/authorized_keys"))
@@ -278,6 +280,7 @@ def test_who_is_let_in_over_ssh_is_told_by_digests(node) -> None:
     told = node.call("node_verify", checks={"ssh-keys": True})["ssh-keys"]
     digests = {uuid: found for uuid, (found,) in told["known"].items()}
     assert list(digests) == ["uuid-2"] and digests["uuid-2"] in told["let-in"]
+    assert told["marked"] == told["known"]
     assert len(told["let-in"]) == 2 and all(len(each) == 64 for each in told["let-in"])
 
 
@@ -308,3 +311,26 @@ def test_certificates_are_told_by_their_last_moment(node) -> None:
     assert expiry() == {"error": "holds no certificate"}
     file.write_text(issue_node_certificate(create_authority("cluster"), "node1", "cluster"))
     assert abs(expiry() - (datetime.datetime.now(datetime.UTC) + VALIDITY).timestamp()) < 60
+
+
+def test_names_enter_the_hosts_file_and_leave_it(node) -> None:
+    path = Path(node.paths.under("/etc/hosts"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("127.0.0.1\tlocalhost\n")
+    node.call("etc_hosts_modify", entries={"node2.example.com": "192.0.2.2", "node3": "192.0.2.3"})
+    assert path.read_text() == "127.0.0.1\tlocalhost\n192.0.2.2\tnode2.example.com node2\n192.0.2.3\tnode3\n"
+    node.call("etc_hosts_modify", entries={"node2.example.com": None, "node4": None})
+    assert path.read_text() == "127.0.0.1\tlocalhost\n192.0.2.3\tnode3\n"
+    for entries in ({"a b": "192.0.2.2"}, {"node2": "here"}, {"x\ny": None}):
+        with pytest.raises(ParameterError):
+            node.call("etc_hosts_modify", entries=entries)
+
+
+def test_an_address_is_in_use_where_something_answers(node, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = {"used-addresses": ["127.0.0.1"]}
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(verify, "NODED_PORT", listener.getsockname()[1])
+        assert node.call("node_verify", checks=checks) == {"used-addresses": []}
+        listener.listen()
+        assert node.call("node_verify", checks=checks) == {"used-addresses": ["127.0.0.1"]}

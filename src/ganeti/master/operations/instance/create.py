@@ -6,8 +6,9 @@ Then the instance enters the configuration, as forthcoming: from that commit on,
 ends. Everything after it has its undo on disk; one last commit makes the instance real and settles them.
 """
 
+import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
@@ -25,20 +26,38 @@ from ganeti.master.instance_spec import bare, instance_size, instance_spec
 from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.changes import AddInstance, FinishInstance, RemoveInstance
 from ganeti.master.operations.instance import creation_input as creation
+from ganeti.master.operations.instance.creation_checks import (
+    refuse_conflicts,
+    refuse_opportunistic,
+    refuse_used_address,
+    without_inherited,
+)
 from ganeti.master.operations.instance.existing import wrong_input
 from ganeti.master.operations.instance.power import start_guest
 from ganeti.master.operations.lock_plans import plan
 from ganeti.model import inheritance
 from ganeti.model.ipolicy import violations
 from ganeti.model.locks import ALL_NODE_RES, ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
-from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import Disk, Instance, Nic
 from ganeti.model.parameters import accept_all, backend_input
 from ganeti.model.traits import HypervisorTraits, TemplateTraits
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoChange, UndoNodeCall
 
+WIPE_STEP_MIB = 512
 OS_INSTALL_TIMEOUT_S = 24 * 3600.0
+_OF_IMPORTS = (
+    "source_handshake",
+    "source_instance_name",
+    "source_shutdown_timeout",
+    "source_x509_ca",
+    "src_node",
+    "src_node_uuid",
+    "src_path",
+    "compress",
+)
+_OF_HELPERS = ("helper_startup_timeout", "helper_shutdown_timeout")
 
 
 @dataclass(frozen=True)
@@ -52,6 +71,7 @@ class Wanted:
     nics: list[Nic]
     beparams: dict[str, Any]
     hvparams: dict[str, Any]
+    osparams: dict[str, Any]
     tags: list[str]
 
 
@@ -78,6 +98,14 @@ class Checked:
 @operation("OP_INSTANCE_CREATE", summary_field="instance_name", hooks="instance-add")
 class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
     """Create an instance on the nodes named, or on those the allocator chooses."""
+
+    refusals: ClassVar[dict[str, str]] = {
+        **{
+            name: f"{name} is about importing an instance, which is not possible yet: leave it out"
+            for name in _OF_IMPORTS
+        },
+        **{name: f"{name} is about a helper guest, and none is used yet: leave it out" for name in _OF_HELPERS},
+    }
 
     instance_name: str
     disks: list[dict[str, Any]]
@@ -141,16 +169,22 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
     async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
         wanted = self._read(view, ctx)
         if self.name_check:
-            await ctx.names.resolve(wanted.name, view.cluster.primary_ip_family)
+            _, address = await ctx.names.resolve(wanted.name, view.cluster.primary_ip_family)
+            if self.ip_check:
+                await refuse_used_address(ctx, view, wanted.name, address)
         if self._primary_name() is not None:
             if self.why:
                 raise PrerequisiteError("--why is about an allocator's choice: leave -n out", WRONG_INPUT)
+            if self.opportunistic_locking:
+                refuse_opportunistic(None, allocation.BUILT_IN)
             return Facts(wanted, [node.uuid for node in self._named_nodes(view)], "")
         allocator = allocation.allocator_named(view, self.iallocator)
         if not allocator:
             raise PrerequisiteError(
                 "No node was named and the cluster has no default allocator: add -n NODE or -I ALLOCATOR", WRONG_INPUT
             )
+        if self.opportunistic_locking:
+            refuse_opportunistic(allocator, allocation.BUILT_IN)
         names = await self._ask(ctx, view, allocator, wanted)
         uuids = [ctx.config.view().find_node(name).uuid for name in names]
         return Facts(wanted, uuids, allocator)
@@ -167,6 +201,8 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
             disks=[disk.uuid for disk in disks],
         )
         group = view.group(view.node(instance.primary_node).group)
+        if self.conflicts_check:
+            refuse_conflicts(view, group, wanted.nics)
         if not self.ignore_ipolicy:
             policy = inheritance.group_ipolicy(view.cluster, group)
             found = violations(policy, instance_size(view, instance, disks, wanted.template.name))
@@ -196,6 +232,8 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
     async def execute(self, checked: Checked, ctx: OperationContext) -> list[str]:
         if checked.chosen_by:
             ctx.log.info(f"Selected nodes for the instance: {', '.join(checked.node_names)}")
+        if not self.wait_for_sync and checked.template.node_count == 1:
+            ctx.log.info(f"Disk template {checked.template.name} has no mirrors: --no-wait-for-sync changes nothing")
         await self._check_on_node(checked, ctx)
         await self._reserve(checked, ctx)
         if self.forthcoming:
@@ -254,7 +292,7 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
             raise PrerequisiteError(
                 f"Minimum memory ({filled['minmem']} MiB) is above the maximum ({filled['maxmem']} MiB)", WRONG_INPUT
             )
-        return Wanted(
+        wanted = Wanted(
             name=name,
             template=template,
             hypervisor=hypervisor,
@@ -262,8 +300,10 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
             nics=creation.read_nics(self.nics, view, ctx.entropy),
             beparams=backend,
             hvparams={key: value for key, value in hvparams.items() if value != "default"},
+            osparams=self.osparams,
             tags=creation.check_tags(self.tags),
         )
+        return _identify_defaults(view, wanted, self.os_type or "") if self.identify_defaults else wanted
 
     def _template(self, view: ConfigView, ctx: OperationContext) -> TemplateTraits:
         enabled = view.cluster.enabled_disk_templates
@@ -284,7 +324,7 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
             hypervisor=wanted.hypervisor.name,
             hvparams=wanted.hvparams,
             beparams=wanted.beparams,
-            osparams=self.osparams,
+            osparams=wanted.osparams,
             osparams_private=self.osparams_private or {},
             nics=wanted.nics,
             tags=wanted.tags,
@@ -361,6 +401,7 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
         if not spec.disks:
             return
         ctx.log.info("* creating instance disks...")
+        wipes = ctx.config.view().cluster.prealloc_wipe_disks
         for disk in spec.disks:
             await ctx.undo.push(
                 UndoNodeCall(
@@ -371,6 +412,18 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
                 )
             )
             await ctx.nodes.call(spec.primary_node_uuid, "blockdev_create", disk=disk)
+            if wipes:
+                await self._wipe(spec, disk, ctx)
+
+    async def _wipe(self, spec: InstanceSpec, disk: DiskSpec, ctx: OperationContext) -> None:
+        """Write zeros over the whole disk, so that neither an earlier owner nor a sparse file is behind it."""
+        ctx.log.info(f"* Wiping disk {disk.index}")
+        for offset_mib in range(0, disk.size_mib, WIPE_STEP_MIB):
+            size_mib = min(WIPE_STEP_MIB, disk.size_mib - offset_mib)
+            await ctx.nodes.call(
+                spec.primary_node_uuid, "blockdev_wipe", disk=disk, offset_mib=offset_mib, size_mib=size_mib
+            )
+            ctx.log.progress(f"disk {disk.index}", offset_mib + size_mib, disk.size_mib)
 
     async def _install(self, spec: InstanceSpec, ctx: OperationContext) -> None:
         if self.no_install or not self.os_type:
@@ -398,6 +451,21 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
     async def _start(self, spec: InstanceSpec, ctx: OperationContext) -> None:
         ctx.log.info("* starting instance...")
         await start_guest(ctx, spec)
+
+
+def _identify_defaults(view: ConfigView, wanted: Wanted, os_type: str) -> Wanted:
+    """Keep only the parameters that differ from what the instance inherits: it follows later changes of the rest."""
+    cluster = view.cluster
+    hypervisor = inheritance.cluster_hv(cluster, wanted.hypervisor.name, os_type, wanted.hypervisor.parameters)
+    of_os = {**cluster.osparams.get(inheritance.os_name(os_type), {}), **cluster.osparams.get(os_type, {})}
+    nic = inheritance.cluster_nic(cluster)
+    return dataclasses.replace(
+        wanted,
+        nics=[replace(each, nicparams=without_inherited(each.nicparams, nic)) for each in wanted.nics],
+        beparams=without_inherited(wanted.beparams, inheritance.cluster_be(cluster)),
+        hvparams=without_inherited(wanted.hvparams, hypervisor),
+        osparams=without_inherited(wanted.osparams, of_os),
+    )
 
 
 class KeepForthcoming(FinishInstance, frozen=True, kw_only=True):

@@ -112,6 +112,18 @@ def _read_disk(index: int, values: Mapping[str, Any], traits: TemplateTraits, en
         raise PrerequisiteError(
             f"Disk {index}: access '{values['access']}' is unknown: use {' or '.join(_DISK_ACCESS)}", WRONG_INPUT
         )
+    if values.get("access") == "userspace":
+        raise PrerequisiteError(
+            f"Disk {index}: access userspace is not possible: the hypervisor opens the disks of template {traits.name} "
+            "in one way only; leave access out",
+            WRONG_INPUT,
+        )
+    if values.get("spindles") is not None:
+        raise PrerequisiteError(
+            f"Disk {index}: spindles are counted with exclusive storage only, which template {traits.name} does not "
+            "have: leave spindles out",
+            WRONG_INPUT,
+        )
     mode = values.get("mode", "rw")
     if mode not in ("ro", "rw"):
         raise PrerequisiteError(f"Disk {index}: access mode '{mode}' is unknown: use ro or rw", WRONG_INPUT)

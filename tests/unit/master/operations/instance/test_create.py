@@ -7,12 +7,14 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import HypervisorError, PrerequisiteError
 from ganeti.master.operation import REGISTRY, decode
 from ganeti.master.operations.instance.create import CreateInstance
+from ganeti.model.objects import CLUSTER_KEY, Network
 from ganeti.model.promises import Promise
 from ganeti.ports.context import UndoChange, UndoNodeCall
 
@@ -305,3 +307,87 @@ def test_decoding_is_strict() -> None:
         decode({"OP_ID": "OP_INSTANCE_REMOVE"})
     read = decode({"OP_ID": "OP_INSTANCE_REMOVE", "instance_name": "a", "shutdown_timeout": None})
     assert read.shutdown_timeout == 120  # type: ignore[attr-defined]
+
+
+def test_the_address_of_the_name_must_be_silent_if_that_is_asked_for(ctx: FakeContext) -> None:
+    asked: list[Any] = []
+
+    def verify(name: str, checks: dict[str, Any]) -> dict[str, Any]:
+        asked.append((name, checks))
+        return {"used-addresses": used}
+
+    ctx.nodes.handlers["node_verify"] = verify
+    used: list[str] = []
+    run(wanted(name_check=True, ip_check=True), ctx)
+    assert asked == [("node1", {"used-addresses": ["10.77.0.9"]})]
+    used.append("10.77.0.9")
+    with pytest.raises(PrerequisiteError, match=r"IP 10\.77\.0\.9 of instance web2 is already in use: give web2"):
+        run(wanted(instance_name="web2", name_check=True, ip_check=True), ctx)
+
+
+def test_an_address_of_a_connected_network_is_a_conflict(ctx: FakeContext) -> None:
+    config = ctx.config.config
+    config.put("networks", "uuid-lan", Network(uuid="uuid-lan", name="lan", network="192.0.2.0/24"))
+    group = config.group("uuid-group1")
+    config.put("nodegroups", group.uuid, replace(group, networks={"uuid-lan": {"mode": "bridged", "link": "br0"}}))
+    with pytest.raises(PrerequisiteError, match=r"NIC 0: address 192\.0\.2\.7 belongs to network lan, which node"):
+        run(wanted(nics=[{"ip": "192.0.2.7"}]), ctx)
+    run(wanted(nics=[{"ip": "192.0.2.7"}], conflicts_check=False), ctx)
+    run(wanted(instance_name="web2", nics=[{"ip": "198.51.100.7"}]), ctx)
+
+
+def test_what_an_instance_would_inherit_anyway_is_not_stored(ctx: FakeContext) -> None:
+    given = {
+        "beparams": {"vcpus": 1, "maxmem": 256, "minmem": 128},
+        "hvparams": {"kernel": "/boot/k"},
+        "nics": [{"mode": "bridged", "link": "br7"}],
+    }
+    run(wanted(**given), ctx)
+    run(wanted(instance_name="web2", identify_defaults=True, **given), ctx)
+    plain, short = (ctx.config.view().find_instance(name) for name in ("web1", "web2"))
+    assert plain.hvparams == {"kernel": "/boot/k"}
+    assert plain.beparams["vcpus"] == 1
+    assert (short.hvparams, short.beparams) == ({}, {"maxmem": 256})
+    assert short.nics[0].nicparams == {"link": "br7"}
+
+
+def test_disks_are_wiped_in_steps_where_the_cluster_wants_it(ctx: FakeContext) -> None:
+    config = ctx.config.config
+    config.put("cluster", CLUSTER_KEY, replace(config.cluster, prealloc_wipe_disks=True))
+    wiped: list[tuple[int, int]] = []
+    ctx.nodes.handlers["blockdev_wipe"] = lambda name, disk, offset_mib, size_mib: wiped.append((offset_mib, size_mib))
+    run(wanted(disks=[{"size": "1200m"}]), ctx)
+    assert wiped == [(0, 512), (512, 512), (1024, 176)]
+    assert ctx.story.index("node2 blockdev_wipe") < ctx.story.index("node2 instance_os_add")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"disks": [{"size": 64, "spindles": 2}]}, "Disk 0: spindles are counted with exclusive storage only"),
+        ({"disks": [{"size": 64, "access": "userspace"}]}, "Disk 0: access userspace is not possible"),
+        ({"helper_startup_timeout": 9}, "helper_startup_timeout is about a helper guest, and none is used yet: leave"),
+        ({"src_path": "/x"}, "src_path is about importing an instance, which is not possible yet: leave it out"),
+        ({"compress": "gzip"}, "compress is about importing an instance"),
+        ({"opportunistic_locking": True, "iallocator": "mine"}, "not possible with the allocator mine"),
+        ({"opportunistic_locking": True, "pnode": "node1"}, "leave --opportunistic-locking or -n out"),
+    ],
+)
+def test_what_nothing_acts_on_is_refused_by_name(ctx: FakeContext, changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(PrerequisiteError) as caught:
+        run(wanted(**changes), ctx)
+    assert words in str(caught.value)
+    assert not [line for line in ctx.story if line.startswith("commit")]
+
+
+def test_the_defaults_of_clients_are_not_refused(ctx: FakeContext) -> None:
+    defaults = {
+        "compress": "none",
+        "source_shutdown_timeout": 120,
+        "helper_startup_timeout": None,
+        "disks": [{"size": 64, "spindles": None, "access": "kernelspace"}],
+        "opportunistic_locking": True,
+        "wait_for_sync": False,
+    }
+    run(wanted(**defaults), ctx)
+    assert "Disk template common has no mirrors: --no-wait-for-sync changes nothing" in ctx.lines

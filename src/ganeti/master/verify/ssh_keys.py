@@ -17,9 +17,7 @@ def not_let_in(reports: Sequence[NodeReport], all_reports: Sequence[NodeReport],
     A candidate without a key that the master knows has none: that was told when it became one.
     """
     master = view.cluster.master_node
-    known: dict[str, list[str]] = next(
-        (_part(report)["known"] for report in all_reports if report.node.uuid == master), {}
-    )
+    known = _known(all_reports, view)
     candidates = [node for node in view.nodes() if node.master_candidate and known.get(node.uuid)]
     for report in reports:
         if report.answer is None or report.part("ssh-keys", None) is None:
@@ -36,6 +34,33 @@ def not_let_in(reports: Sequence[NodeReport], all_reports: Sequence[NodeReport],
                 f"root of master candidate(s) {', '.join(names)} is not let in over ssh: gnt-node add --readd {again} "
                 "enters what is missing",
             )
+
+
+def clutter(reports: Sequence[NodeReport], all_reports: Sequence[NodeReport], view: ConfigView) -> Iterator[Finding]:
+    """Keys that are marked as a node's and are of no node, or not its present ones (`verify_clutter`)."""
+    known = _known(all_reports, view)
+    names = {node.uuid: node.name for node in view.nodes()}
+    for report in reports:
+        if report.answer is None or report.part("ssh-keys", None) is None:
+            continue
+        for uuid, keys in sorted(_part(report).get("marked", {}).items()):
+            if uuid in names and not known:
+                continue
+            extra = [key for key in keys if key not in known.get(uuid, [])]
+            whose = f"{names[uuid]} that it has no longer" if uuid in names else "a node that is not in the cluster"
+            if extra:
+                yield Finding(
+                    "ENODESSH",
+                    report.node.name,
+                    f"authorized_keys of root lets in {len(extra)} key(s) of {whose}: remove the lines that end with "
+                    f"ganeti-node:{uuid}",
+                )
+
+
+def _known(all_reports: Sequence[NodeReport], view: ConfigView) -> dict[str, list[str]]:
+    """Digests of keys by node, as the master knows them."""
+    master = view.cluster.master_node
+    return next((_part(report)["known"] for report in all_reports if report.node.uuid == master), {})
 
 
 def _part(report: NodeReport) -> dict[str, Any]:

@@ -35,6 +35,11 @@ class VerifyConfiguration(Operation[bool], frozen=True, kw_only=True):
                 ctx.log.info(line)
 
         view = ctx.config.view()
+        if self.verbose:
+            ctx.log.info(
+                f"* Objects: {len(view.groups())} node group(s), {len(view.nodes())} node(s), "
+                f"{len(view.instances())} instance(s)"
+            )
         tell("* Verifying cluster config", configuration.consistency(view))
         tell("* Verifying cluster certificate files", await _certificates(ctx))
         tell("* Verifying copies of the configuration", await _copies(ctx))

@@ -65,7 +65,9 @@ class VerifyGroup(Operation[bool], frozen=True, kw_only=True):
 
     async def execute(self, checked: None, ctx: OperationContext) -> bool:
         scope = self._scope(ctx.config.view())
-        work = _Work(ctx, scope, Report(self.error_codes, self.ignore_errors))
+        work = _Work(
+            ctx, scope, Report(self.error_codes, self.ignore_errors), verbose=self.verbose, clutter=self.verify_clutter
+        )
         await work.run(
             assess_parameters="hvparam_assessment" not in self.skip_checks,
             check_memory="nplusone_mem" not in self.skip_checks,
@@ -93,15 +95,27 @@ class VerifyGroup(Operation[bool], frozen=True, kw_only=True):
 class _Work:
     """One verification: gathers, then tells section by section."""
 
-    def __init__(self, ctx: OperationContext, scope: Scope, report: Report) -> None:
+    def __init__(
+        self, ctx: OperationContext, scope: Scope, report: Report, *, verbose: bool = False, clutter: bool = False
+    ) -> None:
+        """*verbose* names each node and instance that is looked at; *clutter* looks for keys of unknown nodes, too."""
+        self.verbose = verbose
+        self.clutter = clutter
         self.ctx = ctx
         self.scope = scope
         self.report = report
 
     def tell(self, title: str, findings: Iterable[Finding]) -> None:
         self.ctx.log.info(title)
+        self._add(findings)
+
+    def _add(self, findings: Iterable[Finding]) -> None:
         for line in self.report.add(findings):
             self.ctx.log.info(line)
+
+    def _name(self, title: str) -> None:
+        if self.verbose:
+            self.ctx.log.info(title)
 
     async def run(self, *, assess_parameters: bool, check_memory: bool, env: dict[str, str]) -> None:
         log, scope, catalogue = self.ctx.log, self.scope, self.ctx.catalogue
@@ -115,8 +129,10 @@ class _Work:
         reports = {report.node.uuid: report for report in answers}
         log.info(f"* Gathering disk information ({count} nodes)")
         self.tell("* Verifying configuration file consistency", await self._files(answers))
-        self.tell("* Verifying node status", self._node_findings(answers))
-        self.tell("* Verifying instance status", self._instance_findings(reports))
+        log.info("* Verifying node status")
+        self._nodes(answers)
+        log.info("* Verifying instance status")
+        self._instances(reports)
         self.tell("* Verifying orphan volumes", self._leftovers(reports))
         if check_memory:
             self.tell("* Verifying N+1 Memory redundancy", instances.memory_redundancy(view, scope.instances, reports))
@@ -162,6 +178,8 @@ class _Work:
         group = [report for report in second if report.node.group == self.scope.group.uuid]
         found = list(shared_files.compare(group, asking.files(view)))
         found += ssh_keys.not_let_in(group, second, view)
+        if self.clutter:
+            found += ssh_keys.clutter(group, second, view)
         return found + list(shared_files.config_copies(first, second, view.cluster.master_node, expected))
 
     async def _in_sync(self) -> list[str] | None:
@@ -178,30 +196,48 @@ class _Work:
             return []
         return [await self._ask_one(master, asking.file_checks(self.scope.view, master))]
 
-    def _node_findings(self, answers: list[NodeReport]) -> Iterable[Finding]:
-        view, catalogue = self.scope.view, self.ctx.catalogue
+    def _nodes(self, answers: list[NodeReport]) -> None:
+        for node in self.scope.nodes:
+            if node.offline:
+                self._name(f"* Skipping offline node {node.name}")
         for report in answers:
-            yield from nodes.reachable(report)
-            yield from nodes.basics(report)
-            yield from nodes.client_certificate(view, report)
-            yield from nodes.certificates(report)
-            yield from nodes.network(report)
-            yield from nodes.hypervisors(report)
-            yield from nodes.storage(report, catalogue)
-            yield from nodes.programs(report)
-        yield from nodes.operating_systems(answers)
+            self._name(f"* Verifying node {report.node.name} ({self._role(report.node)})")
+            self._add(self._node_findings(report))
+        self._add(nodes.operating_systems(answers))
 
-    def _instance_findings(self, reports: dict[str, NodeReport]) -> Iterable[Finding]:
-        scope, view, catalogue = self.scope, self.scope.view, self.ctx.catalogue
-        yield from instances.strange_guests(view, scope.group, reports)
+    def _role(self, node: Node) -> str:
+        if node.uuid == self.scope.view.cluster.master_node:
+            return "master"
+        if node.master_candidate:
+            return "master candidate"
+        return "drained" if node.drained else "regular"
+
+    def _node_findings(self, report: NodeReport) -> Iterable[Finding]:
+        view, catalogue = self.scope.view, self.ctx.catalogue
+        yield from nodes.reachable(report)
+        yield from nodes.basics(report)
+        yield from nodes.client_certificate(view, report)
+        yield from nodes.certificates(report)
+        yield from nodes.network(report)
+        yield from nodes.hypervisors(report)
+        yield from nodes.storage(report, catalogue)
+        yield from nodes.programs(report)
+
+    def _instances(self, reports: dict[str, NodeReport]) -> None:
+        scope, view = self.scope, self.scope.view
+        self._add(instances.strange_guests(view, scope.group, reports))
         for instance in scope.instances:
-            if instance.forthcoming:
-                continue
-            yield from instances.state(view, instance, reports)
-            yield from instances.placement(view, catalogue, instance)
-            yield from instances.policy(view, scope.group, instance)
-            yield from instances.disks(view, catalogue, instance, reports)
-        yield from instances.exclusion_tags(view, scope.instances)
+            if not instance.forthcoming:
+                self._name(f"* Verifying instance {instance.name}")
+                self._add(self._instance_findings(instance, reports))
+        self._add(instances.exclusion_tags(view, scope.instances))
+
+    def _instance_findings(self, instance: Instance, reports: dict[str, NodeReport]) -> Iterable[Finding]:
+        scope, view, catalogue = self.scope, self.scope.view, self.ctx.catalogue
+        yield from instances.state(view, instance, reports)
+        yield from instances.placement(view, catalogue, instance)
+        yield from instances.policy(view, scope.group, instance)
+        yield from instances.disks(view, catalogue, instance, reports)
 
     def _leftovers(self, reports: dict[str, NodeReport]) -> Iterable[Finding]:
         yield from instances.orphan_disks(self.scope.view, self.ctx.catalogue, reports)

@@ -619,3 +619,42 @@ def test_refusals(fields: dict[str, Any], sentence: str) -> None:
     with pytest.raises(PrerequisiteError) as caught:
         run(VerifyCluster(**fields), Cluster().ctx)
     assert sentence in str(caught.value)
+
+
+def test_verbose_names_each_node_and_instance() -> None:
+    cluster = Cluster()
+    node = cluster.config.node("uuid-node3")
+    cluster.config.put("nodes", node.uuid, replace(node, offline=True))
+    run(VerifyGroup(group_name="default", verbose=True), cluster.ctx)
+    first = cluster.ctx.lines.index("* Verifying node status")
+    assert cluster.ctx.lines[first + 1 : first + 7] == [
+        "* Skipping offline node node3",
+        "* Verifying node node1 (master)",
+        "* Verifying node node2 (master candidate)",
+        "* Verifying instance status",
+        "* Verifying instance web1",
+        "* Verifying instance web2",
+    ]
+    cluster.ctx.lines.clear()
+    run(VerifyConfiguration(verbose=True), cluster.ctx)
+    assert cluster.ctx.lines[0] == "* Objects: 1 node group(s), 3 node(s), 2 instance(s)"
+
+
+def test_keys_of_nodes_that_are_gone_are_told_where_somebody_asks() -> None:
+    cluster = Cluster()
+    cluster.set_cluster(modify_ssh_setup=True)
+    whole = keys("k1", "k2", "admin", node1=["k1"], node2=["k2"])
+    marked = {"uuid-node1": ["k1"], "uuid-node2": ["old", "k2"], "uuid-node9": ["k9"]}
+    cluster.spoil = lambda name, answer: answer.update(
+        {"ssh-keys": whole | {"marked": marked if name == "node3" else {}}}
+    )
+    assert cluster.group()[0]
+    cluster.ctx.lines.clear()
+    good, lines = cluster.group(verify_clutter=True)
+    assert not good
+    assert [line for line in lines if "ERROR" in line] == [
+        "  - ERROR:ENODESSH:node:node3:authorized_keys of root lets in 1 key(s) of node2 that it has no longer: remove "
+        "the lines that end with ganeti-node:uuid-node2",
+        "  - ERROR:ENODESSH:node:node3:authorized_keys of root lets in 1 key(s) of a node that is not in the cluster: "
+        "remove the lines that end with ganeti-node:uuid-node9",
+    ]

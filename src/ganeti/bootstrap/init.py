@@ -22,7 +22,6 @@ import ganeti.node.storage
 from ganeti.base.errors import GanetiError, TransportError
 from ganeti.base.registry import import_all
 from ganeti.bootstrap import certificates, ssh_keys
-from ganeti.bootstrap.hosts_file import with_host
 from ganeti.bootstrap.init_checks import check
 from ganeti.bootstrap.initial_config import Beginning, Identities, configuration, ssconf_of
 from ganeti.bootstrap.machine import FileSet, Machine
@@ -32,6 +31,7 @@ from ganeti.model.configuration import Configuration
 from ganeti.model.traits import Catalogue
 from ganeti.node import ssh_key_lines
 from ganeti.node.actions.candidate_keys import public_keys_path
+from ganeti.node.hosts_file import with_host
 from ganeti.node.hypervisors.interface import Hypervisor
 from ganeti.node.storage.interface import DiskTemplate
 from ganeti.wire.framing_sync import connect

@@ -3,16 +3,19 @@
 
 import fcntl
 import hashlib
+import ipaddress
 import os
 import re
 
-from ganeti.base.errors import ParameterError
+from ganeti.base.errors import ExecutionError, ParameterError
 from ganeti.base.paths import Paths
 from ganeti.node.actions.registry import NORMAL_S, node_call
+from ganeti.node.hosts_file import with_host, without_host
 from ganeti.node.state import NodeState
 
 SSCONF_MODE = 0o444
 SSCONF_LIMIT_BYTES = 128 * 1024
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _SSCONF_KEY = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -46,6 +49,32 @@ async def upload_file(node: NodeState, *, path: str, content: str, mode: int) ->
     os.makedirs(os.path.dirname(place), mode=0o750, exist_ok=True)
     replace_file(place, content.encode(), mode)
     node.world.log(f"file {path} replaced ({len(content)} characters)")
+
+
+@node_call(timeout_s=NORMAL_S)
+async def etc_hosts_modify(node: NodeState, *, entries: dict[str, str | None]) -> None:
+    """Enter names at their addresses into `/etc/hosts`; null takes a name out.
+
+    Raises `ParameterError`, and `ExecutionError` where the file cannot be replaced.
+    """
+    for name, address in entries.items():
+        if not _HOST_NAME.fullmatch(name):
+            raise ParameterError(f"'{name}' is not the name of a host")
+        if address is not None:
+            try:
+                ipaddress.ip_address(address)
+            except ValueError as err:
+                raise ParameterError(f"'{address}' is not an IP address") from err
+    path = node.paths.under("/etc/hosts")
+    before = after = read_text(path) or ""
+    for name, address in entries.items():
+        after = without_host(after, name) if address is None else with_host(after, name, address)
+    if after != before:
+        try:
+            replace_file(path, after.encode(), 0o644)
+        except OSError as err:
+            raise ExecutionError(f"/etc/hosts cannot be replaced: {err.strerror}") from err
+        node.world.log(f"/etc/hosts changed: {', '.join(entries)}")
 
 
 @node_call(timeout_s=NORMAL_S)

@@ -31,6 +31,7 @@ from ganeti.master.operations.node.candidate_keys import (
 )
 from ganeti.master.operations.node.candidates import certificate_digest, hosted_instances, wants_another
 from ganeti.master.operations.node.changes import AddNode, RemoveNode, ReplaceNode
+from ganeti.master.operations.node.hosts import enter_host
 from ganeti.master.operations.node.parameters import node_parameters
 from ganeti.model.locks import LockPlan
 from ganeti.model.objects import CONFIG_VERSION, Node, NodeGroup
@@ -114,6 +115,7 @@ class AddNodeToCluster(Operation[None], frozen=True, kw_only=True):
         await ctx.config.commit(ReplaceNode(node=final, certificate_digest=digest), settles=True)
         if digest is None:
             await self._without_candidate_keys(final, checked.old, ctx)
+        await enter_host(ctx, final)
 
     async def _without_candidate_keys(self, node: Node, old: Node | None, ctx: OperationContext) -> None:
         """A node that comes back may have been a candidate when it was last seen."""

@@ -7,6 +7,7 @@ from ganeti.master.operations.lock_plans import whole_cluster
 from ganeti.master.operations.node.candidate_keys import end_membership
 from ganeti.master.operations.node.candidates import fill_pool, hosted_instances
 from ganeti.master.operations.node.changes import RemoveNode
+from ganeti.master.operations.node.hosts import remove_host
 from ganeti.master.queue.hook_runs import HookRunner
 from ganeti.model.locks import LockPlan
 from ganeti.model.objects import Node
@@ -53,6 +54,7 @@ class RemoveNodeFromCluster(Operation[None], frozen=True, kw_only=True):
         await self._run_hooks_there(checked, ctx)
         await self._leave(checked, ctx)
         await end_membership(ctx, checked, RemoveNode(node_uuid=checked.uuid))
+        await remove_host(ctx, checked)
 
     async def _leave(self, node: Node, ctx: OperationContext) -> None:
         """Tell the node; one that cannot be told forgets the cluster by node-cleanup."""

@@ -223,3 +223,27 @@ def test_what_the_command_submits_is_understood() -> None:
     load()
     operation = decode({"OP_ID": "OP_NODE_ADD", "node_name": "node4", "readd": False, "node_setup": True})
     assert operation.summary() == "NODE_ADD(node4)"
+
+
+def test_nodes_come_into_the_hosts_files_and_go_again(ctx: FakeContext) -> None:
+    change_cluster(ctx, modify_etc_hosts=True)
+    change_node(ctx, "node3", offline=True)
+    written: dict[str, dict[str, str | None]] = {}
+    ctx.nodes.handlers["etc_hosts_modify"] = lambda name, entries: written.update({name: entries})
+    run(AddNodeToCluster(node_name="node4"), ctx)
+    assert written == {
+        "node1": {"node4": "10.77.0.9"},
+        "node2": {"node4": "10.77.0.9"},
+        "node4": {"node1": "10.77.0.1", "node2": "10.77.0.2", "node3": "10.77.0.3", "node4": "10.77.0.9"},
+    }
+    written.clear()
+    run(RemoveNodeFromCluster(node_name="node4"), ctx)
+    assert written == {"node1": {"node4": None}, "node2": {"node4": None}}
+
+
+def test_a_hosts_file_that_cannot_be_changed_is_told(ctx: FakeContext) -> None:
+    change_cluster(ctx, modify_etc_hosts=True)
+    ctx.nodes.handlers["etc_hosts_modify"] = ExecutionError("/etc/hosts cannot be replaced: Read-only file system")
+    run(AddNodeToCluster(node_name="node4"), ctx)
+    assert ctx.config.view().find_node("node4").master_candidate
+    assert any("enter there what changed: node4 10.77.0.9" in line for line in ctx.lines)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ganeti.bootstrap.hosts_file import with_host, without_host
+from ganeti.node.hosts_file import with_host, without_host
 
 OLD = "127.0.0.1 localhost\n# nodes\n10.0.0.7 printer  # by the door\n"
 

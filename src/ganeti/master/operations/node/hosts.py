@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Nodes in `/etc/hosts` of the other nodes, where the cluster's setting `modify_etc_hosts` is on."""
+
+from collections.abc import Iterable, Mapping
+
+from ganeti.model.objects import Node
+from ganeti.ports.context import OperationContext
+
+
+async def enter_host(ctx: OperationContext, node: Node) -> None:
+    """Let all nodes know *node* by name, and *node* all others."""
+    view = ctx.config.view()
+    if not view.cluster.modify_etc_hosts:
+        return
+    others = [other for other in view.nodes() if other.uuid != node.uuid]
+    everybody = {each.name: each.primary_ip for each in (*others, node)}
+    await _modify(ctx, others, {node.name: node.primary_ip})
+    await _modify(ctx, [node], everybody)
+
+
+async def remove_host(ctx: OperationContext, node: Node) -> None:
+    """Take a node that has left out of the files of those that stay."""
+    view = ctx.config.view()
+    if view.cluster.modify_etc_hosts:
+        await _modify(ctx, [other for other in view.nodes() if other.uuid != node.uuid], {node.name: None})
+
+
+async def _modify(ctx: OperationContext, nodes: Iterable[Node], entries: Mapping[str, str | None]) -> None:
+    names = {node.uuid: node.name for node in nodes if not node.offline}
+    changes = ", ".join(f"{name} {address or 'removed'}" for name, address in entries.items())
+    for answer in await ctx.nodes.call_many(list(names), "etc_hosts_modify", entries=dict(entries)):
+        if answer.error is not None:
+            ctx.log.warning(
+                f"/etc/hosts of node {names[answer.node_uuid]} stays as it is ({answer.error}): enter there what "
+                f"changed: {changes}"
+            )

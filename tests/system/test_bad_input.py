@@ -91,8 +91,17 @@ NAMES = [
     (ADD + "--tags 'a;b' new1", FAILED, "not a valid tag"),
     (ADD + "--priority bogus new1", USAGE, "one of low, normal, high"),
     (ADD + "--helper-startup-timeout x new1", USAGE, "'x' is not a time: write a number"),
+    (ADD + "--helper-startup-timeout 9 new1", FAILED, "none is used yet: leave it out"),
+    (DISK + "0:size=8m,spindles=2 new1", FAILED, "spindles are counted with exclusive storage only"),
+    (DISK + "0:size=8m,access=userspace new1", FAILED, "access userspace is not possible"),
+    ("gnt-cluster modify --install-image /srv/a", FAILED, "install_image cannot be set yet"),
+    ("gnt-cluster modify --maintain-node-health yes", FAILED, "maintain_node_health cannot be set yet"),
+    ("gnt-cluster modify --reserved-lvs a/b", FAILED, "reserved_lvs cannot be set yet"),
+    ("gnt-debug delay -i 0.1", FAILED, "interruptible is not possible yet"),
+    ("ganeti-watcher --rapi-ip 192.0.2.1", FAILED, "--rapi-ip is not possible yet"),
+    ("ganeti-watcher --no-strict", FAILED, "--no-strict is not possible yet"),
     (ADD + "--communication=yes new1", FAILED, "leave --communication out"),
-    (BARE + "--commit new1", FAILED, "'commit' is not available: use mode create"),
+    (BARE + "--commit new1", FAILED, "commit is not possible yet: remove the reserved instance"),
 ]
 
 SIZES = [

@@ -74,7 +74,7 @@ def instance_spec(
         hvparams=inheritance.instance_hv(cluster, instance, parameters) | (hvparams or {}),
         beparams=inheritance.instance_be(cluster, instance) | (beparams or {}),
         osparams=inheritance.os_params(cluster, instance),
-        osparams_private=dict(instance.osparams_private),
+        osparams_private=inheritance.private_os_params(cluster, instance),
         disks=[disk_spec(view, catalogue, instance, disk, index) for index, disk in enumerate(own_disks)],
         nics=[_nic_spec(view, instance, nic, index) for index, nic in enumerate(instance.nics)],
         tags=list(instance.tags),

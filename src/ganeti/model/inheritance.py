@@ -60,6 +60,13 @@ def os_params(cluster: Cluster, instance: Instance) -> dict[str, Any]:
     return filled | instance.osparams
 
 
+def private_os_params(cluster: Cluster, instance: Instance) -> dict[str, Any]:
+    filled: dict[str, Any] = dict(cluster.osparams_private_cluster.get(os_name(instance.os), {}))
+    if instance.os != os_name(instance.os):
+        filled.update(cluster.osparams_private_cluster.get(instance.os, {}))
+    return filled | instance.osparams_private
+
+
 def group_nd(cluster: Cluster, group: NodeGroup) -> dict[str, Any]:
     return defaults(NODE_PARAMETERS) | cluster.ndparams | group.ndparams
 

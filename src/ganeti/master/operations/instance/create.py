@@ -105,6 +105,8 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
             for name in _OF_IMPORTS
         },
         **{name: f"{name} is about a helper guest, and none is used yet: leave it out" for name in _OF_HELPERS},
+        "instance_communication": "The cluster has no network for instance communication: leave --communication out",
+        "commit": "commit is not possible yet: remove the reserved instance and create it without --forthcoming",
     }
 
     instance_name: str
@@ -263,15 +265,8 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
         creation.check_file_driver(self.file_driver)
         if self.ip_check and not self.name_check:
             raise PrerequisiteError("Cannot check the IP address without the name: add --name-check", WRONG_INPUT)
-        if self.instance_communication:
-            raise PrerequisiteError(
-                "The cluster has no network for instance communication: leave --communication out", WRONG_INPUT
-            )
-        if self.mode != "create" or self.commit:
-            raise PrerequisiteError(
-                f"Creation mode '{'commit' if self.commit else self.mode}' is not available: use mode create",
-                WRONG_INPUT,
-            )
+        if self.mode != "create":
+            raise PrerequisiteError(f"Creation mode '{self.mode}' is not available: use mode create", WRONG_INPUT)
         cluster = view.cluster
         template = self._template(view, ctx)
         hypervisor = ctx.catalogue.hypervisor(self.hypervisor or cluster.enabled_hypervisors[0])

@@ -367,6 +367,8 @@ def test_disks_are_wiped_in_steps_where_the_cluster_wants_it(ctx: FakeContext) -
         ({"disks": [{"size": 64, "spindles": 2}]}, "Disk 0: spindles are counted with exclusive storage only"),
         ({"disks": [{"size": 64, "access": "userspace"}]}, "Disk 0: access userspace is not possible"),
         ({"helper_startup_timeout": 9}, "helper_startup_timeout is about a helper guest, and none is used yet: leave"),
+        ({"commit": True}, "commit is not possible yet"),
+        ({"instance_communication": True}, "leave --communication out"),
         ({"src_path": "/x"}, "src_path is about importing an instance, which is not possible yet: leave it out"),
         ({"compress": "gzip"}, "compress is about importing an instance"),
         ({"opportunistic_locking": True, "iallocator": "mine"}, "not possible with the allocator mine"),
@@ -391,3 +393,14 @@ def test_the_defaults_of_clients_are_not_refused(ctx: FakeContext) -> None:
     }
     run(wanted(**defaults), ctx)
     assert "Disk template common has no mirrors: --no-wait-for-sync changes nothing" in ctx.lines
+
+
+def test_private_os_parameters_of_the_cluster_reach_the_scripts(ctx: FakeContext) -> None:
+    config = ctx.config.config
+    private = {"noop": {"key": "cluster", "realm": "x"}, "noop+default": {"realm": "y"}}
+    config.put("cluster", CLUSTER_KEY, replace(config.cluster, osparams_private_cluster=private))
+    told: list[dict[str, Any]] = []
+    ctx.nodes.handlers["instance_os_add"] = lambda name, instance, **_: told.append(instance.osparams_private)
+    run(wanted(osparams_private={"key": "own"}), ctx)
+    assert told == [{"key": "own", "realm": "y"}]
+    assert ctx.config.view().find_instance("web1").osparams_private == {"key": "own"}

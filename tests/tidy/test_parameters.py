@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Iterator
 
 import msgspec
+import pytest
 from parsed_tree import Exemptions, Module, told
 
 from ganeti.base.registry import import_all
@@ -18,9 +19,17 @@ from ganeti.cli.commands.cluster import CLUSTER_INIT
 from ganeti.cli.generate import declared
 from ganeti.master.operation import REGISTRY, Operation
 from ganeti.master.operations.cluster import set_params
+from ganeti.model.parameters import BACKEND_PARAMETERS, NIC_PARAMETERS, NODE_PARAMETERS, Parameter
+from ganeti.node.hypervisors.interface import Hypervisor
+from ganeti.node.storage.interface import DiskTemplate
 
 import_all(importlib.import_module("ganeti.master.operations"))
 
+import_all(importlib.import_module("ganeti.node.hypervisors"))
+import_all(importlib.import_module("ganeti.node.storage"))
+
+OF_THE_MODEL = (BACKEND_PARAMETERS, NODE_PARAMETERS, NIC_PARAMETERS)
+NOT_ACTING = ("ganeti.cli.", "ganeti.simulation.", "ganeti.tools.htools.", "ganeti.master.query.")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 COMMON = {field.name for field in msgspec.structs.fields(Operation)}
 ONLY_TOLD = {"hooks"}
@@ -37,6 +46,13 @@ ONLY_KEPT = (
     "src/ganeti/simulation/",
 )
 """Where settings are taken, kept, shown and handed on."""
+
+
+def _parameters() -> list[Parameter]:
+    found = {parameter.name: parameter for known in OF_THE_MODEL for parameter in known}
+    for driver in (*Hypervisor.registry.values(), *DiskTemplate.registry.values()):
+        found |= {parameter.name: parameter for parameter in driver.traits.parameters}
+    return [found[name] for name in sorted(found)]
 
 
 def test_every_parameter_is_read_by_its_operation_or_refused(modules: list[Module]) -> None:
@@ -86,6 +102,59 @@ def test_every_option_of_init_is_read(modules: list[Module]) -> None:
         if not any(_names(module, field) for module in readers)
     ]
     assert not faults, told(faults)
+
+
+def test_every_option_of_a_command_is_read(modules: list[Module]) -> None:
+    by_name = {module.name: module for module in modules}
+    commands = "ganeti.cli.commands."
+    for_all = [
+        module
+        for module in modules
+        if module.name.startswith("ganeti.cli.") and not module.name.startswith((commands, "ganeti.cli.tables."))
+    ]
+    faults = {}
+    for command in declared():
+        if command.line == CLUSTER_INIT.line:
+            continue  # it is made by the bootstrap: see above
+        operation = REGISTRY.get(command.op_id)
+        read = {field.name for field in msgspec.structs.fields(operation)} if operation else set()
+        readers = list(for_all)
+        if handler := by_name.get(commands + command.handler.partition(":")[0]):
+            near = {dotted.rpartition(".")[0] for _, dotted in handler.imports() if dotted.startswith(commands)}
+            readers += [handler, *(by_name[name] for name in near if name in by_name)]
+        for field in {option.field for option in command.options} - read:
+            if not any(_mentions(module, field) for module in readers):
+                faults[(command.line.replace(" ", "-"), field)] = f"{command.line}: nobody reads {field}"
+    left = Exemptions().sift("option-unread", faults)
+    assert not left, told(left)
+
+
+def test_every_argument_of_a_node_call_is_read(modules: list[Module]) -> None:
+    faults = []
+    for module in modules:
+        if not module.place.startswith("src/ganeti/node/"):
+            continue
+        for node in module.nodes:
+            if isinstance(node, ast.AsyncFunctionDef) and any(
+                "node_call" in ast.unparse(d) for d in node.decorator_list
+            ):
+                read = {name.id for part in node.body for name in ast.walk(part) if isinstance(name, ast.Name)}
+                faults += [
+                    f"{module.place}:{node.lineno} {node.name}: {argument.arg} is not read"
+                    for argument in node.args.kwonlyargs
+                    if argument.arg not in read
+                ]
+    assert not faults, told(faults)
+
+
+@pytest.mark.parametrize("parameter", _parameters(), ids=lambda parameter: parameter.name)
+def test_every_parameter_of_an_object_is_read_or_refused(parameter: Parameter, modules: list[Module]) -> None:
+    """Those of nodes, NICs, instances, hypervisors and disk templates, by name."""
+    if parameter.unused:
+        return
+    declaring = ("ganeti.model.parameters", "ganeti.node.hypervisors.kvm.parameters", *NOT_ACTING)
+    readers = [module for module in modules if not module.name.startswith(declaring)]
+    assert any(_names(module, parameter.name) for module in readers), f"{parameter.name}: nobody reads it"
 
 
 def test_every_option_of_a_program_is_read(modules: list[Module]) -> None:
@@ -169,6 +238,12 @@ def _attributes(module: Module, name: str) -> bool:
 def _names(module: Module, name: str) -> bool:
     return _attributes(module, name) or any(
         isinstance(node, ast.Constant) and node.value == name for node in module.nodes
+    )
+
+
+def _mentions(module: Module, name: str) -> bool:
+    return _names(module, name) or any(
+        isinstance(node, ast.keyword | ast.arg) and node.arg == name for node in module.nodes
     )
 
 

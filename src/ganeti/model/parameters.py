@@ -37,6 +37,8 @@ class Parameter:
     """Further check; gives what is wrong, or None."""
     cluster_only: bool = False
     """Cannot be set for a single instance."""
+    unused: str = ""
+    """Why nothing acts on it yet: then only the default is accepted."""
 
     def accept(self, value: Any) -> Any:
         """Give *value* in this parameter's type; raises `TypeEnforcementError` saying what would be right."""
@@ -55,6 +57,8 @@ class Parameter:
                 raise TypeEnforcementError(f"Parameter '{self.name}' cannot be {value}: {limit}")
         if self.check is not None and value not in ("", None) and (problem := self.check(value)) is not None:
             raise TypeEnforcementError(f"Parameter '{self.name}' cannot be '{value}': {problem}")
+        if self.unused and value != self.default:
+            raise TypeEnforcementError(f"Parameter '{self.name}' cannot be '{value}' yet: {self.unused}; leave it out")
         rule = names.absolute_path_fault if self.is_file or self.is_directory else names.line_fault
         if isinstance(value, str) and value and (fault := rule(value)) is not None:
             raise TypeEnforcementError(f"Parameter '{self.name}' cannot be '{names.shown(value)}': {fault}")
@@ -162,6 +166,8 @@ def _check_vlan(value: Any) -> str | None:
 _MOST = 2**31 - 1
 """Bound of sizes and counts that have no other, so that sums of them are exact everywhere."""
 
+_NO_SWITCH = "switches are not set up on nodes here, but used as they are found"
+
 BACKEND_PARAMETERS = (
     Parameter("maxmem", "size", 128, "memory when there is no pressure (MiB)", minimum=1, maximum=_MOST),
     Parameter("minmem", "size", 128, "memory guaranteed (MiB)", minimum=1, maximum=_MOST),
@@ -175,9 +181,9 @@ NODE_PARAMETERS = (
     Parameter("oob_program", "string", "", "out-of-band program", is_file=True),
     Parameter("spindle_count", "int", 1, "spindles of the node", minimum=0),
     Parameter("exclusive_storage", "bool", False, "physical volumes are used by one instance each"),
-    Parameter("ovs", "bool", False, "use Open vSwitch"),
-    Parameter("ovs_name", "maybe-string", "switch1", "name of the switch"),
-    Parameter("ovs_link", "maybe-string", "", "device linked to the switch"),
+    Parameter("ovs", "bool", False, "use Open vSwitch", unused=_NO_SWITCH),
+    Parameter("ovs_name", "maybe-string", "switch1", "name of the switch", unused=_NO_SWITCH),
+    Parameter("ovs_link", "maybe-string", "", "device linked to the switch", unused=_NO_SWITCH),
     Parameter("ssh_port", "int", 22, "port of sshd", minimum=1, maximum=65535),
     Parameter("cpu_speed", "float", 1.0, "relative speed of a processor", minimum=0.01),
 )

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Parameters: what nothing acts on is refused, and its default is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from ganeti.base.errors import TypeEnforcementError
+from ganeti.model.parameters import NODE_PARAMETERS, accept_all
+
+
+def test_what_nothing_acts_on_is_refused_by_name() -> None:
+    with pytest.raises(TypeEnforcementError, match="Parameter 'ovs' cannot be 'True' yet: switches are not set up"):
+        accept_all(NODE_PARAMETERS, {"ovs": "yes"}, "node")
+    with pytest.raises(TypeEnforcementError, match="'ovs_link' cannot be 'eth1' yet"):
+        accept_all(NODE_PARAMETERS, {"ovs_link": "eth1"}, "node")
+
+
+def test_defaults_of_what_nothing_acts_on_are_accepted() -> None:
+    given = {"ovs": False, "ovs_name": "switch1", "ovs_link": ""}
+    assert accept_all(NODE_PARAMETERS, given, "node") == given

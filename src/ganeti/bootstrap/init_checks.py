@@ -28,7 +28,7 @@ from ganeti.node.storage.allowed_paths import AllowedPaths
 ADDRESS_PROBE_S = 2.0
 """Whoever has the address on this network answers in milliseconds; the time is for addresses behind routers."""
 DEFAULT_ALLOCATOR = "hail"
-VOLUME_GROUP_TYPE = "lvm-vg"
+VOLUME_GROUP_TYPE = init_options.VOLUME_GROUP_TYPE
 MIN_VOLUME_GROUP_MIB = 20480
 DEFAULT_VOLUME_GROUP = "xenvg"
 
@@ -246,6 +246,13 @@ def _directories(
         setting: init_options.storage_directory(setting, options.get(setting))
         for setting in init_options.DEFAULT_DIRECTORIES
     }
+    for setting in result.keys() & init_options.not_offered(catalogue):
+        if options.get(setting):
+            raise PrerequisiteError(
+                f"The directory '{options[setting]}' would not be used: no disk template here has its {setting}; "
+                "leave it out",
+                WRONG_INPUT,
+            )
     allowed = AllowedPaths(machine.paths)
     for name in templates:
         setting = catalogue.template(name).directory_setting

@@ -29,6 +29,7 @@ DEFAULT_DIRECTORIES = {
     "shared_file_storage_dir": "/srv/ganeti/shared-file-storage",
     "gluster_storage_dir": "/var/run/ganeti/gluster",
 }
+VOLUME_GROUP_TYPE = "lvm-vg"
 REFUSED = cluster_values.UNUSED | {
     "uid_pool": "uid_pool cannot be set yet: guests do not get a user id of their own here; leave it out",
 }
@@ -45,6 +46,16 @@ _SPEC_OPTIONS = {
     "specs_nic_count": "nic-count",
 }
 _SIZES = ("memory-size", "disk-size")
+
+
+def not_offered(catalogue: Catalogue) -> set[str]:
+    """Options that are always refused: nothing here acts on them, or no installed disk template could use them."""
+    templates = catalogue.templates.values()
+    in_groups = [traits for traits in templates if traits.storage_type == VOLUME_GROUP_TYPE]
+    directories = set(DEFAULT_DIRECTORIES) - {traits.directory_setting for traits in templates}
+    volume_group = set() if in_groups else {"vg_name"}
+    helper = set() if any(traits.node_count > 1 for traits in in_groups) else {"drbd_helper"}
+    return {*REFUSED, *directories, *volume_group, *helper}
 
 
 def enabled_hypervisors(given: Sequence[str] | None, catalogue: Catalogue) -> list[str]:

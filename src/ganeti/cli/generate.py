@@ -44,7 +44,8 @@ def declared() -> list[Command]:
 def _without_refused(command: Command) -> Command:
     """Take the help from options that are always refused: they are known, and not offered."""
     if command.line == "gnt-cluster init":
-        names = importlib.import_module("ganeti.bootstrap.init_options").REFUSED
+        drivers = importlib.import_module("ganeti.bootstrap.init").catalogue()
+        names = importlib.import_module("ganeti.bootstrap.init_options").not_offered(drivers)
     else:
         operation = importlib.import_module("ganeti.master.operation").REGISTRY.get(command.op_id)
         names = operation.refusals if operation is not None else {}

@@ -127,6 +127,8 @@ class _Work:
         await self.ctx.config.flush()  # a copy that is still under way would be taken for a difference
         answers = await self._ask(assess_parameters)
         reports = {report.node.uuid: report for report in answers}
+        if self.clutter and not view.cluster.modify_ssh_setup:
+            log.info("  - NOTICE: ssh is not set up by the cluster: no keys of nodes are looked for")
         log.info(f"* Gathering disk information ({count} nodes)")
         self.tell("* Verifying configuration file consistency", await self._files(answers))
         log.info("* Verifying node status")

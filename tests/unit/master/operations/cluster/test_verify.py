@@ -658,3 +658,11 @@ def test_keys_of_nodes_that_are_gone_are_told_where_somebody_asks() -> None:
         "  - ERROR:ENODESSH:node:node3:authorized_keys of root lets in 1 key(s) of a node that is not in the cluster: "
         "remove the lines that end with ganeti-node:uuid-node9",
     ]
+
+
+def test_where_the_cluster_leaves_ssh_alone_it_is_said_that_no_keys_are_looked_for() -> None:
+    cluster = Cluster()
+    cluster.set_cluster(modify_ssh_setup=False)
+    assert cluster.group(verify_clutter=True)[1][0] == (
+        "  - NOTICE: ssh is not set up by the cluster: no keys of nodes are looked for"
+    )

@@ -24,8 +24,13 @@ async def clean_up(ctx: OperationContext, instance: Instance, spec: InstanceSpec
     if not found and instance.admin_state != "up":
         ctx.log.info(f"* instance {spec.name} is stopped, as it should be: nothing is left to clean up")
         return
-    if len(found) != 1:
-        where = ", ".join(view.node(uuid).name for uuid in found) or "no node"
+    if not found:
+        raise ExecutionError(
+            f"Instance {spec.name} runs on no node: start it with gnt-instance startup {spec.name}; if its node "
+            f"{spec.primary_node} is down, use gnt-instance failover {spec.name}"
+        )
+    if len(found) > 1:
+        where = ", ".join(view.node(uuid).name for uuid in found)
         raise ExecutionError(
             f"Instance {spec.name} runs on {where}: stop it with gnt-instance shutdown and start it again"
         )

@@ -320,6 +320,20 @@ def test_cleaning_up_a_stopped_instance_changes_nothing(ctx: FakeContext, operat
     assert ctx.lines[-1] == "* instance web1 is stopped, as it should be: nothing is left to clean up"
 
 
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [
+        ([], "web1 runs on no node: start it with gnt-instance startup web1; if"),
+        (["node1", "node2"], "node1, node2: stop it"),
+    ],
+)
+def test_cleaning_up_moves_nothing_where_it_is_not_clear(ctx: FakeContext, nodes: list[str], words: str) -> None:
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: RUNNING if name in nodes else None
+    with pytest.raises(ExecutionError, match=words):
+        run(FailoverInstance(instance_name="web1", cleanup=True), ctx)
+    assert primary(ctx) == "node1"
+
+
 def test_cleaning_up_names_the_node_that_does_not_answer(ctx: FakeContext) -> None:
     ctx.nodes.dead.add("node3")
     with pytest.raises(ExecutionError, match="Cannot tell where web1 runs: node node3 does not answer"):

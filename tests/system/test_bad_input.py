@@ -69,6 +69,7 @@ LISTS = [
 
 NAMES = [
     ("gnt-instance add", FAILED, "takes 1 argument, not 0"),
+    (ADD + "--net 0:link=br9 -n node2 new1", FAILED, "Missing bridges on node node2"),
     (ADD + "new1 new2", FAILED, "takes 1 argument, not 2"),
     (ADD + "inst1", FAILED, "already in the cluster: choose another name"),
     (ADD + "'bad name'", FAILED, "not a valid instance name: use letters"),

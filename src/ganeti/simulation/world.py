@@ -135,6 +135,7 @@ class World:
             "/dev",
             "/proc",
             "/root",
+            "/sys/class/net/xen-br0/bridge",
         ):
             disk.make_directories(path)
         disk.mount("/run", Disk(durability=VOLATILE, device=2))

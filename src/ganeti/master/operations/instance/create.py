@@ -32,7 +32,7 @@ from ganeti.master.operations.instance.creation_checks import (
     refuse_used_address,
     without_inherited,
 )
-from ganeti.master.operations.instance.existing import wrong_input
+from ganeti.master.operations.instance.existing import require_bridges, wrong_input
 from ganeti.master.operations.instance.power import start_guest
 from ganeti.master.operations.lock_plans import plan
 from ganeti.model import inheritance
@@ -357,6 +357,7 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
         node_uuid = checked.instance.primary_node
         spec = checked.view_spec
         await allocation.check_capacity(ctx, node_uuid, spec, checked.template, ignore_memory=not self.start)
+        await require_bridges(ctx, node_uuid, spec)
         try:
             await ctx.nodes.call(
                 node_uuid, "hypervisor_validate_params", hypervisor=spec.hypervisor, hvparams=spec.hvparams

@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What operations on an existing instance have in common: its locks, its reachability."""
 
-from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, NodeUnreachableError, ParameterError, PrerequisiteError
+from ganeti.base.errors import (
+    ENVIRONMENT_ERROR,
+    WRONG_INPUT,
+    WRONG_STATE,
+    NodeUnreachableError,
+    ParameterError,
+    PrerequisiteError,
+)
 from ganeti.master.operations.lock_plans import plan
 from ganeti.model.locks import LockPlan, instance_lock, node_lock, node_res_lock
 from ganeti.model.node_requests import InstanceSpec
@@ -41,6 +48,19 @@ def require_online(view: ConfigView, node_uuid: str, why: str) -> None:
     node = view.node(node_uuid)
     if node.offline:
         raise PrerequisiteError(f"Node {node.name} is marked offline: {why}", WRONG_STATE)
+
+
+async def require_bridges(ctx: OperationContext, node_uuid: str, spec: InstanceSpec) -> None:
+    """Refuse a node that lacks a bridge the instance is to be attached to, before anything is made or stopped."""
+    wanted = sorted({nic.link for nic in spec.nics if nic.mode == "bridged" and nic.link})
+    missing = await ctx.nodes.call(node_uuid, "bridges_exist", bridges=wanted) if wanted else []
+    if missing:
+        name = ctx.config.view().node(node_uuid).name
+        raise PrerequisiteError(
+            f"Missing bridges on node {name}: {', '.join(missing)}, which instance {spec.name} is to be attached to. "
+            "Make them there, or choose another node or link",
+            ENVIRONMENT_ERROR,
+        )
 
 
 async def reachable(ctx: OperationContext, node_uuid: str, timeout_s: float = 10.0) -> bool:

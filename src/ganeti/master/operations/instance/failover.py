@@ -15,7 +15,7 @@ from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.changes import SetPrimaryNode
 from ganeti.master.operations.instance.cleanup import clean_up
-from ganeti.master.operations.instance.existing import reachable
+from ganeti.master.operations.instance.existing import reachable, require_bridges
 from ganeti.master.operations.instance.move_target import (
     check_target,
     choose_target,
@@ -124,6 +124,8 @@ async def move_stopped(ctx: OperationContext, move: Move, *, shutdown_timeout_s:
     should_run = move.instance.admin_state == "up"
     template = ctx.catalogue.template(ctx.config.view().disk_template(move.instance))
     await allocation.check_capacity(ctx, move.target_uuid, spec, template, ignore_memory=not should_run)
+    if should_run:
+        await require_bridges(ctx, move.target_uuid, spec)
     if not move.source_gone:
         if should_run:
             await undo_by_starting(ctx, spec)

@@ -26,7 +26,7 @@ from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.changes import SetPrimaryNode
 from ganeti.master.operations.instance import failover
 from ganeti.master.operations.instance.cleanup import clean_up
-from ganeti.master.operations.instance.existing import require_online
+from ganeti.master.operations.instance.existing import require_bridges, require_online
 from ganeti.master.operations.instance.move_target import (
     check_target,
     choose_target,
@@ -181,6 +181,7 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True):
         """Gives the memory, in MiB, that is free on the target."""
         template = ctx.catalogue.template(ctx.config.view().disk_template(checked.instance))
         free_mib = await allocation.check_capacity(ctx, checked.target_uuid, checked.spec, template)
+        await require_bridges(ctx, checked.target_uuid, checked.spec)
         if self.ignore_hvversions:
             return free_mib
         view = ctx.config.view()

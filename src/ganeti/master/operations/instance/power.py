@@ -5,6 +5,7 @@ import asyncio
 
 from ganeti.master import allocation
 from ganeti.master.instance_spec import bare
+from ganeti.master.operations.instance.existing import require_bridges
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.ports.context import OperationContext, UndoNodeCall
 
@@ -28,6 +29,7 @@ async def start_on_primary(
     if running is not None and running["state"] == "running":
         ctx.log.info(f"{spec.name} is already running on {spec.primary_node}")
         return
+    await require_bridges(ctx, node_uuid, spec)
     if running is not None:
         await ctx.nodes.call(
             node_uuid,

@@ -10,6 +10,7 @@ from ganeti.master.operation import Hooks, Operation, operation
 from ganeti.master.operations.changes import SetInstanceState
 from ganeti.master.operations.instance.existing import (
     instance_and_nodes,
+    require_bridges,
     require_complete,
     require_online,
     tell_needless,
@@ -66,6 +67,7 @@ class RebootInstance(Operation[None], frozen=True, kw_only=True):
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
         spec = checked.spec
+        await require_bridges(ctx, spec.primary_node_uuid, spec)
         if self.ignore_secondaries:
             tell_needless(ctx, spec, "--ignore-secondaries")
         running = await ctx.nodes.call(spec.primary_node_uuid, "instance_info", instance=spec)

@@ -48,6 +48,7 @@ def test_the_order_of_steps(ctx: FakeContext) -> None:
     assert run(wanted(), ctx) == ["node2"]
     steps = [line for line in ctx.story if not line.endswith(("node_info", "all_instances_info"))]
     assert steps == [
+        "node2 bridges_exist",
         "node2 hypervisor_validate_params",
         "node2 os_validate",
         "undo: take instance web1 out of the configuration",
@@ -259,6 +260,20 @@ def test_refusals_change_nothing(ctx: FakeContext, changes: dict[str, Any], word
     assert words in str(caught.value)
     assert config.to_plain() == before
     assert not ctx.records
+
+
+def test_a_node_without_the_bridge_is_refused_by_name_before_anything_is_made(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["bridges_exist"] = lambda name, bridges: bridges
+    with pytest.raises(PrerequisiteError, match="Missing bridges on node node1: br9, which instance web1") as err:
+        run(
+            wanted(
+                nics=[{"link": "br9"}, {"link": "br9"}, {"mode": "routed", "link": "7", "ip": "192.0.2.9"}],
+                pnode="node1",
+            ),
+            ctx,
+        )
+    assert err.value.code == "environment_error"
+    assert not ctx.records and "commit AddInstance" not in ctx.story
 
 
 def test_full_nodes_are_refused_with_numbers(ctx: FakeContext) -> None:

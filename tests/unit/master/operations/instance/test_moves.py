@@ -72,6 +72,7 @@ def test_migration_step_by_step(ctx: FakeContext) -> None:
     run(MigrateInstance(instance_name="web1"), ctx)
     assert steps(ctx) == [
         "node1 instance_info",
+        "node2 bridges_exist",
         "node1 migration_info",
         "undo: close the disks of web1 on node2",
         "undo: clean up node2",
@@ -153,6 +154,7 @@ def test_failover_of_a_living_node(ctx: FakeContext) -> None:
     ctx.nodes.handlers["instance_info"] = lambda name, **_: None
     run(FailoverInstance(instance_name="web1"), ctx)
     assert steps(ctx) == [
+        "node2 bridges_exist",
         "undo: start web1 on node1 again",
         "undo: open the disks of web1 on node1",
         "node1 instance_shutdown",
@@ -160,6 +162,7 @@ def test_failover_of_a_living_node(ctx: FakeContext) -> None:
         "undo: make node1 the primary node of web1 again",
         "commit SetPrimaryNode",
         "node2 instance_info",
+        "node2 bridges_exist",
         "undo: close the disks of web1",
         "undo: stop web1 on node2",
         "node2 instance_disks_assemble",
@@ -175,7 +178,7 @@ def test_failover_of_a_node_marked_offline_takes_its_lock(ctx: FakeContext) -> N
     ctx.nodes.dead.add("node1")
     ctx.nodes.handlers["instance_info"] = lambda name, **_: None
     run(FailoverInstance(instance_name="web1"), ctx)
-    assert steps(ctx)[:3] == ["commit SetPrimaryNode settles", "node2 instance_disks_steal", "node2 instance_info"]
+    assert steps(ctx)[1:4] == ["commit SetPrimaryNode settles", "node2 instance_disks_steal", "node2 instance_info"]
     assert not any(line.startswith("node1") for line in ctx.story)
     assert primary(ctx) == "node2"
 

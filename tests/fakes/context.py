@@ -121,6 +121,8 @@ class FakeContext:
         """What LuxiD keeps of capacity, by group."""
         self.group_states: dict[str, dict[str, Any]] = {}
         """What LuxiD would say of each group (uuid) that is renewed."""
+        self.set_aside: list[tuple[int, str]] = []
+        """Jobs whose files are damaged."""
         self.quicker: list[str] = []
         """Nodes (uuids) on which somebody else is promised room first, once each."""
         self.log = self.locks = self.undo = self.clock = self.entropy = self.names = self.allocator = self.state = self
@@ -131,6 +133,9 @@ class FakeContext:
     warning = info
 
     def progress(self, text: str, done: float, total: float) -> None: ...
+
+    def damaged_jobs(self) -> list[tuple[int, str]]:
+        return self.set_aside
 
     async def release(self, locks: list[str]) -> None:
         self.story.append(f"release {' '.join(locks)}")

@@ -135,5 +135,8 @@ class JobContext:
     def outstanding_undo(self) -> list[tuple[int, str, str]]:
         return self._world.outstanding_undo()
 
+    def damaged_jobs(self) -> list[tuple[int, str]]:
+        return self._world.damaged_jobs()
+
     def switches(self) -> Switches:
         return self._world.switches()

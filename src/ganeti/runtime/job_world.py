@@ -43,7 +43,7 @@ from ganeti.runtime.lazy_view import LazyView
 from ganeti.runtime.livelock import LiveLock, attempt_of, job_lock_path
 from ganeti.runtime.luxi_client import LuxiClient
 from ganeti.runtime.pause_points import reach
-from ganeti.runtime.undo_files import outstanding_undo
+from ganeti.runtime.undo_files import damaged_jobs, outstanding_undo
 from ganeti.runtime.watcher_switch import watcher_pause
 from ganeti.runtime.wconfd_client import JobOwner
 from ganeti.wire.job_file import JobFile, OpcodeEntry
@@ -228,6 +228,9 @@ class JobWorld:
     def outstanding_undo(self) -> list[tuple[int, str, str]]:
         """What `gnt-cluster verify` names: (job id, what should have been undone, why it was not)."""
         return [(item.job_id, item.sentence, item.reason) for item in outstanding_undo(self._paths)]
+
+    def damaged_jobs(self) -> list[tuple[int, str]]:
+        return damaged_jobs(self._paths)
 
     def switches(self) -> Switches:
         return Switches(self._files.drained(), watcher_pause(self._paths))

@@ -24,6 +24,9 @@ _log = logging.getLogger(__name__)
 _NAME = re.compile(r"^job-([1-9][0-9]*)\.undo$")
 
 
+_DAMAGED = re.compile(r"^damaged-job-([1-9][0-9]*)$")
+
+
 class UndoFile:
     """The undo log of one job. A job that creates nothing never makes the file."""
 
@@ -165,6 +168,16 @@ def undo_path(paths: Paths, job_id: int) -> str:
 def damaged_job_path(paths: Paths, job_id: int) -> str:
     """Where the file of a job lies that could not be read when LuxiD started."""
     return f"{paths.queue_dir}/damaged-job-{job_id}"
+
+
+def damaged_jobs(paths: Paths) -> list[tuple[int, str]]:
+    """Jobs whose files were set aside, with the paths: they are in no list, so that only verify can name them."""
+    try:
+        names = os.listdir(paths.queue_dir)
+    except FileNotFoundError:
+        return []
+    ids = sorted(int(match[1]) for name in names if (match := _DAMAGED.match(name)))
+    return [(job_id, damaged_job_path(paths, job_id)) for job_id in ids]
 
 
 def outstanding_undo(paths: Paths) -> list[Outstanding]:

@@ -12,6 +12,7 @@ from ganeti.runtime import queue_scan
 from ganeti.runtime.job_files import JobFiles
 from ganeti.runtime.job_files_reader import JobFilesReader
 from ganeti.runtime.queue_scan import PowerOn, scan
+from ganeti.runtime.undo_files import damaged_jobs
 from ganeti.wire.job_file import JobFile, OpcodeEntry, encode
 
 ENDED = [1_700_000_000, 500_000]
@@ -86,6 +87,7 @@ def test_a_damaged_file_is_set_aside_and_the_others_are_found(paths, files, cont
     found, ended, _ = scan(paths, files)
     assert [item.file.id for item in found] == [3] and [job_id for job_id, _, _ in ended] == [1]
     assert not os.path.exists(files.path(2))
+    assert damaged_jobs(paths) == [(2, f"{files.directory}/damaged-job-2")]
     with open(f"{files.directory}/damaged-job-2", "rb") as stream:
         assert stream.read() == content
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What verification looks for in the configuration alone."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ganeti.base.errors import ParameterError, PrerequisiteError
@@ -16,6 +16,17 @@ def consistency(view: ConfigView) -> Iterator[Finding]:
     """Rules of the whole configuration (protocols, section 14)."""
     for problem in verify_all(view):
         yield Finding("ECLUSTERCFG", "", problem)
+
+
+def damaged_jobs(found: Iterable[tuple[int, str]]) -> Iterator[Finding]:
+    """*found* are ids of jobs whose files were set aside, and where these are now."""
+    for job_id, path in found:
+        yield Finding(
+            "ECLUSTERFILECHECK",
+            "",
+            f"the file of job {job_id} is damaged and lies in {path}: the job is in no list any more, and what it had "
+            "done stays. See there what it was to do, submit it again if that is not done, and remove the file",
+        )
 
 
 def certificates(answer: Mapping[str, Any] | None, wanted: list[str], problem: str | None) -> Iterator[Finding]:

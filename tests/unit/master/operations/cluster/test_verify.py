@@ -526,6 +526,17 @@ def test_hooks_and_leftovers() -> None:
     ]
 
 
+def test_job_files_that_were_set_aside_are_named() -> None:
+    cluster = Cluster()
+    cluster.ctx.set_aside = [(17, "/var/lib/ganeti/queue/damaged-job-17")]
+    assert run(VerifyConfiguration(error_codes=True), cluster.ctx) is False
+    (line,) = [line for line in cluster.ctx.lines if "ERROR" in line]
+    assert line.startswith(
+        "  - ERROR:ECLUSTERFILECHECK:cluster:None:the file of job 17 is damaged and lies in /var/lib/"
+    )
+    assert line.endswith("submit it again if that is not done, and remove the file")
+
+
 def test_ignored_codes_are_warnings() -> None:
     cluster = Cluster()
     cluster.spoil = on("node1", instances=[])

@@ -43,6 +43,8 @@ class FakeFacts:
         self.slots: list[int] = []
         self.most_running = 20
         self.held_back = False
+        self.unwritable = None
+        self.stuck_jobs = {}
         self.admission = Admission(())
         self.jobs: dict[int, FakeJob] = {}
         self.files: dict[int, JobFile] = {}
@@ -52,6 +54,9 @@ class FakeFacts:
         self.view = Configuration()
         self.view.put("nodes", NODE, Node(uuid=NODE, name="node1", group=GROUP, primary_ip="", secondary_ip=""))
         self.view.put("nodegroups", GROUP, NodeGroup(uuid=GROUP, name="default"))
+
+    def stuck(self, job):
+        return self.stuck_jobs.get(job.file.id)
 
     def unfinished(self, job_id):
         return self.jobs.get(job_id)

@@ -176,6 +176,21 @@ def test_jobs_that_change_the_configuration(bed, pages):
     bed.check(restart=True)
 
 
+def test_who_asks_why_a_job_does_not_end_is_told_of_the_disk(bed):
+    job_id = bed.submit({**DELAY, "duration": 1.0})
+    bed.master.until(lambda: bed.master.file(job_id).status == "running", "it runs")
+    bed.disk.fill()
+
+    def told() -> str:
+        return str(bed.master.luxi("ExplainJob", job_id))
+
+    bed.master.until(lambda: "waits to write down what it has done" in told(), "it meets the lack")
+    assert "could not be written (No space left on device): free some space where" in told()
+    bed.disk.free()
+    assert bed.master.wait(job_id).status == "success"
+    bed.check()
+
+
 def _waited(seconds: float) -> bool:
     select.select([], [], [], seconds)
     return True

@@ -20,6 +20,7 @@ import time
 from ganeti.base.errors import ExecutionError, GanetiError, TransportError
 from ganeti.base.paths import Paths
 from ganeti.master.queue.undo import Line, UndoLog
+from ganeti.runtime import stuck_jobs
 from ganeti.runtime.job_files import JobFiles
 from ganeti.runtime.pause_points import reach
 from ganeti.runtime.queue_copies import Replication, job_name, undo_name
@@ -83,8 +84,12 @@ class JobRecords:
             except OSError as err:
                 if not said:
                     _log.error("job %d waits until its file can be written: %s", job.id, err.strerror)
+                    if job.livelock is not None:
+                        stuck_jobs.tell(job.livelock, time.time(), err.strerror or str(err))
                 said = True
             time.sleep(_WRITE_AGAIN_S)
+        if said and job.livelock is not None:
+            stuck_jobs.over(job.livelock)
 
     # The undo log
 

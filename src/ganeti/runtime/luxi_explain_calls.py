@@ -8,12 +8,13 @@ from typing import Any
 
 from ganeti.base.errors import TransportError
 from ganeti.master.locks.owners import Owner
-from ganeti.master.query.queue_facts import Ahead, Held, LockWait, UnfinishedJob
+from ganeti.master.query.queue_facts import Ahead, Held, LockWait, UnfinishedJob, Unwritable
 from ganeti.master.query.why import explain
 from ganeti.master.queue.filters import Admission
 from ganeti.master.queue.machine import QueueMachine
 from ganeti.master.queue.state import Phase
 from ganeti.model.view import ConfigView
+from ganeti.runtime import stuck_jobs
 from ganeti.runtime.luxi_arguments import at_most, job_id_argument
 from ganeti.runtime.luxi_server import Handler
 from ganeti.runtime.queue_driver import QueueDriver
@@ -73,6 +74,14 @@ class _LiveFacts:
     @property
     def held_back(self) -> bool:
         return self._machine.held_back
+
+    @property
+    def unwritable(self) -> Unwritable | None:
+        return self._queue.writes.unwritable
+
+    def stuck(self, job: UnfinishedJob) -> Unwritable | None:
+        told = stuck_jobs.told(job.file.livelock) if job.phase is Phase.STARTED else None
+        return None if told is None else Unwritable(self._queue.files.directory, told[1], told[0])
 
     def unfinished(self, job_id: int) -> UnfinishedJob | None:
         return self._machine.jobs.get(job_id)

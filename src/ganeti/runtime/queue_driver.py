@@ -86,8 +86,8 @@ class QueueDriver:
         self._next_id = 0
         self._unconfirmed: list[str] = []
         self._store = GroupCommit(self.files.add, self._stored, self._tasks, self._copy_new)
-        self._writes = QueueWrites(self.files, machine, self._copies.soon)
-        self.archiving = QueueArchive(paths, self.files, machine, self._writes, self._copies, self._archived)
+        self.writes = QueueWrites(self.files, machine, self._copies.soon)
+        self.archiving = QueueArchive(paths, self.files, machine, self.writes, self._copies, self._archived)
         self._stopping = False
         self._alarm = Alarm(self._tick)
         self._cancelling = JobCancelling(machine, self._carry_out, self.changed)
@@ -185,7 +185,7 @@ class QueueDriver:
         reach("luxid-written")
         reason = await self._copies.wait(names)
         if reason:
-            await self._writes.take_back([job.id for job in jobs])
+            await self.writes.take_back([job.id for job in jobs])
             raise JobQueueError(
                 f"The job is not taken, since not every master candidate in sync can store it ({reason}): "
                 "see which one is behind with `gnt-node list -o +sync_state`, and submit the job again"
@@ -216,7 +216,7 @@ class QueueDriver:
         live = self.machine.jobs.get(job_id)
         if live is not None:
             return live.file
-        recent = self._writes.owed(job_id) or self._recent.get(job_id)
+        recent = self.writes.owed(job_id) or self._recent.get(job_id)
         return recent if recent is not None else self.files.read(job_id)
 
     def readable_job(self, job_id: int) -> JobFile | None:
@@ -338,7 +338,7 @@ class QueueDriver:
         match effect:
             case ev.WriteJob(file, durable):
                 unwritten.add(file.id)
-                self._writes.write(file, durable=durable)
+                self.writes.write(file, durable=durable)
                 unwritten.discard(file.id)
             case ev.AskLocks(job_id, priority):
                 self._ask_locks(job_id, priority)

@@ -139,6 +139,11 @@ def test_a_job_whose_process_cannot_be_stored_runs_when_there_is_space(bed):
         await until(lambda: job.phase is Phase.QUEUED)
         assert bed.spawner.others[1].recv(100) == b"", "the process was not confirmed"
         assert (job.file.livelock, job.file.process_id, job.file.status) == (None, None, "queued")
+        lack = bed.driver.writes.unwritable
+        assert lack is not None and lack.reason == "No space left on device"
+        with pytest.raises(OSError, match="No space left"):
+            bed.driver.writes.write(job.file, durable=True)
+        assert bed.driver.writes.unwritable == lack, "since the first time"
         bed.full = False
         await until(lambda: job.phase is Phase.ASKING)
         bed.driver.granted(1)

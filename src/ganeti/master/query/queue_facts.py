@@ -49,6 +49,14 @@ class LockWait:
         return {name: self.request.get(name, EXCLUSIVE) for name in names} or dict(self.request)
 
 
+class Unwritable(NamedTuple):
+    """Files of the queue cannot be written."""
+
+    directory: str
+    reason: str
+    since_s: float
+
+
 class UnfinishedJob(Protocol):
     """A job as the queue machine has it."""
 
@@ -95,6 +103,13 @@ class QueueFacts(Protocol):
     @property
     def held_back(self) -> bool:
         """No job is started now."""
+
+    @property
+    def unwritable(self) -> Unwritable | None:
+        """The master daemon cannot write what it decides."""
+
+    def stuck(self, job: UnfinishedJob) -> Unwritable | None:
+        """The job's process waits until it can write what it has done."""
 
     def unfinished(self, job_id: int) -> UnfinishedJob | None: ...
     def ended(self, job_id: int) -> JobFile | None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ganeti.base.errors import JobLost
 from ganeti.master.locks.owners import Owner
 from ganeti.master.query import queue_words as words
-from ganeti.master.query.queue_facts import Ahead, Held, LockWait, QueueFacts, UnfinishedJob
+from ganeti.master.query.queue_facts import Ahead, Held, LockWait, QueueFacts, UnfinishedJob, Unwritable
 from ganeti.master.queue.dependencies import Dependency
 from ganeti.master.queue.filters import reason_given
 from ganeti.master.queue.state import Phase
@@ -118,6 +118,8 @@ class _Story:
             return "it waits for other jobs to end"
         if job.held_by is not None:
             return f"it is kept back{self._by_rule(job)}"
+        if (lack := self.facts.unwritable) is not None:
+            return f"no job is started; {self._cannot_write(lack)}"
         if self.facts.held_back:
             return "no job is started now, since the process that starts jobs is away or ganeti-luxid is about to stop"
         order = self.facts.ready_order()
@@ -128,6 +130,13 @@ class _Story:
         place = "it is next" if not before else f"{before} {'job goes' if before == 1 else 'jobs go'} before it"
         has = "it has its locks and" if job.holds else "it"
         return f"{has} waits for a slot, as {slots} jobs have a process and {most} may; {place}"
+
+    def _cannot_write(self, lack: Unwritable) -> str:
+        length = words.span(self.facts.now_s - lack.since_s)
+        return (
+            f"for {length} the files of the queue could not be written ({lack.reason}): free some space where "
+            f"{lack.directory} is"
+        )
 
     def _by_rule(self, job: UnfinishedJob) -> str:
         """By the rules as they are now; they may be others than those that kept the job back, for a moment."""
@@ -141,6 +150,8 @@ class _Story:
         if not file.ops:
             return _Waits(f"has been running for {for_long}")
         entry = file.ops[file.current_index()]
+        if (lack := self.facts.stuck(job)) is not None:
+            return _Waits(f"waits to write down what it has done: {self._cannot_write(lack)}")
         if file.deaths:
             return _Waits(f"died in the midst of its work; a new process has been undoing what it left for {for_long}")
         if file.status == CANCELING:

@@ -8,6 +8,7 @@ from tests.fakes.queue_facts import GROUP, NODE, NODE_LOCK, NOW_S, FakeFacts, en
 
 from ganeti.base.errors import JobLost
 from ganeti.master.query import queue_words as words
+from ganeti.master.query.queue_facts import Unwritable
 from ganeti.master.query.why import DEEPEST, MOST_JOBS
 from ganeti.master.queue.dependencies import Dependency
 from ganeti.master.queue.filters import Admission
@@ -159,6 +160,18 @@ def test_no_job_is_started(facts):
     facts.held_back = True
     facts.job(20)
     assert "no job is started now, since the process that starts jobs is away" in facts.told(20)[0]
+
+
+def test_a_full_disk_is_named_with_the_time_and_the_remedy(facts):
+    facts.unwritable = Unwritable("/var/lib/ganeti/queue", "No space left on device", NOW_S - 70)
+    facts.held_back = True
+    facts.job(20)
+    lack = "for 1 min 10 s the files of the queue could not be written (No space left on device)"
+    remedy = "free some space where /var/lib/ganeti/queue is."
+    assert facts.told(20)[0].endswith(f"has been queued for 12 s: no job is started; {lack}: {remedy}")
+    facts.running(21)
+    facts.stuck_jobs[21] = facts.unwritable
+    assert facts.told(21) == [f"Job 21 (INSTANCE_STARTUP(web1)) waits to write down what it has done: {lack}: {remedy}"]
 
 
 def test_dependencies_down_to_what_runs(facts):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Commands that are more than one job or one table."""
 
+import json
 import os
 
 import pytest
@@ -118,6 +119,36 @@ def test_no_cluster_and_not_the_master(gnt, tmp_path, monkeypatch):
     ran = gnt("gnt-node list")
     assert ran.status == 1
     assert "daemon-util start-master" in ran.err
+
+
+def test_a_lost_name_of_the_master_is_found_in_the_configuration(gnt, tmp_path, monkeypatch):
+    ssconf(tmp_path, cluster_name="cluster")
+    data = tmp_path / "root/var/lib/ganeti"
+    monkeypatch.setenv("GANETI_HOSTNAME", "node1")
+    ran = gnt("gnt-node list")
+    assert ran.status == 11
+    assert "No file of this node says who is the master" in ran.err and "gnt-cluster getmaster" in ran.err
+    nodes = {f"uuid-{name}": {"name": name} for name in ("node1", "node2")}
+    (data / "config.data").write_text(json.dumps({"cluster": {"master_node": "uuid-node1"}, "nodes": nodes}))
+    ran = gnt("gnt-node list")
+    assert (ran.status, "daemon-util start-master" in ran.err) == (1, True)
+    assert gnt("gnt-cluster getmaster").out == "node1\n"
+    monkeypatch.setenv("GANETI_HOSTNAME", "node2")
+    ran = gnt("gnt-node list")
+    assert ran.status == 11
+    assert "connect to node 'node1'" in ran.err
+
+
+def test_who_has_begun_to_become_the_master_is_not_sent_elsewhere(gnt, tmp_path, monkeypatch):
+    ssconf(tmp_path, cluster_name="cluster", master_node="node1")
+    data = tmp_path / "root/var/lib/ganeti"
+    nodes = {f"uuid-{name}": {"name": name} for name in ("node1", "node2")}
+    (data / "config.data").write_text(json.dumps({"cluster": {"master_node": "uuid-node1"}, "nodes": nodes}))
+    (data / "noded-epoch.json").write_text(json.dumps({"epoch": 2, "attempts": {}, "holder": "uuid-node2"}))
+    for host, told in (("node2", "run 'daemon-util start-master' here"), ("node1", "connect to node 'node2'")):
+        monkeypatch.setenv("GANETI_HOSTNAME", host)
+        ran = gnt("gnt-node list")
+        assert (ran.status, told in ran.err) == (11, True), ran.err
 
 
 def test_init_hands_its_options_to_the_bootstrap(gnt, master, monkeypatch):

@@ -49,6 +49,8 @@ class OwnMastership:
         """The node to go to: whom this node has promised itself to last, else whom ssconf or the copy names."""
         if self.promised > self.epoch and self.holder:
             return self.holder
+        if self.recorded == self.me and self._is_promised_away:
+            return self.named  # somebody else is the master by now, and the copy does not say who
         return self.named or self.recorded
 
     @property

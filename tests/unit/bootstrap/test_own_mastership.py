@@ -99,6 +99,8 @@ def test_a_call_of_a_later_epoch_says_that_somebody_else_is_the_master(paths: Pa
     name(paths, TWO)
     own = seen_by(paths, ONE)
     assert not own.serves_here and not own.is_unfinished and own.master == TWO
+    Path(paths.ssconf_file("master_node")).unlink()
+    assert seen_by(paths, ONE).master == ""
 
 
 @pytest.mark.parametrize("left", [None, "", "\n"])

@@ -19,6 +19,9 @@ FILES_AT_ONCE ?= 2
 PAIRS  := -n $(FILES_AT_ONCE) --dist loadfile --no-loadscope-reorder
 KEEP   ?=
 export KEEP
+DELAY_MS ?=
+DELAY_SEED ?=
+export DELAY_MS DELAY_SEED
 
 # The simulator (docs/simulator.md): make simulate SEED=79 NODES=5, or SEEDS=1-500, or PLAN=FILE.
 SIMULATE := $(PYTHON) -m ganeti.simulation
@@ -33,7 +36,7 @@ endif
 install:
 	@setup/install
 
-# Three nodes, real guests: placed, moved, rescued. KEEP=1 leaves them running.
+# Three nodes, real guests: placed, moved, rescued. KEEP=1 leaves them running. DELAY_MS=500 slows every node call.
 demo: install
 	@$(ALONE) setup/demo
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ganeti.base.errors import NodeUnreachableError, from_wire
 from ganeti.base.paths import NODED_PORT, Paths
+from ganeti.bootstrap.call_delay import delay_s
 
 _ATTEMPT_S = 5.0
 _CONNECT_SHARE = 0.3
@@ -49,6 +50,8 @@ def _send(paths: Paths, address: str, call: str, body: bytes, timeout_s: float) 
     context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=paths.authority_cert)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_cert_chain(paths.client_cert)
+    if held_back_s := delay_s(address, call):
+        time.sleep(held_back_s)
     connection = _Connection(address, context, timeout_s)
     try:
         connection.request("POST", f"/{call}", body, {"Content-Type": "application/json"})

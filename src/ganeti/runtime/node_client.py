@@ -27,6 +27,7 @@ from ganeti.base.errors import (
 )
 from ganeti.base.paths import NODED_PORT, Paths
 from ganeti.base.registry import import_all
+from ganeti.bootstrap.call_delay import delay_s
 from ganeti.model.objects import Node
 from ganeti.model.view import ConfigView
 from ganeti.node.actions.registry import NORMAL_S, REGISTRY
@@ -177,6 +178,8 @@ class NodeClient:
     async def _exchange(
         self, node: Node, call: str, body: RequestBody, limit_s: float, *, connect_s: float = CONNECT_S
     ) -> Any:
+        if held_back_s := delay_s(node.name, call):
+            await asyncio.sleep(held_back_s)
         status, answer = await self._http.post(
             node.name, self._port, f"/{call}", body.data, limit_s=limit_s, connect_s=connect_s
         )

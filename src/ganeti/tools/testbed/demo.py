@@ -2,7 +2,8 @@
 """The story of ``make demo``: guests are placed, one moves live, a node loses power, its guests come back.
 
 Everything is done by the commands an administrator would type, on real daemons and real QEMU guests; what is claimed is
-measured from the guest LAN. ``KEEP=1`` in the environment leaves the cluster running.
+measured from the guest LAN. ``KEEP=1`` in the environment leaves the cluster running; ``DELAY_MS=500`` holds every node
+call back by up to so many milliseconds, by the same ones for the same ``DELAY_SEED``.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ganeti.base.errors import CommandError, GanetiError
+from ganeti.bootstrap import call_delay
 from ganeti.tools.testbed import bed as beds
 from ganeti.tools.testbed import cluster, machine, processes, watching
 from ganeti.tools.testbed.layout import Layout, Node
@@ -174,8 +176,16 @@ def stage(keep: bool) -> Iterator[Layout]:
             directory.rmdir()
 
 
+def delay_calls() -> None:
+    """From now on every process of the testbed holds its node calls back, if that is asked for."""
+    for asked, name in (("DELAY_MS", call_delay.DELAY), ("DELAY_SEED", call_delay.SEED)):
+        if os.environ.get(asked):
+            os.environ[name] = os.environ[asked]
+
+
 def main() -> int:
     began = time.monotonic()
+    delay_calls()
     keep = os.environ.get("KEEP", "") not in {"", "0"}
     try:
         chapter("Three nodes with their own sshd, daemons and bridges, on this machine")

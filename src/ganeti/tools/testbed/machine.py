@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ganeti.base.errors import CommandError, PrerequisiteError
+from ganeti.bootstrap import call_delay
 from ganeti.tools.testbed import layout, loopback, network, node_files, node_init, processes
 from ganeti.tools.testbed.layout import Layout, Node
 
@@ -80,6 +81,7 @@ def _init_config(bed: Layout, node: Node) -> dict[str, object]:
         "commands": str(bed.commands),
         "watcher_interval_s": bed.watcher_interval_s,
         "binds": binds,
+        "settings": {name: os.environ[name] for name in (call_delay.DELAY, call_delay.SEED) if name in os.environ},
     }
 
 

@@ -138,6 +138,7 @@ def main() -> None:
         build_world(config)
         socket.sethostname(config["name"])
         os.environ.clear()
+        os.environ.update(config["settings"])
         os.environ.update(HOME="/root", LANG="C.UTF-8", PATH=f"{config['commands']}:{PATH_TAIL}", SHELL="/bin/bash")
         with open("/run/testbed-ready", "w") as ready:
             ready.write(f"{config['name']}\n")

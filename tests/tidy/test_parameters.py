@@ -60,6 +60,8 @@ def test_every_parameter_is_read_by_its_operation_or_refused(modules: list[Modul
     trees = {module.name: module for module in modules}
     faults = {}
     for op_id, operation in sorted(REGISTRY.items()):
+        if not operation.__module__.startswith("ganeti."):
+            continue  # other tests invent operations
         fields = {field.name for field in msgspec.structs.fields(operation)} - COMMON
         unknown = set(operation.refusals) - fields
         assert not unknown, f"{op_id} refuses {unknown}, which it does not have"

@@ -24,7 +24,7 @@ from ganeti.placement.lack import (
     Lack,
     ways_words,
 )
-from ganeti.placement.nearest import nearest_fit
+from ganeti.placement.nearest import nearest_fit, selected_alone
 from ganeti.placement.partners import Pair, best_pair, no_partner
 from ganeti.placement.question import Question
 from ganeti.placement.remedies import ANYTHING, Judgement, judge
@@ -53,7 +53,9 @@ def with_reasons(
         return replace(found, refusals=Refusals(question, group, chosen)) if options.why else found
     if not options.why_not:
         return found
-    return replace(found, refusals=Refusals(question, group), nearest=nearest_fit(question))
+    told = Refusals(question, group)
+    nearest = nearest_fit(question)
+    return replace(found, refusals=told, nearest=nearest, selected=selected_alone(question, nearest))
 
 
 def refusals(question: Question, group: int = NOWHERE, chosen: tuple[int, ...] = ()) -> tuple[NodeRefusal, ...]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """When nothing fits: the nodes that need the least change, and the largest instances that would fit now."""
 
+from ganeti.placement.failure import FailMode
 from ganeti.placement.lack import ways_words
 from ganeti.placement.largest import largest_sizes
 from ganeti.placement.partners import Pair, best_pair
@@ -21,6 +22,22 @@ def nearest_fit(question: Question) -> NearestFit:
     names = tuple(question.state.nodes[number].name for number in pair.nodes)
     ways = pair.judgement.ways
     return NearestFit(names, ways_words(ways, names[0]), ways, pair.judgement.lacks, sizes, unabsorbed, absorbing)
+
+
+def selected_alone(question: Question, nearest: NearestFit) -> tuple[str, ...] | None:
+    """Of a pair, the first node that would do as primary, if any does.
+
+    None for what is no pair, and where nothing but the failure of a node speaks against one.
+    """
+    if not question.paired or nearest.unabsorbed:
+        return None
+    if nearest.lacks and all(lack.mode == FailMode.FailN1 for lack in nearest.lacks):
+        return None
+    tallies = [question.tallies.of(number, PRIMARY) for number in range(len(question.state.nodes))]
+    if any(tally.partner != NOWHERE and tally.distance == 0 for tally in tallies):
+        return None
+    alone = (node.name for node, tally in zip(question.state.nodes, tallies, strict=True) if tally.alone == 0)
+    return tuple(name for name in [next(alone, "")] if name)
 
 
 def _nearest_single(question: Question) -> Pair | None:

@@ -202,12 +202,14 @@ class NoFit:
     """Nothing fits. *info* is the allocator's own sentence, *refusals* says it node by node.
 
     *hopeless*: not even a candidate could be formed, whatever the instance. *nearest* is there for a new instance.
+    *selected*, of one that needs two nodes: the primary that would do, or nothing; None where a pair would do.
     """
 
     info: str
     refusals: Sequence[NodeRefusal] = field(default=())
     hopeless: bool = False
     nearest: NearestFit | None = None
+    selected: tuple[str, ...] | None = None
 
     def explanation(self) -> str:
         """The reasons in at most four lines, for the error of a failed creation."""

@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Sequence
 
 from ganeti.placement.alike import Alike, alike, is_of_partner, own_lacks
+from ganeti.placement.failure import FailMode
 from ganeti.placement.lack import (
     ALLOC_POLICY,
     AVAILABILITY,
@@ -66,16 +67,33 @@ def why_lines(found: Placement | NoFit) -> list[str]:
 
 
 def failure_lines(found: NoFit) -> list[str]:
-    """At most four lines for the error of a failed creation, the remedy first.
+    """At most five lines for the error of a failed creation, the remedy first.
 
-    The failures that keep everything out, the nearest fit, how many nodes lack what, and what would fit now.
+    The failures that keep everything out, the nearest fit, how many nodes lack what, which half of a pair is missing,
+    and what would fit now.
     """
-    lines = _nearest_lines(found.nearest) if found.nearest is not None else []
+    lines = _only_node_lines(found.refusals) if found.nearest is not None else []
+    lines += _nearest_lines(found.nearest) if found.nearest is not None else []
     if found.refusals:
         lines.append(_summary(found.refusals))
+    if found.selected is not None:
+        already = ", ".join(found.selected) or "none"
+        lines.append(f"Can't find a suitable node for position {len(found.selected) + 1} (already selected: {already})")
     if found.nearest is not None and found.nearest.largest:
         lines.append("What fits now: " + "; ".join(_size_words(size) for size in found.nearest.largest))
     return lines
+
+
+def _only_node_lines(refusals: Sequence[NodeRefusal]) -> list[str]:
+    """How to go on where a single node is in use: it may be asked for, though its failure can never be absorbed."""
+    groups = alike(refusals)
+    used = [group for group in groups if all(lack.constraint != AVAILABILITY for lack in group.first.lacks)]
+    if len(used) != 1 or len(used[0].names) != 1:
+        return []
+    only = used[0].first
+    if only.mode != FailMode.FailN1 or any(lack.mode != FailMode.FailN1 for lack in only.lacks):
+        return []
+    return [f"Name the node to place it all the same (-n {only.node}): no other one could take over if that fails"]
 
 
 def _summary(refusals: Sequence[NodeRefusal]) -> str:

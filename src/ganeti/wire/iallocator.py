@@ -4,6 +4,8 @@
 Written is version 2 of 3.1. Read are also the spellings of older versions, which are turned into those of version 2
 here, so that nobody else has to know them: ``should_run`` and ``admin_up`` for ``admin_state``, disk mode ``w`` for
 ``rw``, a NIC's ``bridge`` for its link, ``requested_nodes``, ``nodes`` in place of ``result`` and of ``evac_nodes``.
+A message without node groups, as in the examples of the protocol's first description, need not tell of CPUs either, and
+may hold instances that are on none of its nodes.
 
 Standard library only.
 """
@@ -17,6 +19,8 @@ from ganeti.base.errors import ParameterError
 
 VERSION = 2
 _KNOWN_VERSIONS = (1, 2)
+UNCOUNTED_CPUS = 1 << 20
+"""Of a node that does not say how many it has: so many that they limit nothing."""
 
 
 class AllocatorMessageError(ParameterError):
@@ -57,10 +61,30 @@ def modern(message: Mapping[str, Any]) -> dict[str, Any]:
     instances = message.get("instances")
     if isinstance(instances, dict):
         new["instances"] = {name: _modern_instance(data) for name, data in instances.items()}
+    if "nodegroups" not in message and isinstance(message.get("nodes"), dict):
+        new |= _from_before_groups(message["nodes"], new.get("instances"))
     request = message.get("request")
     if isinstance(request, dict):
         new["request"] = _modern_request(request)
     return new
+
+
+def _from_before_groups(nodes: dict[str, Any], instances: Any) -> dict[str, Any]:
+    """Nodes with their CPUs, and the instances that are on one of them."""
+    new: dict[str, Any] = {
+        "nodes": {
+            name: {"total_cpus": UNCOUNTED_CPUS} | data if isinstance(data, dict) else data
+            for name, data in nodes.items()
+        }
+    }
+    if isinstance(instances, dict):
+        new["instances"] = {name: data for name, data in instances.items() if not _is_elsewhere(data, nodes)}
+    return new
+
+
+def _is_elsewhere(instance: Any, nodes: dict[str, Any]) -> bool:
+    places = instance.get("nodes") if isinstance(instance, dict) else None
+    return isinstance(places, list) and bool(places) and all(isinstance(p, str) and p not in nodes for p in places)
 
 
 def _modern_instance(data: Any) -> Any:

@@ -240,6 +240,7 @@ def test_a_node_whose_partner_is_at_fault_is_not_told_so_itself() -> None:
     assert lines == [
         "Nearest fit: node2 (secondary node1), if node1 were not drained",
         "Of 3 nodes 1 is drained; 1 would do, but no other node would with it; 1 is offline",
+        "Can't find a suitable node for position 2 (already selected: node2)",
         "node1: is drained; fits as primary with node2, if the node were not drained",
         "node2: its partner node1 is drained; fits as primary with node1, if node1 were not drained",
         "node3: is offline; fits as primary with node2, if the node were not offline",
@@ -248,7 +249,44 @@ def test_a_node_whose_partner_is_at_fault_is_not_told_so_itself() -> None:
 
 def test_a_node_alone_in_its_group_has_no_secondary() -> None:
     lines = why_lines(nothing((node("node1"),), Allocate(wanted(template="drbd"), required_nodes=2)))
-    assert lines == ["node1: its group default has no other node that could be the secondary"]
+    assert lines == [
+        "node1: its group default has no other node that could be the secondary",
+        "Can't find a suitable node for position 2 (already selected: node1)",
+    ]
+
+
+def test_no_node_would_do_even_as_the_first_of_a_pair() -> None:
+    nodes = (node("node1", 2000), node("node2", 2000))
+    lines = why_lines(nothing(nodes, Allocate(wanted(template="drbd"), required_nodes=2)))
+    assert "Can't find a suitable node for position 1 (already selected: none)" in lines
+
+
+def test_of_pairs_that_would_fit_no_position_is_missing() -> None:
+    lost = Instance("lost", 6000, 1000, 1, "plain", primary="node1", disks=(Disk(1000),))
+    nodes = (node("node1", free_memory_mib=2192), node("node2", 4000))
+    request = Allocate(wanted(500, template="drbd"), required_nodes=2)
+    lines = why_lines(nothing(nodes, request, Options(), instances=(lost,)))
+    assert any("could not be absorbed" in line for line in lines)
+    assert not any("position" in line for line in lines)
+
+
+REMEDY = "Name the node to place it all the same (-n node1): no other one could take over if that fails"
+
+
+@pytest.mark.parametrize("others", [(), tuple(node(name, 0, unavailable="offline") for name in ("node2", "node3"))])
+def test_the_only_node_may_be_named(others: tuple[Node, ...]) -> None:
+    lines = why_lines(nothing((node("node1"), *others), Allocate(wanted()), Options()))
+    assert lines[0] == REMEDY
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [(node("node1", 2000),), (node("node1"), node("node2", 2000)), (node("node1", unavailable="offline"),)],
+    ids=["too-small", "two-nodes", "offline"],
+)
+def test_naming_a_node_is_no_remedy_elsewhere(nodes: tuple[Node, ...]) -> None:
+    answer = nothing(nodes, Allocate(wanted()), Options())
+    assert not any("-n node" in line for line in why_lines(answer))
 
 
 def test_the_only_node_has_nobody_to_take_over() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ganeti.wire.iallocator import (
+    UNCOUNTED_CPUS,
     AllocatorMessageError,
     Response,
     decode_message,
@@ -40,6 +41,17 @@ def test_old_spellings_become_those_of_version_2() -> None:
     assert found["instances"]["instance1.example.com"]["disks"] == [{"mode": "rw", "size": 64}]
     assert found["instances"]["instance2.example.com"]["nics"][0]["link"] == "br0"
     assert found["request"] == {"type": "multi-evacuate", "evac_nodes": ["node1"]}
+
+
+def test_before_groups_nodes_need_no_cpus_and_instances_no_node() -> None:
+    nodes = {"node1": {"total_memory": 5}, "node2": {"total_cpus": 2}, "node3": 5}
+    instances = {"a": {"nodes": ["elsewhere"]}, "b": {"nodes": ["node1", "elsewhere"]}, "c": {"nodes": []}, "d": 5}
+    found = decoded({"nodes": nodes, "instances": instances})
+    assert found["nodes"]["node1"] == {"total_cpus": UNCOUNTED_CPUS, "total_memory": 5}
+    assert found["nodes"]["node2"] == {"total_cpus": 2} and found["nodes"]["node3"] == 5
+    assert sorted(found["instances"]) == ["b", "c", "d"]
+    later = {"nodegroups": {}, "nodes": nodes, "instances": instances}
+    assert decoded(later) == {"version": 2, **later}
 
 
 def test_unknown_keys_are_kept() -> None:

@@ -40,6 +40,74 @@ def test_why_goes_to_standard_error(case: tuple[Path, str], capsys: pytest.Captu
     assert others[0] in captured.err
 
 
+def described(free_disk_mib: int) -> dict[str, object]:
+    """A node as in the examples of the first description of the protocol: without CPUs, without a group."""
+    found: dict[str, object] = dict.fromkeys(("primary_ip", "secondary_ip"), "198.51.100.1")
+    return found | {
+        "tags": [],
+        "total_memory": 4095,
+        "free_memory": 3505,
+        "total_disk": 858276,
+        "free_disk": free_disk_mib,
+    }
+
+
+def test_the_example_of_the_first_description(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nic = {"ip": None, "mac": "00:11:22:33:44:55", "bridge": None}
+    plain: dict[str, object] = {"tags": [], "nics": [nic], "vcpus": 1, "os": "debootstrap+default"}
+    small = {"should_run": False, "disks": [{"mode": "w", "size": 512}, {"mode": "w", "size": 256}], "memory": 512}
+    example = {
+        "version": 1,
+        "cluster_name": "cluster1.example.com",
+        "cluster_tags": [],
+        "instances": {
+            "instance1.example.com": {**plain, **small, "disk_template": "plain", "nodes": ["nodee1.com"]},
+            "instance2.example.com": {
+                **plain,
+                **small,
+                "disk_template": "drbd",
+                "nodes": ["node2.example.com", "node3.example.com"],
+            },
+        },
+        "nodes": {
+            "node1.example.com": described(856740),
+            "node2.example.com": described(848320),
+            "node3.example.com": described(570648),
+        },
+        "request": {
+            **plain,
+            "type": "allocate",
+            "name": "instance3.example.com",
+            "required_nodes": 2,
+            "disks": [{"mode": "w", "size": 1024}, {"mode": "w", "size": 2048}],
+            "disk_template": "drbd",
+            "memory": 2048,
+            "disk_space_total": 3328,
+        },
+    }
+    path = tmp_path / "example.json"
+    for padding in ("", " " * 300_000):  # small messages are read slowly, big ones are not
+        path.write_text(json.dumps(example) + padding)
+        assert hail.main([str(path)]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        assert answer["success"]
+        assert len(answer["result"]) == 2
+    example["request"] = {"type": "relocate", "name": "instance2.example.com", "relocate_from": ["node3.example.com"]}
+    path.write_text(json.dumps(example))
+    assert hail.main([str(path)]) == 0
+    assert json.loads(capsys.readouterr().out)["result"] == ["node1.example.com"]
+
+
+def test_the_only_node_is_refused_as_in_3_1_and_why_says_how_to_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(allocation("plain", 1), tmp_path, "--why", nodes={"n0": node()}, instances={}) == 0
+    captured = capsys.readouterr()
+    reason = "No valid allocation solutions, failure reasons: FailN1: 1"
+    assert json.loads(captured.out)["info"] == f"Request failed: Group gu (preferred): {reason}"
+    assert "Name the node to place it all the same (-n n0)" in captured.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "text"),
     [

@@ -57,6 +57,7 @@ def test_what_is_acknowledged_survives_and_the_promised_master_finds_it(noded: N
     state = noded.call("replica_state", **master.caller)
     assert (state["position"], state["digest"]) == ([2, 2], master.form.digest)
     assert noded.call("replica_queue_list", **master.caller)["files"].keys() == {"job-3"}
+    noded.call("replica_state", **master.caller, acknowledged=master.acknowledged)
     wait_for(lambda: fingerprint_of(Path(noded.paths.config_file).read_bytes()) == master.form.digest)
 
     new = SendingMaster(epoch=3, uuid=CANDIDATE)
@@ -137,10 +138,11 @@ def test_a_daemon_killed_anywhere_in_an_append_has_all_of_it_or_gets_it_again(
 ) -> None:
     master = SendingMaster(cluster_of(noded))
     noded.call("replica_snapshot", **master.snapshot())
-    wait_for(lambda: published(noded, master))  # the next daemon would go on with that, and reach the point too early
+    wait_for(lambda: published(noded, master))
     after = master.position
     records = [master.record(SetTags((name,))) for name in ("one", "two")]
-    arguments = master.append(after, *records, files={"job-1": "{}", "job-2": "{}"}, serial=2)
+    files = {"job-1": "{}", "job-2": "{}"}
+    arguments = master.append(after, *records, files=files, serial=2, acknowledged=master.acknowledged)
     killed_at(noded, point, monkeypatch, "replica_append", arguments)
     position = noded.call("replica_state", **master.caller)["position"]
     durable = [list(after), list(master.position)]
@@ -149,6 +151,7 @@ def test_a_daemon_killed_anywhere_in_an_append_has_all_of_it_or_gets_it_again(
         assert noded.call("replica_append", **arguments | {"time_s": master.caller["time_s"]})["refused"] is None
     assert noded.call("replica_state", **master.caller)["digest"] == master.form.digest
     assert noded.call("replica_queue_list", **master.caller)["files"].keys() == {"job-1", "job-2"}
+    noded.call("replica_state", **master.caller, acknowledged=master.acknowledged)
     wait_for(lambda: fingerprint_of(Path(noded.paths.config_file).read_bytes()) == master.form.digest)
 
 

@@ -148,8 +148,9 @@ class Distributor:
     async def _serve(self, receiver: _Receiver) -> None:
         try:
             while (newest := self._newest) is not None and self._is_owed(receiver):
+                differs, receiver.differs = receiver.differs, False
                 try:
-                    receiver.differs, values = False, _short_enough(newest.ssconf)
+                    values = _short_enough(newest.ssconf)
                     await self._nodes.call(
                         receiver.node.uuid,
                         "write_ssconf_files",
@@ -159,7 +160,7 @@ class Distributor:
                     )
                     receiver.ssconf = newest.ssconf
                 except Exception as err:
-                    receiver.differs = True
+                    receiver.differs = differs
                     if not isinstance(err, GanetiError):
                         _log.exception("Sending to node %s failed by a fault of its own", receiver.node.name)
                     await self._after_failure(receiver, err)

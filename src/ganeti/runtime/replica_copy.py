@@ -67,6 +67,7 @@ class ReplicaCopy:
         """What is acknowledged, or what was found: nobody has said yet what of that is."""
         self._pending: deque[Commit] = deque()
         """Records that are on disk and not known to be acknowledged."""
+        self._boot = ""
         self._known_files: tuple[str, ...] = ()
         """Fingerprints of a `config.data` that whoever opens the database takes for its own."""
         self._publication: ReplicaPublication | None = None
@@ -76,6 +77,7 @@ class ReplicaCopy:
         if content.loaded is not None:
             loaded = content.loaded
             self._known_files = loaded.published
+            self._boot = loaded.boot
             self._set_form(PublishedForm(loaded.config, loaded.fragments, loaded.mtime_s))
 
     def _set_form(self, form: PublishedForm) -> None:
@@ -120,6 +122,15 @@ class ReplicaCopy:
         if self._marks[1].established != established:
             self._marks = (self._marks[0], replace(self._marks[1], established=established))
         return self._marks[1]
+
+    async def check_writing(self) -> None:
+        """Raise `ConfigurationError` where the disk takes nothing: writes what is there.
+
+        That it is used in this run of the machine is noted when publication begins: until then, an older `config.data`
+        may lie there that a loss of power has left.
+        """
+        if self._form is not None:
+            await self._in_turn(self._store.begin_use, self._boot)
 
     async def acknowledge(self, acknowledged: Acknowledged | None) -> None:
         """Publish what is acknowledged, if this copy holds it. Raises `ConfigurationError`."""

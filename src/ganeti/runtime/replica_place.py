@@ -91,9 +91,15 @@ class ReplicaPlace:
                 raise
             _log.error("%s: it is kept as %s and made anew", err.sentence, damaged_path(self._path))
             store, content = await self.in_turn(make_anew, self._path), Content()
-        self.copy = ReplicaCopy(self._paths, store, content, self.in_turn, self.newest_ssconf)
+        copy = ReplicaCopy(self._paths, store, content, self.in_turn, self.newest_ssconf)
+        try:
+            await copy.check_writing()
+        except BaseException:
+            await copy.close(settle=False)
+            raise
+        self.copy = copy
         self._examined_s = self._now_s()
-        return self.copy
+        return copy
 
     async def close_copy(self, *, settle: bool) -> None:
         """With *settle*, leave `config.data` as the database is: WConfD opens it."""

@@ -109,6 +109,8 @@ class FakeContext:
         self.job = JobIdentity(job_id=1, attempt=0, opcode_index=0, priority=0)
         self.lines: list[str] = []
         self.records: list[UndoNodeCall | UndoChange] = []
+        self.pushes: list[int] = []
+        """How many records there were after each push: what may be found after a death."""
         self.time_s = 1000.0
         self.count = 0
         self.allocations: list[dict[str, Any]] = []
@@ -143,9 +145,10 @@ class FakeContext:
     async def downgrade(self, level: str) -> None:
         self.story.append(f"downgrade {level}")
 
-    async def push(self, record: UndoNodeCall | UndoChange) -> None:
-        self.story.append(f"undo: {record.sentence}")
-        self.records.append(record)
+    async def push(self, *records: UndoNodeCall | UndoChange) -> None:
+        self.story += [f"undo: {record.sentence}" for record in records]
+        self.records += records
+        self.pushes.append(len(self.records))
 
     def now_s(self) -> float:
         return self.time_s

@@ -21,11 +21,10 @@ class MemoryUndo:
         self.raw = b""
         self._story = story
 
-    async def append(self, line: Line, *, durable: bool = True) -> None:
-        self.raw += encode_line(line)
+    async def append(self, *lines: Line, durable: bool = True) -> None:
+        self.raw += b"".join(map(encode_line, lines))
         self.log = UndoLog(decode_lines(self.raw))
-        if "record" in line:
-            self._story.append(f"record: {line['sentence']}")
+        self._story += [f"record: {line['sentence']}" for line in lines if "record" in line]
 
     def clear(self) -> None:
         if not self.log.given_up():

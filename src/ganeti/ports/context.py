@@ -76,8 +76,8 @@ class UndoChange:
 
 
 class UndoPort(Protocol):
-    async def push(self, record: UndoNodeCall | UndoChange) -> None:
-        """Put a record on disk *before* the step it undoes; records are unwound last first."""
+    async def push(self, *records: UndoNodeCall | UndoChange) -> None:
+        """Put records on disk *before* the step they undo, all or none; they are unwound last first."""
         ...
 
 

@@ -97,11 +97,11 @@ class JobRecords:
     def log(self) -> UndoLog:
         return self._undo.log
 
-    async def append(self, line: Line, *, durable: bool = True) -> None:
-        """See `UndoFile.append`; a durable line is at the candidates as well when this returns."""
+    async def append(self, *lines: Line, durable: bool = True) -> None:
+        """See `UndoFile.append`; durable lines are at the candidates as well when this returns."""
         if durable and not self._marked:
             self._mark()  # so that one trip to the candidates does for both
-        self._undo.append(line, durable=durable)
+        self._undo.append(*lines, durable=durable)
         if durable:
             reach("job-recorded")
             await self._copy()

@@ -39,23 +39,27 @@ class UndoFile:
         self._descriptor = -1
         self._unwritten: list[bytes] = []
 
-    def append(self, line: Line, *, durable: bool = True) -> None:
-        """Add one line; when this returns, it is on disk. Raises `ExecutionError`: the step must not begin.
+    def append(self, *lines: Line, durable: bool = True) -> None:
+        """Add lines; when this returns, they are on disk. Raises `ExecutionError`: the step must not begin.
+
+        They are written at once: who is killed has written all of them, or none.
 
         A line about a record that is dealt with is only noted where there is no space, and written with the next one:
         undoing must go on, and doing it twice does no harm.
         """
-        note = not ("record" in line or "settles" in line)
-        data = b"".join((*self._unwritten, encode_line(line)))
+        note = not any("record" in line or "settles" in line for line in lines)
+        fresh = [encode_line(line) for line in lines]
+        data = b"".join((*self._unwritten, *fresh))
         try:
             self._write(data, durable)
         except OSError as err:
             if not note:
                 raise ExecutionError(f"The undo log {self.path} cannot be written: {err.strerror}") from err
-            self._unwritten.append(encode_line(line))
+            self._unwritten += fresh
         else:
             self._unwritten.clear()
-        self.log.add(line)
+        for line in lines:
+            self.log.add(line)
 
     def _write(self, data: bytes, durable: bool) -> None:
         if self._descriptor < 0:

@@ -16,10 +16,10 @@ class UndoStore(Protocol):
     @property
     def log(self) -> UndoLog: ...
 
-    async def append(self, line: Line, *, durable: bool = True) -> None:
-        """Add a line; when this returns it is on disk here and at every candidate in sync (with *durable*).
+    async def append(self, *lines: Line, durable: bool = True) -> None:
+        """Add lines, all or none; then they are on disk here and, with *durable*, at every candidate in sync.
 
-        The log itself has it at once, before anything is waited for.
+        The log itself has them at once, before anything is waited for.
         """
         ...
 

@@ -19,9 +19,9 @@ class UndoWriter:
         self._opcode = opcode
         self._attempt = attempt
 
-    async def push(self, record: UndoNodeCall | UndoChange) -> None:
-        number = self._store.log.next_number
-        await self._store.append(record_line(number, self._opcode, self._attempt, record))
+    async def push(self, *records: UndoNodeCall | UndoChange) -> None:
+        numbered = enumerate(records, self._store.log.next_number)
+        await self._store.append(*(record_line(number, self._opcode, self._attempt, each) for number, each in numbered))
 
 
 async def unwind(world: EngineWorld, context: OperationContext, log: JobLog, ended: Sequence[int]) -> Outcome:

@@ -47,7 +47,7 @@ async def _let_in(ctx: OperationContext, node: Node, known: dict[str, list[str]]
     candidates = {other.uuid for other in view.nodes() if other.master_candidate}
     all_keys = {uuid: keys for uuid, keys in known.items() if uuid in candidates} | mine
     others = [other for other in view.nodes() if not other.offline and other.uuid != node.uuid]
-    await _push_removals(ctx, node, [node, *others], forward=False)
+    await ctx.undo.push(*_removals(node, [node, *others], forward=False))
     await ctx.nodes.call(node.uuid, "node_ssh_key_add", keys=all_keys, remember=True, only=bool(known))
     if mine:
         uuids = [other.uuid for other in others]
@@ -60,10 +60,10 @@ async def end_candidacy(ctx: OperationContext, node: Node, change: Change) -> No
     What cannot be taken is told, and named by verify.
     """
     others = [other for other in _lets_in(ctx) if other.uuid != node.uuid or not node.offline]
-    await _push_removals(ctx, node, others)
-    if not node.offline:
-        await ctx.undo.push(_removal(ctx, node))
-    await ctx.undo.push(UndoChange(f"complete that node {node.name} is no master candidate", change, forward=True))
+    taken = [] if node.offline else [_removal(ctx, node)]
+    completion = UndoChange(f"complete that node {node.name} is no master candidate", change, forward=True)
+    # At once: some of them alone would take the key of a candidate from some of the nodes.
+    await ctx.undo.push(*_removals(node, others), *taken, completion)
     await ctx.config.commit(change)
     if not node.offline:
         await _remove_files(ctx, node)
@@ -75,8 +75,8 @@ async def end_candidacy(ctx: OperationContext, node: Node, change: Change) -> No
 async def end_membership(ctx: OperationContext, node: Node, change: Change) -> None:
     """Commit *change*, by which a node that has left is in the cluster no more, and have nobody let it in."""
     others = [other for other in _lets_in(ctx) if other.uuid != node.uuid]
-    await _push_removals(ctx, node, others)
-    await ctx.undo.push(UndoChange(f"complete the removal of node {node.name}", change, forward=True))
+    completion = UndoChange(f"complete the removal of node {node.name}", change, forward=True)
+    await ctx.undo.push(*_removals(node, others), completion)
     await ctx.config.commit(change)
     await _take_from(ctx, node, others)
 
@@ -86,7 +86,7 @@ async def take_candidate_keys(ctx: OperationContext, node: Node, *, everywhere: 
     await ctx.undo.push(_removal(ctx, node))
     await _remove_files(ctx, node)
     if everywhere:
-        await _push_removals(ctx, node, _lets_in(ctx))
+        await ctx.undo.push(*_removals(node, _lets_in(ctx)))
         await _take_from(ctx, node, _lets_in(ctx))
 
 
@@ -131,11 +131,15 @@ async def refresh_authorized(ctx: OperationContext, node: Node) -> None:
         _report(ctx, [node], await ctx.nodes.call_many([node.uuid], "node_ssh_key_add", keys=keys, only=True))
 
 
-async def _push_removals(ctx: OperationContext, node: Node, where: list[Node], *, forward: bool = True) -> None:
-    for other in where:
-        sentence = f"take the ssh key of node {node.name} out of those that {other.name} lets in"
-        arguments = {"nodes": [node.uuid]}
-        await ctx.undo.push(UndoNodeCall(sentence, other.uuid, "node_ssh_key_remove", arguments, forward=forward))
+def _removals(node: Node, where: list[Node], *, forward: bool = True) -> list[UndoNodeCall]:
+    sentence = "take the ssh key of node {} out of those that {} lets in"
+    arguments = {"nodes": [node.uuid]}
+    return [
+        UndoNodeCall(
+            sentence.format(node.name, other.name), other.uuid, "node_ssh_key_remove", arguments, forward=forward
+        )
+        for other in where
+    ]
 
 
 def _report(ctx: OperationContext, nodes: list[Node], answers: list[NodeAnswer]) -> None:

@@ -187,3 +187,16 @@ def test_a_node_that_does_not_answer_holds_nobody_up() -> None:
     asked.ctx.nodes.dead.add("node3")
     run(ModifyNode(node_name="node2", master_candidate=True), asked.ctx)
     assert any("gnt-node add --readd node3" in line for line in asked.ctx.lines)
+
+
+@pytest.mark.parametrize(
+    "operation", [ModifyNode(node_name="node2", offline=True), RemoveNodeFromCluster(node_name="node2")]
+)
+def test_whenever_it_dies_no_candidate_has_lost_its_key_on_some_nodes(operation: Any) -> None:
+    """All that is to be completed is written down at once: records alone would be carried out alone."""
+    asked = Asked(pool=1)
+    run(operation, asked.ctx)
+    for count in asked.ctx.pushes:
+        found = asked.ctx.records[:count]
+        takes = [record for record in found if getattr(record, "call", "") == "node_ssh_key_remove"]
+        assert not takes or any(isinstance(record, UndoChange) for record in found)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What must hold once the killing stops and every job has ended (design, section 7)."""
+"""What must hold once the killing stops and every job has ended (`docs/design/never-lost.md`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What must hold when a new master serves, everybody is back, and no job runs: all that users were told (design, 7)."""
+"""What must hold when a new master serves, all nodes are back and no job runs (`docs/design/never-lost.md`)."""
 
 from __future__ import annotations
 

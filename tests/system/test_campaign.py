@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Daemons and jobs are killed over and over under load: nothing is lost, nothing done twice, nothing half (design, 7).
+"""Daemons and jobs are killed over and over under load (`docs/design/never-lost.md`).
 
 A short campaign by default; with GANETI_CAMPAIGN at least 500 kills. GANETI_SEED repeats a campaign: whom to kill, when
 and what is submitted follow from it, though not how the processes' own timing falls.

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from ganeti.master.queue.drawing import redrawn
 
-ARCHITECTURE = Path(__file__).resolve().parents[2] / "docs" / "architecture.md"
+JOB_LIFE = Path(__file__).resolve().parents[2] / "docs" / "design" / "job-life.md"
 
 
 def test_the_drawing_is_fresh():
-    text = ARCHITECTURE.read_text()
+    text = JOB_LIFE.read_text()
     assert redrawn(text) == text, "run `python -m ganeti.tools.job_life`"

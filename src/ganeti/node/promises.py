@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""To whom a node has promised itself: one epoch, one holder (design, section 6). A pure machine.
+"""To whom a node has promised itself: one epoch, one holder (`docs/design/copies-and-mastership.md`). A pure machine.
 
 Invariant: the promised epoch never falls, and an epoch whose holder is known keeps that holder. So of two nodes that
 ask for the same epoch a node promises to one only, and whoever has the promises of a majority is alone with it.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""WConfD's socket: requests, answers, and streams of commits and locks (protocols, section 3; `docs/architecture.md`).
+"""WConfD's socket: requests, answers, and streams of commits and locks (protocols, section 3).
 
 A request is ``{"method", "args"}``, an answer ``{"success", "result"}``; calls of one connection are answered in order.
-Whatever a client sends, it gets an error and the others notice nothing.
+Whatever a client sends, it gets an error and the others notice nothing. Our own calls: `docs/design/wconfd-socket.md`.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What must hold of a simulated cluster, whatever happens to it (design, section 7).
+"""What must hold of a simulated cluster, whatever happens to it (`docs/design/never-lost.md`).
 
 Some is looked at while things happen, the rest when everything has come to rest. A violation is a sentence; the first
 one ends a schedule.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The life of a job drawn from the queue machine's own table, for `docs/architecture.md`. Pure.
+"""The life of a job drawn from the queue machine's own table, for `docs/design/job-life.md`. Pure.
 
 Only arrows that lead somewhere else are drawn; what an event does to a job that stays where it is, the table says.
 """

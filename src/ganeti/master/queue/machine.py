@@ -6,7 +6,7 @@
       │ └──────────SpawnerLost──────────────┘        └──Died───┘ │   (with undo records: a successor unwinds)
       └────────────────────────HandedBack────────────────────────┘
 
-The whole table is `transitions.TRANSITIONS`; `docs/architecture.md` has the drawing made from it.
+The whole table is `transitions.TRANSITIONS`; `docs/design/job-life.md` has the drawing made from it.
 
 What always holds (`check`):
  1. A job's file is written here only while no process may write it: never in `started` (S2.62).

@@ -2,7 +2,7 @@
 """What each event does to a job in each phase: the table behind the queue machine, and its part about processes. Pure.
 
 A handler changes the state and gives the effects owed, in order. A pair that is not in the table cannot meet. The
-table says where each transition can lead; `docs/architecture.md` draws it.
+table says where each transition can lead; `docs/design/job-life.md` draws it.
 """
 
 from collections.abc import Callable

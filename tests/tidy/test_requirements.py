@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Tests name requirements that exist, and the page that says how far we are is what the markers say."""
+
+from parsed_tree import told
+from tests.requirements_page import PAGE, markers, page, requirements
+
+
+def test_there_are_270_requirements():
+    counts = {
+        part: sum(number.startswith(part) for number in requirements()) for part in ("S1.", "S2.", "S3.", "S4.", "S5.")
+    }
+    assert counts == {"S1.": 110, "S2.": 63, "S3.": 11, "S4.": 42, "S5.": 44}
+
+
+def test_markers_name_requirements_that_exist():
+    unknown = markers().keys() - requirements().keys()
+    faults = [f"{test}: there is no requirement {number}" for number in sorted(unknown) for test in markers()[number]]
+    assert not faults, told(faults)
+
+
+def test_the_page_is_fresh():
+    assert PAGE.read_text() == page(), "run `python -m tests.requirements_page`"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Laws of the files the placement tools read: what is written is read back, and no input ends in a traceback."""
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -147,6 +148,19 @@ def _is_json(data: bytes) -> bool:
     return True
 
 
+def _names_a_key_twice(data: bytes) -> bool:
+    """Which of the two counts depends on the size of the message (docs/operator/htools.md)."""
+    found = []
+
+    def look(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        found.append(len(dict(pairs)) < len(pairs))
+        return dict(pairs)
+
+    with contextlib.suppress(ValueError, RecursionError):
+        json.loads(data, object_pairs_hook=look)
+    return any(found)
+
+
 def _slowly(data: bytes) -> tuple[Cluster, object]:
     message = decode_message(data)
     return read_cluster(message, static_node_memory_mib=4096), message.get("request")
@@ -155,6 +169,7 @@ def _slowly(data: bytes) -> tuple[Cluster, object]:
 @settings(max_examples=examples(300))
 @given(mutated(MESSAGES, '{}[]",:019.-enx\\'))
 @example(MESSAGES[0].replace('"vcpu-ratio": 4.0', '"vcpu-ratio": 4.', 1))
+@example(MESSAGES[0].replace('"nodegroups": {', '"nodegroups": {"odd": 4.0}, "nodegroups": {', 1))
 def test_no_message_is_more_than_an_error_and_fast_reading_is_slow_reading(data: str) -> None:
     encoded = data.encode(errors="surrogatepass")
     try:
@@ -163,6 +178,8 @@ def test_no_message_is_more_than_an_error_and_fast_reading_is_slow_reading(data:
     except ParameterError as error:
         assert str(error)
     else:
+        if _names_a_key_twice(encoded):
+            return
         assert found == allocator_input.read(encoded, "input", static_node_memory_mib=4096, small_bytes=len(encoded))
         if _is_json(encoded):
             assert found == _slowly(encoded)

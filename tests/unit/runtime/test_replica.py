@@ -435,6 +435,7 @@ def test_a_daemon_that_begins_publishes_nothing_before_it_knows_what_is_acknowle
 
     async def before(node: FollowingNode) -> None:
         await follow(node, master)
+        await node.replica.flush()
         await node.call("replica_append", master.append((2, 1), master.record(SetTags(("lost",)))))
 
     async def story(node: FollowingNode) -> None:
@@ -457,6 +458,7 @@ def test_who_takes_over_finds_no_file_that_it_would_import(tmp_path: Path, found
 
     async def before(node: FollowingNode) -> None:
         await follow(node, master)
+        await node.replica.flush()
         await node.call("replica_append", master.append((2, 1), master.record(SetTags(("a",)))))
 
     async def story(node: FollowingNode) -> None:

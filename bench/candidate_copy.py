@@ -27,7 +27,7 @@ from tests.fakes.sending_master import SendingMaster, SetTags, sound_configurati
 from tests.system.test_noded import NODE, Noded
 
 from ganeti.bootstrap.certificates import digest
-from ganeti.runtime.node_client import NodeClient
+from ganeti.calls.node_client import NodeClient
 
 CANDIDATE = "uuid-node2"
 

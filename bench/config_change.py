@@ -37,9 +37,9 @@ from tests.fakes.master_daemons import HOST, NODE_UUID, OFFLINE_UUID, Master, ch
 
 from ganeti.base.paths import NODED_PORT
 from ganeti.bootstrap import certificates
+from ganeti.calls.wconfd_client import JobOwner, WConfdClient
 from ganeti.master.operations.changes import SetInstanceState
-from ganeti.runtime.livelock import LiveLock, job_lock_path
-from ganeti.runtime.wconfd_client import JobOwner, WConfdClient
+from ganeti.system.livelock import LiveLock, job_lock_path
 
 SMALL = 100
 SYNCS = "fsync,fdatasync,sync_file_range,syncfs,msync"

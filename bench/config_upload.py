@@ -24,10 +24,10 @@ from measure import report
 
 from ganeti.base.paths import Paths
 from ganeti.bootstrap.certificates import create_authority, issue_node_certificate
-from ganeti.runtime.http_server import HttpReply, HttpRequest, HttpServer
-from ganeti.runtime.node_client import NodeClient
-from ganeti.runtime.node_requests import TextOfFile
-from ganeti.runtime.tls import ServerFiles, server_context
+from ganeti.calls.node_client import NodeClient
+from ganeti.calls.node_requests import TextOfFile
+from ganeti.system.http_server import HttpReply, HttpRequest, HttpServer
+from ganeti.system.tls import ServerFiles, server_context
 
 STALL_MS = 20.0
 SIZE_BYTES = 36_000_000

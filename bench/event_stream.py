@@ -23,11 +23,11 @@ from measure import cpu_s, memory_mib, report
 from tests.fakes.master_daemons import running_master
 from tests.fakes.sample_cluster import configuration
 
+from ganeti.calls.config_follower import ConfigFollower
+from ganeti.luxid.event_stream import SUBSCRIBE, EventHub
+from ganeti.luxid.server import LuxiServer
 from ganeti.model.traits import Catalogue
-from ganeti.runtime.config_follower import ConfigFollower
-from ganeti.runtime.event_stream import SUBSCRIBE, EventHub
-from ganeti.runtime.luxi_server import LuxiServer
-from ganeti.runtime.unix_socket import connect
+from ganeti.system.unix_socket import connect
 from ganeti.wire.job_file import JobFile, OpcodeEntry
 
 WAITING = int(next((word for word in sys.argv[1:] if word.isdigit()), "2000"))

@@ -20,10 +20,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from measure import private_mib, report
 from tests.fakes.master_daemons import Master
 
+from ganeti.calls.lock_follower import LockFollower
+from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.master.locks.owners import Owner
-from ganeti.runtime.livelock import LiveLock
-from ganeti.runtime.lock_follower import LockFollower
-from ganeti.runtime.wconfd_client import WConfdClient
+from ganeti.system.livelock import LiveLock
 
 ASKS = 2000
 CLAIMED = 100

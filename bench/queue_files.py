@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ganeti.runtime.job_files import JobFiles
+from ganeti.stores.job_files import JobFiles
 from ganeti.wire.job_file import ERROR, MESSAGE, SUCCESS, JobFile, OpcodeEntry, encode, timestamp
 
 BEGUN_S = 1_780_000_000.0

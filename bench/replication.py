@@ -33,13 +33,13 @@ from tests.fakes.sample_cluster import add_instance
 
 from ganeti.base.paths import Paths
 from ganeti.bootstrap.certificates import create_authority, digest, issue_node_certificate
+from ganeti.calls.wconfd_client import JobOwner, WConfdClient
 from ganeti.master.operations.filter_changes import ReplaceFilterChange
 from ganeti.master.operations.node.changes import ReplaceNode
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import FilterRule, Node
-from ganeti.runtime.livelock import LiveLock, job_lock_path
-from ganeti.runtime.wconfd_client import JobOwner, WConfdClient
-from ganeti.runtime.wconfd_start import make_directories
+from ganeti.system.livelock import LiveLock, job_lock_path
+from ganeti.wconfd.start import make_directories
 
 AWAY_COMMITS = 10_000
 AT_ONCE = 64

@@ -56,14 +56,14 @@ async def measure() -> None:
     from tests.fakes.sample_cluster import add_instance, catalogue, configuration
     from tests.fakes.wconfd import fast_directory, prepare, running_wconfd, until
 
+    from ganeti.calls.config_follower import ConfigFollower
+    from ganeti.calls.wconfd_client import WConfdClient
+    from ganeti.luxid.queries.report_listener import ReportListener
+    from ganeti.luxid.queries.state_cache import StateCache
     from ganeti.master.query import collecting, resources
     from ganeti.master.query.fields import QueryWorld
     from ganeti.master.query.running import run_query
-    from ganeti.runtime.config_follower import ConfigFollower
-    from ganeti.runtime.event_loop import Background
-    from ganeti.runtime.report_listener import ReportListener
-    from ganeti.runtime.state_cache import StateCache
-    from ganeti.runtime.wconfd_client import WConfdClient
+    from ganeti.system.event_loop import Background
 
     config = configuration(NODES)
     config.put("cluster", "cluster", replace(config.cluster, hvparams={"pretend": {}}))

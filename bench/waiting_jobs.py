@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from measure import memory_mib, pss_mib, report
 from tests.fakes.master_daemons import Master, children_of, running_master
 
+from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.master.locks.owners import Owner
-from ganeti.runtime.livelock import LiveLock
-from ganeti.runtime.wconfd_client import WConfdClient
+from ganeti.system.livelock import LiveLock
 from ganeti.wire.job_file import JobFile
 
 JOBS = int(next((word for word in sys.argv[1:] if word.isdigit()), "1000"))

@@ -17,8 +17,8 @@ from tests.fakes.master_daemons import Master
 
 from ganeti.master.config.publication import PublishedForm, ssconf_files
 from ganeti.model.configuration import Configuration
-from ganeti.runtime.config_store import SqliteStore
-from ganeti.runtime.undo_files import jobs_with_undo, outstanding_undo
+from ganeti.stores.config_store import SqliteStore
+from ganeti.stores.undo_files import jobs_with_undo, outstanding_undo
 from ganeti.wire.framing_sync import connect
 from ganeti.wire.job_file import FINAL_STATUSES, SUCCESS, JobFile
 

@@ -20,25 +20,29 @@ from pathlib import Path
 from tests.campaign.load import History
 from tests.fakes.master_daemons import Master, children_of
 
-RUNTIME = Path(__file__).resolve().parents[2] / "src/ganeti/runtime"
+SOURCES = Path(__file__).resolve().parents[2] / "src/ganeti"
 STEPS = 4
 DELAY_LONGEST_S = 0.15
 AWAIT_STOP_S = 1.5
 
 
 def pause_points(*modules: str) -> list[str]:
-    """Names given to `reach` in modules of the runtime; numbered ones stand for their first steps."""
+    """Names given to `reach` in modules of ``ganeti``; numbered ones stand for their first steps."""
     found: list[str] = []
     for module in modules:
-        for name in re.findall(r'\breach\(f?"([^"]+)"\)', (RUNTIME / f"{module}.py").read_text()):
+        for name in re.findall(r'\breach\(f?"([^"]+)"\)', (SOURCES / f"{module}.py").read_text()):
             found += [re.sub(r"\{.*?\}", str(step), name) for step in range(1, STEPS + 1)] if "{" in name else [name]
     return sorted(set(found))
 
 
+def _below(path: Path) -> str:
+    return str(path.relative_to(SOURCES).with_suffix(""))
+
+
 def points_in_turn(seed: str) -> Iterator[tuple[str, str]]:
     """All pause points over and over, in an order drawn from the seed, with the daemon to start with them."""
-    found = {point: "luxid" for path in RUNTIME.glob("*.py") for point in pause_points(path.stem)}
-    found |= dict.fromkeys(pause_points("publisher", "wconfd_commits"), "wconfd")
+    found = {point: "luxid" for path in SOURCES.rglob("*.py") for point in pause_points(_below(path))}
+    found |= dict.fromkeys(pause_points("stores/publisher", "wconfd/commits"), "wconfd")
     order = sorted(found)
     random.Random(seed).shuffle(order)
     return itertools.cycle([(found[point], point) for point in order])

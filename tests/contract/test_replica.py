@@ -26,7 +26,7 @@ from ganeti.master.config.publication import PublishedForm
 from ganeti.master.config.records import Commit, StepAnswer, make_put
 from ganeti.master.replication.membership import Membership
 from ganeti.model.objects import CLUSTER_KEY
-from ganeti.runtime.replication_log import encode_commit, encode_step
+from ganeti.wconfd.replication_log import encode_commit, encode_step
 
 NOW_S = 1_700_000_000.0
 MASTER, OTHER = "uuid-node1", "uuid-node3"

@@ -6,11 +6,11 @@ import os
 from types import SimpleNamespace
 
 import pytest
-from tests.unit.runtime import test_config_store as real
+from tests.unit.stores import test_config_store as real
 
-from ganeti.runtime import config_store, config_view
 from ganeti.simulation.databases import Databases, facade
 from ganeti.simulation.disk import Disk
+from ganeti.stores import config_store, config_view
 
 store = real.store
 globals().update({name: test for name, test in vars(real).items() if name.startswith("test_")})

@@ -21,7 +21,7 @@ from ganeti.base.paths import Paths
 from ganeti.base.registry import import_all
 from ganeti.model.node_requests import DiskSpec
 from ganeti.node.storage.interface import DiskTemplate
-from ganeti.runtime.node_world import RealNodeWorld
+from ganeti.noded.world import RealNodeWorld
 
 import_all(ganeti.node.storage)
 SETTING = "/srv/disks"

@@ -14,9 +14,9 @@ from ganeti.base.errors import from_wire
 from ganeti.base.paths import Paths
 from ganeti.base.registry import import_all
 from ganeti.node.state import NodeState
-from ganeti.runtime.node_calls import NodeCalls
-from ganeti.runtime.node_world import RealNodeWorld
-from ganeti.runtime.replica import Replica
+from ganeti.noded.calls import NodeCalls
+from ganeti.noded.replica import Replica
+from ganeti.noded.world import RealNodeWorld
 
 import_all(ganeti.node.actions)
 

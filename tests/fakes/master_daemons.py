@@ -19,7 +19,7 @@ from ganeti.base.errors import TransportError
 from ganeti.base.paths import Paths
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import Cluster, Node, NodeGroup
-from ganeti.runtime.job_files import JobFiles
+from ganeti.stores.job_files import JobFiles
 from ganeti.wire.framing_sync import SyncConnection, connect
 from ganeti.wire.job_file import FINAL_STATUSES, JobFile
 from ganeti.wire.luxi import VERSION

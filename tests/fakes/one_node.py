@@ -12,7 +12,7 @@ from ganeti.base.registry import import_all
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.node.actions.registry import REGISTRY
 from ganeti.node.state import NodeState
-from ganeti.runtime.node_world import RealNodeWorld
+from ganeti.noded.world import RealNodeWorld
 
 import_all(ganeti.node.actions)
 

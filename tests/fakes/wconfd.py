@@ -14,14 +14,14 @@ from msgspec.structs import replace
 
 from ganeti.base.errors import PrerequisiteError
 from ganeti.base.paths import Paths
+from ganeti.calls.wconfd_client import JobOwner, WConfdClient
 from ganeti.model.configuration import Draft
 from ganeti.model.objects import Disk
 from ganeti.ports.config import Change
 from ganeti.ports.nodes import NodesPort
-from ganeti.runtime.livelock import LiveLock, job_lock_path
-from ganeti.runtime.wconfd_client import JobOwner, WConfdClient
-from ganeti.runtime.wconfd_service import Service
-from ganeti.runtime.wconfd_start import make_directories, open_configuration
+from ganeti.system.livelock import LiveLock, job_lock_path
+from ganeti.wconfd.service import Service
+from ganeti.wconfd.start import make_directories, open_configuration
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "config" / "config-3.1.json"
 

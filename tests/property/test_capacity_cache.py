@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tests.fakes.sample_cluster import add_instance, configuration
 from tests.fakes.thoroughness import examples
 
+from ganeti.luxid.queries.state_cache import StateCache
 from ganeti.master.cache.capacity_cache import groups_of
 from ganeti.master.cache.cluster_picture import ClusterPicture
 from ganeti.master.cache.node_reports import NodeReport, Space, silent
@@ -21,7 +22,6 @@ from ganeti.model.capacity import Capacity
 from ganeti.model.ipolicy import full_policy
 from ganeti.model.objects import Disk, Instance, NodeGroup
 from ganeti.model.promises import Promise
-from ganeti.runtime.state_cache import StateCache
 
 LOCAL = "plain"
 NODES = ("uuid-node1", "uuid-node2", "uuid-node3")

@@ -16,7 +16,7 @@ from ganeti.master.config.file_layout import FileLayout, is_broken
 from ganeti.master.config.fingerprint import Fingerprint, fingerprint_of
 from ganeti.master.config.records import Commit, Put
 from ganeti.model.objects import KINDS, FilterRule
-from ganeti.runtime.config_file import ConfigFile
+from ganeti.stores.config_file import ConfigFile
 
 EXAMPLES = examples(60, quick=24, campaign=2000)
 PLACES = ("nodes", "instances", "disks")

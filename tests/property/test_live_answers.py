@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from tests.fakes.sample_cluster import add_instance, configuration
 from tests.fakes.thoroughness import examples
 
+from ganeti.luxid.queries.report_listener import ReportListener
+from ganeti.luxid.queries.state_cache import StateCache
 from ganeti.master.cache.live_answers import LIVE_FRESH_S, WHOLE_CALL
 from ganeti.master.query.collecting import Mark
 from ganeti.model.locks import ALL_NODES, BGL, instance_lock, node_lock, node_res_lock
 from ganeti.ports.nodes import NodeAnswer
-from ganeti.runtime.report_listener import ReportListener
-from ganeti.runtime.state_cache import StateCache
 
 NODES = ("uuid-node1", "uuid-node2", "uuid-node3")
 QUESTION: dict[str, Any] = {"storage": [], "hypervisors": {}, "guests": True}

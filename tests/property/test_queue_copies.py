@@ -17,16 +17,17 @@ from tests.fakes.wconfd import fast_directory
 
 from ganeti.base.errors import JobQueueError
 from ganeti.base.paths import Paths
+from ganeti.job import records as job_records
+from ganeti.job.records import JobRecords
+from ganeti.luxid.queue import copies as queue_copies
+from ganeti.luxid.queue.driver import QueueDriver
 from ganeti.master import operations
 from ganeti.master.queue import events as ev
 from ganeti.master.queue.machine import QueueMachine
 from ganeti.master.queue.undo import record_line
 from ganeti.model.configuration import Configuration
 from ganeti.ports.context import UndoNodeCall
-from ganeti.runtime import job_records, queue_copies
-from ganeti.runtime.job_files import JobFiles
-from ganeti.runtime.job_records import JobRecords
-from ganeti.runtime.queue_driver import QueueDriver
+from ganeti.stores.job_files import JobFiles
 from ganeti.wire.job_file import JobFile, OpcodeEntry, decode
 
 operations.load()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Killing a job at a step: it stops itself at each (`runtime/pause_points.py`), and goes on until the one wanted."""
+"""Killing a job at a step: it stops itself at each (`system/pause_points.py`), and goes on until the one wanted."""
 
 from __future__ import annotations
 

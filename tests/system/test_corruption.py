@@ -24,8 +24,8 @@ from tests.fakes.master_daemons import OFFLINE_UUID, WITHIN_S, Master
 from ganeti.base.paths import Paths
 from ganeti.master import operations
 from ganeti.master.queue.undo import encode_line
-from ganeti.runtime.job_files import JobFiles
-from ganeti.runtime.undo_files import outstanding_undo, undo_path
+from ganeti.stores.job_files import JobFiles
+from ganeti.stores.undo_files import outstanding_undo, undo_path
 from ganeti.wire.job_file import JobFile, OpcodeEntry
 
 pytestmark = pytest.mark.daemons

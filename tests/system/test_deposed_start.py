@@ -16,7 +16,7 @@ from tests.fakes.master_daemons import HOST, Master, is_stopped
 from tests.fakes.wconfd import fast_directory
 
 from ganeti.base.errors import EXIT_NOT_MASTER
-from ganeti.runtime.master_ending import Ended, end_master_daemons
+from ganeti.noded.master_ending import Ended, end_master_daemons
 from ganeti.tools.daemon_util import MASTER_DAEMONS, Node, run
 
 pytestmark = pytest.mark.daemons

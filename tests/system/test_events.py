@@ -17,7 +17,7 @@ import pytest
 from tests.fakes.master_daemons import HOST, NODE_UUID, Master, running_master
 
 from ganeti.master.events.lock_mirror import LockMirror
-from ganeti.runtime.livelock import LiveLock
+from ganeti.system.livelock import LiveLock
 from ganeti.wire.framing_sync import connect
 
 pytestmark = pytest.mark.daemons

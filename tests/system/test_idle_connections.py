@@ -21,7 +21,7 @@ from tests.system.test_noded import CLUSTER, Noded, wait_for
 
 from ganeti.bootstrap.certificates import digest, issue_node_certificate
 from ganeti.model.objects import CONFIG_VERSION
-from ganeti.runtime.connection_gate import SILENT_MAX, STRANGERS_MAX, WAITING_MAX
+from ganeti.system.connection_gate import SILENT_MAX, STRANGERS_MAX, WAITING_MAX
 from ganeti.wire.framing_sync import connect
 
 pytestmark = pytest.mark.daemons

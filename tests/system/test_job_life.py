@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from tests.fakes.master_daemons import HOST, NODE_UUID, OFFLINE_UUID, WITHIN_S, Master, children_of, running_master
 
+from ganeti.job.allocator import PLACEMENT_CALL
 from ganeti.master.queue.undo import encode_line
-from ganeti.runtime.job_allocator import PLACEMENT_CALL
-from ganeti.runtime.livelock import is_alive
-from ganeti.runtime.undo_files import outstanding_undo, undo_path
+from ganeti.stores.undo_files import outstanding_undo, undo_path
+from ganeti.system.livelock import is_alive
 
 pytestmark = pytest.mark.daemons
 

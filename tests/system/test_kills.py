@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A job is killed at every recorded step of create, migrate, failover and remove: afterwards it is done, or clean.
 
-Jobs are made to stop themselves at each of their steps (`runtime/pause_points.py`); the test lets them go on until the
+Jobs are made to stop themselves at each of their steps (`system/pause_points.py`); the test lets them go on until the
 step it wants and kills there. What a successor does is let through, or, with GANETI_CAMPAIGN, killed once as well.
 """
 

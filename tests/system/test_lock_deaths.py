@@ -8,10 +8,10 @@ import pytest
 from tests.fakes.master_daemons import Master
 from tests.fakes.wconfd import fast_directory
 
+from ganeti.calls.lock_follower import LockFollower
+from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.master.locks.owners import Owner
-from ganeti.runtime.livelock import LiveLock
-from ganeti.runtime.lock_follower import LockFollower
-from ganeti.runtime.wconfd_client import WConfdClient
+from ganeti.system.livelock import LiveLock
 
 pytestmark = pytest.mark.daemons
 JOBS = 60

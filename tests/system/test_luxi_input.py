@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.fakes.master_daemons import HOST, OFFLINE_UUID, Master, running_master
 
 from ganeti.daemons import luxid
-from ganeti.runtime import wconfd_calls
+from ganeti.wconfd import calls as wconfd_calls
 from ganeti.wire.framing_sync import SyncConnection, connect
 from ganeti.wire.job_file import FINAL_STATUSES
 
@@ -195,7 +195,7 @@ def test_every_call_is_listed_here(master):
     with master.connection() as connection:
         for method in LUXI_CALLS:
             assert "there is no call" not in str(answered(connection, method, [[], [], [], [], [], [], []]))
-    source = "".join(path.read_text() for path in Path(luxid.__file__).parents[1].glob("runtime/luxi_*_calls.py"))
+    source = "".join(path.read_text() for path in Path(luxid.__file__).parents[1].glob("luxid/*_calls.py"))
     named = set(re.findall(r'^ {12}"([A-Z][A-Za-z]+)": self\.', source, re.MULTILINE))
     assert named - set(LUXI_CALLS) == set()
     known = set(wconfd_calls.calls_of(NoParts())) | {"subscribe", "followLocks"}

@@ -14,7 +14,7 @@ from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
 from ganeti.node.actions.master_ip import MasterAddress, node_activate_master_ip, node_deactivate_master_ip
 from ganeti.node.state import NodeState
-from ganeti.runtime.node_world import RealNodeWorld
+from ganeti.noded.world import RealNodeWorld
 
 for words in ("link set lo up", "link add br0 type bridge", "link set br0 up", "addr add 192.0.2.10/24 dev br0"):
     subprocess.run(["ip", *words.split()], check=True)

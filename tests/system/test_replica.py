@@ -13,10 +13,10 @@ from tests.fakes.sending_master import SendingMaster, SetTags, sound_configurati
 from tests.system.test_noded import NODE, Noded, wait_for
 
 from ganeti.bootstrap.certificates import digest
+from ganeti.calls.node_client import NodeClient
 from ganeti.master.config.fingerprint import fingerprint_of
 from ganeti.model.configuration import Configuration
-from ganeti.runtime.node_client import NodeClient
-from ganeti.runtime.wconfd_start import open_configuration
+from ganeti.wconfd.start import open_configuration
 
 CANDIDATE = "uuid-node2"
 

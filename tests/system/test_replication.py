@@ -19,14 +19,14 @@ from ganeti.base.errors import EXIT_NOT_MASTER, DeposedError, GanetiError
 from ganeti.base.paths import NODED_PORT
 from ganeti.base.version import RELEASE
 from ganeti.bootstrap.certificates import create_authority, issue_node_certificate
+from ganeti.calls.wconfd_client import JobOwner, WConfdClient
 from ganeti.master.config.fingerprint import fingerprint_of
 from ganeti.master.operations.filter_changes import ReplaceFilterChange
 from ganeti.model.objects import FilterRule
-from ganeti.runtime.http_server import HttpReply, HttpRequest, HttpServer
-from ganeti.runtime.livelock import LiveLock, job_lock_path
-from ganeti.runtime.tls import ServerFiles, server_context
-from ganeti.runtime.wconfd_client import JobOwner, WConfdClient
-from ganeti.runtime.wconfd_start import make_directories
+from ganeti.system.http_server import HttpReply, HttpRequest, HttpServer
+from ganeti.system.livelock import LiveLock, job_lock_path
+from ganeti.system.tls import ServerFiles, server_context
+from ganeti.wconfd.start import make_directories
 
 OWN_ADDRESS, ADDRESS = "127.0.91.1", "127.0.91.2"
 FOLLOWER = "node2.example.com"
@@ -36,7 +36,7 @@ VOTED = ("--no-voting", "--yes-do-it")
 
 _JOB = """
 import sys, time
-from ganeti.runtime.livelock import LiveLock
+from ganeti.system.livelock import LiveLock
 lock = LiveLock(sys.argv[1])
 print("locked", flush=True)
 time.sleep(600)

@@ -15,8 +15,8 @@ import pytest
 from tests.fakes.wconfd import TagCluster, fast_directory, prepare
 
 from ganeti.base.paths import Paths
-from ganeti.runtime.livelock import LiveLock, job_lock_path
-from ganeti.runtime.wconfd_client import Committed, JobOwner, WConfdClient
+from ganeti.calls.wconfd_client import Committed, JobOwner, WConfdClient
+from ganeti.system.livelock import LiveLock, job_lock_path
 
 TREE = Path(__file__).resolve().parents[2]
 PROGRAM = "import sys, tests.fakes.wconfd\nfrom ganeti.daemons.wconfd import main\nsys.exit(main(sys.argv[1:]))"

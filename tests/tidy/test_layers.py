@@ -8,6 +8,8 @@ from parsed_tree import PACKAGE, TREE, told
 
 CORE = {"base", "model", "ports"}
 DECIDING = CORE | {"wire", "placement", "master"}
+BELOW_ROOMS = DECIDING | {"system", "node", "stores", "calls", "bootstrap"}
+ROOMS = {"wconfd", "luxid", "job", "noded"}
 MAY_IMPORT = {
     "base": set(),
     "model": {"base"},
@@ -15,14 +17,20 @@ MAY_IMPORT = {
     "wire": CORE,
     "placement": CORE,
     "master": CORE | {"wire", "placement"},
-    "node": CORE | {"wire", "placement"},
-    "bootstrap": DECIDING | {"node"},
-    "runtime": DECIDING | {"node", "bootstrap"},
-    "daemons": DECIDING | {"node", "bootstrap", "runtime"},
-    "rapi": DECIDING | {"node", "bootstrap", "runtime"},
-    "tools": DECIDING | {"node", "bootstrap", "runtime"},
-    "web": DECIDING | {"node", "bootstrap", "runtime", "daemons", "rapi", "tools"},
-    "simulation": DECIDING | {"node", "bootstrap", "runtime", "daemons", "rapi", "tools", "cli"},
+    "system": {"base", "wire"},
+    "node": CORE | {"wire", "placement", "system"},
+    "stores": DECIDING | {"system", "node"},
+    "calls": DECIDING | {"system", "node"},
+    "bootstrap": DECIDING | {"system", "node"},
+    "wconfd": BELOW_ROOMS,
+    "luxid": BELOW_ROOMS,
+    "job": BELOW_ROOMS,
+    "noded": BELOW_ROOMS,
+    "daemons": BELOW_ROOMS | ROOMS,
+    "rapi": BELOW_ROOMS | ROOMS,
+    "tools": BELOW_ROOMS | ROOMS,
+    "web": BELOW_ROOMS | ROOMS | {"daemons", "rapi", "tools"},
+    "simulation": BELOW_ROOMS | ROOMS | {"daemons", "rapi", "tools", "cli"},
     "cli": {"base", "wire"},
 }
 

@@ -32,6 +32,8 @@ import_all(importlib.import_module("ganeti.node.storage"))
 OF_THE_MODEL = (BACKEND_PARAMETERS, NODE_PARAMETERS, NIC_PARAMETERS)
 NOT_ACTING = ("ganeti.cli.", "ganeti.simulation.", "ganeti.tools.htools.", "ganeti.master.query.")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+READERS = tuple(f"ganeti.{room}." for room in ("master", "stores", "calls", "wconfd", "luxid", "job", "noded"))
+"""Where what all operations have in common is read."""
 COMMON = {field.name for field in msgspec.structs.fields(Operation)}
 ONLY_TOLD = {"hooks"}
 """Methods that pass parameters on to scripts: those are told, which is not acting."""
@@ -73,7 +75,7 @@ def test_every_parameter_is_read_by_its_operation_or_refused(modules: list[Modul
 
 
 def test_every_common_parameter_is_read(modules: list[Module]) -> None:
-    readers = [module for module in modules if module.name.startswith(("ganeti.master.", "ganeti.runtime."))]
+    readers = [module for module in modules if module.name.startswith(READERS)]
     faults = [f"{name}: nobody reads it" for name in COMMON if not any(_names(module, name) for module in readers)]
     assert not faults, told(faults)
 

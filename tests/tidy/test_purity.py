@@ -8,7 +8,7 @@ from parsed_tree import told
 PURE = {"base", "model", "ports", "placement", "wire", "master"}
 WORLDLY_MODULES = {
     "aiohttp": "a port",
-    "fcntl": "runtime/ lock files",
+    "fcntl": "system/livelock.py",
     "logging": "ctx.log",
     "multiprocessing": "a port",
     "pyroute2": "a port",
@@ -22,7 +22,7 @@ WORLDLY_MODULES = {
     "ssl": "a port",
     "subprocess": "a port",
     "tempfile": "a port",
-    "threading": "one loop, or runtime/",
+    "threading": "one loop, or the rooms that touch the world",
 }
 WORLDLY_CALLS = {
     "asyncio.as_completed": "asyncio.gather, which keeps the order",
@@ -33,7 +33,7 @@ WORLDLY_CALLS = {
     "asyncio.sleep": "ctx.clock",
     "asyncio.start_server": "a port",
     "asyncio.start_unix_server": "a port",
-    "asyncio.to_thread": "runtime/",
+    "asyncio.to_thread": "the rooms that touch the world",
     "asyncio.wait": "asyncio.gather, which keeps the order",
     "datetime.date.today": "a time passed in",
     "datetime.datetime.now": "a time passed in",

@@ -10,7 +10,7 @@ from typing import Any
 
 from ganeti.base.errors import NodeUnreachableError, from_wire
 from ganeti.base.paths import NODED_PORT, Paths
-from ganeti.bootstrap.call_delay import delay_s
+from ganeti.system.call_delay import delay_s
 
 _ATTEMPT_S = 5.0
 _CONNECT_SHARE = 0.3

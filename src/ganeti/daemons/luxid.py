@@ -13,7 +13,25 @@ from contextlib import AsyncExitStack
 from ganeti.base.errors import EXIT_NO_CLUSTER, EXIT_NOT_MASTER, GanetiError
 from ganeti.base.paths import Paths
 from ganeti.bootstrap.own_mastership import is_master, why_not_master
+from ganeti.calls.config_follower import ConfigFollower
+from ganeti.calls.daemon_commits import DaemonCommits
+from ganeti.calls.node_client import NodeClient
+from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.daemons.catalogue import build_catalogue
+from ganeti.luxid.capacity_calls import CapacityCalls
+from ganeti.luxid.event_stream import SUBSCRIBE, EventHub, QueueJobs, feed
+from ganeti.luxid.explain_calls import ExplainCalls
+from ganeti.luxid.filter_calls import FilterCalls
+from ganeti.luxid.placement.capacities import Capacities
+from ganeti.luxid.placement.placements import Placements
+from ganeti.luxid.queries.group_states import GroupStates
+from ganeti.luxid.queries.sources import QuerySources
+from ganeti.luxid.query_calls import QueryCalls
+from ganeti.luxid.queue.driver import QueueDriver
+from ganeti.luxid.queue.spawner_client import SpawnerClient
+from ganeti.luxid.queue_calls import QueueCalls
+from ganeti.luxid.server import LuxiServer
+from ganeti.luxid.state_calls import StateCalls
 from ganeti.master import operations
 from ganeti.master.locks.owners import Owner
 from ganeti.master.queue.events import Limits
@@ -21,31 +39,13 @@ from ganeti.master.queue.filters import Admission
 from ganeti.master.queue.machine import QueueMachine
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import FilterRule
-from ganeti.runtime.capacities import Capacities
-from ganeti.runtime.config_follower import ConfigFollower
-from ganeti.runtime.daemon_commits import DaemonCommits
-from ganeti.runtime.daemonize import Daemon, DaemonRefused, daemon_parser, parse_options, run_daemon
-from ganeti.runtime.environment import Environment
-from ganeti.runtime.event_loop import Background
-from ganeti.runtime.event_stream import SUBSCRIBE, EventHub, QueueJobs, feed
-from ganeti.runtime.files import read_if_there
-from ganeti.runtime.group_states import GroupStates
-from ganeti.runtime.livelock import LiveLock, job_lock_path
-from ganeti.runtime.luxi_capacity_calls import CapacityCalls
-from ganeti.runtime.luxi_explain_calls import ExplainCalls
-from ganeti.runtime.luxi_filter_calls import FilterCalls
-from ganeti.runtime.luxi_query_calls import QueryCalls
-from ganeti.runtime.luxi_queue_calls import QueueCalls
-from ganeti.runtime.luxi_server import LuxiServer
-from ganeti.runtime.luxi_state_calls import StateCalls
-from ganeti.runtime.master_vote import add_voting_options, voting_is_settled, win_vote
-from ganeti.runtime.node_client import NodeClient
-from ganeti.runtime.placements import Placements
-from ganeti.runtime.query_sources import QuerySources
-from ganeti.runtime.queue_driver import QueueDriver
-from ganeti.runtime.spawner_client import SpawnerClient
-from ganeti.runtime.unix_socket import allow_many_connections
-from ganeti.runtime.wconfd_client import WConfdClient
+from ganeti.system.daemonize import Daemon, DaemonRefused, daemon_parser, parse_options, run_daemon
+from ganeti.system.environment import Environment
+from ganeti.system.event_loop import Background
+from ganeti.system.files import read_if_there
+from ganeti.system.livelock import LiveLock, job_lock_path
+from ganeti.system.unix_socket import allow_many_connections
+from ganeti.wconfd.master_vote import add_voting_options, voting_is_settled, win_vote
 
 NAME = "ganeti-luxid"
 _CONFIGURATION_S = 60.0

@@ -18,15 +18,15 @@ from ganeti.base.paths import Paths
 from ganeti.base.registry import import_all
 from ganeti.daemons.noded_options import NAME, check, make_parser
 from ganeti.node.state import NodeState
-from ganeti.runtime.daemonize import Daemon, parse_options, run_daemon
-from ganeti.runtime.environment import Environment
-from ganeti.runtime.event_loop import Background
-from ganeti.runtime.http_server import HttpReply, HttpRequest, HttpServer
-from ganeti.runtime.node_access import CandidateCertificates, own_name
-from ganeti.runtime.node_calls import NodeCalls, StoppingError
-from ganeti.runtime.node_world import RealNodeWorld, end_orphans
-from ganeti.runtime.replica import Replica
-from ganeti.runtime.tls import ServerFiles, reload_certificate, server_context
+from ganeti.noded.access import CandidateCertificates, own_name
+from ganeti.noded.calls import NodeCalls, StoppingError
+from ganeti.noded.replica import Replica
+from ganeti.noded.world import RealNodeWorld, end_orphans
+from ganeti.system.daemonize import Daemon, parse_options, run_daemon
+from ganeti.system.environment import Environment
+from ganeti.system.event_loop import Background
+from ganeti.system.http_server import HttpReply, HttpRequest, HttpServer
+from ganeti.system.tls import ServerFiles, reload_certificate, server_context
 
 STOP_GRACE_S = 1.0
 _ANSWER_S = 0.2

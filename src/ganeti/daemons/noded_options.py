@@ -9,8 +9,8 @@ import struct
 
 from ganeti.base.errors import ParameterError
 from ganeti.base.paths import NODED_PORT
-from ganeti.runtime.daemonize import daemon_parser
-from ganeti.runtime.node_calls import DEFAULT_MAX_RUNNING
+from ganeti.noded.calls import DEFAULT_MAX_RUNNING
+from ganeti.system.daemonize import daemon_parser
 
 NAME = "ganeti-noded"
 ANY_ADDRESS = "0.0.0.0"

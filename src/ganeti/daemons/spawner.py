@@ -8,15 +8,18 @@ import sys
 
 
 def main() -> int:
-    from ganeti.runtime.environment import read_environment
-    from ganeti.runtime.logs import set_up_logs
+    from ganeti.system.environment import read_environment
+    from ganeti.system.logs import set_up_logs
 
     environment = read_environment()
     set_up_logs("jobs", environment.paths.log_dir, debug="--debug" in sys.argv)
 
+    from ganeti.calls import node_sessions
     from ganeti.daemons.catalogue import build_catalogue
+    from ganeti.job import nodes as job_nodes
+    from ganeti.job import spawner
+    from ganeti.job import world as job_world
     from ganeti.master import operations
-    from ganeti.runtime import job_nodes, job_world, node_sessions, spawner
 
     operations.load()
     job_world.install(build_catalogue())

@@ -18,9 +18,9 @@ from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S
 from ganeti.daemons.watcher_lock import WatcherLock
 from ganeti.daemons.watcher_master import MasterWork
 from ganeti.node.local_hooks import OwnHooks, Phase, scripts_in
-from ganeti.runtime.environment import Environment, read_environment
-from ganeti.runtime.files import read_if_there
-from ganeti.runtime.logs import set_up_logs
+from ganeti.system.environment import Environment, read_environment
+from ganeti.system.files import read_if_there
+from ganeti.system.logs import set_up_logs
 
 NAME = "ganeti-watcher"
 DEFAULT_JOB_AGE = "6h"
@@ -138,7 +138,7 @@ def _run_hooks(paths: Paths, phase: Phase) -> None:
         return
     import asyncio  # seldom needed, and slow to import
 
-    from ganeti.runtime.node_world import RealNodeWorld
+    from ganeti.noded.world import RealNodeWorld
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where our starter ignores it, no child can be waited for
     hooks = OwnHooks(RealNodeWorld(paths, ""), HOOKS_PATH, "", {}, may_refuse=False)

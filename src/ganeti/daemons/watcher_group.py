@@ -32,8 +32,8 @@ from ganeti.master.watcher import (
     without_attempts,
 )
 from ganeti.model.locks import ALL_INSTANCES, EXCLUSIVE, instance_lock
-from ganeti.runtime.files import read_if_there, write_atomically
-from ganeti.runtime.watcher_switch import watcher_pause
+from ganeti.stores.watcher_switch import watcher_pause
+from ganeti.system.files import read_if_there, write_atomically
 from ganeti.wire.framing_sync import ask
 
 EXIT_WATCHED = 15

@@ -16,7 +16,7 @@ from ganeti.base.paths import Paths
 from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S, WAIT_S
 from ganeti.daemons.watcher_lock import WatcherLock
 from ganeti.master.watcher import GroupNow, InstanceNow
-from ganeti.runtime.files import read_if_there, write_atomically
+from ganeti.system.files import read_if_there, write_atomically
 from ganeti.wire.framing_sync import ask
 
 LOOK_WITHIN_S = 200.0

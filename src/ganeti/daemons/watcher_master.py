@@ -19,8 +19,8 @@ from ganeti.base.paths import Paths
 from ganeti.bootstrap.node_call import call_node
 from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S, WAIT_S
 from ganeti.daemons.watcher_group import EXIT_WATCHED, GROUP_STATUS, GroupWork
-from ganeti.runtime.files import read_if_there
-from ganeti.runtime.forking import fork
+from ganeti.system.files import read_if_there
+from ganeti.system.forking import fork
 from ganeti.wire.framing_sync import ask
 
 ARCHIVE_FOR_S = 60
@@ -99,7 +99,7 @@ class MasterWork:
         ip = self._ssconf("master_ip")
         if self._paths.root or not ip or owns(ip) or os.path.exists(self._paths.given_up_address_file):
             return
-        from ganeti.runtime.master_ending import master_address, uses_script  # seldom needed, and slow to import
+        from ganeti.noded.master_ending import master_address, uses_script  # seldom needed, and slow to import
 
         address = master_address(self._paths)
         if address is None:

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 
 from ganeti.base.errors import EXIT_NOT_MASTER, PrerequisiteError
 from ganeti.bootstrap.own_mastership import is_master
+from ganeti.calls.node_client import NodeClient
 from ganeti.master.replication.followers import Timing
 from ganeti.model.configuration import Configuration
+from ganeti.noded.master_ending import end_master_daemons
 from ganeti.ports.nodes import NodesPort
-from ganeti.runtime.daemonize import Daemon, daemon_parser, parse_options, run_daemon
-from ganeti.runtime.damage import damage_of_configuration, damage_of_locks
-from ganeti.runtime.event_loop import Background
-from ganeti.runtime.master_ending import end_master_daemons
-from ganeti.runtime.master_vote import add_voting_options, voting_is_settled, win_vote
-from ganeti.runtime.node_client import NodeClient
-from ganeti.runtime.reclaiming import reclaim
-from ganeti.runtime.wconfd_service import Service
-from ganeti.runtime.wconfd_start import Opened, check_master, make_directories, open_configuration, own_node
+from ganeti.stores.damage import damage_of_configuration, damage_of_locks
+from ganeti.system.daemonize import Daemon, daemon_parser, parse_options, run_daemon
+from ganeti.system.event_loop import Background
+from ganeti.wconfd.master_vote import add_voting_options, voting_is_settled, win_vote
+from ganeti.wconfd.reclaiming import reclaim
+from ganeti.wconfd.service import Service
+from ganeti.wconfd.start import Opened, check_master, make_directories, open_configuration, own_node
 
 NAME = "ganeti-wconfd"
 

@@ -1,1 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
+"""What only the master decides: configuration, locks, queue, queries, operations."""

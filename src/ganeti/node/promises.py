@@ -5,7 +5,7 @@ Invariant: the promised epoch never falls, and an epoch whose holder is known ke
 ask for the same epoch a node promises to one only, and whoever has the promises of a majority is alone with it.
 
 A promise is durable before it is told, and so is the epoch of an append or of a call that raised it (whoever keeps
-it, `runtime/node_calls.py`, sees to that). A call of a job names no master: it raises the epoch and leaves the holder
+it, `noded/calls.py`, sees to that). A call of a job names no master: it raises the epoch and leaves the holder
 open, which the first record of that epoch fills in. That is safe because no epoch begins without a majority's
 promise, or, where a human forced it, without a number nobody else can have.
 """

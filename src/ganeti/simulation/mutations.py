@@ -64,7 +64,7 @@ def _(module: Any) -> None:
     module.Machine.waited = property(lambda machine: [])
 
 
-@_breaks("late-sync", "a member has synced what it says it has", "runtime.replica_copy")
+@_breaks("late-sync", "a member has synced what it says it has", "noded.replica_copy")
 def _(module: Any) -> None:
     inner = module.ReplicaCopy.append
 
@@ -88,7 +88,7 @@ def _(module: Any) -> None:
     module.ReplicaCopy.append = append
 
 
-@_breaks("send-first", "a commit is sent once it is on the master's own disk", "runtime.wconfd_commits")
+@_breaks("send-first", "a commit is sent once it is on the master's own disk", "wconfd.commits")
 def _(module: Any) -> None:
     async def serve(self: Any, batch: list[Any]) -> None:
         staged = [request for request in batch if self._stage(request)]
@@ -129,7 +129,7 @@ def _(module: Any) -> None:
     module.Machine._may_join = may_join
 
 
-@_breaks("no-snapshot", "a follower with another tail is sent everything", "runtime.replication_log")
+@_breaks("no-snapshot", "a follower with another tail is sent everything", "wconfd.replication_log")
 def _(module: Any) -> None:
     inner = module.ReplicationLog.number_at
 
@@ -169,7 +169,7 @@ def _(module: Any) -> None:
     module.Promise.would_grant = lambda self, epoch: epoch >= self.epoch
 
 
-@_breaks("promise-in-memory", "a promise is on disk before it is told", "runtime.node_calls")
+@_breaks("promise-in-memory", "a promise is on disk before it is told", "noded.calls")
 def _(module: Any) -> None:
     def keep_promise(self: Any, promise: Any) -> None:
         self._ledger.promise = promise
@@ -195,8 +195,8 @@ def _(module: Any) -> None:
     "deposed-goes-on",
     "who is master no more ends",
     "master.replication.machine",
-    "runtime.replica",
-    "runtime.wconfd_start",
+    "noded.replica",
+    "wconfd.start",
 )
 def _(module: Any) -> None:
     if hasattr(module, "Machine"):
@@ -208,7 +208,7 @@ def _(module: Any) -> None:
 # The queue
 
 
-@_breaks("early-job", "a job is on every member before its number is told", "runtime.queue_copies")
+@_breaks("early-job", "a job is on every member before its number is told", "luxid.queue.copies")
 def _(module: Any) -> None:
     async def wait(self: Any, names: Any, within_s: float | None = None) -> str:
         self.soon(list(names))
@@ -217,7 +217,7 @@ def _(module: Any) -> None:
     module.QueueCopies.wait = wait
 
 
-@_breaks("early-result", "a result is on every member before it is told", "runtime.queue_watching")
+@_breaks("early-result", "a result is on every member before it is told", "luxid.queue.watching")
 def _(module: Any) -> None:
     inner = module.QueueWatching._hold_back
 
@@ -237,7 +237,7 @@ def _(module: Any) -> None:
     module.QueueWatching._hold_back = hold_back
 
 
-@_breaks("local-undo", "an undo record is on every member before its step", "runtime.job_records")
+@_breaks("local-undo", "an undo record is on every member before its step", "job.records")
 def _(module: Any) -> None:
     async def append(self: Any, line: Any, *, durable: bool = True) -> None:
         self._undo.append(line, durable=durable)
@@ -245,7 +245,7 @@ def _(module: Any) -> None:
     module.JobRecords.append = append
 
 
-@_breaks("no-mark", "that a job runs is on every member before its first step", "runtime.job_records")
+@_breaks("no-mark", "that a job runs is on every member before its first step", "job.records")
 def _(module: Any) -> None:
     async def begin(self: Any) -> None:
         """Nothing is written."""

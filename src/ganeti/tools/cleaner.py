@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from ganeti.base.paths import Paths
-from ganeti.runtime.environment import Environment, read_environment
-from ganeti.runtime.files import read_if_there
-from ganeti.runtime.logs import set_up_logs
+from ganeti.system.environment import Environment, read_environment
+from ganeti.system.files import read_if_there
+from ganeti.system.logs import set_up_logs
 
 NAME = "ganeti-cleaner"
 KEPT_S = 21 * 86400.0

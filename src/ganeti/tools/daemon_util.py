@@ -233,7 +233,7 @@ class Node:
 
     def _refusals(self, daemon: str) -> list[str]:
         """Why the daemon has refused to run, each time since its log was rotated."""
-        from ganeti.runtime.logs import log_path
+        from ganeti.system.logs import log_path
 
         try:
             with open(log_path(self.paths.log_dir, daemon), encoding="utf-8", errors="replace") as file:

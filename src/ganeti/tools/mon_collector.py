@@ -115,7 +115,7 @@ def _paths() -> Paths:
 
 
 def _by_own_config() -> "Owned | None":
-    from ganeti.runtime.node_access import own_name
+    from ganeti.noded.access import own_name
     from ganeti.tools.own_config import owners_by_own_config
 
     paths = _paths()
@@ -126,7 +126,7 @@ def _by_own_config() -> "Owned | None":
 
 
 def _by_confd(values: Values) -> "Owned | None":
-    from ganeti.runtime.node_access import own_name
+    from ganeti.noded.access import own_name
     from ganeti.tools.confd_client import ConfdClient, place_of, volumes_by_confd
 
     paths = _paths()

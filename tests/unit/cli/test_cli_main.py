@@ -193,7 +193,7 @@ def test_nothing_heavy_is_imported_to_start():
     assert "ganeti.wire.framing_sync" in loaded
     heavy = {"argparse", "dataclasses", "inspect", "asyncio", "logging", "subprocess", "msgspec", "difflib", "shlex"}
     assert not loaded & heavy
-    assert not any(name.startswith(("ganeti.model", "ganeti.master", "ganeti.runtime")) for name in loaded)
+    assert not any(name.startswith(("ganeti.model", "ganeti.master", "ganeti.system")) for name in loaded)
 
 
 def on_a_terminal(words, master_path, *, columns=40, answers=b""):

@@ -14,7 +14,7 @@ from ganeti.bootstrap.own_mastership import OwnMastership
 from ganeti.daemons import watcher
 from ganeti.daemons.watcher_lock import WatcherLock
 from ganeti.node.actions import daemons
-from ganeti.runtime.environment import Environment
+from ganeti.system.environment import Environment
 
 OPTIONS = argparse.Namespace(ignore_pause=False, daemon_timeout=1.0, nodegroup=None, wait=True)
 

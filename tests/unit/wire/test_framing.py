@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from ganeti.base.errors import TransportError
-from ganeti.runtime import unix_socket
+from ganeti.system import unix_socket
 from ganeti.wire import framing_sync
 from ganeti.wire.framing import Connection, MessageTooLong, encode
 from ganeti.wire.framing_sync import SyncConnection

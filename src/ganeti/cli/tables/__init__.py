@@ -1,1 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
+"""Generated tables of commands: made by `python -m ganeti.cli.generate`."""

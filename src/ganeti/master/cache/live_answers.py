@@ -3,7 +3,7 @@
 
 An answer serves whoever would put the same question to the same node: up to `LIVE_FRESH_S`, and until something changes
 on the node. Who serves one must besides have heard of all that jobs gave up so far, and of whom a job is changing now
-(`runtime/state_cache.py`). Silence is never kept: it is asked about again.
+(`luxid/queries/state_cache.py`). Silence is never kept: it is asked about again.
 """
 
 from collections.abc import Callable, Iterable, Mapping

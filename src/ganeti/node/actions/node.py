@@ -11,10 +11,10 @@ from ganeti.base.errors import BlockDeviceError, ParameterError
 from ganeti.model.objects import CONFIG_VERSION
 from ganeti.node.actions.instances import FoundInstance, find_instances
 from ganeti.node.actions.registry import DAY_S, FAST_S, URGENT_S, node_call
-from ganeti.node.boot import boot_identity
 from ganeti.node.hypervisors.interface import NodeCapacity
 from ganeti.node.state import NodeState
 from ganeti.node.storage.interface import StorageSpace
+from ganeti.system.boot import boot_identity
 
 
 class StorageUnit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,1 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
+"""Hypervisor drivers: one file or folder each, behind one interface."""

@@ -1,1 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
+"""Storage drivers: one file each, behind one interface."""

@@ -15,13 +15,13 @@ from typing import ParamSpec
 from ganeti.base.errors import BlockDeviceError, CommandError
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.parameters import Parameter
-from ganeti.node.boot import boot_identity
 from ganeti.node.storage import image_io
 from ganeti.node.storage.allowed_paths import AllowedPaths
 from ganeti.node.storage.image_io import MIB, QCOW2, RAW, in_thread
 from ganeti.node.storage.image_lock import ImageLock
 from ganeti.node.storage.interface import DiskStatus, DiskTemplate, StorageSpace
 from ganeti.ports.node_world import NodeWorld
+from ganeti.system.boot import boot_identity
 
 P = ParamSpec("P")
 

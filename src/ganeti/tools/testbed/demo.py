@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ganeti.base.errors import CommandError, GanetiError
-from ganeti.bootstrap import call_delay
+from ganeti.system import call_delay
 from ganeti.tools.testbed import bed as beds
 from ganeti.tools.testbed import cluster, machine, processes, watching
 from ganeti.tools.testbed.layout import Layout, Node

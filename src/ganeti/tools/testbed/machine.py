@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ganeti.base.errors import CommandError, PrerequisiteError
-from ganeti.bootstrap import call_delay
+from ganeti.system import call_delay
 from ganeti.tools.testbed import layout, loopback, network, node_files, node_init, processes
 from ganeti.tools.testbed.layout import Layout, Node
 

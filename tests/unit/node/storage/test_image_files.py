@@ -12,7 +12,7 @@ from ganeti.base.errors import BlockDeviceError
 from ganeti.daemons.catalogue import build_catalogue
 from ganeti.node.storage import image_io
 from ganeti.node.storage.image_lock import ImageLock
-from ganeti.runtime import node_world
+from ganeti.noded import world as node_world
 
 
 def test_a_missing_qemu_img_is_told_and_nothing_is_left(node, tmp_path: Path, monkeypatch) -> None:

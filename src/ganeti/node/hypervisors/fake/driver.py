@@ -14,7 +14,6 @@ from ganeti.base.errors import HypervisorError
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.model.parameters import Parameter
 from ganeti.model.traits import HypervisorTraits
-from ganeti.node.boot import boot_identity
 from ganeti.node.hypervisors.fake.failures import failing
 from ganeti.node.hypervisors.fake.guests import UNDER_WAY, Guest, Guests, Migration
 from ganeti.node.hypervisors.interface import (
@@ -26,6 +25,7 @@ from ganeti.node.hypervisors.interface import (
     RunningInstance,
 )
 from ganeti.node.hypervisors.kvm.capacity import read_memory_mib
+from ganeti.system.boot import boot_identity
 
 DIRECTORY = "fake-hypervisor"
 CAPACITY_FILE = ".capacity"

@@ -7,7 +7,7 @@ import os
 import msgspec
 
 from ganeti.base.errors import HypervisorError
-from ganeti.node.boot import boot_identity
+from ganeti.system.boot import boot_identity
 
 UNDER_WAY = ("active", "pre-switchover")
 

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The world of a job process: files, WConfD, nodes, clock, for the engine and the operations it runs (D3).
+
+Everything is made when it is first asked for: a job that touches nothing pays for nothing. A daemon that is being
+restarted is waited for; repeating a call to it is harmless, as every step has its number.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from ganeti.base.errors import GanetiError, TransportError
+from ganeti.calls.copies import ask_copies
+from ganeti.calls.luxi_client import LuxiClient
+from ganeti.calls.luxid_questions import CONTINUE_CALL
+from ganeti.calls.wconfd_client import JobOwner
+from ganeti.job import loop as job_loop
+from ganeti.job.context import Clock, Entropy, JobContext, LockCalls, Names
+from ganeti.job.records import JobRecords
+from ganeti.job.wconfd import JobWConfdClient
+from ganeti.master.locks.owners import Owner
+from ganeti.master.operation import REGISTRY
+from ganeti.model.copies import Copies
+from ganeti.model.traits import Catalogue
+from ganeti.model.view import ConfigView
+from ganeti.ports.config import Change
+from ganeti.ports.context import (
+    AllocatorPort,
+    JobIdentity,
+    JobLogPort,
+    OperationContext,
+    StatePort,
+    Switches,
+    UndoPort,
+)
+from ganeti.ports.nodes import NodesPort
+from ganeti.stores import priority_messages
+from ganeti.stores.config_view import ConfigReader
+from ganeti.stores.job_files import JobFiles
+from ganeti.stores.lazy_view import LazyView
+from ganeti.stores.undo_files import damaged_jobs, outstanding_undo
+from ganeti.stores.watcher_switch import watcher_pause
+from ganeti.system import process_title
+from ganeti.system.environment import Environment
+from ganeti.system.livelock import LiveLock, attempt_of, job_lock_path
+from ganeti.system.pause_points import reach
+from ganeti.wire.job_file import JobFile, OpcodeEntry
+from ganeti.wire.job_file import decode as decode_job
+from ganeti.wire.job_file import encode as encode_job
+
+_log = logging.getLogger(__name__)
+_SAVE_PAUSE_S = 0.01
+_FLUSH_S = 120.0
+"""A node that hangs is given up by whoever sends to it within a minute."""
+_SUBMIT_S = 60.0
+_CONTINUE_S = 5.0
+
+_catalogue: Catalogue | None = None
+
+
+def install(catalogue: Catalogue) -> None:
+    """Give all jobs of this process and its children what the drivers can do; done once, in the spawner."""
+    global _catalogue
+    _catalogue = catalogue
+
+
+def warm_up() -> None:
+    """Do once in the spawner what the first job would otherwise do, and every other job again."""
+    entry = OpcodeEntry(input={"OP_ID": ""})
+    decode_job(encode_job(JobFile(id=1, ops=[entry])))
+    for cls in [*REGISTRY.values(), *Change.registry.values()]:
+        with suppress(msgspec.ValidationError):
+            msgspec.convert({}, cls)  # makes msgspec look at the annotations
+    job_loop.the_loop().run_until_complete(asyncio.sleep(0))
+
+
+class JobWorld:
+    """Implements `EngineWorld` for one attempt of one job.
+
+    *claim* is who holds locks in the job's name until the job claims them: LuxiD, which asked for them before there was
+    a process (S2.6).
+    """
+
+    def __init__(self, environment: Environment, job: JobFile, lock: LiveLock, claim: Owner | None = None) -> None:
+        self._paths = environment.paths
+        self._job = job
+        self._claim = claim
+        self._files = JobFiles(environment.paths)
+        self._reader = ConfigReader(environment.paths.config_database)
+        self.wconfd = JobWConfdClient(environment.paths.wconfd_socket)
+        self.owner = JobOwner(job.id, lock.path, job.attempt, os.getpid())
+        self._save_timer: asyncio.TimerHandle | None = None
+        self._nodes: Any = None
+        self._allocator: AllocatorPort | None = None
+        self.undo = JobRecords(environment.paths, job, self.wconfd)
+        self.config = JobConfig(self)
+        self.step = 0
+
+    def next_step(self) -> int:
+        self.step += 1
+        reach(f"job-step-{self.step}")
+        return self.step
+
+    # Time and the job file
+
+    def now_s(self) -> float:
+        return Clock().now_s()
+
+    async def begin(self) -> None:
+        """To be called before what must not happen twice: commits, submissions, node calls that change something."""
+        await self.undo.begin()
+
+    async def save(self, job: JobFile) -> None:
+        if self._save_timer is not None:
+            self._save_timer.cancel()
+            self._save_timer = None
+        await self.undo.save(job)
+
+    async def end(self, job: JobFile) -> bool:
+        if self._save_timer is not None:
+            self._save_timer.cancel()
+        reach("job-before-end")
+        is_copied = await self.undo.end(job)
+        reach("job-after-end")
+        return is_copied
+
+    async def hand_back(self, job: JobFile) -> None:
+        reach("job-before-hand-back")
+        await self.save(job)
+        reach("job-after-hand-back")
+
+    def priority(self, opcode_index: int) -> int:
+        return self._job.ops[opcode_index].priority
+
+    def priority_message(self) -> int | None:
+        return priority_messages.take(self._paths, self._job.id)
+
+    def save_soon(self, job: JobFile) -> None:
+        if self._save_timer is None:
+            self._save_timer = asyncio.get_running_loop().call_later(_SAVE_PAUSE_S, self._save_now, job)
+
+    def _save_now(self, job: JobFile) -> None:
+        self._save_timer = None
+        try:
+            self._files.write(job, durable=False)
+        except OSError as err:
+            _log.warning("job %d: its file cannot be written now: %s", job.id, err)
+
+    # Configuration
+
+    def view(self) -> ConfigView:
+        return LazyView(self._reader)
+
+    def commits(self) -> int:
+        return self.config.commits
+
+    async def last_settled(self) -> tuple[int, int] | None:
+        if not self._job.deaths and not self.config.in_doubt:  # every record is this process's own
+            return self.config.last_settled
+        return await self.wconfd.last_step(self._job.id)
+
+    def position(self) -> list[int] | None:
+        return self._job.position if self.config.position is None else self.config.position
+
+    # Locks
+
+    async def claim_locks(self, priority: int, request: Sequence[tuple[str, str]]) -> bool:
+        reach("job-before-claim")
+        blockers = await self.wconfd.claim_locks(self._claim, self.owner.for_locks, priority, request)
+        self._claim = None
+        reach("job-after-claim")
+        if blockers:
+            _log.info("job %d makes way: its locks are held by %s", self._job.id, ", ".join(map(str, blockers)))
+        return not blockers
+
+    async def free_locks(self, *, ending: bool = False) -> None:
+        """Whoever cannot be told now will find out by our lock file."""
+        patience_s = 0.0 if ending else None
+        try:
+            if self._claim is not None:  # nothing was ever claimed: LuxiD holds it still
+                await self.wconfd.free_locks(self._claim, patience_s)
+                self._claim = None
+            await self.wconfd.free_locks(self.owner.for_locks, patience_s)
+        except GanetiError as err:
+            _log.warning("job %d could not free its locks: %s", self._job.id, err)
+
+    async def take_over(self) -> None:
+        """Any attempt before ours may have died as owner; those that were handed back own nothing."""
+        owners = [Owner.from_wire(each) for each in (await self.wconfd.call("listLocksWaitingStatus"))[0]]
+        newest = Owner(self._job.id, job_lock_path(self._paths.livelock_dir, self._job.id, self._job.attempt - 1))
+        for owner in dict.fromkeys([*owners, newest]):  # the newest in any case: its steps are superseded with it
+            if owner.name == self._job.id and (attempt_of(owner.lock_file) or self._job.attempt) < self._job.attempt:
+                await self.wconfd.hand_over_locks(owner, self.owner.for_locks)
+
+    async def may_continue(self) -> bool:
+        """Ask LuxiD; whatever keeps it from answering does not keep the job from going on."""
+        try:
+            async with asyncio.timeout(_CONTINUE_S):
+                answer = await LuxiClient(self._paths).call(
+                    CONTINUE_CALL, self._job.id, self._job.attempt, patience_s=0.0, only_asks=True
+                )
+        except (GanetiError, TimeoutError):
+            return True
+        return bool(answer)
+
+    async def abort_attempt(self, node_uuid: str) -> None:
+        try:
+            await self.nodes.call(node_uuid, "abort_attempt", job=self._job.id, attempt=self._job.attempt - 1)
+        except GanetiError as err:
+            _log.warning("job %d: what it still does on node %s could not be ended: %s", self._job.id, node_uuid, err)
+
+    # Other jobs, nodes, hooks
+
+    async def submit_jobs(self, jobs: Sequence[Sequence[Mapping[str, Any]]]) -> list[list[Any]]:
+        await self.begin()  # they would be submitted twice
+        answer = await LuxiClient(self._paths).call("SubmitManyJobs", [list(job) for job in jobs], patience_s=_SUBMIT_S)
+        return [list(item) for item in answer]
+
+    def has_local_hooks(self, directory: str) -> bool:
+        try:
+            return bool(os.listdir(f"{self._paths.hooks_dir}/{directory}"))
+        except OSError:
+            return False
+
+    def outstanding_undo(self) -> list[tuple[int, str, str]]:
+        """What `gnt-cluster verify` names: (job id, what should have been undone, why it was not)."""
+        return [(item.job_id, item.sentence, item.reason) for item in outstanding_undo(self._paths)]
+
+    def damaged_jobs(self) -> list[tuple[int, str]]:
+        return damaged_jobs(self._paths)
+
+    def switches(self) -> Switches:
+        return Switches(self._files.drained(), watcher_pause(self._paths))
+
+    def note_fault(self, error: BaseException) -> None:
+        _log.error("job %d met a fault of our own", self._job.id, exc_info=error)
+
+    def context(self, identity: JobIdentity, log: JobLogPort, undo: UndoPort) -> OperationContext:
+        """What the opcode of *identity* is handed; from now on this process is busy with it, as `ps` shows."""
+        opcodes = self._job.ops
+        place = f"{identity.opcode_index + 1} of {len(opcodes)}" if len(opcodes) > 1 else ""
+        opcode = str(opcodes[identity.opcode_index].input.get("OP_ID", ""))
+        process_title.show_job(self._job.id, opcode.removeprefix("OP_"), place)
+        return JobContext(
+            self,
+            config=self.config,
+            locks=LockCalls(self.wconfd, self.owner.for_locks),
+            log=log,
+            undo=undo,
+            job=identity,
+        )
+
+    @property
+    def nodes(self) -> NodesPort:
+        if self._nodes is None:
+            from ganeti.job.nodes import JobNodes
+
+            self._nodes = JobNodes(self.begin, self._paths, self.view, self._job.id, self._job.attempt, self.next_step)
+        nodes: NodesPort = self._nodes
+        return nodes
+
+    @property
+    def allocator(self) -> AllocatorPort:
+        if self._allocator is None:
+            from ganeti.job.allocator import Allocator
+
+            self._allocator = Allocator(self._paths, self.nodes, self.view, self.wconfd, self.owner.for_locks)
+        return self._allocator
+
+    @property
+    def state(self) -> StatePort:
+        from ganeti.job.state import State
+
+        return State(self._paths)
+
+    @property
+    def catalogue(self) -> Catalogue:
+        if _catalogue is None:
+            raise GanetiError("This process was started without the catalogue of drivers")
+        return _catalogue
+
+    clock = Clock()
+    entropy = Entropy()
+    names = Names()
+
+    async def close(self) -> None:
+        await self.wconfd.close()
+        self._reader.close()
+        if self._nodes is not None:
+            await self._nodes.close()
+
+
+class JobConfig:
+    """Implements `ConfigPort`; writes down what a settling commit makes moot before it is sent (D5)."""
+
+    def __init__(self, world: JobWorld) -> None:
+        self._world = world
+        self.commits = 0
+        self.position: list[int] | None = None
+        self.last_settled: tuple[int, int] | None = None
+        self.in_doubt = False
+        """A settling commit was sent and its answer never came."""
+
+    def view(self) -> ConfigView:
+        return self._world.view()
+
+    async def commit(self, change: Change, *, settles: bool = False) -> Any:
+        world = self._world
+        await world.begin()
+        step = world.next_step()
+        attempt = world.owner.attempt
+        if settles and world.undo.log.has_records():
+            await world.undo.append({"settles": step, "attempt": attempt})
+            reach(f"job-settling-{step}")
+        try:
+            done = await world.wconfd.commit(world.owner, step, change, settles)
+        except TransportError:
+            self.in_doubt = self.in_doubt or settles
+            raise
+        reach(f"job-committed-{step}")
+        self.commits += 1
+        self.position = list(done.position)
+        if settles:
+            self.last_settled = (attempt, step)
+        return done.result
+
+    async def flush(self) -> None:
+        world = self._world
+        try:
+            await world.wconfd.flush(_FLUSH_S)
+        except GanetiError as err:
+            _log.warning(
+                "job %d goes on although not all candidates may have the configuration: %s", world.owner.job_id, err
+            )
+
+    async def copies(self) -> Copies:
+        return await ask_copies(self._world.wconfd)

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""LuxiD's side of placement: nodes asked for their room, the worker for a place, WConfD for the promise (D13).
+
+Why nothing is overbooked, with neither node locks nor an order among jobs:
+
+1. One question at a time is answered: promises are read, the worker chooses, the choice is promised. Where somebody
+   else was promised room on a chosen node meanwhile (a job that names its nodes, an allocator that is a program),
+   WConfD refuses, and the question is asked anew.
+2. Promises are read together with a position, and the worker answers over that position or a later one. A promise ends
+   with the commit that shows its instance, so room is counted by one of the two at every moment.
+3. A report of a node counts only if it was asked for after the last commit that changed what is on the node's disks.
+
+Reports are fed by queries, too, and made void besides by what jobs gave up that they had locked for themselves.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ganeti.base.errors import TEMPORARILY_INSUFFICIENT, GanetiError, PrerequisiteError
+from ganeti.calls.config_follower import ConfigFollower
+from ganeti.calls.promise_calls import list_promises, promise_room
+from ganeti.calls.wconfd_client import WConfdClient
+from ganeti.luxid.placement.worker import INPUT, Answer, PlacementWorker, Question
+from ganeti.luxid.queries.state_cache import StateCache
+from ganeti.master.allocator_input import promises_of
+from ganeti.master.cache.node_reports import FRESH_S, report_of, silent
+from ganeti.master.capacity import CAPACITY
+from ganeti.master.locks.owners import Owner
+from ganeti.master.query.collecting import NodeAsker, hypervisor_queries
+from ganeti.master.query.fields import QueryWorld
+from ganeti.model.configuration import Configuration
+from ganeti.model.objects import Node
+from ganeti.model.promises import Promise, Promises
+from ganeti.model.traits import Catalogue
+from ganeti.system.event_loop import Background
+
+RECENT_S = 2.0
+"""Before it is said that nothing fits, the nodes are asked again unless their reports are as young as this."""
+_ROUNDS = 4
+"""How often nodes are asked again because commits changed them meanwhile, before others have to wait for it."""
+_TRIES = 20
+"""How often somebody may be quicker; each time one of those who ask gets what it wants."""
+
+
+class Placements:
+    """Answers allocation requests over the cluster as it is, one after the other."""
+
+    def __init__(
+        self,
+        follower: ConfigFollower,
+        wconfd: WConfdClient,
+        asker: NodeAsker,
+        catalogue: Catalogue,
+        wconfd_socket: str,
+        now_s: Callable[[], float] = time.monotonic,
+        cache: StateCache | None = None,
+    ) -> None:
+        """*cache* is the one that queries feed, too; it is followed and closed from here, and *now_s* is then its."""
+        self._follower = follower
+        self._wconfd = wconfd
+        self._asker = asker
+        self._catalogue = catalogue
+        self.cache = StateCache(now_s) if cache is None else cache
+        self._now_s = self.cache.now_s
+        self._reports = self.cache.reports
+        self._wconfd_socket = wconfd_socket
+        self._worker = PlacementWorker(wconfd_socket, self._reports)
+        self._turn = asyncio.Lock()
+        self._counting = asyncio.Lock()
+        self._background = Background()
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self.cache.follow(follower, wconfd, wconfd_socket)
+
+    async def close(self) -> None:
+        await self._background.cancel()
+        await self.cache.close()
+        self._worker.close()
+
+    async def place(self, request: dict[str, Any], owner: Owner | None, *, why: bool = False) -> dict[str, Any]:
+        """Give the iallocator response, and in ``reasons`` a line for each node where nothing fits, or with *why*.
+
+        What is chosen is promised to *owner*, if there is one. Raises `GanetiError`.
+        """
+        if request.get("type") == CAPACITY:
+            return await self._count(request)
+        answer = await self._place(request, owner, FRESH_S, why)
+        if not answer["success"] and self._stale(request, RECENT_S):
+            answer = await self._place(request, owner, RECENT_S, why)
+        return answer
+
+    async def describe(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Give ``input``, what an allocator is told of the cluster, and ``serial``, that of the promises in it."""
+        async with self._settled(request, FRESH_S) as state:
+            answer = await self._ask(request, state.promises, state.promises.held, want=INPUT)
+            return {"serial": state.promises.serial, "input": answer.input}
+
+    async def renew_reports(self, groups: Sequence[str], fresh_s: float | None) -> None:
+        """Have the nodes of these groups report, unless their reports are as young; with None, whatever they said."""
+        request = {"type": CAPACITY, "node_groups": list(groups)}
+        await self._refresh(
+            [node.uuid for node in self._concerned(request)] if fresh_s is None else self._stale(request, fresh_s)
+        )
+
+    async def _place(self, request: dict[str, Any], owner: Owner | None, fresh_s: float, why: bool) -> dict[str, Any]:
+        for _ in range(_TRIES):
+            async with self._settled(request, fresh_s) as state:
+                held = state.promises.held
+                if owner is not None:
+                    held = [(name, promise) for name, promise in held if not _is_own(name, promise, owner, request)]
+                answer = await self._ask(request, state.promises, held, why=why)
+                response = {**(answer.response or {}), "reasons": answer.reasons}
+                if owner is None or not response.get("success"):
+                    return response
+                chosen = promises_of(self._view, self._catalogue, request, response["result"])
+                if not chosen or await promise_room(self._wconfd, owner, chosen, state.promises.serial) is None:
+                    return response
+        raise PrerequisiteError(
+            "Others were promised room on the chosen nodes again and again: try again later", TEMPORARILY_INSUFFICIENT
+        )
+
+    async def _count(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Capacity is counted by a worker of its own that ends with it: that takes long, and no placement must wait."""
+        async with self._counting:
+            async with self._settled(request, FRESH_S) as state:
+                promises = state.promises
+            worker = PlacementWorker(self._wconfd_socket, self._reports)
+            try:
+                answer = await self._ask(request, promises, promises.held, worker)
+            finally:
+                worker.close()
+        return {**(answer.response or {}), "reasons": answer.reasons}
+
+    @property
+    def _view(self) -> Configuration:
+        return self._follower.configuration
+
+    async def _ask(
+        self,
+        request: dict[str, Any],
+        promises: Promises,
+        held: Sequence[tuple[int | str, Promise]],
+        worker: PlacementWorker | None = None,
+        **how: Any,
+    ) -> Answer:
+        return await (worker or self._worker).ask(
+            Question(
+                request=request,
+                template=self._template(request),
+                position=promises.position,
+                promises=[promise for _, promise in held],
+                **how,
+            )
+        )
+
+    # What nodes report
+
+    def _settled(self, request: dict[str, Any], fresh_s: float) -> "_Settled":
+        return _Settled(self, request, fresh_s)
+
+    async def begin(self, request: dict[str, Any], fresh_s: float) -> Promises:
+        """Take the turn, with reports that count and promises our copy of the configuration goes with."""
+        for rounds_left in range(_ROUNDS, -1, -1):
+            await self._refresh(self._stale(request, fresh_s))
+            await self._turn.acquire()
+            try:
+                promises = await self._promises()
+                stale = self._stale(request, fresh_s)
+                if stale and not rounds_left:
+                    await self._refresh(stale)
+                    promises = await self._promises()
+                if not stale or not rounds_left:
+                    return promises
+            except BaseException:
+                self._turn.release()
+                raise
+            self._turn.release()
+        raise AssertionError
+
+    def end(self) -> None:
+        self._turn.release()
+
+    async def _promises(self) -> Promises:
+        promises = await list_promises(self._wconfd)
+        await self._follower.follow(promises.position)
+        return promises
+
+    def _stale(self, request: dict[str, Any], fresh_s: float) -> list[str]:
+        """Nodes to ask before something may be put on them, and those of whom nothing was heard for an hour."""
+        concerned, now_s = dict.fromkeys(node.uuid for node in self._concerned(request)), self._now_s()
+        others = [node.uuid for node in self._view.nodes() if node.usable_for_instances and node.uuid not in concerned]
+        expired = self._reports.expired(others, now_s)
+        return [*self._reports.stale(concerned, now_s, fresh_s), *expired]
+
+    def _concerned(self, request: dict[str, Any]) -> list[Node]:
+        """The nodes something may be put on."""
+        view = self._view
+        usable = [node for node in view.nodes() if node.usable_for_instances]
+        if request.get("type") == CAPACITY:
+            counted = request.get("node_groups") or ()
+            return [node for node in usable if not counted or node.group in counted]
+        group = _group_of(view, request)
+        if group is None:
+            return usable
+        return [node for node in usable if node.group == group]
+
+    async def _refresh(self, uuids: Sequence[str]) -> None:
+        """Ask nodes, all at once; those that are being asked already are waited for."""
+        missing = [uuid for uuid in uuids if uuid not in self._asking]
+        if missing:
+            task = self._background.start(self._ask_nodes(missing), "asking nodes for their room")
+            for uuid in missing:
+                self._asking[uuid] = task
+        waited = dict.fromkeys(self._asking[uuid] for uuid in uuids)
+        for task in waited:
+            await asyncio.shield(task)
+
+    async def _ask_nodes(self, uuids: Sequence[str]) -> None:
+        """Guests first: one that starts between the two is then counted twice, and not left out of both."""
+        try:
+            cluster, world = self._view.cluster, QueryWorld(self._view, self._catalogue)
+            hypervisors = hypervisor_queries(cluster, world)
+            units = [
+                {"template": name, "setting": setting}
+                for name in cluster.enabled_disk_templates
+                if (traits := self._catalogue.templates.get(name)) is not None
+                and traits.directory_setting
+                and (setting := getattr(cluster, traits.directory_setting))
+            ]
+            begun, asked_at_s = self._reports.begin(), self._now_s()
+            guests = await self._asker.ask(uuids, "all_instances_info", hypervisors=hypervisors)
+            answered = [answer.node_uuid for answer in guests if answer.error is None]
+            first = dict(list(hypervisors.items())[:1])
+            infos = await self._asker.ask(answered, "node_info", storage=units, hypervisors=first)
+            by_uuid = {answer.node_uuid: answer for answer in infos}
+            templates = [unit["template"] for unit in units]
+            for answer in guests:
+                info = by_uuid.get(answer.node_uuid, answer)
+                if info.error is not None:
+                    report = silent(info.error)
+                else:
+                    report = report_of(info.value, answer.value, templates)
+                self._reports.take(answer.node_uuid, report, begun, asked_at_s)
+        finally:
+            for uuid in uuids:
+                self._asking.pop(uuid, None)
+
+    def _template(self, request: dict[str, Any]) -> str:
+        """The disk template whose free space the request is about."""
+        view = self._view
+        named = request.get("default_template" if request.get("type") == CAPACITY else "disk_template")
+        if isinstance(named, str):
+            return named
+        name = request.get("name")
+        uuid = view.uuid_by_name("instances", name) if isinstance(name, str) else None
+        if uuid is not None:
+            return view.disk_template(view.instance(uuid))
+        return next(iter(view.cluster.enabled_disk_templates), "")
+
+
+class _Settled:
+    """The turn of one question; `promises` are those that count for it."""
+
+    def __init__(self, placements: Placements, request: dict[str, Any], fresh_s: float) -> None:
+        self._placements = placements
+        self._request = request
+        self._fresh_s = fresh_s
+        self.promises: Promises
+
+    async def __aenter__(self) -> "_Settled":
+        self.promises = await self._placements.begin(self._request, self._fresh_s)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._placements.end()
+
+
+def _is_own(name: int | str, promise: Promise, owner: Owner, request: dict[str, Any]) -> bool:
+    """What the asker was promised before for the same instances: it asks again, so that does not count."""
+    if name != owner.name:
+        return False
+    asked = [item.get("name") for item in request.get("instances") or [] if isinstance(item, dict)]
+    return promise.instance in (request.get("name"), *asked)
+
+
+def _group_of(view: Configuration, request: dict[str, Any]) -> str | None:
+    """The uuid of the one node group a request is about, None for all."""
+    try:
+        if isinstance(group := request.get("group_name"), str) and group:
+            return view.find_group(group).uuid
+        if request.get("type") in ("relocate", "allocate-secondary"):
+            return view.node(view.find_instance(str(request.get("name"))).primary_node).group
+    except GanetiError:
+        return None  # the allocator has its own words for an unknown name
+    return None

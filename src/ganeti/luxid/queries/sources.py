@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Where the rows of queries come from: our copy of the configuration, the queue, WConfD's locks, the nodes."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from ganeti.base.errors import GanetiError
+from ganeti.calls.config_follower import ConfigFollower
+from ganeti.calls.copies import ask_copies
+from ganeti.calls.wconfd_client import WConfdClient
+from ganeti.luxid.queries.job_listing import JobLists, Wanted
+from ganeti.luxid.queries.report_listener import ReportListener
+from ganeti.luxid.queries.state_cache import StateCache
+from ganeti.luxid.queue.driver import QueueDriver
+from ganeti.master.query import collecting, resources
+from ganeti.master.query.fields import Field, QueryWorld, Resource
+from ganeti.master.query.filters import asked_names, compile_filter
+from ganeti.master.query.jobs import JobRow
+from ganeti.master.query.locks import LockRow
+from ganeti.master.query.running import Collect, legacy_rows, selected
+from ganeti.model.configuration import Configuration
+from ganeti.model.copies import Copies
+from ganeti.model.traits import Catalogue
+from ganeti.ports.nodes import NodesPort
+from ganeti.wire.framing import Pieces
+from ganeti.wire.job_file import read_job_id
+
+_YIELD_EVERY = 100
+
+
+class QuerySources:
+    """Gives the rows of every resource LuxiD answers for."""
+
+    def __init__(
+        self,
+        follower: ConfigFollower,
+        queue: QueueDriver,
+        wconfd: WConfdClient,
+        catalogue: Catalogue,
+        nodes: NodesPort,
+    ) -> None:
+        self._follower = follower
+        self._queue = queue
+        self._wconfd = wconfd
+        self._catalogue = catalogue
+        self.asker = collecting.NodeAsker(nodes, self._ask_copies)
+        self.cache = StateCache()
+        """What nodes told last; placement keeps it up to date, too."""
+        self.asker.observers.append(self.cache.note_answering)
+        self._resources = resources.build(catalogue)
+        self._job_lists = JobLists(queue)
+
+    @property
+    def view(self) -> Configuration:
+        return self._follower.configuration
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return self._catalogue
+
+    @property
+    def drained(self) -> bool:
+        return self._queue.files.drained()
+
+    def resource(self, what: Any) -> Resource:
+        """Give what can be queried under a name; raises `GanetiError` as 3.1 does."""
+        found = self._resources.get(what) if isinstance(what, str) else None
+        if found is None:
+            raise GanetiError(f"Query '{what}' not supported")
+        return found
+
+    async def rows(self, resource: Resource, qfilter: Any, fields: Sequence[str] = ()) -> list[Any]:
+        """All rows in natural order; jobs only as far as the filter can want them."""
+        if resource.name == "job":
+            wanted = asked_names(qfilter, "id")
+            return await self.jobs(wanted, archived="archived" in fields or _mentions(qfilter, "archived"))
+        if resource.name == "lock":
+            return await self._locks()
+        return resources.config_rows(resource.name, QueryWorld(self.view, self._catalogue))
+
+    def collector(self, resource: Resource, *, cached: bool = True) -> Collect:
+        """What asks the nodes, and WConfD for the state of the copies, for the live fields of this resource.
+
+        With *cached*, what nodes said a moment ago is taken for what they say now (S1.50, S1.51).
+        """
+        world = QueryWorld(self.view, self._catalogue)
+        listener = ReportListener(self.cache, serves=cached)
+        return collecting.collector(resource.name, world, self.asker, self._ask_copies, listener)
+
+    async def _ask_copies(self) -> Copies:
+        return await ask_copies(self._wconfd)
+
+    async def job_list(self, names: Sequence[str], qfilter: Any) -> tuple[list[Field], Pieces]:
+        """Answer a query for jobs that is not for certain ids: the fields, and [status, value] of each, per row."""
+        jobs = self.resource("job")
+        fields = selected(jobs, names)
+        predicate, used = compile_filter(qfilter, jobs.fields)
+        archived = "archived" in names or "archived" in used
+        return fields, await self._job_lists.rows(Wanted(fields, predicate, archived=archived))
+
+    async def plain_job_list(self, ids: Sequence[Any] | None, names: Sequence[str]) -> Pieces:
+        """Values alone; for a job that does not exist, a row with its id and nothing else."""
+        jobs = self.resource("job")
+        fields = selected(jobs, names)
+        legacy_rows(jobs, fields, [])
+        predicate, _ = compile_filter(None, jobs.fields)
+        wanted = None if ids is None else _job_ids(ids)
+        return await self._job_lists.rows(Wanted(fields, predicate, wanted, plain=True))
+
+    async def jobs(self, wanted: Sequence[Any] | None, *, archived: bool = False) -> list[JobRow]:
+        """Jobs by id, or all."""
+        ids = _job_ids(wanted) if wanted is not None else self._queue.job_ids(archived=archived)
+        rows: list[JobRow] = []
+        for position, job_id in enumerate(ids):
+            if position % _YIELD_EVERY == _YIELD_EVERY - 1:
+                await asyncio.sleep(0)
+            file = self._queue.readable_job(job_id)
+            if file is not None:
+                rows.append(JobRow(job_id, file, self._queue.machine.status_of(job_id) is None))
+        return rows
+
+    async def _locks(self) -> list[LockRow]:
+        held = await self._wconfd.all_locks()
+        waiting = await self._wconfd.waiting_locks()
+        return resources.lock_rows(held, waiting)
+
+
+def _job_ids(wanted: Sequence[Any]) -> list[int]:
+    return list(dict.fromkeys(job_id for item in wanted if (job_id := read_job_id(item)) is not None))
+
+
+def _mentions(qfilter: Any, field: str) -> bool:
+    if isinstance(qfilter, list):
+        return any(_mentions(part, field) or part == field for part in qfilter)
+    return False

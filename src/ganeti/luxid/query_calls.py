@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""LUXI calls that only ask, or concern no job (protocols, section 2)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, PrerequisiteError
+from ganeti.base.paths import Paths
+from ganeti.calls.luxid_questions import INPUT_CALL, PLACEMENT_CALL
+from ganeti.luxid.arguments import at_most, strings
+from ganeti.luxid.placement.placements import Placements
+from ganeti.luxid.queries.sources import QuerySources
+from ganeti.luxid.server import Handler
+from ganeti.master.locks.owners import Owner
+from ganeti.master.query.cluster import ClusterRow, cluster_info, config_values
+from ganeti.master.query.fields import QueryWorld, Resource
+from ganeti.master.query.filters import asked_names
+from ganeti.master.query.running import describe_fields, legacy_rows, names_filter, run_query, selected
+from ganeti.stores.watcher_switch import watcher_pause
+from ganeti.wire.framing import Pieces
+
+_TAGGED = {"node": "find_node", "instance": "find_instance", "nodegroup": "find_group", "network": "find_network"}
+
+
+class QueryCalls:
+    """Handlers of the argument lists of LUXI requests."""
+
+    def __init__(self, paths: Paths, sources: QuerySources, placement: Placements) -> None:
+        self._paths = paths
+        self._sources = sources
+        self._placement = placement
+
+    def table(self) -> dict[str, Handler]:
+        return {
+            "Query": self.query,
+            "QueryFields": self.query_fields,
+            "QueryNodes": self._legacy("node"),
+            "QueryGroups": self._legacy("group"),
+            "QueryNetworks": self._legacy("network"),
+            "QueryInstances": self._legacy("instance"),
+            "QueryFilters": self.query_filters,
+            "QueryJobs": self.query_jobs,
+            "QueryExports": self.query_exports,
+            "QueryConfigValues": self.query_config_values,
+            "QueryClusterInfo": self.query_cluster_info,
+            "QueryTags": self.query_tags,
+            PLACEMENT_CALL: self.answer_placement,
+            INPUT_CALL: self.describe_for_allocator,
+        }
+
+    async def query(self, args: list[Any]) -> dict[str, Any] | Pieces:
+        """What, fields, filter; ours is a fourth argument that clients of 3.1 do not have: ``{"cache": "off"}``."""
+        what, names, qfilter, how = (*at_most(args, 3, 4), None)[:4]
+        cached = _may_be_cached(how)
+        if what == "job" and asked_names(qfilter, "id") is None:
+            fields, rows = await self._sources.job_list(strings(names, "fields"), qfilter)
+            described = msgspec.json.encode([field.describe() for field in fields])
+            return rows.within(b'{"fields":%s,"data":' % described, b"}")
+        resource = self._sources.resource(what)
+        fields, data = await self._run(resource, strings(names, "fields"), qfilter, cached=cached)
+        return {"fields": [field.describe() for field in fields], "data": data}
+
+    async def query_fields(self, args: list[Any]) -> dict[str, Any]:
+        what, names = (*at_most(args, 1, 2), None)[:2]
+        return describe_fields(self._sources.resource(what), strings(names or [], "fields"))
+
+    async def query_jobs(self, args: list[Any]) -> Pieces:
+        """Rows of plain values; a job that does not exist has its id and nothing else."""
+        ids, names = at_most(args, 2, 2)
+        if ids is not None and not isinstance(ids, list):
+            raise PrerequisiteError("QueryJobs takes a list of job ids, or null for all", WRONG_INPUT)
+        return await self._sources.plain_job_list(ids or None, strings(names, "fields"))
+
+    async def query_filters(self, args: list[Any]) -> list[list[Any]]:
+        uuids, names = at_most(args, 2, 2)
+        resource = self._sources.resource("filter")
+        return await self._plain_rows(resource, names, strings(uuids or [], "uuids"))
+
+    async def query_exports(self, args: list[Any]) -> list[Any]:
+        """No node has exports: making them is not part of this version."""
+        names, lock = at_most(args, 2, 2)
+        _refuse_lock(lock)
+        for name in strings(names, "nodes"):
+            self._sources.view.find_node(name)
+        return []
+
+    async def query_config_values(self, args: list[Any]) -> list[Any]:
+        (names,) = at_most(args, 1, 1)
+        return config_values(self._cluster_row(), strings(names, "fields"))
+
+    async def query_cluster_info(self, args: list[Any]) -> dict[str, Any]:
+        at_most(args, 0, 0)
+        return cluster_info(self._sources.view, self._sources.catalogue)
+
+    async def query_tags(self, args: list[Any]) -> list[str]:
+        kind, name = (*at_most(args, 1, 2), "")[:2]
+        view = self._sources.view
+        if kind == "cluster":
+            return sorted(view.cluster.tags)
+        find = _TAGGED.get(kind) if isinstance(kind, str) else None
+        if find is None:
+            known = ", ".join(["cluster", *_TAGGED])
+            raise PrerequisiteError(f"'{kind}' is not a kind of object with tags: use {known}", WRONG_INPUT)
+        if not isinstance(name, str) or not name:
+            raise PrerequisiteError(f"Name the {kind} whose tags are wanted", UNKNOWN_ENTITY)
+        return sorted(getattr(view, find)(name).tags)
+
+    async def answer_placement(self, args: list[Any]) -> dict[str, Any]:
+        """Internal: a job asks the built-in allocator; with a client, what is chosen is promised to that."""
+        request, client, why = at_most(args, 3, 3)
+        owner = None if client is None else Owner.from_wire(client)
+        return await self._placement.place(_allocator_request(PLACEMENT_CALL, request), owner, why=bool(why))
+
+    async def describe_for_allocator(self, args: list[Any]) -> dict[str, Any]:
+        """Internal: what a program that is an allocator is told of the cluster."""
+        (request,) = at_most(args, 1, 1)
+        return await self._placement.describe(_allocator_request(INPUT_CALL, request))
+
+    def _legacy(self, what: str) -> Handler:
+        """A call from before the query language: names, fields, lock → rows of plain values."""
+
+        async def handle(args: list[Any]) -> list[list[Any]]:
+            names, fields, lock = (*at_most(args, 2, 3), False)[:3]
+            _refuse_lock(lock)
+            return await self._plain_rows(self._sources.resource(what), fields, strings(names or [], "names"))
+
+        return handle
+
+    async def _plain_rows(self, resource: Resource, fields: Any, names: Sequence[Any]) -> list[list[Any]]:
+        asked = strings(fields, "fields")
+        legacy_rows(resource, selected(resource, asked), [])
+        found, data = await self._run(resource, asked, names_filter(resource, names))
+        return legacy_rows(resource, found, data)
+
+    async def _run(self, resource: Resource, names: Sequence[str], qfilter: Any, *, cached: bool = True) -> Any:
+        rows = await self._sources.rows(resource, qfilter, names)
+        return await run_query(resource, rows, names, qfilter, self._sources.collector(resource, cached=cached))
+
+    def _cluster_row(self) -> ClusterRow:
+        world = QueryWorld(self._sources.view, self._sources.catalogue)
+        return ClusterRow(world, self._sources.drained, watcher_pause(self._paths))
+
+
+def _allocator_request(call: str, request: Any) -> dict[str, Any]:
+    if not isinstance(request, dict):
+        raise PrerequisiteError(f"{call} takes an allocator request", WRONG_INPUT)
+    return request
+
+
+def _may_be_cached(how: Any) -> bool:
+    """Read how a query is to be answered (S1.51)."""
+    if how is None or how == {}:
+        return True
+    if not isinstance(how, dict) or list(how) != ["cache"] or how["cache"] not in ("on", "off"):
+        raise PrerequisiteError('The fourth argument of Query is {"cache": "on"} or {"cache": "off"}', WRONG_INPUT)
+    return bool(how["cache"] == "on")
+
+
+def _refuse_lock(lock: Any) -> None:
+    if lock:
+        raise PrerequisiteError("Sync queries are not allowed", WRONG_INPUT)

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Watching jobs that have a process: their files, their deaths, and what must be cleaned up after them (S2.63).
+
+The directory tells of files, a descriptor of each process of its end; nobody polls. Looks at one job never overlap.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from ganeti.base.errors import GanetiError, JobFileCorrupted
+from ganeti.base.paths import Paths
+from ganeti.calls.queue_replication import job_name, undo_name
+from ganeti.master.queue import events as ev
+from ganeti.master.queue.machine import Phase, QueueMachine
+from ganeti.master.queue.state import Job
+from ganeti.stores import priority_messages
+from ganeti.stores.job_files import JobFiles, job_id_of
+from ganeti.stores.undo_files import UndoFile, jobs_with_undo, left_by, settle_for_good, undo_path
+from ganeti.system.directory_sync import DirectorySync
+from ganeti.system.directory_watch import DirectoryWatch
+from ganeti.system.event_loop import Background
+from ganeti.system.livelock import is_alive
+from ganeti.system.process_watch import ProcessWatches
+from ganeti.wire.job_file import FINAL_STATUSES, JobFile
+
+_log = logging.getLogger(__name__)
+AGAIN_S = 1.0
+_PUBLISH_S = 10.0
+"""How long the end of a job may be held back until our view of the configuration holds its last commit."""
+
+ViewReached = Callable[[tuple[int, int], float], Coroutine[Any, Any, bool]]
+
+
+class QueueWatching:
+    """Tells *handle* what happens to started jobs."""
+
+    def __init__(
+        self,
+        paths: Paths,
+        files: JobFiles,
+        machine: QueueMachine,
+        copy: Callable[[Sequence[str]], "asyncio.Future[str]"],
+        view_reached: ViewReached,
+        handle: Callable[[ev.JobEvent], None],
+        release_owner: Callable[[int, int], None],
+    ) -> None:
+        self.processes = ProcessWatches(self._process_ended)
+        self._paths = paths
+        self._files = files
+        self._machine = machine
+        self._copy = copy
+        self._view_reached = view_reached
+        self._handle = handle
+        self._release_owner = release_owner
+        self._tasks = Background()
+        self._directory_sync = DirectorySync(files.directory, self._tasks)
+        self._observing: set[int] = set()
+        self._observe_again: set[int] = set()
+        self._leaving: dict[int, JobFile] = {}
+        """Jobs that have ended and whose process has not, quite."""
+        self._watch: DirectoryWatch | None = None
+
+    def watch_files(self) -> None:
+        """Begin to hear of the files; done before they are read, so that no change is missed."""
+        self._watch = DirectoryWatch(self._files.directory, self._file_replaced, self._look_at_all)
+
+    def watch_processes(self) -> None:
+        """Take up the processes of an earlier life, and what was left for those that gave their jobs back meanwhile."""
+        for job in list(self._machine.jobs.values()):
+            if job.phase is Phase.STARTED:
+                self.processes.add(job.file.id, job.file.process_id, job.file.livelock)
+            elif job.file.start_timestamp is not None:
+                self._take_message(job.file.id)
+        self._clean_up_after_others()
+
+    async def close(self) -> None:
+        await self._tasks.cancel()
+        if self._watch is not None:
+            self._watch.close()
+        self.processes.close()
+
+    def read(self, job_id: int) -> JobFile | None:
+        """A job's file; a damaged one counts as none."""
+        try:
+            return self._files.read(job_id)
+        except JobFileCorrupted as err:
+            _log.error("%s", err)
+            return None
+
+    def forget(self, file: JobFile) -> None:
+        """A job has ended: clean up after it, once its process is gone."""
+        if file.id in self.processes:
+            self._leaving[file.id] = file
+        else:
+            self._clean_up(file)
+
+    def _process_ended(self, job_id: int) -> None:
+        leaving = self._leaving.pop(job_id, None)
+        if leaving is not None:
+            self._clean_up(leaving)
+        self._observe(job_id)
+
+    def _file_replaced(self, name: str) -> None:
+        job_id = job_id_of(name)
+        if job_id is not None:
+            self._observe(job_id)
+
+    def _look_at_all(self) -> None:
+        for job_id in list(self._machine.jobs):
+            self._observe(job_id)
+
+    def _observe(self, job_id: int) -> None:
+        job = self._machine.jobs.get(job_id)
+        if job is None or job.phase is not Phase.STARTED:
+            return
+        if job_id in self._observing:
+            self._observe_again.add(job_id)
+            return
+        try:
+            self._look_at(job)
+        except OSError as err:  # out of descriptors, say: nothing else may come to tell of this job
+            _log.warning("job %d cannot be looked at now: %s", job_id, err.strerror)
+            asyncio.get_running_loop().call_later(AGAIN_S, self._observe, job_id)
+
+    def _look_at(self, job: Job) -> None:
+        job_id = job.file.id
+        alive = job_id in self.processes or (job.file.livelock is not None and is_alive(job.file.livelock))
+        file = self.read(job_id) or job.file
+        if file.status in FINAL_STATUSES:
+            self._observing.add(job_id)
+            self._tasks.start(self._hold_back(file, alive), f"end of job {job_id}")
+        else:
+            self._judge(file, alive)
+
+    async def _hold_back(self, file: JobFile, alive: bool) -> None:
+        """Announce the end when every candidate in sync has it (S2.7) and our view holds the job's last commit (D6).
+
+        It is asked for here and not left to the process, which may have died between writing and asking.
+        """
+        try:
+            await self._name_is_durable(file.id)
+            if await self._copy([job_name(file.id), undo_name(file.id)] if file.begun else [job_name(file.id)]):
+                return  # the queue is another master's now, and so is the end of this job
+            if file.position is not None and not await self._view_reached(
+                (file.position[0], file.position[1]), _PUBLISH_S
+            ):
+                _log.warning("the end of job %d is announced although its last commit is not seen yet", file.id)
+        finally:
+            self._observing.discard(file.id)
+        self._judge(file, alive)
+        if file.id in self._observe_again:
+            self._observe_again.discard(file.id)
+            self._observe(file.id)
+
+    async def _name_is_durable(self, job_id: int) -> None:
+        """The file was synced before it was renamed; its process may not have synced the name yet, or have died."""
+        try:
+            await self._directory_sync.wait()
+        except OSError as err:
+            _log.error("the end of job %d is announced although its file may not be on disk: %s", job_id, err.strerror)
+
+    def _judge(self, file: JobFile, alive: bool) -> None:
+        if file.status in FINAL_STATUSES:
+            self._handle(ev.Changed(file.id, file))
+        elif file.livelock is None:
+            self.processes.drop(file.id)
+            self._handle(ev.HandedBack(file.id, file))
+            self._take_message(file.id)
+        elif alive:
+            self._handle(ev.Changed(file.id, file))
+        else:
+            self._handle(ev.Died(file.id, file, *left_by(self._paths, file)))
+
+    def _take_message(self, job_id: int) -> None:
+        """A priority that came too late for the job's process."""
+        if (priority := priority_messages.take(self._paths, job_id)) is not None:
+            self._handle(ev.PriorityAsked(job_id, priority))
+
+    def _clean_up(self, file: JobFile) -> None:
+        """The job has ended and its process is gone: free and clear what the process did not come to any more."""
+        has_undo = os.path.exists(undo_path(self._paths, file.id))
+        had_process = file.livelock is not None and file.livelock != self._machine.own_lock_file
+        if had_process and file.livelock is not None and (has_undo or os.path.exists(file.livelock)):
+            self._tasks.start(self._settle(file), f"what the process of job {file.id} has left")
+        elif file.begun or has_undo:  # it went in good order, or there was no process
+            self._copy([undo_name(file.id)])
+
+    async def _settle(self, file: JobFile) -> None:
+        """The candidates have the end first: with the records alone, one that takes over would carry them out."""
+        if await self._copy([job_name(file.id)]):
+            return
+        try:
+            settle_for_good(UndoFile(self._paths, file.id), file)
+        except (GanetiError, OSError) as err:
+            _log.error("the undo log of job %d stays as it is: %s", file.id, err)
+        self._copy([undo_name(file.id)])
+        self._release_owner(file.id, file.attempt)
+
+    def _clean_up_after_others(self) -> None:
+        """Jobs that ended in an earlier life of ours, whose process may have died before its last steps."""
+        for job_id in jobs_with_undo(self._paths):
+            file = self.read(job_id) if job_id in self._machine.ended else None
+            if file is not None and file.livelock is not None and is_alive(file.livelock):
+                self._leaving[job_id] = file
+                self.processes.add(file.id, file.process_id, file.livelock)
+            elif file is not None:
+                self._clean_up(file)

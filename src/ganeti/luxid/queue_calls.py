@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""LUXI calls about the job queue (protocols, section 2)."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from ganeti.base.errors import WRONG_INPUT, GanetiError, JobLost, PrerequisiteError
+from ganeti.base.paths import Paths
+from ganeti.calls.luxid_questions import CONTINUE_CALL
+from ganeti.luxid.arguments import at_most, boolean, integer, job_id_argument, number, strings
+from ganeti.luxid.queue.driver import QueueDriver
+from ganeti.luxid.server import Handler
+from ganeti.master.query.fields import Missing
+from ganeti.master.query.jobs import JOBS, JobRow
+from ganeti.master.query.running import legacy_rows, selected
+from ganeti.master.queue.submission import check_priority, new_job, read_opcodes
+from ganeti.stores.undo_files import jobs_with_undo
+from ganeti.stores.watcher_switch import pause_watcher
+from ganeti.wire.job_file import JobFile, LogEntry
+from ganeti.wire.luxi import WAIT_TIMEOUT_S
+
+_ARCHIVED_AT_ONCE = 100
+
+
+class QueueCalls:
+    """Handlers of the argument lists of LUXI requests."""
+
+    def __init__(self, paths: Paths, queue: QueueDriver) -> None:
+        self._paths = paths
+        self._queue = queue
+
+    def table(self) -> dict[str, Handler]:
+        return {
+            "SubmitJob": self.submit_job,
+            "SubmitJobToDrainedQueue": self.submit_job_to_drained_queue,
+            "SubmitManyJobs": self.submit_many_jobs,
+            "WaitForJobChange": self.wait_for_job_change,
+            "PickupJob": self.pickup_job,
+            CONTINUE_CALL: self.may_continue,
+            "ArchiveJob": self.archive_job,
+            "AutoArchiveJobs": self.auto_archive_jobs,
+            "ForgetRenewal": self.forget_renewal,
+            "CancelJob": self.cancel_job,
+            "ChangeJobPriority": self.change_job_priority,
+            "SetDrainFlag": self.set_drain_flag,
+            "SetWatcherPause": self.set_watcher_pause,
+        }
+
+    async def submit_job(self, args: list[Any]) -> int:
+        self._refuse_if_drained()
+        return await self.submit_job_to_drained_queue(args)
+
+    async def submit_job_to_drained_queue(self, args: list[Any]) -> int:
+        (ops,) = at_most(args, 1, 1)
+        opcodes = read_opcodes(ops, None, self._queue.status_for_dependency)
+        (job,) = await self._queue.submit([partial(_make_job, opcodes, time.time())])
+        return job.id
+
+    async def submit_many_jobs(self, args: list[Any]) -> list[list[Any]]:
+        """[ok, id or error text] of each; dependencies may be relative to the others."""
+        (jobs,) = at_most(args, 1, 1)
+        if not isinstance(jobs, list):
+            raise PrerequisiteError("SubmitManyJobs takes a list of jobs, each a list of opcodes", WRONG_INPUT)
+        self._refuse_if_drained()
+        first_id = self._queue.next_id
+        ids: list[int | None] = []
+        answers: list[list[Any]] = []
+        accepted: list[list[dict[str, Any]]] = []
+        for ops in jobs:
+            try:
+                opcodes = read_opcodes(ops, ids, self._status_or_new(first_id, len(accepted)))
+            except GanetiError as err:
+                ids.append(None)
+                answers.append([False, str(err)])
+                continue
+            job_id = first_id + len(accepted)
+            accepted.append(opcodes)
+            ids.append(job_id)
+            answers.append([True, job_id])
+        if accepted:
+            now_s = time.time()
+            await self._queue.submit([partial(_make_job, opcodes, now_s) for opcodes in accepted])
+        return answers
+
+    async def wait_for_job_change(self, args: list[Any]) -> list[Any]:
+        """[field values, log entries after the last one seen], as soon as anything is new, or when the time is over."""
+        job_argument, fields, previous, last_serial, timeout_s = at_most(args, 5, 5)
+        job_id = job_id_argument(job_argument)
+        names = strings(fields, "fields")
+        serial = -1 if last_serial is None else integer(last_serial, "log serial")
+        deadline_s = time.monotonic() + min(max(number(timeout_s, "timeout"), 0.0), WAIT_TIMEOUT_S)
+        while True:
+            job = self._queue.job(job_id)
+            if job is None:
+                raise JobLost(f"Job {job_id} not found")
+            values = self._values(job_id, names)
+            entries = [entry for op in job.ops for entry in op.log if entry[0] > serial]
+            ended = self._queue.machine.jobs.get(job_id) is None
+            if ended or values != previous or entries:
+                return [values, _or_none(entries)]
+            try:
+                async with asyncio.timeout(max(deadline_s - time.monotonic(), 0.0)):
+                    await self._queue.changed(job_id)
+            except TimeoutError:
+                return [values, _or_none(entries)]
+
+    async def pickup_job(self, args: list[Any]) -> None:
+        raise GanetiError("Luxi call 'PickupJob' is for internal use only")
+
+    async def may_continue(self, args: list[Any]) -> bool:
+        """Internal: a job asks between two opcodes whether it goes on (S1.81)."""
+        job_argument, attempt = at_most(args, 2, 2)
+        return self._queue.may_continue(job_id_argument(job_argument), integer(attempt, "attempt"))
+
+    async def archive_job(self, args: list[Any]) -> bool:
+        (job_argument,) = at_most(args, 1, 1)
+        return await self._queue.archiving.archive([job_id_argument(job_argument)], dealt_with=True) == 1
+
+    async def forget_renewal(self, args: list[Any]) -> bool:
+        """Internal: the watcher has read what a job of `OP_UPDATE_NODE_GROUP_CACHE` told."""
+        (job_argument,) = at_most(args, 1, 1)
+        return await self._queue.archiving.forget_renewal(job_id_argument(job_argument))
+
+    async def auto_archive_jobs(self, args: list[Any]) -> list[int]:
+        """[archived, left]: those not looked at when the time was over are left."""
+        age_s, timeout_s = (number(value, "time") for value in at_most(args, 2, 2))
+        deadline_s = time.monotonic() + timeout_s
+        before_s = time.time() - age_s
+        archived = 0
+        known = self._queue.machine.ended
+        ids = sorted(known)
+        left_behind = set(await asyncio.to_thread(jobs_with_undo, self._paths))
+        for position in range(0, len(ids), _ARCHIVED_AT_ONCE):
+            if time.monotonic() > deadline_s:
+                return [archived, len(ids) - position]
+            some = [job_id for job_id in ids[position : position + _ARCHIVED_AT_ONCE] if job_id in known]
+            old = [job_id for job_id in some if age_s == -1 or known[job_id].end_s < before_s]
+            archived += await self._queue.archiving.archive_many(
+                [job_id for job_id in old if job_id not in left_behind]
+            )
+        return [archived, 0]
+
+    async def cancel_job(self, args: list[Any]) -> list[Any]:
+        job_argument, kill = (*at_most(args, 1, 2), False)[:2]
+        ok, message = await self._queue.cancel(job_id_argument(job_argument), boolean(kill, "kill"))
+        return [ok, message]
+
+    async def change_job_priority(self, args: list[Any]) -> list[Any]:
+        job_argument, priority = at_most(args, 2, 2)
+        ok, message = await self._queue.change_priority(job_id_argument(job_argument), check_priority(priority))
+        return [ok, message]
+
+    async def set_drain_flag(self, args: list[Any]) -> bool:
+        (flag,) = at_most(args, 1, 1)
+        await self._queue.set_drained(boolean(flag, "flag"))
+        return True
+
+    async def set_watcher_pause(self, args: list[Any]) -> Any:
+        """Keep the watcher from acting until a time (seconds since the epoch), or let it act again."""
+        (until,) = at_most(args, 1, 1)
+        if until is not None and number(until, "time") < time.time():
+            raise GanetiError("Unable to set pause end time in the past")
+        pause_watcher(self._paths, None if until is None else float(until))
+        return until
+
+    def _values(self, job_id: int, names: Sequence[str]) -> list[Any]:
+        row = JobRow(job_id, self._queue.job(job_id), False)
+        fields = selected(JOBS, names)
+        legacy_rows(JOBS, fields, [])
+        values = [field.get(row) for field in fields]
+        return [None if isinstance(value, Missing) else value for value in values]
+
+    def _status_or_new(self, first_id: int, accepted: int) -> Any:
+        """Statuses of jobs that exist, and of those of this batch that will."""
+
+        def status(job_id: int) -> str | None:
+            if first_id <= job_id < first_id + accepted:
+                return "queued"
+            return self._queue.status_for_dependency(job_id)
+
+        return status
+
+    def _refuse_if_drained(self) -> None:
+        if self._queue.files.drained():
+            raise GanetiError("Queue drained")  # 3.1 says it in this class
+
+
+def _or_none(entries: list[LogEntry]) -> list[LogEntry] | None:
+    return entries or None
+
+
+def _make_job(opcodes: list[dict[str, Any]], now_s: float, job_id: int) -> JobFile:
+    return new_job(job_id, opcodes, now_s)

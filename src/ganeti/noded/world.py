@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The real machine as the drivers and calls of a node see it: processes in groups that end with their call.
+
+Every program of a call leads its own session and process group. It notes itself in ``run/ganeti/node-calls`` before it
+begins, so that a node daemon that starts after a `kill -9` ends what its predecessor left running (`end_orphans`);
+guests are started by `spawn` and are no part of this.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from ganeti.base.errors import CommandError
+from ganeti.base.paths import Paths
+from ganeti.ports.node_world import Completed
+from ganeti.system.boot import boot_identity, process_start
+
+STANDARD_PATH = "/sbin:/bin:/usr/sbin:/usr/bin"
+TERMINATION_GRACE_S = 2.0
+OUTPUT_LIMIT_BYTES = 16 * 1024 * 1024
+SHOWN_LINES = 20
+_DRAIN_S = 0.2
+_POLL_S = 0.005
+_log = logging.getLogger(__name__)
+
+
+class RealNodeWorld:
+    """`NodeWorld` of this machine."""
+
+    def __init__(self, paths: Paths, node_name: str) -> None:
+        self._paths = paths
+        self._node_name = node_name
+        self._spawned: dict[int, asyncio.Future[bool]] = {}
+
+    @property
+    def paths(self) -> Paths:
+        return self._paths
+
+    @property
+    def node_name(self) -> str:
+        return self._node_name
+
+    def now_s(self) -> float:
+        return time.time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float = 60.0,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | None = None,
+        cwd: str | None = None,
+        log_path: str | None = None,
+        stdin_path: str | None = None,
+        stdout_path: str | None = None,
+        pass_fds: Sequence[int] = (),
+        check: bool = True,
+    ) -> Completed:
+        """See `NodeWorld.run`."""
+        environment = _environment(env)
+        _check_program(argv, environment)
+        records, boot = _make_records_directory(self._paths), boot_identity()
+        with contextlib.ExitStack() as ours:
+            log_file = ours.enter_context(_log_file(log_path)) if log_path is not None else None
+            given: int | IO[bytes] = subprocess.DEVNULL
+            output: int | IO[bytes] = subprocess.PIPE if log_file is None else log_file
+            if stdin is not None:
+                given = ours.enter_context(_input_file(stdin))
+            try:
+                if stdin_path is not None:
+                    given = ours.enter_context(open(stdin_path, "rb"))
+                if stdout_path is not None:
+                    output = ours.enter_context(open(stdout_path, "wb", opener=_private))
+                process = subprocess.Popen(
+                    list(argv),
+                    stdin=given,
+                    stdout=output,
+                    stderr=subprocess.PIPE if log_file is None else log_file,
+                    pass_fds=tuple(pass_fds),
+                    env=environment,
+                    cwd=cwd,
+                    start_new_session=True,
+                    preexec_fn=lambda: _record_self(records, boot),
+                )
+            except OSError as err:
+                raise _cannot_start(argv, f"{err.filename}: {err.strerror}" if err.filename else str(err)) from err
+        streams = [_Stream(stream) for stream in (process.stdout, process.stderr) if stream is not None]
+        try:
+            if not await _wait(process, timeout_s):
+                raise CommandError(f"{argv[0]} did not end within {timeout_s:g} seconds and was stopped")
+            # A background process that kept the pipe open must not hold the call up.
+            await asyncio.wait([stream.ended for stream in streams] or [_nothing()], timeout=_DRAIN_S)
+        finally:
+            await _end_group(process)
+            with contextlib.suppress(OSError):
+                (records / str(process.pid)).unlink()
+            texts: dict[IO[bytes] | None, str] = {stream.pipe: stream.close() for stream in streams}
+        completed = Completed(
+            tuple(argv), process.returncode, texts.get(process.stdout, ""), texts.get(process.stderr, "")
+        )
+        if check and completed.status != 0:
+            raise CommandError(_failure(completed, log_path))
+        return completed
+
+    async def spawn(self, argv: Sequence[str], *, pass_fds: Sequence[int] = (), log_path: str = "/dev/null") -> int:
+        """See `NodeWorld.spawn`."""
+        environment = _environment(None)
+        _check_program(argv, environment)
+        try:
+            with _log_file(log_path) as log_file:
+                process = subprocess.Popen(
+                    list(argv),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log_file,
+                    stderr=subprocess.STDOUT,
+                    env=environment,
+                    start_new_session=True,
+                    pass_fds=tuple(pass_fds),
+                )
+        except OSError as err:
+            raise _cannot_start(argv, err.strerror or str(err)) from err
+        reaper = asyncio.ensure_future(_wait(process, None))
+        self._spawned[process.pid] = reaper
+        reaper.add_done_callback(lambda _: self._spawned.pop(process.pid, None))
+        return process.pid
+
+    def log(self, sentence: str) -> None:
+        _log.info("%s", sentence)
+
+
+def _make_records_directory(paths: Paths) -> Path:
+    directory = _records(paths)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return directory
+
+
+def _record_self(directory: Path, boot: str) -> None:
+    """In the child, before it becomes the program: a daemon killed at any moment leaves no group it did not note."""
+    pid = os.getpid()
+    descriptor = os.open(f"{directory}/{pid}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    os.write(descriptor, f"{boot} {process_start(pid)}".encode())
+    os.close(descriptor)
+
+
+def end_orphans(paths: Paths) -> int:
+    """End the process groups that calls of a killed daemon left behind; gives how many there were."""
+    ended = 0
+    directory = _records(paths)
+    for record in sorted(directory.iterdir()) if directory.is_dir() else []:
+        with contextlib.suppress(OSError, ValueError):
+            boot, started = record.read_text().split()
+            # The number of a group that still has members is not given away, so a different leader means it is over.
+            leader = process_start(int(record.name))
+            if boot == boot_identity() and leader in (None, started):
+                os.killpg(int(record.name), signal.SIGKILL)
+                ended += 1
+        record.unlink(missing_ok=True)
+    return ended
+
+
+def _records(paths: Paths) -> Path:
+    return Path(paths.run_dir) / "node-calls"
+
+
+def _environment(env: Mapping[str, str] | None) -> dict[str, str]:
+    if env is not None:
+        return {"PATH": STANDARD_PATH, **env}
+    kept = {name: value for name, value in os.environ.items() if name.startswith("GANETI_")}
+    return {"PATH": STANDARD_PATH, "LC_ALL": "C", **kept}
+
+
+@contextlib.contextmanager
+def _log_file(path: str) -> Iterator[int]:
+    if path != os.devnull:
+        os.makedirs(os.path.dirname(path), mode=0o750, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+@contextlib.contextmanager
+def _input_file(data: bytes) -> Iterator[int]:
+    """Standard input as a file in memory: nobody need feed it while the program runs."""
+    with open(os.memfd_create("stdin"), "wb", buffering=0) as file:
+        file.write(data)
+        file.seek(0)
+        yield file.fileno()
+
+
+class _Stream:
+    """Collects what a program writes into a pipe, up to a limit."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.pipe = pipe
+        self._kept = bytearray()
+        os.set_blocking(pipe.fileno(), False)
+        asyncio.get_running_loop().add_reader(pipe.fileno(), self._read)
+
+    def close(self) -> str:
+        if not self.pipe.closed:
+            self._stop()
+        return self._kept.decode("utf-8", "replace")
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self.pipe.fileno(), 65536)
+        except BlockingIOError:
+            return
+        self._kept += data[: OUTPUT_LIMIT_BYTES - len(self._kept)]
+        if not data:
+            self._stop()
+
+    def _stop(self) -> None:
+        asyncio.get_running_loop().remove_reader(self.pipe.fileno())
+        self.pipe.close()
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+
+def _nothing() -> "asyncio.Future[None]":
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    future.set_result(None)
+    return future
+
+
+async def _wait(process: "subprocess.Popen[bytes]", timeout_s: float | None) -> bool:
+    """Wait for a process by its descriptor, without a thread; False when it takes longer."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+    descriptor = os.pidfd_open(process.pid)
+
+    def readable() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    loop.add_reader(descriptor, readable)
+    try:
+        done, _ = await asyncio.wait([ended], timeout=timeout_s)
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+    if done:
+        process.wait()
+    return bool(done)
+
+
+async def _end_group(process: "subprocess.Popen[bytes]") -> None:
+    """End what is left of a group, and wait for that; nothing may go on after its call."""
+    if process.returncode is None:
+        _signal_group(process.pid, signal.SIGTERM)
+        try:
+            await _wait(process, TERMINATION_GRACE_S)
+        finally:
+            _signal_group(process.pid, signal.SIGKILL)
+            process.wait()
+    deadline = time.monotonic() + TERMINATION_GRACE_S
+    while _signal_group(process.pid, signal.SIGKILL) and _members(process.pid):
+        if time.monotonic() > deadline:
+            _log.warning("processes %s cannot be ended: they wait for a device", _members(process.pid))
+            return
+        await asyncio.sleep(_POLL_S)
+
+
+def _members(group: int) -> list[int]:
+    """Processes of a group that have not ended; those that only wait to be asked how they did have."""
+    found = []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{entry.name}/stat", errors="replace") as file:
+                state, _, its_group = file.read().rpartition(")")[2].split()[:3]
+                if int(its_group) == group and state not in "ZX":
+                    found.append(int(entry.name))
+    return found
+
+
+def _signal_group(group: int, number: signal.Signals) -> bool:
+    """False when there is no such group any more."""
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _check_program(argv: Sequence[str], env: Mapping[str, str]) -> None:
+    """Raise `CommandError` for what cannot be started: a child would have noted itself before it finds out."""
+    path = argv[0]
+    if shutil.which(path, path=env["PATH"]) is None:
+        missing = "/" not in path or not os.path.exists(path)
+        raise _cannot_start(argv, "the program is not there, install it" if missing else "it is not executable")
+
+
+def _cannot_start(argv: Sequence[str], reason: str) -> CommandError:
+    return CommandError(f"{argv[0]} cannot be started: {reason}")
+
+
+def _failure(completed: Completed, log_path: str | None) -> str:
+    how = f"ended with status {completed.status}"
+    if completed.status < 0:
+        how = f"was ended by signal {signal.Signals(-completed.status).name}"
+    shown = completed.output if log_path is None else _tail(log_path)
+    lines = " ".join(line.strip() for line in shown.splitlines()[-SHOWN_LINES:])
+    where = f" (log: {log_path})" if log_path is not None else ""
+    return f"{completed.argv[0]} {how}: {lines or 'it said nothing'}{where}"
+
+
+def _tail(path: str) -> str:
+    with open(path, "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - 8192))
+        return file.read().decode("utf-8", "replace")

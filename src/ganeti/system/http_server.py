@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""An HTTP or HTTPS server for small requests and answers, in one process, with kept-alive connections."""
+
+import asyncio
+import os
+import ssl
+from collections.abc import Awaitable, Callable
+
+import msgspec
+from aiohttp import web
+
+from ganeti.base.errors import TransportError
+from ganeti.system.connection_gate import ConnectionGate, Trust
+
+BODY_LIMIT_BYTES = 64 * 1024 * 1024
+BODY_PAUSE_S = 30.0
+"""How long a client may send nothing in the middle of a request."""
+LINGER_S = 2.0
+"""How long the rest of a refused request is taken in, so that its sender comes to read why."""
+BODY_S = 600.0
+"""How long a request may take, from its first line to its last byte."""
+KEEPALIVE_S = 90.0
+"""Longer than clients keep a connection (`http_client`): mostly they end it."""
+SHUTDOWN_S = 1.0
+
+
+class HttpRequest(msgspec.Struct, frozen=True):
+    method: str
+    path: str
+    body: bytes
+    peer: str
+    """Address of the other side."""
+    certificate: bytes | None
+    """Its certificate (DER), where TLS has checked one."""
+
+
+class HttpReply(msgspec.Struct, frozen=True):
+    status: int
+    body: bytes
+    content_type: str = "application/json"
+
+
+Handler = Callable[[HttpRequest], Awaitable[HttpReply]]
+Door = Callable[[HttpRequest], HttpReply | None]
+"""Looks at a request whose body has not been read yet; gives the reply to one that is not let in."""
+
+
+class HttpServer:
+    """Listens from `start` to `close`."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        address: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        door: Door = lambda request: None,
+        trusts: Trust = lambda certificate: True,
+    ) -> None:
+        """Clients that *trusts* knows by their certificates may keep connections open; the door looks at all."""
+        self._handler = handler
+        self._door = door
+        self._address = address
+        self._port = port
+        self._tls = tls
+        self._trusts = trusts
+        self._server: _Server | None = None
+
+    async def start(self) -> None:
+        """Raises `TransportError` when the address cannot be had."""
+        server = _Server(self._handle, access_log=None, keepalive_timeout=KEEPALIVE_S, lingering_time=LINGER_S)
+        server.gate = ConnectionGate(server, self._tls, self._trusts)
+        try:
+            server.gate.open(self._address, self._port)
+        except OSError as err:
+            reason = os.strerror(err.errno) if err.errno else str(err)
+            raise TransportError(f"Cannot listen on {self._address} port {self._port}: {reason}") from err
+        self._server = server
+
+    @property
+    def port(self) -> int:
+        """The port in use, where 0 was asked for."""
+        assert self._server is not None
+        return self._server.gate.port
+
+    async def close(self) -> None:
+        if self._server is not None:
+            await self._server.gate.close()
+            self._server.pre_shutdown()
+            await self._server.shutdown(SHUTDOWN_S)
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        assert self._server is not None
+        gate, key, transport = self._server.gate, request.protocol, request.transport
+        tls = transport.get_extra_info("ssl_object") if transport is not None else None
+        asked = HttpRequest(
+            method=request.method,
+            path=request.path,
+            body=b"",
+            peer=request.remote or "",
+            certificate=tls.getpeercert(binary_form=True) if tls is not None else None,
+        )
+        refused = self._door(asked)
+        if refused is not None:
+            return _response(refused, close=True)
+        if (request.content_length or 0) > BODY_LIMIT_BYTES:
+            return _too_long()
+        body = bytearray()
+        try:
+            async with asyncio.timeout(BODY_S):
+                while chunk := await asyncio.wait_for(request.content.readany(), BODY_PAUSE_S):
+                    gate.stirs(key)
+                    body += chunk
+                    if len(body) > BODY_LIMIT_BYTES:
+                        return _too_long()
+        except TimeoutError:
+            late = f"Nothing came for {BODY_PAUSE_S:g} seconds, or no end within {BODY_S:g}\n".encode()
+            return _response(HttpReply(408, late, "text/plain"), close=True)
+        except ConnectionError:  # who asked has gone, and reads this no more
+            return _response(HttpReply(400, b"The request did not come to its end\n", "text/plain"), close=True)
+        gate.works(key)
+        try:
+            return _response(await self._handler(msgspec.structs.replace(asked, body=bytes(body))))
+        finally:
+            gate.waits(key, transport)
+
+
+class _Server(web.Server):
+    """Tells its gate what becomes of connections."""
+
+    gate: ConnectionGate
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        self.gate.came(handler, transport)
+
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        super().connection_lost(handler, exc)
+        self.gate.went(handler)
+
+
+def _too_long() -> web.Response:
+    return _response(HttpReply(413, f"Requests end at {BODY_LIMIT_BYTES} bytes\n".encode(), "text/plain"), close=True)
+
+
+def _response(reply: HttpReply, *, close: bool = False) -> web.Response:
+    """With *close* the connection ends: what else the client sends is not a request."""
+    response = web.Response(status=reply.status, body=reply.body, content_type=reply.content_type)
+    if close:
+        response.force_close()
+    return response

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What each call of WConfD's socket does with its arguments; those about locks are in `wconfd_lock_calls`.
+
+The public methods are the calls: `list_all_locks` answers ``listAllLocks``.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ganeti.base.errors import ConfigVerifyError, LockError
+from ganeti.master.config.invariants import verify_all
+from ganeti.master.locks.owners import Owner
+from ganeti.stores.config_view import ConfigReader
+from ganeti.stores.publisher import Publisher
+from ganeti.system.livelock import is_alive
+from ganeti.wconfd.arguments import (
+    read_change,
+    read_file_names,
+    read_job_ids,
+    read_number,
+    read_position,
+    read_step,
+)
+from ganeti.wconfd.commits import Committer
+from ganeti.wconfd.lock_calls import VOID, LockCalls
+from ganeti.wconfd.lock_stream import NewsCalls
+from ganeti.wconfd.locks import LockService
+from ganeti.wconfd.promises import PromiseCalls, PromiseService
+from ganeti.wconfd.replication import Replicator
+
+_log = logging.getLogger(__name__)
+Call = Callable[..., Awaitable[Any]]
+
+
+@dataclass
+class Parts:
+    """What the calls work on."""
+
+    committer: Committer
+    locks: LockService
+    promises: PromiseService
+    publisher: Publisher
+    database: str
+    clean_up: Callable[[], Awaitable[None]]
+    replicator: Replicator
+
+
+def calls_of(parts: Parts) -> dict[str, Call]:
+    """All calls by the names they have on the socket."""
+    table: dict[str, Call] = {}
+    locks = LockCalls(parts.locks, parts.promises, parts.committer.supersede, parts.clean_up)
+    promises = PromiseCalls(parts.promises, lambda: parts.committer.form.position)
+    for calls in (ConfigCalls(parts), locks, promises, NewsCalls(parts.locks)):
+        for name, method in vars(type(calls)).items():
+            if not name.startswith("_") and callable(method):
+                first, *others = name.split("_")
+                table[first + "".join(map(str.capitalize, others))] = getattr(calls, name)
+    return table
+
+
+class ConfigCalls:
+    """The configuration."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._committer = parts.committer
+        self._publisher = parts.publisher
+        self._database = parts.database
+        self._replicator = parts.replicator
+
+    async def echo(self, text: Any) -> Any:
+        return text
+
+    async def commit(self, owner: Any, step: Any, name: Any, fields: Any, settles: Any) -> Any:
+        job_step = read_step(owner, step, settles)
+        change = read_change(name, fields)
+        if not is_alive(job_step.lock_file):
+            raise LockError(f"{job_step} is refused: nobody holds its lock file {job_step.lock_file}")
+        return msgspec.Raw(await self._committer.commit(job_step, change))
+
+    async def last_step(self, job: Any) -> Any:
+        return self._committer.steps.last_settling(read_number(job, "job id"))
+
+    async def position(self) -> Any:
+        return self._committer.form.position
+
+    async def wait_published(self, wanted: Any) -> Any:
+        await self._publisher.wait_published(read_position(wanted))
+        return VOID
+
+    async def read_config(self) -> Any:
+        parts_of_file = self._committer.form.config_parts()
+        return msgspec.Raw(await asyncio.to_thread(b"".join, parts_of_file))
+
+    async def verify_config(self) -> Any:
+        problems = await asyncio.to_thread(_verify, self._database)
+        if problems:
+            raise ConfigVerifyError(f"The configuration has {len(problems)} problems", problems)
+        return VOID
+
+    async def flush_config(self) -> Any:
+        await self._publisher.flush()
+        return VOID
+
+    async def replicate_queue(self, names: Any, archived: Any) -> Any:
+        await self._replicator.replicate_queue(read_file_names(names), read_job_ids(archived))
+        return []
+
+    async def compare_queue(self) -> Any:
+        self._replicator.refuse_deposed()
+        self._replicator.compare_queue()
+        return []
+
+    async def replication_state(self) -> Any:
+        return self._replicator.state()
+
+    async def prepare_cluster_destruction(self, client: Any) -> Any:
+        owner = Owner.from_wire(client)
+        _log.info("%s prepares the end of the cluster: nothing is published any more", owner)
+        self._publisher.stop_publishing()
+        return VOID
+
+
+def _verify(database: str) -> list[str]:
+    with ConfigReader(database).view() as view:
+        return verify_all(view)

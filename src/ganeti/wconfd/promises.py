@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Promises of room at work in WConfD: kept in a file, so that a restart of the daemon breaks none (D13).
+
+The file is in the run directory: no owner survives a loss of power. Whoever asks what is promised gets nothing of the
+dead, since their lock files are looked at then. The public methods of `PromiseCalls` are calls of WConfD's socket.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ganeti.base.errors import GanetiError, LockError
+from ganeti.master.config.records import Commit, Position
+from ganeti.master.locks.owners import Owner
+from ganeti.master.promise_table import PromiseTable
+from ganeti.model.promises import Promise
+from ganeti.system.files import read_if_there, write_atomically
+from ganeti.system.livelock import is_alive
+from ganeti.wconfd.arguments import read_living, read_number
+
+_log = logging.getLogger(__name__)
+VOID: list[Any] = []
+
+
+class PromiseService:
+    """One table and its file."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._table = _load(path)
+
+    def make(self, owner: Owner, promises: list[Promise], seen: int) -> str | None:
+        """See `PromiseTable.make`; raises `LockError` if it cannot be written down, and then nothing is promised."""
+        self._table.drop_dead(is_alive)
+        refused = self._table.make(owner, promises, seen)
+        if refused is None:
+            try:
+                self._write()
+            except OSError as err:
+                self._table.drop(owner)
+                raise LockError(f"{self._path} cannot be written ({err.strerror}): free some space first") from err
+        return refused
+
+    def drop(self, owner: Owner) -> None:
+        if self._table.drop(owner):
+            self._write_if_possible()
+
+    def fulfil(self, commit: Commit) -> None:
+        """What is in the configuration needs no promise."""
+        fulfilled = [
+            self._table.fulfil(put.name, put.primary_node)
+            for put in commit.puts
+            if put.kind == "instances" and put.name and put.primary_node
+        ]
+        if any(fulfilled):
+            self._write_if_possible()
+
+    def state(self) -> dict[str, Any]:
+        """What living owners hold, and how many promises were ever made."""
+        if self._table.drop_dead(is_alive):
+            self._write_if_possible()
+        held = [[owner.name, promise] for owner, promise in self._table.all()]
+        return {"serial": self._table.serial, "held": held}
+
+    def _write_if_possible(self) -> None:
+        """A promise too many in the file does no harm: it ends with its owner."""
+        try:
+            self._write()
+        except OSError as err:
+            _log.error("%s cannot be written: %s", self._path, err.strerror)
+
+    def _write(self) -> None:
+        write_atomically(self._path, msgspec.json.encode(self._table.to_plain()), mode=0o640, durable=False)
+
+
+class PromiseCalls:
+    """Room on nodes."""
+
+    def __init__(self, promises: PromiseService, position: Callable[[], Position]) -> None:
+        self._promises = promises
+        self._position = position
+
+    async def promise_room(self, client: Any, promises: Any, seen: Any) -> Any:
+        """Promise, or name the node where somebody was quicker: ``{"taken": uuid or null}``."""
+        owner, serial = read_living(client), read_number(seen, "serial number of the promises seen")
+        try:
+            wanted = msgspec.convert(promises, list[Promise])
+        except msgspec.ValidationError as err:
+            raise GanetiError(f"The promises cannot be read: {err}") from err
+        return {"taken": self._promises.make(owner, wanted, serial)}
+
+    async def list_promises(self) -> Any:
+        return {"position": self._position(), **self._promises.state()}
+
+    async def give_up_room(self, client: Any) -> Any:
+        self._promises.drop(Owner.from_wire(client))
+        return VOID
+
+
+def _load(path: str) -> PromiseTable:
+    """A file that cannot be read is passed over: its jobs may at worst meet a node that is fuller than they think."""
+    data = read_if_there(path)
+    if data is None:
+        return PromiseTable()
+    try:
+        return PromiseTable.from_plain(msgspec.json.decode(data))
+    except (LockError, msgspec.DecodeError) as err:
+        _log.warning("%s %s; it is passed over", path, err)
+        return PromiseTable()

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A job's call whose answer was lost with its connection: it is sent again, with the same number."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from tests.fakes.sample_cluster import configuration
+
+from ganeti.base.paths import Paths
+from ganeti.calls import node_client
+
+
+class Lossy:
+    """Carries the first call to the node and loses the answer."""
+
+    def __init__(self, silent: int) -> None:
+        self.silent = silent
+        self.calls: list[tuple[str, Any]] = []
+
+    async def post(self, host: str, port: int, path: str, body: Any, *, limit_s: float, connect_s: float) -> Any:
+        plain = msgspec.json.decode(body if isinstance(body, bytes) else b"".join([piece async for piece in body]))
+        self.calls.append((path, plain))
+        if path == "/version":
+            return 200, b'[true, "version"]'
+        if self.silent:
+            self.silent -= 1
+            await asyncio.sleep(limit_s)
+            raise node_client.NodeTimeoutError("silence")
+        return 200, b'[true, "done"]'
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("WATCH_AFTER_S", "PROBE_EVERY_S", "ASK_AGAIN_S"):
+        monkeypatch.setattr(node_client, name, 0.01)
+
+
+def call(job: int, silent: int, within_s: float) -> tuple[Any, Lossy]:
+    config = configuration()
+    lossy = Lossy(silent)
+
+    async def scenario() -> Any:
+        client = node_client.NodeClient(Paths("/nowhere"), lambda: config, job, 1, lambda: 7, use_tls=False)
+        await client._http.close()
+        client._http = lossy  # type: ignore[assignment]
+        (node, *_) = config.nodes()
+        try:
+            return await client.call(node.uuid, "instance_list", deadline_s=within_s)
+        finally:
+            await client.close()
+
+    return asyncio.run(asyncio.wait_for(scenario(), 30)), lossy
+
+
+def test_the_same_call_is_sent_again_and_its_answer_taken() -> None:
+    answer, lossy = call(5, 2, 20.0)
+    asked = [plain for path, plain in lossy.calls if path == "/instance_list"]
+    assert answer == "done" and len(asked) == 3
+    assert asked[0] == asked[1] == asked[2], "another number would be another step"
+
+
+def test_what_has_no_number_is_waited_for() -> None:
+    with pytest.raises(node_client.NodeTimeoutError):
+        call(0, 2, 0.3)

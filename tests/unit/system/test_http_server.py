@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Clients that want too much: strangers, long bodies, slow ones; each is answered and let go."""
+
+import asyncio
+
+import pytest
+
+from ganeti.system import http_server
+from ganeti.system.http_server import HttpReply, HttpRequest, HttpServer
+
+HEAD = b"POST /%s HTTP/1.1\r\nHost: node1\r\nContent-Length: %d\r\n\r\n"
+
+
+@pytest.fixture(autouse=True)
+def short_goodbye(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "LINGER_S", 0.05)
+
+
+def ask(sent: bytes) -> tuple[bytes, list[bytes]]:
+    """Give the whole answer, until the server closes, and the bodies that were handled."""
+
+    async def story() -> tuple[bytes, list[bytes]]:
+        handled: list[bytes] = []
+
+        async def handle(request: HttpRequest) -> HttpReply:
+            handled.append(request.body)
+            return HttpReply(200, b"done")
+
+        def door(request: HttpRequest) -> HttpReply | None:
+            return HttpReply(403, b"stranger") if request.path == "/stranger" else None
+
+        server = HttpServer(handle, address="127.0.0.1", port=0, tls=None, door=door)
+        await server.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(sent)
+        async with asyncio.timeout(5):
+            answer = await reader.readuntil(b"done") if b"GOOD" in sent else await reader.read()
+        writer.close()
+        await server.close()
+        return answer, handled
+
+    return asyncio.run(story())
+
+
+def test_a_stranger_is_refused_before_the_body_has_come() -> None:
+    answer, handled = ask(HEAD % (b"stranger", 60_000_000) + b"begin")
+    assert b" 403 " in answer
+    assert handled == []
+
+
+def test_a_body_that_is_announced_too_long_is_not_waited_for() -> None:
+    answer, handled = ask(HEAD % (b"version", http_server.BODY_LIMIT_BYTES + 1))
+    assert b" 413 " in answer
+    assert handled == []
+
+
+def test_a_client_that_stops_in_the_middle_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "BODY_PAUSE_S", 0.05)
+    answer, handled = ask(HEAD % (b"version", 10) + b"half")
+    assert b" 408 " in answer
+    assert handled == []
+
+
+def test_a_whole_request_is_handled() -> None:
+    answer, handled = ask(HEAD % (b"version", 4) + b"GOOD")
+    assert b" 200 " in answer
+    assert handled == [b"GOOD"]
+
+
+def test_a_client_that_is_gone_in_the_middle_is_no_fault_of_ours(caplog: pytest.LogCaptureFixture) -> None:
+    """A daemon that ends while it asks: its connection is closed, here before the whole question has come."""
+
+    async def story() -> None:
+        begun = asyncio.Event()
+
+        async def handle(request: HttpRequest) -> HttpReply:
+            raise AssertionError("half a request was handled")
+
+        def door(request: HttpRequest) -> HttpReply | None:
+            begun.set()
+            return None
+
+        server = HttpServer(handle, address="127.0.0.1", port=0, tls=None, door=door)
+        await server.start()
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(HEAD % (b"version", 10) + b"half")
+        async with asyncio.timeout(5):
+            await begun.wait()
+            writer.transport.abort()
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            await asyncio.gather(*others, return_exceptions=True)
+        await server.close()
+
+    asyncio.run(story())
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]

@@ -226,9 +226,9 @@ def multi_allocate() -> None:
 def worker() -> None:
     """One mirrored pair over a cluster that is kept, 1,000 nodes and 20,000 instances: at most 5 ms."""
     from ganeti.placement.dispatch import answer_over
-    from ganeti.placement.reading import read_cluster, read_request
-    from ganeti.placement.request import Options, Placement
-    from ganeti.placement.state import ClusterState
+    from ganeti.placement.kernel.state import ClusterState
+    from ganeti.placement.request.reading import read_cluster, read_request
+    from ganeti.placement.request.terms import Options, Placement
 
     points = []
     for size in ("200x4000u30", "500x10000u30", "1000x20000u30"):

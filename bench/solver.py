@@ -13,11 +13,11 @@ from functools import partial
 import model_cluster
 from measure import report
 
-from ganeti.placement.balance import BalanceOptions, balance
-from ganeti.placement.lower_bound import lower_bound
-from ganeti.placement.plan_price import total_price
-from ganeti.placement.solver import Solver
-from ganeti.placement.state import ClusterState
+from ganeti.placement.balance.lower_bound import lower_bound
+from ganeti.placement.balance.plan_price import total_price
+from ganeti.placement.balance.solver import Solver
+from ganeti.placement.balance.steps import BalanceOptions, balance
+from ganeti.placement.kernel.state import ClusterState
 from ganeti.tools.htools import text
 
 SIZES = ("20x200", "80x1000", "80x1000u30")

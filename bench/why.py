@@ -27,12 +27,12 @@ from typing import Any
 import model_cluster
 from measure import BIN, report
 
-from ganeti.placement.cluster import Cluster, Instance
+from ganeti.placement.cluster.picture import Cluster, Instance
 from ganeti.placement.dispatch import answer_over
-from ganeti.placement.reading import read_cluster, read_request
-from ganeti.placement.request import Allocate, NoFit, Options
+from ganeti.placement.kernel.state import ClusterState
+from ganeti.placement.request.reading import read_cluster, read_request
+from ganeti.placement.request.terms import Allocate, NoFit, Options
 from ganeti.placement.service import response_to
-from ganeti.placement.state import ClusterState
 
 WORKER_BAR_S, COMMAND_BAR_S = 0.3, 1.0
 SIZE = "1000x20000u30"

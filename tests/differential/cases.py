@@ -9,8 +9,8 @@ from tests.differential import capacity_cases
 from tests.fakes.cluster_drawing import Dice, Drawing, draw
 from tests.fakes.cluster_files import REQUESTS, draw_request, to_message, to_text, to_utilization
 
-from ganeti.placement.cluster import Cluster, Node
-from ganeti.placement.definition_moves import PlainCluster, Wishes, read_plain
+from ganeti.placement.cluster.picture import Cluster, Node
+from ganeti.placement.definition.moves import PlainCluster, Wishes, read_plain
 
 CLUSTER, LOADS, REQUEST = "cluster.data", "loads", "request.json"
 

@@ -14,8 +14,8 @@ from tests.differential.cases import REQUEST, Case
 from tests.fakes.cluster_drawing import Dice, Drawing
 from tests.fakes.cluster_files import to_message
 
-from ganeti.placement.cluster import AllocPolicy, Cluster, Disk, Group, Instance, Node, Status
-from ganeti.placement.policy import Policy, Spec
+from ganeti.placement.cluster.picture import AllocPolicy, Cluster, Disk, Group, Instance, Node, Status
+from ganeti.placement.cluster.policy import Policy, Spec
 
 TOOLS = ("hail", "hail-multi")
 _DIVISIONS = ((4, 2, 1), (4, 2, 1), (4, 2, 1), (2, 1), (4, 1), (8, 4, 2, 1), (3, 2, 1), (1,))

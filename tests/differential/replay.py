@@ -9,8 +9,8 @@ import re
 
 from tests.differential.cases import Case
 
-from ganeti.placement.definition_moves import NOWHERE, Move, PlainCluster, after_move, plan
-from ganeti.placement.failure import Refusal
+from ganeti.placement.cluster.failure import Refusal
+from ganeti.placement.definition.moves import NOWHERE, Move, PlainCluster, after_move, plan
 from ganeti.tools.htools.figures import fixed
 
 _STEP = re.compile(r"^ +\d+\. (\S+) +(\S+) +=> (\S+) +(\S+) a=(.+)$", re.MULTILINE)

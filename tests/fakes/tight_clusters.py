@@ -8,12 +8,12 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ganeti.placement import checks
-from ganeti.placement.cluster import AllocPolicy, Cluster, Disk, Group, Instance, Node, Status
-from ganeti.placement.definition_moves import NOWHERE, PlainCluster, read_plain
-from ganeti.placement.lack import Change
-from ganeti.placement.policy import BUILT_IN_POLICY, Policy, Spec, refusal_by_policy
-from ganeti.placement.request import Allocate, Options
+from ganeti.placement.cluster.lack import Change
+from ganeti.placement.cluster.picture import AllocPolicy, Cluster, Disk, Group, Instance, Node, Status
+from ganeti.placement.cluster.policy import BUILT_IN_POLICY, Policy, Spec, refusal_by_policy
+from ganeti.placement.definition import checks
+from ganeti.placement.definition.moves import NOWHERE, PlainCluster, read_plain
+from ganeti.placement.request.terms import Allocate, Options
 
 LOCAL, MIRRORED, SHARED = "plain", "drbd", "rbd"
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """All that a state of the cluster tells, to compare two of them."""
 
-from ganeti.placement.lost_policies import NO_SHAPE, lost_policies
-from ganeti.placement.state import ClusterState
+from ganeti.placement.kernel.lost_policies import NO_SHAPE, lost_policies
+from ganeti.placement.kernel.state import ClusterState
 
 
 def told(state: ClusterState) -> list[object]:

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tests.fakes.cluster_drawing import KINDS, draw
 from tests.fakes.thoroughness import examples
 
-from ganeti.placement import definition
-from ganeti.placement.balance import BalanceOptions, balance, best_step, optimal_score
-from ganeti.placement.cluster import Cluster
-from ganeti.placement.definition import uses_node_disk
-from ganeti.placement.definition_moves import (
+from ganeti.placement.balance.steps import BalanceOptions, balance, best_step, optimal_score
+from ganeti.placement.cluster.failure import Refusal
+from ganeti.placement.cluster.picture import Cluster
+from ganeti.placement.definition import score as definition
+from ganeti.placement.definition.moves import (
     NOWHERE,
     Move,
     PlainCluster,
@@ -24,10 +24,10 @@ from ganeti.placement.definition_moves import (
     plan,
     read_plain,
 )
-from ganeti.placement.definition_moves import best_step as defined_best_step
-from ganeti.placement.definition_moves import optimal_score as defined_optimal_score
-from ganeti.placement.failure import Refusal
-from ganeti.placement.state import ClusterState
+from ganeti.placement.definition.moves import best_step as defined_best_step
+from ganeti.placement.definition.moves import optimal_score as defined_optimal_score
+from ganeti.placement.definition.score import uses_node_disk
+from ganeti.placement.kernel.state import ClusterState
 
 SEEDS = st.integers(min_value=0, max_value=10**6)
 KIND = st.sampled_from(KINDS)

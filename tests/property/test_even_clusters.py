@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.fakes.cluster_drawing import Dice
 from tests.fakes.thoroughness import examples
 
-from ganeti.placement.cluster import Cluster, Disk, Group, Instance, Node
-from ganeti.placement.failure import FailMode
-from ganeti.placement.searches import Asked, best_exchange, find_nodes, shared_redundancy
-from ganeti.placement.state import NOWHERE, ClusterState
+from ganeti.placement.cluster.failure import FailMode
+from ganeti.placement.cluster.picture import Cluster, Disk, Group, Instance, Node
+from ganeti.placement.kernel.searches import Asked, best_exchange, find_nodes, shared_redundancy
+from ganeti.placement.kernel.state import NOWHERE, ClusterState
 
 SEEDS = st.integers(min_value=0, max_value=10**6)
 FEW = settings(max_examples=examples(200, quick=60, campaign=4000), deadline=None, derandomize=True)

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from tests.fakes.cluster_drawing import Dice
 from tests.fakes.thoroughness import examples
 
-from ganeti.placement import definition_search as defined
-from ganeti.placement.cluster import Cluster, Disk, Group, Instance, Node
-from ganeti.placement.definition_moves import read_plain
-from ganeti.placement.redundancy import nodes_failing
-from ganeti.placement.state import ClusterState
+from ganeti.placement.cluster.picture import Cluster, Disk, Group, Instance, Node
+from ganeti.placement.definition import search as defined
+from ganeti.placement.definition.moves import read_plain
+from ganeti.placement.kernel.redundancy import nodes_failing
+from ganeti.placement.kernel.state import ClusterState
 
 SEEDS = st.integers(min_value=0, max_value=10**6)
 SIZES_MIB = (0, 256, 512, 1024, 1024, 3000)

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ganeti.placement import definition
-from ganeti.placement.reading import read_cluster, read_request
-from ganeti.placement.request import Allocate, NoFit, Options, Placement, Relocate, place
-from ganeti.placement.state import ClusterState
+from ganeti.placement.definition import score as definition
+from ganeti.placement.dispatch import place
+from ganeti.placement.kernel.state import ClusterState
+from ganeti.placement.request.reading import read_cluster, read_request
+from ganeti.placement.request.terms import Allocate, NoFit, Options, Placement, Relocate
 
 
 def _generator() -> ModuleType:

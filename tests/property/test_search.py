@@ -12,16 +12,23 @@ from hypothesis import strategies as st
 from tests.fakes.cluster_drawing import KINDS, Dice, draw
 from tests.fakes.thoroughness import examples
 
-from ganeti.placement import definition_search as defined
-from ganeti.placement.allocate import place_instance
-from ganeti.placement.cluster import Cluster, Disk, Instance, Status
-from ganeti.placement.definition_moves import read_plain
-from ganeti.placement.failure import FailMode
-from ganeti.placement.redundancy import nodes_failing
-from ganeti.placement.request import Options
-from ganeti.placement.searches import Asked, best_exchange, best_target, find_nodes, refuse_failover, shared_redundancy
-from ganeti.placement.state import NOWHERE, ClusterState
-from ganeti.placement.templates import TEMPLATES, traits_of
+from ganeti.placement.allocate.new_instance import place_instance
+from ganeti.placement.cluster.failure import FailMode
+from ganeti.placement.cluster.picture import Cluster, Disk, Instance, Status
+from ganeti.placement.cluster.templates import TEMPLATES, traits_of
+from ganeti.placement.definition import search as defined
+from ganeti.placement.definition.moves import read_plain
+from ganeti.placement.kernel.redundancy import nodes_failing
+from ganeti.placement.kernel.searches import (
+    Asked,
+    best_exchange,
+    best_target,
+    find_nodes,
+    refuse_failover,
+    shared_redundancy,
+)
+from ganeti.placement.kernel.state import NOWHERE, ClusterState
+from ganeti.placement.request.terms import Options
 
 SEEDS = st.integers(min_value=0, max_value=10**6)
 KIND = st.sampled_from([*KINDS, "even"])

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from tests.fakes.cluster_drawing import KINDS, draw
 from tests.fakes.thoroughness import examples
 
-from ganeti.placement.balance import BalanceOptions, Step, balance
-from ganeti.placement.cluster import Cluster
-from ganeti.placement.definition_moves import Move, PlainCluster, after_move, candidates, read_plain
-from ganeti.placement.plan_price import price_of_hop
-from ganeti.placement.solver import MOVE_MIB, Solver
-from ganeti.placement.state import ClusterState
+from ganeti.placement.balance.plan_price import price_of_hop
+from ganeti.placement.balance.solver import MOVE_MIB, Solver
+from ganeti.placement.balance.steps import BalanceOptions, Step, balance
+from ganeti.placement.cluster.picture import Cluster
+from ganeti.placement.definition.moves import Move, PlainCluster, after_move, candidates, read_plain
+from ganeti.placement.kernel.state import ClusterState
 
 SEEDS = st.integers(min_value=0, max_value=10**6)
 KIND = st.sampled_from(KINDS)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.fakes.thoroughness import examples
 
 from ganeti.base.errors import ParameterError
-from ganeti.placement.cluster import AllocPolicy, Cluster, Disk, Group, Instance, Node, Status
-from ganeti.placement.policy import Policy, Spec
-from ganeti.placement.reading import read_cluster, read_request
-from ganeti.placement.templates import TEMPLATES
+from ganeti.placement.cluster.picture import AllocPolicy, Cluster, Disk, Group, Instance, Node, Status
+from ganeti.placement.cluster.policy import Policy, Spec
+from ganeti.placement.cluster.templates import TEMPLATES
+from ganeti.placement.request.reading import read_cluster, read_request
 from ganeti.tools.htools import allocator_input, allocator_records, loading, text
 from ganeti.tools.htools.options import Options
 from ganeti.wire.iallocator import decode_message

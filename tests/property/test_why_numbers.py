@@ -10,14 +10,14 @@ from tests.fakes.thoroughness import examples
 from tests.fakes.tight_clusters import Case, admitted, after, build, smaller_ways
 from tests.fakes.varied_clusters import varied
 
-from ganeti.placement.alike import reason_of
-from ganeti.placement.explain import Refusals, refusals
-from ganeti.placement.lack import Way
-from ganeti.placement.question import Question
-from ganeti.placement.request import NodeRefusal
-from ganeti.placement.room import PRIMARY
-from ganeti.placement.state import NOWHERE, ClusterState
-from ganeti.placement.tallies import ROLES
+from ganeti.placement.cluster.lack import Way
+from ganeti.placement.kernel.state import NOWHERE, ClusterState
+from ganeti.placement.request.terms import NodeRefusal
+from ganeti.placement.why.alike import reason_of
+from ganeti.placement.why.explain import Refusals, refusals
+from ganeti.placement.why.question import Question
+from ganeti.placement.why.room import PRIMARY
+from ganeti.placement.why.tallies import ROLES
 
 SEEDS = st.integers(min_value=0, max_value=10**6)
 MANY = settings(max_examples=examples(60, quick=15, campaign=3000), deadline=None, derandomize=True)

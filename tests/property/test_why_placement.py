@@ -10,16 +10,17 @@ from hypothesis import strategies as st
 from tests.fakes.thoroughness import examples
 from tests.fakes.tight_clusters import MIRRORED, Case, admitted, after, build, smaller_ways
 
-from ganeti.placement import checks
-from ganeti.placement.cluster import Instance
-from ganeti.placement.definition_moves import read_plain
-from ganeti.placement.explain import refusals
-from ganeti.placement.lack import Change, Way
-from ganeti.placement.nearest import nearest_fit
-from ganeti.placement.question import Question
-from ganeti.placement.request import NodeRefusal, Placement, place
-from ganeti.placement.room import primary_limits, room_of, secondary_limits
-from ganeti.placement.state import NOWHERE, ClusterState
+from ganeti.placement.cluster.lack import Change, Way
+from ganeti.placement.cluster.picture import Instance
+from ganeti.placement.definition import checks
+from ganeti.placement.definition.moves import read_plain
+from ganeti.placement.dispatch import place
+from ganeti.placement.kernel.state import NOWHERE, ClusterState
+from ganeti.placement.request.terms import NodeRefusal, Placement
+from ganeti.placement.why.explain import refusals
+from ganeti.placement.why.nearest import nearest_fit
+from ganeti.placement.why.question import Question
+from ganeti.placement.why.room import primary_limits, room_of, secondary_limits
 
 SEEDS = st.integers(min_value=0, max_value=10**6)
 FEW = settings(max_examples=examples(30, quick=10, campaign=1000), deadline=None, derandomize=True)

@@ -17,7 +17,7 @@ from ganeti.model.objects import Disk, Instance, Nic, Node, NodeGroup
 from ganeti.model.promises import Promise
 from ganeti.model.traits import Catalogue, TemplateTraits
 from ganeti.model.view import ConfigView
-from ganeti.placement.templates import disk_space_mib
+from ganeti.placement.cluster.templates import disk_space_mib
 
 PROTOCOL_VERSION = 2
 Plain = dict[str, Any]

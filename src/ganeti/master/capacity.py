@@ -13,7 +13,7 @@ from ganeti.model import inheritance
 from ganeti.model.capacity import Capacity
 from ganeti.model.objects import NodeGroup
 from ganeti.model.view import ConfigView
-from ganeti.placement.templates import traits_of
+from ganeti.placement.cluster.templates import traits_of
 
 CAPACITY = "capacity"
 PARAMETERS = ("max_inst_spec", "default_template", "max_cpu_ratio", "max_disk_usage")

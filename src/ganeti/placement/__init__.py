@@ -2,6 +2,6 @@
 """Where instances go: scores, checks, allocation and evacuation as pure functions over a picture of the cluster.
 
 Nothing here reads a clock, a file or a random number; the same input gives the same answer, byte for byte.
-Modules that only describe things (``cluster``, ``policy``, ``request``, ``templates``, ``failure``) load nothing
+The rooms that only describe things (``cluster``, ``request``) load nothing
 compiled, so that a process which merely asks stays small; the kernel is loaded by the first question.
 """

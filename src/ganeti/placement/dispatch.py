@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Each kind of request to the module that answers it (spec: htools, 10)."""
+"""Each kind of request to the module that answers it (spec: htools, 10).
 
+`place` answers one request over a cluster. Answers given but not yet visible in the node reports are passed as
+*reservations*: they take memory, disk and processors as if their instances were there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import assert_never
 
-from ganeti.placement.capacity_terms import Capacity
-from ganeti.placement.change_group import change_group
-from ganeti.placement.choose_group import allocate_somewhere
-from ganeti.placement.cluster import Cluster
-from ganeti.placement.evacuate import multi_evacuate, node_evacuate
-from ganeti.placement.many import multi_allocate
-from ganeti.placement.relocate import allocate_secondary, relocate
-from ganeti.placement.request import (
+from ganeti.placement.allocate.change_group import change_group
+from ganeti.placement.allocate.choose_group import allocate_somewhere
+from ganeti.placement.allocate.evacuate import multi_evacuate, node_evacuate
+from ganeti.placement.allocate.many import multi_allocate
+from ganeti.placement.allocate.relocate import allocate_secondary, relocate
+from ganeti.placement.cluster.picture import Cluster, Instance
+from ganeti.placement.kernel.state import ClusterState
+from ganeti.placement.request.capacity import Capacity
+from ganeti.placement.request.terms import (
     Allocate,
     AllocateSecondary,
     Answer,
@@ -23,13 +30,31 @@ from ganeti.placement.request import (
     Request,
     RequestError,
 )
-from ganeti.placement.state import ClusterState
+
+
+def with_reservations(cluster: Cluster, reservations: Sequence[Instance]) -> Cluster:
+    """Count *reservations* (instances with nodes, promised but not in the node reports) in *cluster*.
+
+    One whose name the cluster already has is counted as the promise says, once.
+    """
+    if not reservations:
+        return cluster
+    promised = {instance.name for instance in reservations}
+    kept = [instance for instance in cluster.instances if instance.name not in promised]
+    return replace(cluster, instances=kept, promised=[*cluster.promised, *reservations])
+
+
+def place(
+    cluster: Cluster, request: Request, *, reservations: Sequence[Instance] = (), options: Options | None = None
+) -> Answer:
+    """Answer *request*; raises `RequestError` for unknown names."""
+    return answer_request(with_reservations(cluster, reservations), request, options or Options())
 
 
 def answer_request(cluster: Cluster, request: Request, options: Options) -> Answer:
     """Answer *request* over *cluster*; raises `RequestError` for what cannot be asked."""
     if isinstance(request, Capacity):
-        from ganeti.placement.capacity_request import answer  # few ask this
+        from ganeti.placement.capacity.request import answer  # few ask this
 
         return answer(cluster, request, options)
     return answer_over(ClusterState(cluster), request, options)

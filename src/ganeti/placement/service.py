@@ -4,9 +4,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ganeti.placement.capacity_terms import Capacities
-from ganeti.placement.reading import STATIC_NODE_MEMORY_MIB, read_cluster, read_request
-from ganeti.placement.request import (
+from ganeti.placement.dispatch import place
+from ganeti.placement.request.capacity import Capacities
+from ganeti.placement.request.reading import STATIC_NODE_MEMORY_MIB, read_cluster, read_request
+from ganeti.placement.request.terms import (
     AllocateSecondary,
     Answer,
     Moves,
@@ -16,9 +17,8 @@ from ganeti.placement.request import (
     Options,
     Placement,
     Request,
-    place,
 )
-from ganeti.placement.why_text import why_lines
+from ganeti.placement.why.text import why_lines
 
 
 def answer(

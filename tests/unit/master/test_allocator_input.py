@@ -16,9 +16,9 @@ from ganeti.model.configuration import Configuration
 from ganeti.model.objects import CLUSTER_KEY, Disk, Instance, Nic, NodeGroup
 from ganeti.model.traits import TemplateTraits
 from ganeti.placement.dispatch import answer_over
-from ganeti.placement.reading import read_cluster, read_request
-from ganeti.placement.request import NoFit, Options
-from ganeti.placement.state import ClusterState
+from ganeti.placement.kernel.state import ClusterState
+from ganeti.placement.request.reading import read_cluster, read_request
+from ganeti.placement.request.terms import NoFit, Options
 
 LOCAL, NETWORK = "local", "uuid-network"
 SPEC = ("memory-size", "cpu-count", "disk-size", "disk-count", "nic-count", "spindle-use")

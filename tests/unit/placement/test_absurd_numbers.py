@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tests.fakes.cluster_drawing import draw
 
-from ganeti.placement.cluster import Cluster, Disk, Instance, Node, Status
-from ganeti.placement.policy import BUILT_IN_POLICY
-from ganeti.placement.searches import best_exchange, failing_nodes
-from ganeti.placement.state import ClusterState
+from ganeti.placement.cluster.picture import Cluster, Disk, Instance, Node, Status
+from ganeti.placement.cluster.policy import BUILT_IN_POLICY
+from ganeti.placement.kernel.searches import best_exchange, failing_nodes
+from ganeti.placement.kernel.state import ClusterState
 
 
 def cluster_of(nodes: int, vcpu_ratio: float, spindle_ratio: float) -> tuple[Cluster, list[Node]]:

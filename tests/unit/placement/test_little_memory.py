@@ -22,12 +22,11 @@ from tests.fakes.cluster_drawing import draw
 from tests.fakes.cluster_files import to_text
 
 from ganeti.base.errors import ExecutionError
-from ganeti.placement import kernel
-from ganeti.placement.balance import BalanceOptions, _Balancing, best_step
-from ganeti.placement.capacity import Allocation, Room, Size
-from ganeti.placement.relocate import allocate_secondary
-from ganeti.placement.request import AllocateSecondary, Options
-from ganeti.placement.searches import (
+from ganeti.placement.allocate.relocate import allocate_secondary
+from ganeti.placement.balance.steps import BalanceOptions, _Balancing, best_step
+from ganeti.placement.capacity.count import Allocation, Room, Size
+from ganeti.placement.kernel import calls as kernel
+from ganeti.placement.kernel.searches import (
     Asked,
     best_exchange,
     best_target,
@@ -37,8 +36,9 @@ from ganeti.placement.searches import (
     find_nodes,
     shared_redundancy,
 )
-from ganeti.placement.state import NOWHERE, ClusterState
-from ganeti.placement.tallies import failures_of
+from ganeti.placement.kernel.state import NOWHERE, ClusterState
+from ganeti.placement.request.terms import AllocateSecondary, Options
+from ganeti.placement.why.tallies import failures_of
 from ganeti.tools.htools import hbal
 
 ROOT = Path(__file__).parents[3]

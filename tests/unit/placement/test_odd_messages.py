@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.fakes.allocator_messages import allocation, group, instance, message, node
 
-from ganeti.placement.allocate import shown_score
-from ganeti.placement.definition_search import _Statistics
-from ganeti.placement.request import Options
+from ganeti.placement.allocate.new_instance import shown_score
+from ganeti.placement.definition.search import _Statistics
+from ganeti.placement.request.terms import Options
 from ganeti.placement.service import answer
 
 WITHOUT_N1 = Options(capacity_checks=False)

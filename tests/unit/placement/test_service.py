@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ganeti.placement.request import Options, RequestError
+from ganeti.placement.request.terms import Options, RequestError
 from ganeti.placement.service import answer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "iallocator"

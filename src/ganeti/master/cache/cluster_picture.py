@@ -21,9 +21,9 @@ from ganeti.model.objects import Instance as ConfiguredInstance
 from ganeti.model.objects import Node as ConfiguredNode
 from ganeti.model.objects import NodeGroup
 from ganeti.model.promises import Promise
-from ganeti.placement.cluster import Cluster, Disk, Instance, Node, Status
-from ganeti.placement.reading import STATIC_NODE_MEMORY_MIB, read_cluster
-from ganeti.placement.templates import UNSHARED, traits_of
+from ganeti.placement.cluster.picture import Cluster, Disk, Instance, Node, Status
+from ganeti.placement.cluster.templates import UNSHARED, traits_of
+from ganeti.placement.request.reading import STATIC_NODE_MEMORY_MIB, read_cluster
 
 NODE_MEMORY_OPTION = "static-kvm-node-memory"
 _STATUS = {"up": Status.RUNNING, "down": Status.ADMIN_DOWN, "offline": Status.ADMIN_OFFLINE}

@@ -14,15 +14,15 @@ from ganeti.master.cache.cluster_picture import NODE_MEMORY_OPTION, ClusterPictu
 from ganeti.master.cache.node_reports import NodeReport
 from ganeti.model.configuration import Configuration
 from ganeti.model.promises import Promise
-from ganeti.placement.capacity_terms import Capacity
-from ganeti.placement.cluster import Disk, Instance
+from ganeti.placement.cluster.picture import Disk, Instance
+from ganeti.placement.cluster.templates import UNSHARED, traits_of
 from ganeti.placement.dispatch import answer_over
-from ganeti.placement.reading import read_request
-from ganeti.placement.renewal import Renewal
-from ganeti.placement.request import Options
+from ganeti.placement.kernel.renewal import Renewal
+from ganeti.placement.kernel.state import NOWHERE, ClusterState
+from ganeti.placement.request.capacity import Capacity
+from ganeti.placement.request.reading import read_request
+from ganeti.placement.request.terms import Options
 from ganeti.placement.service import response_to
-from ganeti.placement.state import NOWHERE, ClusterState
-from ganeti.placement.templates import UNSHARED, traits_of
 
 _ELSEWHERE = frozenset({"verbose", "quiet", "print-nodes", "ignore-dynu", NODE_MEMORY_OPTION})
 """Options of hail that say nothing about where something goes, or are read with the nodes."""
@@ -64,7 +64,7 @@ class Placer:
                 self._add(state, view, promise)
 
         if isinstance(wanted, Capacity):
-            from ganeti.placement.capacity_request import answer  # only a worker that was started for it is asked this
+            from ganeti.placement.capacity.request import answer  # only a worker that was started for it is asked this
 
             return response_to(wanted, answer(self._picture.cluster(template), wanted, options, add_promised))
         state = self.state(template)

@@ -10,7 +10,7 @@ from ganeti.model import inheritance, ipolicy
 from ganeti.model.objects import Instance, NodeGroup
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
-from ganeti.placement.tags import read_rules
+from ganeti.placement.cluster.tags import read_rules
 
 Reports = Mapping[str, NodeReport]
 """By the uuid of the node; offline nodes have none."""

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What keeps an instance off a node: placement/checks.py without its sentences, check for check in the same order.
+// What keeps an instance off a node: placement/definition/checks.py without its sentences, check for check in the same order.
 #include "kernel.h"
 
 static int refuse_spindles(const instance *i, int64_t free) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // How much change each node, or pair of nodes, would take to admit a new instance: the fast form of `Question.alone` and
-// `Question.pair` (placement/question.py, room.py, remedies.py), which say what every number means and have the words.
+// `Question.pair` (placement/why/question.py, room.py, remedies.py), which say what every number means and have the words.
 //
 // For a pair the change is put together from what each of its nodes takes. Asking for less is as expensive as the node
 // that leaves less; freeing room costs what both cost together. Only what a secondary keeps for the same primary

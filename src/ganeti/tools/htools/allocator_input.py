@@ -8,9 +8,9 @@ same cluster; the slow one alone has words for mistakes.
 import json
 from typing import Any
 
-from ganeti.placement import reading
-from ganeti.placement.cluster import Cluster
-from ganeti.placement.request import RequestError
+from ganeti.placement.cluster.picture import Cluster
+from ganeti.placement.request import reading
+from ganeti.placement.request.terms import RequestError
 from ganeti.tools.htools.failures import decoded
 from ganeti.tools.htools.json_mistakes import parsed
 from ganeti.wire.iallocator import VERSION, modern

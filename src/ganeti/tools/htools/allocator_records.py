@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from ganeti.placement import reading
-from ganeti.placement.cluster import Cluster, Disk, Instance, Status
-from ganeti.placement.request import RequestError
-from ganeti.placement.templates import TEMPLATES_BY_SPELLING
+from ganeti.placement.cluster.picture import Cluster, Disk, Instance, Status
+from ganeti.placement.cluster.templates import TEMPLATES_BY_SPELLING
+from ganeti.placement.request import reading
+from ganeti.placement.request.terms import RequestError
 from ganeti.wire.iallocator import VERSION, modern
 
 _STATUS = {"up": Status.RUNNING, "down": Status.ADMIN_DOWN, "offline": Status.ADMIN_OFFLINE}

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ganeti.placement.request import (
+from ganeti.placement.cluster.templates import PAIRED, TEMPLATES
+from ganeti.placement.kernel.state import NOWHERE, ClusterState
+from ganeti.placement.request.terms import (
     Allocate,
     AllocateSecondary,
     Answer,
@@ -16,8 +18,6 @@ from ganeti.placement.request import (
     Relocate,
     Request,
 )
-from ganeti.placement.state import NOWHERE, ClusterState
-from ganeti.placement.templates import PAIRED, TEMPLATES
 from ganeti.tools.htools import report
 from ganeti.tools.htools.loading import Loaded
 from ganeti.tools.htools.request_record import is_dedicated, named_group

@@ -5,17 +5,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ganeti.placement.capacity import most_likely, runs
-from ganeti.placement.definition import ratio, whole_mib, wrapped
-from ganeti.placement.failure import FailMode
+from ganeti.placement.capacity.count import most_likely, runs
+from ganeti.placement.cluster.failure import FailMode
+from ganeti.placement.definition.score import ratio, whole_mib, wrapped
 from ganeti.tools.htools import report
 from ganeti.tools.htools.figures import fixed, shown
 from ganeti.tools.htools.spindles import free_spindles, touched_nodes
 
 if TYPE_CHECKING:
-    from ganeti.placement.capacity import Failures, Size
-    from ganeti.placement.cluster import Cluster
-    from ganeti.placement.state import ClusterState
+    from ganeti.placement.capacity.count import Failures, Size
+    from ganeti.placement.cluster.picture import Cluster
+    from ganeti.placement.kernel.state import ClusterState
     from ganeti.tools.htools.hspace import Outcome, Work
 
 PREFIX = "HTS"
@@ -234,7 +234,7 @@ def _statistics(prefix: str, found: Totals) -> Iterator[tuple[str, str]]:
 
 
 def _spec(prefix: str, size: "Size", work: "Work") -> Iterator[tuple[str, str]]:
-    from ganeti.placement.templates import traits_of
+    from ganeti.placement.cluster.templates import traits_of
 
     traits = traits_of(work.template)
     yield f"{prefix}_MEM", str(size.memory_mib)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ganeti.placement.cluster import Status
-from ganeti.placement.definition import (
+from ganeti.placement.cluster.picture import Status
+from ganeti.placement.definition.score import (
     METRICS,
     NO_LOAD,
     Load,
@@ -18,7 +18,7 @@ from ganeti.placement.definition import (
     whole_mib,
     wrapped,
 )
-from ganeti.placement.state import NOWHERE, ClusterState
+from ganeti.placement.kernel.state import NOWHERE, ClusterState
 from ganeti.tools.htools import repair_tags
 from ganeti.tools.htools.figures import shown
 from ganeti.tools.htools.opening import policy_record

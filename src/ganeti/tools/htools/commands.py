@@ -7,13 +7,13 @@ A job is everything one step does to one instance. Jobs of a set may run at the 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ganeti.placement import jobs
+from ganeti.placement.allocate import jobs
 from ganeti.tools.htools.tables import is_running
 
 if TYPE_CHECKING:
-    from ganeti.placement.balance import Step
-    from ganeti.placement.jobs import Opcode
-    from ganeti.placement.state import ClusterState
+    from ganeti.placement.allocate.jobs import Opcode
+    from ganeti.placement.balance.steps import Step
+    from ganeti.placement.kernel.state import ClusterState
 
 Alias = Callable[[str], str]
 JobSets = Sequence[Sequence["Step"]]

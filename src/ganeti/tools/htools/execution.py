@@ -24,8 +24,8 @@ from ganeti.tools.htools.session import Session
 from ganeti.wire.job_file import FINAL_STATUSES, SUCCESS
 
 if TYPE_CHECKING:
-    from ganeti.placement.balance import Step
-    from ganeti.placement.state import ClusterState
+    from ganeti.placement.balance.steps import Step
+    from ganeti.placement.kernel.state import ClusterState
 
 EXIT_TERMINATED = 2
 PRIORITIES = {"low": 10, "normal": 0, "high": -10}

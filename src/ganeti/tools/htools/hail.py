@@ -16,7 +16,7 @@ from ganeti.tools.htools.failures import ToolError
 from ganeti.tools.htools.program import run
 
 if TYPE_CHECKING:
-    from ganeti.placement.request import NoFit, Request
+    from ganeti.placement.request.terms import NoFit, Request
     from ganeti.tools.htools.allocator_states import AllocatorStates
     from ganeti.tools.htools.loading import Loaded
     from ganeti.tools.htools.options import Options
@@ -32,7 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def answer(options: "Options") -> int:
     """Answer the one request of the command line; raises `ParameterError` where no answer can be given."""
-    from ganeti.placement.request import ChangeGroup, place
+    from ganeti.placement.dispatch import place
+    from ganeti.placement.request.terms import ChangeGroup
     from ganeti.placement.service import response_to
 
     if not options.arguments:
@@ -65,8 +66,8 @@ def _in_nameless_group(request: "Request", wanted: Mapping[str, Any]) -> "NoFit 
 
     To 3.1 a list of no letters is an empty string.
     """
-    from ganeti.placement.known_names import unknown_element
-    from ganeti.placement.request import Allocate, MultiAllocate, NoFit
+    from ganeti.placement.request.known_names import unknown_element
+    from ganeti.placement.request.terms import Allocate, MultiAllocate, NoFit
 
     several = isinstance(request, MultiAllocate) and request.requests
     if (several or isinstance(request, Allocate)) and wanted.get("group_name") in ("", []):
@@ -80,8 +81,8 @@ def _read(options: "Options") -> "tuple[Loaded, Request, Mapping[str, Any]]":
     The request's own is looked at even where another is named, and knows neither measured loads nor that they are to
     be ignored.
     """
-    from ganeti.placement.known_names import require_instances, require_known
-    from ganeti.placement.reading import read_request
+    from ganeti.placement.request.known_names import require_instances, require_known
+    from ganeti.placement.request.reading import read_request
     from ganeti.tools.htools import allocator_input
 
     path = options.arguments[0]
@@ -126,7 +127,7 @@ def _states(loaded: "Loaded", request: "Request", wanted: Mapping[str, Any]) -> 
 
 
 def _limits(options: "Options") -> Any:
-    from ganeti.placement.request import Options as Limits
+    from ganeti.placement.request.terms import Options as Limits
 
     return Limits(
         ignore_soft_errors=options.ignore_soft_errors,

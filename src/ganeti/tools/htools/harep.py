@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ganeti.placement.templates import traits_of
+from ganeti.placement.cluster.templates import traits_of
 from ganeti.tools.htools import execution, program, repair_tags
 from ganeti.tools.htools.failures import ToolError
 from ganeti.tools.htools.repair_tags import Policy, Repair, State
@@ -22,7 +22,7 @@ from ganeti.wire.job_file import FINAL_STATUSES
 from ganeti.wire.job_file import SUCCESS as JOB_SUCCESS
 
 if TYPE_CHECKING:
-    from ganeti.placement.cluster import Cluster, Instance
+    from ganeti.placement.cluster.picture import Cluster, Instance
     from ganeti.tools.htools.execution import Opcode
     from ganeti.tools.htools.options import Options
 

@@ -15,9 +15,9 @@ from ganeti.tools.htools.quoting import quoted
 from ganeti.tools.htools.tables import coefficient_table, instance_table, node_table
 
 if TYPE_CHECKING:
-    from ganeti.placement.balance import Step
-    from ganeti.placement.solver import Solver
-    from ganeti.placement.state import ClusterState
+    from ganeti.placement.balance.solver import Solver
+    from ganeti.placement.balance.steps import Step
+    from ganeti.placement.kernel.state import ClusterState
     from ganeti.tools.htools.loading import Loaded, Source
     from ganeti.tools.htools.options import Options
 
@@ -175,7 +175,7 @@ def _print_score(work: _Work, words: str, detailed_words: str) -> None:
 
 
 def _is_balanced(work: _Work) -> bool:
-    from ganeti.placement.balance import optimal_score
+    from ganeti.placement.balance.steps import optimal_score
 
     optimum, minimum = optimal_score(work.state, work.members), work.options.min_score
     if not work.score_before - optimum < minimum:
@@ -192,7 +192,7 @@ def _is_balanced(work: _Work) -> bool:
 
 def _search(work: _Work) -> None:
     """Find and print the steps. When the user interrupts, what was found so far is told."""
-    from ganeti.placement.balance import balance
+    from ganeti.placement.balance.steps import balance
 
     print("Trying to minimize the CV...")
     name_width = max((len(work.instance(number)) for number in work.instances), default=0)
@@ -257,7 +257,7 @@ def _tell_result(work: _Work) -> None:
 
 
 def _price_lines(work: _Work, solver: "Solver") -> list[str]:
-    from ganeti.placement.lower_bound import lower_bound
+    from ganeti.placement.balance.lower_bound import lower_bound
 
     state = work.loaded.state()
     bound = lower_bound(state, work.members, work.loaded.movable)
@@ -290,7 +290,7 @@ def _described(work: _Work, step: "Step") -> tuple[str, str]:
 
 
 def _give_commands(work: _Work, path: str | None) -> None:
-    from ganeti.placement.job_sets import job_sets
+    from ganeti.placement.balance.job_sets import job_sets
 
     sets = job_sets(work.steps)
     words = "Commands to run to reach the above solution:"
@@ -317,7 +317,7 @@ def _execute(work: _Work) -> int:
         return 0
     if work.options.luxi is None:
         raise ToolError("hbal: Execution of commands possible only on LUXI")
-    from ganeti.placement.job_sets import job_sets
+    from ganeti.placement.balance.job_sets import job_sets
     from ganeti.tools.htools import execution
 
     sets = [execution.job_set(work.state, steps) for steps in job_sets(work.steps)]

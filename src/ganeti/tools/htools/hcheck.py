@@ -9,7 +9,7 @@ from ganeti.tools.htools import program, report, standing
 from ganeti.tools.htools.figures import fixed
 
 if TYPE_CHECKING:
-    from ganeti.placement.state import ClusterState
+    from ganeti.placement.kernel.state import ClusterState
     from ganeti.tools.htools.loading import Loaded
     from ganeti.tools.htools.options import Options
 
@@ -90,7 +90,7 @@ def _group_counts(options: "Options", state: "ClusterState", members: list[int])
         len(offline),
     ]
     if options.capacity_checks:
-        from ganeti.placement.redundancy import nodes_failing
+        from ganeti.placement.kernel.redundancy import nodes_failing
 
         counts.append(len(nodes_failing(state, members)))
     return counts
@@ -98,7 +98,7 @@ def _group_counts(options: "Options", state: "ClusterState", members: list[int])
 
 def _simulate(options: "Options", loaded: "Loaded", state: "ClusterState") -> None:
     """Balance every group, as hbal would."""
-    from ganeti.placement.balance import balance
+    from ganeti.placement.balance.steps import balance
 
     wishes = report.balance_options(options)
     for group in standing.groups_with_nodes(state):

@@ -9,7 +9,7 @@ from ganeti.tools.htools.figures import fixed
 from ganeti.tools.htools.tables import coefficient_table, group_table, instance_table, node_table
 
 if TYPE_CHECKING:
-    from ganeti.placement.state import ClusterState
+    from ganeti.placement.kernel.state import ClusterState
     from ganeti.tools.htools.loading import Loaded, Source
     from ganeti.tools.htools.options import Options
 

@@ -9,8 +9,8 @@ from ganeti.tools.htools.failures import ToolError
 from ganeti.tools.htools.quoting import quoted
 
 if TYPE_CHECKING:
-    from ganeti.placement.rolling import Batch, Colouring, Graph
-    from ganeti.placement.state import ClusterState
+    from ganeti.placement.balance.rolling import Batch, Colouring, Graph
+    from ganeti.placement.kernel.state import ClusterState
     from ganeti.tools.htools.loading import Source
     from ganeti.tools.htools.options import Options
 
@@ -20,7 +20,7 @@ _NO_MASTER = "No master node found (maybe not supported by backend)."
 
 def plan_reboots(options: "Options") -> int:
     """Load the cluster and print the batches; gives the exit status."""
-    from ganeti.placement import rolling
+    from ganeti.placement.balance import rolling
     from ganeti.tools.htools.loading import load
 
     loaded = load(options, lambda source: _check_master(options, source))
@@ -70,7 +70,7 @@ def _chosen(options: "Options", state: "ClusterState") -> list[int]:
 
 
 def _holds_unmirrored(state: "ClusterState", node: int) -> bool:
-    from ganeti.placement.rolling import unmirrored_primaries
+    from ganeti.placement.balance.rolling import unmirrored_primaries
 
     return bool(unmirrored_primaries(state, node))
 
@@ -95,7 +95,7 @@ def comparison(found: Sequence["Colouring"]) -> str:
 def _batches(
     options: "Options", state: "ClusterState", found: Sequence["Colouring"], chosen: set[int]
 ) -> Iterator["Batch"]:
-    from ganeti.placement import rolling
+    from ganeti.placement.balance import rolling
 
     evacuation = rolling.Evacuation(not options.ignore_non_redundant, options.full_evacuation)
     batches = rolling.split_by_capacity(state, rolling.fewest(found).classes, evacuation)
@@ -105,7 +105,7 @@ def _batches(
 
 def _in_order(batches: Iterator["Batch"], master: int) -> list["Batch"]:
     """Large ones first; the master's comes last, and it is the last in it."""
-    from ganeti.placement.rolling import Batch
+    from ganeti.placement.balance.rolling import Batch
 
     ordered = sorted(batches, key=lambda batch: -len(batch.nodes))
     last = [batch for batch in ordered if master in batch.nodes]
@@ -117,7 +117,7 @@ def _in_order(batches: Iterator["Batch"], master: int) -> list["Batch"]:
 
 
 def _print(options: "Options", state: "ClusterState", batches: Sequence["Batch"]) -> None:
-    from ganeti.placement.state import NOWHERE
+    from ganeti.placement.kernel.state import NOWHERE
 
     if options.headers:
         print("'First Reboot Group'" if options.one_step_only else "'Node Reboot Groups'")

@@ -12,7 +12,7 @@ from ganeti.tools.htools.figures import fixed
 from ganeti.tools.htools.tables import node_table
 
 if TYPE_CHECKING:
-    from ganeti.placement.state import ClusterState
+    from ganeti.placement.kernel.state import ClusterState
     from ganeti.tools.htools.loading import Loaded
     from ganeti.tools.htools.options import Options
     from ganeti.tools.htools.records import Records

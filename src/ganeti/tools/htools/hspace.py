@@ -14,10 +14,10 @@ from ganeti.tools.htools.quoting import quoted
 from ganeti.tools.htools.tables import coefficient_table, node_table, table
 
 if TYPE_CHECKING:
-    from ganeti.placement.capacity import Allocation, Failures, Room, Size
-    from ganeti.placement.capacity_room import Site
-    from ganeti.placement.policy import Policy, Spec
-    from ganeti.placement.state import ClusterState
+    from ganeti.placement.capacity.count import Allocation, Failures, Room, Size
+    from ganeti.placement.capacity.room import Site
+    from ganeti.placement.cluster.policy import Policy, Spec
+    from ganeti.placement.kernel.state import ClusterState
     from ganeti.tools.htools.loading import Loaded
     from ganeti.tools.htools.options import Options
 
@@ -97,9 +97,9 @@ def _write_page(work: Work, path: str, outcomes: dict[str, Outcome]) -> None:
 
 def _room(options: "Options", loaded: "Loaded", state: "ClusterState", template: str) -> "Room | None":
     """Where instances may go; None where nodes that fail N+1 keep everything out."""
-    from ganeti.placement.capacity import Room
-    from ganeti.placement.capacity_room import survey
-    from ganeti.placement.templates import traits_of
+    from ganeti.placement.capacity.count import Room
+    from ganeti.placement.capacity.room import survey
+    from ganeti.placement.cluster.templates import traits_of
 
     site = survey(
         state,
@@ -154,13 +154,13 @@ def _check_candidates(state: "ClusterState", room: "Room") -> None:
 
 
 def _size(spec: "Spec") -> "Size":
-    from ganeti.placement.capacity import Size
+    from ganeti.placement.capacity.count import Size
 
     return Size(spec.memory_mib, spec.disk_mib, spec.cpus, spec.spindle_use)
 
 
 def _standard_size(options: "Options", policy: "Policy") -> "Size":
-    from ganeti.placement.capacity import Size
+    from ganeti.placement.capacity.count import Size
 
     asked = options.standard_spec
     if asked is None:
@@ -169,7 +169,7 @@ def _standard_size(options: "Options", policy: "Policy") -> "Size":
 
 
 def _tiered_sizes(options: "Options", policy: "Policy") -> "list[Size]":
-    from ganeti.placement.capacity import Size
+    from ganeti.placement.capacity.count import Size
 
     asked = options.tiered_spec
     if asked is None:
@@ -189,8 +189,8 @@ def _fill_standard(allocation: "Allocation", size: "Size", limit: int | None) ->
 
 
 def _allocate(work: Work, kind: str, sizes: "Sequence[Size]", fill: Fill) -> Outcome:
-    from ganeti.placement.capacity import Allocation
-    from ganeti.placement.failure import FailMode
+    from ganeti.placement.capacity.count import Allocation
+    from ganeti.placement.cluster.failure import FailMode
 
     options, state = work.options, work.loaded.state()
     if work.room is None:
@@ -221,7 +221,7 @@ def _how_far(kind: str, allocation: "Allocation") -> str:
 
 def _give_up(work: Work) -> NoReturn:
     """Tell what was found until somebody interrupted it, and end."""
-    from ganeti.placement.capacity import runs
+    from ganeti.placement.capacity.count import runs
 
     exclusive = any(node.exclusive_storage for node in work.state.nodes)
     for kind, placed in work.found.items():

@@ -9,9 +9,9 @@ from ganeti.tools.htools import commands, program, report
 from ganeti.tools.htools.failures import ToolError
 
 if TYPE_CHECKING:
-    from ganeti.placement.cluster import Cluster
-    from ganeti.placement.squeeze import Plan
-    from ganeti.placement.state import ClusterState
+    from ganeti.placement.balance.squeeze import Plan
+    from ganeti.placement.cluster.picture import Cluster
+    from ganeti.placement.kernel.state import ClusterState
     from ganeti.tools.htools.execution import JobSet, Opcode
     from ganeti.tools.htools.loading import Loaded
     from ganeti.tools.htools.options import Options
@@ -57,7 +57,7 @@ def squeeze_cluster(options: "Options") -> int:
 
 
 def _decide(options: "Options", loaded: "Loaded") -> Decision:
-    from ganeti.placement import squeeze
+    from ganeti.placement.balance import squeeze
 
     squeezing = squeeze.Squeezing(loaded.cluster, _builder(loaded), loaded.movable)
     state = squeezing.start
@@ -99,8 +99,8 @@ def _give_commands(decision: Decision, loaded: "Loaded", path: str | None) -> No
 
 def command_lines(decision: Decision, loaded: "Loaded", *, check: bool = False) -> list[str]:
     """What carries out the decision; with *check* a script stops between jobs when it is asked to."""
-    from ganeti.placement.job_sets import job_sets
-    from ganeti.placement.squeeze import STANDBY_TAG
+    from ganeti.placement.balance.job_sets import job_sets
+    from ganeti.placement.balance.squeeze import STANDBY_TAG
 
     if decision.kind == NOTHING:
         return ["echo Nothing to do"]
@@ -122,8 +122,8 @@ def command_lines(decision: Decision, loaded: "Loaded", *, check: bool = False) 
 
 def job_sets(decision: Decision) -> "list[JobSet]":
     """What carries out the decision by jobs: each node is tagged before any is switched off, as 3.0 does it."""
-    from ganeti.placement import job_sets as moves
-    from ganeti.placement.squeeze import STANDBY_TAG
+    from ganeti.placement.balance import job_sets as moves
+    from ganeti.placement.balance.squeeze import STANDBY_TAG
     from ganeti.tools.htools.execution import JobSet, job_set
 
     state = decision.plan.state

@@ -7,7 +7,7 @@ import string
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from ganeti.placement.request import RequestError
+from ganeti.placement.request.terms import RequestError
 from ganeti.tools.htools.quoting import quote, quoted
 
 _BLANKS = " \t\r\n"

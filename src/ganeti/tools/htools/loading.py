@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ganeti.base.errors import ParameterError, TransportError
-from ganeti.placement.cluster import Cluster, Instance, Node
-from ganeti.placement.definition import whole_mib, wrapped
+from ganeti.placement.cluster.picture import Cluster, Instance, Node
+from ganeti.placement.definition.score import whole_mib, wrapped
 from ganeti.tools.htools import simulate, text, utilization
 from ganeti.tools.htools.endless import read_file
 from ganeti.tools.htools.failures import ToolError, UnreadableText, failed_open, read_text
@@ -22,7 +22,7 @@ from ganeti.tools.htools.options import Options
 from ganeti.tools.htools.quoting import quoted
 
 if TYPE_CHECKING:
-    from ganeti.placement.state import ClusterState
+    from ganeti.placement.kernel.state import ClusterState
 
 N1_RULE = "HTOOLS_N1"
 """Environment: ``3.1`` judges nodes that nothing has changed on by their instances too, not by what they reported."""
@@ -63,7 +63,7 @@ class Loaded:
 
     def state(self) -> "ClusterState":
         """A fresh state of the cluster, with the limits of the options."""
-        from ganeti.placement.state import ClusterState
+        from ganeti.placement.kernel.state import ClusterState
 
         return ClusterState(
             self.cluster,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ganeti.base.errors import TransportError
-from ganeti.placement.cluster import Cluster
+from ganeti.placement.cluster.picture import Cluster
 from ganeti.tools.htools import records
 from ganeti.wire.framing_sync import SyncConnection, connect
 

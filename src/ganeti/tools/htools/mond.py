@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from ganeti.placement.cluster import Instance, Node
-from ganeti.placement.definition import ratio
-from ganeti.placement.reading import Fields, wrapped
-from ganeti.placement.request import RequestError
+from ganeti.placement.cluster.picture import Instance, Node
+from ganeti.placement.definition.score import ratio
+from ganeti.placement.request.reading import Fields, wrapped
+from ganeti.placement.request.terms import RequestError
 from ganeti.tools.htools.failures import ToolError, read_text
 from ganeti.tools.htools.json_mistakes import fraction_of, parsed, shown, shown_number
 from ganeti.tools.htools.options import Options

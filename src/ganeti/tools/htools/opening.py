@@ -8,7 +8,7 @@ from ganeti.tools.htools.figures import shown
 from ganeti.tools.htools.quoting import quote
 
 if TYPE_CHECKING:
-    from ganeti.placement.policy import Policy, Spec
+    from ganeti.placement.cluster.policy import Policy, Spec
 
 _TEMPLATE_WORDS = {
     "diskless": "DTDiskless",

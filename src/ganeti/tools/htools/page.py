@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from ganeti.tools.htools.figures import fixed
 
 if TYPE_CHECKING:
-    from ganeti.placement.balance import Step
-    from ganeti.placement.cluster import Instance
-    from ganeti.placement.state import ClusterState
+    from ganeti.placement.balance.steps import Step
+    from ganeti.placement.cluster.picture import Instance
+    from ganeti.placement.kernel.state import ClusterState
 
 Look = tuple[int, float, float, float, int, int, int]
 """A node's number on the page; used shares of memory, disk, vcpus; primaries, secondaries; 1 if it fails N+1."""

@@ -8,9 +8,9 @@ made, and a node can keep an entry of nothing for an instance that is not balanc
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ganeti.placement.balance import Step
-    from ganeti.placement.cluster import Instance
-    from ganeti.placement.state import ClusterState
+    from ganeti.placement.balance.steps import Step
+    from ganeti.placement.cluster.picture import Instance
+    from ganeti.placement.kernel.state import ClusterState
 
 Entries = list[tuple[int, int]]
 

@@ -10,8 +10,8 @@ import ssl
 from typing import Any
 from urllib.parse import urlsplit
 
-from ganeti.placement.cluster import Cluster
-from ganeti.placement.request import RequestError
+from ganeti.placement.cluster.picture import Cluster
+from ganeti.placement.request.terms import RequestError
 from ganeti.tools.htools import records
 from ganeti.tools.htools.endless import read_file
 from ganeti.tools.htools.json_mistakes import parsed

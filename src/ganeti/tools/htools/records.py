@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ganeti.placement.cluster import AllocPolicy, Cluster, Disk, Group, Instance, Node, Status
-from ganeti.placement.reading import Fields, read_policy
-from ganeti.placement.request import RequestError
-from ganeti.placement.templates import TEMPLATES_BY_SPELLING
+from ganeti.placement.cluster.picture import AllocPolicy, Cluster, Disk, Group, Instance, Node, Status
+from ganeti.placement.cluster.templates import TEMPLATES_BY_SPELLING
+from ganeti.placement.request.reading import Fields, read_policy
+from ganeti.placement.request.terms import RequestError
 
 _NODE_MEMORY_NOT_REPORTED = frozenset({"kvm"})
 _NO_GROUP = "00000000-0000-0000-0000-000000000000"

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from ganeti.placement.balance import BalanceOptions, Step
-    from ganeti.placement.cluster import Cluster
-    from ganeti.placement.state import ClusterState
+    from ganeti.placement.balance.steps import BalanceOptions, Step
+    from ganeti.placement.cluster.picture import Cluster
+    from ganeti.placement.kernel.state import ClusterState
     from ganeti.tools.htools.loading import Loaded
     from ganeti.tools.htools.options import Options
 
@@ -32,7 +32,7 @@ def shell_word(text: str) -> str:
 
 def balance_options(options: "Options") -> "BalanceOptions":
     """How the command line wants a group to be balanced."""
-    from ganeti.placement.balance import BalanceOptions
+    from ganeti.placement.balance.steps import BalanceOptions
 
     return BalanceOptions(
         disk_moves=options.disk_moves,

@@ -5,10 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
-from ganeti.placement.capacity_terms import Capacity
-from ganeti.placement.change_group import NO_GROUP_LEFT
-from ganeti.placement.cluster import AllocPolicy, Cluster, Disk, Group, Instance
-from ganeti.placement.request import (
+from ganeti.placement.allocate.change_group import NO_GROUP_LEFT
+from ganeti.placement.cluster.picture import AllocPolicy, Cluster, Disk, Group, Instance
+from ganeti.placement.cluster.tags import TagRules, read_rules
+from ganeti.placement.cluster.templates import TEMPLATES
+from ganeti.placement.request.capacity import Capacity
+from ganeti.placement.request.terms import (
     Allocate,
     AllocateSecondary,
     Answer,
@@ -21,8 +23,6 @@ from ganeti.placement.request import (
     Relocate,
     Request,
 )
-from ganeti.placement.tags import TagRules, read_rules
-from ganeti.placement.templates import TEMPLATES
 from ganeti.tools.htools.figures import shown
 from ganeti.tools.htools.opening import policy_record, template_word
 from ganeti.tools.htools.quoting import quote, quoted

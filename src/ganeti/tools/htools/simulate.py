@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 
 from ganeti.base.errors import ParameterError
-from ganeti.placement.cluster import AllocPolicy, Cluster, Group, Node
+from ganeti.placement.cluster.picture import AllocPolicy, Cluster, Group, Node
 from ganeti.tools.htools import numerals
 from ganeti.tools.htools.option_values import size_mib
 from ganeti.tools.htools.options import BadValue

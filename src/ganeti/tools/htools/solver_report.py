@@ -9,10 +9,10 @@ from ganeti.tools.htools.figures import fixed
 from ganeti.tools.htools.progress import Progress
 
 if TYPE_CHECKING:
-    from ganeti.placement.balance import Step
-    from ganeti.placement.plan_price import Price
-    from ganeti.placement.solver import Plan, Solver
-    from ganeti.placement.state import ClusterState
+    from ganeti.placement.balance.plan_price import Price
+    from ganeti.placement.balance.solver import Plan, Solver
+    from ganeti.placement.balance.steps import Step
+    from ganeti.placement.kernel.state import ClusterState
     from ganeti.tools.htools.loading import Loaded
     from ganeti.tools.htools.options import Options
 
@@ -23,7 +23,7 @@ _LARGE_SHARE = 100.0
 
 def seek(options: "Options", loaded: "Loaded", members: Sequence[int]) -> "Solver":
     """Search to the end, or until an interrupt: then what was found so far is the answer."""
-    from ganeti.placement.solver import Solver
+    from ganeti.placement.balance.solver import Solver
 
     progress = Progress()
     solver = Solver(loaded.state, members, loaded.movable, report.balance_options(options), tell=progress.tell)
@@ -41,7 +41,7 @@ def lines(state: "ClusterState", solver: "Solver", bound: float, before: float, 
 
     *before* is the score at first; *bound* is one that no plan gets below.
     """
-    from ganeti.placement.plan_price import duration_of, total_price
+    from ganeti.placement.balance.plan_price import duration_of, total_price
 
     plan, usual = solver.best, solver.first
     own, other = total_price(state, plan.steps), total_price(state, usual.steps)
@@ -94,7 +94,7 @@ def clock(seconds: float) -> str:
 
 def step_price(state: "ClusterState", step: "Step") -> str:
     """The price of one step in a few words."""
-    from ganeti.placement.plan_price import price_of
+    from ganeti.placement.balance.plan_price import price_of
 
     price = price_of(state, step)
     parts = [

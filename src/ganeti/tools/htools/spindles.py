@@ -7,12 +7,12 @@ Elsewhere a node keeps what it reported until an instance comes to it or leaves 
 from collections.abc import Container
 from typing import TYPE_CHECKING
 
-from ganeti.placement.state import NOWHERE
+from ganeti.placement.kernel.state import NOWHERE
 
 if TYPE_CHECKING:
-    from ganeti.placement.cluster import Cluster
-    from ganeti.placement.definition import NodeView
-    from ganeti.placement.state import ClusterState
+    from ganeti.placement.cluster.picture import Cluster
+    from ganeti.placement.definition.score import NodeView
+    from ganeti.placement.kernel.state import ClusterState
 
 
 def touched_nodes(state: "ClusterState", cluster: "Cluster") -> set[int]:

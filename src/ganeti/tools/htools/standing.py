@@ -4,11 +4,11 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ganeti.placement.definition import METRICS, metrics_of, ratio
+from ganeti.placement.definition.score import METRICS, metrics_of, ratio
 
 if TYPE_CHECKING:
-    from ganeti.placement.definition import NodeView
-    from ganeti.placement.state import ClusterState
+    from ganeti.placement.definition.score import NodeView
+    from ganeti.placement.kernel.state import ClusterState
 
 
 def members_of(state: "ClusterState", group: int) -> list[int]:

@@ -4,16 +4,16 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ganeti.placement.cluster import Status
-from ganeti.placement.definition import COMPONENTS, METRICS, metrics_of, ratio, wrapped
+from ganeti.placement.cluster.picture import Status
+from ganeti.placement.definition.score import COMPONENTS, METRICS, metrics_of, ratio, wrapped
 from ganeti.tools.htools.figures import fixed, shown
 from ganeti.tools.htools.peer_maps import PeerMaps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ganeti.placement.cluster import Instance
-    from ganeti.placement.state import ClusterState
+    from ganeti.placement.cluster.picture import Instance
+    from ganeti.placement.kernel.state import ClusterState
 
 MIB_IN_GIB = 1024
 DEFAULT_FIELDS = (

@@ -22,9 +22,9 @@ from ganeti.model.configuration import Configuration
 from ganeti.model.ipolicy import full_policy
 from ganeti.model.objects import NodeGroup
 from ganeti.model.promises import Promise
-from ganeti.placement.cluster import Cluster
-from ganeti.placement.reading import read_cluster
-from ganeti.placement.state import ClusterState
+from ganeti.placement.cluster.picture import Cluster
+from ganeti.placement.kernel.state import ClusterState
+from ganeti.placement.request.reading import read_cluster
 
 LOCAL, SHARED = "plain", "sharedfile"
 

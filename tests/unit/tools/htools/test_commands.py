@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ganeti.placement.balance import Step
-from ganeti.placement.cluster import Cluster, Group, Instance, Node, Status
-from ganeti.placement.state import ClusterState
+from ganeti.placement.balance.steps import Step
+from ganeti.placement.cluster.picture import Cluster, Group, Instance, Node, Status
+from ganeti.placement.kernel.state import ClusterState
 from ganeti.tools.htools.commands import listing, opcodes, script, shell_commands
 
 UP, DOWN, PROMISED = 0, 1, 2

@@ -36,7 +36,7 @@ def test_without_steps_there_is_nothing_to_execute(capsys: pytest.CaptureFixture
 RUN = "import sys; from ganeti.tools.htools import hbal; sys.exit(hbal.main(sys.argv[1:]))"
 PAUSING = """
 import sys, threading
-from ganeti.placement import balance as real
+from ganeti.placement.balance import steps as real
 from ganeti.tools.htools import hbal
 steps = real.balance
 def balance(*arguments):

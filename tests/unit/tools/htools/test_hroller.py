@@ -3,7 +3,7 @@
 
 import pytest
 
-from ganeti.placement.rolling import Colouring
+from ganeti.placement.balance.rolling import Colouring
 from ganeti.tools.htools.hroller import comparison
 
 ONE, TWO, THREE = ((1, 2, 3),), ((1,), (2, 3)), ((1,), (2,), (3,))

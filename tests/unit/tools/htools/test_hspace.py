@@ -15,7 +15,7 @@ from ganeti.tools.htools.progress import Progress
 CLUSTER = ("--simulate", "p,4,100g,16g,8", "--disk-template=plain")
 INTERRUPTED = """
 import sys
-from ganeti.placement.capacity import Allocation
+from ganeti.placement.capacity.count import Allocation
 from ganeti.tools.htools import hspace
 {patch}
 def interrupted(self, *rest):

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from ganeti.placement.request import RequestError
+from ganeti.placement.request.terms import RequestError
 from ganeti.tools.htools.json_mistakes import parsed
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ganeti.placement.cluster import Cluster, Group, Instance, Node
+from ganeti.placement.cluster.picture import Cluster, Group, Instance, Node
 from ganeti.tools.htools.failures import ToolError
 from ganeti.tools.htools.loading import Source, common_suffix, find, load, prepared
 from ganeti.tools.htools.options import Options

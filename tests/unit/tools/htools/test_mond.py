@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ganeti.placement.cluster import Cluster, Group, Instance, Node, Status
-from ganeti.placement.definition_moves import read_plain
-from ganeti.placement.state import NOWHERE, ClusterState
+from ganeti.placement.cluster.picture import Cluster, Group, Instance, Node, Status
+from ganeti.placement.definition.moves import read_plain
+from ganeti.placement.kernel.state import NOWHERE, ClusterState
 from ganeti.tools.htools import mond
 from ganeti.tools.htools.failures import ToolError
 from ganeti.tools.htools.mond import CPU, XEN_CPU, CpuLoads, cpu_loads

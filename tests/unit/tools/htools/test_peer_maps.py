@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The order of peer maps, as seen in 3.1."""
 
-from ganeti.placement.balance import Step
-from ganeti.placement.cluster import Cluster, Group, Instance, Node
-from ganeti.placement.state import ClusterState
+from ganeti.placement.balance.steps import Step
+from ganeti.placement.cluster.picture import Cluster, Group, Instance, Node
+from ganeti.placement.kernel.state import ClusterState
 from ganeti.tools.htools.peer_maps import PeerMaps
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ganeti.placement.cluster import Cluster, Disk
+from ganeti.placement.cluster.picture import Cluster, Disk
 from ganeti.tools.htools.failures import ToolError
 from ganeti.tools.htools.loading import Loaded, load
 from ganeti.tools.htools.options import Options

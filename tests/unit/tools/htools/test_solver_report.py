@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ganeti.placement.cluster import Instance
-from ganeti.placement.plan_price import Price, price_of_hop
+from ganeti.placement.balance.plan_price import Price, price_of_hop
+from ganeti.placement.cluster.picture import Instance
 from ganeti.tools.htools import hbal
 from ganeti.tools.htools.progress import Progress
 from ganeti.tools.htools.solver_report import clock
@@ -60,7 +60,7 @@ def test_a_link_carries_something(speed: str, capsys: pytest.CaptureFixture[str]
 
 INTERRUPTED = """
 import sys
-from ganeti.placement import solver
+from ganeti.placement.balance import solver
 from ganeti.tools.htools import hbal
 rounds = solver.Solver._rounds
 def interrupted(self):

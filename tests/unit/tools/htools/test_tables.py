@@ -3,8 +3,8 @@
 
 import pytest
 
-from ganeti.placement.cluster import Cluster, Group, Instance, Node
-from ganeti.placement.state import ClusterState
+from ganeti.placement.cluster.picture import Cluster, Group, Instance, Node
+from ganeti.placement.kernel.state import ClusterState
 from ganeti.tools.htools.tables import (
     DEFAULT_FIELDS,
     chosen_fields,

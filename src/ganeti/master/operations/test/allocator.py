@@ -11,7 +11,7 @@ from ganeti.master.allocation import BUILT_IN, allocator_named
 from ganeti.master.allocator_input import relocate_request
 from ganeti.master.operation import Operation, operation
 from ganeti.model.view import ConfigView
-from ganeti.placement.templates import disk_space_mib, traits_of
+from ganeti.placement.cluster.templates import disk_space_mib, traits_of
 from ganeti.ports.context import OperationContext
 from ganeti.wire.iallocator import Response, encode_message, encode_response
 

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How many more instances fit."""

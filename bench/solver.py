@@ -18,7 +18,7 @@ from ganeti.placement.balance.plan_price import total_price
 from ganeti.placement.balance.solver import Solver
 from ganeti.placement.balance.steps import BalanceOptions, balance
 from ganeti.placement.kernel.state import ClusterState
-from ganeti.tools.htools import text
+from ganeti.tools.htools.loading import text
 
 SIZES = ("20x200", "80x1000", "80x1000u30")
 GIB_MIB = 1024

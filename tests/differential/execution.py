@@ -38,7 +38,9 @@ def ours(tool: str) -> list[str]:
     installed = TREE / ".venv/bin" / tool
     if installed.exists() and _imported_tree() == TREE:
         return [str(installed)]
-    program = f"import sys; from ganeti.tools.htools.{tool} import main; sys.argv[0] = {tool!r}; sys.exit(main())"
+    program = (
+        f"import sys; from ganeti.tools.htools.programs.{tool} import main; sys.argv[0] = {tool!r}; sys.exit(main())"
+    )
     return [sys.executable, "-c", program]
 
 

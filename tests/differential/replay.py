@@ -11,7 +11,7 @@ from tests.differential.cases import Case
 
 from ganeti.placement.cluster.failure import Refusal
 from ganeti.placement.definition.moves import NOWHERE, Move, PlainCluster, after_move, plan
-from ganeti.tools.htools.figures import fixed
+from ganeti.tools.htools.haskell.figures import fixed
 
 _STEP = re.compile(r"^ +\d+\. (\S+) +(\S+) +=> (\S+) +(\S+) a=(.+)$", re.MULTILINE)
 _TEXTS = {"f": "f", "fa": "fa:T", "r": "r:T", "frf": "f r:T f", "rf": "r:T f", "fr": "f r:T"}

@@ -15,8 +15,9 @@ from ganeti.placement.cluster.picture import AllocPolicy, Cluster, Disk, Group, 
 from ganeti.placement.cluster.policy import Policy, Spec
 from ganeti.placement.cluster.templates import TEMPLATES
 from ganeti.placement.request.reading import read_cluster, read_request
-from ganeti.tools.htools import allocator_input, allocator_records, loading, text
-from ganeti.tools.htools.options import Options
+from ganeti.tools.htools.command_line.options import Options
+from ganeti.tools.htools.loading import allocator_input, allocator_records, text
+from ganeti.tools.htools.loading import sources as loading
 from ganeti.wire.iallocator import decode_message
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -17,10 +17,10 @@ from tests.fakes.master_daemons import GROUP_UUID, HOST, NODE_UUID, OFFLINE_UUID
 
 from ganeti.bootstrap.certificates import create_authority, digest, issue_node_certificate
 from ganeti.model.objects import Disk, Instance
-from ganeti.tools.htools.repair_tags import PREFIX
+from ganeti.tools.htools.loading.repair_tags import PREFIX
 
 pytestmark = pytest.mark.daemons
-PROGRAM = "import sys; from ganeti.tools.htools import harep; sys.exit(harep.main(sys.argv[1:]))"
+PROGRAM = "import sys; from ganeti.tools.htools.programs import harep; sys.exit(harep.main(sys.argv[1:]))"
 ADDRESS = "127.0.0.77"
 """Where no other node daemon of this machine listens."""
 THIRD_UUID = "00000000-0000-4000-8000-000000000004"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.differential.execution import ours, peer
 
-from ganeti.tools.htools.mond import CPU, XEN_CPU
+from ganeti.tools.htools.loading.mond import CPU, XEN_CPU
 
 SEEDS = range(24)
 

@@ -20,11 +20,11 @@ from ganeti.base.errors import ParameterError
 from ganeti.base.paths import Paths
 from ganeti.node.collectors import diskstats, drbd, inst_status_xen, lv
 from ganeti.node.collectors.report import PERFORMANCE, STATUS, UnreadableError, report
-from ganeti.tools.htools.command_line import table, taken_apart, version_text
-from ganeti.tools.htools.declarations import Option
-from ganeti.tools.htools.endless import EndlessError, UnfinishedError, read_file, read_stream
-from ganeti.tools.htools.failures import failed_open
-from ganeti.tools.htools.json_mistakes import words_of
+from ganeti.tools.htools.command_line.declarations import Option
+from ganeti.tools.htools.command_line.parsing import table, taken_apart, version_text
+from ganeti.tools.htools.haskell.endless import EndlessError, UnfinishedError, read_file, read_stream
+from ganeti.tools.htools.haskell.failures import failed_open
+from ganeti.tools.htools.haskell.json_mistakes import words_of
 
 if TYPE_CHECKING:
     from ganeti.node.collectors.owners import Owned

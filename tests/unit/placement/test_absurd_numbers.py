@@ -69,7 +69,7 @@ g|128,1,1024,1,1,1|128,1,1024,1,1,1;32768,8,1048576,16,8,12|diskless,plain,drbd|
 def test_a_node_of_more_cpus_than_can_be_counted_one_by_one_is_searched(tmp_path: Path) -> None:
     """In a process of its own, since it did not end."""
     (tmp_path / "huge.data").write_text(HUGE)
-    command = [sys.executable, "-c", "from ganeti.tools.htools.hbal import main; main(['-t', 'huge.data'])"]
+    command = [sys.executable, "-c", "from ganeti.tools.htools.programs.hbal import main; main(['-t', 'huge.data'])"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert "Loaded 4 nodes, 3 instances" in done.stdout, done.stderr
 

@@ -39,7 +39,7 @@ from ganeti.placement.kernel.searches import (
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 from ganeti.placement.request.terms import AllocateSecondary, Options
 from ganeti.placement.why.tallies import failures_of
-from ganeti.tools.htools import hbal
+from ganeti.tools.htools.programs import hbal
 
 ROOT = Path(__file__).parents[3]
 SOURCES = Path(kernel.LIBRARY).parent

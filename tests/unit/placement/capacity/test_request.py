@@ -11,7 +11,7 @@ from tests.fakes.allocator_messages import LARGE, SMALL, instance, message, node
 from ganeti.placement.capacity import request as capacity_request
 from ganeti.placement.request.terms import Options, RequestError
 from ganeti.placement.service import answer, answer_with_reasons
-from ganeti.tools.htools import hail, hspace
+from ganeti.tools.htools.programs import hail, hspace
 
 PARAMETERS = {
     "max_inst_spec": [4096, 10240, 2],

@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from ganeti.tools.htools import hail, loading
-from ganeti.tools.htools.options import Options
-from ganeti.tools.htools.program import run
+from ganeti.tools.htools.command_line.options import Options
+from ganeti.tools.htools.loading import sources as loading
+from ganeti.tools.htools.programs import hail
+from ganeti.tools.htools.programs.program import run
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "htools"
 sys.path.insert(0, str(GOLDEN))

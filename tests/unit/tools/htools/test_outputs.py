@@ -28,7 +28,7 @@ def test_output(path: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], m
     monkeypatch.chdir(tmp_path)
     expected = _parts(path.read_text())
     tool, *arguments = expected.pop("command").split()[1:]
-    status = importlib.import_module(f"ganeti.tools.htools.{tool}").main(arguments)
+    status = importlib.import_module(f"ganeti.tools.htools.programs.{tool}").main(arguments)
     stdout, stderr = capfd.readouterr()
     written = {f"file {file.name}": file.read_text() for file in tmp_path.iterdir() if file.name not in given}
     parts = {f"exit {status}": "", "stdout": stdout, "stderr": stderr, **written}

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from ganeti.placement.cluster.picture import Cluster, Disk
-from ganeti.tools.htools.failures import ToolError
-from ganeti.tools.htools.loading import Loaded, load
-from ganeti.tools.htools.options import Options
+from ganeti.tools.htools.command_line.options import Options
+from ganeti.tools.htools.haskell.failures import ToolError
+from ganeti.tools.htools.loading.sources import Loaded, load
 
 SPEC = {"memory-size": 128, "cpu-count": 1, "disk-size": 1024, "disk-count": 1, "nic-count": 1, "spindle-use": 1}
 POLICY = {

@@ -24,7 +24,7 @@ DELAY_SEED ?=
 export DELAY_MS DELAY_SEED
 
 # The simulator (docs/simulator.md): make simulate SEED=79 NODES=5, or SEEDS=1-500, or PLAN=FILE.
-SIMULATE := $(PYTHON) -m ganeti.simulation
+SIMULATE := $(PYTHON) -m ganeti_simulation
 SIMULATED ?= $(if $(SEED),--seed '$(SEED)') $(if $(SEEDS),--seeds '$(SEEDS)') $(if $(NODES),--nodes '$(NODES)') \
              $(if $(PLAN),--plan '$(PLAN)') $(if $(MUTATION),--mutation '$(MUTATION)')
 

@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.measure import report
 
-from ganeti.simulation import loader, stand_ins
-from ganeti.simulation.player import Player
-from ganeti.simulation.world import World, prepared
+from ganeti_simulation.cluster.world import World, prepared
+from ganeti_simulation.facades import loader, stand_ins
+from ganeti_simulation.plans.player import Player
 
 NODES = 5
 BAR_DAYS = 60.0

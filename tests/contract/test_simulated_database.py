@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 from tests.unit.stores import test_config_store as real
 
-from ganeti.simulation.databases import Databases, facade
-from ganeti.simulation.disk import Disk
 from ganeti.stores import config_store, config_view
+from ganeti_simulation.disk.databases import Databases, facade
+from ganeti_simulation.disk.disk import Disk
 
 store = real.store
 globals().update({name: test for name, test in vars(real).items() if name.startswith("test_")})

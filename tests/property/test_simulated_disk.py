@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.thoroughness import examples
 
-from ganeti.simulation.disk import Disk
+from ganeti_simulation.disk.disk import Disk
 
 NAMES = ("a", "b", "d", "d/a", "d/b", "d/e", "d/e/a", "d/.", "d/../b", "a/x", "d//a", "l", "l/a", "none/a", "d/", "a/")
 TARGETS = ("a", "d", "d/e", "../a", "l", "none", "../d/b", ".", "..")

@@ -24,7 +24,7 @@ def simulate(*words):
     """Run the simulator's command."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
     done = subprocess.run(
-        [sys.executable, "-m", "ganeti.simulation", *map(str, words)],
+        [sys.executable, "-m", "ganeti_simulation", *map(str, words)],
         capture_output=True,
         text=True,
         timeout=_LONGEST_S,

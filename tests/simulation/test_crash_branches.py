@@ -9,11 +9,15 @@ import pytest
 
 _SCRIPT = """
 import sys
-from ganeti.simulation import loader, stand_ins
+from ganeti_simulation.facades import loader
+from ganeti_simulation.facades import stand_ins
 loader.install(stand_ins.PATCHES)
-from ganeti.simulation import crash_branches, crash_campaign, crash_cases, crash_points
-from ganeti.simulation.apart import each_apart
-from ganeti.simulation.world import prepared
+from ganeti_simulation.crashes import branches as crash_branches
+from ganeti_simulation.crashes import campaign as crash_campaign
+from ganeti_simulation.crashes import cases as crash_cases
+from ganeti_simulation.crashes import points as crash_points
+from ganeti_simulation.apart import each_apart
+from ganeti_simulation.cluster.world import prepared
 
 prepared(crash_points.NODES)
 case = next(case for case in crash_cases.CASES if case.name == sys.argv[1])

@@ -7,9 +7,9 @@ import pytest
 
 from ganeti.master import operations
 from ganeti.master.operation import REGISTRY
-from ganeti.simulation.crash_campaign import VICTIMS, crashes_of, verdict_of
-from ganeti.simulation.crash_cases import CASES, WITHOUT
-from ganeti.simulation.crash_points import Ending, Point
+from ganeti_simulation.crashes.campaign import VICTIMS, crashes_of, verdict_of
+from ganeti_simulation.crashes.cases import CASES, WITHOUT
+from ganeti_simulation.crashes.points import Ending, Point
 
 EVERY = "1" if os.environ.get("GANETI_CAMPAIGN") else "701"
 

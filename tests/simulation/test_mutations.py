@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ganeti.simulation.mutations import MUTATIONS
+from ganeti_simulation.facades.mutations import MUTATIONS
 
 PLANS = Path(__file__).parent / "mutations"
 FILES = sorted(PLANS.glob("*.plan"))

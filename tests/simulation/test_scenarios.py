@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Every scenario tells its story, and violates nothing.
 
-Where a story has changed for a reason, `python -m ganeti.simulation --golden --plan FILE…` writes the new one: read it.
+Where a story has changed for a reason, `python -m ganeti_simulation --golden --plan FILE…` writes the new one: read it.
 """
 
 from pathlib import Path

@@ -9,15 +9,15 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from parsed_tree import PACKAGE, TREE, Exemptions, Module, read
+from parsed_tree import PACKAGE, SIMULATOR, TREE, Exemptions, Module, read
 
 
 @pytest.fixture(scope="session")
 def modules() -> list[Module]:
-    """Every module of the package, parsed: a million small objects, through which the collector need not go at all."""
+    """Every module of the tree, parsed: a million small objects, through which the collector need not go at all."""
     gc.disable()
     try:
-        found = read(PACKAGE.rglob("*.py"))
+        found = read([*PACKAGE.rglob("*.py"), *SIMULATOR.rglob("*.py")])
         assert all(module.nodes for module in found)
         gc.freeze()
     finally:
@@ -28,7 +28,7 @@ def modules() -> list[Module]:
 @pytest.fixture(scope="session")
 def all_files() -> list[Module]:
     """Every Python file of the tree, tests and benchmarks included."""
-    return read([*PACKAGE.rglob("*.py"), *(TREE / "tests").rglob("*.py"), *(TREE / "bench").rglob("*.py")])
+    return read([*(TREE / "src").rglob("*.py"), *(TREE / "tests").rglob("*.py"), *(TREE / "bench").rglob("*.py")])
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[2]
 PACKAGE = TREE / "src" / "ganeti"
+SIMULATOR = TREE / "src" / "ganeti_simulation"
 EXEMPTIONS = Path(__file__).with_name("exemptions.txt")
 
 
@@ -35,6 +36,8 @@ class Module:
     @property
     def layer(self) -> str:
         parts = self.name.split(".")
+        if parts[0] == SIMULATOR.name:
+            return "simulation"
         return parts[1] if len(parts) > 1 else ""
 
     @functools.cached_property

@@ -64,11 +64,11 @@ def test_commands_import_the_standard_library_only(modules):
 
 
 def test_the_simulator_is_imported_by_itself_and_by_tests_only(modules):
-    own = ("simulation", "tools")
+    own = ("simulation",)
     theirs = [
         f"{module.place}:{line} imports {name}"
         for module in modules
         for line, name in module.imports()
-        if name.startswith("ganeti.simulation") and module.layer not in own
+        if name.startswith("ganeti_simulation") and module.layer not in own
     ]
     assert theirs == []

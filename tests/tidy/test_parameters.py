@@ -30,7 +30,7 @@ import_all(importlib.import_module("ganeti.node.hypervisors"))
 import_all(importlib.import_module("ganeti.node.storage"))
 
 OF_THE_MODEL = (BACKEND_PARAMETERS, NODE_PARAMETERS, NIC_PARAMETERS)
-NOT_ACTING = ("ganeti.cli.", "ganeti.simulation.", "ganeti.tools.htools.", "ganeti.master.query.")
+NOT_ACTING = ("ganeti.cli.", "ganeti_simulation.", "ganeti.tools.htools.", "ganeti.master.query.")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 READERS = tuple(f"ganeti.{room}." for room in ("master", "stores", "calls", "wconfd", "luxid", "job", "noded"))
 """Where what all operations have in common is read."""
@@ -46,7 +46,7 @@ ONLY_KEPT = (
     "src/ganeti/wire/ssconf.py",
     "src/ganeti/bootstrap/init",
     "src/ganeti/cli/",
-    "src/ganeti/simulation/",
+    "src/ganeti_simulation/",
 )
 """Where settings are taken, kept, shown and handed on."""
 

@@ -1,0 +1,415 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What must hold of a simulated cluster, whatever happens to it (`docs/design/never-lost.md`).
+
+Some is looked at while things happen, the rest when everything has come to rest. A violation is a sentence; the first
+one ends a schedule.
+"""
+
+import json
+import sqlite3
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from ganeti.base.errors import LockError
+from ganeti.master.locks.snapshot import from_plain, redo
+from ganeti.master.locks.table import LockTable
+from ganeti_simulation.cluster.world import World, node_uuid
+from ganeti_simulation.plans.player import Player
+from ganeti_simulation.system.kernel import Process
+from ganeti_simulation.system.machine import Machine
+
+DATABASE = "/var/lib/ganeti/config.sqlite"
+QUEUE = "/var/lib/ganeti/queue"
+LOCKS = "/var/lib/ganeti/locks.data"
+GUESTS = "/run/ganeti/fake-hypervisor"
+_FINAL = ("success", "error", "canceled")
+
+Position = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What a machine's database holds."""
+
+    position: Position
+    start: Position
+    digests: dict[Position, str]
+    objects: dict[tuple[str, str], bytes]
+    members: tuple[str, ...]
+    candidates: tuple[str, ...]
+    """Nodes that are to have copies, by UUID as the members."""
+
+
+class Violation(Exception):
+    """Something that must never be."""
+
+
+class Checkers:
+    def __init__(self, world: World, player: Player) -> None:
+        self._world = world
+        self._player = player
+        self.acknowledged: dict[Position, tuple[str, str]] = {}
+        """What was acknowledged: position -> (machine, fingerprint)."""
+        self._highest_epoch = 0
+        self._begun = {
+            each.name: (copy.start, _file_number(each))
+            for each in world.machines
+            if (copy := read_copy(each)) is not None
+        }
+        """Where the history of each copy begins, as long as it is the same file."""
+        self.violations: list[str] = []
+        self._carrying_out: dict[int, tuple[Process, int]] = {}
+        """Which process of a job began last, and with which opcode."""
+        self._done: dict[tuple[int, int], tuple[Process, Position]] = {}
+        """What was committed for an opcode of a job, and by which process."""
+        self._held: dict[str, Position] = {}
+        """What the copy of a machine has on disk, since something came to it."""
+        self._given: dict[tuple[str, Position], None] = {}
+        """What copies were given whole: there their history begins."""
+        self._promised: dict[str, int] = {}
+        """The highest epoch a machine has told to have promised."""
+        world.kernel.local["acknowledged"] = self._heard
+        world.kernel.local["held"] = self._holds
+        world.kernel.local["given"] = self._is_given
+        world.kernel.local["promised"] = self._promises
+        world.kernel.local["admitted"] = self._admits
+        world.kernel.local["committed_for"] = self._committed_for
+        world.kernel.local["begun"] = self._begins
+
+    def violated(self, sentence: str) -> None:
+        self._world.kernel.tell("checker", f"VIOLATION: {sentence}")
+        self.violations.append(sentence)
+
+    # While things happen
+
+    def _holds(self, process: Process, position: Position) -> None:
+        """A copy has this on its disk."""
+        self._held[process.machine.name] = position
+
+    def _is_given(self, process: Process, position: Position) -> None:
+        """A copy was sent everything."""
+        self._given[process.machine.name, position] = None
+
+    def _promises(self, process: Process, epoch: int) -> None:
+        name = process.machine.name
+        self._promised[name] = max(self._promised.get(name, 0), epoch)
+
+    def _admits(self, process: Process, epoch: int, number: tuple[int, int, int]) -> None:
+        """A node daemon is going to carry out a call that changes its node."""
+        promised = self._promised.get(process.machine.name, 0)
+        if epoch < promised:
+            job, attempt, step = number
+            self.violated(
+                f"{process} carries out step {step} of job {job}.{attempt}, of epoch {epoch}, although it has promised "
+                f"epoch {promised}"
+            )
+
+    def _heard(self, process: Process, position: Position, digest: str, members: Collection[str]) -> None:
+        """A master has acknowledged a commit, when these were the *members*."""
+        name = process.machine.name
+        known = self.acknowledged.get(position)
+        if known is not None and known != (name, digest):
+            self.violated(f"{position} was acknowledged by {known[0]} and again by {name} as something else")
+        if position[0] < self._highest_epoch:
+            self.violated(
+                f"{name} acknowledged {position} although epoch {self._highest_epoch} has acknowledged commits"
+            )
+        for machine in self._world.machines:
+            held = self._held.get(machine.name, (0, 0))
+            if machine is process.machine or node_uuid(machine.number) not in members or held >= position:
+                continue
+            copy = read_copy(machine)  # its node daemon may have been killed after the sync, before it could tell
+            if copy is None or copy.position < position:
+                self.violated(f"{name} acknowledged {position} while {machine.name}, a member, had {held}")
+        self._highest_epoch = max(self._highest_epoch, position[0])
+        self.acknowledged[position] = (name, digest)
+
+    def _begins(self, process: Process, job: int, opcode: int) -> None:
+        """A process begins with an opcode: no other may have done any of it."""
+        done = self._done.get((job, opcode))
+        if done is not None and done[0] is not process:
+            self.violated(f"job {job} runs again: {process} begins, and {done[1]} was committed for {done[0]}")
+        self._carrying_out[job] = (process, opcode)
+
+    def _committed_for(self, job: int, position: Position) -> None:
+        """A commit of a job is acknowledged."""
+        known = self._carrying_out.get(job)
+        if known is not None:
+            process, opcode = known
+            self._done.setdefault((job, opcode), (process, position))
+
+    def look(self) -> None:
+        """At any moment: no guest runs twice, and nothing of ours has failed by its own fault."""
+        for who, sentence, _ in self._world.kernel.faults:
+            self.violated(f"{who} met a fault of its own: {sentence}")
+        self._world.kernel.faults.clear()
+        running: dict[str, str] = {}
+        for machine in self._world.machines:
+            for name in _guests_on(machine):
+                if name in running:
+                    self.violated(f"{name} runs on {running[name]} and on {machine.name}")
+                running[name] = machine.name
+
+    # At rest
+
+    def at_rest(self) -> bool:
+        """Whether everything has come right: one master, all jobs ended, all copies alike."""
+        world = self._world
+        serving = [each for each in world.machines if world.supervision[each.name].serves("ganeti-luxid")]
+        if len(serving) != 1:
+            return False
+        if any(process.name in ("job", "user", "administrator") for process in serving[0].processes.values()):
+            return False
+        if any(_status(raw) not in _FINAL for raw in _job_files(serving[0]).values()):
+            return False
+        if lock_owners(serving[0]):
+            return False
+        first = read_copy(serving[0])
+        if first is None or first.members != first.candidates:
+            return False
+        copies = [read_copy(machine) for machine in self._candidates(first) if machine is not serving[0]]
+        return all(copy is not None and same(copy, first) for copy in copies) and not self._different_jobs(serving[0])
+
+    def why_not_at_rest(self) -> list[str]:
+        """What is still in the way of rest, in sentences."""
+        world = self._world
+        serving = [each for each in world.machines if world.supervision[each.name].serves("ganeti-luxid")]
+        if len(serving) != 1:
+            return [f"{len(serving)} machines serve as master: {', '.join(each.name for each in serving) or 'none'}"]
+        found = []
+        for job, raw in _job_files(serving[0]).items():
+            if _status(raw) not in _FINAL:
+                found.append(f"job {job} is {_status(raw)} still")
+        found += lock_owners(serving[0])
+        for machine in self._candidates(read_copy(serving[0])):
+            copy = read_copy(machine)
+            if copy is None:
+                found.append(f"{machine.name} has no copy")
+            else:
+                found.append(f"{machine.name} has {copy.position} with members {', '.join(copy.members)}")
+        return found + self._different_jobs(serving[0])
+
+    def finally_(self) -> None:
+        """When everything is at rest."""
+        world = self._world
+        master = world.master()
+        if master is None:
+            self.violated("there is no master in the end")
+            return
+        self._check_commits(master)
+        self._check_jobs(master)
+        self._check_left_overs(master)
+        self.look()
+
+    def _check_commits(self, master: Machine) -> None:
+        copy = read_copy(master)
+        if copy is None:
+            self.violated(f"the master {master.name} has no configuration in the end")
+            return
+        begun, number = self._begun.get(master.name, ((0, 0), None))
+        if copy.start > begun and _file_number(master) == number and (master.name, copy.start) not in self._given:
+            self.violated(
+                f"the history of {master.name} begins with {copy.start}: what was before is not told any more"
+            )
+        for position, (name, digest) in self.acknowledged.items():
+            if position > copy.position:
+                self.violated(f"{position}, acknowledged by {name}, is lost: {master.name} has {copy.position}")
+            elif position > copy.start and copy.digests.get(position) != digest:
+                self.violated(f"{position}, acknowledged by {name}, is not what {master.name} has")
+
+    def _check_jobs(self, master: Machine) -> None:
+        files = _job_files(master)
+        for promise in self._player.ledger.promises.values():
+            raw = files.get(promise.job)
+            if raw is None:
+                self.violated(f"job {promise.job} ({promise.purpose}) was accepted and is unknown in the end")
+                continue
+            status = _status(raw)
+            if promise.status is not None and promise.status != status:
+                self.violated(
+                    f"job {promise.job} ({promise.purpose}) was told to have ended with {promise.status}, "
+                    f"and has ended with {status}"
+                )
+            elif promise.status is not None and promise.result != (results := _results(raw)):
+                self.violated(
+                    f"job {promise.job} ({promise.purpose}) was told to have given {promise.result}, "
+                    f"and has given {results}"
+                )
+
+    def _check_left_overs(self, master: Machine) -> None:
+        for name in master.disk.listdir(QUEUE):
+            if name.endswith(".undo"):
+                text = master.disk.content(f"{QUEUE}/{name}").decode(errors="replace")
+                if "given_up" not in text:
+                    self.violated(f"{name} holds records that nobody will carry out, and nobody names: {text[:300]}")
+        config = read_copy(master)
+        if config is None:
+            return
+        disks = {
+            json.loads(data)["logical_id"][1]
+            for (kind, _), data in config.objects.items()
+            if kind == "disks" and len(json.loads(data).get("logical_id") or []) > 1
+        }
+        named = self._named(master)
+        for path in _images(self._world):
+            # A half-made image goes with its disk: whoever removes the disk, or is told to, removes it too.
+            if path not in disks and path.removesuffix(".new") not in named:
+                self.violated(f"{path} belongs to no instance, and no undo record names it")
+        forthcoming = [
+            json.loads(data)["name"]
+            for (kind, _), data in config.objects.items()
+            if kind == "instances" and json.loads(data).get("forthcoming")
+        ]
+        for name in forthcoming:
+            if name not in named:
+                self.violated(f"{name} is half made in the end, and no undo record names it")
+
+    def _named(self, master: Machine) -> str:
+        return "".join(
+            master.disk.content(f"{QUEUE}/{name}").decode(errors="replace")
+            for name in master.disk.listdir(QUEUE)
+            if name.endswith(".undo")
+        )
+
+    def _candidates(self, copy: Copy | None) -> list[Machine]:
+        """The machines that are to have copies; of those that never had to, nobody asks."""
+        if copy is None:
+            return self._world.machines[: self._world.candidates]
+        return [machine for machine in self._world.machines if node_uuid(machine.number) in copy.candidates]
+
+    def _different_jobs(self, master: Machine) -> list[str]:
+        """Members have the files of the queue as the master has them, soon after the last change."""
+        wanted, found = _job_files(master), []
+        for machine in self._candidates(read_copy(master)):
+            theirs = _job_files(machine)
+            for job in sorted({*wanted, *theirs}):
+                if wanted.get(job) != theirs.get(job):
+                    found.append(f"job {job} is not on {machine.name} what it is on the master {master.name}")
+        return found
+
+
+def _file_number(machine: Machine) -> int:
+    found = machine.disk.find(DATABASE)[2]
+    assert found is not None
+    return int(found.number)
+
+
+def lock_owners(master: Machine) -> list[str]:
+    """Who holds locks by the file, or waits for some, although no job is there; the file may lag a little."""
+    table = read_locks(master.disk.content(LOCKS)) if master.disk.exists(LOCKS) else None
+    if table is None:
+        return []
+    holding = [f"{owner.name} of {owner.lock_file} holds {', '.join(locks)}" for owner, locks in table.all_held()]
+    waiting = [pending.owner for pending in table.waiting()]
+    return holding + [f"{owner.name} of {owner.lock_file} waits for locks" for owner in waiting]
+
+
+def same(one: Copy, other: Copy) -> bool:
+    return one.position == other.position and one.objects == other.objects and one.members == other.members
+
+
+def read_copy(machine: Machine) -> Copy | None:
+    """The configuration database of a machine; None where there is none that can be read."""
+    if not machine.disk.exists(DATABASE):
+        return None
+    database = sqlite3.connect(":memory:")
+    try:
+        database.deserialize(_without_log(machine.disk.content(DATABASE)))
+        meta = dict(database.execute("SELECT key, value FROM meta"))
+        objects = {(kind, uuid): data for kind, uuid, data in database.execute("SELECT kind, uuid, data FROM objects")}
+        digests = {
+            (epoch, serial): digest
+            for epoch, serial, digest in database.execute("SELECT epoch, serial, digest FROM commits")
+        }
+        membership = json.loads(meta.get("membership", '{"members": []}'))
+        return Copy(
+            (int(meta["epoch"]), int(meta["serial"])),
+            tuple(json.loads(meta["stream_start"])),
+            digests,
+            objects,
+            tuple(sorted(membership["members"])),
+            tuple(sorted(uuid for (kind, uuid), data in objects.items() if kind == "nodes" and _takes_copies(data))),
+        )
+    except (sqlite3.Error, KeyError, ValueError):
+        return None
+    finally:
+        database.close()
+
+
+def _takes_copies(node: bytes) -> bool:
+    plain = json.loads(node)
+    return bool(plain.get("master_candidate")) and not plain.get("offline")
+
+
+def _without_log(content: bytes) -> bytes:
+    """The file says that it has a write-ahead log: what we look at in memory has none."""
+    return content[:18] + b"\x01\x01" + content[20:]
+
+
+def _guests_on(machine: Machine) -> list[str]:
+    if not machine.powered:
+        return []
+    found = []
+    try:
+        names = machine.disk.listdir(GUESTS)
+    except OSError:
+        return []
+    for name in names:
+        if not name.startswith("."):
+            guest: dict[str, Any] = json.loads(machine.disk.content(f"{GUESTS}/{name}"))
+            if guest.get("state") in ("running", "paused") and guest.get("boot") == machine.boot_id:
+                found.append(name)
+    return found
+
+
+def _job_files(machine: Machine) -> dict[int, bytes]:
+    found = {}
+    try:
+        names = machine.disk.listdir(QUEUE)
+    except OSError:
+        return {}
+    for name in names:
+        if name.startswith("job-") and name[4:].isdigit():
+            found[int(name[4:])] = machine.disk.content(f"{QUEUE}/{name}")
+    return found
+
+
+def _status(raw: bytes) -> str:
+    """The status of a whole job, from its file."""
+    try:
+        statuses = [entry["status"] for entry in json.loads(raw)["ops"]]
+    except (ValueError, KeyError, TypeError):
+        return "damaged"
+    for status in ("error", "canceled", "canceling", "running", "waiting", "queued"):
+        if status in statuses:
+            return str(status)
+    return "success"
+
+
+def _results(raw: bytes) -> list[Any]:
+    return [entry.get("result") for entry in json.loads(raw)["ops"]]
+
+
+def read_locks(data: bytes) -> LockTable | None:
+    """The table that a file of saved locks tells; None for one that was lost with the power."""
+    first, *changes = data.split(b"\n")
+    try:
+        saved = from_plain(json.loads(first))
+        for line in changes[:-1]:
+            redo(saved, *json.loads(line))
+    except (ValueError, LockError):
+        return None
+    return saved.table
+
+
+def _images(world: World) -> list[str]:
+    from ganeti_simulation.cluster.world import SHARED
+
+    found = []
+    for directory in world.shared.listdir("/"):
+        if world.shared.isdir(f"/{directory}"):
+            for name in world.shared.listdir(f"/{directory}"):
+                if not name.startswith(".") and ".lock" not in name and not name.endswith((".owner", ".draft")):
+                    found.append(f"{SHARED}/{directory}/{name}")
+    return found

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a simulated machine can start: the product's programs by their modules, and scripts given as functions."""
+
+import errno
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ganeti_simulation.system.kernel import Running
+
+if TYPE_CHECKING:
+    from ganeti_simulation.system.machine import Machine
+
+Script = Callable[["Machine", list[str], dict[str, str]], int]
+
+
+def _main(module: str, arguments: list[str]) -> int | None:
+    Running.process().local["argv"] = [module, *arguments]
+    loaded = importlib.import_module(module)
+    if module == "ganeti.daemons.spawner":
+        status: int | None = loaded.main()
+    else:
+        status = loaded.main(arguments)
+    return status
+
+
+class Programs:
+    """By what `subprocess` is given."""
+
+    def __init__(self, machine: "Machine") -> None:
+        self._machine = machine
+        self.scripts: dict[str, Script] = {}
+        """By path."""
+
+    def knows(self, path: str) -> bool:
+        return path in self.scripts or path == sys.executable or path == self.daemon_util
+
+    def beside(self, name: str) -> str:
+        """Where a program of ours is installed."""
+        return os.path.join(os.path.dirname(sys.executable), name)
+
+    @property
+    def daemon_util(self) -> str:
+        return self.beside("daemon-util")
+
+    def find(self, arguments: list[str]) -> Callable[[], int | None]:
+        """Raises `FileNotFoundError`."""
+        if arguments[0] == sys.executable and arguments[1:2] == ["-m"]:
+            return lambda: _main(arguments[2], arguments[3:])
+        script = self.scripts.get(arguments[0])
+        if script is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), arguments[0])
+        return lambda: script(self._machine, arguments, dict(Running.process().environ))
+
+    def name_of(self, arguments: list[str]) -> str:
+        if arguments[1:2] == ["-m"]:
+            return arguments[2].rpartition(".")[2]
+        return os.path.basename(arguments[0])
+
+
+def product(module: str, *arguments: str) -> Callable[[], Any]:
+    """A program of the product, by its module."""
+    return lambda: _main(module, list(arguments))

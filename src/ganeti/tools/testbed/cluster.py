@@ -37,13 +37,14 @@ def create(bed: Layout, say: Callable[[str], None] = lambda line: None) -> None:
 
 def init_command(bed: Layout) -> list[str]:
     """Give the words of ``gnt-cluster init`` for this testbed."""
+    mode = "openvswitch" if bed.unprivileged else "bridged"  # only root makes bridges, which must be there
     words = [
         *("gnt-cluster", "init", "--no-etc-hosts"),
         *("--master-netdev", "lo" if bed.unprivileged else "eth0", "--master-netmask", "24"),
         *("--enabled-hypervisors", bed.hypervisor, "--enabled-disk-templates", DISK_TEMPLATES),
         *("--file-storage-dir", node_files.FILE_STORAGE),
         *("--shared-file-storage-dir", node_files.SHARED_FILE_STORAGE),
-        *("-N", f"mode=bridged,link={layout.GUEST_BRIDGE}"),
+        *("-N", f"mode={mode},link={layout.GUEST_BRIDGE}"),
         *("--ipolicy-bounds-specs", SMALL_GUESTS),
     ]
     parameters = HYPERVISOR_PARAMETERS.get(bed.hypervisor, {})

@@ -3,14 +3,12 @@
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ganeti.placement.cluster.templates import TEMPLATES
 from ganeti.placement.request.capacity import PARAMETER_NAMES, Capacity, CapacityParameters, Shape
+from ganeti.placement.request.fields import Fields
 from ganeti.placement.request.terms import RequestError
-
-if TYPE_CHECKING:
-    from ganeti.placement.request.reading import Fields
 
 _WHOLE_DISK = 1.0
 _LEAST = Shape(memory_mib=1, disk_mib=0, vcpus=1)
@@ -18,7 +16,7 @@ _LARGEST = 2**53
 """Of any amount: up to there every program that reads JSON has whole numbers."""
 
 
-def read(fields: "Fields") -> Capacity:
+def read(fields: Fields) -> Capacity:
     """Read the request; raises `RequestError` for what is no group, size, template or ratio."""
     own = fields.get("group_parameters", dict, {})
     return Capacity(

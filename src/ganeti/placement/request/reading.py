@@ -6,7 +6,6 @@ unknown name is a `RequestError` with the words of 3.1.
 """
 
 import json
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from ganeti.placement.cluster.picture import AllocPolicy, Cluster, Disk, Group, Instance, Node, Status
 from ganeti.placement.cluster.policy import BUILT_IN_POLICY, Policy, Spec
 from ganeti.placement.cluster.templates import TEMPLATES_BY_SPELLING
+from ganeti.placement.request.fields import MISSING, Fields
 from ganeti.placement.request.terms import (
     Allocate,
     AllocateSecondary,
@@ -31,102 +31,8 @@ DEFAULT_GROUP = "default"
 STATIC_NODE_MEMORY_MIB = 4096
 _NODE_MEMORY_NOT_REPORTED = frozenset({"kvm"})
 _STATUS = {"up": Status.RUNNING, "down": Status.ADMIN_DOWN, "offline": Status.ADMIN_OFFLINE}
-_TYPE_WORDS = {int: "Int", float: "Double", str: "String", bool: "Bool", list: "list", dict: "JSObject"}
 HYPERVISORS = ("kvm", "xen-pvm", "chroot", "xen-hvm", "lxc", "fake")
 _NIC_MODES = ("bridged", "routed", "openvswitch")
-_MISSING = object()
-_HALF_RANGE = 1 << 63
-
-
-class Fields:
-    """A JSON object with its name for messages; values come out with their type checked.
-
-    *inner*: it is a record within another, of which 3.1 speaks in other words. *strict*: null does not stand for what
-    is missing.
-    """
-
-    def __init__(self, what: str, data: Any, *, inner: bool = False, strict: bool = False) -> None:
-        self.what = what
-        self.strict = strict
-        self._naming = "Can't parse value for" if inner else "key"
-        if not isinstance(data, Mapping):
-            raise RequestError(f"{what}: Unable to read JSObject")
-        self.data: Mapping[str, Any] = data
-
-    def get(self, key: str, kind: type, default: Any = _MISSING) -> Any:
-        """Value of *key* as *kind*; raises `RequestError` when it is missing without a default, or of another type."""
-        value = self.data.get(key, _MISSING)
-        if value is _MISSING or (value is None and default is not _MISSING and not self.strict):
-            if default is not _MISSING:
-                return default
-            keys = json.dumps(list(self.data), ensure_ascii=False, separators=(",", ":"))
-            raise RequestError(f"{self.what}: key '{key}' not found, object contains only {keys}")
-        try:
-            return self._typed(value, kind)
-        except _Unreadable as reason:
-            raise RequestError(f"{self.what}: {self._naming} '{key}': {reason}") from None
-
-    def perhaps(self, key: str, kind: type, default: Any) -> Any:
-        """The same of what may be null; 3.1 does not say where such a value stands."""
-        value = self.data.get(key)
-        try:
-            return default if value is None else self._typed(value, kind)
-        except _Unreadable as reason:
-            raise RequestError(f"key '{key}': {reason}") from None
-
-    def _typed(self, value: Any, kind: type) -> Any:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if kind is float and number:
-            return float(value) + 0.0  # nothing has no sign in 3.1
-        if kind is int and number and math.isfinite(value):
-            return wrapped(round(value))
-        if kind is str:
-            return _text(value)
-        if kind is tuple:
-            return tuple(_text(item) for item in self._typed(value, list))
-        if kind is not int and isinstance(value, kind):
-            return value
-        raise _Unreadable(f"Unable to read {_TYPE_WORDS[kind]}")
-
-    def strings(self, key: str, default: Any = _MISSING) -> tuple[str, ...]:
-        return tuple(self.get(key, tuple, default))
-
-    def sub(self, key: str) -> "Fields":
-        return Fields(f"{self.what}: {self._naming} '{key}'", self.get(key, dict), inner=True, strict=self.strict)
-
-    def word(self, key: str, words: Collection[str], of: str, default: Any = _MISSING) -> str:
-        """One of *words*, which are those of the type *of*."""
-        if default is not _MISSING and self.data.get(key, None if self.strict else _MISSING) is _MISSING:
-            return str(default)
-        return self._known(key, self.get(key, object, default), words, of)
-
-    def words(self, key: str, words: Collection[str], of: str, default: Any = _MISSING) -> tuple[str, ...]:
-        """A list of such words."""
-        return tuple(self._known(key, value, words, of) for value in self.get(key, list, default))
-
-    def _known(self, key: str, value: Any, words: Collection[str], of: str) -> str:
-        try:
-            found = _text(value)
-        except _Unreadable as reason:
-            raise RequestError(f"{self.what}: {self._naming} '{key}': Can't parse value for '{of}': {reason}") from None
-        if found not in words:
-            raise RequestError(f"{self.what}: {self._naming} '{key}': Invalid string value for type {of}: \"{found}\"")
-        return found
-
-
-class _Unreadable(Exception):
-    """A value has another type than it must; the message says in 3.1's words what it is not."""
-
-
-def _text(value: Any) -> str:
-    """A string, which to 3.1 is a list of letters as well."""
-    if isinstance(value, str):
-        return value
-    if not isinstance(value, list):
-        raise _Unreadable("Unable to read String")
-    if not all(isinstance(letter, str) and len(letter) == 1 for letter in value):
-        raise _Unreadable("Unable to read Char")
-    return "".join(value)
 
 
 def _record(what: str, data: Any) -> Fields:
@@ -142,11 +48,6 @@ def _records(what: str, data: Mapping[str, Any], key: str) -> list[Fields]:
     if not isinstance(found, list):
         raise RequestError(f"Invalid input, expected array but got {json.dumps(found, ensure_ascii=False)}")
     return [_record(what, item) for item in found]
-
-
-def wrapped(value: int) -> int:
-    """*value* as 3.1 has it in 64 bits."""
-    return (value + _HALF_RANGE) % (2 * _HALF_RANGE) - _HALF_RANGE
 
 
 def read_cluster(
@@ -217,7 +118,7 @@ def _read_spec(fields: Fields) -> Spec:
 
 def _read_node(name: str, data: Any, groups: list[Group], fixed_memory_mib: int) -> Node:
     fields = _record(f"invalid data for node '{name}'", data)
-    group = fields.get("group", str, groups[0].uuid if len(groups) == 1 else _MISSING)
+    group = fields.get("group", str, groups[0].uuid if len(groups) == 1 else MISSING)
     if group not in {known.uuid for known in groups}:
         raise RequestError(f"Unknown group '{group}' for node {name}")
     offline = fields.get("offline", bool, False)
@@ -234,7 +135,7 @@ def _bears_instances(fields: Fields) -> bool:
 
 def _with_resources(node: Node, fields: Fields, fixed_memory_mib: int) -> Node:
     """Add the runtime keys; S5.30 lets them be absent for a node that takes nothing."""
-    absent = 0 if node.unavailable else _MISSING
+    absent = 0 if node.unavailable else MISSING
     params = _record(fields.what, fields.data.get("ndparams", {}))
     exclusive = params.get("exclusive_storage", bool, False)
     dead = node.unavailable == "offline" or not _bears_instances(fields)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ganeti.placement.cluster.picture import Instance, Node
 from ganeti.placement.definition.score import ratio
-from ganeti.placement.request.reading import Fields, wrapped
+from ganeti.placement.request.fields import Fields, wrapped
 from ganeti.placement.request.terms import RequestError
 from ganeti.tools.htools.command_line.options import Options
 from ganeti.tools.htools.haskell.failures import ToolError, read_text

@@ -10,7 +10,8 @@ from typing import Any
 
 from ganeti.placement.cluster.picture import AllocPolicy, Cluster, Disk, Group, Instance, Node, Status
 from ganeti.placement.cluster.templates import TEMPLATES_BY_SPELLING
-from ganeti.placement.request.reading import Fields, read_policy
+from ganeti.placement.request.fields import Fields
+from ganeti.placement.request.reading import read_policy
 from ganeti.placement.request.terms import RequestError
 
 _NODE_MEMORY_NOT_REPORTED = frozenset({"kvm"})

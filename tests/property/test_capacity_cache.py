@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -213,6 +214,7 @@ def test_what_is_kept_is_never_more_than_there_is(steps: list[Any]) -> None:
                 cluster.keep(group)
 
 
+@pytest.mark.requirement("S1.49")
 @settings(max_examples=examples(20), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(NODES), SIZES), min_size=1, max_size=5))
 def test_what_becomes_more_leaves_what_is_kept(steps: list[Any]) -> None:

@@ -222,6 +222,7 @@ def renew(fake_bed: FakeBed, group: str = "default") -> dict:
     return ended(fake_bed, submit(fake_bed, RENEW, group_name=group))
 
 
+@pytest.mark.requirement("S1.48")
 @need_root
 def test_a_job_renews_a_group_and_lists_show_what_it_heard(fake_bed):
     fake_bed.run(*ADD, "-n", "node2", "web3")

@@ -330,6 +330,7 @@ def test_a_new_luxid_does_not_queue_behind_the_dead_one(root, monkeypatch):
     run(scenario, root)
 
 
+@pytest.mark.requirement("S2.52")
 def test_some_locks_are_waited_for_until_there_are_enough(root):
     """S2.52: with a count and a timeout."""
 

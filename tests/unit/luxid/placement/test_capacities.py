@@ -65,6 +65,7 @@ def test_the_worker_counts_with_promises() -> None:
     run(scenario)
 
 
+@pytest.mark.requirement("S1.67")
 def test_what_a_job_had_counted_is_known_until_room_is_taken() -> None:
     async def scenario(found: Bed, capacities: Capacities) -> None:
         client, job, other = found.placements._wconfd, found.daemon.job(1), found.daemon.job(2)

@@ -41,6 +41,7 @@ def serve_in_rounds(table, first):
     return rounds
 
 
+@pytest.mark.requirement("S1.95")
 def test_s1_95_order_example(table):
     """S1.95: E1, E2, (S1, S2, S3), (S4, S5), E3, S6, E4, E5, however the requests of one priority arrive."""
     table.update(job(1), {NODE: "exclusive"})
@@ -54,6 +55,7 @@ def test_s1_95_order_example(table):
     assert order == [["E1"], ["E2"], ["S1", "S2", "S3", "S4", "S5"], ["E3"], ["S6"], ["E4"], ["E5"]]
 
 
+@pytest.mark.requirement("S1.93")
 def test_shared_requests_join_the_group_of_their_priority(table):
     """S1.93: they skip ahead of exclusive ones if a shared one of that priority waits already."""
     table.update(job(1), {NODE: "exclusive"})

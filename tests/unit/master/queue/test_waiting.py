@@ -196,6 +196,7 @@ def test_the_first_unprocessed_opcode_decides_the_place():
     assert machine.ready_order() == [3, 2]
 
 
+@pytest.mark.requirement("S1.89")
 def test_a_job_handed_back_with_a_better_priority_takes_the_place_of_that():
     """S1.89: whoever defers himself may name another priority."""
     machine = machine_of(1)

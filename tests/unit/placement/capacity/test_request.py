@@ -179,6 +179,7 @@ def full(count: int = 2) -> tuple[dict[str, Any], dict[str, Any]]:
     return crowded, guests
 
 
+@pytest.mark.requirement("S1.70")
 @pytest.mark.parametrize(
     ("changes", "cluster", "options", "words", "other_is_full"),
     [

@@ -25,6 +25,7 @@ OPTION_KINDS = (
     "nics",  # --net N:k=v,... repeatable -> list of dicts by index
     "nic-mods",
     "json",
+    "capacity",  # what capacity is counted in -> dict
     "count",  # no value; how often it was given
     "ranges",  # 1000,2000-2010 -> list of (low, high)
     "bounds",  # min:k=v/max:k=v//... -> list of {"min": dict, "max": dict}
@@ -34,7 +35,10 @@ OPTION_KINDS = (
 
 @dataclass(frozen=True)
 class Option:
-    """One option: `flags` as typed, `field` the opcode parameter (or handler keyword) it sets."""
+    """One option: `flags` as typed, `field` the opcode parameter (or handler keyword) it sets.
+
+    A field with a dot, such as ``ipolicy.std``, sets one entry of a dictionary.
+    """
 
     flags: tuple[str, ...]
     field: str
@@ -59,19 +63,23 @@ class Argument:
     maximum: int | None = 1
     kind: str = "string"
     """One of `OPTION_KINDS` that takes a value."""
+    subject: str = ""
+    """What it names, such as ``instance``: a question about it shows the full name."""
 
 
 @dataclass(frozen=True)
 class Command:
     """One subcommand. Without a *handler*, it submits its operation as a job and waits.
 
+    One that stands at an operation takes arguments and options from the operation's parameters: its *arguments* may be
+    names of parameters, *parameters* limits which are offered as options, and *options* are those that are none.
     *handler* is ``module:function`` below `ganeti.cli.commands`; it is called with the parsed values.
     """
 
     line: str
     """Program and subcommand, such as ``gnt-instance failover``."""
     summary: str
-    arguments: tuple[Argument, ...] = ()
+    arguments: tuple["Argument | str", ...] = ()
     options: tuple[Option, ...] = ()
     aliases: tuple[str, ...] = ()
     handler: str = ""
@@ -85,3 +93,9 @@ class Command:
     needs_master: bool = True
     environment: bool = False
     """Takes default options from ``PROGRAM_COMMAND`` of the environment, such as ``GNT_INSTANCE_LIST``."""
+    modifies: str = ""
+    """What it changes parameters of, such as ``node group``: at least one must be given, and the new ones are shown."""
+    sends: tuple[tuple[str, Any], ...] = ()
+    """Parameters and the values that are sent where no option gives another, and the master's default is not meant."""
+    parameters: tuple[str, ...] | None = None
+    """Those of its operation that are offered as options; all that have flags, without it."""

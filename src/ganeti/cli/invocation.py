@@ -36,12 +36,20 @@ class Invocation:
         return self.values.get(field, default)
 
     def parameters(self, *left_out: str) -> dict[str, Any]:
-        """The values given for opcode parameters, without those that only say how to submit."""
-        return {
-            field: value
-            for field, value in self.values.items()
-            if field not in COMMON_FIELDS and field not in left_out and value is not None
-        }
+        """The values given for opcode parameters, without those that only say how to submit.
+
+        Those of ``ipolicy.std`` and ``ipolicy.minmax`` become two entries of one dictionary, ``ipolicy``.
+        """
+        found: dict[str, Any] = {}
+        for field, value in self.values.items():
+            if field in COMMON_FIELDS or field in left_out or value is None:
+                continue
+            whole, dot, part = field.partition(".")
+            if dot:
+                found.setdefault(whole, {})[part] = value
+            else:
+                found[field] = value
+        return found
 
 
 def out(text: str = "") -> None:

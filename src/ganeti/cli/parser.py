@@ -7,7 +7,7 @@ Not argparse: that costs more than a whole command may, and knows neither ``k=v`
 from __future__ import annotations
 
 from ganeti.cli.failures import EXIT_FAILURE, UsageError
-from ganeti.cli.values import COLLECTORS, READERS
+from ganeti.cli.option_kinds import COLLECTORS, READERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ class OptionRow:
 class ArgumentRow:
     """Positional words of a command."""
 
-    __slots__ = ("field", "kind", "maximum", "metavar", "minimum")
+    __slots__ = ("field", "kind", "maximum", "metavar", "minimum", "subject")
 
     def __init__(self, row: tuple[Any, ...]) -> None:
         self.field: str = row[0]
@@ -40,6 +40,7 @@ class ArgumentRow:
         self.minimum: int = row[2]
         self.maximum: int | None = row[3]
         self.kind: str = row[4]
+        self.subject: str = row[5]
 
 
 class CommandRow:
@@ -52,12 +53,14 @@ class CommandRow:
         "environment",
         "handler",
         "is_job",
+        "modifies",
         "name",
         "needs_master",
         "needs_root",
         "op_id",
         "options",
         "program",
+        "sends",
         "summary",
     )
 
@@ -75,6 +78,8 @@ class CommandRow:
         self.needs_root: bool = row[9]
         self.needs_master: bool = row[10]
         self.environment: bool = row[11]
+        self.modifies: str = row[12]
+        self.sends: tuple[tuple[str, Any], ...] = row[13]
         if self.is_job:
             own = {flag for option in self.options for flag in option.flags}
             self.options += [OptionRow(part) for part in JOB_OPTIONS if part[0][0] not in own]

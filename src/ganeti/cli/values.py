@@ -11,7 +11,6 @@ from ganeti.cli.failures import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 RESET = "default"
@@ -181,7 +180,7 @@ def collect_nics(option: str, texts: list[str]) -> list[dict[str, Any]]:
     return _in_order(option, [_read_indexed(option, text) for text in texts])
 
 
-def _collect_changes(option: str, texts: list[str]) -> list[list[Any]]:
+def collect_changes(option: str, texts: list[str]) -> list[list[Any]]:
     changes: list[list[Any]] = []
     for text in texts:
         ident, _, rest = text.partition(":")
@@ -251,7 +250,7 @@ def _spec_value(option: str, key: str, value: Any) -> int:
     return read_int(f"{option}: {key}", str(value))
 
 
-def _collect_disk_state(option: str, texts: list[str]) -> dict[str, dict[str, Any]]:
+def collect_disk_state(option: str, texts: list[str]) -> dict[str, dict[str, Any]]:
     result: dict[str, dict[str, Any]] = {}
     for text in texts:
         ident, values = read_ident(option, text)
@@ -260,28 +259,3 @@ def _collect_disk_state(option: str, texts: list[str]) -> dict[str, dict[str, An
             raise UsageError(f"{option}: '{text}' has no storage name: write TEMPLATE/NAME:KEY=VALUE,…")
         result.setdefault(template, {})[name] = values
     return result
-
-
-READERS: dict[str, Callable[[str, str], Any]] = {
-    "string": lambda option, text: text,
-    "int": read_int,
-    "float": read_float,
-    "size": read_size,
-    "duration": read_duration,
-    "yesno": read_yes_no,
-    "list": read_list,
-    "keyvalues": read_key_values,
-    "json": read_json,
-    "ranges": read_ranges,
-    "bounds": read_bounds,
-}
-"""One text to one value."""
-COLLECTORS: dict[str, Callable[[str, list[str]], Any]] = {
-    "ident-keyvalues": collect_idents,
-    "disks": collect_disks,
-    "nics": collect_nics,
-    "disk-mods": _collect_changes,
-    "nic-mods": _collect_changes,
-    "disk-state": _collect_disk_state,
-}
-"""All texts of a repeated option to one value."""

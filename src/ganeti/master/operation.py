@@ -13,14 +13,14 @@ The operation object is frozen. The engine holds the locks of `locks` while it g
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, cast
 
 import msgspec
 
 from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_INPUT, OpCodeUnknown, PrerequisiteError
-from ganeti.master import parameter_rules
+from ganeti.master.parameter import Parameter, declared, full_command, name_fault, refused
 from ganeti.model.locks import LockPlan
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
@@ -73,34 +73,56 @@ class SubmitJobs:
     other: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Example:
+    """One use of an operation on the cluster that examples share: shown in the reference, played at each crash point.
+
+    That cluster has the nodes ``node1`` (the master) to ``node3.example.com`` in the group ``default``, and the OS
+    ``noop``. *before* are opcodes, or names of examples, that make what the operation needs.
+    """
+
+    name: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    before: tuple["str | Mapping[str, Any]", ...] = ()
+    stops_first: bool = False
+    """The instance is stopped, and said to be, before anything else; that stays so where the rest does not happen."""
+
+
 class Operation(msgspec.Struct, Generic[Result], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of all operations; the fields below are common to all (opcodes, section 1)."""
 
     op_id: ClassVar[str] = ""
-    command: ClassVar[Command | None] = None
+    commands: ClassVar[tuple[Command, ...]] = ()
+    routes: ClassVar[tuple[str, ...]] = ()
+    examples: ClassVar[tuple[Example, ...]] = ()
+    not_played: ClassVar[str] = ""
     summary_field: ClassVar[str] = ""
     hooks_path: ClassVar[str] = ""
-    refusals: ClassVar[Mapping[str, str]] = {}
-    """Parameters that nothing acts on yet: for each, the error message, with the remedy. Null, the default, an empty
-    list and an empty dictionary are accepted: clients send them where nothing is wanted."""
-    emptied: ClassVar[frozenset[str]] = frozenset()
-    """Those of `refusals` that may be given an empty text, or false: that takes away a value that was imported."""
 
-    dry_run: bool | None = None
-    debug_level: int | None = None
-    priority: int = 0
-    depends: list[Any] | None = None
-    comment: str | None = None
-    reason: list[Any] = []
+    dry_run: Annotated[bool | None, Parameter("check only, change nothing")] = None
+    debug_level: Annotated[int | None, Parameter("how much the job says of what it does")] = None
+    priority: Annotated[int, Parameter("priority of the job, from -20 (first) to 19 (last)")] = 0
+    depends: Annotated[
+        list[Any] | None, Parameter("jobs that must have ended before, each with the states they may end in")
+    ] = None
+    comment: Annotated[str | None, Parameter("free text, kept with the job", subject="text")] = None
+    reason: Annotated[
+        list[Any], Parameter("who asked for it and why: entries of source, text and time in ns", subject="text")
+    ] = []
 
     def refuse_unsupported(self) -> None:
-        """Raise `PrerequisiteError` for the first parameter of `refusals` that asks for something."""
-        for struct_field in msgspec.structs.fields(self):
-            name, value = struct_field.name, getattr(self, struct_field.name)
-            if name not in self.refusals or value in (None, [], {}, struct_field.default):
+        """Raise `PrerequisiteError` for the first parameter that asks for what nothing acts on yet.
+
+        Null, the default, an empty list and an empty dictionary are accepted: clients send them where nothing is
+        wanted.
+        """
+        parameters = declared(type(self))
+        for name, sentence in refused(type(self)).items():
+            parameter, value = parameters[name], getattr(self, name)
+            if value in (None, [], {}, parameter.default):
                 continue
-            if value or name not in self.emptied:
-                raise PrerequisiteError(self.refusals[name], WRONG_INPUT)
+            if value or not (parameter.given.emptied or name in getattr(self, "emptied", ())):
+                raise PrerequisiteError(sentence, WRONG_INPUT)
 
     def locks(self, view: ConfigView) -> LockPlan:
         return LockPlan()
@@ -138,19 +160,42 @@ OperationClass = TypeVar("OperationClass", bound=type[Operation[Any]])
 
 
 def operation(
-    op_id: str, *, cli: Command | None = None, summary_field: str = "", hooks: str = ""
+    op_id: str,
+    *,
+    cli: Command | tuple[Command, ...] = (),
+    rapi: str | tuple[str, ...] = (),
+    summary_field: str = "",
+    hooks: str = "",
+    examples: tuple[Example, ...] = (),
+    not_played: str = "",
 ) -> Callable[[OperationClass], OperationClass]:
-    """Register an operation under its `OP_ID`, with its command line and the directory of its hooks."""
+    """Register an operation under its `OP_ID`, with all that is known of it besides its parameters.
+
+    *cli* are its commands, *rapi* its routes (such as ``PUT /2/groups/[group_name]/rename``), *hooks* the directory of
+    its hooks, *examples* its uses that are played at each crash point, *not_played* why there are none.
+    """
 
     def register(cls: OperationClass) -> OperationClass:
         cls.op_id = op_id
-        cls.command = replace(cli, op_id=op_id) if cli is not None else None
+        cls.commands = (cli,) if isinstance(cli, Command) else cli
+        cls.routes = (rapi,) if isinstance(rapi, str) else rapi
+        cls.examples = examples
+        cls.not_played = not_played
         cls.summary_field = summary_field
         cls.hooks_path = hooks
         REGISTRY[op_id] = cls
         return cls
 
     return register
+
+
+def commands() -> list[Command]:
+    """The commands of all operations, with the options that their parameters declare."""
+    return [
+        full_command(command, REGISTRY[op_id], op_id)
+        for op_id in sorted(REGISTRY)
+        for command in REGISTRY[op_id].commands
+    ]
 
 
 def decode(data: Any) -> Operation[Any]:
@@ -166,7 +211,7 @@ def decode(data: Any) -> Operation[Any]:
     if cls is None:
         raise OpCodeUnknown(f"Opcode {op_id} is not known here")
     given = {key: value for key, value in data.items() if key != "OP_ID" and not _absent(cls, key, value)}
-    if (fault := parameter_rules.fault(given.items())) is not None:
+    if (fault := name_fault(cls, given)) is not None:
         raise PrerequisiteError(fault, WRONG_INPUT)
     try:
         return cast("Operation[Any]", msgspec.convert(given, cls))

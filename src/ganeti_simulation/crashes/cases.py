@@ -4,9 +4,12 @@
 Node 1 is the master at the beginning, and node 3 is the one that changes its role: the candidates are the first nodes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+from ganeti.master.operation import REGISTRY
+from ganeti.master.operations import load
 
 Opcode = Mapping[str, Any]
 DOMAIN: Final = "example.com"
@@ -62,7 +65,7 @@ _TAGS: Final[Opcode] = {"OP_ID": "OP_TAGS_SET", "kind": "node", "name": _NODE_3,
 _RULE = "11111111-1111-4111-8111-111111111111"
 _FILTER: Final[tuple[Any, ...]] = (_RULE, 5, [["jobid", [">", "id", 0]]], "ACCEPT", [])
 
-CASES: Final = (
+_OF_THE_SIMULATOR: Final = (
     Case("create", create()),
     Case("create-on-master", create(node=1)),
     Case("create-stopped", create(start=False)),
@@ -104,12 +107,10 @@ CASES: Final = (
     Case("os-diagnose", {"OP_ID": "OP_OS_DIAGNOSE", "output_fields": ["name"], "names": []}),
     Case("query", {"OP_ID": "OP_QUERY", "what": "cluster", "fields": ["name"], "use_locking": True}),
     Case("query-fields", {"OP_ID": "OP_QUERY_FIELDS", "what": "cluster", "fields": ["name"]}),
-    Case("delay", {"OP_ID": "OP_TEST_DELAY", "duration": 1.0, "on_nodes": [_NODE_3], "on_master": True}),
     Case("dummy", {"OP_ID": "OP_TEST_DUMMY", "result": "it", "messages": ["m"], "fail": False, "submit_jobs": None}),
     Case("os-params", {"OP_ID": "OP_TEST_OS_PARAMS", "osparams_secret": {"word": "secret"}}),
     Case("capacity", {"OP_ID": "OP_COMPUTE_CAPACITY", "iallocator": "hail"}, before=_RUNS),
     Case("group-cache", {"OP_ID": "OP_UPDATE_NODE_GROUP_CACHE", "group_name": "default"}, before=_RUNS),
-    Case("group-policy", {"OP_ID": "OP_GROUP_SET_PARAMS", "group_name": "default", "alloc_policy": "last_resort"}),
     Case("power-off", _power("off"), before=(_node(offline=True, ndparams={"oob_program": "/usr/sbin/power"}),)),
     Case("power-status", _power("status")),
     Case("tags-set", _TAGS),
@@ -120,8 +121,27 @@ CASES: Final = (
     Case("queue-drained", request=("SetDrainFlag", (True,))),
 )
 
+
+def _examples() -> Iterator[Case]:
+    """The examples that the operations give of themselves."""
+    load()
+    examples = {
+        example.name: (op_id, example) for op_id, operation in REGISTRY.items() for example in operation.examples
+    }
+
+    def opcode(name: str) -> Opcode:
+        op_id, example = examples[name]
+        return {"OP_ID": op_id, **example.parameters}
+
+    for name, (_, example) in examples.items():
+        before = tuple(opcode(each) if isinstance(each, str) else each for each in example.before)
+        yield Case(name, opcode(name), before=before, stops_first=example.stops_first)
+
+
+CASES: Final = (*_OF_THE_SIMULATOR, *_examples())
 WITHOUT: Final = {
     "OP_CLUSTER_DESTROY": "nothing is left afterwards that could be checked; bootstrap does the rest",
     "OP_TEST_ALLOCATOR": "it asks where instances would go, and changes nothing",
 }
 """Operations that are not interrupted, and why."""
+WITHOUT.update((op_id, operation.not_played) for op_id, operation in REGISTRY.items() if operation.not_played)

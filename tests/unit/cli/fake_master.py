@@ -16,6 +16,13 @@ from ganeti.cli.main import run
 END = b"\x03"
 
 
+def load(table: str) -> Any:
+    """The commands of a generated table."""
+    space: dict[str, Any] = {}
+    exec(table, space)
+    return space["COMMANDS"]
+
+
 class Failed:
     """An answer that says no."""
 

@@ -2,16 +2,11 @@
 """From declarations to tables."""
 
 import pytest
+from fake_master import load
 
 from ganeti.base.command import Argument, Command, Option
 from ganeti.cli import generate
 from ganeti.cli.table import CommandRow
-
-
-def load(text):
-    space = {}
-    exec(text, space)
-    return space["COMMANDS"]
 
 
 def test_a_table_says_what_was_declared():
@@ -65,8 +60,9 @@ def test_stale_tables_are_named(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["gnt_x.py"]
 
 
-def test_a_command_with_a_handler_takes_the_place_of_the_operations_own(monkeypatch):
+def test_a_command_is_declared_once(monkeypatch):
     own, other = Command("gnt-x act", "own", handler="m:f"), Command("gnt-x act", "other", op_id="OP_X")
     monkeypatch.setattr(generate, "_of_modules", lambda: iter([own]))
-    monkeypatch.setattr(generate, "_of_operations", lambda: iter([other]))
-    assert generate.declared() == [own]
+    monkeypatch.setattr(generate, "_of_operations", lambda: [other])
+    with pytest.raises(ValueError, match="'gnt-x act' is declared twice"):
+        generate.declared()

@@ -12,8 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
-from fake_master import Turns
+from fake_master import Turns, load
 
+from ganeti.base.command import Argument, Command
 from ganeti.base.paths import Paths
 from ganeti.cli import environment, failures, generate, main
 from ganeti.cli.commands import plain
@@ -92,20 +93,8 @@ def test_an_error_of_the_system_names_the_file(gnt, monkeypatch):
 
 
 def test_plain_commands_ask_their_question(gnt, monkeypatch, master):
-    row = (
-        "act",
-        "acts",
-        (("name", "name", 1, 1, "string"),),
-        (),
-        (),
-        "",
-        "Act on {name}?",
-        True,
-        "OP_A",
-        False,
-        True,
-        False,
-    )
+    command = Command("gnt-x act", "acts", (Argument("name", "name"),), confirm="Act on {name}?", op_id="OP_A")
+    row = load(generate.table_text("gnt-x", [command]))[0]
     asked = []
     monkeypatch.setattr(plain.confirm, "ask", lambda question: asked.append(question) or True)
     monkeypatch.setattr(main, "_load_table", lambda program: (row,))

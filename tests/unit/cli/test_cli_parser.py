@@ -16,13 +16,15 @@ OPTIONS = (
     (("--no-start",), "start", "flag", "", False, None, (), "", False),
     (("--node-tags",), "selector", "flag", "", "node-tags", None, (), "", False),
 )
-ONE = ("instance_name", "instance-name", 1, 1, "string")
-MANY = ("names", "name", 0, None, "string")
-PAIR = ("number", "seconds", 0, 1, "float")
+ONE = ("instance_name", "instance-name", 1, 1, "string", "")
+MANY = ("names", "name", 0, None, "string", "")
+PAIR = ("number", "seconds", 0, 1, "float", "")
 
 
 def row(*arguments, options=OPTIONS):
-    return CommandRow("gnt-test", ("act", "acts", arguments, options, (), "", "", True, "OP_TEST", False, True, False))
+    return CommandRow(
+        "gnt-test", ("act", "acts", arguments, options, (), "", "", True, "OP_TEST", False, True, False, "", ())
+    )
 
 
 def read(text, *arguments):

@@ -234,7 +234,6 @@ def test_selectors(gnt, many, words, what, fields, condition):
         ("gnt-job cancel --kill 3", "confirm it with --yes-do-it"),
         ("gnt-cluster destroy", "--yes-do-it option"),
         ("gnt-debug delay x", "seconds: 'x' is not a number"),
-        ("gnt-debug delay -r -1 5", "must not be negative"),
         ("gnt-debug submit-job /nonexistent", "Cannot read /nonexistent"),
         ("gnt-debug submit-job --op-repeat 0 f", "at least 1"),
         ("gnt-debug locks --interval 0", "more than 0"),
@@ -396,10 +395,6 @@ def test_delay(gnt, master):
         {
             "OP_ID": "OP_TEST_DELAY",
             "duration": 1.0,
-            "on_master": True,
-            "on_nodes": [],
-            "repeat": 0,
-            "interruptible": False,
             "no_locks": False,
         },
     ]

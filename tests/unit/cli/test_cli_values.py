@@ -126,7 +126,7 @@ def test_idents():
 
 
 def test_changes_of_disks_know_all_forms():
-    read = values.COLLECTORS["disk-mods"]
+    read = values.collect_changes
     assert read("--disk", ["add:size=1g", "0:remove", "-1:add,size=512", "root:modify,mode=ro", "1:name=x"]) == [
         ["add", -1, {"size": 1024}],
         ["remove", 0, {}],

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ganeti.cli import jobs
-from ganeti.cli.commands.capacity_values import shown as capacity_parameters
+from ganeti.cli.capacity_values import shown as capacity_parameters
 from ganeti.cli.failures import ServerError
 from ganeti.cli.infotext import Ordered, print_info, scalar, timestamp
 from ganeti.cli.invocation import err

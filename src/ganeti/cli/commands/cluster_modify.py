@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ganeti.cli import jobs
-from ganeti.cli.commands.capacity_values import read_parameters
+from ganeti.cli.capacity_values import read_parameters
 from ganeti.cli.failures import Failure
 
 TYPE_CHECKING = False

@@ -4,21 +4,6 @@
 from ganeti.base.command import Argument, Command
 from ganeti.cli.commands.options import DRY_RUN, IALLOCATOR, INSTANCE, LIST_OPTIONS, PRIORITY, flag, option
 
-DEBUG_DELAY = Command(
-    "gnt-debug delay",
-    "run a job that only waits",
-    arguments=(Argument("duration", "seconds", kind="float"),),
-    handler="debug_jobs:delay",
-    op_id="OP_TEST_DELAY",
-    options=(
-        flag("--no-master", field="on_master", value=False, help="do not wait on the master"),
-        option("-n", "--node", field="on_nodes", repeatable=True, metavar="NODE", help="wait on this node, too"),
-        option("-r", "--repeat", field="repeat", kind="int", help="how often"),
-        flag("-i", "--interruptible", field="interruptible", help="kept for Ganeti 3.1: has no effect"),
-        flag("-l", "--no-locks", field="no_locks", help="take no locks"),
-    ),
-)
-
 DEBUG_SUBMIT_JOB = Command(
     "gnt-debug submit-job",
     "submit lists of opcodes from JSON files",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gnt-debug delay and submit-job."""
+"""gnt-debug submit-job."""
 
 from __future__ import annotations
 
@@ -16,23 +16,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ganeti.cli.invocation import Invocation
-
-
-def delay(call: Invocation) -> int:
-    duration = call.values["duration"]
-    if duration < 0:
-        raise UsageError(f"gnt-debug delay: {duration:g} is less than nothing: give the seconds to wait")
-    if call.get("repeat", 0) < 0:
-        raise UsageError("-r: the number of repetitions must not be negative")
-    parameters = {
-        "duration": duration,
-        "on_master": call.get("on_master", True),
-        "on_nodes": call.get("on_nodes", []),
-        "repeat": call.get("repeat", 0),
-        "interruptible": bool(call.get("interruptible")),
-        "no_locks": bool(call.get("no_locks")),
-    }
-    return jobs.run(call, {"OP_ID": "OP_TEST_DELAY", **parameters})
 
 
 def submit_job(call: Invocation) -> int:

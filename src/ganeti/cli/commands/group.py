@@ -4,7 +4,6 @@
 from ganeti.base.command import Argument, Command
 from ganeti.cli.commands.options import (
     CACHE,
-    CAPACITY_PARAMETERS,
     IALLOCATOR,
     NO_HEADERS,
     PRIORITY,
@@ -46,21 +45,4 @@ INFO = Command(
     arguments=(Argument("names", "group", 0, None),),
     handler="group_info:info",
     is_job=False,
-)
-
-MODIFY = Command(
-    "gnt-group modify",
-    "change parameters of a node group",
-    arguments=(Argument("group_name", "group"),),
-    handler="group_capacity:modify",
-    op_id="OP_GROUP_SET_PARAMS",
-    options=(
-        option(
-            "--alloc-policy",
-            field="alloc_policy",
-            choices=("preferred", "last_resort", "unallocable"),
-            help="whether new instances go there by themselves",
-        ),
-        CAPACITY_PARAMETERS,
-    ),
 )

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gnt-group capacity: how many more instances fit; gnt-group modify."""
+"""gnt-group capacity: how many more instances fit."""
 
 from __future__ import annotations
 
 from ganeti.cli import jobs
-from ganeti.cli.commands.capacity_values import read_parameters, read_spec
+from ganeti.cli.capacity_values import read_spec
 from ganeti.cli.commands.listing import size
-from ganeti.cli.failures import Failure
 from ganeti.cli.infotext import timestamp
 from ganeti.cli.invocation import out
 from ganeti.cli.tabular import print_table
@@ -62,12 +61,3 @@ def _rows(name: str, tiered: list[list[int]], units: str) -> list[list[str]]:
         total += count
         rows.append([name, size(memory_mib, units), size(disk_mib, units), str(vcpus), str(count), str(total)])
     return rows or [[name, "-", "-", "-", "0", "0"]]
-
-
-def modify(call: Invocation) -> int:
-    parameters = call.parameters()
-    if not set(parameters) - {"group_name"}:
-        raise Failure("Please give at least one of the parameters.")
-    if "capacity_params" in parameters:
-        parameters["capacity_params"] = read_parameters("--capacity-parameters", parameters["capacity_params"])
-    return jobs.run(call, {"OP_ID": call.command.op_id, **parameters})

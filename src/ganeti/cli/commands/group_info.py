@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ganeti.cli.commands.capacity_values import shown as capacity_parameters
+from ganeti.cli.capacity_values import shown as capacity_parameters
 from ganeti.cli.commands.cluster_info import SPEC_KEYS
 from ganeti.cli.failures import Failure
 from ganeti.cli.infotext import Ordered, defaulted, print_info, scalar

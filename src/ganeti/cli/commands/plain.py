@@ -4,14 +4,57 @@
 from __future__ import annotations
 
 from ganeti.cli import confirm, jobs
+from ganeti.cli.failures import Failure
+from ganeti.cli.infotext import scalar
+from ganeti.cli.invocation import out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ganeti.cli.invocation import Invocation
+
+_ONLY_HOW = ("force", "auto_promote")
+"""Options of modifying commands that change nothing by themselves."""
 
 
 def submit(call: Invocation) -> int:
-    """Send the values as parameters of the command's opcode."""
-    if call.command.confirm and not (call.get("assume_yes") or call.get("force")):
-        confirm.require(call.command.confirm.format(**call.values), "give --force to go on without the question.")
-    return jobs.run(call, {"OP_ID": call.command.op_id, **call.parameters("assume_yes")})
+    """Send the values as parameters of the command's opcode, after the question that the command asks."""
+    ask(call)
+    parameters = dict(call.command.sends) | call.parameters("assume_yes")
+    if call.command.modifies:
+        return _modify(call, parameters)
+    return jobs.run(call, {"OP_ID": call.command.op_id, **parameters})
+
+
+def ask(call: Invocation) -> None:
+    """Ask the command's question, if it has one, with the full name of what it is about."""
+    if not call.command.confirm or call.get("assume_yes") or call.get("force"):
+        return
+    names = {}
+    for argument in call.command.arguments:
+        name = call.get(argument.field)
+        names[argument.field] = full_name(call, argument.subject, name) if argument.subject and name else name
+    confirm.require(call.command.confirm.format(**names), "give -f to go on without the question.")
+
+
+def full_name(call: Invocation, subject: str, name: str) -> str:
+    """The whole name of an object; raises `ServerError` where there is none."""
+    answer = call.client.call("Query", subject, ["name"], ["|", ["==", "name", name]])
+    return str(answer["data"][0][0][1]) if answer["data"] else name
+
+
+def _modify(call: Invocation, parameters: dict[str, Any]) -> int:
+    """At least one parameter must be given; what the master has changed is shown."""
+    named = {argument.field for argument in call.command.arguments}
+    if not set(parameters) - named - {*_ONLY_HOW}:
+        raise Failure(f"Please give at least one of the parameters to change: see '{call.command.line} --help'")
+    result = jobs.submit_or_wait(call, {"OP_ID": call.command.op_id, **parameters})
+    if result is jobs.SUBMITTED:
+        return 0
+    if isinstance(result, list) and result:
+        names = [str(parameters[field]) for field in named]
+        out(" ".join(["Modified", call.command.modifies, *names]))
+        for name, value in result:
+            out(f" - {name:<5} -> {scalar(value)}")
+    return jobs.follow_result(call, result)

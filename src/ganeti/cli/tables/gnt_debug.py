@@ -5,16 +5,16 @@
 COMMANDS = (
     ('delay', 'run a job that only waits',
      (
-      ('duration', 'seconds', 1, 1, 'float'),
+      ('duration', 'seconds', 1, 1, 'float', ''),
      ),
      (
       (('--no-master',), 'on_master', 'flag', 'do not wait on the master', False, None, (), '', False),
       (('-n', '--node'), 'on_nodes', 'string', 'wait on this node, too', True, None, (), 'NODE', True),
-      (('-r', '--repeat'), 'repeat', 'int', 'how often', True, None, (), '', False),
+      (('-r', '--repeat'), 'repeat', 'int', 'how often [0]', True, None, (), '', False),
       (('-i', '--interruptible'), 'interruptible', 'flag', '', True, None, (), '', False),
       (('-l', '--no-locks'), 'no_locks', 'flag', 'take no locks', True, None, (), '', False),
      ),
-     (), 'debug_jobs:delay', '', True, 'OP_TEST_DELAY', False, True, False),
+     (), '', '', True, 'OP_TEST_DELAY', False, True, False, '', (('no_locks', False),)),
     ('events', 'follow what happens in the cluster, until interrupted',
      (),
      (
@@ -23,10 +23,10 @@ COMMANDS = (
       (('--snapshot',), 'snapshot', 'flag', 'show first what is there', True, None, (), '', False),
       (('--json',), 'json', 'flag', 'one JSON object a line instead of sentences', True, None, (), '', False),
      ),
-     (), 'events:follow', '', False, '', False, True, False),
+     (), 'events:follow', '', False, '', False, True, False, '', ()),
     ('iallocator', 'show what an allocator would be told, or would answer',
      (
-      ('instance_name', 'instance-name', 1, 1, 'string'),
+      ('instance_name', 'instance-name', 1, 1, 'string', ''),
      ),
      (
       (('--dir',), 'direction', 'string', 'its input, or its answer', True, 'in', ('in', 'out'), '', False),
@@ -46,7 +46,7 @@ COMMANDS = (
       (('--dry-run',), 'dry_run', 'flag', 'check only, change nothing', True, None, (), '', False),
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
-     ('allocator',), 'debug_allocator:ask_allocator', '', False, 'OP_TEST_ALLOCATOR', False, True, False),
+     ('allocator',), 'debug_allocator:ask_allocator', '', False, 'OP_TEST_ALLOCATOR', False, True, False, '', ()),
     ('locks', 'show the locks',
      (),
      (
@@ -56,10 +56,10 @@ COMMANDS = (
       (('-v', '--verbose'), 'verbose', 'flag', 'words instead of signs for what is not known', True, None, (), '', False),
       (('--interval',), 'interval', 'float', 'show them again and again', True, None, (), '', False),
      ),
-     (), 'listing:locks', '', False, '', False, True, False),
+     (), 'listing:locks', '', False, '', False, True, False, '', ()),
     ('submit-job', 'submit lists of opcodes from JSON files',
      (
-      ('files', 'op-list-file', 1, None, 'string'),
+      ('files', 'op-list-file', 1, None, 'string', ''),
      ),
      (
       (('-v', '--verbose'), 'verbose', 'flag', 'say more', True, None, (), '', False),
@@ -70,5 +70,5 @@ COMMANDS = (
       (('--dry-run',), 'dry_run', 'flag', 'check only, change nothing', True, None, (), '', False),
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
-     (), 'debug_jobs:submit_job', '', False, '', False, True, False),
+     (), 'debug_jobs:submit_job', '', False, '', False, True, False, '', ()),
 )

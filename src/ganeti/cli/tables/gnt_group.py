@@ -5,8 +5,8 @@
 COMMANDS = (
     ('add-tags', 'give a node group more tags',
      (
-      ('name', 'group', 1, 1, 'string'),
-      ('tags', 'tag', 0, None, 'string'),
+      ('name', 'group', 1, 1, 'string', ''),
+      ('tags', 'tag', 0, None, 'string', ''),
      ),
      (
       (('--from',), 'tags_file', 'string', 'more tags, one a line; - is standard input', True, None, (), 'FILE', False),
@@ -14,10 +14,10 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False),
+     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', ()),
     ('capacity', 'show how many more instances fit into node groups',
      (
-      ('groups', 'group', 0, None, 'string'),
+      ('groups', 'group', 0, None, 'string', ''),
      ),
      (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
@@ -31,32 +31,32 @@ COMMANDS = (
       (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
-     (), 'group_capacity:show', '', False, 'OP_COMPUTE_CAPACITY', False, True, False),
+     (), 'group_capacity:show', '', False, 'OP_COMPUTE_CAPACITY', False, True, False, '', ()),
     ('info', 'show details of node groups',
      (
-      ('names', 'group', 0, None, 'string'),
+      ('names', 'group', 0, None, 'string', ''),
      ),
      (),
-     (), 'group_info:info', '', False, '', False, True, False),
+     (), 'group_info:info', '', False, '', False, True, False, '', ()),
     ('list-tags', 'list the tags of a node group',
      (
-      ('name', 'group', 1, 1, 'string'),
+      ('name', 'group', 1, 1, 'string', ''),
      ),
      (),
-     (), 'tag_lists:show', '', False, '', False, True, False),
+     (), 'tag_lists:show', '', False, '', False, True, False, '', ()),
     ('modify', 'change parameters of a node group',
      (
-      ('group_name', 'group', 1, 1, 'string'),
+      ('group_name', 'group', 1, 1, 'string', 'group'),
      ),
      (
       (('--alloc-policy',), 'alloc_policy', 'string', 'whether new instances go there by themselves', True, None, ('preferred', 'last_resort', 'unallocable'), '', False),
-      (('--capacity-parameters',), 'capacity_params', 'keyvalues', 'how capacity is counted: memory, disk, vcpus, disk_template, cpu_ratio, disk_usage; or default for none', True, None, (), '', False),
+      (('--capacity-parameters',), 'capacity_params', 'capacity', 'how capacity is counted: memory, disk, vcpus, disk_template, cpu_ratio, disk_usage; or default for none', True, None, (), '', False),
      ),
-     (), 'group_capacity:modify', '', True, 'OP_GROUP_SET_PARAMS', False, True, False),
+     (), '', '', True, 'OP_GROUP_SET_PARAMS', False, True, False, 'node group', ()),
     ('remove-tags', 'take tags from a node group',
      (
-      ('name', 'group', 1, 1, 'string'),
-      ('tags', 'tag', 0, None, 'string'),
+      ('name', 'group', 1, 1, 'string', ''),
+      ('tags', 'tag', 0, None, 'string', ''),
      ),
      (
       (('--from',), 'tags_file', 'string', 'more tags, one a line; - is standard input', True, None, (), 'FILE', False),
@@ -64,5 +64,5 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False),
+     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', ()),
 )

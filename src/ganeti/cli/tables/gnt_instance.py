@@ -5,7 +5,7 @@
 COMMANDS = (
     ('add', 'create an instance',
      (
-      ('instance_name', 'instance-name', 1, 1, 'string'),
+      ('instance_name', 'instance-name', 1, 1, 'string', ''),
      ),
      (
       (('-t', '--disk-template'), 'disk_template', 'string', 'how its disks are made', True, None, (), 'TEMPLATE', False),
@@ -43,11 +43,11 @@ COMMANDS = (
       (('--helper-startup-timeout',), 'helper_startup_timeout', 'duration', '', True, None, (), '', False),
       (('--helper-shutdown-timeout',), 'helper_shutdown_timeout', 'duration', '', True, None, (), '', False),
      ),
-     (), 'instance_add:add', '', True, 'OP_INSTANCE_CREATE', False, True, False),
+     (), 'instance_add:add', '', True, 'OP_INSTANCE_CREATE', False, True, False, '', ()),
     ('add-tags', 'give an instance more tags',
      (
-      ('name', 'instance-name', 1, 1, 'string'),
-      ('tags', 'tag', 0, None, 'string'),
+      ('name', 'instance-name', 1, 1, 'string', ''),
+      ('tags', 'tag', 0, None, 'string', ''),
      ),
      (
       (('--from',), 'tags_file', 'string', 'more tags, one a line; - is standard input', True, None, (), 'FILE', False),
@@ -55,19 +55,19 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False),
+     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', ()),
     ('console', 'connect to the console',
      (
-      ('instance_name', 'instance-name', 1, 1, 'string'),
+      ('instance_name', 'instance-name', 1, 1, 'string', ''),
      ),
      (
       (('--show-cmd',), 'show_command', 'flag', 'print the command instead of running it', True, None, (), '', False),
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
-     (), 'instance_console:console', '', False, 'OP_INSTANCE_CONSOLE', True, True, False),
+     (), 'instance_console:console', '', False, 'OP_INSTANCE_CONSOLE', True, True, False, '', ()),
     ('failover', 'stop an instance and start it on another node',
      (
-      ('instance_name', 'instance-name', 1, 1, 'string'),
+      ('instance_name', 'instance-name', 1, 1, 'string', ''),
      ),
      (
       (('-f', '--force'), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
@@ -79,10 +79,10 @@ COMMANDS = (
       (('--cleanup',), 'cleanup', 'flag', 'put right what an interrupted failover has left', True, None, (), '', False),
       (('--why',), 'why', 'flag', 'change nothing: say where it would go, and why not elsewhere', True, None, (), '', False),
      ),
-     (), 'instance_move:failover', '', True, 'OP_INSTANCE_FAILOVER', False, True, False),
+     (), 'instance_move:failover', '', True, 'OP_INSTANCE_FAILOVER', False, True, False, '', ()),
     ('info', 'show details of instances',
      (
-      ('names', 'instance-name', 0, None, 'string'),
+      ('names', 'instance-name', 0, None, 'string', ''),
      ),
      (
       (('-s', '--static'), 'static', 'flag', 'only what the configuration knows; asks no node', True, None, (), '', False),
@@ -90,10 +90,10 @@ COMMANDS = (
       (('--roman',), 'roman', 'flag', 'roman numerals', True, None, (), '', False),
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
-     ('show',), 'instance_info:info', '', False, 'OP_INSTANCE_QUERY_DATA', False, True, False),
+     ('show',), 'instance_info:info', '', False, 'OP_INSTANCE_QUERY_DATA', False, True, False, '', ()),
     ('list', 'list instances',
      (
-      ('names', 'instance-name', 0, None, 'string'),
+      ('names', 'instance-name', 0, None, 'string', ''),
      ),
      (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
@@ -104,25 +104,25 @@ COMMANDS = (
       (('-F', '--filter'), 'force_filter', 'flag', 'the arguments are a filter expression', True, None, (), '', False),
       (('--cache',), 'cache', 'string', 'off: ask the nodes, even if they said it seconds ago', True, None, ('on', 'off'), '', False),
      ),
-     (), 'listing:instances', '', False, '', False, True, True),
+     (), 'listing:instances', '', False, '', False, True, True, '', ()),
     ('list-fields', "list the fields of 'list'",
      (
-      ('names', 'field', 0, None, 'string'),
+      ('names', 'field', 0, None, 'string', ''),
      ),
      (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
       (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
      ),
-     (), 'listing:instance_fields', '', False, '', False, True, False),
+     (), 'listing:instance_fields', '', False, '', False, True, False, '', ()),
     ('list-tags', 'list the tags of an instance',
      (
-      ('name', 'instance-name', 1, 1, 'string'),
+      ('name', 'instance-name', 1, 1, 'string', ''),
      ),
      (),
-     (), 'tag_lists:show', '', False, '', False, True, False),
+     (), 'tag_lists:show', '', False, '', False, True, False, '', ()),
     ('migrate', 'migrate an instance to another node while it runs',
      (
-      ('instance_name', 'instance-name', 1, 1, 'string'),
+      ('instance_name', 'instance-name', 1, 1, 'string', ''),
      ),
      (
       (('-f', '--force'), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
@@ -137,10 +137,10 @@ COMMANDS = (
       (('--no-runtime-changes',), 'allow_runtime_changes', 'flag', "do not shrink the guest's memory to fit", False, None, (), '', False),
       (('--why',), 'why', 'flag', 'change nothing: say where it would go, and why not elsewhere', True, None, (), '', False),
      ),
-     (), 'instance_move:migrate', '', True, 'OP_INSTANCE_MIGRATE', False, True, False),
+     (), 'instance_move:migrate', '', True, 'OP_INSTANCE_MIGRATE', False, True, False, '', ()),
     ('reboot', 'reboot instances',
      (
-      ('names', 'name', 0, None, 'string'),
+      ('names', 'name', 0, None, 'string', ''),
      ),
      (
       (('-t', '--type'), 'reboot_type', 'string', 'how', True, 'hard', ('soft', 'hard', 'full'), '', False),
@@ -157,21 +157,21 @@ COMMANDS = (
       (('--ignore-secondaries',), 'ignore_secondaries', 'flag', 'go on with a broken mirror', True, None, (), '', False),
       (('--shutdown-timeout',), 'shutdown_timeout', 'duration', 'how long the guest may take to shut down', True, None, (), '', False),
      ),
-     (), 'instance_power:reboot', '', True, 'OP_INSTANCE_REBOOT', False, True, False),
+     (), 'instance_power:reboot', '', True, 'OP_INSTANCE_REBOOT', False, True, False, '', ()),
     ('remove', 'delete an instance and its disks',
      (
-      ('instance_name', 'instance-name', 1, 1, 'string'),
+      ('instance_name', 'instance-name', 1, 1, 'string', ''),
      ),
      (
       (('-f', '--force'), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
       (('--shutdown-timeout',), 'shutdown_timeout', 'duration', 'how long the guest may take to shut down', True, None, (), '', False),
       (('--ignore-failures',), 'ignore_failures', 'flag', 'forget it although a step failed', True, None, (), '', False),
      ),
-     (), 'instance_move:remove', '', True, 'OP_INSTANCE_REMOVE', False, True, False),
+     (), 'instance_move:remove', '', True, 'OP_INSTANCE_REMOVE', False, True, False, '', ()),
     ('remove-tags', 'take tags from an instance',
      (
-      ('name', 'instance-name', 1, 1, 'string'),
-      ('tags', 'tag', 0, None, 'string'),
+      ('name', 'instance-name', 1, 1, 'string', ''),
+      ('tags', 'tag', 0, None, 'string', ''),
      ),
      (
       (('--from',), 'tags_file', 'string', 'more tags, one a line; - is standard input', True, None, (), 'FILE', False),
@@ -179,10 +179,10 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False),
+     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', ()),
     ('shutdown', 'stop instances',
      (
-      ('names', 'name', 0, None, 'string'),
+      ('names', 'name', 0, None, 'string', ''),
      ),
      (
       (('-f', '--force'), 'force', 'flag', 'stop an instance that is marked offline, too', True, None, (), '', False),
@@ -200,10 +200,10 @@ COMMANDS = (
       (('--ignore-offline',), 'ignore_offline_nodes', 'flag', 'record the state though the node is off', True, None, (), '', False),
       (('--no-remember',), 'no_remember', 'flag', 'keep the recorded state', True, None, (), '', False),
      ),
-     ('stop',), 'instance_power:shutdown', '', True, 'OP_INSTANCE_SHUTDOWN', False, True, False),
+     ('stop',), 'instance_power:shutdown', '', True, 'OP_INSTANCE_SHUTDOWN', False, True, False, '', ()),
     ('startup', 'start instances',
      (
-      ('names', 'name', 0, None, 'string'),
+      ('names', 'name', 0, None, 'string', ''),
      ),
      (
       (('-f', '--force'), 'force', 'flag', 'start although a disk is degraded', True, None, (), '', False),
@@ -223,5 +223,5 @@ COMMANDS = (
       (('--no-remember',), 'no_remember', 'flag', 'keep the recorded state', True, None, (), '', False),
       (('--paused',), 'startup_paused', 'flag', 'start it paused', True, None, (), '', False),
      ),
-     ('start',), 'instance_power:startup', '', True, 'OP_INSTANCE_STARTUP', False, True, False),
+     ('start',), 'instance_power:startup', '', True, 'OP_INSTANCE_STARTUP', False, True, False, '', ()),
 )

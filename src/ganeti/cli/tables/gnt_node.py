@@ -5,7 +5,7 @@
 COMMANDS = (
     ('add', 'add a node, or add it again',
      (
-      ('node_name', 'node-name', 1, 1, 'string'),
+      ('node_name', 'node-name', 1, 1, 'string', ''),
      ),
      (
       (('-s', '--secondary-ip'), 'secondary_ip', 'string', 'address for replication', True, None, (), 'ADDRESS', False),
@@ -22,11 +22,11 @@ COMMANDS = (
       (('--hypervisor-state',), 'hv_state', 'ident-keyvalues', 'recorded hypervisor state', True, None, (), '', True),
       (('--disk-state',), 'disk_state', 'disk-state', 'recorded disk state', True, None, (), '', True),
      ),
-     (), 'node_setup:add', '', False, 'OP_NODE_ADD', True, True, False),
+     (), 'node_setup:add', '', False, 'OP_NODE_ADD', True, True, False, '', ()),
     ('add-tags', 'give a node more tags',
      (
-      ('name', 'node-name', 1, 1, 'string'),
-      ('tags', 'tag', 0, None, 'string'),
+      ('name', 'node-name', 1, 1, 'string', ''),
+      ('tags', 'tag', 0, None, 'string', ''),
      ),
      (
       (('--from',), 'tags_file', 'string', 'more tags, one a line; - is standard input', True, None, (), 'FILE', False),
@@ -34,10 +34,10 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False),
+     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', ()),
     ('failover', 'fail over all primary instances of a node',
      (
-      ('node_name', 'node-name', 1, 1, 'string'),
+      ('node_name', 'node-name', 1, 1, 'string', ''),
      ),
      (
       (('-f', '--force'), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
@@ -45,10 +45,10 @@ COMMANDS = (
       (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
-     (), 'node_jobs:failover', '', False, 'OP_INSTANCE_FAILOVER', False, True, False),
+     (), 'node_jobs:failover', '', False, 'OP_INSTANCE_FAILOVER', False, True, False, '', ()),
     ('health', 'ask the out-of-band programs of nodes for their health',
      (
-      ('node_names', 'node-name', 0, None, 'string'),
+      ('node_names', 'node-name', 0, None, 'string', ''),
      ),
      (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
@@ -56,18 +56,18 @@ COMMANDS = (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
       (('--oob-timeout',), 'timeout', 'int', 'how long a program may take', True, None, (), 'SECONDS', False),
      ),
-     (), 'node_power:health', '', False, 'OP_OOB_COMMAND', False, True, False),
+     (), 'node_power:health', '', False, 'OP_OOB_COMMAND', False, True, False, '', ()),
     ('info', 'show details of nodes',
      (
-      ('names', 'node-name', 0, None, 'string'),
+      ('names', 'node-name', 0, None, 'string', ''),
      ),
      (
       (('-g', '--node-group'), 'group', 'string', 'nodes of this group only', True, None, (), '', False),
      ),
-     ('show',), 'node_info:info', '', False, '', False, True, False),
+     ('show',), 'node_info:info', '', False, '', False, True, False, '', ()),
     ('list', 'list nodes',
      (
-      ('names', 'node-name', 0, None, 'string'),
+      ('names', 'node-name', 0, None, 'string', ''),
      ),
      (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
@@ -79,25 +79,25 @@ COMMANDS = (
       (('--cache',), 'cache', 'string', 'off: ask the nodes, even if they said it seconds ago', True, None, ('on', 'off'), '', False),
       (('-g', '--node-group'), 'group', 'string', 'nodes of this group only', True, None, (), '', False),
      ),
-     (), 'listing:nodes', '', False, '', False, True, True),
+     (), 'listing:nodes', '', False, '', False, True, True, '', ()),
     ('list-fields', "list the fields of 'list'",
      (
-      ('names', 'field', 0, None, 'string'),
+      ('names', 'field', 0, None, 'string', ''),
      ),
      (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
       (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
      ),
-     (), 'listing:node_fields', '', False, '', False, True, False),
+     (), 'listing:node_fields', '', False, '', False, True, False, '', ()),
     ('list-tags', 'list the tags of a node',
      (
-      ('name', 'node-name', 1, 1, 'string'),
+      ('name', 'node-name', 1, 1, 'string', ''),
      ),
      (),
-     (), 'tag_lists:show', '', False, '', False, True, False),
+     (), 'tag_lists:show', '', False, '', False, True, False, '', ()),
     ('migrate', 'migrate all primary instances of a node',
      (
-      ('node_name', 'node-name', 1, 1, 'string'),
+      ('node_name', 'node-name', 1, 1, 'string', ''),
      ),
      (
       (('-f', '--force'), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
@@ -111,10 +111,10 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'node_jobs:migrate', '', False, 'OP_NODE_MIGRATE', False, True, False),
+     (), 'node_jobs:migrate', '', False, 'OP_NODE_MIGRATE', False, True, False, '', ()),
     ('modify', 'change flags and parameters of a node',
      (
-      ('node_name', 'node-name', 1, 1, 'string'),
+      ('node_name', 'node-name', 1, 1, 'string', ''),
      ),
      (
       (('-f', '--force'), 'force', 'flag', 'do not ask, and go on where that is possible', True, None, (), '', False),
@@ -130,11 +130,11 @@ COMMANDS = (
       (('--hypervisor-state',), 'hv_state', 'ident-keyvalues', 'recorded hypervisor state', True, None, (), '', True),
       (('--disk-state',), 'disk_state', 'disk-state', 'recorded disk state', True, None, (), '', True),
      ),
-     (), 'node_jobs:modify', '', True, 'OP_NODE_SET_PARAMS', False, True, False),
+     (), 'node_jobs:modify', '', True, 'OP_NODE_SET_PARAMS', False, True, False, '', ()),
     ('power', 'switch nodes on or off by their out-of-band programs, or ask whether they are on',
      (
-      ('action', 'on|off|cycle|status', 1, 1, 'string'),
-      ('node_names', 'node-name', 0, None, 'string'),
+      ('action', 'on|off|cycle|status', 1, 1, 'string', ''),
+      ('node_names', 'node-name', 0, None, 'string', ''),
      ),
      (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
@@ -148,20 +148,20 @@ COMMANDS = (
       (('--oob-timeout',), 'timeout', 'int', 'how long a program may take', True, None, (), 'SECONDS', False),
       (('--power-delay',), 'power_delay', 'float', 'between one node switched on and the next', True, None, (), 'SECONDS', False),
      ),
-     (), 'node_power:power', '', False, 'OP_OOB_COMMAND', False, True, False),
+     (), 'node_power:power', '', False, 'OP_OOB_COMMAND', False, True, False, '', ()),
     ('remove', 'remove a node from the cluster',
      (
-      ('node_name', 'node-name', 1, 1, 'string'),
+      ('node_name', 'node-name', 1, 1, 'string', ''),
      ),
      (
       (('--dry-run',), 'dry_run', 'flag', 'check only, change nothing', True, None, (), '', False),
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
-     (), 'plain:submit', '', False, 'OP_NODE_REMOVE', True, True, False),
+     (), 'plain:submit', '', False, 'OP_NODE_REMOVE', True, True, False, '', ()),
     ('remove-tags', 'take tags from a node',
      (
-      ('name', 'node-name', 1, 1, 'string'),
-      ('tags', 'tag', 0, None, 'string'),
+      ('name', 'node-name', 1, 1, 'string', ''),
+      ('tags', 'tag', 0, None, 'string', ''),
      ),
      (
       (('--from',), 'tags_file', 'string', 'more tags, one a line; - is standard input', True, None, (), 'FILE', False),
@@ -169,5 +169,5 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False),
+     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', ()),
 )

@@ -2,16 +2,17 @@
 """OP_GROUP_SET_PARAMS: change the parameters of a node group."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any
 
-import msgspec
 from msgspec.structs import replace
 
+from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.master.capacity import check_template
-from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.lock_plans import plan
-from ganeti.model.capacity import CapacityParameters
+from ganeti.master.operations.parameters import AllocPolicy, CapacityOptions, GroupName
+from ganeti.master.parameter import Parameter
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import LockPlan, group_lock
 from ganeti.model.objects import NodeGroup
@@ -20,9 +21,14 @@ from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext
 
-AllocPolicy = Literal["preferred", "last_resort", "unallocable"]
-NotYet = Annotated[Any, msgspec.Meta(description="nodes or instances must be asked about it: not done yet")]
-_NOT_YET = ("ndparams", "diskparams", "hv_state", "disk_state", "ipolicy")
+NotYet = Annotated[
+    Any,
+    Parameter(
+        "kept for Ganeti 3.1",
+        refused="Of a node group, {name} cannot be changed yet: it keeps what it has",
+    ),
+]
+"""Nodes or instances must be asked about it."""
 
 
 class ChangeGroup(Change, frozen=True, kw_only=True):
@@ -44,17 +50,22 @@ class Checked:
     values: dict[str, Any]
 
 
-@operation("OP_GROUP_SET_PARAMS", summary_field="group_name", hooks="group-modify")
+@operation(
+    "OP_GROUP_SET_PARAMS",
+    summary_field="group_name",
+    hooks="group-modify",
+    cli=Command(
+        "gnt-group modify", "change parameters of a node group", arguments=("group_name",), modifies="node group"
+    ),
+    rapi="PUT /2/groups/[group_name]/modify",
+    examples=(Example("group-policy", {"group_name": "default", "alloc_policy": "last_resort"}),),
+)
 class ModifyGroup(Operation[list[tuple[str, Any]]], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Change parameters of a node group; null leaves one as it is. *capacity_params* (ours) are replaced together."""
 
-    refusals: ClassVar[dict[str, str]] = {
-        name: f"Of a node group, {name} cannot be changed yet: it keeps what it has" for name in _NOT_YET
-    }
-
-    group_name: Annotated[str, msgspec.Meta(min_length=1)]
+    group_name: GroupName
     alloc_policy: AllocPolicy | None = None
-    capacity_params: CapacityParameters | None = None
+    capacity_params: CapacityOptions | None = None
 
     ndparams: NotYet = None
     diskparams: NotYet = None

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Do nothing for a while, on the master, on nodes, or both."""
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import msgspec
 
-from ganeti.base.command import Argument, Command, Option
+from ganeti.base.command import Command
 from ganeti.base.errors import ExecutionError, PrerequisiteError
-from ganeti.master.operation import Operation, operation
+from ganeti.master.operation import Example, Operation, operation
+from ganeti.master.operations.parameters import NodeUuids
+from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan, node_lock
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
@@ -18,31 +20,28 @@ _LOG_EVERY_S = 1.0
 @operation(
     "OP_TEST_DELAY",
     summary_field="duration",
-    cli=Command(
-        line="gnt-debug delay",
-        summary="Executes a TestDelay OpCode",
-        arguments=(Argument("duration", "<duration>"),),
-        options=(
-            Option(("--no-master",), "on_master", "flag", "Do not sleep in the master code", value=False),
-            Option(("-n",), "on_nodes", "string", "Select nodes to sleep on", repeatable=True, metavar="<node>"),
-            Option(("-r", "--repeat"), "repeat", "int", "Number of times to repeat the sleep"),
-            Option(("-i", "--interruptible"), "interruptible", "flag", "Allow the opcode to be interrupted"),
-            Option(("-l", "--no-locks"), "no_locks", "flag", "Don't take locks while performing the delay"),
-        ),
-    ),
+    cli=Command("gnt-debug delay", "run a job that only waits", arguments=("duration",), sends=(("no_locks", False),)),
+    examples=(Example("delay", {"duration": 1.0, "on_nodes": ["node3.example.com"], "on_master": True}),),
 )
 class TestDelay(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
-    refusals: ClassVar[dict[str, str]] = {
-        "interruptible": "interruptible is not possible yet: a delay ends by itself only; leave it out"
-    }
-
-    duration: Annotated[float, msgspec.Meta(ge=0)]
-    on_master: bool = True
-    on_nodes: list[str] = []
-    on_node_uuids: list[str] | None = None
-    repeat: Annotated[int, msgspec.Meta(ge=0)] = 0
-    interruptible: bool = False
-    no_locks: bool = True
+    duration: Annotated[float, msgspec.Meta(ge=0), Parameter("how long, in seconds", metavar="seconds")]
+    on_master: Annotated[bool, Parameter("do not wait on the master", "--no-master")] = True
+    on_nodes: Annotated[
+        list[str],
+        Parameter("wait on this node, too", "-n", "--node", subject="node", metavar="NODE", repeatable=True),
+    ] = []
+    on_node_uuids: NodeUuids = None
+    repeat: Annotated[int, msgspec.Meta(ge=0), Parameter("how often", "-r", "--repeat")] = 0
+    interruptible: Annotated[
+        bool,
+        Parameter(
+            "end when somebody asks for it",
+            "-i",
+            "--interruptible",
+            refused="interruptible is not possible yet: a delay ends by itself only; leave it out",
+        ),
+    ] = False
+    no_locks: Annotated[bool, Parameter("take no locks", "-l", "--no-locks", value=True)] = True
 
     def locks(self, view: ConfigView) -> LockPlan:
         if self.no_locks or not (self.on_nodes or self.on_node_uuids):

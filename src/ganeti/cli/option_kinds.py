@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The kinds of options (`ganeti.base.command.OPTION_KINDS`), each with what reads its values."""
+
+from __future__ import annotations
+
+from ganeti.cli.values import (
+    collect_changes,
+    collect_disk_state,
+    collect_disks,
+    collect_idents,
+    collect_nics,
+    read_bounds,
+    read_duration,
+    read_float,
+    read_int,
+    read_json,
+    read_key_values,
+    read_list,
+    read_ranges,
+    read_size,
+    read_yes_no,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+def _read_capacity(option: str, text: str) -> dict[str, Any]:
+    """Read in what capacity is counted; ``default`` alone takes all of it away."""
+    from ganeti.cli.capacity_values import read_parameters
+
+    return read_parameters(option, read_key_values(option, text))
+
+
+READERS: dict[str, Callable[[str, str], Any]] = {
+    "string": lambda option, text: text,
+    "int": read_int,
+    "float": read_float,
+    "size": read_size,
+    "duration": read_duration,
+    "yesno": read_yes_no,
+    "list": read_list,
+    "keyvalues": read_key_values,
+    "json": read_json,
+    "ranges": read_ranges,
+    "bounds": read_bounds,
+    "capacity": _read_capacity,
+}
+"""One text to one value."""
+COLLECTORS: dict[str, Callable[[str, list[str]], Any]] = {
+    "ident-keyvalues": collect_idents,
+    "disks": collect_disks,
+    "nics": collect_nics,
+    "disk-mods": collect_changes,
+    "nic-mods": collect_changes,
+    "disk-state": collect_disk_state,
+}
+"""All texts of a repeated option to one value."""

@@ -3,6 +3,14 @@
 
 # fmt: off
 COMMANDS = (
+    ('add', 'make a node group',
+     (
+      ('group_name', 'group-name', 1, 1, 'string', ''),
+     ),
+     (
+      (('--alloc-policy',), 'alloc_policy', 'string', 'whether new instances go there by themselves', True, None, ('preferred', 'last_resort', 'unallocable'), '', False),
+     ),
+     (), '', '', True, 'OP_GROUP_ADD', False, True, False, '', ()),
     ('add-tags', 'give a node group more tags',
      (
       ('name', 'group', 1, 1, 'string', ''),

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_GROUP_ADD."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.fakes.context import FakeContext, run
+from tests.fakes.sample_cluster import catalogue, configuration
+
+from ganeti.base.errors import PrerequisiteError
+from ganeti.master.operation import decode
+from ganeti.master.operations.group.add import AddGroup, MakeGroup
+from ganeti.model.configuration import Draft
+from ganeti.model.objects import NodeGroup
+
+
+@pytest.fixture
+def ctx() -> FakeContext:
+    return FakeContext(configuration(), catalogue())
+
+
+def add(ctx: FakeContext, name: str, **parameters: Any) -> None:
+    run(decode({"OP_ID": MakeGroup.op_id, "group_name": name, **parameters}), ctx)
+
+
+def test_a_group_is_made_without_nodes(ctx: FakeContext) -> None:
+    add(ctx, "green")
+    add(ctx, "blue", alloc_policy="unallocable")
+    groups = {group.name: group for group in ctx.config.view().groups()}
+    assert (groups["green"].alloc_policy, groups["blue"].alloc_policy) == ("preferred", "unallocable")
+    assert not [node for node in ctx.config.view().nodes() if node.group in (groups["green"].uuid, groups["blue"].uuid)]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("default", "'default' already"),
+        ("1b1d1b1d-1b1d-1b1d-1b1d-1b1d1b1d1b1d", "looks like a UUID"),
+        ("", "must not be empty"),
+        ("two\nlines", "control character"),
+        ("x" * 300, "too long"),
+    ],
+)
+def test_a_name_that_cannot_be_is_refused(ctx: FakeContext, name: str, words: str) -> None:
+    before = ctx.config.view().groups()
+    with pytest.raises(PrerequisiteError, match=words):
+        add(ctx, name)
+    assert ctx.config.view().groups() == before
+
+
+def test_a_name_that_was_given_meanwhile_is_refused(ctx: FakeContext) -> None:
+    with pytest.raises(PrerequisiteError, match="'default' already"):
+        AddGroup(group=NodeGroup(uuid="x", name="default")).apply(Draft(ctx.config.view(), 1.0))
+
+
+def test_nothing_but_a_policy_that_there_is(ctx: FakeContext) -> None:
+    with pytest.raises(PrerequisiteError, match="alloc_policy"):
+        add(ctx, "green", alloc_policy="sometimes")

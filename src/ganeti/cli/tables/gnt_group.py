@@ -73,4 +73,11 @@ COMMANDS = (
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
      (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', ()),
+    ('rename', 'rename a node group',
+     (
+      ('group_name', 'old-name', 1, 1, 'string', 'group'),
+      ('new_name', 'new-name', 1, 1, 'string', ''),
+     ),
+     (),
+     (), '', '', True, 'OP_GROUP_RENAME', False, True, False, '', ()),
 )

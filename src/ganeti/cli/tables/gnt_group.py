@@ -61,6 +61,12 @@ COMMANDS = (
       (('--capacity-parameters',), 'capacity_params', 'capacity', 'how capacity is counted: memory, disk, vcpus, disk_template, cpu_ratio, disk_usage; or default for none', True, None, (), '', False),
      ),
      (), '', '', True, 'OP_GROUP_SET_PARAMS', False, True, False, 'node group', ()),
+    ('remove', 'remove a node group that has no nodes',
+     (
+      ('group_name', 'group', 1, 1, 'string', 'group'),
+     ),
+     (),
+     (), '', '', True, 'OP_GROUP_REMOVE', False, True, False, '', ()),
     ('remove-tags', 'take tags from a node group',
      (
       ('name', 'group', 1, 1, 'string', ''),

@@ -16,7 +16,7 @@ from parsed_tree import Exemptions, Module, told
 from ganeti.base.registry import import_all
 from ganeti.bootstrap import init_options
 from ganeti.bootstrap.init import catalogue
-from ganeti.cli.commands.cluster import CLUSTER_INIT
+from ganeti.bootstrap.init_command import CLUSTER_INIT
 from ganeti.cli.generate import declared
 from ganeti.master.operation import REGISTRY, Operation
 from ganeti.master.operations.cluster import set_params
@@ -99,7 +99,7 @@ def test_every_setting_of_the_cluster_is_read_by_what_it_is_for(modules: list[Mo
 
 def test_every_option_of_init_is_read(modules: list[Module]) -> None:
     readers = [module for module in modules if module.name.startswith("ganeti.bootstrap.init")]
-    fields = {option.field for option in CLUSTER_INIT.options} - set(init_options.REFUSED)
+    fields = {option.field.rpartition(".")[2] for option in CLUSTER_INIT.options} - set(init_options.REFUSED)
     faults = [
         f"gnt-cluster init: nobody reads {field}"
         for field in sorted(fields)
@@ -123,10 +123,10 @@ def test_every_option_of_a_command_is_read(modules: list[Module]) -> None:
         operation = REGISTRY.get(command.op_id)
         read = {field.name for field in msgspec.structs.fields(operation)} if operation else set()
         readers = list(for_all)
-        if handler := by_name.get(commands + command.handler.partition(":")[0]):
+        if handler := by_name.get(commands + (command.handler or "plain").partition(":")[0]):
             near = {dotted.rpartition(".")[0] for _, dotted in handler.imports() if dotted.startswith(commands)}
             readers += [handler, *(by_name[name] for name in near if name in by_name)]
-        for field in {option.field for option in command.options} - read:
+        for field in {option.field.partition(".")[0] for option in command.options} - read:
             if not any(_mentions(module, field) for module in readers):
                 faults[(command.line.replace(" ", "-"), field)] = f"{command.line}: nobody reads {field}"
     left = Exemptions().sift("option-unread", faults)
@@ -184,7 +184,7 @@ def test_help_offers_nothing_that_is_always_refused() -> None:
         faults += [
             f"{command.line}: --help offers {option.flags[-1]}, which is refused"
             for option in command.options
-            if option.help and (option.field in unwanted or option.field.partition("_")[0] in unwanted)
+            if option.help and (option.field.partition(".")[0] in unwanted)
         ]
     assert not faults, told(faults)
 

@@ -99,3 +99,12 @@ class Command:
     """Parameters and the values that are sent where no option gives another, and the master's default is not meant."""
     parameters: tuple[str, ...] | None = None
     """Those of its operation that are offered as options; all that have flags, without it."""
+
+
+PRIORITY = Option(
+    ("--priority",), "priority", help="priority of the job", choices=("low", "normal", "high"), metavar="PRIORITY"
+)
+DRY_RUN = Option(("--dry-run",), "dry_run", "flag", "check only, change nothing")
+SUBMIT = Option(("--submit",), "submit", "flag", "submit the job and do not wait for it")
+PRINT_JOBID = Option(("--print-jobid",), "print_jobid", "flag", "print the job's id as the first line")
+"""Options of jobs, for commands that take some of them only."""

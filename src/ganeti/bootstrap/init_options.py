@@ -180,30 +180,31 @@ def _per_driver(
 
 def policy(options: Mapping[str, Any], templates: Sequence[str]) -> dict[str, Any]:
     """The instance policy of the cluster; raises `PrerequisiteError`."""
+    given = options.get("ipolicy") or {}
     specs = {key: options[name] for name, key in _SPEC_OPTIONS.items() if options.get(name)}
-    if specs and (options.get("ipolicy_bounds") or options.get("ipolicy_std")):
+    if specs and (given.get("minmax") or given.get("std")):
         raise PrerequisiteError("--specs-… and --ipolicy-…-specs exclude each other: use the latter", WRONG_INPUT)
     result = ipolicy.full_policy(templates)
-    if options.get("ipolicy_bounds"):
+    if given.get("minmax"):
         result["minmax"] = [
             {
                 "min": ipolicy.DEFAULT_MINIMUM | _spec(pair.get("min"), "minimum"),
                 "max": ipolicy.DEFAULT_MAXIMUM | _spec(pair.get("max"), "maximum"),
             }
-            for pair in options["ipolicy_bounds"]
+            for pair in given["minmax"]
         ]
-    result["std"] |= _spec(options.get("ipolicy_std"), "standard")
+    result["std"] |= _spec(given.get("std"), "standard")
     for key, values in specs.items():
         for bound, target in (("min", result["minmax"][0]["min"]), ("max", result["minmax"][0]["max"])):
             target.update(_spec({key: values[bound]} if bound in values else {}, bound))
         result["std"].update(_spec({key: values["std"]} if "std" in values else {}, "std"))
         if unknown := set(values) - {"min", "max", "std"}:
             raise PrerequisiteError(f"'{sorted(unknown)[0]}' is not one of min, max, std", WRONG_INPUT)
-    if options.get("ipolicy_disk_templates") is not None:
-        result["disk-templates"] = _known_names(options["ipolicy_disk_templates"], "enabled disk template", templates)
-    for option, key in (("ipolicy_vcpu_ratio", "vcpu-ratio"), ("ipolicy_spindle_ratio", "spindle-ratio")):
-        if options.get(option) is not None:
-            result[key] = float(options[option])
+    if given.get("disk-templates") is not None:
+        result["disk-templates"] = _known_names(given["disk-templates"], "enabled disk template", templates)
+    for key in ("vcpu-ratio", "spindle-ratio"):
+        if given.get(key) is not None:
+            result[key] = float(given[key])
     try:
         ipolicy.check_policy(result)
     except ParameterError as err:

@@ -45,19 +45,18 @@ def _without_refused(command: Command) -> Command:
     else:
         operation = importlib.import_module("ganeti.master.operation").REGISTRY.get(command.op_id)
         names = importlib.import_module("ganeti.master.parameter").refused(operation) if operation is not None else {}
-    options = [
-        replace(option, help="") if option.field in names or option.field.partition("_")[0] in names else option
-        for option in command.options
-    ]
+    options = [replace(option, help="") if option.field in names else option for option in command.options]
     return replace(command, options=tuple(options))
 
 
 def _of_modules() -> Iterator[Command]:
     """Those that are no operation's own: they are made by their handlers."""
-    package = importlib.import_module("ganeti.cli.commands")
-    import_all(package)
-    for module in sorted(name for name in sys.modules if name.startswith(f"{package.__name__}.")):
-        yield from (value for value in vars(sys.modules[module]).values() if isinstance(value, Command))
+    for name in ("ganeti.cli.commands", "ganeti.bootstrap"):
+        import_all(importlib.import_module(name))
+        for module in sorted(module for module in sys.modules if module.startswith(f"{name}.")):
+            for value in vars(sys.modules[module]).values():
+                if isinstance(value, Command):
+                    yield value
 
 
 def _of_operations() -> list[Command]:

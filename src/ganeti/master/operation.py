@@ -121,7 +121,8 @@ class Operation(msgspec.Struct, Generic[Result], frozen=True, kw_only=True, forb
             parameter, value = parameters[name], getattr(self, name)
             if value in (None, [], {}, parameter.default):
                 continue
-            if value or not (parameter.given.emptied or name in getattr(self, "emptied", ())):
+            emptied = parameter.refusal.emptied if parameter.refusal else name in getattr(self, "emptied", ())
+            if value or not emptied:
                 raise PrerequisiteError(sentence, WRONG_INPUT)
 
     def locks(self, view: ConfigView) -> LockPlan:

@@ -29,6 +29,7 @@ SUBJECTS: Final[Mapping[str, names.Rule]] = {
     "network": names.reference_fault,
     "filter": names.reference_fault,
     "object": names.reference_fault,
+    "new name": names.reference_fault,
     "disk template": names.reference_fault,
     "hypervisor": names.reference_fault,
     "allocator": names.program_name_fault,
@@ -80,11 +81,21 @@ class Parameter:
         self.options = options
 
 
+class Refused:
+    """Metadata beside that of a shared type: nothing acts on the parameter here; *sentence* is as in `Parameter`."""
+
+    __slots__ = ("emptied", "sentence")
+
+    def __init__(self, sentence: str, *, emptied: bool = False) -> None:
+        self.sentence = sentence
+        self.emptied = emptied
+
+
 def refused(operation: type[msgspec.Struct]) -> dict[str, str]:
     """Parameters that nothing acts on yet, with the error message of each."""
     found = dict(getattr(operation, "refusals", {}))
     return found | {
-        name: each.given.refused.format(name=name) for name, each in declared(operation).items() if each.given.refused
+        name: each.refusal.sentence.format(name=name) for name, each in declared(operation).items() if each.refusal
     }
 
 
@@ -102,6 +113,8 @@ class Declared:
     required: bool
     default: Any
     given: Parameter
+
+    refusal: Refused | None = None
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -125,11 +138,13 @@ class Declared:
             return "list"
         return "string"
 
-    def options(self) -> tuple[Option, ...]:
-        """The options of its command: none, one, or several that give parts of it."""
-        if self.given.options:
-            return self.given.options
-        return (self._option(),) if self.given.flags else ()
+    def options(self, *, offered: bool = True) -> tuple[Option, ...]:
+        """The options of its command: none, one, or several that give parts of it.
+
+        Those that are not *offered* have no help: they are known, and refused.
+        """
+        options = self.given.options or ((self._option(),) if self.given.flags else ())
+        return options if offered else tuple(replace(option, help="") for option in options)
 
     def _option(self) -> Option:
         choices = self.choices
@@ -137,7 +152,7 @@ class Declared:
             self.given.flags,
             self.name,
             self.kind,
-            "" if self.given.refused else self.given.help + self._default_words(),
+            self.given.help + self._default_words(),
             value=self.default is not True if self.given.value is None else self.given.value,
             choices=choices,
             metavar=self.given.metavar,
@@ -168,31 +183,35 @@ def declared(operation: type[msgspec.Struct]) -> Mapping[str, Declared]:
     hints = get_type_hints(operation, include_extras=True)
     found = {}
     for field in msgspec.structs.fields(operation):
-        kind, given, nullable = _taken_apart(hints[field.name])
+        kind, given, nullable, refusal = _taken_apart(hints[field.name])
         default = field.default
         if field.default_factory is not msgspec.NODEFAULT:
             default = field.default_factory()
         default = None if field.required else default
-        found[field.name] = Declared(field.name, kind, nullable, field.required, default, given)
+        found[field.name] = Declared(field.name, kind, nullable, field.required, default, given, refusal)
     return found
 
 
-def _taken_apart(hint: Any) -> tuple[Any, Parameter, bool]:
+def _taken_apart(hint: Any) -> tuple[Any, Parameter, bool, Refused | None]:
     """Type without null, what `Annotated` says, and whether null is possible; the outermost description counts."""
     given: Parameter | None = None
+    refusal: Refused | None = None
     nullable = False
     while True:
         if get_origin(hint) is Annotated:
             hint, *metadata = get_args(hint)
             given = given or next((each for each in metadata if isinstance(each, Parameter)), None)
+            refusal = refusal or next((each for each in metadata if isinstance(each, Refused)), None)
+            if refusal is None and given is not None and given.refused:
+                refusal = Refused(given.refused, emptied=given.emptied)
         elif get_origin(hint) in (Union, UnionType):
             kinds = [kind for kind in get_args(hint) if kind is not NoneType]
             nullable = nullable or len(kinds) < len(get_args(hint))
             if len(kinds) > 1:
-                return Union[tuple(kinds)], given or _UNDESCRIBED, nullable  # noqa: UP007
+                return Union[tuple(kinds)], given or _UNDESCRIBED, nullable, refusal  # noqa: UP007
             [hint] = kinds
         else:
-            return hint, given or _UNDESCRIBED, nullable
+            return hint, given or _UNDESCRIBED, nullable, refusal
 
 
 def _bare(hint: Any) -> Any:
@@ -224,6 +243,16 @@ def _texts(value: Any) -> Iterator[str]:
             pending += item
 
 
+def options_of(operation: type[msgspec.Struct], *names: str) -> tuple[Option, ...]:
+    """Options of an operation's parameters for a command that is not its own; refused ones are offered as well."""
+    known = declared(operation)
+    return tuple(
+        replace(option, help=option.help or known[name].given.help)
+        for name in names
+        for option in known[name].options()
+    )
+
+
 def full_command(command: Command, operation: type[msgspec.Struct], op_id: str) -> Command:
     """Give a command of an operation the arguments and options that its parameters declare.
 
@@ -234,5 +263,10 @@ def full_command(command: Command, operation: type[msgspec.Struct], op_id: str) 
     arguments = tuple(known[each].argument() if isinstance(each, str) else each for each in command.arguments)
     taken = {argument.field for argument in arguments} | {option.field for option in command.options}
     offered = known if command.parameters is None else command.parameters
-    options = tuple(option for name in offered if name not in taken for option in known[name].options())
+    options = tuple(
+        option
+        for name in offered
+        if name not in taken
+        for option in known[name].options(offered=known[name].refusal is None)
+    )
     return replace(command, op_id=op_id, arguments=arguments, options=command.options + options)

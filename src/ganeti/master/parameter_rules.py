@@ -5,8 +5,7 @@ Every text in every parameter follows one, whatever it is nested in: what is not
 characters. So nothing gets past the door that a node, a script's environment or a file name would refuse later.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from ganeti.base import names
 
@@ -36,26 +35,3 @@ RULES: Mapping[str, names.Rule] = {
     "vg_name": names.file_name_fault,
 }
 """Those of names that an opcode makes are checked by the operation, which says more of them."""
-
-
-def fault(parameters: Iterable[tuple[str, Any]]) -> str | None:
-    """Say of the first wrong text which parameter it is in and what would be right; None if all are fine."""
-    for parameter, value in parameters:
-        rule = RULES.get(parameter, names.line_fault)
-        for text in _texts(value):
-            if text and (found := rule(text)) is not None:
-                return f"Parameter '{names.shown(parameter)}' cannot be '{names.shown(text)}': {found}"
-    return None
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """All texts in a parameter, the keys of dictionaries too."""
-    pending = [value]
-    while pending:
-        item = pending.pop()
-        if isinstance(item, str):
-            yield item
-        elif isinstance(item, Mapping):
-            pending += [*item.keys(), *item.values()]
-        elif isinstance(item, list | tuple):
-            pending += item

@@ -61,7 +61,6 @@ def _power(verb: str) -> Opcode:
 _RUNS = (create(),)
 _STOPPED = (create(start=False),)
 _NODE_3 = f"node3.{DOMAIN}"
-_TAGS: Final[Opcode] = {"OP_ID": "OP_TAGS_SET", "kind": "node", "name": _NODE_3, "tags": ["a", "b"]}
 _RULE = "11111111-1111-4111-8111-111111111111"
 _FILTER: Final[tuple[Any, ...]] = (_RULE, 5, [["jobid", [">", "id", 0]]], "ACCEPT", [])
 
@@ -96,27 +95,8 @@ _OF_THE_SIMULATOR: Final = (
     ),
     Case("node-remove", {"OP_ID": "OP_NODE_REMOVE", "node_name": _NODE_3}),
     Case("node-readd", {"OP_ID": "OP_NODE_ADD", "node_name": _NODE_3, "readd": True}, before=(_node(offline=True),)),
-    Case("cluster-limit", {"OP_ID": "OP_CLUSTER_SET_PARAMS", "max_running_jobs": 17}),
-    Case("cluster-verify", {"OP_ID": "OP_CLUSTER_VERIFY"}),
-    Case("cluster-verify-config", {"OP_ID": "OP_CLUSTER_VERIFY_CONFIG"}),
-    Case("cluster-verify-group", {"OP_ID": "OP_CLUSTER_VERIFY_GROUP", "group_name": "default"}),
-    Case("cluster-query", {"OP_ID": "OP_CLUSTER_QUERY"}),
-    Case("master-ip-off", {"OP_ID": "OP_CLUSTER_DEACTIVATE_MASTER_IP"}),
-    Case("master-ip-on", {"OP_ID": "OP_CLUSTER_ACTIVATE_MASTER_IP"}),
-    Case("post-init", {"OP_ID": "OP_CLUSTER_POST_INIT"}),
-    Case("os-diagnose", {"OP_ID": "OP_OS_DIAGNOSE", "output_fields": ["name"], "names": []}),
-    Case("query", {"OP_ID": "OP_QUERY", "what": "cluster", "fields": ["name"], "use_locking": True}),
-    Case("query-fields", {"OP_ID": "OP_QUERY_FIELDS", "what": "cluster", "fields": ["name"]}),
-    Case("dummy", {"OP_ID": "OP_TEST_DUMMY", "result": "it", "messages": ["m"], "fail": False, "submit_jobs": None}),
-    Case("os-params", {"OP_ID": "OP_TEST_OS_PARAMS", "osparams_secret": {"word": "secret"}}),
-    Case("capacity", {"OP_ID": "OP_COMPUTE_CAPACITY", "iallocator": "hail"}, before=_RUNS),
-    Case("group-cache", {"OP_ID": "OP_UPDATE_NODE_GROUP_CACHE", "group_name": "default"}, before=_RUNS),
     Case("power-off", _power("off"), before=(_node(offline=True, ndparams={"oob_program": "/usr/sbin/power"}),)),
     Case("power-status", _power("status")),
-    Case("tags-set", _TAGS),
-    Case("tags-deleted", {**_TAGS, "OP_ID": "OP_TAGS_DEL"}, before=(_TAGS,)),
-    Case("tags-get", {"OP_ID": "OP_TAGS_GET", "kind": "cluster", "use_locking": True}),
-    Case("tags-search", {"OP_ID": "OP_TAGS_SEARCH", "pattern": "."}),
     Case("filter-made", request=("ReplaceFilter", _FILTER)),
     Case("queue-drained", request=("SetDrainFlag", (True,))),
 )
@@ -125,23 +105,14 @@ _OF_THE_SIMULATOR: Final = (
 def _examples() -> Iterator[Case]:
     """The examples that the operations give of themselves."""
     load()
-    examples = {
-        example.name: (op_id, example) for op_id, operation in REGISTRY.items() for example in operation.examples
-    }
-
-    def opcode(name: str) -> Opcode:
-        op_id, example = examples[name]
-        return {"OP_ID": op_id, **example.parameters}
-
-    for name, (_, example) in examples.items():
-        before = tuple(opcode(each) if isinstance(each, str) else each for each in example.before)
-        yield Case(name, opcode(name), before=before, stops_first=example.stops_first)
+    examples = [(op_id, example) for op_id, operation in REGISTRY.items() for example in operation.examples]
+    opcodes = {case.name: case.opcode for case in _OF_THE_SIMULATOR if case.opcode is not None}
+    opcodes |= {example.name: {"OP_ID": op_id, **example.parameters} for op_id, example in examples}
+    for _, example in examples:
+        before = tuple(opcodes[each] if isinstance(each, str) else each for each in example.before)
+        yield Case(example.name, opcodes[example.name], before=before, stops_first=example.stops_first)
 
 
 CASES: Final = (*_OF_THE_SIMULATOR, *_examples())
-WITHOUT: Final = {
-    "OP_CLUSTER_DESTROY": "nothing is left afterwards that could be checked; bootstrap does the rest",
-    "OP_TEST_ALLOCATOR": "it asks where instances would go, and changes nothing",
-}
+WITHOUT: Final = {op_id: operation.not_played for op_id, operation in REGISTRY.items() if operation.not_played}
 """Operations that are not interrupted, and why."""
-WITHOUT.update((op_id, operation.not_played) for op_id, operation in REGISTRY.items() if operation.not_played)

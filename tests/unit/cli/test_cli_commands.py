@@ -175,7 +175,7 @@ def test_init_hands_its_options_to_the_bootstrap(gnt, master, monkeypatch):
             "beparams": {"vcpus": "2"},
             "nicparams": {"link": "br0"},
             "uid_pool": [[1, 5]],
-            "ipolicy_bounds": [{"min": {"disk-size": 1024}, "max": {"disk-size": 2048}}],
+            "ipolicy": {"minmax": [{"min": {"disk-size": 1024}, "max": {"disk-size": 2048}}]},
             "specs_mem_size": {"min": "64m"},
         }
     ]

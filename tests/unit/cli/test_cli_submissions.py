@@ -344,7 +344,6 @@ def test_verify_parameters(gnt, master):
             "OP_ID": "OP_CLUSTER_VERIFY",
             "verbose": True,
             "error_codes": True,
-            "debug_simulate_errors": False,
             "skip_checks": ["nplusone_mem"],
             "ignore_errors": ["ENODEVERSION", "ENODELVM"],
             "group_name": "rack1",

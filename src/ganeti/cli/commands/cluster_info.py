@@ -182,14 +182,9 @@ def verify(call: Invocation) -> int:
         if call.get(field)
     ]
     opcode = {
-        "OP_ID": "OP_CLUSTER_VERIFY",
-        "verbose": bool(call.get("verbose")),
-        "error_codes": bool(call.get("error_codes")),
-        "debug_simulate_errors": bool(call.get("debug_simulate_errors")),
+        "OP_ID": call.command.op_id,
+        **call.parameters("no_nplus1_mem", "no_hvparam_assessment"),
         "skip_checks": skipped,
-        "ignore_errors": call.get("ignore_errors", []),
-        "group_name": call.get("group_name"),
-        "verify_clutter": bool(call.get("verify_clutter")),
     }
     batch = jobs.Batch(call)
     result = jobs.submit_or_wait(call, opcode)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The commands of gnt-cluster about who is master, and about the cluster's address."""
+"""The commands of gnt-cluster about who is master."""
 
 from __future__ import annotations
 
-from ganeti.cli import confirm, environment, jobs
+from ganeti.cli import confirm, environment
 from ganeti.cli.commands.bootstrap_calls import fail_over, own_mastership
 from ganeti.cli.failures import EXIT_FAILURE, EXIT_NO_CLUSTER, Failure, UsageError
 from ganeti.cli.invocation import err
@@ -35,19 +35,4 @@ def ping(call: Invocation) -> int:
     except Failure as failure:
         err(failure.text)
         return EXIT_FAILURE
-    return 0
-
-
-def activate_master_ip(call: Invocation) -> int:
-    jobs.ask(call, {"OP_ID": "OP_CLUSTER_ACTIVATE_MASTER_IP"})
-    return 0
-
-
-def deactivate_master_ip(call: Invocation) -> int:
-    if not call.get("confirm"):
-        confirm.require(
-            "The master IP is where the remote API and other clients look for the cluster. Take it down?",
-            "add --yes to do it",
-        )
-    jobs.ask(call, {"OP_ID": "OP_CLUSTER_DEACTIVATE_MASTER_IP"})
     return 0

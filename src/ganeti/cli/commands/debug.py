@@ -2,7 +2,7 @@
 """The commands of gnt-debug."""
 
 from ganeti.base.command import Argument, Command
-from ganeti.cli.commands.options import DRY_RUN, IALLOCATOR, INSTANCE, LIST_OPTIONS, PRIORITY, flag, option
+from ganeti.cli.commands.options import DRY_RUN, LIST_OPTIONS, PRIORITY, flag, option
 
 DEBUG_SUBMIT_JOB = Command(
     "gnt-debug submit-job",
@@ -27,61 +27,6 @@ DEBUG_LOCKS = Command(
     handler="listing:locks",
     is_job=False,
     options=(*LIST_OPTIONS, option("--interval", field="interval", kind="float", help="show them again and again")),
-)
-
-DEBUG_IALLOCATOR = Command(
-    "gnt-debug iallocator",
-    "show what an allocator would be told, or would answer",
-    aliases=("allocator",),
-    arguments=(INSTANCE,),
-    handler="debug_allocator:ask_allocator",
-    op_id="OP_TEST_ALLOCATOR",
-    is_job=False,
-    options=(
-        option("--dir", field="direction", choices=("in", "out"), default="in", help="its input, or its answer"),
-        IALLOCATOR,
-        option(
-            "-m",
-            "--mode",
-            field="mode",
-            choices=("relocate", "change-group", "allocate", "node-evacuate", "multi-allocate"),
-            default="relocate",
-            help="what is asked for",
-        ),
-        option("--memory", field="memory", kind="size", default=128, help="of the new instance"),
-        option(
-            "--disks",
-            field="disk_sizes",
-            kind="list",
-            default=("4096", "4096"),
-            metavar="SIZE,…",
-            help="its disks",
-        ),
-        option("-t", "--disk-template", field="disk_template", default="drbd", help="how they are made"),
-        option(
-            "--nics",
-            field="nic_list",
-            kind="list",
-            default=("00:11:22:33:44:55",),
-            metavar="MAC/IP/BRIDGE,…",
-            help="its NICs",
-        ),
-        option("-o", "--os-type", field="os_type", default="", metavar="OS", help="its OS"),
-        option("-p", "--vcpus", field="vcpus", kind="int", default=1, help="its virtual processors"),
-        option("--tags", field="tags", kind="list", help="its tags"),
-        option("--spindle-use", field="spindle_use", kind="int", default=1, help="how much it uses the disks"),
-        option("--count", field="count", kind="int", default=2, help="how many, with multi-allocate"),
-        option(
-            "--evac-mode",
-            field="evac_mode",
-            choices=("primary-only", "secondary-only", "all"),
-            default="all",
-            help="which side is moved, with node-evacuate",
-        ),
-        option("--target-groups", field="target_groups", kind="list", help="where to, with change-group"),
-        DRY_RUN,
-        PRIORITY,
-    ),
 )
 
 DEBUG_EVENTS = Command(

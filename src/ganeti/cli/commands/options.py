@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Options that several commands share, and short ways to write the others."""
 
+from ganeti.base.command import DRY_RUN as DRY_RUN
+from ganeti.base.command import PRINT_JOBID as PRINT_JOBID
+from ganeti.base.command import PRIORITY as PRIORITY
+from ganeti.base.command import SUBMIT as SUBMIT
 from ganeti.base.command import Argument, Option
 
 
@@ -15,12 +19,6 @@ def option(*flags: str, field: str, kind: str = "string", help: str, metavar: st
 ASSUME_YES = flag("-f", "--force", field="assume_yes", help="do not ask")
 FORCE = flag("-f", "--force", field="force", help="do not ask, and go on where that is possible")
 YES_DO_IT = flag("--yes-do-it", "--ya-rly", field="yes_do_it", help="confirm that this is really wanted")
-PRIORITY = option(
-    "--priority", field="priority", help="priority of the job", choices=("low", "normal", "high"), metavar="PRIORITY"
-)
-DRY_RUN = flag("--dry-run", field="dry_run", help="check only, change nothing")
-SUBMIT = flag("--submit", field="submit", help="submit the job and do not wait for it")
-PRINT_JOBID = flag("--print-jobid", field="print_jobid", help="print the job's id as the first line")
 IALLOCATOR = option("-I", "--iallocator", field="iallocator", metavar="NAME", help="allocator that picks the nodes")
 WHY = flag("--why", field="why", help="change nothing: say where it would go, and why not elsewhere")
 SHUTDOWN_TIMEOUT = option(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ganeti.cli.invocation import Invocation
 
+_NAMED = ("instance", "node", "group", "network")
 _ONLY_HOW = ("force", "auto_promote")
 """Options of modifying commands that change nothing by themselves."""
 
@@ -34,7 +35,7 @@ def ask(call: Invocation) -> None:
     names = {}
     for argument in call.command.arguments:
         name = call.get(argument.field)
-        names[argument.field] = full_name(call, argument.subject, name) if argument.subject and name else name
+        names[argument.field] = full_name(call, argument.subject, name) if argument.subject in _NAMED and name else name
     confirm.require(call.command.confirm.format(**names), "give -f to go on without the question.")
 
 

@@ -30,7 +30,6 @@ COMMANDS = (
      ),
      (
       (('--dir',), 'direction', 'string', 'its input, or its answer', True, 'in', ('in', 'out'), '', False),
-      (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
       (('-m', '--mode'), 'mode', 'string', 'what is asked for', True, 'relocate', ('relocate', 'change-group', 'allocate', 'node-evacuate', 'multi-allocate'), '', False),
       (('--memory',), 'memory', 'size', 'of the new instance', True, 128, (), '', False),
       (('--disks',), 'disk_sizes', 'list', 'its disks', True, ('4096', '4096'), (), 'SIZE,…', False),
@@ -45,6 +44,7 @@ COMMANDS = (
       (('--target-groups',), 'target_groups', 'list', 'where to, with change-group', True, None, (), '', False),
       (('--dry-run',), 'dry_run', 'flag', 'check only, change nothing', True, None, (), '', False),
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
+      (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
      ),
      ('allocator',), 'debug_allocator:ask_allocator', '', False, 'OP_TEST_ALLOCATOR', False, True, False, '', ()),
     ('locks', 'show the locks',

@@ -46,7 +46,7 @@ COMMANDS = (
      (), 'instance_add:add', '', True, 'OP_INSTANCE_CREATE', False, True, False, '', ()),
     ('add-tags', 'give an instance more tags',
      (
-      ('name', 'instance-name', 1, 1, 'string', ''),
+      ('name', 'instance-name', 1, 1, 'string', 'instance'),
       ('tags', 'tag', 0, None, 'string', ''),
      ),
      (
@@ -55,7 +55,7 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', ()),
+     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'instance'),)),
     ('console', 'connect to the console',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', ''),
@@ -116,7 +116,7 @@ COMMANDS = (
      (), 'listing:instance_fields', '', False, '', False, True, False, '', ()),
     ('list-tags', 'list the tags of an instance',
      (
-      ('name', 'instance-name', 1, 1, 'string', ''),
+      ('name', 'instance-name', 1, 1, 'string', 'instance'),
      ),
      (),
      (), 'tag_lists:show', '', False, '', False, True, False, '', ()),
@@ -170,7 +170,7 @@ COMMANDS = (
      (), 'instance_move:remove', '', True, 'OP_INSTANCE_REMOVE', False, True, False, '', ()),
     ('remove-tags', 'take tags from an instance',
      (
-      ('name', 'instance-name', 1, 1, 'string', ''),
+      ('name', 'instance-name', 1, 1, 'string', 'instance'),
       ('tags', 'tag', 0, None, 'string', ''),
      ),
      (
@@ -179,7 +179,7 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', ()),
+     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'instance'),)),
     ('shutdown', 'stop instances',
      (
       ('names', 'name', 0, None, 'string', ''),

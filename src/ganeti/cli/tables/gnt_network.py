@@ -5,7 +5,7 @@
 COMMANDS = (
     ('add-tags', 'give a network more tags',
      (
-      ('name', 'network', 1, 1, 'string', ''),
+      ('name', 'network', 1, 1, 'string', 'network'),
       ('tags', 'tag', 0, None, 'string', ''),
      ),
      (
@@ -14,16 +14,16 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', ()),
+     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'network'),)),
     ('list-tags', 'list the tags of a network',
      (
-      ('name', 'network', 1, 1, 'string', ''),
+      ('name', 'network', 1, 1, 'string', 'network'),
      ),
      (),
      (), 'tag_lists:show', '', False, '', False, True, False, '', ()),
     ('remove-tags', 'take tags from a network',
      (
-      ('name', 'network', 1, 1, 'string', ''),
+      ('name', 'network', 1, 1, 'string', 'network'),
       ('tags', 'tag', 0, None, 'string', ''),
      ),
      (
@@ -32,5 +32,5 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', ()),
+     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'network'),)),
 )

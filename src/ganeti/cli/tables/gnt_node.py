@@ -25,7 +25,7 @@ COMMANDS = (
      (), 'node_setup:add', '', False, 'OP_NODE_ADD', True, True, False, '', ()),
     ('add-tags', 'give a node more tags',
      (
-      ('name', 'node-name', 1, 1, 'string', ''),
+      ('name', 'node-name', 1, 1, 'string', 'node'),
       ('tags', 'tag', 0, None, 'string', ''),
      ),
      (
@@ -34,7 +34,7 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', ()),
+     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'node'),)),
     ('failover', 'fail over all primary instances of a node',
      (
       ('node_name', 'node-name', 1, 1, 'string', ''),
@@ -91,7 +91,7 @@ COMMANDS = (
      (), 'listing:node_fields', '', False, '', False, True, False, '', ()),
     ('list-tags', 'list the tags of a node',
      (
-      ('name', 'node-name', 1, 1, 'string', ''),
+      ('name', 'node-name', 1, 1, 'string', 'node'),
      ),
      (),
      (), 'tag_lists:show', '', False, '', False, True, False, '', ()),
@@ -160,7 +160,7 @@ COMMANDS = (
      (), 'plain:submit', '', False, 'OP_NODE_REMOVE', True, True, False, '', ()),
     ('remove-tags', 'take tags from a node',
      (
-      ('name', 'node-name', 1, 1, 'string', ''),
+      ('name', 'node-name', 1, 1, 'string', 'node'),
       ('tags', 'tag', 0, None, 'string', ''),
      ),
      (
@@ -169,5 +169,5 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', ()),
+     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'node'),)),
 )

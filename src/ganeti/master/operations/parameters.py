@@ -15,6 +15,19 @@ Value = bool | int | float | str | None
 """One value of a dictionary of parameters; the text ``default`` takes it back to what is inherited."""
 Values = dict[str, Value]
 
+UseLocking = Annotated[bool, Parameter("let nobody change what is asked about meanwhile")]
+Simulate = Annotated[bool, Parameter("report every check as failed", "--debug-simulate-errors")]
+ErrorCodes = Annotated[bool, Parameter("lines that programs can read", "--error-codes")]
+SkippedChecks = Annotated[list[str], Parameter("checks that are left out: nplusone_mem, hvparam_assessment")]
+IgnoredErrors = Annotated[
+    list[str], Parameter("only warn of it", "-I", "--ignore-errors", metavar="CODE", repeatable=True)
+]
+Verbose = Annotated[bool, Parameter("say more", "-v", "--verbose")]
+VerifyClutter = Annotated[bool, Parameter("look for keys of unknown nodes", "--verify-ssh-clutter")]
+Fields = Annotated[list[Text], Parameter("names of the fields wanted")]
+Allocator = Annotated[
+    Text, Parameter("allocator that picks the nodes", "-I", "--iallocator", subject="allocator", metavar="NAME")
+]
 GroupName = Annotated[Text, Parameter("name or UUID of the node group", subject="group", metavar="group")]
 NodeName = Annotated[Text, Parameter("name of the node", subject="node", metavar="node-name")]
 InstanceName = Annotated[Text, Parameter("name of the instance", subject="instance", metavar="instance-name")]
@@ -37,24 +50,21 @@ HypervisorState = Annotated[
     dict[str, Any], Parameter("recorded state of hypervisors", "--hypervisor-state", kind="ident-keyvalues")
 ]
 DiskState = Annotated[dict[str, Any], Parameter("recorded state of storage", "--disk-state", kind="disk-state")]
-DiskParameters = Annotated[
-    dict[str, Values], Parameter("parameters of disk templates", "-D", "--disk-parameters", kind="ident-keyvalues")
-]
-InstancePolicy = Annotated[
-    dict[str, Any],
-    Parameter(
-        "limits of the sizes of instances",
-        options=(
-            Option(
-                ("--ipolicy-bounds-specs",),
-                "ipolicy.minmax",
-                "bounds",
-                "least and largest instance; several pairs are joined by //",
-                metavar="min:K=V,…/max:K=V,…",
-            ),
-            Option(("--ipolicy-disk-templates",), "ipolicy.disk-templates", "list", "templates that are allowed"),
-            Option(("--ipolicy-vcpu-ratio",), "ipolicy.vcpu-ratio", "float", "virtual per real processor"),
-            Option(("--ipolicy-spindle-ratio",), "ipolicy.spindle-ratio", "float", "instances per spindle"),
-        ),
+DiskParameters = Annotated[dict[str, Values], Parameter("parameters of disk templates", "-D", "--disk-parameters")]
+_POLICY_OPTIONS = (
+    Option(
+        ("--ipolicy-bounds-specs",),
+        "ipolicy.minmax",
+        "bounds",
+        "least and largest instance; several pairs are joined by //",
+        metavar="min:K=V,…/max:K=V,…",
     ),
+    Option(("--ipolicy-disk-templates",), "ipolicy.disk-templates", "list", "templates that are allowed"),
+    Option(("--ipolicy-vcpu-ratio",), "ipolicy.vcpu-ratio", "float", "virtual per real processor"),
+    Option(("--ipolicy-spindle-ratio",), "ipolicy.spindle-ratio", "float", "instances per spindle"),
+)
+_STANDARD = Option(("--ipolicy-std-specs",), "ipolicy.std", "keyvalues", "standard instance of the policy")
+InstancePolicy = Annotated[dict[str, Any], Parameter("limits of the sizes of instances", options=_POLICY_OPTIONS)]
+ClusterPolicy = Annotated[
+    dict[str, Any], Parameter("limits of the sizes of instances", options=(_STANDARD, *_POLICY_OPTIONS))
 ]

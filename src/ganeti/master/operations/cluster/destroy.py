@@ -10,7 +10,11 @@ from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
 
-@operation("OP_CLUSTER_DESTROY", hooks="cluster-destroy")
+@operation(
+    "OP_CLUSTER_DESTROY",
+    hooks="cluster-destroy",
+    not_played="nothing is left afterwards that could be checked; bootstrap does the rest",
+)
 class DestroyCluster(Operation[str], frozen=True, kw_only=True):
     """End a cluster of which only the master is left; gives the master's UUID."""
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_CLUSTER_POST_INIT: the first job of a cluster: its address is taken, its hooks run."""
 
-from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.cluster.master_ip import take_master_address
 from ganeti.master.operations.lock_plans import whole_cluster
 from ganeti.model.locks import LockPlan
@@ -9,7 +9,7 @@ from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
 
-@operation("OP_CLUSTER_POST_INIT", hooks="cluster-init")
+@operation("OP_CLUSTER_POST_INIT", hooks="cluster-init", examples=(Example("post-init"),))
 class FinishClusterInit(Operation[bool], frozen=True, kw_only=True):
     """Complete a cluster that has just been made."""
 

@@ -2,18 +2,29 @@
 """OP_CLUSTER_SET_PARAMS: change the parameters of the cluster."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec.structs import replace
 
+from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_INPUT, ParameterError, PrerequisiteError
 from ganeti.base.paths import IALLOCATOR_SEARCH_PATH
 from ganeti.master.capacity import check_template
-from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.parameters import (
+    CapacityOptions,
+    ClusterPolicy,
+    DiskParameters,
+    DiskState,
+    HypervisorState,
+    NodeParameters,
+    Text,
+    Values,
+)
+from ganeti.master.parameter import Parameter, Refused
 from ganeti.model import cluster_values
-from ganeti.model.capacity import CapacityParameters
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import LockPlan
 from ganeti.model.traits import Catalogue
@@ -22,8 +33,7 @@ from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext
 
 AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
-Names = list[Annotated[str, msgspec.Meta(min_length=1)]]
-NameChange = tuple[Literal["add", "remove"], Annotated[str, msgspec.Meta(min_length=1)]]
+NameChange = tuple[Literal["add", "remove"], Text]
 
 PLAIN = (
     "max_running_jobs",
@@ -44,36 +54,13 @@ PLAIN = (
 """Parameters that are attributes of the cluster and concern nothing else."""
 NAME_LISTS = ("hidden_os", "blacklisted_os")
 """Parameters that say what to add to, and remove from, a list of names."""
-NotYet = Annotated[Any, msgspec.Meta(description="nodes or instances must be asked about it: not done yet")]
-_NOT_YET = (
-    "hv_state",
-    "disk_state",
-    "vg_name",
-    "enabled_hypervisors",
-    "hvparams",
-    "beparams",
-    "os_hvp",
-    "osparams",
-    "osparams_private_cluster",
-    "diskparams",
-    "candidate_pool_size",
-    "uid_pool",
-    "add_uids",
-    "remove_uids",
-    "nicparams",
-    "ndparams",
-    "ipolicy",
-    "drbd_helper",
-    "master_netdev",
-    "master_netmask",
-    "enabled_disk_templates",
-    "file_storage_dir",
-    "shared_file_storage_dir",
-    "gluster_storage_dir",
-    "instance_communication_network",
-    "enabled_data_collectors",
-    "data_collector_interval",
-)
+_NOT_YET = Refused("Of a cluster that exists, {name} cannot be changed yet: it keeps what it was made with")
+"""Nodes or instances must be asked about these."""
+
+
+def _unused(name: str, *, emptied: bool = False) -> Refused:
+    """Nothing acts on this setting, which `config.data` of 3.1 may carry; what was imported can be *emptied*."""
+    return Refused(cluster_values.UNUSED[name], emptied=emptied)
 
 
 class ChangeCluster(Change, frozen=True, kw_only=True):
@@ -104,7 +91,13 @@ class Checked:
     notes: list[str]
 
 
-@operation("OP_CLUSTER_SET_PARAMS", hooks="cluster-modify")
+@operation(
+    "OP_CLUSTER_SET_PARAMS",
+    hooks="cluster-modify",
+    cli=Command("gnt-cluster modify", "change parameters of the cluster", modifies="cluster"),
+    rapi="PUT /2/modify",
+    examples=(Example("cluster-limit", {"max_running_jobs": 17}),),
+)
 class ModifyCluster(Operation[None], frozen=True, kw_only=True):
     """Change parameters of the cluster; null leaves one as it is.
 
@@ -112,58 +105,145 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
     more jobs run must not wait for the jobs that run. *capacity_params* (ours) are replaced together.
     """
 
-    refusals: ClassVar[dict[str, str]] = cluster_values.UNUSED | {
-        name: f"Of a cluster that exists, {name} cannot be changed yet: it keeps what it was made with"
-        for name in _NOT_YET
-    }
-    emptied: ClassVar[frozenset[str]] = frozenset({"install_image", "zeroing_image", "maintain_node_health"})
+    force: Annotated[bool, Parameter("do not ask, and go on where that is possible", "-f", "--force")] = False
+    max_running_jobs: Annotated[
+        AtLeastOne | None, Parameter("how many jobs may run at a time", "--max-running-jobs")
+    ] = None
+    max_tracked_jobs: Annotated[
+        AtLeastOne | None,
+        Parameter("kept for Ganeti 3.1; here the changes of all jobs are seen at once", "--max-tracked-jobs"),
+    ] = None
+    maintain_node_health: Annotated[
+        bool | None,
+        Parameter("stop what should not run", "--maintain-node-health"),
+        _unused("maintain_node_health", emptied=True),
+    ] = None
+    prealloc_wipe_disks: Annotated[bool | None, Parameter("wipe disks before use", "--prealloc-wipe-disks")] = None
+    default_iallocator: Annotated[
+        str | None, Parameter("allocator to use", "-I", "--default-iallocator", subject="object", metavar="NAME")
+    ] = None
+    default_iallocator_params: Annotated[Values | None, Parameter("its parameters", "--default-iallocator-params")] = (
+        None
+    )
+    mac_prefix: Annotated[
+        Text | None, Parameter("how MAC addresses begin", "-m", "--mac-prefix", metavar="XX:XX:XX")
+    ] = None
+    reserved_lvs: Annotated[
+        list[Text] | None, Parameter("volumes that are none of ours", "--reserved-lvs"), _unused("reserved_lvs")
+    ] = None
+    use_external_mip_script: Annotated[
+        bool | None, Parameter("the site's own script sets up the master address", "--use-external-mip-script")
+    ] = None
+    modify_etc_hosts: Annotated[bool | None, Parameter("keep nodes in /etc/hosts", "--modify-etc-hosts")] = None
+    install_image: Annotated[
+        str | None,
+        Parameter("image for installing guests", "--install-image", metavar="IMAGE"),
+        _unused("install_image", emptied=True),
+    ] = None
+    zeroing_image: Annotated[
+        str | None,
+        Parameter("image for zeroing free space", "--zeroing-image", metavar="IMAGE"),
+        _unused("zeroing_image", emptied=True),
+    ] = None
+    compression_tools: Annotated[
+        list[Text] | None,
+        Parameter("tools instances may be sent with", "--compression-tools"),
+        _unused("compression_tools"),
+    ] = None
+    enabled_user_shutdown: Annotated[bool | None, Parameter("guests may shut themselves down", "--user-shutdown")] = (
+        None
+    )
+    hidden_os: Annotated[list[NameChange] | None, Parameter("OSes to hide from lists, or to show again")] = None
+    blacklisted_os: Annotated[
+        list[NameChange] | None, Parameter("OSes that new instances cannot have, or can have again")
+    ] = None
+    capacity_params: CapacityOptions | None = None
 
-    force: bool = False
-    max_running_jobs: AtLeastOne | None = None
-    max_tracked_jobs: AtLeastOne | None = None
-    maintain_node_health: bool | None = None
-    prealloc_wipe_disks: bool | None = None
-    default_iallocator: str | None = None
-    default_iallocator_params: dict[str, Any] | None = None
-    mac_prefix: Annotated[str, msgspec.Meta(min_length=1)] | None = None
-    reserved_lvs: Names | None = None
-    use_external_mip_script: bool | None = None
-    modify_etc_hosts: bool | None = None
-    install_image: str | None = None
-    zeroing_image: str | None = None
-    compression_tools: Names | None = None
-    enabled_user_shutdown: bool | None = None
-    hidden_os: list[NameChange] | None = None
-    blacklisted_os: list[NameChange] | None = None
-    capacity_params: CapacityParameters | None = None
-
-    hv_state: NotYet = None
-    disk_state: NotYet = None
-    vg_name: NotYet = None
-    enabled_hypervisors: NotYet = None
-    hvparams: NotYet = None
-    beparams: NotYet = None
-    os_hvp: NotYet = None
-    osparams: NotYet = None
-    osparams_private_cluster: NotYet = None
-    diskparams: NotYet = None
-    candidate_pool_size: NotYet = None
-    uid_pool: NotYet = None
-    add_uids: NotYet = None
-    remove_uids: NotYet = None
-    nicparams: NotYet = None
-    ndparams: NotYet = None
-    ipolicy: NotYet = None
-    drbd_helper: NotYet = None
-    master_netdev: NotYet = None
-    master_netmask: NotYet = None
-    enabled_disk_templates: NotYet = None
-    file_storage_dir: NotYet = None
-    shared_file_storage_dir: NotYet = None
-    gluster_storage_dir: NotYet = None
-    instance_communication_network: NotYet = None
-    enabled_data_collectors: NotYet = None
-    data_collector_interval: NotYet = None
+    hv_state: Annotated[HypervisorState | None, _NOT_YET] = None
+    disk_state: Annotated[DiskState | None, _NOT_YET] = None
+    vg_name: Annotated[
+        str | None,
+        Parameter('LVM volume group; "" for none', "--vg-name", subject="file name", metavar="NAME"),
+        _NOT_YET,
+    ] = None
+    enabled_hypervisors: Annotated[
+        list[Text] | None,
+        Parameter("the first is the default", "--enabled-hypervisors", subject="hypervisor"),
+        _NOT_YET,
+    ] = None
+    hvparams: Annotated[
+        dict[str, Values] | None, Parameter("hypervisor parameters", "-H", "--hypervisor-parameters"), _NOT_YET
+    ] = None
+    beparams: Annotated[Values | None, Parameter("backend parameters", "-B", "--backend-parameters"), _NOT_YET] = None
+    os_hvp: Annotated[
+        dict[str, dict[str, Values]] | None, Parameter("hypervisor parameters of instances with an OS"), _NOT_YET
+    ] = None
+    osparams: Annotated[dict[str, Values] | None, Parameter("parameters of an OS", subject="text"), _NOT_YET] = None
+    osparams_private_cluster: Annotated[
+        dict[str, Values] | None, Parameter("parameters of an OS that are not shown", subject="text"), _NOT_YET
+    ] = None
+    diskparams: Annotated[DiskParameters | None, _NOT_YET] = None
+    candidate_pool_size: Annotated[
+        AtLeastOne | None, Parameter("how many master candidates", "-C", "--candidate-pool-size"), _NOT_YET
+    ] = None
+    uid_pool: Annotated[
+        list[tuple[int, int]] | None, Parameter("user ids for guests", "--uid-pool", kind="ranges"), _NOT_YET
+    ] = None
+    add_uids: Annotated[
+        list[tuple[int, int]] | None,
+        Parameter("add to the user ids for guests", "--add-uids", kind="ranges"),
+        _NOT_YET,
+    ] = None
+    remove_uids: Annotated[
+        list[tuple[int, int]] | None,
+        Parameter("remove from the user ids for guests", "--remove-uids", kind="ranges"),
+        _NOT_YET,
+    ] = None
+    nicparams: Annotated[Values | None, Parameter("NIC parameters", "-N", "--nic-parameters"), _NOT_YET] = None
+    ndparams: Annotated[NodeParameters | None, _NOT_YET] = None
+    ipolicy: Annotated[ClusterPolicy | None, _NOT_YET] = None
+    drbd_helper: Annotated[
+        str | None,
+        Parameter("helper of the mirror's kernel part", "--drbd-usermode-helper", metavar="PATH"),
+        _NOT_YET,
+    ] = None
+    master_netdev: Annotated[
+        str | None, Parameter("device of the master address", "--master-netdev", metavar="DEVICE"), _NOT_YET
+    ] = None
+    master_netmask: Annotated[
+        int | None, Parameter("prefix length of the master address", "--master-netmask"), _NOT_YET
+    ] = None
+    enabled_disk_templates: Annotated[
+        list[Text] | None,
+        Parameter("the first is the default", "--enabled-disk-templates", subject="disk template"),
+        _NOT_YET,
+    ] = None
+    file_storage_dir: Annotated[
+        str | None,
+        Parameter("where disks in files lie", "--file-storage-dir", subject="path", metavar="DIR"),
+        _NOT_YET,
+    ] = None
+    shared_file_storage_dir: Annotated[
+        str | None,
+        Parameter("the same on all nodes", "--shared-file-storage-dir", subject="path", metavar="DIR"),
+        _NOT_YET,
+    ] = None
+    gluster_storage_dir: Annotated[
+        str | None, Parameter("where gluster is mounted", subject="path", metavar="DIR"), _NOT_YET
+    ] = None
+    instance_communication_network: Annotated[
+        str | None,
+        Parameter("network over which guests reach their node", "--instance-communication-network", metavar="NETWORK"),
+        _NOT_YET,
+    ] = None
+    enabled_data_collectors: Annotated[
+        dict[str, bool] | None, Parameter("which ones measure", "--enabled-data-collectors"), _NOT_YET
+    ] = None
+    data_collector_interval: Annotated[
+        dict[str, int] | None,
+        Parameter("how often they do", "--data-collector-interval", metavar="NAME=MICROSECONDS"),
+        _NOT_YET,
+    ] = None
 
     def locks(self, view: ConfigView) -> LockPlan:
         return plan()

@@ -3,32 +3,58 @@
 
 from typing import Annotated, Any
 
-import msgspec
-
+from ganeti.base.command import DRY_RUN, PRIORITY, Command, Option
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
-from ganeti.master.operation import Operation, SubmitJobs, operation
+from ganeti.master.operation import Example, Operation, SubmitJobs, operation
 from ganeti.master.operations.cluster.verify_config import VerifyConfiguration
 from ganeti.master.operations.cluster.verify_group import VerifyGroup
+from ganeti.master.operations.parameters import (
+    ErrorCodes,
+    IgnoredErrors,
+    Simulate,
+    SkippedChecks,
+    Verbose,
+    VerifyClutter,
+)
+from ganeti.master.parameter import Parameter
 from ganeti.master.verify.findings import CODES
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
 COMMENT = "Submitted by OP_CLUSTER_VERIFY"
 OPTIONAL_CHECKS = ("nplusone_mem", "hvparam_assessment")
-Names = Annotated[list[str], msgspec.Meta(description="names, none twice")]
 
 
-@operation("OP_CLUSTER_VERIFY")
+@operation(
+    "OP_CLUSTER_VERIFY",
+    cli=Command(
+        "gnt-cluster verify",
+        "verify the configuration and all groups",
+        options=(
+            Option(("--no-nplus1-mem",), "no_nplus1_mem", "flag", "do not check the memory for failures of nodes"),
+            Option(
+                ("--no-hv-param-assessment",), "no_hvparam_assessment", "flag", "do not assess hypervisor parameters"
+            ),
+            DRY_RUN,
+            PRIORITY,
+        ),
+        handler="cluster_info:verify",
+        is_job=False,
+    ),
+    examples=(Example("cluster-verify"),),
+)
 class VerifyCluster(Operation[None], frozen=True, kw_only=True):
     """Verify the cluster, or one group of it."""
 
-    debug_simulate_errors: bool = False
-    error_codes: bool = False
-    skip_checks: Names = []
-    ignore_errors: Names = []
-    verbose: bool = False
-    group_name: str | None = None
-    verify_clutter: bool = False
+    debug_simulate_errors: Simulate = False
+    error_codes: ErrorCodes = False
+    skip_checks: SkippedChecks = []
+    ignore_errors: IgnoredErrors = []
+    verbose: Verbose = False
+    group_name: Annotated[
+        str | None, Parameter("this group only", "-g", "--node-group", subject="group", metavar="GROUP")
+    ] = None
+    verify_clutter: VerifyClutter = False
 
     def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> list[str]:
         """Give the names of the groups to verify."""

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 
 from ganeti.base.errors import GanetiError
 from ganeti.base.version import RELEASE
-from ganeti.master.operation import Operation, operation
+from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.parameters import ErrorCodes, IgnoredErrors, Simulate, Verbose
 from ganeti.master.verify import asking, configuration, copies
 from ganeti.master.verify.findings import Finding, Report, simulated
 from ganeti.model.locks import ALL_GROUPS, ALL_INSTANCES, ALL_NETWORKS, ALL_NODE_RES, ALL_NODES, LockPlan
@@ -14,14 +15,14 @@ from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
 
-@operation("OP_CLUSTER_VERIFY_CONFIG")
+@operation("OP_CLUSTER_VERIFY_CONFIG", examples=(Example("cluster-verify-config"),))
 class VerifyConfiguration(Operation[bool], frozen=True, kw_only=True):
     """Verify the configuration; gives whether it has no errors."""
 
-    debug_simulate_errors: bool = False
-    error_codes: bool = False
-    ignore_errors: list[str] = []
-    verbose: bool = False
+    debug_simulate_errors: Simulate = False
+    error_codes: ErrorCodes = False
+    ignore_errors: IgnoredErrors = []
+    verbose: Verbose = False
 
     def locks(self, view: ConfigView) -> LockPlan:
         return plan(shared=[ALL_INSTANCES, ALL_GROUPS, ALL_NODES, ALL_NODE_RES, ALL_NETWORKS])

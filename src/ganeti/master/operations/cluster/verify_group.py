@@ -9,8 +9,17 @@ from typing import Any
 from ganeti.base.errors import GanetiError
 from ganeti.base.natural import natural_key
 from ganeti.master.hook_environment import post_environment
-from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.parameters import (
+    ErrorCodes,
+    GroupName,
+    IgnoredErrors,
+    Simulate,
+    SkippedChecks,
+    Verbose,
+    VerifyClutter,
+)
 from ganeti.master.verify import asking, hook_results, instances, nodes, shared_files, ssh_keys
 from ganeti.master.verify.findings import Finding, Report, simulated
 from ganeti.master.verify.nodes import NodeReport
@@ -38,17 +47,22 @@ class Scope:
         return [node for node in self.nodes if not node.offline]
 
 
-@operation("OP_CLUSTER_VERIFY_GROUP", summary_field="group_name", hooks="cluster-verify")
+@operation(
+    "OP_CLUSTER_VERIFY_GROUP",
+    summary_field="group_name",
+    hooks="cluster-verify",
+    examples=(Example("cluster-verify-group", {"group_name": "default"}),),
+)
 class VerifyGroup(Operation[bool], frozen=True, kw_only=True):
     """Verify a group; gives whether it has no errors."""
 
-    group_name: str
-    debug_simulate_errors: bool = False
-    error_codes: bool = False
-    skip_checks: list[str] = []
-    ignore_errors: list[str] = []
-    verbose: bool = False
-    verify_clutter: bool = False
+    group_name: GroupName
+    debug_simulate_errors: Simulate = False
+    error_codes: ErrorCodes = False
+    skip_checks: SkippedChecks = []
+    ignore_errors: IgnoredErrors = []
+    verbose: Verbose = False
+    verify_clutter: VerifyClutter = False
 
     def locks(self, view: ConfigView) -> LockPlan:
         scope = self._scope(view)

@@ -8,9 +8,17 @@ from ganeti.base import names
 from ganeti.base.command import Command
 from ganeti.base.errors import ALREADY_EXISTS, WRONG_INPUT, PrerequisiteError
 from ganeti.master.operation import Example, Hooks, Operation, operation
-from ganeti.master.operations.group.set_params import NotYet
+from ganeti.master.operations.group.set_params import NOT_YET
 from ganeti.master.operations.lock_plans import plan
-from ganeti.master.operations.parameters import AllocPolicy, Text
+from ganeti.master.operations.parameters import (
+    AllocPolicy,
+    DiskParameters,
+    DiskState,
+    HypervisorState,
+    InstancePolicy,
+    NodeParameters,
+    Text,
+)
 from ganeti.master.parameter import Parameter
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import LockPlan
@@ -54,14 +62,14 @@ def check_new_name(view: ConfigView, name: str) -> None:
 class MakeGroup(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Make a node group without nodes; `OP_GROUP_ASSIGN_NODES` puts some into it."""
 
-    group_name: Annotated[Text, Parameter("name of the new node group", metavar="group-name")]
+    group_name: Annotated[Text, Parameter("name of the new node group", subject="new name", metavar="group-name")]
     alloc_policy: AllocPolicy | None = None
 
-    ndparams: NotYet = None
-    diskparams: NotYet = None
-    hv_state: NotYet = None
-    disk_state: NotYet = None
-    ipolicy: NotYet = None
+    ndparams: Annotated[NodeParameters | None, NOT_YET] = None
+    diskparams: Annotated[DiskParameters | None, NOT_YET] = None
+    hv_state: Annotated[HypervisorState | None, NOT_YET] = None
+    disk_state: Annotated[DiskState | None, NOT_YET] = None
+    ipolicy: Annotated[InstancePolicy | None, NOT_YET] = None
 
     def locks(self, view: ConfigView) -> LockPlan:
         return plan()

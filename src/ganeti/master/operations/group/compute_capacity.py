@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import msgspec
-
+from ganeti.base.command import PRIORITY, Argument, Command, Option
 from ganeti.base.errors import INSUFFICIENT_RESOURCES, WRONG_INPUT, GanetiError, PrerequisiteError
 from ganeti.master.allocation import allocator_named
 from ganeti.master.capacity import PARAMETERS, check_template, question, read_answer, reasons, refusal, requests, summed
-from ganeti.master.operation import Operation, operation
+from ganeti.master.operation import Example, Operation, operation
+from ganeti.master.operations.parameters import Allocator
+from ganeti.master.parameter import Parameter
 from ganeti.model.capacity import Capacity, Ratio, Share, Spec, spec_fault
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
@@ -27,7 +28,29 @@ class Checked:
     refused: Mapping[str, str]
 
 
-@operation("OP_COMPUTE_CAPACITY")
+@operation(
+    "OP_COMPUTE_CAPACITY",
+    cli=Command(
+        "gnt-group capacity",
+        "show how many more instances fit into node groups",
+        arguments=(Argument("groups", "group", 0, None, subject="group"),),
+        options=(
+            Option(("--no-headers",), "no_headers", "flag", "no line of titles"),
+            Option(("--separator",), "separator", help="between columns, which are then not padded", metavar="TEXT"),
+            Option(("--units",), "units", help="unit of sizes; h picks one for each", choices=("h", "m", "g", "t")),
+            Option(
+                ("--cache",),
+                "cache",
+                help="off: ask the nodes, even if they said it seconds ago",
+                choices=("on", "off"),
+            ),
+            PRIORITY,
+        ),
+        handler="group_capacity:show",
+        is_job=False,
+    ),
+    examples=(Example("capacity", {"iallocator": "hail"}, before=("create",)),),
+)
 class ComputeCapacity(Operation[_Plain], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Count what fits, or say what was counted; *node_groups* (names or UUIDs; ours) are all if none is named.
 
@@ -37,13 +60,32 @@ class ComputeCapacity(Operation[_Plain], frozen=True, kw_only=True, forbid_unkno
     may be taken the next moment, like any free room.
     """
 
-    iallocator: Annotated[str, msgspec.Meta(min_length=1)] | None = None
-    cached: bool = True
-    max_inst_spec: Spec | None = None
-    default_template: str | None = None
-    max_cpu_ratio: Ratio | None = None
-    max_disk_usage: Share | None = None
-    node_groups: list[str] = []
+    iallocator: Allocator | None = None
+    cached: Annotated[bool, Parameter("what is known is not counted again")] = True
+    max_inst_spec: Annotated[
+        Spec | None,
+        Parameter(
+            "largest size; the largest of the group's policy without it",
+            options=(
+                Option(
+                    ("--max-spec",),
+                    "max_spec",
+                    "keyvalues",
+                    "largest size; the largest of the group's policy without it",
+                    metavar="memory=SIZE,disk=SIZE,vcpus=N",
+                ),
+            ),
+        ),
+    ] = None
+    default_template: Annotated[
+        str | None,
+        Parameter("kind of the disks", "-t", "--disk-template", subject="disk template", metavar="TEMPLATE"),
+    ] = None
+    max_cpu_ratio: Annotated[Ratio | None, Parameter("virtual to physical processors", "--max-cpu-ratio")] = None
+    max_disk_usage: Annotated[Share | None, Parameter("share of a node's disk, up to 1", "--max-disk-usage")] = None
+    node_groups: Annotated[
+        list[str], Parameter("groups to count in; all without it", subject="group", metavar="group")
+    ] = []
 
     def check(self, view: ConfigView, facts: Any, ctx: OperationContext) -> Checked:
         allocator = allocator_named(view, self.iallocator)

@@ -41,7 +41,7 @@ class GiveGroupAnotherName(Operation[str], frozen=True, kw_only=True, forbid_unk
     """Rename a node group; gives the new name."""
 
     group_name: Annotated[Text, Parameter("its present name, or UUID", subject="group", metavar="old-name")]
-    new_name: Annotated[Text, Parameter("its new name", metavar="new-name")]
+    new_name: Annotated[Text, Parameter("its new name", subject="new name", metavar="new-name")]
 
     def locks(self, view: ConfigView) -> LockPlan:
         return plan(exclusive=[group_lock(view.find_group(self.group_name).uuid)])

@@ -11,8 +11,17 @@ from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.master.capacity import check_template
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.lock_plans import plan
-from ganeti.master.operations.parameters import AllocPolicy, CapacityOptions, GroupName
-from ganeti.master.parameter import Parameter
+from ganeti.master.operations.parameters import (
+    AllocPolicy,
+    CapacityOptions,
+    DiskParameters,
+    DiskState,
+    GroupName,
+    HypervisorState,
+    InstancePolicy,
+    NodeParameters,
+)
+from ganeti.master.parameter import Refused
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import LockPlan, group_lock
 from ganeti.model.objects import NodeGroup
@@ -21,14 +30,8 @@ from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext
 
-NotYet = Annotated[
-    Any,
-    Parameter(
-        "kept for Ganeti 3.1",
-        refused="Of a node group, {name} cannot be changed yet: it keeps what it has",
-    ),
-]
-"""Nodes or instances must be asked about it."""
+NOT_YET = Refused("Of a node group, {name} cannot be changed yet: it keeps what it has")
+"""Nodes or instances must be asked about these."""
 
 
 class ChangeGroup(Change, frozen=True, kw_only=True):
@@ -67,11 +70,11 @@ class ModifyGroup(Operation[list[tuple[str, Any]]], frozen=True, kw_only=True, f
     alloc_policy: AllocPolicy | None = None
     capacity_params: CapacityOptions | None = None
 
-    ndparams: NotYet = None
-    diskparams: NotYet = None
-    hv_state: NotYet = None
-    disk_state: NotYet = None
-    ipolicy: NotYet = None
+    ndparams: Annotated[NodeParameters | None, NOT_YET] = None
+    diskparams: Annotated[DiskParameters | None, NOT_YET] = None
+    hv_state: Annotated[HypervisorState | None, NOT_YET] = None
+    disk_state: Annotated[DiskState | None, NOT_YET] = None
+    ipolicy: Annotated[InstancePolicy | None, NOT_YET] = None
 
     def locks(self, view: ConfigView) -> LockPlan:
         return plan(exclusive=[group_lock(view.find_group(self.group_name).uuid)])

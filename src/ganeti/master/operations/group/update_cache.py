@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_UPDATE_NODE_GROUP_CACHE: have LuxiD forget a node group's state and ask its nodes anew (S1.43, S1.54)."""
 
-from typing import Annotated, Any
-
-import msgspec
+from typing import Any
 
 from ganeti.master.cache.group_state import in_order
-from ganeti.master.operation import Operation, operation
+from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.parameters import GroupName
 from ganeti.model.locks import LockPlan, instance_lock, node_lock
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
@@ -15,7 +14,11 @@ from ganeti.ports.context import OperationContext
 _Plain = dict[str, Any]
 
 
-@operation("OP_UPDATE_NODE_GROUP_CACHE", summary_field="group_name")
+@operation(
+    "OP_UPDATE_NODE_GROUP_CACHE",
+    summary_field="group_name",
+    examples=(Example("group-cache", {"group_name": "default"}, before=("create",)),),
+)
 class UpdateNodeGroupCache(Operation[_Plain], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Renew what is known of a group's nodes and instances, and give it; *group_name* may be a UUID.
 
@@ -25,7 +28,7 @@ class UpdateNodeGroupCache(Operation[_Plain], frozen=True, kw_only=True, forbid_
     on, and giving them up makes nothing void. Of two such jobs at once, what was asked for later is kept.
     """
 
-    group_name: Annotated[str, msgspec.Meta(min_length=1)]
+    group_name: GroupName
 
     def locks(self, view: ConfigView) -> LockPlan:
         members = {node.uuid for node in view.group_nodes(view.find_group(self.group_name).uuid)}

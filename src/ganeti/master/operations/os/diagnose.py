@@ -3,11 +3,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
+from ganeti.base.command import PRIORITY, Command, Option
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.base.natural import natural_key
-from ganeti.master.operation import Operation, operation
+from ganeti.master.operation import Example, Operation, operation
+from ganeti.master.operations.parameters import Fields
+from ganeti.master.parameter import Parameter
 from ganeti.model.objects import Cluster
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
@@ -93,12 +96,22 @@ def summarize(answers: list[NodeAnswer]) -> dict[str, OsSummary]:
     }
 
 
-@operation("OP_OS_DIAGNOSE")
+@operation(
+    "OP_OS_DIAGNOSE",
+    cli=Command(
+        "gnt-os list",
+        "list the operating systems that can be installed, with their variants",
+        options=(Option(("--no-headers",), "no_headers", "flag", "no line of titles"), PRIORITY),
+        handler="os_list:list_valid",
+        is_job=False,
+    ),
+    examples=(Example("os-diagnose", {"output_fields": ["name"], "names": []}),),
+)
 class DiagnoseOs(Operation[list[list[Any]]], frozen=True, kw_only=True):
     """Compare the OS definitions of all nodes; rows of the fields asked for."""
 
-    output_fields: list[str]
-    names: list[str] = []
+    output_fields: Fields
+    names: Annotated[list[str], Parameter("OSes to tell about; all without it", subject="os")] = []
 
     def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> None:
         for name in self.output_fields:

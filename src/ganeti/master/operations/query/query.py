@@ -2,13 +2,15 @@
 """OP_QUERY: queries that are answered by a job: the cluster, and what the nodes have to look up."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.base.natural import natural_key
-from ganeti.master.operation import Operation, operation
+from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.os.diagnose import summarize
+from ganeti.master.operations.parameters import Fields, UseLocking
+from ganeti.master.parameter import Parameter
 from ganeti.master.query.cluster import CLUSTER, ClusterRow
 from ganeti.master.query.fields import QueryWorld, Resource
 from ganeti.master.query.operating_systems import OPERATING_SYSTEMS, OsRow
@@ -17,7 +19,10 @@ from ganeti.model.locks import ALL_NODES, LockPlan
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
-What = Literal["cluster", "os", "extstorage", "group", "export", "instance", "job", "lock", "network", "node", "filter"]
+What = Annotated[
+    Literal["cluster", "os", "extstorage", "group", "export", "instance", "job", "lock", "network", "node", "filter"],
+    Parameter("kind of the objects"),
+]
 BY_JOB: dict[str, Resource] = {"cluster": CLUSTER, "os": OPERATING_SYSTEMS}
 
 
@@ -29,14 +34,18 @@ def resource_of(what: str) -> Resource:
     return found
 
 
-@operation("OP_QUERY", summary_field="what")
+@operation(
+    "OP_QUERY",
+    summary_field="what",
+    examples=(Example("query", {"what": "cluster", "fields": ["name"], "use_locking": True}),),
+)
 class Query(Operation[dict[str, Any]], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Run a query; the answer has the shape of the LUXI call."""
 
     what: What
-    fields: list[str]
-    use_locking: bool = False
-    qfilter: list[Any] | None = None
+    fields: Fields
+    use_locking: UseLocking = False
+    qfilter: Annotated[list[Any] | None, Parameter("which objects, in the filter language", subject="text")] = None
 
     def locks(self, view: ConfigView) -> LockPlan:
         """With *use_locking*, no job changes a node while the nodes are asked."""

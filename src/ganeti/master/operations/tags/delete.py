@@ -1,15 +1,35 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_TAGS_DEL: take tags from an object."""
 
-from ganeti.master.operation import Operation, operation
+from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.lock_plans import plan
-from ganeti.master.operations.tags.tagged import RemoveTags, Tagged, TagKind, find, locks_of, require
+from ganeti.master.operations.tags.tagged import (
+    ObjectName,
+    RemoveTags,
+    Tagged,
+    TagKind,
+    Tags,
+    commands,
+    find,
+    locks_of,
+    require,
+    routes,
+)
 from ganeti.model.locks import LockPlan
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
 
-@operation("OP_TAGS_DEL")
+@operation(
+    "OP_TAGS_DEL",
+    cli=commands("remove-tags", "take tags from {}", "tag_lists:remove"),
+    rapi=routes("DELETE"),
+    examples=(
+        Example(
+            "tags-deleted", {"kind": "node", "name": "node3.example.com", "tags": ["a", "b"]}, before=("tags-set",)
+        ),
+    ),
+)
 class DeleteTags(Operation[None], frozen=True, kw_only=True):
     """Remove tags from an object; where it has not got them all, none is removed.
 
@@ -17,8 +37,8 @@ class DeleteTags(Operation[None], frozen=True, kw_only=True):
     """
 
     kind: TagKind
-    tags: list[str]
-    name: str | None = None
+    tags: Tags
+    name: ObjectName | None = None
 
     def locks(self, view: ConfigView) -> LockPlan:
         return plan(exclusive=locks_of(self.kind, find(view, self.kind, self.name)))

@@ -3,21 +3,24 @@
 
 from typing import Any
 
-from ganeti.master.operation import Operation, operation
+from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.lock_plans import plan
-from ganeti.master.operations.tags.tagged import TagKind, find, locks_of
+from ganeti.master.operations.parameters import UseLocking
+from ganeti.master.operations.tags.tagged import ObjectName, TagKind, find, locks_of
 from ganeti.model.locks import LockPlan
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
 
-@operation("OP_TAGS_GET", summary_field="name")
+@operation(
+    "OP_TAGS_GET", summary_field="name", examples=(Example("tags-get", {"kind": "cluster", "use_locking": True}),)
+)
 class GetTags(Operation[list[str]], frozen=True, kw_only=True):
     """Give the tags of an object; with *use_locking* nobody is changing it at that moment."""
 
     kind: TagKind
-    use_locking: bool = False
-    name: str | None = None
+    use_locking: UseLocking = False
+    name: ObjectName | None = None
 
     def locks(self, view: ConfigView) -> LockPlan:
         found = find(view, self.kind, self.name)

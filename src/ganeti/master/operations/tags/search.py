@@ -4,22 +4,35 @@
 import re
 from typing import Annotated
 
-import msgspec
-
+from ganeti.base.command import PRIORITY, Command
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
-from ganeti.master.operation import Operation, operation
+from ganeti.master.operation import Example, Operation, operation
+from ganeti.master.operations.parameters import Text
 from ganeti.master.operations.tags.tagged import everything
+from ganeti.master.parameter import Parameter
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
 Matches = list[tuple[str, str]]
 
 
-@operation("OP_TAGS_SEARCH", summary_field="pattern")
+@operation(
+    "OP_TAGS_SEARCH",
+    summary_field="pattern",
+    cli=Command(
+        "gnt-cluster search-tags",
+        "look for a pattern in the tags of everything; the exit status is 1 if there are none",
+        arguments=("pattern",),
+        options=(PRIORITY,),
+        handler="tag_lists:search",
+        is_job=False,
+    ),
+    examples=(Example("tags-search", {"pattern": "."}),),
+)
 class SearchTags(Operation[Matches], frozen=True, kw_only=True):
     """Give (path of the object, tag) for each tag in which *pattern*, a regular expression, is found anywhere."""
 
-    pattern: Annotated[str, msgspec.Meta(min_length=1)]
+    pattern: Annotated[Text, Parameter("regular expression that is looked for in each tag", subject="text")]
 
     def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> Matches:
         try:

@@ -1,22 +1,37 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_TAGS_SET: give an object tags."""
 
-from ganeti.master.operation import Operation, operation
+from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.lock_plans import plan
-from ganeti.master.operations.tags.tagged import AddTags, Tagged, TagKind, find, locks_of
+from ganeti.master.operations.tags.tagged import (
+    AddTags,
+    ObjectName,
+    Tagged,
+    TagKind,
+    Tags,
+    commands,
+    find,
+    locks_of,
+    routes,
+)
 from ganeti.model.locks import LockPlan
 from ganeti.model.tags import check_tag, with_tags
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
 
-@operation("OP_TAGS_SET")
+@operation(
+    "OP_TAGS_SET",
+    cli=commands("add-tags", "give {} more tags", "tag_lists:add"),
+    rapi=routes("PUT"),
+    examples=(Example("tags-set", {"kind": "node", "name": "node3.example.com", "tags": ["a", "b"]}),),
+)
 class SetTags(Operation[None], frozen=True, kw_only=True):
     """Add tags to an object; one that it has already is no error, one that is malformed stops them all."""
 
     kind: TagKind
-    tags: list[str]
-    name: str | None = None
+    tags: Tags
+    name: ObjectName | None = None
 
     def locks(self, view: ConfigView) -> LockPlan:
         return plan(exclusive=locks_of(self.kind, find(view, self.kind, self.name)))

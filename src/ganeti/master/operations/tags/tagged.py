@@ -3,11 +3,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec.structs import replace
 
+from ganeti.base.command import PRINT_JOBID, PRIORITY, SUBMIT, Argument, Command, Option
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, PrerequisiteError
+from ganeti.master.parameter import Parameter
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import group_lock, instance_lock, network_lock, node_lock
 from ganeti.model.objects import CLUSTER_KEY, Cluster, Instance, Network, Node, NodeGroup
@@ -15,7 +17,20 @@ from ganeti.model.tags import with_tags
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 
-TagKind = Literal["instance", "node", "nodegroup", "cluster", "network"]
+TagKind = Annotated[
+    Literal["instance", "node", "nodegroup", "cluster", "network"], Parameter("kind of the object that has the tags")
+]
+ObjectName = Annotated[str, Parameter("name of the object; not needed for the cluster", subject="object")]
+Tags = Annotated[list[str], Parameter("the tags", subject="text", metavar="tag")]
+OWNERS: Final = {
+    "gnt-cluster": ("cluster", "the cluster", ""),
+    "gnt-group": ("nodegroup", "a node group", "group"),
+    "gnt-node": ("node", "a node", "node-name"),
+    "gnt-instance": ("instance", "an instance", "instance-name"),
+    "gnt-network": ("network", "a network", "network"),
+}
+"""Program: the kind, the words for it, and for its name on the command line."""
+_FROM: Final = Option(("--from",), "tags_file", help="more tags, one a line; - is standard input", metavar="FILE")
 Tagged = Cluster | NodeGroup | Node | Instance | Network
 
 
@@ -38,6 +53,31 @@ _KINDS: Final[dict[str, _Kind]] = {
     "network": _Kind("networks", ConfigView.find_network, "/networks/", lambda network: network_lock(network.uuid)),
 }
 """All kinds but the cluster, of which there is one."""
+
+
+def commands(verb: str, summary: str, handler: str) -> tuple[Command, ...]:
+    """The same command for each kind of object; *summary* has braces for the words of the kind."""
+    return tuple(
+        Command(
+            f"{program} {verb}",
+            summary.format(words),
+            arguments=(
+                *([Argument("name", metavar, subject="group" if kind == "nodegroup" else kind)] if metavar else []),
+                Argument("tags", "tag", 0, None),
+            ),
+            options=(_FROM, PRIORITY, SUBMIT, PRINT_JOBID),
+            handler=handler,
+            is_job=False,
+            sends=(("kind", kind),),
+        )
+        for program, (kind, words, metavar) in OWNERS.items()
+    )
+
+
+def routes(method: str) -> tuple[str, ...]:
+    """Where the remote API has the tags of each kind."""
+    paths = ("/2/tags", *(f"/2/{kind}/[name]/tags" for kind in ("groups", "nodes", "instances", "networks")))
+    return tuple(f"{method} {path}" for path in paths)
 
 
 def find(view: ConfigView, kind: TagKind, name: str | None) -> Tagged:

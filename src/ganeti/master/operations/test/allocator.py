@@ -6,10 +6,13 @@ from typing import Annotated, Any
 
 import msgspec
 
+from ganeti.base.command import DRY_RUN, PRIORITY, Argument, Command, Option
 from ganeti.base.errors import ALREADY_EXISTS, WRONG_INPUT, PrerequisiteError
 from ganeti.master.allocation import BUILT_IN, allocator_named
 from ganeti.master.allocator_input import relocate_request
 from ganeti.master.operation import Operation, operation
+from ganeti.master.operations.parameters import Text
+from ganeti.master.parameter import Parameter
 from ganeti.model.view import ConfigView
 from ganeti.placement.cluster.templates import disk_space_mib, traits_of
 from ganeti.ports.context import OperationContext
@@ -20,32 +23,79 @@ ALLOCATE, MULTI_ALLOCATE, RELOCATE = "allocate", "multi-allocate", "relocate"
 EVACUATE, CHANGE_GROUP = "node-evacuate", "change-group"
 MODES = (ALLOCATE, MULTI_ALLOCATE, RELOCATE, EVACUATE, CHANGE_GROUP)
 EVACUATION_MODES = ("primary-only", "secondary-only", "all")
+_OPTIONS = (
+    Option(("--dir",), "direction", help="its input, or its answer", choices=(IN, OUT), default=IN),
+    Option(
+        ("-m", "--mode"),
+        "mode",
+        help="what is asked for",
+        choices=(RELOCATE, CHANGE_GROUP, ALLOCATE, EVACUATE, MULTI_ALLOCATE),
+        default=RELOCATE,
+    ),
+    Option(("--memory",), "memory", "size", "of the new instance", default=128),
+    Option(("--disks",), "disk_sizes", "list", "its disks", default=("4096", "4096"), metavar="SIZE,…"),
+    Option(("-t", "--disk-template"), "disk_template", help="how they are made", default="drbd"),
+    Option(("--nics",), "nic_list", "list", "its NICs", default=("00:11:22:33:44:55",), metavar="MAC/IP/BRIDGE,…"),
+    Option(("-o", "--os-type"), "os_type", help="its OS", default="", metavar="OS"),
+    Option(("-p", "--vcpus"), "vcpus", "int", "its virtual processors", default=1),
+    Option(("--tags",), "tags", "list", "its tags"),
+    Option(("--spindle-use",), "spindle_use", "int", "how much it uses the disks", default=1),
+    Option(("--count",), "count", "int", "how many, with multi-allocate", default=2),
+    Option(
+        ("--evac-mode",),
+        "evac_mode",
+        help="which side is moved, with node-evacuate",
+        choices=EVACUATION_MODES,
+        default="all",
+    ),
+    Option(("--target-groups",), "target_groups", "list", "where to, with change-group"),
+    DRY_RUN,
+    PRIORITY,
+)
+"""The command makes a whole instance of a few values."""
 _Positive = Annotated[int, msgspec.Meta(ge=0)]
 _Plain = dict[str, Any]
 
 
-@operation("OP_TEST_ALLOCATOR", summary_field="iallocator")
+@operation(
+    "OP_TEST_ALLOCATOR",
+    summary_field="iallocator",
+    cli=Command(
+        "gnt-debug iallocator",
+        "show what an allocator would be told, or would answer",
+        aliases=("allocator",),
+        arguments=(Argument("instance_name", "instance-name"),),
+        options=_OPTIONS,
+        parameters=("iallocator",),
+        handler="debug_allocator:ask_allocator",
+        is_job=False,
+    ),
+    not_played="it asks where instances would go, and changes nothing",
+)
 class TestAllocator(Operation[str], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Build a request of *mode*; *direction* says whether its input is wanted or the allocator's answer."""
 
-    direction: str
-    mode: str
-    name: Annotated[str, msgspec.Meta(min_length=1)]
-    nics: list[_Plain] | None = None
-    disks: list[Any] | None = None
-    hypervisor: str | None = None
-    iallocator: str | None = None
-    tags: list[str] = []
-    memory: _Positive | None = None
-    vcpus: _Positive | None = None
-    os: str | None = None
-    disk_template: str | None = None
-    instances: list[str] | None = None
-    evac_mode: str | None = None
-    target_groups: list[str] | None = None
-    spindle_use: _Positive = 1
-    count: _Positive = 1
-    group_name: str | None = None
+    direction: Annotated[str, Parameter("in: show what it is told; out: what it answers")]
+    mode: Annotated[str, Parameter("what is asked for")]
+    name: Annotated[Text, Parameter("name of the instance, new or existing", subject="object")]
+    nics: Annotated[list[_Plain] | None, Parameter("NICs of the new instance")] = None
+    disks: Annotated[list[Any] | None, Parameter("disks of the new instance")] = None
+    hypervisor: Annotated[str | None, Parameter("its hypervisor", subject="hypervisor")] = None
+    iallocator: Annotated[
+        str | None,
+        Parameter("allocator that picks the nodes", "-I", "--iallocator", subject="allocator", metavar="NAME"),
+    ] = None
+    tags: Annotated[list[str], Parameter("its tags", subject="text")] = []
+    memory: Annotated[_Positive | None, Parameter("its memory in MiB")] = None
+    vcpus: Annotated[_Positive | None, Parameter("its virtual processors")] = None
+    os: Annotated[str | None, Parameter("its OS")] = None
+    disk_template: Annotated[str | None, Parameter("how its disks are made", subject="disk template")] = None
+    instances: Annotated[list[str] | None, Parameter("what is to be moved", subject="instance")] = None
+    evac_mode: Annotated[str | None, Parameter("which side is moved")] = None
+    target_groups: Annotated[list[str] | None, Parameter("where to", subject="group")] = None
+    spindle_use: Annotated[_Positive, Parameter("how much the new instance uses the disks")] = 1
+    count: Annotated[_Positive, Parameter("how many new instances")] = 1
+    group_name: Annotated[str | None, Parameter("group that new instances go to", subject="group")] = None
 
     def check(self, view: ConfigView, facts: Any, ctx: OperationContext) -> _Plain:
         if self.direction not in (IN, OUT):

@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Log, answer, fail or submit jobs as told: for tests of the job queue."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from ganeti.base.errors import ExecutionError, PrerequisiteError
-from ganeti.master.operation import Operation, SubmitJobs, decode, operation
+from ganeti.master.operation import Example, Operation, SubmitJobs, decode, operation
+from ganeti.master.parameter import Parameter
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
 
-@operation("OP_TEST_DUMMY")
+@operation(
+    "OP_TEST_DUMMY",
+    examples=(Example("dummy", {"result": "it", "messages": ["m"], "fail": False, "submit_jobs": None}),),
+)
 class TestDummy(Operation[Any], frozen=True, kw_only=True, forbid_unknown_fields=True):
-    result: Any = None
-    messages: Any = None
-    fail: Any = None
-    submit_jobs: Any = None
+    result: Annotated[Any, Parameter("what it gives", subject="text")] = None
+    messages: Annotated[Any, Parameter("a list of what it says in its log", subject="text")] = None
+    fail: Annotated[Any, Parameter("true, or the sentence it fails with", subject="text")] = None
+    submit_jobs: Annotated[Any, Parameter("a list of jobs it submits", subject="text")] = None
 
     def check(self, view: ConfigView, facts: Any, ctx: OperationContext) -> list[list[Operation[Any]]]:
         if self.messages is not None and not isinstance(self.messages, list):

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Take secret OS parameters and say that they came: for tests that they are never written down."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from ganeti.base.errors import ExecutionError
-from ganeti.master.operation import Operation, operation
+from ganeti.master.operation import Example, Operation, operation
+from ganeti.master.parameter import Parameter
 from ganeti.ports.context import OperationContext
 from ganeti.wire.job_file import REDACTED
 
 
-@operation("OP_TEST_OS_PARAMS")
+@operation("OP_TEST_OS_PARAMS", examples=(Example("os-params", {"osparams_secret": {"word": "secret"}}),))
 class TestOsParams(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
-    osparams_secret: dict[str, Any] | None = None
+    osparams_secret: Annotated[
+        dict[str, Any] | None, Parameter("parameters that are stored nowhere", subject="text")
+    ] = None
 
     async def execute(self, checked: Any, ctx: OperationContext) -> None:
         """Raises `ExecutionError` if a parameter came redacted: then it would not be usable either."""

@@ -19,3 +19,9 @@ def test_tables_of_commands_are_fresh():
     )
     assert done.returncode == 0, done.stderr
     assert not done.stdout.strip(), f"run python -m ganeti.cli.generate; stale: {done.stdout}"
+
+
+def test_pages_of_the_reference_are_fresh():
+    from ganeti.reference.writing import stale
+
+    assert not stale(), f"run python -m ganeti.reference; stale: {stale()}"

@@ -32,6 +32,7 @@ MAY_IMPORT = {
     "web": BELOW_ROOMS | ROOMS | {"daemons", "rapi", "tools"},
     "simulation": BELOW_ROOMS | ROOMS | {"daemons", "rapi", "tools", "cli"},
     "cli": {"base", "wire"},
+    "reference": BELOW_ROOMS | ROOMS | {"cli", "tools"},
 }
 
 

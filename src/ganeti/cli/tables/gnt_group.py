@@ -31,6 +31,15 @@ COMMANDS = (
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
      (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'nodegroup'),)),
+    ('assign-nodes', 'put nodes into a node group',
+     (
+      ('group_name', 'group', 1, 1, 'string', 'group'),
+      ('nodes', 'node-name', 1, None, 'string', 'node'),
+     ),
+     (
+      (('-f', '--force'), 'force', 'flag', 'go on though nodes of an instance would be in two groups', True, None, (), '', False),
+     ),
+     (), '', '', True, 'OP_GROUP_ASSIGN_NODES', False, True, False, '', ()),
     ('capacity', 'show how many more instances fit into node groups',
      (
       ('groups', 'group', 0, None, 'string', 'group'),

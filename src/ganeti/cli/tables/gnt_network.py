@@ -3,6 +3,21 @@
 
 # fmt: off
 COMMANDS = (
+    ('add', 'make a network',
+     (
+      ('network_name', 'network-name', 1, 1, 'string', 'new name'),
+     ),
+     (
+      (('--network',), 'network', 'string', 'its addresses, in the form ADDRESS/LENGTH; must be given', True, None, (), '', False),
+      (('--gateway',), 'gateway', 'string', 'its router, an address of the network; none for none', True, None, (), '', False),
+      (('--network6',), 'network6', 'string', 'its IPv6 network, in the form ADDRESS/LENGTH', True, None, (), '', False),
+      (('--gateway6',), 'gateway6', 'string', 'its IPv6 router; none for none', True, None, (), '', False),
+      (('-m', '--mac-prefix'), 'mac_prefix', 'string', 'how the MAC addresses of NICs in it begin', True, None, (), 'XX:XX:XX', False),
+      (('--add-reserved-ips',), 'add_reserved_ips', 'list', 'addresses to keep back, parted by commas', True, None, (), 'ADDRESS,…', False),
+      (('--no-conflicts-check',), 'conflicts_check', 'flag', 'do not look for address conflicts', False, None, (), '', False),
+      (('--tags',), 'tags', 'list', 'tags of the network', True, None, (), '', True),
+     ),
+     (), '', '', True, 'OP_NETWORK_ADD', False, True, False, '', ()),
     ('add-tags', 'give a network more tags',
      (
       ('name', 'network', 1, 1, 'string', 'network'),
@@ -15,12 +30,53 @@ COMMANDS = (
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
      (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'network'),)),
+    ('connect', 'let instances of node groups use a network',
+     (
+      ('network_name', 'network', 1, 1, 'string', 'network'),
+      ('groups', 'group', 0, None, 'string', 'group'),
+     ),
+     (
+      (('-N', '--nic-parameters'), 'nicparams', 'keyvalues', 'mode, link and vlan of their NICs in it', True, None, (), '', False),
+      (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
+      (('--no-conflicts-check',), 'conflicts_check', 'flag', 'do not look for address conflicts', False, None, (), '', False),
+     ),
+     (), 'network_links:connect', '', False, 'OP_NETWORK_CONNECT', False, True, False, '', ()),
+    ('disconnect', 'take a network from node groups',
+     (
+      ('network_name', 'network', 1, 1, 'string', 'network'),
+      ('groups', 'group', 0, None, 'string', 'group'),
+     ),
+     (
+      (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
+     ),
+     (), 'network_links:disconnect', '', False, 'OP_NETWORK_DISCONNECT', False, True, False, '', ()),
     ('list-tags', 'list the tags of a network',
      (
       ('name', 'network', 1, 1, 'string', 'network'),
      ),
      (),
      (), 'tag_lists:show', '', False, '', False, True, False, '', ()),
+    ('modify', 'change a network',
+     (
+      ('network_name', 'network', 1, 1, 'string', 'network'),
+     ),
+     (
+      (('--gateway',), 'gateway', 'string', 'its router, an address of the network; none for none', True, None, (), '', False),
+      (('--network6',), 'network6', 'string', 'its IPv6 network, in the form ADDRESS/LENGTH', True, None, (), '', False),
+      (('--gateway6',), 'gateway6', 'string', 'its IPv6 router; none for none', True, None, (), '', False),
+      (('-m', '--mac-prefix'), 'mac_prefix', 'string', 'how the MAC addresses of NICs in it begin', True, None, (), 'XX:XX:XX', False),
+      (('--add-reserved-ips',), 'add_reserved_ips', 'list', 'addresses to keep back, parted by commas', True, None, (), 'ADDRESS,…', False),
+      (('--remove-reserved-ips',), 'remove_reserved_ips', 'list', 'addresses that are no longer kept back', True, None, (), 'ADDRESS,…', False),
+     ),
+     (), '', '', True, 'OP_NETWORK_SET_PARAMS', False, True, False, 'network', ()),
+    ('remove', 'remove a network that no group is connected to',
+     (
+      ('network_name', 'network', 1, 1, 'string', 'network'),
+     ),
+     (
+      (('-f', '--force'), 'force', 'flag', 'do not ask', True, None, (), '', False),
+     ),
+     (), '', '', True, 'OP_NETWORK_REMOVE', False, True, False, '', ()),
     ('remove-tags', 'take tags from a network',
      (
       ('name', 'network', 1, 1, 'string', 'network'),
@@ -33,4 +89,11 @@ COMMANDS = (
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
      (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'network'),)),
+    ('rename', 'rename a network',
+     (
+      ('network_name', 'old-name', 1, 1, 'string', 'network'),
+      ('new_name', 'new-name', 1, 1, 'string', 'new name'),
+     ),
+     (),
+     (), '', '', True, 'OP_NETWORK_RENAME', False, True, False, '', ()),
 )

@@ -48,8 +48,9 @@ class Checked:
 def split_instances(view: ConfigView, moved: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """Give the names of instances that moving nodes (uuid: group) splits, and of those that it leaves split (S1.24)."""
     now = {node.uuid: node.group for node in view.nodes()}
-    then = now | moved
-    newly, still = [], []
+    then = {**now, **moved}
+    newly: list[str] = []
+    still: list[str] = []
     for instance in view.instances():
         nodes = view.instance_nodes(instance)
         if _groups(then, nodes) > 1:

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_NETWORK_REMOVE: remove a network that no group is connected to."""
+
+from typing import Annotated, Any
+
+from ganeti.base.command import Command
+from ganeti.base.errors import WRONG_STATE, PrerequisiteError
+from ganeti.master.operation import Example, Hooks, Operation, operation
+from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.network.values import NetworkName, connected_groups
+from ganeti.master.parameter import Parameter
+from ganeti.model.configuration import Draft
+from ganeti.model.locks import ALL_GROUPS, LockPlan, network_lock
+from ganeti.model.objects import Network
+from ganeti.model.view import ConfigView
+from ganeti.ports.config import Change
+from ganeti.ports.context import OperationContext
+
+
+class RemoveNetwork(Change, frozen=True, kw_only=True):
+    """Take a network out, unless a group has been connected to it."""
+
+    network_uuid: str
+
+    def apply(self, draft: Draft) -> None:
+        network = draft.network(self.network_uuid)
+        _refuse_connected(draft, network)
+        draft.remove("networks", network.uuid)
+
+
+def _refuse_connected(view: ConfigView, network: Network) -> None:
+    if groups := connected_groups(view, network):
+        raise PrerequisiteError(
+            f"Network '{network.name}' is connected to the node groups {', '.join(groups)}: "
+            "disconnect it first (gnt-network disconnect)",
+            WRONG_STATE,
+        )
+
+
+@operation(
+    "OP_NETWORK_REMOVE",
+    summary_field="network_name",
+    hooks="network-remove",
+    cli=Command("gnt-network remove", "remove a network that no group is connected to", arguments=("network_name",)),
+    rapi="DELETE /2/networks/[network_name]",
+    examples=(Example("network-remove", {"network_name": "dmz"}, before=("network-add",)),),
+)
+class RemoveUnusedNetwork(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Remove a network."""
+
+    network_name: NetworkName
+    force: Annotated[bool, Parameter("do not ask", "-f", "--force")] = False
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        return plan(exclusive=[network_lock(view.find_network(self.network_name).uuid)], shared=[ALL_GROUPS])
+
+    def check(self, view: ConfigView, facts: Any, ctx: OperationContext) -> Network:
+        network = view.find_network(self.network_name)
+        _refuse_connected(view, network)
+        return network
+
+    def hooks(self, view: ConfigView, checked: Network) -> Hooks:
+        master = [view.cluster.master_node]
+        return Hooks(self.hooks_path, "NETWORK", checked.name, {"NETWORK_NAME": checked.name}, master, master)
+
+    async def execute(self, checked: Network, ctx: OperationContext) -> None:
+        await ctx.config.commit(RemoveNetwork(network_uuid=checked.uuid), settles=True)

@@ -84,7 +84,7 @@ class Command:
     aliases: tuple[str, ...] = ()
     handler: str = ""
     confirm: str = ""
-    """Question asked unless ``--force`` is given; fields in braces are filled in."""
+    """Question asked unless ``--force`` is given; names of arguments in braces are filled in."""
     is_job: bool = True
     """Takes --submit, --print-jobid, --dry-run, --priority."""
     op_id: str = ""
@@ -99,8 +99,14 @@ class Command:
     """Parameters and the values that are sent where no option gives another, and the master's default is not meant."""
     parameters: tuple[str, ...] | None = None
     """Those of its operation that are offered as options; all that have flags, without it."""
+    confirm_for: tuple[tuple[str, str], ...] = ()
+    """Fields and the question that is asked in place of `confirm` where one is given, such as ``cleanup``."""
+    excludes: tuple[tuple[str, str, str], ...] = ()
+    """Pairs of options, by a flag of each, that are not given together, with what to do instead."""
 
 
+ASSUME_YES = Option(("-f", "--force"), "assume_yes", "flag", "do not ask")
+"""Every command with a question takes it."""
 PRIORITY = Option(
     ("--priority",), "priority", help="priority of the job", choices=("low", "normal", "high"), metavar="PRIORITY"
 )

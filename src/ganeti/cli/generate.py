@@ -78,6 +78,9 @@ def _check(command: Command) -> None:
             if flag in flags:
                 raise ValueError(f"{command.line}: option {flag} is declared twice")
             flags.add(flag)
+    for *pair, _ in command.excludes:
+        if not flags.issuperset(pair):
+            raise ValueError(f"{command.line}: excludes {' and '.join(pair)}, of which it has not both")
     if not command.handler and not command.op_id:
         raise ValueError(f"{command.line}: has neither a handler nor an operation")
 
@@ -101,6 +104,8 @@ def table_text(program: str, commands: list[Command]) -> str:
             command.environment,
             command.modifies,
             command.sends,
+            command.confirm_for,
+            command.excludes,
         )
         lines.append("     " + ", ".join(repr(value) for value in rest) + "),\n")
     lines.append(")\n")

@@ -26,8 +26,15 @@ def parse(command: CommandRow, words: list[str]) -> dict[str, Any]:
     for option, typed, texts in given.values():
         values[option.field] = _value_of(option, typed, texts)
     if not values.get("help"):
+        _refuse_exclusive(command, {flag for option, _, _ in given.values() for flag in option.flags})
         _read_arguments(command, rest, values)
     return values
+
+
+def _refuse_exclusive(command: CommandRow, given: set[str]) -> None:
+    for first, second, remedy in command.excludes:
+        if first in given and second in given:
+            raise UsageError(f"{first} and {second} exclude each other: {remedy}")
 
 
 def _read_options(

@@ -50,7 +50,9 @@ class CommandRow:
         "aliases",
         "arguments",
         "confirm",
+        "confirm_for",
         "environment",
+        "excludes",
         "handler",
         "is_job",
         "modifies",
@@ -80,6 +82,8 @@ class CommandRow:
         self.environment: bool = row[11]
         self.modifies: str = row[12]
         self.sends: tuple[tuple[str, Any], ...] = row[13]
+        self.confirm_for: tuple[tuple[str, str], ...] = row[14]
+        self.excludes: tuple[tuple[str, str, str], ...] = row[15]
         if self.is_job:
             own = {flag for option in self.options for flag in option.flags}
             self.options += [OptionRow(part) for part in JOB_OPTIONS if part[0][0] not in own]

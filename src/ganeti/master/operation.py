@@ -18,6 +18,7 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar, cast
 
 import msgspec
 
+from ganeti.base import names
 from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_INPUT, OpCodeUnknown, PrerequisiteError
 from ganeti.master.parameter import Parameter, declared, full_command, name_fault, refused
@@ -217,7 +218,7 @@ def decode(data: Any) -> Operation[Any]:
     try:
         return cast("Operation[Any]", msgspec.convert(given, cls))
     except msgspec.ValidationError as err:
-        raise PrerequisiteError(f"{op_id}: {_explain(str(err))}", WRONG_INPUT) from err
+        raise PrerequisiteError(f"{op_id}: {_explain(str(err), cls)}", WRONG_INPUT) from err
 
 
 def _absent(cls: type[Operation[Any]], key: str, value: Any) -> bool:
@@ -231,6 +232,8 @@ def _absent(cls: type[Operation[Any]], key: str, value: Any) -> bool:
 
 
 _TYPE_WORDS = {
+    "bool | int | float | str": "text, a number, true or false",
+    "bool | int | float | str | null": "text, a number, true, false or null",
     "str": "text",
     "int": "a whole number",
     "float": "a number",
@@ -241,21 +244,31 @@ _TYPE_WORDS = {
 }
 
 
-def _explain(message: str) -> str:
+def _explain(message: str, cls: type[Operation[Any]]) -> str:
     """Say in the words of a user what the decoder found wrong."""
     text, _, path = message.partition(" - at `$")
     where = path.rstrip("`").lstrip(".")
+    it = "each value in it" if "[...]" in where else "it"
     if found := re.fullmatch(r"Expected `(.+)`, got `(.+)`", text):
-        wanted, got = (
-            " or ".join(_TYPE_WORDS.get(part, part) for part in kinds.split(" | ")) for kinds in found.groups()
-        )
-        text = f"it must be {wanted}, not {got}"
+        text = f"{it} must be {_type_words(found[1])}, not {_type_words(found[2])}"
     elif found := re.fullmatch(r"Expected `(?:int|float)` ([<>])= (.+)", text):
-        text = f"it must be {found[2]} or {'more' if found[1] == '>' else 'less'}"
-    elif text == "Expected `str` of length >= 1":
-        text = "it must not be empty"
+        text = f"{it} must be {found[2].removesuffix('.0')} or {'more' if found[1] == '>' else 'less'}"
+    elif found := re.fullmatch(r"Expected `(?:str|array|object)` of length >= 1", text):
+        text = f"{it} must not be empty"
+    elif found := re.fullmatch(r"Expected `array` of length (\d+), got (\d+)", text):
+        text = f"{it} must have {found[1]} entries, not {found[2]}"
+    elif found := re.fullmatch(r"Invalid enum value '(.*)'", text, re.DOTALL):
+        known = declared(cls).get(re.split(r"[.\[]", where)[0])
+        remedy = f": use {', '.join(known.choices)}" if known and known.choices else ""
+        text = f"{it} cannot be '{names.shown(found[1])}'{remedy}"
+    elif text == "Number out of range":
+        text = f"{it} is too large"
     elif found := re.fullmatch(r"Object missing required field `(.+)`", text):
-        text = f"the parameter '{found[1]}' is missing"
+        text = f"'{found[1]}' is missing in it" if where else f"the parameter '{found[1]}' is missing"
     elif found := re.fullmatch(r"Object contains unknown field `(.+)`", text):
-        text = f"there is no parameter '{found[1]}'"
-    return f"parameter '{where}': {text}" if where else text
+        text = f"there is no '{found[1]}' in it" if where else f"there is no parameter '{found[1]}'"
+    return f"parameter '{where.replace('[...]', '')}': {text}" if where else text
+
+
+def _type_words(kinds: str) -> str:
+    return _TYPE_WORDS.get(kinds) or " or ".join(_TYPE_WORDS.get(kind, kind) for kind in kinds.split(" | "))

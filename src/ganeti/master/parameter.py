@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, 
 import msgspec
 
 from ganeti.base import names
-from ganeti.base.command import Argument, Command, Option
+from ganeti.base.command import ASSUME_YES, Argument, Command, Option
 from ganeti.master.parameter_rules import RULES
 
 SUBJECTS: Final[Mapping[str, names.Rule]] = {
@@ -257,7 +257,8 @@ def full_command(command: Command, operation: type[msgspec.Struct], op_id: str) 
     """Give a command of an operation the arguments and options that its parameters declare.
 
     Its arguments may be names of parameters. Options of its own come before those of the parameters, and stand for a
-    parameter of the same name; `Command.parameters` limits which of them are offered.
+    parameter of the same name; `Command.parameters` limits which of them are offered. One with a question also takes
+    ``--force`` against it.
     """
     known = declared(operation)
     arguments = tuple(known[each].argument() if isinstance(each, str) else each for each in command.arguments)
@@ -269,4 +270,5 @@ def full_command(command: Command, operation: type[msgspec.Struct], op_id: str) 
         if name not in taken
         for option in known[name].options(offered=known[name].refusal is None)
     )
-    return replace(command, op_id=op_id, arguments=arguments, options=command.options + options)
+    unasked = (ASSUME_YES,) if command.confirm else ()
+    return replace(command, op_id=op_id, arguments=arguments, options=unasked + command.options + options)

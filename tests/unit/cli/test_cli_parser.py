@@ -21,10 +21,12 @@ MANY = ("names", "name", 0, None, "string", "")
 PAIR = ("number", "seconds", 0, 1, "float", "")
 
 
+EXCLUDES = (("-n", "--no-start", "leave one out"),)
+
+
 def row(*arguments, options=OPTIONS):
-    return CommandRow(
-        "gnt-test", ("act", "acts", arguments, options, (), "", "", True, "OP_TEST", False, True, False, "", ())
-    )
+    rest = ((), "", "", True, "OP_TEST", False, True, False, "", (), (), EXCLUDES, ())
+    return CommandRow("gnt-test", ("act", "acts", arguments, options, *rest))
 
 
 def read(text, *arguments):
@@ -96,6 +98,7 @@ def test_job_options_come_with_every_job():
         ("-fx web1", "there is no option -x in -fx"),
         ("-n", "option -n needs NODE after it"),
         ("--force=yes web1", "option --force takes no value"),
+        ("--node=a --no-start web1", "-n and --no-start exclude each other: leave one out"),
         ("--type big web1", "--type: 'big' is not possible: it must be one of soft, hard"),
         ("--priority urgent web1", "one of low, normal, high"),
         ("--disk 0:size=1x web1", "'1x' is not a size"),

@@ -17,6 +17,8 @@ SEVERAL_LINES = {
     *("osparams", "osparams_private", "osparams_private_cluster", "osparams_secret", "qfilter", "pattern"),
     *("messages", "result", "fail", "submit_jobs", "source_x509_ca", "source_handshake", "tags"),
 }
+NEW_NAMES = {("OP_INSTANCE_CREATE", "instance_name"), ("OP_GROUP_ADD", "group_name"), ("OP_GROUP_RENAME", "new_name")}
+"""Of what is made: the operation checks them, and says more."""
 PATHS = {"file_storage_dir", "shared_file_storage_dir", "gluster_storage_dir", "src_path"}
 OURS = {op_id: cls for op_id, cls in REGISTRY.items() if cls.__module__.startswith("ganeti.")}
 PARAMETERS = sorted({(op_id, field.name) for op_id, cls in OURS.items() for field in msgspec.structs.fields(cls)})

@@ -40,14 +40,8 @@ def opcode(call: Invocation) -> dict[str, Any]:
 def _placement(call: Invocation) -> dict[str, Any]:
     """A node, an allocator, or neither: then the cluster's default allocator."""
     node, allocator = call.get("node"), call.get("iallocator")
-    if node is not None and allocator is not None:
-        raise UsageError("-n and -I exclude each other: name a node or an allocator")
     if node is None:
         return {"iallocator": allocator or DEFAULT_ALLOCATOR}
-    if call.get("why"):
-        raise UsageError("-n and --why exclude each other: --why is about an allocator's choice")
-    if call.get("group_name"):
-        raise UsageError("-g and -n exclude each other: a group is for an allocator to choose in")
     primary, colon, secondary = node.partition(":")
     if not primary or (colon and not secondary):
         raise UsageError(f"-n: '{node}' lacks a node: write NODE or NODE:SECONDARY")
@@ -65,16 +59,12 @@ def _disks(call: Invocation) -> list[dict[str, Any]]:
     if call.get("os_size") is None:
         disks: list[dict[str, Any]] = call.get("disks") or []
         return disks
-    if call.get("disks"):
-        raise UsageError("-s and --disk exclude each other: -s SIZE means --disk 0:size=SIZE")
     return [{"size": call.get("os_size")}]
 
 
 def _nics(call: Invocation) -> list[dict[str, Any]]:
     """No NIC, those given, or one with all defaults."""
     if call.get("no_nics"):
-        if call.get("nics"):
-            raise UsageError("--no-nics and --net exclude each other")
         return []
     nics: list[dict[str, Any]] = call.get("nics") or [{}]
     return nics

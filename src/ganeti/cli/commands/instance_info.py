@@ -19,7 +19,7 @@ _UNCERTAIN = 3
 
 
 def info(call: Invocation) -> int:
-    names = call.get("names", [])
+    names = call.get("instances", [])
     if not names and not call.get("all"):
         raise UsageError("gnt-instance info needs the name of an instance, or --all", 1)
     if names and call.get("all"):

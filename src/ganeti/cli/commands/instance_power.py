@@ -25,28 +25,28 @@ _LISTS = {
 
 
 def startup(call: Invocation) -> int:
-    return _each(call, "startup", "OP_INSTANCE_STARTUP")
+    return _each(call, "startup")
 
 
 def shutdown(call: Invocation) -> int:
-    return _each(call, "shutdown", "OP_INSTANCE_SHUTDOWN")
+    return _each(call, "shutdown")
 
 
 def reboot(call: Invocation) -> int:
-    return _each(call, "reboot", "OP_INSTANCE_REBOOT")
+    return _each(call, "reboot")
 
 
-def _each(call: Invocation, verb: str, op_id: str) -> int:
+def _each(call: Invocation, verb: str) -> int:
     names = selected(call)
     several = len(names) > 1
     if several and not call.get("force_multiple"):
         confirm.require(
             confirm.listing("instances", names, verb), "give --force-multiple to go on without the question."
         )
-    parameters = call.parameters(*_SELECTION)
+    parameters = dict(call.command.sends) | call.parameters(*_SELECTION)
     batch = jobs.Batch(call)
     for name in names:
-        batch.add(name, [{"OP_ID": op_id, "instance_name": name, **parameters}])
+        batch.add(name, [{"OP_ID": call.command.op_id, "instance_name": name, **parameters}])
     return batch.finish(quiet_submission=not several)
 
 

@@ -1,30 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gnt-node modify, migrate and failover."""
+"""gnt-node migrate and failover: what moves all instances of a node."""
 
 from __future__ import annotations
 
 from ganeti.cli import confirm, jobs
-from ganeti.cli.commands.instance_move import migration_parameters
-from ganeti.cli.failures import Failure
-from ganeti.cli.infotext import scalar
 from ganeti.cli.invocation import err, out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ganeti.cli.invocation import Invocation
-
-
-def modify(call: Invocation) -> int:
-    parameters = call.parameters()
-    if not set(parameters) - {"node_name", "force", "auto_promote"}:
-        raise Failure("Please give at least one of the parameters to change: see 'gnt-node modify --help'")
-    result = jobs.submit_or_wait(call, {"OP_ID": "OP_NODE_SET_PARAMS", **parameters})
-    if result is jobs.SUBMITTED or not result:
-        return 0
-    out(f"Modified node {parameters['node_name']}")
-    for name, value in result:
-        out(f" - {name:<5} -> {scalar(value)}")
-    return 0
 
 
 def _primaries(call: Invocation) -> tuple[str, list[str]]:
@@ -35,14 +19,13 @@ def _primaries(call: Invocation) -> tuple[str, list[str]]:
 
 
 def migrate(call: Invocation) -> int:
-    parameters = migration_parameters(call)
     node, names = _primaries(call)
     if not names:
         out(f"No primary instances on node {node}, exiting.")
         return 0
     if not call.get("assume_yes"):
         confirm.require(f"Migrate instance(s) {_listed(names)}?", "give -f to go on without the question.")
-    opcode = {"OP_ID": "OP_NODE_MIGRATE", **parameters, "node_name": node}
+    opcode = {"OP_ID": "OP_NODE_MIGRATE", **call.parameters("assume_yes"), "node_name": node}
     result = jobs.submit_or_wait(call, opcode)
     if result is jobs.SUBMITTED:
         return 0

@@ -20,9 +20,15 @@ _ONLY_HOW = ("force", "auto_promote")
 
 
 def submit(call: Invocation) -> int:
-    """Send the values as parameters of the command's opcode, after the question that the command asks."""
-    ask(call)
+    """Send the values as parameters of the command's opcode, after the question that the command asks.
+
+    With ``--why`` the master only says what it would do: nothing is asked, and nothing is changed.
+    """
     parameters = dict(call.command.sends) | call.parameters("assume_yes")
+    if call.get("why"):
+        parameters["dry_run"] = True
+    else:
+        ask(call)
     if call.command.modifies:
         return _modify(call, parameters)
     return jobs.run(call, {"OP_ID": call.command.op_id, **parameters})
@@ -32,11 +38,12 @@ def ask(call: Invocation) -> None:
     """Ask the command's question, if it has one, with the full name of what it is about."""
     if not call.command.confirm or call.get("assume_yes") or call.get("force"):
         return
+    question = next((each for field, each in call.command.confirm_for if call.get(field)), call.command.confirm)
     names = {}
     for argument in call.command.arguments:
         name = call.get(argument.field)
         names[argument.field] = full_name(call, argument.subject, name) if argument.subject in _NAMED and name else name
-    confirm.require(call.command.confirm.format(**names), "give -f to go on without the question.")
+    confirm.require(question.format(**names), "give -f to go on without the question.")
 
 
 def full_name(call: Invocation, subject: str, name: str) -> str:

@@ -14,7 +14,7 @@ COMMANDS = (
       (('-i', '--interruptible'), 'interruptible', 'flag', '', True, None, (), '', False),
       (('-l', '--no-locks'), 'no_locks', 'flag', 'take no locks', True, None, (), '', False),
      ),
-     (), '', '', True, 'OP_TEST_DELAY', False, True, False, '', (('no_locks', False),)),
+     (), '', '', True, 'OP_TEST_DELAY', False, True, False, '', (('no_locks', False),), (), ()),
     ('events', 'follow what happens in the cluster, until interrupted',
      (),
      (
@@ -23,7 +23,7 @@ COMMANDS = (
       (('--snapshot',), 'snapshot', 'flag', 'show first what is there', True, None, (), '', False),
       (('--json',), 'json', 'flag', 'one JSON object a line instead of sentences', True, None, (), '', False),
      ),
-     (), 'events:follow', '', False, '', False, True, False, '', ()),
+     (), 'events:follow', '', False, '', False, True, False, '', (), (), ()),
     ('iallocator', 'show what an allocator would be told, or would answer',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', ''),
@@ -46,7 +46,7 @@ COMMANDS = (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
       (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
      ),
-     ('allocator',), 'debug_allocator:ask_allocator', '', False, 'OP_TEST_ALLOCATOR', False, True, False, '', ()),
+     ('allocator',), 'debug_allocator:ask_allocator', '', False, 'OP_TEST_ALLOCATOR', False, True, False, '', (), (), ()),
     ('locks', 'show the locks',
      (),
      (
@@ -56,7 +56,7 @@ COMMANDS = (
       (('-v', '--verbose'), 'verbose', 'flag', 'words instead of signs for what is not known', True, None, (), '', False),
       (('--interval',), 'interval', 'float', 'show them again and again', True, None, (), '', False),
      ),
-     (), 'listing:locks', '', False, '', False, True, False, '', ()),
+     (), 'listing:locks', '', False, '', False, True, False, '', (), (), ()),
     ('submit-job', 'submit lists of opcodes from JSON files',
      (
       ('files', 'op-list-file', 1, None, 'string', ''),
@@ -70,5 +70,5 @@ COMMANDS = (
       (('--dry-run',), 'dry_run', 'flag', 'check only, change nothing', True, None, (), '', False),
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
-     (), 'debug_jobs:submit_job', '', False, '', False, True, False, '', ()),
+     (), 'debug_jobs:submit_job', '', False, '', False, True, False, '', (), (), ()),
 )

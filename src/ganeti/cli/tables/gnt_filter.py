@@ -10,19 +10,19 @@ COMMANDS = (
       (('--predicates',), 'predicates', 'json', 'which jobs, as a JSON list of predicates; all jobs unless given', True, None, (), 'LIST', False),
       (('--action',), 'action', 'string', "ACCEPT, PAUSE, REJECT, CONTINUE or 'RATE_LIMIT N'; CONTINUE unless given", True, None, (), 'ACTION', False),
      ),
-     (), 'filter_rules:add', '', False, '', False, True, False, '', ()),
+     (), 'filter_rules:add', '', False, '', False, True, False, '', (), (), ()),
     ('delete', 'delete a rule',
      (
       ('uuid', 'filter-uuid', 1, 1, 'string', ''),
      ),
      (),
-     (), 'filter_rules:delete', '', False, '', False, True, False, '', ()),
+     (), 'filter_rules:delete', '', False, '', False, True, False, '', (), (), ()),
     ('info', 'show details of rules',
      (
       ('names', 'filter-uuid', 0, None, 'string', ''),
      ),
      (),
-     (), 'filter_rules:info', '', False, '', False, True, False, '', ()),
+     (), 'filter_rules:info', '', False, '', False, True, False, '', (), (), ()),
     ('list', 'list the rules about jobs',
      (
       ('names', 'filter-uuid', 0, None, 'string', ''),
@@ -33,7 +33,7 @@ COMMANDS = (
       (('-o', '--output'), 'output', 'string', 'fields to show; +FIELDS adds to the usual ones', True, None, (), 'FIELDS', False),
       (('-v', '--verbose'), 'verbose', 'flag', 'words instead of signs for what is not known', True, None, (), '', False),
      ),
-     (), 'listing:filters', '', False, '', False, True, False, '', ()),
+     (), 'listing:filters', '', False, '', False, True, False, '', (), (), ()),
     ('list-fields', "list the fields of 'list'",
      (
       ('names', 'field', 0, None, 'string', ''),
@@ -42,7 +42,7 @@ COMMANDS = (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
       (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
      ),
-     (), 'listing:filter_fields', '', False, '', False, True, False, '', ()),
+     (), 'listing:filter_fields', '', False, '', False, True, False, '', (), (), ()),
     ('replace', 'put another rule in the place of one, or add it under this UUID',
      (
       ('uuid', 'filter-uuid', 1, 1, 'string', ''),
@@ -52,5 +52,5 @@ COMMANDS = (
       (('--predicates',), 'predicates', 'json', 'which jobs, as a JSON list of predicates; all jobs unless given', True, None, (), 'LIST', False),
       (('--action',), 'action', 'string', "ACCEPT, PAUSE, REJECT, CONTINUE or 'RATE_LIMIT N'; CONTINUE unless given", True, None, (), 'ACTION', False),
      ),
-     (), 'filter_rules:replace', '', False, '', False, True, False, '', ()),
+     (), 'filter_rules:replace', '', False, '', False, True, False, '', (), (), ()),
 )

@@ -18,7 +18,7 @@ COMMANDS = (
       (('--ipolicy-vcpu-ratio',), 'ipolicy.vcpu-ratio', 'float', '', True, None, (), '', False),
       (('--ipolicy-spindle-ratio',), 'ipolicy.spindle-ratio', 'float', '', True, None, (), '', False),
      ),
-     (), '', '', True, 'OP_GROUP_ADD', False, True, False, '', ()),
+     (), '', '', True, 'OP_GROUP_ADD', False, True, False, '', (), (), ()),
     ('add-tags', 'give a node group more tags',
      (
       ('name', 'group', 1, 1, 'string', 'group'),
@@ -30,7 +30,7 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'nodegroup'),)),
+     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'nodegroup'),), (), ()),
     ('assign-nodes', 'put nodes into a node group',
      (
       ('group_name', 'group', 1, 1, 'string', 'group'),
@@ -39,7 +39,7 @@ COMMANDS = (
      (
       (('-f', '--force'), 'force', 'flag', 'go on though nodes of an instance would be in two groups', True, None, (), '', False),
      ),
-     (), '', '', True, 'OP_GROUP_ASSIGN_NODES', False, True, False, '', ()),
+     (), '', '', True, 'OP_GROUP_ASSIGN_NODES', False, True, False, '', (), (), ()),
     ('capacity', 'show how many more instances fit into node groups',
      (
       ('groups', 'group', 0, None, 'string', 'group'),
@@ -56,19 +56,19 @@ COMMANDS = (
       (('--max-cpu-ratio',), 'max_cpu_ratio', 'float', 'virtual to physical processors', True, None, (), '', False),
       (('--max-disk-usage',), 'max_disk_usage', 'float', "share of a node's disk, up to 1", True, None, (), '', False),
      ),
-     (), 'group_capacity:show', '', False, 'OP_COMPUTE_CAPACITY', False, True, False, '', ()),
+     (), 'group_capacity:show', '', False, 'OP_COMPUTE_CAPACITY', False, True, False, '', (), (), ()),
     ('info', 'show details of node groups',
      (
       ('names', 'group', 0, None, 'string', ''),
      ),
      (),
-     (), 'group_info:info', '', False, '', False, True, False, '', ()),
+     (), 'group_info:info', '', False, '', False, True, False, '', (), (), ()),
     ('list-tags', 'list the tags of a node group',
      (
       ('name', 'group', 1, 1, 'string', 'group'),
      ),
      (),
-     (), 'tag_lists:show', '', False, '', False, True, False, '', ()),
+     (), 'tag_lists:show', '', False, '', False, True, False, '', (), (), ()),
     ('modify', 'change parameters of a node group',
      (
       ('group_name', 'group', 1, 1, 'string', 'group'),
@@ -85,13 +85,13 @@ COMMANDS = (
       (('--ipolicy-vcpu-ratio',), 'ipolicy.vcpu-ratio', 'float', '', True, None, (), '', False),
       (('--ipolicy-spindle-ratio',), 'ipolicy.spindle-ratio', 'float', '', True, None, (), '', False),
      ),
-     (), '', '', True, 'OP_GROUP_SET_PARAMS', False, True, False, 'node group', ()),
+     (), '', '', True, 'OP_GROUP_SET_PARAMS', False, True, False, 'node group', (), (), ()),
     ('remove', 'remove a node group that has no nodes',
      (
       ('group_name', 'group', 1, 1, 'string', 'group'),
      ),
      (),
-     (), '', '', True, 'OP_GROUP_REMOVE', False, True, False, '', ()),
+     (), '', '', True, 'OP_GROUP_REMOVE', False, True, False, '', (), (), ()),
     ('remove-tags', 'take tags from a node group',
      (
       ('name', 'group', 1, 1, 'string', 'group'),
@@ -103,12 +103,12 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'nodegroup'),)),
+     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'nodegroup'),), (), ()),
     ('rename', 'rename a node group',
      (
       ('group_name', 'old-name', 1, 1, 'string', 'group'),
       ('new_name', 'new-name', 1, 1, 'string', 'new name'),
      ),
      (),
-     (), '', '', True, 'OP_GROUP_RENAME', False, True, False, '', ()),
+     (), '', '', True, 'OP_GROUP_RENAME', False, True, False, '', (), (), ()),
 )

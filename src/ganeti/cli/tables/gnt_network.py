@@ -17,7 +17,7 @@ COMMANDS = (
       (('--no-conflicts-check',), 'conflicts_check', 'flag', 'do not look for address conflicts', False, None, (), '', False),
       (('--tags',), 'tags', 'list', 'tags of the network', True, None, (), '', True),
      ),
-     (), '', '', True, 'OP_NETWORK_ADD', False, True, False, '', ()),
+     (), '', '', True, 'OP_NETWORK_ADD', False, True, False, '', (), (), ()),
     ('add-tags', 'give a network more tags',
      (
       ('name', 'network', 1, 1, 'string', 'network'),
@@ -29,7 +29,7 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'network'),)),
+     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'network'),), (), ()),
     ('connect', 'let instances of node groups use a network',
      (
       ('network_name', 'network', 1, 1, 'string', 'network'),
@@ -40,7 +40,7 @@ COMMANDS = (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
       (('--no-conflicts-check',), 'conflicts_check', 'flag', 'do not look for address conflicts', False, None, (), '', False),
      ),
-     (), 'network_links:connect', '', False, 'OP_NETWORK_CONNECT', False, True, False, '', ()),
+     (), 'network_links:connect', '', False, 'OP_NETWORK_CONNECT', False, True, False, '', (), (), ()),
     ('disconnect', 'take a network from node groups',
      (
       ('network_name', 'network', 1, 1, 'string', 'network'),
@@ -49,13 +49,13 @@ COMMANDS = (
      (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
-     (), 'network_links:disconnect', '', False, 'OP_NETWORK_DISCONNECT', False, True, False, '', ()),
+     (), 'network_links:disconnect', '', False, 'OP_NETWORK_DISCONNECT', False, True, False, '', (), (), ()),
     ('list-tags', 'list the tags of a network',
      (
       ('name', 'network', 1, 1, 'string', 'network'),
      ),
      (),
-     (), 'tag_lists:show', '', False, '', False, True, False, '', ()),
+     (), 'tag_lists:show', '', False, '', False, True, False, '', (), (), ()),
     ('modify', 'change a network',
      (
       ('network_name', 'network', 1, 1, 'string', 'network'),
@@ -68,7 +68,7 @@ COMMANDS = (
       (('--add-reserved-ips',), 'add_reserved_ips', 'list', 'addresses to keep back, parted by commas', True, None, (), 'ADDRESS,…', False),
       (('--remove-reserved-ips',), 'remove_reserved_ips', 'list', 'addresses that are no longer kept back', True, None, (), 'ADDRESS,…', False),
      ),
-     (), '', '', True, 'OP_NETWORK_SET_PARAMS', False, True, False, 'network', ()),
+     (), '', '', True, 'OP_NETWORK_SET_PARAMS', False, True, False, 'network', (), (), ()),
     ('remove', 'remove a network that no group is connected to',
      (
       ('network_name', 'network', 1, 1, 'string', 'network'),
@@ -76,7 +76,7 @@ COMMANDS = (
      (
       (('-f', '--force'), 'force', 'flag', 'do not ask', True, None, (), '', False),
      ),
-     (), '', '', True, 'OP_NETWORK_REMOVE', False, True, False, '', ()),
+     (), '', '', True, 'OP_NETWORK_REMOVE', False, True, False, '', (), (), ()),
     ('remove-tags', 'take tags from a network',
      (
       ('name', 'network', 1, 1, 'string', 'network'),
@@ -88,12 +88,12 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'network'),)),
+     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'network'),), (), ()),
     ('rename', 'rename a network',
      (
       ('network_name', 'old-name', 1, 1, 'string', 'network'),
       ('new_name', 'new-name', 1, 1, 'string', 'new name'),
      ),
      (),
-     (), '', '', True, 'OP_NETWORK_RENAME', False, True, False, '', ()),
+     (), '', '', True, 'OP_NETWORK_RENAME', False, True, False, '', (), (), ()),
 )

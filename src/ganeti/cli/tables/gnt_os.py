@@ -9,5 +9,5 @@ COMMANDS = (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
-     (), 'os_list:list_valid', '', False, 'OP_OS_DIAGNOSE', False, True, False, '', ()),
+     (), 'os_list:list_valid', '', False, 'OP_OS_DIAGNOSE', False, True, False, '', (), (), ()),
 )

@@ -30,8 +30,10 @@ Allocator = Annotated[
 ]
 GroupName = Annotated[Text, Parameter("name or UUID of the node group", subject="group", metavar="group")]
 NodeName = Annotated[Text, Parameter("name of the node", subject="node", metavar="node-name")]
-InstanceName = Annotated[Text, Parameter("name of the instance", subject="instance", metavar="instance-name")]
-NodeUuids = Annotated[list[str] | None, Parameter("UUIDs of the nodes, in place of names", subject="node")]
+InstanceName = Annotated[str, Parameter("name of the instance", subject="instance", metavar="instance-name")]
+NodeUuids = Annotated[list[Text] | None, Parameter("UUIDs of the nodes, in place of names", subject="node")]
+NodeUuid = Annotated[Text | None, Parameter("UUID of the node, in place of its name", subject="node")]
+InstanceUuid = Annotated[Text | None, Parameter("UUID of the instance, in place of its name", subject="instance")]
 
 AllocPolicy = Annotated[
     Literal["preferred", "last_resort", "unallocable"],
@@ -46,10 +48,10 @@ CapacityOptions = Annotated[
     ),
 ]
 NodeParameters = Annotated[Values, Parameter("node parameters", "--node-parameters")]
-HypervisorState = Annotated[
-    dict[str, Any], Parameter("recorded state of hypervisors", "--hypervisor-state", kind="ident-keyvalues")
+HypervisorState = Annotated[dict[str, Values], Parameter("recorded state of hypervisors", "--hypervisor-state")]
+DiskState = Annotated[
+    dict[str, dict[str, Values]], Parameter("recorded state of storage", "--disk-state", kind="disk-state")
 ]
-DiskState = Annotated[dict[str, Any], Parameter("recorded state of storage", "--disk-state", kind="disk-state")]
 DiskParameters = Annotated[dict[str, Values], Parameter("parameters of disk templates", "-D", "--disk-parameters")]
 _POLICY_OPTIONS = (
     Option(
@@ -68,3 +70,54 @@ InstancePolicy = Annotated[dict[str, Any], Parameter("limits of the sizes of ins
 ClusterPolicy = Annotated[
     dict[str, Any], Parameter("limits of the sizes of instances", options=(_STANDARD, *_POLICY_OPTIONS))
 ]
+
+MasterCapable = Annotated[bool | None, Parameter("may become master candidate", "--master-capable")]
+VmCapable = Annotated[bool | None, Parameter("may run instances", "--vm-capable")]
+SecondaryIp = Annotated[Text | None, Parameter("address for replication", "-s", "--secondary-ip", metavar="ADDRESS")]
+Why = Annotated[
+    bool, Parameter("change nothing: say where it would go, and why not elsewhere (not in Ganeti 3.1)", "--why")
+]
+TargetNode = Annotated[
+    Text | None, Parameter("where to move to", "-n", "--target-node", subject="node", metavar="NODE")
+]
+TargetNodeUuid = Annotated[Text | None, Parameter("UUID of the node to move to, in place of its name", subject="node")]
+IgnorePolicy = Annotated[bool, Parameter("do not check the instance policy", "--ignore-ipolicy")]
+IgnoreConsistency = Annotated[bool, Parameter("go on although the disks may not be in sync", "--ignore-consistency")]
+ShutdownTimeout = Annotated[
+    int,
+    msgspec.Meta(ge=0),
+    Parameter("how long the guest may take to shut down, in seconds", "--shutdown-timeout", kind="duration"),
+]
+IgnoreOfflineNodes = Annotated[bool, Parameter("record the state though the node is off", "--ignore-offline")]
+NoRemember = Annotated[bool, Parameter("keep the recorded state", "--no-remember")]
+MigrationMode = Annotated[
+    Literal["live", "non-live"] | None,
+    Parameter(
+        "how to migrate",
+        options=(
+            Option(("--non-live",), "mode", "flag", "stop the guest while it moves", "non-live"),
+            Option(("--migration-mode",), "mode", help="how to migrate", choices=("live", "non-live")),
+        ),
+    ),
+]
+Live = Annotated[bool | None, Parameter("the old form of the mode: whether the guest runs while it moves")]
+RuntimeChanges = Annotated[bool, Parameter("do not shrink the guest's memory to fit", "--no-runtime-changes")]
+BackendParameters = Annotated[Values, Parameter("backend parameters", "-B", "--backend-parameters")]
+
+
+class NicInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A NIC as it is asked for: what is left out, null, empty or ``default`` is made up, or inherited."""
+
+    mac: str | msgspec.UnsetType | None = msgspec.UNSET
+    ip: str | msgspec.UnsetType | None = msgspec.UNSET
+    mode: str | msgspec.UnsetType | None = msgspec.UNSET
+    link: str | int | msgspec.UnsetType | None = msgspec.UNSET
+    bridge: str | int | msgspec.UnsetType | None = msgspec.UNSET
+    vlan: str | int | msgspec.UnsetType | None = msgspec.UNSET
+    network: str | msgspec.UnsetType | None = msgspec.UNSET
+    name: str | msgspec.UnsetType | None = msgspec.UNSET
+
+
+MODE_OR_FLAG = ("--non-live", "--migration-mode", "keep the second")
+NODE_OR_ALLOCATOR = ("-n", "-I", "name a node or an allocator")
+"""What commands exclude."""

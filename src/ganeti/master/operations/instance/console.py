@@ -3,22 +3,38 @@
 
 from typing import Any
 
+from ganeti.base.command import PRIORITY, Command, Option
 from ganeti.base.errors import WRONG_STATE, PrerequisiteError
 from ganeti.master.instance_spec import instance_spec
-from ganeti.master.operation import Operation, operation
+from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.instance.existing import instance_and_nodes, require_online
+from ganeti.master.operations.parameters import InstanceName, InstanceUuid
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
 
-@operation("OP_INSTANCE_CONSOLE", summary_field="instance_name")
-class InstanceConsole(Operation[dict[str, Any]], frozen=True, kw_only=True):
+@operation(
+    "OP_INSTANCE_CONSOLE",
+    summary_field="instance_name",
+    cli=Command(
+        "gnt-instance console",
+        "connect to the console",
+        arguments=("instance_name",),
+        options=(Option(("--show-cmd",), "show_command", "flag", "print the command instead of running it"), PRIORITY),
+        handler="instance_console:console",
+        is_job=False,
+        needs_root=True,
+    ),
+    rapi="GET /2/instances/[instance_name]/console",
+    examples=(Example("console", {"instance_name": "one.example.com"}, before=("create",)),),
+)
+class InstanceConsole(Operation[dict[str, Any]], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Give the console object of an instance (protocols, section 20)."""
 
-    instance_name: str
-    instance_uuid: str | None = None
+    instance_name: InstanceName
+    instance_uuid: InstanceUuid = None
 
     def locks(self, view: ConfigView) -> LockPlan:
         return instance_and_nodes(view, self.instance_uuid or self.instance_name, shared=True)

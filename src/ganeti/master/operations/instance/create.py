@@ -8,10 +8,11 @@ ends. Everything after it has its undo on disk; one last commit makes the instan
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, Final
 
 from msgspec.structs import replace
 
+from ganeti.base.command import Command, Option
 from ganeti.base.errors import (
     ALREADY_EXISTS,
     WRONG_INPUT,
@@ -23,7 +24,7 @@ from ganeti.master import allocation
 from ganeti.master.allocator_input import allocate_request
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import bare, instance_size, instance_spec
-from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operation import Example, Hooks, operation
 from ganeti.master.operations.changes import AddInstance, FinishInstance, RemoveInstance
 from ganeti.master.operations.instance import creation_input as creation
 from ganeti.master.operations.instance.creation_checks import (
@@ -32,9 +33,11 @@ from ganeti.master.operations.instance.creation_checks import (
     refuse_used_address,
     without_inherited,
 )
+from ganeti.master.operations.instance.creation_parameters import CreationParameters
 from ganeti.master.operations.instance.existing import require_bridges, wrong_input
 from ganeti.master.operations.instance.power import start_guest
 from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.parameters import NODE_OR_ALLOCATOR
 from ganeti.model import inheritance
 from ganeti.model.ipolicy import violations
 from ganeti.model.locks import ALL_NODE_RES, ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
@@ -47,17 +50,6 @@ from ganeti.ports.context import OperationContext, UndoChange, UndoNodeCall
 
 WIPE_STEP_MIB = 512
 OS_INSTALL_TIMEOUT_S = 24 * 3600.0
-_OF_IMPORTS = (
-    "source_handshake",
-    "source_instance_name",
-    "source_shutdown_timeout",
-    "source_x509_ca",
-    "src_node",
-    "src_node_uuid",
-    "src_path",
-    "compress",
-)
-_OF_HELPERS = ("helper_startup_timeout", "helper_shutdown_timeout")
 
 
 @dataclass(frozen=True)
@@ -95,66 +87,56 @@ class Checked:
     view_spec: InstanceSpec
 
 
-@operation("OP_INSTANCE_CREATE", summary_field="instance_name", hooks="instance-add")
-class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
+_EXAMPLE: Final[dict[str, Any]] = {
+    "instance_name": "one.example.com",
+    "mode": "create",
+    "disk_template": "sharedfile",
+    "disks": [{"size": 64}],
+    "nics": [{}],
+    "os_type": "noop",
+    "no_install": True,
+    "pnode": "node2.example.com",
+    "beparams": {"maxmem": 128, "minmem": 128, "vcpus": 1},
+    "start": True,
+}
+_WITHOUT_DISKS = _EXAMPLE | {"disk_template": "diskless", "disks": []}
+
+
+@operation(
+    "OP_INSTANCE_CREATE",
+    summary_field="instance_name",
+    hooks="instance-add",
+    cli=Command(
+        "gnt-instance add",
+        "create an instance",
+        arguments=("instance_name",),
+        options=(
+            Option(("-n", "--node"), "node", help="where it runs", metavar="NODE[:SECONDARY]"),
+            Option(("-s", "--os-size"), "os_size", "size", "one disk of this size"),
+            Option(("--no-nics",), "no_nics", "flag", "no NIC at all"),
+            Option(("--no-ip-check",), "no_ip_check", "flag", "without effect; there for old scripts"),
+            Option(("--no-name-check",), "no_name_check", "flag", "without effect; there for old scripts"),
+        ),
+        excludes=(
+            NODE_OR_ALLOCATOR,
+            ("-n", "--why", "--why is about an allocator's choice"),
+            ("-g", "-n", "a group is for an allocator to choose in"),
+            ("-s", "--disk", "-s SIZE means --disk 0:size=SIZE"),
+            ("--no-nics", "--net", "keep the second"),
+        ),
+        handler="instance_add:add",
+    ),
+    rapi="POST /2/instances",
+    examples=(
+        Example("create", _EXAMPLE),
+        Example("create-on-master", _EXAMPLE | {"pnode": "node1.example.com"}),
+        Example("create-stopped", _EXAMPLE | {"start": False}),
+        Example("create-diskless", _WITHOUT_DISKS),
+        Example("create-diskless-stopped", _WITHOUT_DISKS | {"start": False}),
+    ),
+)
+class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Create an instance on the nodes named, or on those the allocator chooses."""
-
-    refusals: ClassVar[dict[str, str]] = {
-        **{
-            name: f"{name} is about importing an instance, which is not possible yet: leave it out"
-            for name in _OF_IMPORTS
-        },
-        **{name: f"{name} is about a helper guest, and none is used yet: leave it out" for name in _OF_HELPERS},
-        "instance_communication": "The cluster has no network for instance communication: leave --communication out",
-        "commit": "commit is not possible yet: remove the reserved instance and create it without --forthcoming",
-    }
-
-    instance_name: str
-    disks: list[dict[str, Any]]
-    mode: str
-    nics: list[dict[str, Any]]
-    beparams: dict[str, Any] = {}
-    hvparams: dict[str, Any] = {}
-    osparams: dict[str, Any] = {}
-    osparams_private: dict[str, Any] | None = None
-    osparams_secret: dict[str, Any] | None = None
-    disk_template: str | None = None
-    hypervisor: str | None = None
-    os_type: str | None = None
-    iallocator: str | None = None
-    pnode: str | None = None
-    pnode_uuid: str | None = None
-    snode: str | None = None
-    snode_uuid: str | None = None
-    group_name: str | None = None
-    file_driver: str | None = None
-    file_storage_dir: str | None = None
-    start: bool = True
-    no_install: bool | None = None
-    force_variant: bool = False
-    wait_for_sync: bool = True
-    name_check: bool = False
-    ip_check: bool = False
-    conflicts_check: bool = True
-    ignore_ipolicy: bool = False
-    identify_defaults: bool = False
-    opportunistic_locking: bool = False
-    tags: list[str] = []
-    forthcoming: bool = False
-    commit: bool = False
-    instance_communication: bool = False
-    source_handshake: list[Any] | None = None
-    source_instance_name: str | None = None
-    source_shutdown_timeout: int = 120
-    source_x509_ca: str | None = None
-    src_node: str | None = None
-    src_node_uuid: str | None = None
-    src_path: str | None = None
-    compress: str = "none"
-    helper_startup_timeout: int | None = None
-    helper_shutdown_timeout: int | None = None
-    why: bool = False
-    """Ours: say for each node why it was not chosen. With ``dry_run`` nothing else happens."""
 
     def locks(self, view: ConfigView) -> LockPlan:
         own = instance_lock(creation.check_name(self.instance_name))
@@ -236,6 +218,10 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
             ctx.log.info(f"Selected nodes for the instance: {', '.join(checked.node_names)}")
         if not self.wait_for_sync and checked.template.node_count == 1:
             ctx.log.info(f"Disk template {checked.template.name} has no mirrors: --no-wait-for-sync changes nothing")
+        template = checked.template
+        if self.file_driver not in (None, template.logical_id_driver):
+            driver = f"opens its files by the driver {template.logical_id_driver}"
+            ctx.log.info(f"Disk template {template.name} {driver}: --file-driver {self.file_driver} changes nothing")
         await self._check_on_node(checked, ctx)
         await self._reserve(checked, ctx)
         if self.forthcoming:
@@ -262,7 +248,6 @@ class CreateInstance(Operation[list[str]], frozen=True, kw_only=True):
         name = creation.check_name(self.instance_name)
         if view.uuid_by_name("instances", name) is not None:
             raise PrerequisiteError(f"Instance '{name}' is already in the cluster: choose another name", ALREADY_EXISTS)
-        creation.check_file_driver(self.file_driver)
         if self.ip_check and not self.name_check:
             raise PrerequisiteError("Cannot check the IP address without the name: add --name-check", WRONG_INPUT)
         if self.mode != "create":

@@ -7,9 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from ganeti.base import names
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError, TagError, TypeEnforcementError, UnitParseError
 from ganeti.base.units import parse_size_mib
+from ganeti.master.operations.parameters import NicInput
 from ganeti.model import inheritance
 from ganeti.model.objects import Disk, Nic
 from ganeti.model.parameters import NIC_PARAMETERS, accept_all
@@ -22,11 +25,9 @@ MAX_DISKS = 16
 MAX_NICS = 8
 MAX_DISK_MIB = 2**43 - 1
 """What fits into a file offset."""
-FILE_DRIVERS = ("loop", "blktap", "blktap2")
 _DISK_ACCESS = ("kernelspace", "userspace")
 _MAC = re.compile(r"([0-9a-f]{2}:){5}[0-9a-f]{2}")
 _DISK_KEYS = frozenset({"size", "mode", "name", "spindles", "access", "format", "dev_type"})
-_NIC_KEYS = frozenset({"mac", "ip", "mode", "link", "bridge", "vlan", "network", "name"})
 _AUTO = ("auto", "generate")
 
 
@@ -81,11 +82,6 @@ def _check_device_names(kind: str, given: Sequence[Any]) -> None:
         taken.add(name)
 
 
-def check_file_driver(driver: str | None) -> None:
-    if driver is not None and driver not in FILE_DRIVERS:
-        raise PrerequisiteError(f"File driver '{driver}' is unknown: there are {', '.join(FILE_DRIVERS)}", WRONG_INPUT)
-
-
 def _read_disk(index: int, values: Mapping[str, Any], traits: TemplateTraits, entropy: EntropyPort) -> Disk:
     unknown = set(values) - _DISK_KEYS
     if unknown:
@@ -124,6 +120,9 @@ def _read_disk(index: int, values: Mapping[str, Any], traits: TemplateTraits, en
             "have: leave spindles out",
             WRONG_INPUT,
         )
+    name = values.get("name")
+    if name is not None and not isinstance(name, str):
+        raise PrerequisiteError(f"Disk {index}: its name must be text, not {name}", WRONG_INPUT)
     mode = values.get("mode", "rw")
     if mode not in ("ro", "rw"):
         raise PrerequisiteError(f"Disk {index}: access mode '{mode}' is unknown: use ro or rw", WRONG_INPUT)
@@ -140,7 +139,7 @@ def _read_disk(index: int, values: Mapping[str, Any], traits: TemplateTraits, en
         dev_type=traits.name,
         size=size_mib,
         mode=mode,
-        name=values.get("name"),
+        name=name,
         iv_name=f"disk/{index}",
         params=params or None,
         forthcoming=True,
@@ -160,28 +159,22 @@ def place_disks(
     return placed
 
 
-def read_nics(asked: Sequence[Mapping[str, Any]], view: ConfigView, entropy: EntropyPort) -> list[Nic]:
+def read_nics(asked: Sequence[NicInput], view: ConfigView, entropy: EntropyPort) -> list[Nic]:
     """Make NICs; a MAC left out or ``auto`` is generated, free of those in use."""
     if len(asked) > MAX_NICS:
         raise PrerequisiteError(f"{len(asked)} NICs are too many: an instance has at most {MAX_NICS}", WRONG_INPUT)
     taken = {nic.mac.lower() for instance in view.instances() for nic in instance.nics}
     nics = []
-    for index, values in enumerate(asked):
-        nic = _read_nic(index, values, view, entropy, taken)
+    for index, each in enumerate(asked):
+        nic = _read_nic(index, each, view, entropy, taken)
         taken.add(nic.mac)
         nics.append(nic)
     _check_device_names("NIC", [nic.name for nic in nics])
     return nics
 
 
-def _read_nic(index: int, values: Mapping[str, Any], view: ConfigView, entropy: EntropyPort, taken: set[str]) -> Nic:
-    unknown = set(values) - _NIC_KEYS
-    if unknown:
-        raise PrerequisiteError(
-            f"NIC {index}: unknown parameter '{sorted(unknown)[0]}': there are {', '.join(sorted(_NIC_KEYS))}",
-            WRONG_INPUT,
-        )
-    given = {key: value for key, value in values.items() if value not in (None, "", "default")}
+def _read_nic(index: int, asked: NicInput, view: ConfigView, entropy: EntropyPort, taken: set[str]) -> Nic:
+    given = {key: value for key, value in msgspec.to_builtins(asked).items() if value not in (None, "", "default")}
     if given.get("network", "none") != "none":
         raise PrerequisiteError(
             f"NIC {index}: network '{given['network']}' is not connected to the node group", WRONG_INPUT
@@ -204,7 +197,8 @@ def _read_nic(index: int, values: Mapping[str, Any], view: ConfigView, entropy: 
         )
     elif mac in taken:
         raise PrerequisiteError(f"NIC {index}: MAC address {mac} is already in use", "resource_not_unique")
-    return Nic(uuid=entropy.uuid(), mac=mac, ip=ip, nicparams=nicparams, name=given.get("name"))
+    name = None if asked.name is msgspec.UNSET else asked.name
+    return Nic(uuid=entropy.uuid(), mac=mac, ip=ip, nicparams=nicparams, name=name)
 
 
 def _nic_address(index: int, text: Any, mode: str) -> str | None:

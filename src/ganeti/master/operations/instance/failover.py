@@ -7,12 +7,14 @@ offline), or says here that the risk is understood (--ignore-consistency).
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.base.command import ASSUME_YES, PRIORITY, Argument, Command
+from ganeti.base.errors import WRONG_STATE, PrerequisiteError
 from ganeti.master import allocation
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
-from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.changes import SetPrimaryNode
 from ganeti.master.operations.instance.cleanup import clean_up
 from ganeti.master.operations.instance.existing import reachable, require_bridges
@@ -24,6 +26,19 @@ from ganeti.master.operations.instance.move_target import (
     require_movable,
 )
 from ganeti.master.operations.instance.power import start_on_primary, stop_on_primary, undo_by_starting
+from ganeti.master.operations.parameters import (
+    NODE_OR_ALLOCATOR,
+    Allocator,
+    IgnoreConsistency,
+    IgnorePolicy,
+    InstanceName,
+    InstanceUuid,
+    ShutdownTimeout,
+    TargetNode,
+    TargetNodeUuid,
+    Why,
+)
+from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
@@ -47,28 +62,63 @@ class Move:
     source_gone: bool
 
 
-@operation("OP_INSTANCE_FAILOVER", summary_field="instance_name", hooks="instance-failover")
-class FailoverInstance(Operation[None], frozen=True, kw_only=True):
+_EXAMPLE = {"instance_name": "one.example.com", "target_node": "node3.example.com"}
+
+
+@operation(
+    "OP_INSTANCE_FAILOVER",
+    summary_field="instance_name",
+    hooks="instance-failover",
+    cli=(
+        Command(
+            "gnt-instance failover",
+            "stop an instance and start it on another node",
+            arguments=("instance_name",),
+            confirm="Failover will happen to instance {instance_name}: it is stopped and started on another node. "
+            "Continue?",
+            confirm_for=(
+                (
+                    "cleanup",
+                    "Instance {instance_name} will be recovered from an interrupted failover. This may change where "
+                    "it runs. Continue?",
+                ),
+            ),
+            excludes=(NODE_OR_ALLOCATOR,),
+        ),
+        Command(
+            "gnt-node failover",
+            "fail over all primary instances of a node",
+            arguments=(Argument("node_name", "node-name"),),
+            options=(ASSUME_YES, PRIORITY),
+            parameters=("ignore_consistency", "iallocator"),
+            handler="node_jobs:failover",
+            is_job=False,
+        ),
+    ),
+    rapi="PUT /2/instances/[instance_name]/failover",
+    examples=(
+        Example("failover", _EXAMPLE, before=("create",)),
+        Example("failover-stopped", _EXAMPLE, before=("create-stopped",)),
+    ),
+)
+class FailoverInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Fail an instance over to another node."""
 
-    instance_name: str
-    instance_uuid: str | None = None
-    shutdown_timeout: int = 120
-    ignore_consistency: bool = False
-    target_node: str | None = None
-    target_node_uuid: str | None = None
-    ignore_ipolicy: bool = False
-    cleanup: bool = False
-    iallocator: str | None = None
-    why: bool = False
-    """Ours: say for each node why it was not chosen."""
+    instance_name: InstanceName
+    instance_uuid: InstanceUuid = None
+    ignore_consistency: IgnoreConsistency = False
+    shutdown_timeout: ShutdownTimeout = 120
+    target_node: TargetNode = None
+    target_node_uuid: TargetNodeUuid = None
+    iallocator: Allocator | None = None
+    ignore_ipolicy: IgnorePolicy = False
+    cleanup: Annotated[bool, Parameter("put right what an interrupted failover has left", "--cleanup")] = False
+    why: Why = False
 
     def locks(self, view: ConfigView) -> LockPlan:
         return move_locks(view, move_request(self))
 
     async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
-        if self.shutdown_timeout < 0:
-            raise PrerequisiteError(f"Timeout {self.shutdown_timeout} is negative: use 0 to stop at once", WRONG_INPUT)
         instance = view.find_instance(move_request(self).instance)
         require_movable(view, ctx.catalogue, instance, "failed over")
         source = view.node(instance.primary_node)

@@ -8,8 +8,9 @@ on (`migration_resolve`).
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
+from ganeti.base.command import Command
 from ganeti.base.errors import (
     INSUFFICIENT_RESOURCES,
     WRONG_INPUT,
@@ -22,7 +23,7 @@ from ganeti.base.errors import (
 from ganeti.master import allocation
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import bare, instance_spec
-from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.changes import SetPrimaryNode
 from ganeti.master.operations.instance import failover
 from ganeti.master.operations.instance.cleanup import clean_up
@@ -34,6 +35,21 @@ from ganeti.master.operations.instance.move_target import (
     move_request,
     require_movable,
 )
+from ganeti.master.operations.parameters import (
+    MODE_OR_FLAG,
+    NODE_OR_ALLOCATOR,
+    Allocator,
+    IgnorePolicy,
+    InstanceName,
+    InstanceUuid,
+    Live,
+    MigrationMode,
+    RuntimeChanges,
+    TargetNode,
+    TargetNodeUuid,
+    Why,
+)
+from ganeti.master.parameter import Parameter
 from ganeti.model import inheritance
 from ganeti.model.locks import ALL_NODE_RES, LockPlan
 from ganeti.model.node_requests import InstanceSpec
@@ -44,7 +60,6 @@ from ganeti.ports.context import OperationContext, UndoNodeCall
 POLL_S = 0.1
 STALL_S = 120.0
 """A migration that moves no byte for this long is given up."""
-MODES = ("live", "non-live")
 
 
 @dataclass(frozen=True)
@@ -68,24 +83,55 @@ class Checked:
     """What the guest uses now."""
 
 
-@operation("OP_INSTANCE_MIGRATE", summary_field="instance_name", hooks="instance-migrate")
-class MigrateInstance(Operation[None], frozen=True, kw_only=True):
+@operation(
+    "OP_INSTANCE_MIGRATE",
+    summary_field="instance_name",
+    hooks="instance-migrate",
+    cli=Command(
+        "gnt-instance migrate",
+        "migrate an instance to another node while it runs",
+        arguments=("instance_name",),
+        confirm="Instance {instance_name} will be migrated. If something goes wrong in the hypervisor, the guest may "
+        "stop. Continue?",
+        confirm_for=(
+            (
+                "cleanup",
+                "Instance {instance_name} will be recovered from an interrupted migration. This may change where it "
+                "runs. Continue?",
+            ),
+        ),
+        excludes=(NODE_OR_ALLOCATOR, MODE_OR_FLAG),
+    ),
+    rapi="PUT /2/instances/[instance_name]/migrate",
+    examples=(
+        Example(
+            "migrate", {"instance_name": "one.example.com", "target_node": "node3.example.com"}, before=("create",)
+        ),
+        Example(
+            "migrate-to-master",
+            {"instance_name": "one.example.com", "target_node": "node1.example.com"},
+            before=("create",),
+        ),
+    ),
+)
+class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Migrate an instance to another node."""
 
-    instance_name: str
-    instance_uuid: str | None = None
-    mode: str | None = None
-    live: bool | None = None
-    target_node: str | None = None
-    target_node_uuid: str | None = None
-    allow_runtime_changes: bool = True
-    ignore_ipolicy: bool = False
-    cleanup: bool = False
-    iallocator: str | None = None
-    allow_failover: bool = False
-    ignore_hvversions: bool = False
-    why: bool = False
-    """Ours: say for each node why it was not chosen."""
+    instance_name: InstanceName
+    instance_uuid: InstanceUuid = None
+    mode: MigrationMode = None
+    live: Live = None
+    cleanup: Annotated[bool, Parameter("put right what an interrupted migration has left", "--cleanup")] = False
+    target_node: TargetNode = None
+    target_node_uuid: TargetNodeUuid = None
+    iallocator: Allocator | None = None
+    allow_failover: Annotated[bool, Parameter("fail over if it cannot be migrated", "--allow-failover")] = False
+    ignore_ipolicy: IgnorePolicy = False
+    ignore_hvversions: Annotated[bool, Parameter("do not compare the hypervisors' versions", "--ignore-hvversions")] = (
+        False
+    )
+    allow_runtime_changes: RuntimeChanges = True
+    why: Why = False
 
     def locks(self, view: ConfigView) -> LockPlan:
         return move_locks(view, move_request(self))
@@ -161,8 +207,6 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True):
 
     def _check_input(self, view: ConfigView, ctx: OperationContext) -> None:
         instance = view.find_instance(move_request(self).instance)
-        if self.mode is not None and self.mode not in MODES:
-            raise PrerequisiteError(f"Migration mode '{self.mode}' is unknown: use {' or '.join(MODES)}", WRONG_INPUT)
         if self.mode is not None and self.live is not None:
             raise PrerequisiteError("Give either the migration mode or --non-live, not both", WRONG_INPUT)
         require_movable(view, ctx.catalogue, instance, "migrated")

@@ -3,13 +3,16 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
+from ganeti.base.command import PRIORITY, Command, Option
 from ganeti.base.errors import GanetiError
 from ganeti.base.natural import natural_key
 from ganeti.master.instance_spec import instance_spec
-from ganeti.master.operation import Operation, operation
+from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.parameters import Text
+from ganeti.master.parameter import Parameter
 from ganeti.model import inheritance
 from ganeti.model.locks import ALL_INSTANCES, LockPlan, instance_lock
 from ganeti.model.objects import Disk, Instance, Nic
@@ -19,13 +22,32 @@ from ganeti.ports.context import OperationContext
 ASK_TIMEOUT_S = 30.0
 
 
-@operation("OP_INSTANCE_QUERY_DATA")
-class QueryInstanceData(Operation[dict[str, Any]], frozen=True, kw_only=True):
+@operation(
+    "OP_INSTANCE_QUERY_DATA",
+    cli=Command(
+        "gnt-instance info",
+        "show details of instances",
+        aliases=("show",),
+        arguments=("instances",),
+        options=(
+            Option(("--all",), "all", "flag", "every instance"),
+            Option(("--roman",), "roman", "flag", "roman numerals"),
+            PRIORITY,
+        ),
+        handler="instance_info:info",
+        is_job=False,
+    ),
+    rapi="GET /2/instances/[instance_name]/info",
+    examples=(Example("query-data", {"use_locking": True, "instances": []}, before=("create",)),),
+)
+class QueryInstanceData(Operation[dict[str, Any]], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Give full data of instances; *static* asks no node."""
 
-    use_locking: bool = False
-    instances: list[str] = []
-    static: bool = False
+    use_locking: Annotated[bool, Parameter("hold the instances still meanwhile")] = False
+    instances: Annotated[
+        list[Text], Parameter("names of instances; all without any", subject="instance", metavar="instance-name")
+    ] = []
+    static: Annotated[bool, Parameter("only what the configuration knows; asks no node", "-s", "--static")] = False
 
     def locks(self, view: ConfigView) -> LockPlan:
         if not self.use_locking:

@@ -2,11 +2,13 @@
 """OP_INSTANCE_REBOOT: restart an instance, from inside (soft, hard) or from scratch (full)."""
 
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
-from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.base.command import Command
+from ganeti.base.errors import WRONG_STATE, PrerequisiteError
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
-from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.changes import SetInstanceState
 from ganeti.master.operations.instance.existing import (
     instance_and_nodes,
@@ -16,13 +18,14 @@ from ganeti.master.operations.instance.existing import (
     tell_needless,
 )
 from ganeti.master.operations.instance.power import start_on_primary, stop_on_primary
+from ganeti.master.operations.instance.selection import SELECTED, SELECTORS
+from ganeti.master.operations.parameters import InstanceName, InstanceUuid, ShutdownTimeout
+from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
-
-REBOOT_TYPES = ("soft", "hard", "full")
 
 
 @dataclass(frozen=True)
@@ -31,24 +34,40 @@ class Checked:
     spec: InstanceSpec
 
 
-@operation("OP_INSTANCE_REBOOT", summary_field="instance_name", hooks="instance-reboot")
-class RebootInstance(Operation[None], frozen=True, kw_only=True):
+@operation(
+    "OP_INSTANCE_REBOOT",
+    summary_field="instance_name",
+    hooks="instance-reboot",
+    cli=Command(
+        "gnt-instance reboot",
+        "reboot instances",
+        arguments=(SELECTED,),
+        options=SELECTORS,
+        handler="instance_power:reboot",
+        sends=(("reboot_type", "hard"),),
+    ),
+    rapi="POST /2/instances/[instance_name]/reboot",
+    examples=(
+        Example("reboot", {"instance_name": "one.example.com", "reboot_type": "hard"}, before=("create",)),
+        Example("reboot-full", {"instance_name": "one.example.com", "reboot_type": "full"}, before=("create",)),
+    ),
+)
+class RebootInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Reboot an instance; one that is not running is started."""
 
-    instance_name: str
-    reboot_type: str
-    instance_uuid: str | None = None
-    shutdown_timeout: int = 120
-    ignore_secondaries: bool = False
+    instance_name: InstanceName
+    instance_uuid: InstanceUuid = None
+    reboot_type: Annotated[
+        Literal["soft", "hard", "full"],
+        Parameter("by the guest, by its hypervisor (as without it), or by a stop and a start", "-t", "--type"),
+    ]
+    shutdown_timeout: ShutdownTimeout = 120
+    ignore_secondaries: Annotated[bool, Parameter("go on with a broken mirror", "--ignore-secondaries")] = False
 
     def locks(self, view: ConfigView) -> LockPlan:
         return instance_and_nodes(view, self.instance_uuid or self.instance_name)
 
     def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> Checked:
-        if self.reboot_type not in REBOOT_TYPES:
-            raise PrerequisiteError(
-                f"Reboot type '{self.reboot_type}' is unknown: use {', '.join(REBOOT_TYPES)}", WRONG_INPUT
-            )
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         require_complete(instance, "rebooted")
         if instance.admin_state == "offline":

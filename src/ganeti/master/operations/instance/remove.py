@@ -7,14 +7,18 @@ configuration. As long as a node cannot say so, the instance stays, down, and ve
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
+from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_STATE, GanetiError, NodeUnreachableError, PrerequisiteError
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import bare, instance_spec
-from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.changes import RemoveInstance, SetInstanceState
 from ganeti.master.operations.instance.existing import instance_and_nodes
 from ganeti.master.operations.instance.power import stop_on_primary, undo_by_starting
+from ganeti.master.operations.parameters import InstanceName, InstanceUuid, ShutdownTimeout
+from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
@@ -29,14 +33,32 @@ class Checked:
     primary_offline: bool
 
 
-@operation("OP_INSTANCE_REMOVE", summary_field="instance_name", hooks="instance-remove")
-class RemoveInstanceOperation(Operation[None], frozen=True, kw_only=True):
+_EXAMPLE = {"instance_name": "one.example.com", "ignore_failures": False}
+
+
+@operation(
+    "OP_INSTANCE_REMOVE",
+    summary_field="instance_name",
+    hooks="instance-remove",
+    cli=Command(
+        "gnt-instance remove",
+        "delete an instance and its disks",
+        arguments=("instance_name",),
+        confirm="This will remove the instance {instance_name} and all data on its disks. Continue?",
+    ),
+    rapi="DELETE /2/instances/[instance_name]",
+    examples=(
+        Example("remove", _EXAMPLE, before=("create",), stops_first=True),
+        Example("remove-stopped", _EXAMPLE, before=("create-stopped",)),
+    ),
+)
+class RemoveInstanceOperation(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Remove an instance and everything on its disks."""
 
-    instance_name: str
-    instance_uuid: str | None = None
-    shutdown_timeout: int = 120
-    ignore_failures: bool = False
+    instance_name: InstanceName
+    instance_uuid: InstanceUuid = None
+    shutdown_timeout: ShutdownTimeout = 120
+    ignore_failures: Annotated[bool, Parameter("forget it although a step failed", "--ignore-failures")] = False
 
     def locks(self, view: ConfigView) -> LockPlan:
         return instance_and_nodes(view, self.instance_uuid or self.instance_name)

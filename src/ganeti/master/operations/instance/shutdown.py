@@ -2,14 +2,21 @@
 """OP_INSTANCE_SHUTDOWN: stop an instance and say that it should be down."""
 
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
-from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
+import msgspec
+
+from ganeti.base.command import Command
+from ganeti.base.errors import WRONG_STATE, PrerequisiteError
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
-from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.changes import SetInstanceState
 from ganeti.master.operations.instance.existing import instance_and_nodes, require_complete
 from ganeti.master.operations.instance.power import stop_on_primary
+from ganeti.master.operations.instance.selection import SELECTED, SELECTORS
+from ganeti.master.operations.parameters import IgnoreOfflineNodes, InstanceName, InstanceUuid, NoRemember
+from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
@@ -24,24 +31,42 @@ class Checked:
     only_mark: bool
 
 
-@operation("OP_INSTANCE_SHUTDOWN", summary_field="instance_name", hooks="instance-stop")
-class ShutdownInstance(Operation[None], frozen=True, kw_only=True):
+@operation(
+    "OP_INSTANCE_SHUTDOWN",
+    summary_field="instance_name",
+    hooks="instance-stop",
+    cli=Command(
+        "gnt-instance shutdown",
+        "stop instances",
+        aliases=("stop",),
+        arguments=(SELECTED,),
+        options=SELECTORS,
+        handler="instance_power:shutdown",
+    ),
+    rapi="PUT /2/instances/[instance_name]/shutdown",
+    examples=(Example("shutdown", {"instance_name": "one.example.com"}, before=("create",)),),
+)
+class ShutdownInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Shut an instance down: ask the guest, wait, end it."""
 
-    instance_name: str
-    instance_uuid: str | None = None
-    force: bool = False
-    ignore_offline_nodes: bool = False
-    timeout: int = 120
-    no_remember: bool = False
-    admin_state_source: str | None = None
+    instance_name: InstanceName
+    instance_uuid: InstanceUuid = None
+    force: Annotated[bool, Parameter("stop an instance that is marked offline, too", "-f", "--force")] = False
+    ignore_offline_nodes: IgnoreOfflineNodes = False
+    timeout: Annotated[
+        int,
+        msgspec.Meta(ge=0),
+        Parameter("how long the guest may take, in seconds; 0 stops it hard", "--timeout", kind="duration"),
+    ] = 120
+    no_remember: NoRemember = False
+    admin_state_source: Annotated[
+        Literal["admin", "user"] | None, Parameter("whether an administrator or the guest's user wants it down")
+    ] = None
 
     def locks(self, view: ConfigView) -> LockPlan:
         return instance_and_nodes(view, self.instance_uuid or self.instance_name)
 
     def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> Checked:
-        if self.timeout < 0:
-            raise PrerequisiteError(f"Timeout {self.timeout} is negative: use 0 to stop at once", WRONG_INPUT)
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         require_complete(instance, "shut down")
         if instance.admin_state == "offline" and not self.force:

@@ -2,15 +2,21 @@
 """OP_INSTANCE_STARTUP: start an instance on its primary node."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
+import msgspec
+
+from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_STATE, ParameterError, PrerequisiteError
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
-from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.changes import SetInstanceState
 from ganeti.master.operations.instance.existing import instance_and_nodes, tell_needless, wrong_input
 from ganeti.master.operations.instance.power import start_on_primary
+from ganeti.master.operations.instance.selection import SELECTED, SELECTORS
+from ganeti.master.operations.parameters import IgnoreOfflineNodes, InstanceName, InstanceUuid, NoRemember, Values
+from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
@@ -26,19 +32,37 @@ class Checked:
     only_mark: bool
 
 
-@operation("OP_INSTANCE_STARTUP", summary_field="instance_name", hooks="instance-start")
-class StartInstance(Operation[None], frozen=True, kw_only=True):
+@operation(
+    "OP_INSTANCE_STARTUP",
+    summary_field="instance_name",
+    hooks="instance-start",
+    cli=Command(
+        "gnt-instance startup",
+        "start instances",
+        aliases=("start",),
+        arguments=(SELECTED,),
+        options=SELECTORS,
+        handler="instance_power:startup",
+    ),
+    rapi="PUT /2/instances/[instance_name]/startup",
+    examples=(Example("startup", {"instance_name": "one.example.com", "force": False}, before=("create-stopped",)),),
+)
+class StartInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Start an instance; parameters given here hold for this start only."""
 
-    instance_name: str
-    instance_uuid: str | None = None
-    force: bool = False
-    ignore_offline_nodes: bool = False
-    hvparams: dict[str, Any] = {}
-    beparams: dict[str, Any] = {}
-    no_remember: bool = False
-    startup_paused: bool = False
-    shutdown_timeout: int = 120
+    instance_name: InstanceName
+    instance_uuid: InstanceUuid = None
+    force: Annotated[bool, Parameter("start although a disk is degraded", "-f", "--force")] = False
+    ignore_offline_nodes: IgnoreOfflineNodes = False
+    hvparams: Annotated[Values, Parameter("for this start only", "-H", "--hypervisor-parameters")] = {}
+    beparams: Annotated[Values, Parameter("for this start only", "-B", "--backend-parameters")] = {}
+    no_remember: NoRemember = False
+    startup_paused: Annotated[bool, Parameter("start it paused", "--paused")] = False
+    shutdown_timeout: Annotated[
+        int,
+        msgspec.Meta(ge=0),
+        Parameter("how long the rest of a guest that has ended by itself may take to end, in seconds"),
+    ] = 120
 
     def locks(self, view: ConfigView) -> LockPlan:
         return instance_and_nodes(view, self.instance_uuid or self.instance_name)

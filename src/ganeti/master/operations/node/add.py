@@ -6,10 +6,11 @@ right version. Only then does it become a master candidate, if one more is wante
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 from msgspec.structs import replace
 
+from ganeti.base.command import PRIORITY, Command, Option
 from ganeti.base.errors import (
     ALREADY_EXISTS,
     UNKNOWN_ENTITY,
@@ -21,7 +22,7 @@ from ganeti.base.errors import (
     PrerequisiteError,
 )
 from ganeti.base.names import address_fault
-from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.lock_plans import whole_cluster
 from ganeti.master.operations.node import addresses
 from ganeti.master.operations.node.candidate_keys import (
@@ -33,6 +34,17 @@ from ganeti.master.operations.node.candidates import certificate_digest, hosted_
 from ganeti.master.operations.node.changes import AddNode, RemoveNode, ReplaceNode
 from ganeti.master.operations.node.hosts import enter_host
 from ganeti.master.operations.node.parameters import node_parameters
+from ganeti.master.operations.parameters import (
+    DiskState,
+    HypervisorState,
+    MasterCapable,
+    NodeName,
+    NodeParameters,
+    SecondaryIp,
+    Text,
+    VmCapable,
+)
+from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
 from ganeti.model.objects import CONFIG_VERSION, Node, NodeGroup
 from ganeti.model.traits import Catalogue
@@ -53,21 +65,43 @@ class Checked:
     becomes_candidate: bool
 
 
-@operation("OP_NODE_ADD", summary_field="node_name", hooks="node-add")
-class AddNodeToCluster(Operation[None], frozen=True, kw_only=True):
+@operation(
+    "OP_NODE_ADD",
+    summary_field="node_name",
+    hooks="node-add",
+    cli=Command(
+        "gnt-node add",
+        "add a node, or add it again",
+        arguments=("node_name",),
+        options=(
+            Option(("--no-ssh-key-check",), "no_ssh_key_check", "flag", "accept an unknown ssh host key"),
+            Option(("--force-join",), "force_join", "flag", "go on where the joining checks complain"),
+            Option(("--no-node-setup",), "no_node_setup", "flag", "leave the node's ssh keys alone"),
+            Option(("-v", "--verbose"), "verbose", "flag", "say more"),
+            PRIORITY,
+        ),
+        handler="node_setup:add",
+        is_job=False,
+        needs_root=True,
+    ),
+    examples=(Example("node-readd", {"node_name": "node3.example.com", "readd": True}, before=("node-offline",)),),
+)
+class AddNodeToCluster(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Add a node, or with *readd* add it again."""
 
-    node_name: str
-    hv_state: dict[str, Any] | None = None
-    disk_state: dict[str, Any] | None = None
-    primary_ip: str | None = None
-    secondary_ip: str | None = None
-    readd: bool = False
-    group: str | None = None
-    master_capable: bool | None = None
-    vm_capable: bool | None = None
-    ndparams: dict[str, Any] | None = None
-    node_setup: bool = False
+    node_name: NodeName
+    primary_ip: Annotated[Text | None, Parameter("address of the node, in place of the one that its name has")] = None
+    secondary_ip: SecondaryIp = None
+    readd: Annotated[bool, Parameter("the node is in the cluster already and comes back", "--readd")] = False
+    group: Annotated[
+        Text | None, Parameter("group of the node", "-g", "--node-group", subject="group", metavar="GROUP")
+    ] = None
+    master_capable: MasterCapable = None
+    vm_capable: VmCapable = None
+    ndparams: NodeParameters | None = None
+    hv_state: HypervisorState | None = None
+    disk_state: DiskState | None = None
+    node_setup: Annotated[bool, Parameter("the node's ssh keys are the cluster's from now on")] = False
 
     def locks(self, view: ConfigView) -> LockPlan:
         return whole_cluster()

@@ -3,29 +3,64 @@
 
 from typing import Any
 
+from ganeti.base.command import ASSUME_YES, PRINT_JOBID, PRIORITY, SUBMIT, Command
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
-from ganeti.master.operation import Hooks, Operation, SubmitJobs, operation
+from ganeti.master.operation import Example, Hooks, Operation, SubmitJobs, operation
 from ganeti.master.operations.instance.migrate import MigrateInstance
 from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.parameters import (
+    MODE_OR_FLAG,
+    NODE_OR_ALLOCATOR,
+    Allocator,
+    IgnorePolicy,
+    Live,
+    MigrationMode,
+    NodeName,
+    NodeUuid,
+    RuntimeChanges,
+    TargetNode,
+    TargetNodeUuid,
+)
 from ganeti.model.locks import LockPlan, node_lock
 from ganeti.model.objects import Node
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
 
-@operation("OP_NODE_MIGRATE", summary_field="node_name", hooks="node-migrate")
-class MigrateNode(Operation[None], frozen=True, kw_only=True):
+@operation(
+    "OP_NODE_MIGRATE",
+    summary_field="node_name",
+    hooks="node-migrate",
+    cli=Command(
+        "gnt-node migrate",
+        "migrate all primary instances of a node",
+        arguments=("node_name",),
+        options=(ASSUME_YES, SUBMIT, PRINT_JOBID, PRIORITY),
+        excludes=(NODE_OR_ALLOCATOR, MODE_OR_FLAG),
+        handler="node_jobs:migrate",
+        is_job=False,
+    ),
+    rapi="POST /2/nodes/[node_name]/migrate",
+    examples=(
+        Example(
+            "node-migrate",
+            {"node_name": "node2.example.com", "target_node": "node3.example.com"},
+            before=("create",),
+        ),
+    ),
+)
+class MigrateNode(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Migrate all primary instances of a node."""
 
-    node_name: str
-    node_uuid: str | None = None
-    mode: str | None = None
-    live: bool | None = None
-    target_node: str | None = None
-    target_node_uuid: str | None = None
-    allow_runtime_changes: bool = True
-    ignore_ipolicy: bool = False
-    iallocator: str | None = None
+    node_name: NodeName
+    node_uuid: NodeUuid = None
+    mode: MigrationMode = None
+    live: Live = None
+    target_node: TargetNode = None
+    target_node_uuid: TargetNodeUuid = None
+    iallocator: Allocator | None = None
+    ignore_ipolicy: IgnorePolicy = False
+    allow_runtime_changes: RuntimeChanges = True
 
     def locks(self, view: ConfigView) -> LockPlan:
         return plan(shared=[node_lock(view.find_node(self.node_uuid or self.node_name).uuid)])

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_NODE_REMOVE: let a node without instances leave the cluster."""
 
+from ganeti.base.command import DRY_RUN, PRIORITY, Command
 from ganeti.base.errors import WRONG_STATE, GanetiError, PrerequisiteError
-from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.lock_plans import whole_cluster
 from ganeti.master.operations.node.candidate_keys import end_membership
 from ganeti.master.operations.node.candidates import fill_pool, hosted_instances
 from ganeti.master.operations.node.changes import RemoveNode
 from ganeti.master.operations.node.hosts import remove_host
+from ganeti.master.operations.parameters import NodeName, NodeUuid
 from ganeti.master.queue.hook_runs import HookRunner
 from ganeti.model.locks import LockPlan
 from ganeti.model.objects import Node
@@ -15,12 +17,25 @@ from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
 
-@operation("OP_NODE_REMOVE", summary_field="node_name", hooks="node-remove")
-class RemoveNodeFromCluster(Operation[None], frozen=True, kw_only=True):
+@operation(
+    "OP_NODE_REMOVE",
+    summary_field="node_name",
+    hooks="node-remove",
+    cli=Command(
+        "gnt-node remove",
+        "remove a node from the cluster",
+        arguments=("node_name",),
+        is_job=False,
+        options=(DRY_RUN, PRIORITY),
+        needs_root=True,
+    ),
+    examples=(Example("node-remove", {"node_name": "node3.example.com"}),),
+)
+class RemoveNodeFromCluster(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Remove a node; other nodes become candidates in its place."""
 
-    node_name: str
-    node_uuid: str | None = None
+    node_name: NodeName
+    node_uuid: NodeUuid = None
 
     def locks(self, view: ConfigView) -> LockPlan:
         return whole_cluster()

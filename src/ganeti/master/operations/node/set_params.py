@@ -2,10 +2,11 @@
 """OP_NODE_SET_PARAMS: change the flags, the secondary address and the parameters of a node."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from msgspec.structs import replace
 
+from ganeti.base.command import Command
 from ganeti.base.errors import (
     ENVIRONMENT_ERROR,
     WRONG_INPUT,
@@ -15,7 +16,7 @@ from ganeti.base.errors import (
     ParameterError,
     PrerequisiteError,
 )
-from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.node import addresses
 from ganeti.master.operations.node.candidate_keys import (
@@ -28,6 +29,17 @@ from ganeti.master.operations.node.candidates import certificate_digest, fill_po
 from ganeti.master.operations.node.changes import ReplaceNode
 from ganeti.master.operations.node.parameters import node_parameters
 from ganeti.master.operations.node.roles import Decision, Flags, decide
+from ganeti.master.operations.parameters import (
+    DiskState,
+    HypervisorState,
+    MasterCapable,
+    NodeName,
+    NodeParameters,
+    NodeUuid,
+    SecondaryIp,
+    VmCapable,
+)
+from ganeti.master.parameter import Parameter
 from ganeti.model import inheritance
 from ganeti.model.locks import ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
 from ganeti.model.objects import CONFIG_VERSION, Node
@@ -46,24 +58,44 @@ class Checked:
     changes: Changes
 
 
-@operation("OP_NODE_SET_PARAMS", summary_field="node_name", hooks="node-modify")
-class ModifyNode(Operation[Changes], frozen=True, kw_only=True):
+def _example(name: str, before: tuple[str, ...] = (), **changes: bool) -> Example:
+    return Example(name, {"node_name": "node3.example.com", "force": True, **changes}, before=before)
+
+
+@operation(
+    "OP_NODE_SET_PARAMS",
+    summary_field="node_name",
+    hooks="node-modify",
+    cli=Command("gnt-node modify", "change flags and parameters of a node", arguments=("node_name",), modifies="node"),
+    rapi=("POST /2/nodes/[node_name]/modify", "PUT /2/nodes/[node_name]/role"),
+    examples=(
+        _example("node-offline", offline=True),
+        _example("node-online", ("node-offline",), offline=False),
+        _example("node-drained", drained=True),
+        _example("node-undrained", ("node-drained",), drained=False),
+        _example("node-demoted", master_candidate=False),
+        _example("node-promoted", ("node-demoted",), master_candidate=True),
+    ),
+)
+class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Change a node; gives what changed."""
 
-    node_name: str
-    node_uuid: str | None = None
-    force: bool = False
-    hv_state: dict[str, Any] | None = None
-    disk_state: dict[str, Any] | None = None
-    master_candidate: bool | None = None
-    offline: bool | None = None
-    drained: bool | None = None
-    auto_promote: bool = False
-    master_capable: bool | None = None
-    vm_capable: bool | None = None
-    secondary_ip: str | None = None
-    ndparams: dict[str, Any] | None = None
-    powered: bool | None = None
+    node_name: NodeName
+    node_uuid: NodeUuid = None
+    force: Annotated[bool, Parameter("do not ask, and go on where that is possible", "-f", "--force")] = False
+    master_candidate: Annotated[bool | None, Parameter("is a master candidate", "-C", "--master-candidate")] = None
+    drained: Annotated[bool | None, Parameter("takes no new instances", "-D", "--drained")] = None
+    offline: Annotated[bool | None, Parameter("is not asked for anything", "-O", "--offline")] = None
+    master_capable: MasterCapable = None
+    vm_capable: VmCapable = None
+    secondary_ip: SecondaryIp = None
+    auto_promote: Annotated[bool, Parameter("promote other nodes if candidates become too few", "--auto-promote")] = (
+        False
+    )
+    ndparams: NodeParameters | None = None
+    powered: Annotated[bool | None, Parameter("recorded power state", "--node-powered")] = None
+    hv_state: HypervisorState | None = None
+    disk_state: DiskState | None = None
 
     def locks(self, view: ConfigView) -> LockPlan:
         node = self._node(view)

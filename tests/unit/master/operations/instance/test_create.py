@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
@@ -41,7 +42,7 @@ def wanted(**changes: Any) -> CreateInstance:
         "os_type": "noop+default",
         "disk_template": "common",
     }
-    return CreateInstance(**(fields | changes))
+    return msgspec.convert(fields | changes, CreateInstance)
 
 
 def test_the_order_of_steps(ctx: FakeContext) -> None:
@@ -223,6 +224,7 @@ def test_secrets_stay_out_of_undo_records(ctx: FakeContext) -> None:
         ({"disks": [{"size": "12x"}]}, "Disk 0: '12x' is not a size"),
         ({"disks": [{"size": 0}]}, "must be more than zero"),
         ({"disks": [{"mode": "rw"}]}, "the size is missing"),
+        ({"disks": [{"size": 64, "name": 7}]}, "Disk 0: its name must be text, not 7"),
         ({"disks": [{"size": 64, "colour": "red"}]}, "unknown parameter 'colour'"),
         ({"disks": [{"size": 64, "mode": "w"}]}, "use ro or rw"),
         ({"disks": [{"size": 64, "format": "vmdk"}]}, "format 'vmdk' is unknown"),
@@ -405,8 +407,10 @@ def test_the_defaults_of_clients_are_not_refused(ctx: FakeContext) -> None:
         "disks": [{"size": 64, "spindles": None, "access": "kernelspace"}],
         "opportunistic_locking": True,
         "wait_for_sync": False,
+        "file_driver": "blktap",
     }
     run(wanted(**defaults), ctx)
+    assert "Disk template common opens its files by the driver loop: --file-driver blktap changes nothing" in ctx.lines
     assert "Disk template common has no mirrors: --no-wait-for-sync changes nothing" in ctx.lines
 
 

@@ -13,6 +13,7 @@ from tests.fakes.context import FakeContext, run
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import ExecutionError, HypervisorError, NodeUnreachableError, PrerequisiteError
+from ganeti.master.operation import decode
 from ganeti.master.operations.instance.failover import FailoverInstance
 from ganeti.master.operations.instance.migrate import MigrateInstance
 from ganeti.master.operations.instance.reboot import RebootInstance
@@ -282,8 +283,8 @@ def test_reboot_kinds(ctx: FakeContext) -> None:
     ctx.story.clear()
     run(RebootInstance(instance_name="web1", reboot_type="full"), ctx)
     assert "node1 instance_shutdown" in ctx.story
-    with pytest.raises(PrerequisiteError, match="use soft, hard, full"):
-        run(RebootInstance(instance_name="web1", reboot_type="warm"), ctx)
+    with pytest.raises(PrerequisiteError, match="'reboot_type': it cannot be 'warm': use soft, hard, full"):
+        decode({"OP_ID": "OP_INSTANCE_REBOOT", "instance_name": "web1", "reboot_type": "warm"})
 
 
 @pytest.mark.parametrize("operation", [MigrateInstance, FailoverInstance])

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The parameters of OP_INSTANCE_CREATE, with their options of gnt-instance add."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from ganeti.master.operation import Operation
+from ganeti.master.operations.parameters import (
+    Allocator,
+    BackendParameters,
+    IgnorePolicy,
+    NicInput,
+    Text,
+    Values,
+    Why,
+)
+from ganeti.master.parameter import Parameter
+
+_OF_IMPORTS = "{name} is about importing an instance, which is not possible yet: leave it out"
+_OF_HELPERS = "{name} is about a helper guest, and none is used yet: leave it out"
+_Seconds = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class CreationParameters(Operation[list[str]], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What can be said of a new instance."""
+
+    instance_name: Annotated[str, Parameter("name of the new instance, as of a host", metavar="instance-name")]
+    disk_template: Annotated[
+        Text | None,
+        Parameter("how its disks are made", "-t", "--disk-template", subject="disk template", metavar="TEMPLATE"),
+    ] = None
+    os_type: Annotated[
+        Text | None, Parameter("what is installed", "-o", "--os-type", subject="os", metavar="OS[+VARIANT]")
+    ] = None
+    disks: Annotated[
+        list[Values], Parameter("a disk and its parameters", "--disk", kind="disks", metavar="N:size=SIZE,…")
+    ]
+    nics: Annotated[list[NicInput], Parameter("a NIC", "--net", kind="nics", metavar="N:KEY=VALUE,…")]
+    mode: Annotated[
+        Literal["create", "import", "remote-import"],
+        Parameter("whether its disks are made empty (create), or filled from an export"),
+    ]
+    beparams: BackendParameters = {}
+    hypervisor: Annotated[
+        Text | None,
+        Parameter(
+            "hypervisor and its parameters",
+            "-H",
+            "--hypervisor-parameters",
+            subject="hypervisor",
+            kind="ident-keyvalues",
+            metavar="HYPERVISOR:KEY=VALUE,…",
+        ),
+    ] = None
+    hvparams: Annotated[Values, Parameter("parameters of its hypervisor")] = {}
+    osparams: Annotated[Values, Parameter("OS parameters", "-O", "--os-parameters", subject="text")] = {}
+    osparams_private: Annotated[
+        Values | None, Parameter("not shown in listings", "--os-parameters-private", subject="text")
+    ] = None
+    osparams_secret: Annotated[
+        Values | None, Parameter("not stored at all", "--os-parameters-secret", subject="text")
+    ] = None
+    iallocator: Allocator | None = None
+    why: Why = False
+    group_name: Annotated[
+        Text | None,
+        Parameter("node group for the allocator", "-g", "--node-group", subject="group", metavar="GROUP"),
+    ] = None
+    pnode: Annotated[Text | None, Parameter("node that it runs on", subject="node")] = None
+    pnode_uuid: Annotated[Text | None, Parameter("UUID of the node that it runs on", subject="node")] = None
+    snode: Annotated[Text | None, Parameter("node that its disks are mirrored to", subject="node")] = None
+    snode_uuid: Annotated[Text | None, Parameter("UUID of the node that its disks are mirrored to", subject="node")] = (
+        None
+    )
+    file_storage_dir: Annotated[
+        Text | None,
+        Parameter("directory below the cluster's", "--file-storage-dir", subject="path", metavar="DIR"),
+    ] = None
+    file_driver: Annotated[
+        Literal["loop", "blktap", "blktap2"] | None, Parameter("driver of disks in files", "--file-driver")
+    ] = None
+    ip_check: Annotated[bool, Parameter("refuse if the address answers already", "--ip-check")] = False
+    name_check: Annotated[bool, Parameter("refuse if the name has no address", "--name-check")] = False
+    conflicts_check: Annotated[bool, Parameter("do not look for address conflicts", "--no-conflicts-check")] = True
+    wait_for_sync: Annotated[bool, Parameter("do not wait for mirrors to be in sync", "--no-wait-for-sync")] = True
+    start: Annotated[bool, Parameter("do not start it", "--no-start")] = True
+    no_install: Annotated[bool | None, Parameter("do not install the OS", "--no-install", kind="flag")] = None
+    force_variant: Annotated[bool, Parameter("accept a variant the OS does not list", "--force-variant")] = False
+    opportunistic_locking: Annotated[bool, Parameter("use only nodes that are free now", "--opportunistic-locking")] = (
+        False
+    )
+    forthcoming: Annotated[bool, Parameter("reserve the resources only", "--forthcoming")] = False
+    ignore_ipolicy: IgnorePolicy = False
+    identify_defaults: Annotated[
+        bool, Parameter("do not keep parameters that are as the instance would inherit them")
+    ] = False
+    tags: Annotated[
+        list[Text], Parameter("tags of the instance", "--tags", subject="text", kind="list", repeatable=True)
+    ] = []
+
+    commit: Annotated[
+        bool,
+        Parameter(
+            "make a forthcoming instance real",
+            "--commit",
+            refused="commit is not possible yet: remove the reserved instance and create it without --forthcoming",
+        ),
+    ] = False
+    instance_communication: Annotated[
+        bool,
+        Parameter(
+            "channel from guest to cluster",
+            "-c",
+            "--communication",
+            kind="yesno",
+            refused="The cluster has no network for instance communication: leave --communication out",
+        ),
+    ] = False
+    helper_startup_timeout: Annotated[
+        int | None,
+        Parameter(
+            "how long a helper guest may take to start",
+            "--helper-startup-timeout",
+            kind="duration",
+            refused=_OF_HELPERS,
+        ),
+    ] = None
+    helper_shutdown_timeout: Annotated[
+        int | None,
+        Parameter(
+            "how long a helper guest may take to shut down",
+            "--helper-shutdown-timeout",
+            kind="duration",
+            refused=_OF_HELPERS,
+        ),
+    ] = None
+    source_handshake: Annotated[
+        list[Any] | None, Parameter("proof of the cluster it comes from", subject="text", refused=_OF_IMPORTS)
+    ] = None
+    source_instance_name: Annotated[
+        Text | None, Parameter("its name in the cluster it comes from", subject="instance", refused=_OF_IMPORTS)
+    ] = None
+    source_shutdown_timeout: Annotated[
+        _Seconds, Parameter("how long it may take to shut down there, in seconds", refused=_OF_IMPORTS)
+    ] = 120
+    source_x509_ca: Annotated[
+        Text | None, Parameter("certificate of the cluster it comes from", subject="text", refused=_OF_IMPORTS)
+    ] = None
+    src_node: Annotated[Text | None, Parameter("node with the export", subject="node", refused=_OF_IMPORTS)] = None
+    src_node_uuid: Annotated[
+        Text | None, Parameter("UUID of the node with the export", subject="node", refused=_OF_IMPORTS)
+    ] = None
+    src_path: Annotated[Text | None, Parameter("directory of the export", subject="path", refused=_OF_IMPORTS)] = None
+    compress: Annotated[str, Parameter("how the data are compressed on their way", refused=_OF_IMPORTS)] = "none"

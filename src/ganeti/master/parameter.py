@@ -46,13 +46,17 @@ class Parameter:
     """Metadata of one parameter, for `Annotated`.
 
     *help* is half a sentence that says what it means. *flags* are the options of its command, none where no option
-    gives it; *options* stand in their place where a dictionary is given in parts. *value* is what a flag sends, the
-    opposite of the default without it. *subject* is one of `SUBJECTS`; *kind* one of `base.command.OPTION_KINDS`, where
-    the type leaves it open. *refused* is the error message where nothing acts on it yet, with ``{name}`` for the
-    parameter; what is *emptied* may still be taken away by an empty text, or false.
+    gives it; *option_help* is what they do, where that is another thing, such as the opposite; *options* stand in
+    their place where a dictionary is given in parts. *value* is what a flag sends, the opposite of the default without
+    it. *subject* is one of `SUBJECTS`; *kind* one of `base.command.OPTION_KINDS`, where the type leaves it open.
+    *refused* is the error message where nothing acts on it yet, with ``{name}`` for the parameter; what is *emptied*
+    may still be taken away by an empty text, or false.
     """
 
-    __slots__ = ("emptied", "flags", "help", "kind", "metavar", "options", "refused", "repeatable", "subject", "value")
+    __slots__ = (
+        *("emptied", "flags", "help", "kind", "metavar", "option_help", "options", "refused", "repeatable", "subject"),
+        "value",
+    )
 
     def __init__(
         self,
@@ -65,11 +69,13 @@ class Parameter:
         refused: str = "",
         emptied: bool = False,
         value: bool | None = None,
+        option_help: str = "",
         options: tuple[Option, ...] = (),
     ) -> None:
         if subject not in SUBJECTS:
             raise ValueError(f"'{subject}' is no subject: use one of {', '.join(SUBJECTS)}")
         self.help = help
+        self.option_help = option_help or help
         self.flags = flags
         self.subject = subject
         self.kind = kind
@@ -152,7 +158,7 @@ class Declared:
             self.given.flags,
             self.name,
             self.kind,
-            self.given.help + self._default_words(),
+            self.given.option_help + self._default_words(),
             value=self.default is not True if self.given.value is None else self.given.value,
             choices=choices,
             metavar=self.given.metavar,

@@ -101,7 +101,14 @@ MigrationMode = Annotated[
     ),
 ]
 Live = Annotated[bool | None, Parameter("the old form of the mode: whether the guest runs while it moves")]
-RuntimeChanges = Annotated[bool, Parameter("do not shrink the guest's memory to fit", "--no-runtime-changes")]
+RuntimeChanges = Annotated[
+    bool,
+    Parameter(
+        "shrink the guest's memory where it does not fit",
+        "--no-runtime-changes",
+        option_help="do not shrink the guest's memory to fit",
+    ),
+]
 BackendParameters = Annotated[Values, Parameter("backend parameters", "-B", "--backend-parameters")]
 
 

@@ -31,12 +31,21 @@ class CreationParameters(Operation[list[str]], frozen=True, kw_only=True, forbid
         Parameter("how its disks are made", "-t", "--disk-template", subject="disk template", metavar="TEMPLATE"),
     ] = None
     os_type: Annotated[
-        Text | None, Parameter("what is installed", "-o", "--os-type", subject="os", metavar="OS[+VARIANT]")
+        Text | None, Parameter("OS that is installed", "-o", "--os-type", subject="os", metavar="OS[+VARIANT]")
     ] = None
     disks: Annotated[
-        list[Values], Parameter("a disk and its parameters", "--disk", kind="disks", metavar="N:size=SIZE,…")
+        list[Values],
+        Parameter(
+            "its disks, each with its parameters",
+            "--disk",
+            option_help="a disk and its parameters",
+            kind="disks",
+            metavar="N:size=SIZE,…",
+        ),
     ]
-    nics: Annotated[list[NicInput], Parameter("a NIC", "--net", kind="nics", metavar="N:KEY=VALUE,…")]
+    nics: Annotated[
+        list[NicInput], Parameter("its NICs", "--net", option_help="a NIC", kind="nics", metavar="N:KEY=VALUE,…")
+    ]
     mode: Annotated[
         Literal["create", "import", "remote-import"],
         Parameter("whether its disks are made empty (create), or filled from an export"),
@@ -45,9 +54,10 @@ class CreationParameters(Operation[list[str]], frozen=True, kw_only=True, forbid
     hypervisor: Annotated[
         Text | None,
         Parameter(
-            "hypervisor and its parameters",
+            "its hypervisor; without it the cluster's first one",
             "-H",
             "--hypervisor-parameters",
+            option_help="hypervisor and its parameters",
             subject="hypervisor",
             kind="ident-keyvalues",
             metavar="HYPERVISOR:KEY=VALUE,…",
@@ -56,10 +66,10 @@ class CreationParameters(Operation[list[str]], frozen=True, kw_only=True, forbid
     hvparams: Annotated[Values, Parameter("parameters of its hypervisor")] = {}
     osparams: Annotated[Values, Parameter("OS parameters", "-O", "--os-parameters", subject="text")] = {}
     osparams_private: Annotated[
-        Values | None, Parameter("not shown in listings", "--os-parameters-private", subject="text")
+        Values | None, Parameter("OS parameters that no listing shows", "--os-parameters-private", subject="text")
     ] = None
     osparams_secret: Annotated[
-        Values | None, Parameter("not stored at all", "--os-parameters-secret", subject="text")
+        Values | None, Parameter("OS parameters that are not stored at all", "--os-parameters-secret", subject="text")
     ] = None
     iallocator: Allocator | None = None
     why: Why = False
@@ -75,16 +85,26 @@ class CreationParameters(Operation[list[str]], frozen=True, kw_only=True, forbid
     )
     file_storage_dir: Annotated[
         Text | None,
-        Parameter("directory below the cluster's", "--file-storage-dir", subject="path", metavar="DIR"),
+        Parameter("directory of its disks, below the cluster's", "--file-storage-dir", subject="path", metavar="DIR"),
     ] = None
     file_driver: Annotated[
         Literal["loop", "blktap", "blktap2"] | None, Parameter("driver of disks in files", "--file-driver")
     ] = None
     ip_check: Annotated[bool, Parameter("refuse if the address answers already", "--ip-check")] = False
     name_check: Annotated[bool, Parameter("refuse if the name has no address", "--name-check")] = False
-    conflicts_check: Annotated[bool, Parameter("do not look for address conflicts", "--no-conflicts-check")] = True
-    wait_for_sync: Annotated[bool, Parameter("do not wait for mirrors to be in sync", "--no-wait-for-sync")] = True
-    start: Annotated[bool, Parameter("do not start it", "--no-start")] = True
+    conflicts_check: Annotated[
+        bool,
+        Parameter(
+            "look for address conflicts", "--no-conflicts-check", option_help="do not look for address conflicts"
+        ),
+    ] = True
+    wait_for_sync: Annotated[
+        bool,
+        Parameter(
+            "wait for mirrors to be in sync", "--no-wait-for-sync", option_help="do not wait for mirrors to be in sync"
+        ),
+    ] = True
+    start: Annotated[bool, Parameter("start it at the end", "--no-start", option_help="do not start it")] = True
     no_install: Annotated[bool | None, Parameter("do not install the OS", "--no-install", kind="flag")] = None
     force_variant: Annotated[bool, Parameter("accept a variant the OS does not list", "--force-variant")] = False
     opportunistic_locking: Annotated[bool, Parameter("use only nodes that are free now", "--opportunistic-locking")] = (

@@ -54,8 +54,10 @@ class StartInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
     instance_uuid: InstanceUuid = None
     force: Annotated[bool, Parameter("start although a disk is degraded", "-f", "--force")] = False
     ignore_offline_nodes: IgnoreOfflineNodes = False
-    hvparams: Annotated[Values, Parameter("for this start only", "-H", "--hypervisor-parameters")] = {}
-    beparams: Annotated[Values, Parameter("for this start only", "-B", "--backend-parameters")] = {}
+    hvparams: Annotated[
+        Values, Parameter("hypervisor parameters for this start only", "-H", "--hypervisor-parameters")
+    ] = {}
+    beparams: Annotated[Values, Parameter("backend parameters for this start only", "-B", "--backend-parameters")] = {}
     no_remember: NoRemember = False
     startup_paused: Annotated[bool, Parameter("start it paused", "--paused")] = False
     shutdown_timeout: Annotated[

@@ -25,7 +25,9 @@ _LOG_EVERY_S = 1.0
 )
 class TestDelay(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
     duration: Annotated[float, msgspec.Meta(ge=0), Parameter("how long, in seconds", metavar="seconds")]
-    on_master: Annotated[bool, Parameter("do not wait on the master", "--no-master")] = True
+    on_master: Annotated[
+        bool, Parameter("wait on the master, too", "--no-master", option_help="do not wait on the master")
+    ] = True
     on_nodes: Annotated[
         list[str],
         Parameter("wait on this node, too", "-n", "--node", subject="node", metavar="NODE", repeatable=True),

@@ -21,7 +21,7 @@ import msgspec
 from ganeti.base import names
 from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_INPUT, OpCodeUnknown, PrerequisiteError
-from ganeti.master.parameter import Parameter, declared, full_command, name_fault, refused
+from ganeti.master.parameter import Parameter, declared, full_command, name_fault
 from ganeti.model.locks import LockPlan
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
@@ -117,14 +117,12 @@ class Operation(msgspec.Struct, Generic[Result], frozen=True, kw_only=True, forb
         Null, the default, an empty list and an empty dictionary are accepted: clients send them where nothing is
         wanted.
         """
-        parameters = declared(type(self))
-        for name, sentence in refused(type(self)).items():
-            parameter, value = parameters[name], getattr(self, name)
-            if value in (None, [], {}, parameter.default):
+        for name, parameter in declared(type(self)).items():
+            refusal, value = parameter.refusal, getattr(self, name)
+            if refusal is None or value in (None, [], {}, parameter.default):
                 continue
-            emptied = parameter.refusal.emptied if parameter.refusal else name in getattr(self, "emptied", ())
-            if value or not emptied:
-                raise PrerequisiteError(sentence, WRONG_INPUT)
+            if value or not refusal.emptied:
+                raise PrerequisiteError(refusal.sentence.format(name=name), WRONG_INPUT)
 
     def locks(self, view: ConfigView) -> LockPlan:
         return LockPlan()

@@ -19,7 +19,6 @@ import msgspec
 
 from ganeti.base import names
 from ganeti.base.command import ASSUME_YES, Argument, Command, Option
-from ganeti.master.parameter_rules import RULES
 
 SUBJECTS: Final[Mapping[str, names.Rule]] = {
     "": names.line_fault,
@@ -99,10 +98,7 @@ class Refused:
 
 def refused(operation: type[msgspec.Struct]) -> dict[str, str]:
     """Parameters that nothing acts on yet, with the error message of each."""
-    found = dict(getattr(operation, "refusals", {}))
-    return found | {
-        name: each.refusal.sentence.format(name=name) for name, each in declared(operation).items() if each.refusal
-    }
+    return {name: each.refusal.sentence.format(name=name) for name, each in declared(operation).items() if each.refusal}
 
 
 _UNDESCRIBED: Final = Parameter("")
@@ -229,7 +225,7 @@ def name_fault(operation: type[msgspec.Struct], parameters: Mapping[str, Any]) -
     known = declared(operation)
     for parameter, value in parameters.items():
         given = known[parameter].given if parameter in known else _UNDESCRIBED
-        rule = SUBJECTS[given.subject] if given.help else RULES.get(parameter, names.line_fault)
+        rule = SUBJECTS[given.subject]
         for text in _texts(value):
             if text and (found := rule(text)) is not None:
                 return f"Parameter '{names.shown(parameter)}' cannot be '{names.shown(text)}': {found}"

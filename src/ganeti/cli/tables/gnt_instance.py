@@ -5,7 +5,7 @@
 COMMANDS = (
     ('add', 'create an instance',
      (
-      ('instance_name', 'instance-name', 1, 1, 'string', ''),
+      ('instance_name', 'instance-name', 1, 1, 'string', 'new name'),
      ),
      (
       (('-n', '--node'), 'node', 'string', 'where it runs', True, None, (), 'NODE[:SECONDARY]', False),

@@ -25,7 +25,9 @@ _Seconds = Annotated[int, msgspec.Meta(ge=0)]
 class CreationParameters(Operation[list[str]], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What can be said of a new instance."""
 
-    instance_name: Annotated[str, Parameter("name of the new instance, as of a host", metavar="instance-name")]
+    instance_name: Annotated[
+        str, Parameter("name of the new instance, as of a host", subject="new name", metavar="instance-name")
+    ]
     disk_template: Annotated[
         Text | None,
         Parameter("how its disks are made", "-t", "--disk-template", subject="disk template", metavar="TEMPLATE"),

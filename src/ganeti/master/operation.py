@@ -249,8 +249,9 @@ def _explain(message: str, cls: type[Operation[Any]]) -> str:
     it = "each value in it" if "[...]" in where else "it"
     if found := re.fullmatch(r"Expected `(.+)`, got `(.+)`", text):
         text = f"{it} must be {_type_words(found[1])}, not {_type_words(found[2])}"
-    elif found := re.fullmatch(r"Expected `(?:int|float)` ([<>])= (.+)", text):
-        text = f"{it} must be {found[2].removesuffix('.0')} or {'more' if found[1] == '>' else 'less'}"
+    elif found := re.fullmatch(r"Expected `(?:int|float)` ([<>])(=?) (.+)", text):
+        bound, side = found[3].removesuffix(".0"), "more" if found[1] == ">" else "less"
+        text = f"{it} must be {bound} or {side}" if found[2] else f"{it} must be {side} than {bound}"
     elif found := re.fullmatch(r"Expected `(?:str|array|object)` of length >= 1", text):
         text = f"{it} must not be empty"
     elif found := re.fullmatch(r"Expected `array` of length (\d+), got (\d+)", text):

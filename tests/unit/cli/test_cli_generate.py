@@ -40,6 +40,10 @@ def test_a_table_is_one_constant():
     [
         (Command("gnt-x a", "", op_id="O", options=(Option(("-a",), "a", "colour"),)), "unknown kind 'colour'"),
         (Command("gnt-x a", "", op_id="O", options=(Option(("-a",), "a"), Option(("-a",), "b"))), "declared twice"),
+        (
+            Command("gnt-x a", "", op_id="O", excludes=(("-a", "-b", "no"),)),
+            "excludes -a and -b, of which it has not both",
+        ),
         (Command("gnt-x a", ""), "neither a handler nor an operation"),
     ],
 )

@@ -257,6 +257,25 @@ def test_removal_asks_and_takes_no_for_an_answer(gnt, master, monkeypatch):
     assert master.submitted() == []
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("gnt-instance migrate web1", "will be migrated"),
+        ("gnt-instance migrate --cleanup web1", "will be recovered from an interrupted migration"),
+        ("gnt-instance failover web1", "Failover will happen to instance web1.example.com"),
+        ("gnt-instance failover --cleanup web1", "will be recovered from an interrupted failover"),
+    ],
+)
+def test_a_move_asks_about_what_it_is(gnt, master, monkeypatch, line, words):
+    asked = []
+    monkeypatch.setattr(confirm, "ask", lambda question: asked.append(question) or True)
+    master.answers["Query"] = cells(["web1.example.com"])
+    master.job()
+    assert gnt(line).status == 0
+    assert len(asked) == 1 and words in asked[0] and asked[0].endswith("Continue?")
+    assert [opcode["instance_name"] for opcode in master.submitted()] == ["web1"]
+
+
 def test_several_instances_are_asked_about(gnt, many, monkeypatch):
     asked = []
     monkeypatch.setattr(confirm, "ask", lambda question: asked.append(question) or True)

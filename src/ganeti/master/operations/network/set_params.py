@@ -33,7 +33,6 @@ from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext
 
-
 _ADDRESSES = ("gateway", "network6", "gateway6")
 
 

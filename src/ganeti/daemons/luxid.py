@@ -28,17 +28,15 @@ from ganeti.luxid.queries.group_states import GroupStates
 from ganeti.luxid.queries.sources import QuerySources
 from ganeti.luxid.query_calls import QueryCalls
 from ganeti.luxid.queue.driver import QueueDriver
+from ganeti.luxid.queue.rules import limits
 from ganeti.luxid.queue.spawner_client import SpawnerClient
 from ganeti.luxid.queue_calls import QueueCalls
 from ganeti.luxid.server import LuxiServer
 from ganeti.luxid.state_calls import StateCalls
 from ganeti.master import operations
 from ganeti.master.locks.owners import Owner
-from ganeti.master.queue.events import Limits
-from ganeti.master.queue.filters import Admission
 from ganeti.master.queue.machine import QueueMachine
 from ganeti.model.configuration import Configuration
-from ganeti.model.objects import FilterRule
 from ganeti.system.daemonize import Daemon, DaemonRefused, daemon_parser, parse_options, run_daemon
 from ganeti.system.environment import Environment
 from ganeti.system.event_loop import Background
@@ -102,11 +100,10 @@ async def serve_clients(
     """Take up the queue and answer, until the daemon is told to stop."""
     paths = daemon.environment.paths
     lock = LiveLock(own_lock_path(paths))
-    machine = QueueMachine(lock.path, limits(follower))
+    machine = QueueMachine(lock.path, limits(follower.configuration))
     queue = QueueDriver(paths, machine, spawner, owners.wconfd, follower, owners.release)
-    rules = QueueRules(queue, follower)
-    rules.apply()
-    follower.changed = rules.apply
+    queue.rules.apply()
+    follower.changed = queue.rules.apply
     catalogue = build_catalogue()
     sources = QuerySources(follower, queue, owners.wconfd, catalogue, nodes)
     placement = Placements(follower, owners.wconfd, sources.asker, catalogue, paths.wconfd_socket, cache=sources.cache)
@@ -164,26 +161,6 @@ def check_named(environment: Environment, master: str) -> None:
 def own_lock_path(paths: Paths) -> str:
     """A path no LuxiD had before (S2.34): lock files are never used twice."""
     return f"{paths.livelock_dir}/luxi-daemon_{os.getpid()}_{time.time_ns()}"
-
-
-def limits(follower: ConfigFollower) -> Limits:
-    return Limits(running=follower.configuration.cluster.max_running_jobs)
-
-
-class QueueRules:
-    """Gives the queue what the configuration says about it: how many jobs may run, and the job filters."""
-
-    def __init__(self, queue: QueueDriver, follower: ConfigFollower) -> None:
-        self._queue = queue
-        self._follower = follower
-        self._filters: list[FilterRule] = []
-
-    def apply(self) -> None:
-        self._queue.set_limits(limits(self._follower))
-        filters = self._follower.configuration.filters()
-        if filters != self._filters:
-            self._filters = filters
-            self._queue.set_admission(Admission(filters))
 
 
 class OwnerRelease:

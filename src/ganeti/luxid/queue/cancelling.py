@@ -2,11 +2,11 @@
 """Cancelling a job, whatever it is doing, and telling the client what came of it (protocols, section 13)."""
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
+from ganeti.luxid.queue.decisions import Answered, Decisions
 from ganeti.master.queue import events as ev
-from ganeti.master.queue.machine import Phase, QueueMachine
+from ganeti.master.queue.machine import Phase
 from ganeti.wire.job_file import CANCELED, RUNNING
 
 _CANCEL_S = 44.0
@@ -16,20 +16,15 @@ _STARTING_S = 6.3
 class JobCancelling:
     """*changed* waits for the next change of a job that a client may see."""
 
-    def __init__(
-        self,
-        machine: QueueMachine,
-        carry_out: Callable[[Sequence[ev.Effect]], tuple[bool, str] | None],
-        changed: Callable[[int], Awaitable[None]],
-    ) -> None:
-        self._machine = machine
-        self._carry_out = carry_out
+    def __init__(self, decisions: Decisions, changed: Callable[[int], Awaitable[None]]) -> None:
+        self._decisions = decisions
+        self._machine = decisions.machine
         self._changed = changed
 
-    async def cancel(self, job_id: int, kill: bool) -> tuple[bool, str]:
+    async def cancel(self, job_id: int, kill: bool) -> Answered:
         """Give whether the job is, or will be, cancelled, and a sentence."""
         await self._while_starting(job_id)
-        answer = self._carry_out(self._machine.handle(ev.CancelAsked(job_id, kill), time.time()))
+        answer = self._decisions.ask(ev.CancelAsked(job_id, kill))
         return answer if answer is not None else await self._await_end(job_id)
 
     async def _while_starting(self, job_id: int) -> None:
@@ -41,7 +36,7 @@ class JobCancelling:
         except TimeoutError:
             return
 
-    async def _await_end(self, job_id: int) -> tuple[bool, str]:
+    async def _await_end(self, job_id: int) -> Answered:
         """Wait for the end of a job that was told; one that was handed back just before is cancelled in the queue."""
         try:
             async with asyncio.timeout(_CANCEL_S):

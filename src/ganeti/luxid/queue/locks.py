@@ -7,34 +7,26 @@ asked for in one turn of the loop goes in one call. A daemon that is away is wai
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from ganeti.base.errors import GanetiError
 from ganeti.calls.lock_follower import LockFollower
 from ganeti.calls.wconfd_client import WConfdClient
+from ganeti.luxid.queue.decisions import Decisions
 from ganeti.master.locks.owners import Owner
+from ganeti.master.queue import events as ev
+from ganeti.master.queue.lock_needs import next_locks
+from ganeti.master.queue.machine import Phase
+from ganeti.model.view import ConfigView
 from ganeti.system.event_loop import Background
+from ganeti.system.pause_points import reach
 
 _log = logging.getLogger(__name__)
 _AGAIN_S = 1.0
 _BATCH = 200
 
 LockRequest = list[tuple[str, str]]
-
-
-class Heard(Protocol):
-    """What the queue wants to know."""
-
-    def granted(self, job_id: int) -> None: ...
-
-    def refused(self, job_id: int, blockers: tuple[int | str, ...]) -> None: ...
-
-    def cannot_ask(self, job_id: int, error: GanetiError) -> None: ...
-
-    def locks_resumed(self, held: set[int], waiting: set[int]) -> None:
-        """WConfD is there (again): the jobs in whose names it holds locks, and those whose requests wait."""
-        ...
 
 
 class _Ask(NamedTuple):
@@ -53,15 +45,24 @@ class _Move(NamedTuple):
 
 
 class QueueLocks:
-    """Requests go in by `ask`, `withdraw` and `move`; answers and grants come out by *heard*."""
+    """Carries out `AskLocks`, `WithdrawLocks`, `MoveRequest` and `ReleaseOwner`; tells of answers and grants."""
 
-    def __init__(self, wconfd: WConfdClient, socket_path: str, lock_file: str, heard: Heard) -> None:
+    def __init__(
+        self,
+        wconfd: WConfdClient,
+        socket_path: str,
+        decisions: Decisions,
+        view: Callable[[], ConfigView],
+        release_owner: Callable[[int, int], None],
+    ) -> None:
         self._wconfd = wconfd
-        self._lock_file = lock_file
-        self._heard = heard
+        self._lock_file = decisions.machine.own_lock_file
+        self._decisions = decisions
+        self._view = view
+        self._release_owner = release_owner
         self._calls: list[_Ask | _Withdraw | _Move] = []
         self._wake = asyncio.Event()
-        self._follower = LockFollower(socket_path, lock_file, snapshot=self._snapshot, granted=self._granted)
+        self._follower = LockFollower(socket_path, self._lock_file, snapshot=self._snapshot, granted=self._granted)
 
     def start(self, background: Background) -> None:
         background.start(self._follower.run(), "following the locks of waiting jobs")
@@ -71,14 +72,28 @@ class QueueLocks:
         """In whose name the locks of a job without a process are asked for."""
         return Owner(job_id, self._lock_file)
 
-    def ask(self, job_id: int, priority: int, request: LockRequest) -> None:
-        self._add(_Ask(job_id, priority, request))
+    def ask(self, effect: ev.AskLocks) -> None:
+        """Where the plan cannot be made, there is nothing to wait for: the job's process will say why."""
+        job_id = effect.job_id
+        try:
+            plan = next_locks(self._decisions.machine.jobs[job_id].file, self._view())
+        except Exception as err:  # also a mistake of ours in one operation: else the job would keep its slot for ever
+            if not isinstance(err, GanetiError):
+                _log.exception("the locks that job %d needs cannot be said", job_id)
+            self._decisions.tell_soon(ev.Granted(job_id))
+        else:
+            self._add(_Ask(job_id, effect.priority, plan.request()))
 
-    def withdraw(self, job_id: int) -> None:
-        self._add(_Withdraw(job_id))
+    def withdraw(self, effect: ev.WithdrawLocks) -> None:
+        self._add(_Withdraw(effect.job_id))
 
-    def move(self, job_id: int, priority: int) -> None:
-        self._add(_Move(job_id, priority))
+    def move(self, effect: ev.MoveRequest) -> None:
+        self._add(_Move(effect.job_id, effect.priority))
+
+    def release(self, effect: ev.ReleaseOwner) -> None:
+        """The locks of all attempts of a job go, and what is asked for in its name."""
+        self._add(_Withdraw(effect.job_id))
+        self._release_owner(effect.job_id, effect.attempts)
 
     def _add(self, call: _Ask | _Withdraw | _Move) -> None:
         self._calls.append(call)
@@ -125,19 +140,31 @@ class QueueLocks:
 
     def _tell(self, job_id: int, answer: list[Owner] | GanetiError) -> None:
         if isinstance(answer, GanetiError):
-            self._heard.cannot_ask(job_id, answer)
+            _log.info("the locks of job %d cannot be asked for: %s", job_id, answer)
+            self._decisions.tell(ev.Granted(job_id))  # its process will meet the same error, and write it down
         elif answer:
-            self._heard.refused(job_id, tuple(owner.name for owner in answer))
+            self._decisions.tell(ev.Refused(job_id, tuple(owner.name for owner in answer)))
         else:
-            self._heard.granted(job_id)
+            self._tell_granted(job_id)
 
     def _granted(self, clients: Sequence[Owner]) -> None:
         for client in clients:
             if isinstance(client.name, int):
-                self._heard.granted(client.name)
+                self._tell_granted(client.name)
+
+    def _tell_granted(self, job_id: int) -> None:
+        reach("luxid-granted")
+        self._decisions.tell(ev.Granted(job_id))
 
     def _snapshot(self, held: Sequence[Owner], waiting: Sequence[Owner]) -> None:
-        self._heard.locks_resumed(_jobs(held), _jobs(waiting))
+        """WConfD is there (again): in whose names it holds locks, and whose requests wait."""
+        holders, waiters, jobs = _jobs(held), _jobs(waiting), self._decisions.machine.jobs
+        for job_id, job in list(jobs.items()):
+            if job.phase is Phase.PARKED and job_id not in waiters:
+                self._decisions.tell(ev.Granted(job_id) if job_id in holders else ev.RequestLost(job_id))
+        for job_id in holders | waiters:
+            if job_id not in jobs:
+                self._add(_Withdraw(job_id))
 
 
 def _jobs(owners: Sequence[Owner]) -> set[int]:

@@ -7,14 +7,17 @@ The directory tells of files, a descriptor of each process of its end; nobody po
 import asyncio
 import logging
 import os
+import signal
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from ganeti.base.errors import GanetiError, JobFileCorrupted
 from ganeti.base.paths import Paths
 from ganeti.calls.queue_replication import job_name, undo_name
+from ganeti.luxid.queue.decisions import Decisions
+from ganeti.luxid.queue.locks import QueueLocks
 from ganeti.master.queue import events as ev
-from ganeti.master.queue.machine import Phase, QueueMachine
+from ganeti.master.queue.machine import Phase
 from ganeti.master.queue.state import Job
 from ganeti.stores import priority_messages
 from ganeti.stores.job_files import JobFiles, job_id_of
@@ -35,26 +38,25 @@ ViewReached = Callable[[tuple[int, int], float], Coroutine[Any, Any, bool]]
 
 
 class QueueWatching:
-    """Tells *handle* what happens to started jobs."""
+    """Tells what happens to started jobs, and carries out `SendSignal`, `TellPriority` and `Forget`."""
 
     def __init__(
         self,
         paths: Paths,
         files: JobFiles,
-        machine: QueueMachine,
+        decisions: Decisions,
         copy: Callable[[Sequence[str]], "asyncio.Future[str]"],
         view_reached: ViewReached,
-        handle: Callable[[ev.JobEvent], None],
-        release_owner: Callable[[int, int], None],
+        locks: QueueLocks,
     ) -> None:
         self.processes = ProcessWatches(self._process_ended)
         self._paths = paths
         self._files = files
-        self._machine = machine
+        self._machine = decisions.machine
+        self._tell = decisions.tell
         self._copy = copy
         self._view_reached = view_reached
-        self._handle = handle
-        self._release_owner = release_owner
+        self._locks = locks
         self._tasks = Background()
         self._directory_sync = DirectorySync(files.directory, self._tasks)
         self._observing: set[int] = set()
@@ -90,12 +92,24 @@ class QueueWatching:
             _log.error("%s", err)
             return None
 
-    def forget(self, file: JobFile) -> None:
+    def send(self, effect: ev.SendSignal) -> None:
+        """Signal the job's process, if that is still there."""
+        if not self.processes.send(effect.job_id, signal.SIGKILL if effect.kill else signal.SIGTERM):
+            _log.info("process %d of job %d has ended already", effect.pid, effect.job_id)
+
+    def tell_priority(self, effect: ev.TellPriority) -> None:
+        """Leave the job's process a message, and wake it; raises `OSError`."""
+        priority_messages.leave(self._paths, effect.job_id, effect.priority)
+        self.processes.send(effect.job_id, signal.SIGUSR1)
+
+    def forget(self, effect: ev.Forget) -> None:
         """A job has ended: clean up after it, once its process is gone."""
+        file = effect.file
         if file.id in self.processes:
             self._leaving[file.id] = file
         else:
             self._clean_up(file)
+        priority_messages.take(self._paths, file.id)  # one that came too late for the process
 
     def _process_ended(self, job_id: int) -> None:
         leaving = self._leaving.pop(job_id, None)
@@ -164,20 +178,20 @@ class QueueWatching:
 
     def _judge(self, file: JobFile, alive: bool) -> None:
         if file.status in FINAL_STATUSES:
-            self._handle(ev.Changed(file.id, file))
+            self._tell(ev.Changed(file.id, file))
         elif file.livelock is None:
             self.processes.drop(file.id)
-            self._handle(ev.HandedBack(file.id, file))
+            self._tell(ev.HandedBack(file.id, file))
             self._take_message(file.id)
         elif alive:
-            self._handle(ev.Changed(file.id, file))
+            self._tell(ev.Changed(file.id, file))
         else:
-            self._handle(ev.Died(file.id, file, *left_by(self._paths, file)))
+            self._tell(ev.Died(file.id, file, *left_by(self._paths, file)))
 
     def _take_message(self, job_id: int) -> None:
         """A priority that came too late for the job's process."""
         if (priority := priority_messages.take(self._paths, job_id)) is not None:
-            self._handle(ev.PriorityAsked(job_id, priority))
+            self._tell(ev.PriorityAsked(job_id, priority))
 
     def _clean_up(self, file: JobFile) -> None:
         """The job has ended and its process is gone: free and clear what the process did not come to any more."""
@@ -197,7 +211,7 @@ class QueueWatching:
         except (GanetiError, OSError) as err:
             _log.error("the undo log of job %d stays as it is: %s", file.id, err)
         self._copy([undo_name(file.id)])
-        self._release_owner(file.id, file.attempt)
+        self._locks.release(ev.ReleaseOwner(file.id, file.attempt))
 
     def _clean_up_after_others(self) -> None:
         """Jobs that ended in an earlier life of ours, whose process may have died before its last steps."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 from ganeti.calls.queue_replication import job_name
 from ganeti.master.query.queue_facts import Unwritable
+from ganeti.master.queue import events as ev
 from ganeti.master.queue.machine import Phase, QueueMachine
 from ganeti.stores.job_files import JobFiles
 from ganeti.wire.job_file import JobFile
@@ -23,7 +24,7 @@ _LATELY_S = 30.0
 
 
 class QueueWrites:
-    """A job's file is never written from here while its process may write it."""
+    """Carries out `WriteJob`. A job's file is never written from here while its process may write it."""
 
     def __init__(self, files: JobFiles, machine: QueueMachine, copy: Callable[[Iterable[str]], object]) -> None:
         """*copy* has files copied soon."""
@@ -31,6 +32,7 @@ class QueueWrites:
         self._machine = machine
         self._copy = copy
         self._owed: dict[int, JobFile] = {}
+        self._failed: set[int] = set()
         self._unwanted: dict[int, None] = {}
         self._lack: Unwritable | None = None
         self._met_s = 0.0
@@ -38,6 +40,10 @@ class QueueWrites:
     def owed(self, job_id: int) -> JobFile | None:
         """What should stand in a job's file and does not, yet."""
         return self._owed.get(job_id)
+
+    def is_stored(self, job_id: int) -> bool:
+        """Whether what was last to be written of a job stands in its file."""
+        return job_id not in self._failed
 
     @property
     def unwritable(self) -> Unwritable | None:
@@ -49,19 +55,22 @@ class QueueWrites:
         self._lack = Unwritable(self._files.directory, err.strerror or str(err), since_s)
         self._met_s = time.time()
 
-    def write(self, file: JobFile, *, durable: bool) -> None:
+    def write(self, effect: ev.WriteJob) -> None:
         """Raises `OSError`; what then is not on disk is tried again from time to time."""
+        file = effect.file
+        self._failed.add(file.id)
         try:
-            self._files.write(file, durable=durable)
+            self._files.write(file, durable=effect.durable)
         except OSError as err:
             self._meet(err)
             if not self._owed:
                 asyncio.get_running_loop().call_later(AGAIN_S, self._write_again)
             self._owed[file.id] = file
             raise
+        self._failed.discard(file.id)
         self._owed.pop(file.id, None)
         self._lack = None
-        if durable or file.final:
+        if effect.durable or file.final:
             self._copy([job_name(file.id)])
 
     async def take_back(self, job_ids: Iterable[int]) -> None:

@@ -15,6 +15,8 @@ from ganeti.base.errors import JobQueueError
 from ganeti.base.paths import Paths
 from ganeti.luxid.queue import copies as queue_copies
 from ganeti.luxid.queue import driver as queue_driver
+from ganeti.luxid.queue import locks as queue_locks
+from ganeti.luxid.queue import starts as queue_starts
 from ganeti.luxid.queue import watching as queue_watching
 from ganeti.luxid.queue import writes as queue_writes
 from ganeti.luxid.queue.driver import QueueDriver
@@ -62,6 +64,7 @@ class Bed:
             paths, self.machine, self.spawner, self.wconfd, Follower(), lambda *owner: self.released.append(owner)
         )
         self.driver.files.prepare()
+        self.tell = self.driver._decisions.tell
         self.paths = paths
         self.full = False
         real = self.driver.files.write
@@ -87,7 +90,7 @@ class Bed:
 @pytest.fixture
 def bed(tmp_path, monkeypatch):
     """For use inside a loop; pauses are short."""
-    for module, name in ((queue_driver, "_TROUBLE_PAUSE_S"), (queue_writes, "AGAIN_S"), (queue_watching, "AGAIN_S")):
+    for module, name in ((queue_starts, "_TROUBLE_PAUSE_S"), (queue_writes, "AGAIN_S"), (queue_watching, "AGAIN_S")):
         monkeypatch.setattr(module, name, 0.01)
     monkeypatch.setattr(queue_copies, "WITHIN_S", 0.05)
     monkeypatch.setattr(queue_copies, "AGAIN_S", 0.01)
@@ -108,7 +111,7 @@ def test_a_cancel_that_cannot_be_written_is_not_promised_and_is_written_when_the
         assert bed.driver.job(1).status == "canceled" and bed.on_disk(1).status == "queued"
         assert await bed.driver.archiving.archive([1]) == 0, "its file would come back"
         for job_id in range(2, 80):  # it must not be forgotten like others that have ended
-            bed.driver._recent[job_id] = bed.driver.job(1)
+            bed.driver._announcements.recent[job_id] = bed.driver.job(1)
         bed.full = False
         await until(lambda: bed.on_disk(1).status == "canceled")
         assert await bed.driver.archiving.archive([1]) == 1
@@ -136,7 +139,7 @@ def test_a_priority_that_cannot_be_told_or_written_is_not_promised(bed, monkeypa
 def test_a_job_whose_process_cannot_be_stored_runs_when_there_is_space(bed):
     async def scenario():
         job = bed.submit(1)
-        bed.driver.granted(1)
+        bed.tell(ev.Granted(1))
         assert job.phase is Phase.ANNOUNCED
         bed.full = True
         bed.spawner.others[1].sendall(b'{"lock_file": "/lock-1", "pid": 4194305}\3')
@@ -146,11 +149,11 @@ def test_a_job_whose_process_cannot_be_stored_runs_when_there_is_space(bed):
         lack = bed.driver.writes.unwritable
         assert lack is not None and lack.reason == "No space left on device"
         with pytest.raises(OSError, match="No space left"):
-            bed.driver.writes.write(job.file, durable=True)
+            bed.driver.writes.write(ev.WriteJob(job.file, durable=True))
         assert bed.driver.writes.unwritable == lack, "since the first time"
         bed.full = False
         await until(lambda: job.phase is Phase.ASKING)
-        bed.driver.granted(1)
+        bed.tell(ev.Granted(1))
         assert job.phase is Phase.ANNOUNCED and job.file.attempt == 2, "another process with another lock file"
 
     in_loop(scenario)
@@ -160,11 +163,11 @@ def test_a_start_without_descriptors_is_tried_again(bed):
     async def scenario():
         job = bed.submit(1)
         bed.spawner.error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        bed.driver.granted(1)
+        bed.tell(ev.Granted(1))
         await until(lambda: job.phase is Phase.QUEUED)
         bed.spawner.error = None
         await until(lambda: job.phase is Phase.ASKING)
-        bed.driver.granted(1)
+        bed.tell(ev.Granted(1))
         assert job.phase is Phase.ANNOUNCED and 1 in bed.spawner.others
 
     in_loop(scenario)
@@ -175,7 +178,7 @@ def test_an_operation_that_cannot_say_its_locks_does_not_keep_the_slot(bed, monk
         raise KeyError("a mistake of ours")
 
     async def scenario():
-        monkeypatch.setattr(queue_driver, "next_locks", broken)
+        monkeypatch.setattr(queue_locks, "next_locks", broken)
         job = bed.submit(1)
         await until(lambda: job.phase is Phase.ANNOUNCED)  # its process meets the same, and writes it down
 
@@ -186,8 +189,8 @@ def test_a_fault_of_the_machine_does_not_reach_who_tells_of_events(bed, monkeypa
     async def scenario():
         bed.submit(1)
         monkeypatch.setattr(bed.machine, "handle", lambda event, now_s: 1 / 0)
-        bed.driver.granted(1)
-        bed.driver.refused(1, ())
+        bed.tell(ev.Granted(1))
+        bed.tell(ev.Refused(1))
 
     in_loop(scenario)
 
@@ -216,8 +219,10 @@ def test_a_priority_that_came_after_the_end_leaves_nothing(bed):
 
 def test_a_spawner_that_comes_while_the_queue_stops_starts_nothing(bed):
     async def scenario():
-        bed.driver._stopping = bed.machine.held_back = True
-        bed.driver._spawner_came()
+        bed.spawner.attach = lambda: None
+        bed.driver._starts.attach()
+        await bed.driver._starts.stop(0.0)
+        bed.spawner.came()
         assert bed.machine.held_back
 
     in_loop(scenario)
@@ -419,7 +424,7 @@ def test_a_new_life_of_the_queue_waits_for_the_copies_of_what_it_begins_with(bed
         bed.driver.files.add([new_job(1), new_job(2)])
         bed.wconfd.hold_back()
         bed.spawner.attach = bed.spawner.close = lambda: None
-        monkeypatch.setattr(bed.driver.locks, "start", lambda tasks: None)
+        monkeypatch.setattr(bed.driver._locks, "start", lambda tasks: None)
         bed.driver.start()
         await bed.driver.confirm()  # not for ever
         bed.wconfd.let_go()

@@ -11,6 +11,7 @@ from tests.unit.stores import test_config_store as real
 from ganeti.stores import config_store, config_view
 from ganeti_simulation.disk.databases import Databases, facade
 from ganeti_simulation.disk.disk import Disk
+from ganeti_simulation.disk.preparing import make_directories, put_file
 
 store = real.store
 globals().update({name: test for name, test in vars(real).items() if name.startswith("test_")})
@@ -21,7 +22,7 @@ class Machine:
 
     def __init__(self):
         self.disk = Disk()
-        self.disk.make_directories("/var/lib/ganeti")
+        make_directories(self.disk, "/var/lib/ganeti")
         self.disk.sync_all()
         self.databases = Databases()
         self.sqlite3 = facade(lambda path, **arguments: self.databases.connect(self.disk, path, **arguments))
@@ -31,7 +32,7 @@ class Machine:
         self.os.path = SimpleNamespace(exists=self.disk.exists)
 
     def open(self, path, mode):
-        put = SimpleNamespace(write=lambda data: self.disk.put_file(path, data))
+        put = SimpleNamespace(write=lambda data: put_file(self.disk, path, data))
         return contextlib.nullcontext(put)
 
 

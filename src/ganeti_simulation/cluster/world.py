@@ -11,6 +11,7 @@ from typing import Any
 
 from ganeti_simulation.cluster.supervision import MASTER_DAEMONS, Supervision
 from ganeti_simulation.disk.disk import VOLATILE, WRITTEN_THROUGH, Disk
+from ganeti_simulation.disk.preparing import make_directories, mount, provide_standard_devices, put_file
 from ganeti_simulation.system.kernel import Kernel, Process, Running
 from ganeti_simulation.system.machine import EPOCH_S, Machine
 from ganeti_simulation.system.network import Network
@@ -137,16 +138,16 @@ class World:
             "/root",
             "/sys/class/net/xen-br0/bridge",
         ):
-            disk.make_directories(path)
-        disk.mount("/run", Disk(durability=VOLATILE, device=2))
+            make_directories(disk, path)
+        mount(disk, "/run", Disk(durability=VOLATILE, device=2))
         disk.symlink("/run", "/var/run")
-        disk.mount(SHARED, self.shared)
-        disk.put_file("/etc/ganeti/file-storage-paths", f"{SHARED}\n".encode())
-        disk.put_file("/var/lib/ganeti/client.pem", _pem(certificate_of(node_name(number))))
-        disk.provide_standard_devices(self.kernel.random)
+        mount(disk, SHARED, self.shared)
+        put_file(disk, "/etc/ganeti/file-storage-paths", f"{SHARED}\n".encode())
+        put_file(disk, "/var/lib/ganeti/client.pem", _pem(certificate_of(node_name(number))))
+        provide_standard_devices(disk, self.kernel.random)
         if number == 1:
             text = json.dumps(configuration(self.nodes, self.candidates))
-            disk.put_file("/var/lib/ganeti/config.data", text.encode(), 0o640)
+            put_file(disk, "/var/lib/ganeti/config.data", text.encode(), 0o640)
         disk.sync_all()
         return disk
 

@@ -289,7 +289,7 @@ class SimulatedConnection(sqlite3.Connection):
 
     def _meet_fault(self, kind: str) -> None:
         try:
-            self._disk.meet_fault(kind, self._path)
+            self._disk.faults.meet(kind, self._path)
         except OSError as err:
             raise _error("disk I/O error") from err
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The file system of one simulated machine: what a process sees of it, what a loss of power leaves, what can fail.
 
-System calls by name are in `Names`, those on an open file in `OpenFile`; here are attributes, mounts, room, faults,
-copies and power. A `Disk` knows nothing of processes: umask, descriptors and current directories are the caller's.
+System calls by name are in `Names`, those on an open file in `OpenFile`; here are attributes, room, copies and power.
+A `Disk` knows nothing of processes: umask, descriptors and current directories are the caller's.
 """
 
 import errno
@@ -14,10 +14,9 @@ from typing import Any
 
 from ganeti_simulation.disk import power_loss
 from ganeti_simulation.disk.contents import PAGE_BYTES, Pages
-from ganeti_simulation.disk.devices import MadeUp, NullDevice, RandomDevice
-from ganeti_simulation.disk.inodes import Change, Directory, File, Inode, Special
+from ganeti_simulation.disk.faults import Faults, refused
+from ganeti_simulation.disk.inodes import Change, Directory, File, Holder, Inode
 from ganeti_simulation.disk.names import Names, Shape
-from ganeti_simulation.disk.open_file import OpenFile, refused
 
 CACHED = "cached"
 """What is not synced may be lost with the power."""
@@ -56,8 +55,9 @@ class Disk(Names):
         self.journal = journal
         self.boot = 0
         """How often this machine has lost its power."""
-        self.faults: list[Fault] = []
-        self.locking: dict[OpenFile, None] = {}
+        self.faults = Faults()
+        """Of the machine: only its root disk has any."""
+        self.locking: dict[Holder, None] = {}
         """Open files with locks or leases."""
         self._numbers = 1
         self._dirty: dict[Directory, None] = {}
@@ -102,16 +102,17 @@ class Disk(Names):
             self._dirty.pop(inode, None)
         inode.synced_attributes = None
         if self.journal and self._dirty:
-            self._settle_names()
+            self.settle_names()
 
-    def _settle_names(self) -> None:
+    def settle_names(self) -> None:
+        """All changes of names so far are durable."""
         for directory in self._dirty:
             power_loss.settle(directory, len(directory.unsynced or ()))
         self._dirty.clear()
 
     def sync_all(self) -> None:
         """Everything as it is now is durable."""
-        self._settle_names()
+        self.settle_names()
         for inode in self.inodes():
             inode.synced_attributes = None
             if type(inode) is File:
@@ -131,7 +132,7 @@ class Disk(Names):
             if type(inode) is Directory:
                 pending.extend(inode.entries.values())
 
-    # Attributes
+    # Attributes and contents
 
     def chmod(self, path: str, mode: int) -> None:
         self.there(path).change_attributes(mode, -1, -1)
@@ -162,60 +163,10 @@ class Disk(Names):
         inode = self.look(path)
         return inode is not None and stat.S_ISREG(inode.mode)
 
-    # For whoever prepares a machine
-
-    def make_directories(self, path: str, mode: int = 0o755) -> None:
-        """The directory and all above it, where they are missing."""
-        if not self.isdir(path):
-            self.make_directories(os.path.dirname(path.rstrip("/")) or "/", mode)
-            self.mkdir(path, mode)
-
-    def put_file(self, path: str, content: bytes, mode: int = 0o644) -> None:
-        """Have this file, as if it had always been there: in a directory that is made if it is missing."""
-        self.make_directories(os.path.dirname(path))
-        file = self.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-        file.write(content)
-        file.fsync()
-        file.close()
-        directory = self.there(os.path.dirname(path))
-        directory.disk.sync(directory)
-
     def content(self, path: str) -> bytes:
         """The whole file, as a look from outside: no fault meets it."""
         file = self.there(path)
         return b"" if type(file) is not File else bytes(_whole(file))
-
-    def provide(self, path: str, give: Callable[[], bytes], take: Callable[[bytes], None] | None = None) -> None:
-        """A file whose bytes are made up at every open, as in /proc; *take* gets what is written to it."""
-        self._place_special(path, stat.S_IFREG | (0o444 if take is None else 0o644), MadeUp(give, take))
-
-    def provide_device(self, path: str, device: Any) -> None:
-        """A character device; *device* has `read(count)` and `write(data)`."""
-        self._place_special(path, stat.S_IFCHR | 0o666, device)
-
-    def provide_standard_devices(self, random: Random) -> None:
-        """null, zero, random and urandom in /dev."""
-        for name, device in (("null", NullDevice()), ("zero", NullDevice(fill=True))):
-            self.provide_device(f"/dev/{name}", device)
-        for name in ("random", "urandom"):
-            self.provide_device(f"/dev/{name}", RandomDevice(random))
-
-    def _place_special(self, path: str, mode: int, token: Any) -> None:
-        self.make_directories(os.path.dirname(path))
-        if self.exists(path):
-            self.unlink(path)
-        directory, name = self._new(path)
-        self._place(directory, name, Special(directory.disk, mode, token), path)
-
-    def mount(self, path: str, other: "Disk") -> None:
-        """Have *other* at *path*, which is made if it is missing, and is found there again after a loss of power."""
-        self.make_directories(path)
-        directory, name, found = self.find(path)
-        if found is self.root or type(found) is not Directory or directory.entries.get(name) is not found:
-            raise refused(errno.EBUSY, path)
-        directory.disk._settle_names()
-        found.covered = other
-        Shape.changes += 1
 
     def watch(self, path: str, callback: Callable[[str], None]) -> Any:
         """Have *callback* told the name of everything renamed into the directory; gives a handle for `unwatch`."""
@@ -242,60 +193,12 @@ class Disk(Names):
             return _UNLIMITED_BLOCKS
         return self.capacity_bytes // PAGE_BYTES - sum(inode.blocks() for inode in self.inodes())
 
-    def room_for_write(self, file: File, offset: int, count: int) -> int:
-        """How many of *count* bytes can be written; ENOSPC if none."""
-        first, last = offset // PAGE_BYTES, (offset + count - 1) // PAGE_BYTES
-        content, reserved = file.content, file.reserved
-        known: Any = content.pages if type(content) is Pages else range(file.blocks())
-        free = self.free_blocks()
-        for number in range(first, last + 1):
-            if number not in known and number >= reserved:
-                free -= 1
-                if free < 0:
-                    room = number * PAGE_BYTES - offset
-                    if room <= 0:
-                        raise refused(errno.ENOSPC)
-                    return room
-        return count
-
     def statvfs(self, path: str) -> os.statvfs_result:
         disk = self.there(path).disk
         free = max(disk.free_blocks(), 0)
         blocks = _UNLIMITED_BLOCKS * 2 if disk.capacity_bytes is None else disk.capacity_bytes // PAGE_BYTES
         names = (_NAMES_LIMIT, _NAMES_LIMIT, _NAMES_LIMIT)
         return os.statvfs_result((PAGE_BYTES, PAGE_BYTES, blocks, free, free, *names, 0, 255))
-
-    # Faults
-
-    def fail(self, kind: str, code: int, count: int = 1, path_prefix: str = "/") -> None:
-        """Let the next *count* calls (-1: all) of a *kind* on a path of that prefix fail with the errno *code*.
-
-        Kinds: open create read write fsync rename unlink chmod stat lock seek. To be asked of the machine's root.
-        """
-        self.faults.append(Fault(kind, code, count, path_prefix))
-
-    def mend(self) -> None:
-        """No more faults."""
-        self.faults.clear()
-
-    def meet_fault(self, kind: str, path: str) -> None:
-        for fault in self.faults:
-            if fault.kind == kind and fault.count and path.startswith(fault.path_prefix):
-                fault.count -= 1
-                if not fault.count:
-                    self.faults.remove(fault)
-                raise refused(fault.code, path)
-
-    def flip_bit(self, path: str, random: Random) -> None:
-        """Rot: one bit of the file is another, on the platter too."""
-        power_loss.flip_some_bit(self.there(path), random)
-
-    def rot_at(self, path: str, words: bytes, bit: int) -> bool:
-        """Rot at the first place that has these *words*: this *bit* of their first byte; False where there is none."""
-        place = self.content(path).find(words)
-        if place >= 0:
-            power_loss.flip_bit(self.there(path), place, bit)
-        return place >= 0
 
     def power_loss(self, random: Random | None = None, *, keep_all: bool = False) -> None:
         """Leave what is found when the machine runs again: one of the possible states, or without *random* nothing
@@ -306,9 +209,10 @@ class Disk(Names):
             file.let_go()
         if keep_all:
             self.sync_all()
-        self._lose(random)
+        self.lose(random)
 
-    def _lose(self, random: Random | None) -> None:
+    def lose(self, random: Random | None) -> None:
+        """As `power_loss`, of this disk and those mounted in it."""
         if self.durability == VOLATILE:
             self.root.entries.clear()
             self.root.watchers = []
@@ -328,7 +232,7 @@ class Disk(Names):
             directory.placed = None
             directory.watchers = []
             if directory.covered is not None:
-                directory.covered._lose(random)
+                directory.covered.lose(random)
         for file, links in files.items():
             file.links = links
             power_loss.lose_attributes(file, random)
@@ -365,14 +269,6 @@ class Disk(Names):
             _copied_changes(directory, twin, known, copies)
         twin._numbers = self._numbers
         return twin
-
-
-class Fault:
-    def __init__(self, kind: str, code: int, count: int, path_prefix: str) -> None:
-        self.kind = kind
-        self.code = code
-        self.count = count
-        self.path_prefix = path_prefix
 
 
 def _whole(file: File) -> bytes | bytearray:

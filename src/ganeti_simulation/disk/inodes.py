@@ -9,13 +9,11 @@ them were in time. Both lists are None on a disk that has nothing to lose (volat
 import os
 import stat
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from random import Random
+from typing import Any, Protocol
 
 from ganeti_simulation.disk.contents import Content, Pages, blocks_of, frozen, size_of, truncated, written
-
-if TYPE_CHECKING:
-    from ganeti_simulation.disk.disk import Disk
-    from ganeti_simulation.disk.open_file import OpenFile
+from ganeti_simulation.disk.faults import Faults
 
 WRITES_KEPT = 4096
 """So many unsynced writes are remembered for a file; then the older half goes to the disk, as Linux does in time."""
@@ -36,6 +34,46 @@ class Source(Protocol):
         """The file's bytes are from now on in the file."""
 
 
+class Holder(Protocol):
+    """An open file as the file's lock or lease knows it."""
+
+    def drop_lease(self) -> None: ...
+
+    def let_go(self) -> None:
+        """Give back lock and lease."""
+
+
+class FileSystem(Protocol):
+    """A disk as its inodes and open files know it."""
+
+    boot: int
+    device: int
+    faults: Faults
+    forgets: bool
+    locking: "dict[Holder, None]"
+    root: "Directory"
+    time_s: float
+
+    @property
+    def is_limited(self) -> bool: ...
+
+    def next_number(self) -> int: ...
+
+    def now_ns(self) -> int: ...
+
+    def free_blocks(self) -> int: ...
+
+    def record(self, change: "Change") -> None: ...
+
+    def sync(self, inode: "Inode") -> None: ...
+
+    def settle_names(self) -> None: ...
+
+    def lose(self, random: Random | None) -> None: ...
+
+    def clone(self, copies: Any = None) -> Any: ...
+
+
 class Inode:
     """What names point to. *mode* holds kind and permissions, as in `st_mode`."""
 
@@ -43,9 +81,9 @@ class Inode:
         *("changed_ns", "disk", "group", "links", "mode", "modified_ns", "number", "synced_attributes", "told", "user"),
     )
 
-    covered: "Disk | None" = None
+    covered: "FileSystem | None" = None
 
-    def __init__(self, disk: "Disk", mode: int) -> None:
+    def __init__(self, disk: "FileSystem", mode: int) -> None:
         self.disk = disk
         self.number = disk.next_number()
         self.mode = mode
@@ -58,7 +96,7 @@ class Inode:
         self.told: tuple[Any, os.stat_result] | None = None
         """What `status` gave last, and for what."""
 
-    def copied(self, disk: "Disk") -> Any:
+    def copied(self, disk: "FileSystem") -> Any:
         twin = object.__new__(type(self))
         twin.disk = disk
         twin.number = self.number
@@ -119,7 +157,7 @@ class File(Inode):
 
     __slots__ = ("content", "lease", "locks", "opens", "reserved", "source", "synced", "unsynced", "waiting")
 
-    def __init__(self, disk: "Disk", mode: int, content: Content = b"") -> None:
+    def __init__(self, disk: "FileSystem", mode: int, content: Content = b"") -> None:
         super().__init__(disk, stat.S_IFREG | mode)
         self.content = content
         self.synced: bytes | Pages = b""
@@ -130,13 +168,13 @@ class File(Inode):
 
     def _settle(self) -> None:
         self.opens = 0
-        self.locks: dict[OpenFile, bool] = {}
+        self.locks: dict[Holder, bool] = {}
         """Who has a lock by `flock`; True: for itself alone."""
-        self.lease: OpenFile | None = None
+        self.lease: Holder | None = None
         self.waiting: list[Callable[[], None]] = []
         """Told once, when a lock or the lease is given back."""
 
-    def copied(self, disk: "Disk") -> "File":
+    def copied(self, disk: "FileSystem") -> "File":
         twin: File = super().copied(disk)
         if self.source is not None:
             twin.content = self.source.content()
@@ -215,11 +253,11 @@ class Directory(Inode):
 
     __slots__ = ("covered", "entries", "placed", "unsynced", "watchers")
 
-    def __init__(self, disk: "Disk", mode: int) -> None:
+    def __init__(self, disk: "FileSystem", mode: int) -> None:
         super().__init__(disk, stat.S_IFDIR | mode)
         self.entries: dict[str, Inode] = {}
         self.unsynced: list[Change] | None = [] if disk.forgets else None
-        self.covered = None
+        self.covered: FileSystem | None = None
         """The disk mounted here."""
         self.placed: Change | None = None
         """What gave it the name it has."""
@@ -236,11 +274,11 @@ class Directory(Inode):
 class SymbolicLink(Inode):
     __slots__ = ("target",)
 
-    def __init__(self, disk: "Disk", target: str) -> None:
+    def __init__(self, disk: "FileSystem", target: str) -> None:
         super().__init__(disk, stat.S_IFLNK | 0o777)
         self.target = target
 
-    def copied(self, disk: "Disk") -> "SymbolicLink":
+    def copied(self, disk: "FileSystem") -> "SymbolicLink":
         twin: SymbolicLink = super().copied(disk)
         twin.target = self.target
         return twin
@@ -254,11 +292,11 @@ class Special(Inode):
 
     __slots__ = ("token",)
 
-    def __init__(self, disk: "Disk", mode: int, token: Any) -> None:
+    def __init__(self, disk: "FileSystem", mode: int, token: Any) -> None:
         super().__init__(disk, mode)
         self.token = token
 
-    def copied(self, disk: "Disk") -> "Special":
+    def copied(self, disk: "FileSystem") -> "Special":
         twin: Special = super().copied(disk)
         twin.token = self.token
         return twin

@@ -4,13 +4,11 @@
 import errno
 import os
 import stat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ganeti_simulation.disk.inodes import Change, Directory, File, Inode, Special, SymbolicLink
-from ganeti_simulation.disk.open_file import OpenFile, refused
-
-if TYPE_CHECKING:
-    pass
+from ganeti_simulation.disk.faults import Faults, refused
+from ganeti_simulation.disk.inodes import Change, Directory, File, Holder, Inode, Special, SymbolicLink
+from ganeti_simulation.disk.open_file import OpenFile
 
 _CREATED, _ALONE, _NAMELESS = os.O_CREAT, os.O_EXCL, os.O_TMPFILE
 _UNFOLLOWED, _REMARKABLE = os.O_NOFOLLOW, os.O_EXCL | os.O_TRUNC | os.O_DIRECTORY
@@ -36,7 +34,7 @@ class Names:
     run as root."""
 
     root: Directory
-    faults: list[Any]
+    faults: Faults
     places: dict[str, tuple[Directory, str, int]]
     """Where paths without symbolic links led, as of which change of `Shape`."""
 
@@ -135,17 +133,13 @@ class Names:
         except OSError:
             return None
 
-    def meet_fault(self, kind: str, path: str) -> None:
-        """Raise the error that was asked for, if any."""
-        raise NotImplementedError
-
     def open(self, path: str, flags: int, mode: int = 0o777, now_s: float | None = None) -> OpenFile:
         """Open or create; *mode* is already without the bits of the umask. `BlockingIOError` with EAGAIN: somebody
         holds a lease on the file; whoever did not ask for O_NONBLOCK waits with `when_given_back` of `lease_holder`."""
         if now_s is not None:
             self.root.disk.time_s = now_s
         if self.faults:
-            self.meet_fault("open", path)
+            self.faults.meet("open", path)
         creates = flags & _CREATED
         if flags & _NAMELESS == _NAMELESS:
             return self._open_nameless(path, flags, mode)
@@ -193,7 +187,7 @@ class Names:
             raise refused(errno.EINVAL, path)
         return OpenFile(self.root.disk, File(directory.disk, stat.S_IMODE(mode)), flags & ~os.O_TMPFILE, path)
 
-    def lease_holder(self, path: str) -> OpenFile | None:
+    def lease_holder(self, path: str) -> Holder | None:
         """Who has the lease that keeps others from opening *path*."""
         inode = self.look(path)
         return inode.lease if type(inode) is File else None
@@ -202,7 +196,7 @@ class Names:
         """Give a new inode its first name, or an old one another."""
         disk = directory.disk
         if self.faults:
-            self.meet_fault("create", paths[-1])
+            self.faults.meet("create", paths[-1])
         if disk.is_limited and disk.free_blocks() <= 0:
             raise refused(errno.ENOSPC, *paths)
         inode.links += 1
@@ -238,8 +232,12 @@ class Names:
     def mknod_socket(self, path: str, token: Any, mode: int = 0o755) -> None:
         """A socket's name, as `bind` makes it; *token* is what `socket_at` gives. EADDRINUSE is the caller's word for
         EEXIST."""
+        self.make_special(path, stat.S_IFSOCK | stat.S_IMODE(mode), token)
+
+    def make_special(self, path: str, mode: int, token: Any) -> None:
+        """A socket, a device, or a file that is made up."""
         directory, name = self._new(path)
-        self._place(directory, name, Special(directory.disk, stat.S_IFSOCK | stat.S_IMODE(mode), token), path)
+        self._place(directory, name, Special(directory.disk, mode, token), path)
 
     def socket_at(self, path: str) -> Any:
         """The token of the socket at *path*; ECONNREFUSED if it is no socket, as `connect` says."""
@@ -274,7 +272,7 @@ class Names:
         if path[-1] == "/":
             raise refused(errno.ENOTDIR, path)
         if self.faults:
-            self.meet_fault("unlink", path)
+            self.faults.meet("unlink", path)
         directory.disk.record(Change((directory, name, found, None)))
         del directory.entries[name]
         directory.touch()
@@ -295,7 +293,7 @@ class Names:
         if found.entries:
             raise refused(errno.ENOTEMPTY, path)
         if self.faults:
-            self.meet_fault("unlink", path)
+            self.faults.meet("unlink", path)
         directory.disk.record(Change((directory, name, found, None)))
         del directory.entries[name]
         directory.touch()
@@ -322,7 +320,7 @@ class Names:
         if directory.entries.get(name) is not replaced or old_directory.entries.get(old_name) is not inode:
             raise refused(errno.EBUSY, source, path)
         if self.faults:
-            self.meet_fault("rename", path)
+            self.faults.meet("rename", path)
         change = Change((old_directory, old_name, inode, None), (directory, name, replaced, inode))
         directory.disk.record(change)
         del old_directory.entries[old_name]
@@ -372,7 +370,7 @@ class Names:
         if type(found) is not Directory:
             raise refused(errno.ENOTDIR, path)
         if self.faults:
-            self.meet_fault("read", path)
+            self.faults.meet("read", path)
         return list(found.entries)
 
     def stat(self, path: str) -> os.stat_result:

@@ -3,29 +3,16 @@
 
 import errno
 import fcntl
-import functools
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ganeti_simulation.disk.contents import PAGE_BYTES, part_of
+from ganeti_simulation.disk.contents import PAGE_BYTES, Pages, part_of
 from ganeti_simulation.disk.devices import MadeUp
-from ganeti_simulation.disk.inodes import Directory, File, Inode, Special
-
-if TYPE_CHECKING:
-    from ganeti_simulation.disk.disk import Disk
+from ganeti_simulation.disk.faults import refused
+from ganeti_simulation.disk.inodes import Directory, File, FileSystem, Inode, Special
 
 _ACCESS = os.O_RDONLY | os.O_WRONLY | os.O_RDWR
-
-
-_said = functools.cache(os.strerror)
-
-
-def refused(code: int, *paths: str) -> OSError:
-    """The error as Linux reports it."""
-    if len(paths) == 2:
-        return OSError(code, _said(code), paths[0], None, paths[1])
-    return OSError(code, _said(code), *paths)
 
 
 class OpenFile:
@@ -37,7 +24,7 @@ class OpenFile:
         "made_up",
     )
 
-    def __init__(self, host: "Disk", inode: Inode, flags: int, path: str) -> None:
+    def __init__(self, host: FileSystem, inode: Inode, flags: int, path: str) -> None:
         self.host = host
         self.boot = host.boot
         self.inode: Any = inode
@@ -63,7 +50,7 @@ class OpenFile:
         if self.boot != self.host.boot:
             raise refused(errno.EIO)
         if self.host.faults:
-            self.host.meet_fault(kind, self.path)
+            self.host.faults.meet(kind, self.path)
 
     def fstat(self) -> os.stat_result:
         self._check("stat")
@@ -115,7 +102,7 @@ class OpenFile:
             return 0
         disk = inode.disk
         if disk.is_limited:
-            given = given[: disk.room_for_write(inode, offset, len(given))]
+            given = given[: _room(inode, offset, len(given))]
         inode.write(offset, given)
         return len(given)
 
@@ -256,3 +243,20 @@ class OpenFile:
         self._unlock()
         self.drop_lease()
         self.host.locking.pop(self, None)
+
+
+def _room(file: File, offset: int, count: int) -> int:
+    """How many of *count* bytes can be written; ENOSPC if none."""
+    first, last = offset // PAGE_BYTES, (offset + count - 1) // PAGE_BYTES
+    content, reserved = file.content, file.reserved
+    known: Any = content.pages if type(content) is Pages else range(file.blocks())
+    free = file.disk.free_blocks()
+    for number in range(first, last + 1):
+        if number not in known and number >= reserved:
+            free -= 1
+            if free < 0:
+                room = number * PAGE_BYTES - offset
+                if room <= 0:
+                    raise refused(errno.ENOSPC)
+                return room
+    return count

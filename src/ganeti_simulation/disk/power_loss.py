@@ -9,7 +9,7 @@ Some drives lose everything, some nothing, most something in between.
 
 from random import Random
 
-from ganeti_simulation.disk.contents import Content, frozen, part_of, size_of, truncated, written
+from ganeti_simulation.disk.contents import Content, frozen, size_of, truncated, written
 from ganeti_simulation.disk.inodes import Change, Directory, File, Inode
 
 SECTOR_BYTES = 512
@@ -107,20 +107,3 @@ def lose_attributes(inode: Inode, random: Random | None) -> None:
     if inode.synced_attributes is not None and (random is None or random.random() < 0.5):
         inode.mode, inode.user, inode.group = inode.synced_attributes
     inode.synced_attributes = None
-
-
-def flip_some_bit(file: File, random: Random) -> None:
-    """Change one bit, in the cache as on the platter."""
-    file.take_over()
-    size = size_of(file.content)
-    if size:
-        flip_bit(file, random.randrange(size), 1 << random.randrange(8))
-
-
-def flip_bit(file: File, place: int, bit: int) -> None:
-    """Change this *bit*, a power of two, of the byte at *place*."""
-    file.take_over()
-    file.content = written(file.content, place, bytes([part_of(file.content, place, 1)[0] ^ bit]))
-    if file.unsynced and place < size_of(file.synced):
-        old = part_of(file.synced, place, 1)[0] ^ bit
-        file.synced = frozen(written(frozen(file.synced), place, bytes([old])))

@@ -11,6 +11,7 @@ from typing import Any
 
 from ganeti_simulation.cluster import clients
 from ganeti_simulation.cluster.world import World
+from ganeti_simulation.disk.rot import flip_bit_at, flip_some_bit
 from ganeti_simulation.plans.plan import Plan, PlanError
 from ganeti_simulation.system.kernel import Process, Running
 from ganeti_simulation.system.machine import Machine
@@ -121,7 +122,7 @@ class Player:
         weather = world.network.weather
         weather.loss, weather.duplication, weather.delay_most_s = 0.0, 0.0, 0.002
         for machine in world.machines:
-            machine.disk.mend()
+            machine.disk.faults.clear()
             machine.disk.capacity_bytes = None
             machine.skew_s = 0.0
             machine.doom = None
@@ -338,13 +339,13 @@ def _(player: Player, match: re.Match[str]) -> None:
 def _(player: Player, match: re.Match[str]) -> None:
     disk = player.machine(match["node"]).disk
     for kind in ("write", "fsync") if match["what"] == "fails" else ("fsync",):
-        disk.fail(kind, errno.EIO, 1 << 30, "/var/lib/ganeti")
+        disk.faults.fail(kind, errno.EIO, 1 << 30, "/var/lib/ganeti")
 
 
 @step("the disk of NODE is well")
 def _(player: Player, match: re.Match[str]) -> None:
     disk = player.machine(match["node"]).disk
-    disk.mend()
+    disk.faults.clear()
     disk.capacity_bytes = None
 
 
@@ -364,7 +365,7 @@ def _(player: Player, match: re.Match[str]) -> None:
     machine = player.machine(match["node"])
     is_used = any(process.name == "ganeti-wconfd" for process in machine.processes.values())
     if machine is not player.world.master() and not is_used and machine.disk.exists(_DATABASE):
-        machine.disk.flip_bit(_DATABASE, Random(player.kernel.random.getrandbits(64)))  # noqa: S311
+        flip_some_bit(machine.disk, _DATABASE, Random(player.kernel.random.getrandbits(64)))  # noqa: S311
 
 
 @step(r"the copy on NODE rots at (?P<words>\S.*?)(?P<unreadable> beyond reading)?")
@@ -374,7 +375,7 @@ def _(player: Player, match: re.Match[str]) -> None:
     The first letter becomes its neighbour, or *beyond reading* a byte that is no text.
     """
     bit = 0x80 if match["unreadable"] else 0x01
-    if not player.machine(match["node"]).disk.rot_at(_DATABASE, match["words"].encode(), bit):
+    if not flip_bit_at(player.machine(match["node"]).disk, _DATABASE, match["words"].encode(), bit):
         raise PlanError(f"the copy on {match['node']} has no '{match['words']}'")
 
 

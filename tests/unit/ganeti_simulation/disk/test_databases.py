@@ -10,6 +10,8 @@ import pytest
 
 from ganeti_simulation.disk.databases import Databases, _memory, _prefix, facade
 from ganeti_simulation.disk.disk import Disk
+from ganeti_simulation.disk.preparing import make_directories, put_file
+from ganeti_simulation.disk.rot import flip_some_bit
 
 PATH = "/var/lib/ganeti/config.db"
 
@@ -21,7 +23,7 @@ class PowerCutError(BaseException):
 @pytest.fixture
 def disk():
     disk = Disk()
-    disk.make_directories("/var/lib/ganeti")
+    make_directories(disk, "/var/lib/ganeti")
     disk.sync_all()
     return disk
 
@@ -181,7 +183,7 @@ def test_a_file_whose_damage_sqlite_cannot_put_into_text_is_there_too(databases,
     sound = disk.content(PATH)
     rotten = sound.replace(b"CREATE TABLE t (a INTEGER)", b"CREATE TABLE t \xc5a INTEGER)")
     assert rotten != sound
-    disk.put_file("/rotten.db", rotten)
+    put_file(disk, "/rotten.db", rotten)
     with pytest.raises((sqlite3.DatabaseError, UnicodeDecodeError)):
         databases.connect(disk, "/rotten.db").execute("SELECT a FROM t")
     disk.find("/rotten.db")[2].source.is_stale = True
@@ -191,7 +193,7 @@ def test_a_file_whose_damage_sqlite_cannot_put_into_text_is_there_too(databases,
 
 def test_a_copied_file_holds_the_same(databases, disk, writer):
     add(writer, 1)
-    disk.put_file("/copy", disk.content(PATH))
+    put_file(disk, "/copy", disk.content(PATH))
     add(writer, 2)
     copied = disk.clone()
     assert rows(databases.connect(disk, "/copy")) == [1]
@@ -215,7 +217,7 @@ def test_missing_files_are_refused_as_sqlite_does(databases, disk):
 
 
 def test_a_quoted_path_is_meant(databases, disk):
-    disk.put_file("/var/100%?#", b"")
+    put_file(disk, "/var/100%?#", b"")
     reader_of(databases, disk, "/var/100%25%3f%23").close()
 
 
@@ -233,12 +235,12 @@ def test_a_full_disk_refuses_and_keeps_what_was(databases, disk, writer):
 
 def test_a_failing_disk_is_told(databases, disk, writer):
     add(writer, 1)
-    disk.fail("fsync", errno.EIO, path_prefix=PATH)
+    disk.faults.fail("fsync", errno.EIO, path_prefix=PATH)
     with pytest.raises(sqlite3.OperationalError, match="disk I/O error") as caught:
         add(writer, 2)
     assert caught.value.sqlite_errorcode == sqlite3.SQLITE_IOERR
     writer.execute("ROLLBACK")
-    disk.fail("read", errno.EIO)
+    disk.faults.fail("read", errno.EIO)
     with pytest.raises(sqlite3.OperationalError, match="disk I/O error"):
         rows(writer)
     assert rows(writer) == [1]
@@ -248,7 +250,7 @@ def test_rot_is_told(databases, disk, writer):
     add(writer, *range(10000))
     random = Random(1)
     for _ in range(2000):
-        disk.flip_bit(PATH, random)
+        flip_some_bit(disk, PATH, random)
     with pytest.raises(sqlite3.DatabaseError) as caught:
         writer.execute("SELECT 1 FROM t").fetchall()
     assert caught.value.sqlite_errorcode == sqlite3.SQLITE_CORRUPT
@@ -256,7 +258,7 @@ def test_rot_is_told(databases, disk, writer):
         found = databases.connect(disk, PATH).execute("PRAGMA quick_check").fetchall()
         assert found != [("ok",)]
         raise sqlite3.DatabaseError  # told in one of the two ways
-    disk.put_file("/nonsense.db", b"nonsense" * 1000)
+    put_file(disk, "/nonsense.db", b"nonsense" * 1000)
     with pytest.raises(sqlite3.DatabaseError, match="not a database"):
         databases.connect(disk, "/nonsense.db").execute("PRAGMA user_version")
 

@@ -11,6 +11,15 @@ import pytest
 
 from ganeti_simulation.disk.devices import NullDevice
 from ganeti_simulation.disk.disk import VOLATILE, WRITTEN_THROUGH, Disk
+from ganeti_simulation.disk.preparing import (
+    make_directories,
+    mount,
+    provide,
+    provide_device,
+    provide_standard_devices,
+    put_file,
+)
+from ganeti_simulation.disk.rot import flip_bit_at, flip_some_bit
 
 CREATE = os.O_RDWR | os.O_CREAT
 
@@ -18,7 +27,7 @@ CREATE = os.O_RDWR | os.O_CREAT
 @pytest.fixture
 def disk():
     disk = Disk()
-    disk.make_directories("/var/lib/ganeti")
+    make_directories(disk, "/var/lib/ganeti")
     disk.sync_all()
     return disk
 
@@ -65,14 +74,14 @@ def test_a_file_lives_until_it_is_closed(disk):
 
 def test_status_names_the_file_and_its_time(disk):
     disk.clock = lambda: 1_700_000_000.25
-    disk.put_file("/a", b"abc")
+    put_file(disk, "/a", b"abc")
     disk.link("/a", "/b")
     first, second = disk.stat("/a"), disk.stat("/b")
     assert os.path.samestat(first, second)
     assert (first.st_size, first.st_nlink, first.st_blocks) == (3, 2, 8)
     assert first.st_mtime_ns == 1_700_000_000_250_000_000
     assert first.st_mtime == 1_700_000_000.25
-    disk.put_file("/c", b"")
+    put_file(disk, "/c", b"")
     assert not os.path.samestat(first, disk.stat("/c"))
 
 
@@ -94,8 +103,8 @@ def test_large_files_take_memory_for_what_is_in_them(disk):
 def test_rename_replaces_and_tells_watchers(disk):
     told = []
     handle = disk.watch("/var/lib/ganeti", told.append)
-    disk.put_file("/var/lib/ganeti/.new", b"2")
-    disk.put_file("/var/lib/ganeti/name", b"1")
+    put_file(disk, "/var/lib/ganeti/.new", b"2")
+    put_file(disk, "/var/lib/ganeti/name", b"1")
     disk.rename("/var/lib/ganeti/.new", "/var/lib/ganeti/name")
     assert disk.content("/var/lib/ganeti/name") == b"2"
     assert disk.listdir("/var/lib/ganeti") == ["name"]
@@ -105,7 +114,7 @@ def test_rename_replaces_and_tells_watchers(disk):
 
 
 def test_links_are_followed_as_linux_does(disk):
-    disk.put_file("/var/lib/ganeti/a", b"a")
+    put_file(disk, "/var/lib/ganeti/a", b"a")
     disk.symlink("lib", "/var/link")
     disk.symlink("/var/link/ganeti/../ganeti/a", "/short")
     assert disk.content("/short") == b"a"
@@ -145,12 +154,12 @@ def test_links_are_followed_as_linux_does(disk):
     ],
 )
 def test_errors_are_those_of_linux(disk, method, arguments, code):
-    disk.put_file("/file", b"")
+    put_file(disk, "/file", b"")
     assert code_of(getattr(disk, method), *arguments) == code
 
 
 def test_a_closed_or_wrongly_opened_file_refuses(disk):
-    disk.put_file("/a", b"a")
+    put_file(disk, "/a", b"a")
     file = disk.open("/a", os.O_RDONLY)
     assert code_of(file.write, b"x") == errno.EBADF
     file.close()
@@ -194,7 +203,7 @@ def test_sockets_have_names(disk):
     assert disk.socket_at("/var/lib/ganeti/luxi") == "token"
     assert code_of(disk.open, "/var/lib/ganeti/luxi", os.O_RDWR) == errno.ENXIO
     assert code_of(disk.mknod_socket, "/var/lib/ganeti/luxi", "other") == errno.EEXIST
-    disk.put_file("/file", b"")
+    put_file(disk, "/file", b"")
     assert code_of(disk.socket_at, "/file") == errno.ECONNREFUSED
 
 
@@ -202,11 +211,11 @@ def test_mounted_file_systems_are_on_the_way(disk):
     shared = Disk(durability=WRITTEN_THROUGH, device=9)
     other = Disk()
     for machine in (disk, other):
-        machine.mount("/srv/shared", shared)
-    disk.put_file("/srv/shared/a", b"1")
+        mount(machine, "/srv/shared", shared)
+    put_file(disk, "/srv/shared/a", b"1")
     assert other.content("/srv/shared/a") == b"1"
     assert other.listdir("/srv/shared/../shared") == ["a"]
-    disk.put_file("/a", b"")
+    put_file(disk, "/a", b"")
     assert code_of(disk.rename, "/a", "/srv/shared/b") == errno.EXDEV
     assert code_of(disk.link, "/a", "/srv/shared/b") == errno.EXDEV
     assert code_of(disk.rmdir, "/srv/shared") == errno.EBUSY
@@ -216,8 +225,8 @@ def test_mounted_file_systems_are_on_the_way(disk):
 
 
 def test_what_is_in_memory_is_gone_after_a_loss_of_power(disk):
-    disk.mount("/run", Disk(durability=VOLATILE, device=2))
-    disk.put_file("/run/ganeti/pid", b"1")
+    mount(disk, "/run", Disk(durability=VOLATILE, device=2))
+    put_file(disk, "/run/ganeti/pid", b"1")
     disk.power_loss(keep_all=True)
     assert disk.listdir("/run") == []
 
@@ -225,10 +234,10 @@ def test_what_is_in_memory_is_gone_after_a_loss_of_power(disk):
 def test_files_are_made_up_and_devices_are_there(disk):
     counter = iter(range(10))
     took = []
-    disk.provide("/proc/sys/kernel/random/boot_id", lambda: f"{next(counter)}\n".encode())
-    disk.provide("/proc/self/oom_score_adj", lambda: b"0", took.append)
-    disk.provide_standard_devices(Random(1))
-    disk.provide_device("/dev/other", NullDevice())
+    provide(disk, "/proc/sys/kernel/random/boot_id", lambda: f"{next(counter)}\n".encode())
+    provide(disk, "/proc/self/oom_score_adj", lambda: b"0", took.append)
+    provide_standard_devices(disk, Random(1))
+    provide_device(disk, "/dev/other", NullDevice())
     file = disk.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY)
     assert (file.read(1), file.read(9), file.read(9)) == (b"0", b"\n", b"")
     assert disk.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY).read(9) == b"1\n"
@@ -243,7 +252,7 @@ def test_files_are_made_up_and_devices_are_there(disk):
 
 
 def test_a_full_disk_takes_what_fits(disk):
-    disk.put_file("/a", bytes(4000))
+    put_file(disk, "/a", bytes(4000))
     disk.capacity_bytes = (sum(inode.blocks() for inode in disk.inodes()) + 3) * 4096
     free = disk.statvfs("/").f_bavail
     assert free == disk.free_blocks() == 3
@@ -269,8 +278,8 @@ def test_room_that_was_asked_for_is_there(disk):
 
 
 def test_calls_fail_as_often_as_asked(disk):
-    disk.fail("write", errno.EIO, 2, "/var/lib/ganeti/queue")
-    disk.fail("fsync", errno.EIO, path_prefix="/b")
+    disk.faults.fail("write", errno.EIO, 2, "/var/lib/ganeti/queue")
+    disk.faults.fail("fsync", errno.EIO, path_prefix="/b")
     file = disk.open("/var/lib/ganeti/queue-1", CREATE)
     other = disk.open("/b", CREATE)
     assert other.write(b"x") == 1
@@ -279,36 +288,36 @@ def test_calls_fail_as_often_as_asked(disk):
     assert file.write(b"x") == 1
     assert code_of(other.fsync) == errno.EIO
     other.fsync()
-    disk.fail("read", errno.EIO, -1)
+    disk.faults.fail("read", errno.EIO, -1)
     for _ in range(3):
         assert code_of(file.pread, 1, 0) == errno.EIO
-    disk.mend()
+    disk.faults.clear()
     assert file.pread(1, 0) == b"x"
 
 
 def test_rot_changes_one_bit(disk):
-    disk.put_file("/a", bytes(1000))
-    disk.flip_bit("/a", Random(3))
+    put_file(disk, "/a", bytes(1000))
+    flip_some_bit(disk, "/a", Random(3))
     assert sum(byte.bit_count() for byte in disk.content("/a")) == 1
     disk.power_loss()
     assert sum(byte.bit_count() for byte in disk.content("/a")) == 1
 
 
 def test_rot_falls_where_it_is_wanted(disk):
-    disk.put_file("/a", b"one two two")
-    assert disk.rot_at("/a", b"two", 0x80)
+    put_file(disk, "/a", b"one two two")
+    assert flip_bit_at(disk, "/a", b"two", 0x80)
     assert disk.content("/a") == b"one \xf4wo two"
     disk.power_loss()
     assert disk.content("/a") == b"one \xf4wo two"
-    assert not disk.rot_at("/a", b"three", 1)
+    assert not flip_bit_at(disk, "/a", b"three", 1)
 
 
 def test_a_copy_goes_its_own_way(disk):
-    disk.put_file("/a", b"1")
+    put_file(disk, "/a", b"1")
     disk.link("/a", "/b")
     disk.open("/a", os.O_WRONLY).flock(fcntl.LOCK_EX)
     copy = disk.clone()
-    copy.put_file("/a", b"2")
+    put_file(copy, "/a", b"2")
     assert copy.content("/b") == b"2"
     assert disk.content("/a") == b"1"
     disk.open("/b", os.O_RDWR).pwrite(b"3", 0)
@@ -318,7 +327,7 @@ def test_a_copy_goes_its_own_way(disk):
 
 
 def test_a_copy_can_lose_what_the_disk_could_lose(disk):
-    disk.put_file("/a", b"1")
+    put_file(disk, "/a", b"1")
     disk.open("/a", os.O_WRONLY).write(b"2")
     disk.mkdir("/new")
     disk.open("/new/x", CREATE).close()
@@ -334,8 +343,8 @@ def test_a_copy_can_lose_what_the_disk_could_lose(disk):
 def test_copies_share_what_the_disks_share(disk):
     shared, other, copies = Disk(durability=WRITTEN_THROUGH, device=9), Disk(), {}
     for machine in (disk, other):
-        machine.mount("/srv/shared", shared)
+        mount(machine, "/srv/shared", shared)
     first, second = disk.clone(copies), other.clone(copies)
-    first.put_file("/srv/shared/a", b"1")
+    put_file(first, "/srv/shared/a", b"1")
     assert second.content("/srv/shared/a") == b"1"
     assert disk.listdir("/srv/shared") == []

@@ -9,6 +9,7 @@ import pytest
 
 from ganeti_simulation.disk import inodes
 from ganeti_simulation.disk.disk import Disk
+from ganeti_simulation.disk.preparing import make_directories
 
 CREATE = os.O_RDWR | os.O_CREAT
 
@@ -16,8 +17,8 @@ CREATE = os.O_RDWR | os.O_CREAT
 @pytest.fixture
 def disk():
     disk = Disk()
-    disk.make_directories("/queue")
-    disk.make_directories("/other")
+    make_directories(disk, "/queue")
+    make_directories(disk, "/other")
     disk.sync_all()
     return disk
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ganeti_simulation.system.kernel import Process, Running
+from ganeti_simulation.system.kernel import Running
 from ganeti_simulation.system.machine import Machine
+from ganeti_simulation.system.process import Process
 
 FINAL = ("success", "error", "canceled")
 _LUXI = "/run/ganeti/socket/ganeti-query"

@@ -5,7 +5,8 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ganeti_simulation.system.kernel import Process, Running
+from ganeti_simulation.system.kernel import Running
+from ganeti_simulation.system.process import Process
 from ganeti_simulation.system.programs import product
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class Supervision:
         if process.alive:
             kernel.end(process, -9)
 
-    def _daemon_util(self, machine: "Machine", arguments: list[str], environ: dict[str, str]) -> int:
+    def _daemon_util(self, arguments: list[str], environ: dict[str, str]) -> int:
         command, *rest = [word for word in arguments[1:] if word != "--"] or ["help"]
         if command in ("start", "stop", "restart", "check") and rest:
             return self._one(command, rest[0], rest[1:])

@@ -12,9 +12,10 @@ from typing import Any
 from ganeti_simulation.cluster.supervision import MASTER_DAEMONS, Supervision
 from ganeti_simulation.disk.disk import VOLATILE, WRITTEN_THROUGH, Disk
 from ganeti_simulation.disk.preparing import make_directories, mount, provide_standard_devices, put_file
-from ganeti_simulation.system.kernel import Kernel, Process, Running
+from ganeti_simulation.system.kernel import Kernel, Running
 from ganeti_simulation.system.machine import EPOCH_S, Machine
 from ganeti_simulation.system.network import Network
+from ganeti_simulation.system.process import Process
 
 CLUSTER_NAME = "cluster.example.com"
 CLUSTER_UUID = "00000000-0000-4000-8000-000000000000"

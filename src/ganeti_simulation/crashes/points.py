@@ -23,9 +23,10 @@ from ganeti_simulation.cluster.world import MASTER_IP, World, prepared
 from ganeti_simulation.crashes.cases import Case
 from ganeti_simulation.plans import checkers as checking
 from ganeti_simulation.plans.player import Player
-from ganeti_simulation.system.kernel import Process, Running
+from ganeti_simulation.system.kernel import Running
 from ganeti_simulation.system.machine import Machine
 from ganeti_simulation.system.network import Answer, Serve, Server
+from ganeti_simulation.system.process import Host, Process
 
 NODES: Final = 3
 _SEED = 1
@@ -140,7 +141,7 @@ class Stage:
 
         world.network.listen = listen_to_all  # type: ignore[method-assign]
 
-    async def _serve(self, inner: Serve, path: str, body: bytes, caller: Machine) -> Answer:
+    async def _serve(self, inner: Serve, path: str, body: bytes, caller: Host) -> Answer:
         if path.rpartition("/")[2] in _SILENT:
             return await inner(path, body, caller)
         self._pass(f"{path} arrives")
@@ -318,7 +319,7 @@ class Stage:
         return sorted(found)
 
 
-def _processes(machine: Machine, name: str) -> list[Process]:
+def _processes(machine: Host, name: str) -> list[Process]:
     return [each for each in machine.processes.values() if each.name == name]
 
 

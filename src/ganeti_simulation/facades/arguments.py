@@ -7,7 +7,8 @@ import posixpath
 from typing import Any
 
 from ganeti_simulation.system.descriptors import Description, FileDescription
-from ganeti_simulation.system.kernel import Process, Running
+from ganeti_simulation.system.kernel import Running
+from ganeti_simulation.system.process import Process
 
 
 def absolute(path: Any) -> str:

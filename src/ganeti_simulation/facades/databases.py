@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from ganeti_simulation.system.kernel import Running
+from ganeti_simulation.system.machine import machine_of
 
 
 class SqliteFacade(ModuleType):
@@ -18,7 +19,7 @@ class SqliteFacade(ModuleType):
     @staticmethod
     def connect(path: str, **arguments: Any) -> Any:
         process = Running.process()
-        machine = process.machine
+        machine = machine_of(process)
         connection = machine.databases.connect(machine.disk, path, **arguments)
         open_ones = process.local.get("connections")
         if open_ones is None:

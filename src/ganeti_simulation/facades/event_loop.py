@@ -19,7 +19,8 @@ from contextvars import copy_context
 from typing import Any
 
 from ganeti_simulation.system.descriptors import Description
-from ganeti_simulation.system.kernel import LOOK_S, Process, Running, Thread
+from ganeti_simulation.system.kernel import LOOK_S, Running
+from ganeti_simulation.system.process import Process, Thread
 
 _TASKS_KEPT = 256
 _TIMERS_KEPT = 100

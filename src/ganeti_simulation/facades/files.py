@@ -8,8 +8,9 @@ import stat as modes
 from typing import Any
 
 from ganeti_simulation.facades.arguments import absolute, description_of, file_of
-from ganeti_simulation.system.descriptors import FileDescription, Generated, make_pipe, wait_for
-from ganeti_simulation.system.kernel import Running
+from ganeti_simulation.system.descriptors import FileDescription, Generated, make_pipe
+from ganeti_simulation.system.kernel import Running, wait_for
+from ganeti_simulation.system.machine import here, machine_of
 
 
 def open_(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
@@ -17,12 +18,12 @@ def open_(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None
     if dir_fd is not None:
         path = posixpath.join(description_of(dir_fd).path, real.fsdecode(path))  # type: ignore[attr-defined]
     name = absolute(path)
-    if name[:6] == "/proc/" and (generated := process.machine.generated(name, process)) is not None:
+    if name[:6] == "/proc/" and (generated := machine_of(process).generated(name, process)) is not None:
         return process.install(Generated(generated))
     if flags & (real.O_CREAT | real.O_TRUNC):
         Running.kernel.system_call()
         mode &= ~process.local.get("umask", 0o022)
-    file = process.machine.disk.open(name, flags, mode, Running.kernel.now_s)
+    file = machine_of(process).disk.open(name, flags, mode, Running.kernel.now_s)
     return process.install(FileDescription(file, name))
 
 
@@ -63,7 +64,7 @@ def lseek(number: int, offset: int, whence: int) -> int:
 
 def fsync(number: Any) -> None:
     Running.kernel.system_call()
-    Running.process().machine.wait_for_disk()
+    here().wait_for_disk()
     file_of(number).fsync()
     Running.kernel.system_call()
 
@@ -98,9 +99,9 @@ def stat(path: Any, *, dir_fd: int | None = None, follow_symlinks: bool = True) 
         return fstat(path)
     process = Running.process()
     name = absolute(path)
-    if name[:6] == "/proc/" and process.machine.generated(name, process) is not None:
+    if name[:6] == "/proc/" and machine_of(process).generated(name, process) is not None:
         return real.stat_result((modes.S_IFREG | 0o444, 1, 98, 1, 0, 0, 0, 0, 0, 0))
-    disk = process.machine.disk
+    disk = machine_of(process).disk
     return disk.stat(name) if follow_symlinks else disk.lstat(name)
 
 
@@ -125,7 +126,7 @@ def memfd_create(name: str, flags: int = 0) -> int:
     process.local["memory_files"] = process.local.get("memory_files", 0) + 1
     path = f"/run/.memory-{process.pid}-{process.local['memory_files']}"
     number = open_(path, real.O_RDWR | real.O_CREAT, 0o600)
-    process.machine.disk.unlink(path)
+    machine_of(process).disk.unlink(path)
     return number
 
 

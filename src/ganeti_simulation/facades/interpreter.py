@@ -7,7 +7,8 @@ import sys as real_sys
 from types import ModuleType
 from typing import Any
 
-from ganeti_simulation.system.kernel import Exit, Running
+from ganeti_simulation.system.kernel import Running
+from ganeti_simulation.system.process import Exit
 
 
 class GcFacade(ModuleType):

@@ -31,7 +31,7 @@ from ganeti_simulation.facades import (
     system,
     threads,
 )
-from ganeti_simulation.system.kernel import ProcessDeath
+from ganeti_simulation.system.process import ProcessDeath
 
 _PRIVATE = ("tempfile", "shutil", "pathlib", "glob")
 """Loaded from their sources, over the facades."""

@@ -13,6 +13,7 @@ from typing import Any
 from ganeti_simulation.facades.arguments import absolute
 from ganeti_simulation.facades.files import stat
 from ganeti_simulation.system.kernel import Running
+from ganeti_simulation.system.machine import here, machine_of
 
 _PATH_FROM_REAL = [
     "join",
@@ -82,7 +83,7 @@ def changing(name: str) -> Callable[..., Any]:
 
     def call(path: Any, *arguments: Any, dir_fd: int | None = None, follow_symlinks: bool = True) -> None:
         Running.kernel.system_call()
-        getattr(Running.process().machine.disk, name)(absolute(path), *arguments)
+        getattr(here().disk, name)(absolute(path), *arguments)
 
     return call
 
@@ -90,7 +91,7 @@ def changing(name: str) -> Callable[..., Any]:
 def mkdir(path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
     Running.kernel.system_call()
     process = Running.process()
-    process.machine.disk.mkdir(absolute(path), mode & ~process.local.get("umask", 0o022))
+    machine_of(process).disk.mkdir(absolute(path), mode & ~process.local.get("umask", 0o022))
 
 
 def makedirs(name: Any, mode: int = 0o777, exist_ok: bool = False) -> None:
@@ -108,7 +109,7 @@ def makedirs(name: Any, mode: int = 0o777, exist_ok: bool = False) -> None:
 def two_paths(name: str) -> Callable[..., Any]:
     def call(source: Any, target: Any, **_: Any) -> None:
         Running.kernel.system_call()
-        getattr(Running.process().machine.disk, name)(absolute(source), absolute(target))
+        getattr(here().disk, name)(absolute(source), absolute(target))
 
     return call
 
@@ -119,7 +120,7 @@ _DESCRIPTOR = re.compile(r"/proc/([0-9]+)/fd/([0-9]+)")
 
 def symlink(source: Any, target: Any, target_is_directory: bool = False) -> None:
     Running.kernel.system_call()
-    Running.process().machine.disk.symlink(real.fsdecode(source), absolute(target))
+    here().disk.symlink(real.fsdecode(source), absolute(target))
 
 
 def readlink(path: Any) -> str:
@@ -129,9 +130,9 @@ def readlink(path: Any) -> str:
         return "pid:[4026531836]"
     found = _DESCRIPTOR.fullmatch(name)
     if found is not None:
-        opened = process.machine.open_file_of(found[1], found[2])
+        opened = machine_of(process).open_file_of(found[1], found[2])
         return "socket:[1]" if opened is None else opened.path
-    target: str = process.machine.disk.readlink(name)
+    target: str = machine_of(process).disk.readlink(name)
     return target
 
 
@@ -146,7 +147,7 @@ def listdir(path: Any = ".") -> list[str]:
         if other is None:
             raise FileNotFoundError(errno.ENOENT, real.strerror(errno.ENOENT), name)
         return [str(number) for number in other.descriptors]
-    names: list[str] = list(process.machine.disk.listdir(name))
+    names: list[str] = list(machine_of(process).disk.listdir(name))
     return names
 
 
@@ -172,13 +173,13 @@ def walk(
 
 def access(path: Any, mode: int, **_: Any) -> bool:
     name = absolute(path)
-    if Running.process().machine.programs.knows(name):
+    if here().programs.knows(name):
         return True
     return path_module.exists(name)
 
 
 def statvfs(path: Any) -> Any:
-    return Running.process().machine.disk.statvfs(absolute(path) if not isinstance(path, int) else "/")
+    return here().disk.statvfs(absolute(path) if not isinstance(path, int) else "/")
 
 
 def umask(mask: int) -> int:
@@ -208,7 +209,7 @@ class PathFacade(ModuleType):
         return mode
 
     def exists(self, path: Any) -> bool:
-        return bool(self._mode(path)) or Running.process().machine.programs.knows(absolute(path))
+        return bool(self._mode(path)) or here().programs.knows(absolute(path))
 
     def lexists(self, path: Any) -> bool:
         return bool(self._mode(path, follow=False))
@@ -217,7 +218,7 @@ class PathFacade(ModuleType):
         return modes.S_ISDIR(self._mode(path))
 
     def isfile(self, path: Any) -> bool:
-        return modes.S_ISREG(self._mode(path)) or Running.process().machine.programs.knows(absolute(path))
+        return modes.S_ISREG(self._mode(path)) or here().programs.knows(absolute(path))
 
     def islink(self, path: Any) -> bool:
         return modes.S_ISLNK(self._mode(path, follow=False))

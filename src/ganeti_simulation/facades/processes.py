@@ -10,7 +10,9 @@ from typing import Any
 from ganeti_simulation.facades import streams
 from ganeti_simulation.facades.arguments import description_of
 from ganeti_simulation.system.descriptors import Description, Generated, make_pipe
-from ganeti_simulation.system.kernel import Process, Running
+from ganeti_simulation.system.kernel import Running
+from ganeti_simulation.system.machine import machine_of
+from ganeti_simulation.system.process import Process
 
 
 class Popen:
@@ -57,7 +59,7 @@ class Popen:
                 given[number] = process.descriptors[wanted.fileno()]
             else:
                 given[number] = Generated(b"")
-        program = process.machine.programs.find(list(args))
+        program = machine_of(process).programs.find(list(args))
 
         def run() -> int | None:
             Running.process().local["argv"] = [*args]
@@ -67,7 +69,7 @@ class Popen:
 
         self._child: Process = Running.kernel.start_process(
             process.machine,
-            process.machine.programs.name_of(list(args)),
+            machine_of(process).programs.name_of(list(args)),
             run,
             environ=process.environ if env is None else env,
             descriptors=given,

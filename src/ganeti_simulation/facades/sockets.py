@@ -9,8 +9,9 @@ from types import ModuleType
 from typing import Any
 
 from ganeti_simulation.facades.arguments import absolute, description_of
-from ganeti_simulation.system.descriptors import Description, Listener, SocketEnd, make_socket_pair, wait_for
-from ganeti_simulation.system.kernel import Running
+from ganeti_simulation.system.descriptors import Description, Listener, SocketEnd, make_socket_pair
+from ganeti_simulation.system.kernel import Running, wait_for
+from ganeti_simulation.system.machine import here
 
 
 class Socket:
@@ -95,7 +96,7 @@ class Socket:
             raise OSError(errno.EADDRNOTAVAIL, real_os.strerror(errno.EADDRNOTAVAIL))
         listener = Listener()
         Running.kernel.system_call()
-        Running.process().machine.disk.mknod_socket(absolute(address), listener)
+        here().disk.mknod_socket(absolute(address), listener)
         self._name = address
         self._replace(listener)
 
@@ -107,7 +108,7 @@ class Socket:
     def connect(self, address: Any) -> None:
         if self.family != real.AF_UNIX:
             raise OSError(errno.ENETUNREACH, real_os.strerror(errno.ENETUNREACH))
-        listener = Running.process().machine.disk.socket_at(absolute(address))
+        listener = here().disk.socket_at(absolute(address))
         if not isinstance(listener, Listener):
             raise ConnectionRefusedError(errno.ECONNREFUSED, real_os.strerror(errno.ECONNREFUSED))
         self._replace(listener.connect())
@@ -172,7 +173,7 @@ def recv_fds(sock: Socket, bufsize: int, maxfds: int, flags: int = 0) -> tuple[b
 
 
 def getaddrinfo(host: Any, port: Any, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0) -> list[Any]:
-    machine = Running.process().machine
+    machine = here()
     address = machine.network.address_of(host)
     if address is None:
         raise real.gaierror(real.EAI_NONAME, "Name or service not known")

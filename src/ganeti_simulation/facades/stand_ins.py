@@ -16,6 +16,7 @@ from typing import Any
 
 from ganeti_simulation.system import network as net
 from ganeti_simulation.system.kernel import Running
+from ganeti_simulation.system.machine import here, machine_of
 
 
 class _SentenceHandler(logging.Handler):
@@ -59,7 +60,7 @@ def _http_server(module: Any) -> None:
         async def start(self) -> None:
             process = Running.process()
             server = net.Server(process, asyncio.get_running_loop(), self._serve)
-            if not process.machine.network.listen(process.machine.address, self.port, server):
+            if not machine_of(process).network.listen(process.machine.address, self.port, server):
                 raise error(f"Cannot listen on port {self.port}: {real_os.strerror(errno.EADDRINUSE)}")
 
         async def _serve(self, path: str, body: bytes, caller: Any) -> tuple[int, bytes]:
@@ -70,7 +71,7 @@ def _http_server(module: Any) -> None:
 
         async def close(self) -> None:
             process = Running.process()
-            process.machine.network.stop_listening(process.machine.address, self.port, process)
+            machine_of(process).network.stop_listening(process.machine.address, self.port, process)
 
     module.HttpServer = HttpServer
 
@@ -88,7 +89,7 @@ def _http_client(module: Any) -> None:
             data = body if isinstance(body, bytes) else b"".join([piece async for piece in body])
             process = Running.process()
             Running.kernel.system_call()
-            network, address = process.machine.network, self._address_of(host)
+            network, address = machine_of(process).network, self._address_of(host)
             reachable = network.passes(process.machine.address, address)
             timeout_s = max(limit_s, 0.001) if reachable else min(limit_s, connect_s)
             outcome = await network.request(process, address, port, path, data, timeout_s)
@@ -118,7 +119,7 @@ def _directory_watch(module: Any) -> None:
                 if process.alive:
                     loop.call_soon_threadsafe(replaced, name)
 
-            self._disk = process.machine.disk
+            self._disk = machine_of(process).disk
             self._handle = self._disk.watch(directory, tell)
 
         def close(self) -> None:
@@ -187,7 +188,7 @@ def _master_ip(module: Any) -> None:
             addresses.pop(master.ip, None)
 
     async def answers(address: str) -> bool:
-        machine = Running.process().machine
+        machine = here()
         return any(
             address in other.addresses and machine.network.passes(machine.address, other.address)
             for other in machine.network.machines.values()
@@ -200,7 +201,7 @@ def _master_ip(module: Any) -> None:
 
 def _node_verify(module: Any) -> None:
     async def reach(ip: str, port: int) -> str | None:
-        machine = Running.process().machine
+        machine = here()
         there = machine.network.answers_at(machine.address, machine.network.home_of(ip), port)
         return None if there else "no answer"
 
@@ -231,7 +232,7 @@ def _node_call(module: Any) -> None:
 
     def send(paths: Any, address: str, call: str, body: bytes, timeout_s: float) -> Any:
         process = Running.process()
-        network = process.machine.network
+        network = machine_of(process).network
         outcome = network.request_blocking(process, network.home_of(address), module.NODED_PORT, call, body, timeout_s)
         if isinstance(outcome, str):
             raise unreachable(f"The node daemon at {address} does not answer: {outcome}")
@@ -326,7 +327,7 @@ def _execution(module: Any) -> None:
 
 def _bootstrap_machine(module: Any) -> None:
     def answers(self: Any, address: str, port: int, timeout_s: float) -> bool:
-        machine = Running.process().machine
+        machine = here()
         return bool(machine.network.answers_at(machine.address, machine.network.home_of(address), port))
 
     module.Machine.owns = lambda self, address: address in Running.process().machine.addresses

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 from ganeti_simulation.facades import files, names, streams
 from ganeti_simulation.facades.arguments import find_process
-from ganeti_simulation.system.descriptors import ProcessDescriptor
 from ganeti_simulation.system.kernel import Running
+from ganeti_simulation.system.process import ProcessDescriptor
 
 _FROM_REAL = [
     "strerror",

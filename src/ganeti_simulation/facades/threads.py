@@ -7,7 +7,8 @@ from types import ModuleType
 from typing import Any
 
 from ganeti_simulation.facades.event_loop import ThreadPool
-from ganeti_simulation.system.kernel import Running, Thread
+from ganeti_simulation.system.kernel import Running
+from ganeti_simulation.system.process import Thread
 
 
 class Mutex:

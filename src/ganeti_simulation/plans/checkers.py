@@ -16,8 +16,8 @@ from ganeti.master.locks.snapshot import from_plain, redo
 from ganeti.master.locks.table import LockTable
 from ganeti_simulation.cluster.world import World, node_uuid
 from ganeti_simulation.plans.player import Player
-from ganeti_simulation.system.kernel import Process
 from ganeti_simulation.system.machine import Machine
+from ganeti_simulation.system.process import Process
 
 DATABASE = "/var/lib/ganeti/config.sqlite"
 QUEUE = "/var/lib/ganeti/queue"

@@ -13,8 +13,9 @@ from ganeti_simulation.cluster import clients
 from ganeti_simulation.cluster.world import World
 from ganeti_simulation.disk.rot import flip_bit_at, flip_some_bit
 from ganeti_simulation.plans.plan import Plan, PlanError
-from ganeti_simulation.system.kernel import Process, Running
-from ganeti_simulation.system.machine import Machine
+from ganeti_simulation.system.kernel import Running
+from ganeti_simulation.system.machine import Machine, here
+from ganeti_simulation.system.process import Process
 
 DISK_MIB = 64
 _WATCH_EVERY_S = 3.0
@@ -135,7 +136,7 @@ class Player:
 
 def _fail_over(player: Player, words: tuple[str, ...]) -> int:
     main = importlib.import_module("ganeti.cli.main")
-    program = Running.process().machine.programs.beside("gnt-cluster")
+    program = here().programs.beside("gnt-cluster")
     Running.process().local["argv"] = [program, "master-failover", *words]
     status: int = main.run("gnt-cluster")
     said = " ".join("".join(Running.process().output).split())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a simulated process has open: files, pipes, Unix sockets, processes it watches.
+"""What a simulated process has open: files, pipes, Unix sockets.
 
 A description is shared by all descriptors that were made from it (fork, passing over a socket) and closed with the
 last of them. Whoever waits for one is a *watcher*: it is told of every change and looks for itself.
@@ -10,8 +10,6 @@ import os
 from collections import deque
 from collections.abc import Callable
 from typing import Any
-
-from ganeti_simulation.system.kernel import Kernel, Process
 
 STREAM_BYTES = 208 * 1024
 BACKLOG = 4096
@@ -253,36 +251,3 @@ class Listener(Description):
         self.gone = True
         while self.line:
             self.line.popleft().closed()
-
-
-class ProcessDescriptor(Description):
-    """`pidfd_open`: readable when the process has ended."""
-
-    def __init__(self, process: Process) -> None:
-        super().__init__()
-        self.process = process
-        self._tell = self.changed
-        process.ended[self._tell] = None
-
-    @property
-    def readable(self) -> bool:
-        return not self.process.alive
-
-    def closed(self) -> None:
-        self.process.ended.pop(self._tell, None)
-
-
-def wait_for(kernel: Kernel, description: Description, *, to_write: bool, timeout_s: float | None) -> bool:
-    """The current thread waits until it can read or write; False when that takes longer than *timeout_s*."""
-    thread = kernel.current
-    assert thread is not None
-    until_s = None if timeout_s is None else kernel.now_s + timeout_s
-    description.watchers[id(thread)] = lambda: kernel.wake(thread)
-    try:
-        while not (description.writable if to_write else description.readable):
-            if until_s is not None and kernel.now_s >= until_s:
-                return False
-            kernel.block(None if until_s is None else until_s - kernel.now_s)
-        return True
-    finally:
-        description.watchers.pop(id(thread), None)

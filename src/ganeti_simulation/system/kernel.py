@@ -10,114 +10,25 @@ Invariants: nothing outside a simulated process blocks; `now_s` never goes back;
 the same order of events, so nothing here depends on addresses, hashes of objects or the real clock.
 """
 
-import functools
 import heapq
 import random
 import signal
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import greenlet
 
 from ganeti_simulation.system import signals
-
-if TYPE_CHECKING:
-    from ganeti_simulation.system.descriptors import Description
-    from ganeti_simulation.system.machine import Machine
+from ganeti_simulation.system.descriptors import Description
+from ganeti_simulation.system.process import Event, Exit, Host, Process, ProcessDeath, Program, Thread
 
 _LATENCY_S = 20e-6
 """A woken thread runs within this time; drawn, so that seeds differ in their order of events."""
 LOOK_S = 1e-6
 """What looking at a clock takes: a loop that waits for a time to come ends."""
 
-Program = Callable[[], int | None]
-Handler = Callable[[int, Any], Any]
-
-
-class ProcessDeath(BaseException):
-    """Raised by system calls of a process that has ended; never seen while the simulation runs."""
-
-
-class Exit(BaseException):
-    """`os._exit` and `sys.exit` of a simulated process."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
-
-
-Event = list[Any]
-"""Something to be done: its time, its number among all, and what it is; `None`, where it is to be done no more."""
 _TIME, _ACTION = 0, 2
-
-
-class Thread:
-    """One greenlet of a process."""
-
-    __slots__ = ("greenlet", "in_signal", "loop", "name", "process", "resume", "timer", "woken")
-
-    def __init__(self, process: "Process", name: str) -> None:
-        self.process = process
-        self.name = name
-        self.greenlet: Any = None
-        self.woken: Event | None = None
-        self.timer: Event | None = None
-        self.in_signal = False
-        self.loop: Any = None
-        """The event loop that runs in it."""
-        self.resume: Callable[[], None] = functools.partial(process.kernel.resume, self)
-
-
-class Process:
-    """One simulated process; `alive` until its program returns or it is killed."""
-
-    def __init__(
-        self, kernel: "Kernel", machine: "Machine", pid: int, name: str, environ: Mapping[str, str], parent: int
-    ) -> None:
-        self.kernel = kernel
-        self.machine = machine
-        self.pid = pid
-        self.name = name
-        self.parent = parent
-        self.environ = dict(environ)
-        self.descriptors: dict[int, Description] = {}
-        self.threads: list[Thread] = []
-        self.alive = True
-        self.status: int | None = None
-        """Exit status; negative for a signal, as in `subprocess`."""
-        self.reaped = False
-        self.stopped = False
-        self.handlers: dict[int, Handler | int] = {}
-        self.blocked: set[int] = set()
-        self.pending: list[int] = []
-        self.wakeup: int = -1
-        self.output: list[str] = []
-        self.local: dict[str, Any] = {}
-        self.ended: dict[Callable[[], None], None] = {}
-        """Called, in this order, when it has ended; whoever does not wait any more takes itself out."""
-        self.started_s = kernel.now_s
-        self.calls = 0
-        self.doom: int | None = None
-        """At which of its system calls it is killed."""
-        self.group = pid
-
-    def __repr__(self) -> str:
-        return f"{self.machine.name}/{self.name}[{self.pid}]"
-
-    def lowest_descriptor(self) -> int:
-        number = 3
-        while number in self.descriptors:
-            number += 1
-        return number
-
-    def install(self, description: "Description", number: int | None = None) -> int:
-        """Give *description* a number in this process."""
-        if number is None:
-            number = self.lowest_descriptor()
-        description.users += 1
-        self.descriptors[number] = description
-        return number
 
 
 class Kernel:
@@ -201,12 +112,12 @@ class Kernel:
 
     def start_process(
         self,
-        machine: "Machine",
+        machine: Host,
         name: str,
         program: Program,
         *,
         environ: Mapping[str, str] = {},
-        descriptors: Mapping[int, "Description"] = {},
+        descriptors: Mapping[int, Description] = {},
         parent: int = 1,
     ) -> Process:
         self._next_pid += 1
@@ -409,3 +320,19 @@ class Running:
         if thread is None or not thread.process.alive:
             raise ProcessDeath
         return thread.process
+
+
+def wait_for(kernel: Kernel, description: Description, *, to_write: bool, timeout_s: float | None) -> bool:
+    """The current thread waits until it can read or write; False when that takes longer than *timeout_s*."""
+    thread = kernel.current
+    assert thread is not None
+    until_s = None if timeout_s is None else kernel.now_s + timeout_s
+    description.watchers[id(thread)] = lambda: kernel.wake(thread)
+    try:
+        while not (description.writable if to_write else description.readable):
+            if until_s is not None and kernel.now_s >= until_s:
+                return False
+            kernel.block(None if until_s is None else until_s - kernel.now_s)
+        return True
+    finally:
+        description.watchers.pop(id(thread), None)

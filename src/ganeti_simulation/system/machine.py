@@ -6,16 +6,14 @@ import os
 import random
 import signal
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from ganeti_simulation.disk.databases import Databases
 from ganeti_simulation.disk.disk import Disk
 from ganeti_simulation.system.descriptors import FileDescription
-from ganeti_simulation.system.kernel import Kernel, Process
+from ganeti_simulation.system.kernel import Kernel, Running
+from ganeti_simulation.system.network import Network
+from ganeti_simulation.system.process import Process
 from ganeti_simulation.system.programs import Programs
-
-if TYPE_CHECKING:
-    from ganeti_simulation.system.network import Network
 
 EPOCH_S = 1_800_000_000.0
 _SYNC_LEAST_S = 0.0005
@@ -26,7 +24,7 @@ _TICKS_PER_S = 100
 class Machine:
     """Powered on from the beginning; `lose_power` and `power_on` are what may happen to it."""
 
-    def __init__(self, kernel: Kernel, network: "Network", number: int, name: str, address: str, disk: Disk) -> None:
+    def __init__(self, kernel: Kernel, network: Network, number: int, name: str, address: str, disk: Disk) -> None:
         self.number = number
         self.kernel = kernel
         self.network = network
@@ -35,7 +33,7 @@ class Machine:
         self.disk = disk
         self.databases = Databases(before_commit=self._before_commit, after_commit=self._after_commit)
         self.processes: dict[int, Process] = {}
-        self.programs = Programs(self)
+        self.programs = Programs()
         self.addresses: dict[str, None] = {address: None}
         """Those it answers to; the master's has the cluster's as well."""
         self.certificate = b""
@@ -141,6 +139,18 @@ class Machine:
         self, name: str, program: Callable[[], int | None], *, environ: Mapping[str, str] = {}, parent: int = 1
     ) -> Process:
         return self.kernel.start_process(self, name, program, environ=environ, parent=parent)
+
+
+def machine_of(process: Process) -> Machine:
+    """All of the machine that *process* runs on."""
+    machine = process.machine
+    assert isinstance(machine, Machine)
+    return machine
+
+
+def here() -> Machine:
+    """The machine that the current process runs on."""
+    return machine_of(Running.process())
 
 
 _FIXED: dict[str, bytes] = {

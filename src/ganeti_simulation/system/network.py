@@ -8,15 +8,13 @@ A machine without power or behind a cut is silent: only time tells.
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ganeti_simulation.system.kernel import Kernel, Process
-
-if TYPE_CHECKING:
-    from ganeti_simulation.system.machine import Machine
+from ganeti_simulation.system.kernel import Kernel
+from ganeti_simulation.system.process import Host, Process
 
 Answer = tuple[int, bytes]
-Serve = Callable[[str, bytes, "Machine"], Awaitable[Answer]]
+Serve = Callable[[str, bytes, Host], Awaitable[Answer]]
 """(path, body, who asks) -> (status, body)."""
 
 
@@ -89,7 +87,7 @@ class Network:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.weather = Weather()
-        self.machines: dict[str, Machine] = {}
+        self.machines: dict[str, Host] = {}
         """By address."""
         self.names: dict[str, str] = {}
         self.also: dict[str, None] = {}
@@ -99,7 +97,7 @@ class Network:
         self.messages = 0
         self._servers: dict[tuple[str, int], Server] = {}
 
-    def add(self, machine: "Machine") -> None:
+    def add(self, machine: Host) -> None:
         self.machines[machine.address] = machine
         self.names[machine.name] = machine.address
 

@@ -6,14 +6,12 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ganeti_simulation.system.kernel import Running
 
-if TYPE_CHECKING:
-    from ganeti_simulation.system.machine import Machine
-
-Script = Callable[["Machine", list[str], dict[str, str]], int]
+Script = Callable[[list[str], dict[str, str]], int]
+"""Takes arguments and environment, gives the exit status."""
 
 
 def _main(module: str, arguments: list[str]) -> int | None:
@@ -29,8 +27,7 @@ def _main(module: str, arguments: list[str]) -> int | None:
 class Programs:
     """By what `subprocess` is given."""
 
-    def __init__(self, machine: "Machine") -> None:
-        self._machine = machine
+    def __init__(self) -> None:
         self.scripts: dict[str, Script] = {}
         """By path."""
 
@@ -52,7 +49,7 @@ class Programs:
         script = self.scripts.get(arguments[0])
         if script is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), arguments[0])
-        return lambda: script(self._machine, arguments, dict(Running.process().environ))
+        return lambda: script(arguments, dict(Running.process().environ))
 
     def name_of(self, arguments: list[str]) -> str:
         if arguments[1:2] == ["-m"]:

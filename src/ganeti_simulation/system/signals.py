@@ -2,13 +2,11 @@
 """How signals reach a simulated process; its handlers run between two steps of its main thread."""
 
 import signal
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ganeti_simulation.system.kernel import Kernel, Process, Thread
+from ganeti_simulation.system.process import Process, Scheduler, Thread
 
 
-def arrived(kernel: "Kernel", process: "Process", number: int) -> None:
+def arrived(kernel: Scheduler, process: Process, number: int) -> None:
     if number in process.blocked or not process.threads:
         return
     handler = process.handlers.get(number, signal.SIG_DFL)
@@ -20,7 +18,7 @@ def arrived(kernel: "Kernel", process: "Process", number: int) -> None:
         kernel.ready(main)
 
 
-def deliver(kernel: "Kernel", thread: "Thread") -> None:
+def deliver(kernel: Scheduler, thread: Thread) -> None:
     process = thread.process
     if thread is not process.threads[0] or thread.in_signal:
         return

@@ -88,8 +88,8 @@ async def measure() -> None:
                     for _ in range(LISTS):
                         world = QueryWorld(follower.configuration, catalogue())
                         listener = ReportListener(cache, serves=cached)
-                        collect = collecting.collector(what, world, asker, None, listener)  # type: ignore[arg-type]
-                        rows = resources.config_rows(what, world)
+                        collect = collecting.collector(collecting.Inquiry(world, asker, None, listener))  # type: ignore[arg-type]
+                        rows = known[what].rows(world)
                         await run_query(known[what], rows, fields, None, collect)
                     how = "from the cache" if cached else "--cache=off"
                     report(f"{LISTS} {what} lists of {NODES} nodes, {how}: calls of nodes", nodes.calls, "calls")

@@ -36,10 +36,7 @@ class QueryCalls:
         return {
             "Query": self.query,
             "QueryFields": self.query_fields,
-            "QueryNodes": self._legacy("node"),
-            "QueryGroups": self._legacy("group"),
-            "QueryNetworks": self._legacy("network"),
-            "QueryInstances": self._legacy("instance"),
+            **{each.plain_call: self._plain(each) for each in self._sources.resources if each.plain_call},
             "QueryFilters": self.query_filters,
             "QueryJobs": self.query_jobs,
             "QueryExports": self.query_exports,
@@ -118,13 +115,13 @@ class QueryCalls:
         (request,) = at_most(args, 1, 1)
         return await self._placement.describe(_allocator_request(INPUT_CALL, request))
 
-    def _legacy(self, what: str) -> Handler:
+    def _plain(self, resource: Resource) -> Handler:
         """A call from before the query language: names, fields, lock → rows of plain values."""
 
         async def handle(args: list[Any]) -> list[list[Any]]:
             names, fields, lock = (*at_most(args, 2, 3), False)[:3]
             _refuse_lock(lock)
-            return await self._plain_rows(self._sources.resource(what), fields, strings(names or [], "names"))
+            return await self._plain_rows(resource, fields, strings(names or [], "names"))
 
         return handle
 
@@ -136,7 +133,7 @@ class QueryCalls:
 
     async def _run(self, resource: Resource, names: Sequence[str], qfilter: Any, *, cached: bool = True) -> Any:
         rows = await self._sources.rows(resource, qfilter, names)
-        return await run_query(resource, rows, names, qfilter, self._sources.collector(resource, cached=cached))
+        return await run_query(resource, rows, names, qfilter, self._sources.collector(cached=cached))
 
     def _cluster_row(self) -> ClusterRow:
         world = QueryWorld(self._sources.view, self._sources.catalogue)

@@ -17,11 +17,12 @@ from ganeti.master.cache.group_state import INSTANCE_FIELDS, NODE_FIELDS, values
 from ganeti.master.query.collecting import FoundGuests
 from ganeti.master.query.fields import QueryWorld
 from ganeti.master.query.instance_rows import InstanceRow
-from ganeti.master.query.nodes import NODES, NodeRow
+from ganeti.master.query.node_rows import NodeRow
+from ganeti.master.query.nodes import NODES
 
 _SLICE_S = 0.003
 """How long many instances are looked at before others have a turn."""
-_ASKED = frozenset({"bootid"})
+_ASKED = [NODES.fields["bootid"]]
 """Nodes are asked for all they know whichever live field is wanted."""
 
 
@@ -44,7 +45,7 @@ class GroupStates:
         nodes = [NodeRow(node, world) for node in view.group_nodes(uuid)]
         instances = [InstanceRow(each, world) for each in view.primary_instances(*(row.node.uuid for row in nodes))]
         cache.void_group(uuid)
-        await self._sources.collector(NODES, cached=False)(nodes, _ASKED)
+        await self._sources.collector(cached=False)(nodes, _ASKED)
         guests = {row.node.uuid: row.live["guests"] or [] for row in nodes if row.live is not None}
         return {
             "group": {"name": group.name, "uuid": group.uuid},

@@ -17,7 +17,6 @@ from ganeti.master.query import collecting, resources
 from ganeti.master.query.fields import Field, QueryWorld, Resource
 from ganeti.master.query.filters import asked_names, compile_filter
 from ganeti.master.query.jobs import JobRow
-from ganeti.master.query.locks import LockRow
 from ganeti.master.query.running import Collect, legacy_rows, selected
 from ganeti.model.configuration import Configuration
 from ganeti.model.copies import Copies
@@ -63,6 +62,11 @@ class QuerySources:
     def drained(self) -> bool:
         return self._queue.files.drained()
 
+    @property
+    def resources(self) -> list[Resource]:
+        """All that LuxiD answers for."""
+        return list(self._resources.values())
+
     def resource(self, what: Any) -> Resource:
         """Give what can be queried under a name; raises `GanetiError` as 3.1 does."""
         found = self._resources.get(what) if isinstance(what, str) else None
@@ -75,18 +79,18 @@ class QuerySources:
         if resource.name == "job":
             wanted = asked_names(qfilter, "id")
             return await self.jobs(wanted, archived="archived" in fields or _mentions(qfilter, "archived"))
-        if resource.name == "lock":
-            return await self._locks()
-        return resources.config_rows(resource.name, QueryWorld(self.view, self._catalogue))
+        if resource.rows_of_locks is not None:
+            return await resource.rows_of_locks(self._wconfd)
+        return resource.rows(QueryWorld(self.view, self._catalogue)) if resource.rows is not None else []
 
-    def collector(self, resource: Resource, *, cached: bool = True) -> Collect:
-        """What asks the nodes, and WConfD for the state of the copies, for the live fields of this resource.
+    def collector(self, *, cached: bool = True) -> Collect:
+        """What asks the nodes, and WConfD for the state of the copies, for live fields.
 
         With *cached*, what nodes said a moment ago is taken for what they say now (S1.50, S1.51).
         """
         world = QueryWorld(self.view, self._catalogue)
         listener = ReportListener(self.cache, serves=cached)
-        return collecting.collector(resource.name, world, self.asker, self._ask_copies, listener)
+        return collecting.collector(collecting.Inquiry(world, self.asker, self._ask_copies, listener))
 
     async def _ask_copies(self) -> Copies:
         return await ask_copies(self._wconfd)
@@ -119,11 +123,6 @@ class QuerySources:
             if file is not None:
                 rows.append(JobRow(job_id, file, self._queue.machine.status_of(job_id) is None))
         return rows
-
-    async def _locks(self) -> list[LockRow]:
-        held = await self._wconfd.all_locks()
-        waiting = await self._wconfd.waiting_locks()
-        return resources.lock_rows(held, waiting)
 
 
 def _job_ids(wanted: Sequence[Any]) -> list[int]:

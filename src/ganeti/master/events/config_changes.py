@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ganeti.master.query.fields import QueryWorld
-from ganeti.master.query.nodes import NodeRow
+from ganeti.master.query.node_rows import NodeRow
 from ganeti.model.configuration import Configuration, name_of
 from ganeti.model.objects import KINDS, ConfigObject, Node
 from ganeti.model.traits import Catalogue

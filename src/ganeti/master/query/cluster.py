@@ -25,6 +25,7 @@ from ganeti.model.objects import CONFIG_VERSION, Cluster
 from ganeti.model.parameters import BACKEND_PARAMETERS, NIC_PARAMETERS, NODE_PARAMETERS, defaults
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
 
 SOFTWARE_VERSION = "3.1.0"
 PROTOCOL_VERSION = CONFIG_VERSION
@@ -195,7 +196,12 @@ def _cluster_resource() -> Resource:
         _cluster_field("ctime", "CTime", TIMESTAMP, "Creation timestamp"),
         _cluster_field("mtime", "MTime", TIMESTAMP, "Modification timestamp"),
     ]
-    return Resource("cluster", "cluster_name", table(fields), "Cluster")
+    return Resource("cluster", "cluster_name", table(fields), "Cluster", rows_by_job=_row_by_job)
+
+
+async def _row_by_job(ctx: OperationContext) -> list[ClusterRow]:
+    switches = ctx.switches()
+    return [ClusterRow(QueryWorld(ctx.config.view(), ctx.catalogue), switches.drained, switches.watcher_pause)]
 
 
 CLUSTER = _cluster_resource()

@@ -4,13 +4,14 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from ganeti.base.errors import GanetiError, NodeTimeoutError, NodeUnreachableError
 from ganeti.master.instance_spec import instance_spec
-from ganeti.master.query.fields import QueryWorld
+from ganeti.master.query.fields import Ask, Field, QueryWorld
 from ganeti.master.query.instance_rows import InstanceRow, LiveInstance
-from ganeti.master.query.nodes import SYNC_FIELDS, NodeRow
+from ganeti.master.query.node_rows import NodeRow
 from ganeti.master.query.running import Collect
 from ganeti.model import inheritance
 from ganeti.model.copies import Copies
@@ -95,21 +96,24 @@ class NodeAsker:
                 self._doubted = {uuid for uuid, copy in told.nodes.items() if not copy.in_sync}
 
 
-def collector(
-    what: str, world: QueryWorld, nodes: NodeAsker, copies: AskCopies, listener: Listener | None = None
-) -> Collect:
-    """What fills the live part of the rows of a resource; nothing where there is none. *listener* hears the answers."""
+@dataclass(frozen=True)
+class Inquiry:
+    """What one query asks for live fields with."""
 
-    async def collect(rows: Sequence[Any], fields: frozenset[str]) -> None:
-        if what == "node":
-            if fields - SYNC_FIELDS:
-                await _ask_nodes(rows, world, nodes, listener)
-            if fields & SYNC_FIELDS:
-                await _ask_copies(rows, copies)
-        elif what == "instance":
-            await _ask_about_instances(rows, world, nodes, listener)
-            if "console" in fields:
-                await _ask_consoles(rows, world, nodes.nodes)
+    world: QueryWorld
+    nodes: NodeAsker
+    copies: AskCopies
+    listener: Listener | None = None
+    """Hears the answers."""
+
+
+def collector(inquiry: Inquiry) -> Collect:
+    """What fills the live part of rows: each thing the fields need is asked once."""
+
+    async def collect(rows: Sequence[Any], fields: Sequence[Field]) -> None:
+        asks: dict[Ask, None] = dict.fromkeys(ask for field in fields for ask in field.live)
+        for ask in asks:
+            await ask(rows, inquiry)
 
     return collect
 
@@ -135,8 +139,9 @@ def storage_units(cluster: Cluster, world: QueryWorld) -> list[dict[str, str]]:
     ]
 
 
-async def _ask_nodes(rows: Sequence[NodeRow], world: QueryWorld, nodes: NodeAsker, listener: Listener | None) -> None:
+async def ask_nodes(rows: Sequence[NodeRow], inquiry: Inquiry) -> None:
     """Ask for all there is to know, which is one call, so that what is learned can be placed by (S1.42)."""
+    world, nodes, listener = inquiry.world, inquiry.nodes, inquiry.listener
     cluster = world.view.cluster
     asked = {row.node.uuid: row for row in rows if not row.node.offline}
     question = {
@@ -156,24 +161,22 @@ async def _ask_nodes(rows: Sequence[NodeRow], world: QueryWorld, nodes: NodeAske
         row.live = known[uuid] if uuid in known else told[uuid]
 
 
-async def _ask_copies(rows: Sequence[NodeRow], copies: AskCopies) -> None:
+async def ask_copies(rows: Sequence[NodeRow], inquiry: Inquiry) -> None:
     """One question for all rows; where it has no answer, the rows have none."""
     try:
-        answer = await copies()
+        answer = await inquiry.copies()
     except GanetiError:
         return
     for row in rows:
         row.copies = answer
 
 
-async def _ask_about_instances(
-    rows: Sequence[InstanceRow], world: QueryWorld, nodes: NodeAsker, listener: Listener | None
-) -> None:
+async def ask_for_guests(rows: Sequence[InstanceRow], inquiry: Inquiry) -> None:
     """Every node is asked: a guest may run where it should not."""
+    world = inquiry.world
     online = [node.uuid for node in world.view.nodes() if not node.offline and node.vm_capable] if rows else []
-    guests = await _ask_for_guests(
-        online, {"hypervisors": hypervisor_queries(world.view.cluster, world)}, nodes, listener
-    )
+    question = {"hypervisors": hypervisor_queries(world.view.cluster, world)}
+    guests = await _guests_by_node(online, question, inquiry.nodes, inquiry.listener)
     found = FoundGuests(guests)
     for row in rows:
         row.live = found.of(row)
@@ -198,7 +201,7 @@ class FoundGuests:
         return LiveInstance(primary in self._answered, where, info)
 
 
-async def _ask_for_guests(
+async def _guests_by_node(
     online: Sequence[str], question: dict[str, Any], nodes: NodeAsker, listener: Listener | None
 ) -> dict[str, list[dict[str, Any]]]:
     """The guests of the nodes that answered, in the order of *online*."""
@@ -214,7 +217,9 @@ async def _ask_for_guests(
     return {uuid: told[uuid] for uuid in online if uuid in told}
 
 
-async def _ask_consoles(rows: Sequence[InstanceRow], world: QueryWorld, nodes: NodesPort) -> None:
+async def ask_for_consoles(rows: Sequence[InstanceRow], inquiry: Inquiry) -> None:
+    """Ask for the consoles of the guests that were found running."""
+    world, nodes = inquiry.world, inquiry.nodes.nodes
     for row in rows:
         if row.running is not True:
             continue

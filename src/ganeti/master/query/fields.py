@@ -4,14 +4,16 @@
 A getter gives the value, or one of `NODATA`, `UNAVAILABLE`, `OFFLINE` when there is none.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ganeti.base.natural import natural_key
+from ganeti.master.locks.owners import Owner
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
 
 TEXT: Final = "text"
 BOOL: Final = "bool"
@@ -44,7 +46,14 @@ NODATA: Final = Missing(Status.NODATA)
 UNAVAILABLE: Final = Missing(Status.UNAVAILABLE)
 OFFLINE: Final = Missing(Status.OFFLINE)
 
+JOINED: Final = "joined"
+"""A list prints the parts with commas between them."""
+TIMES: Final = "times"
+"""A list prints timestamps of seconds and microseconds, one or several."""
+
 Getter = Callable[[Any], Any]
+Ask = Callable[[Sequence[Any], Any], Awaitable[None]]
+"""Puts into rows what nodes or WConfD say; the second argument is a `collecting.Inquiry`."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +65,11 @@ class Field:
     kind: str
     doc: str
     get: Getter
-    live: bool = False
-    """Needs an answer of a node."""
+    live: tuple[Ask, ...] = ()
+    """What has to be asked before `get` finds a value, in this order; nothing where the configuration has it."""
+    shown: str = ""
+    """How lists on the command line print a value whose kind does not say it: `JOINED`, `TIMES`, or a word that
+    `cli/commands/listing.py` knows."""
     host_name: bool = False
     """A filter may give the first parts of the name."""
     hidden: bool = False
@@ -67,21 +79,6 @@ class Field:
         return {"name": self.name, "title": self.title, "kind": self.kind, "doc": self.doc}
 
 
-@dataclass(frozen=True)
-class Resource:
-    """A kind of thing that can be queried."""
-
-    name: str
-    key: str
-    """The field that names a row."""
-    fields: dict[str, Field]
-    noun: str
-    """For messages: ``Node``, ``Instance``."""
-
-    def listed(self) -> list[Field]:
-        return [self.fields[name] for name in sorted(self.fields, key=natural_key) if not self.fields[name].hidden]
-
-
 @dataclass
 class QueryWorld:
     """What getters may look at besides their row."""
@@ -89,6 +86,65 @@ class QueryWorld:
     view: ConfigView
     catalogue: Catalogue
     extra: dict[str, Any] = field(default_factory=dict)
+
+
+class Locks(Protocol):
+    """WConfD, as far as queries ask it for rows."""
+
+    async def all_locks(self) -> list[tuple[str, list[tuple[Owner, str]]]]: ...
+
+    async def waiting_locks(self) -> list[tuple[int, Owner, dict[str, str]]]: ...
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A kind of thing that can be queried: what every surface knows of it (D1).
+
+    `resources.declared` finds each one by the variable that holds it in a module of this package.
+    """
+
+    name: str
+    key: str
+    """The field that names a row."""
+    fields: dict[str, Field]
+    noun: str
+    """For messages: ``Node``, ``Instance``."""
+    of_drivers: Callable[[Catalogue], Iterable[Field]] | None = None
+    """More fields, from what the installed drivers declare."""
+    rows: Callable[[QueryWorld], list[Any]] | None = None
+    """All rows in their order, where the configuration has them."""
+    rows_of_locks: Callable[[Locks], Awaitable[list[Any]]] | None = None
+    """All rows, where WConfD has them."""
+    rows_by_job: Callable[[OperationContext], Awaitable[list[Any]]] | None = None
+    """All rows of what LuxiD does not answer for: OP_QUERY makes them."""
+    asks_nodes: bool = False
+    """Whether `rows_by_job` asks the nodes."""
+    plain_call: str = ""
+    """The LUXI call from before the query language that gives plain values, if there is one."""
+    columns: str = ""
+    """The fields that a list shows unless told otherwise, if a command lists it."""
+    program: str = ""
+    """The program whose ``list`` and ``list-fields`` show it."""
+
+    def with_drivers(self, catalogue: Catalogue) -> "Resource":
+        """The same with the fields that the drivers bring."""
+        if self.of_drivers is None:
+            return self
+        return replace(self, fields=table([*self.fields.values(), *self.of_drivers(catalogue)]))
+
+    def listed(self) -> list[Field]:
+        return [self.fields[name] for name in sorted(self.fields, key=natural_key) if not self.fields[name].hidden]
+
+
+def stored_rows(
+    objects: Callable[[ConfigView], Iterable[Any]], row: Callable[[Any, QueryWorld], Any]
+) -> Callable[[QueryWorld], list[Any]]:
+    """Make rows of stored objects, in natural order of their names."""
+
+    def rows(world: QueryWorld) -> list[Any]:
+        return [row(item, world) for item in sorted(objects(world.view), key=lambda item: natural_key(item.name))]
+
+    return rows
 
 
 def table(fields: Iterable[Field]) -> dict[str, Field]:
@@ -119,5 +175,5 @@ def stored_fields(get: Callable[[Any], Any], noun: str, *, tags: bool = True) ->
         Field("serial_no", "SerialNo", NUMBER, f"{noun} object serial number", lambda row: get(row).serial_no),
     ]
     if tags:
-        fields.append(Field("tags", "Tags", OTHER, "Tags", lambda row: sorted(get(row).tags)))
+        fields.append(Field("tags", "Tags", OTHER, "Tags", lambda row: sorted(get(row).tags), shown=JOINED))
     return fields

@@ -3,13 +3,18 @@
 
 from dataclasses import dataclass
 
-from ganeti.master.query.fields import OTHER, Field, Resource, table
+from ganeti.master.query.fields import OTHER, Field, QueryWorld, Resource, table
 from ganeti.model.objects import FilterRule
 
 
 @dataclass(frozen=True)
 class FilterRow:
     rule: FilterRule
+
+
+def _rows(world: QueryWorld) -> list[FilterRow]:
+    """In the order in which the queue looks at them."""
+    return [FilterRow(rule) for rule in sorted(world.view.filters(), key=lambda rule: (rule.priority, rule.uuid))]
 
 
 FILTERS = Resource(
@@ -28,4 +33,7 @@ FILTERS = Resource(
         ]
     ),
     "Filter",
+    rows=_rows,
+    columns="uuid watermark priority predicates action reason_trail",
+    program="gnt-filter",
 )

@@ -6,7 +6,18 @@ from functools import cached_property
 from typing import Any
 
 from ganeti.base.natural import natural_key
-from ganeti.master.query.fields import NUMBER, OTHER, TEXT, Field, QueryWorld, Resource, stored_fields, table
+from ganeti.master.query.fields import (
+    JOINED,
+    NUMBER,
+    OTHER,
+    TEXT,
+    Field,
+    QueryWorld,
+    Resource,
+    stored_fields,
+    stored_rows,
+    table,
+)
 from ganeti.model import inheritance
 from ganeti.model.objects import NodeGroup
 
@@ -87,11 +98,21 @@ GROUPS = Resource(
                 lambda r: inheritance.group_nd(r.world.view.cluster, r.group),
             ),
             Field("node_cnt", "Nodes", NUMBER, "Number of nodes", lambda r: len(r.node_names)),
-            Field("node_list", "NodeList", OTHER, "List of nodes", lambda r: r.node_names),
+            Field("node_list", "NodeList", OTHER, "List of nodes", lambda r: r.node_names, shown=JOINED),
             Field("pinst_cnt", "Instances", NUMBER, "Number of primary instances", lambda r: len(r.instance_names)),
-            Field("pinst_list", "InstanceList", OTHER, "List of primary instances", lambda r: r.instance_names),
+            Field(
+                "pinst_list",
+                "InstanceList",
+                OTHER,
+                "List of primary instances",
+                lambda r: r.instance_names,
+                shown=JOINED,
+            ),
             *stored_fields(lambda r: r.group, "Group"),
         ]
     ),
     "Group",
+    rows=stored_rows(lambda view: view.groups(), GroupRow),
+    plain_call="QueryGroups",
+    columns="name node_cnt pinst_cnt alloc_policy ndparams",
 )

@@ -5,8 +5,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from ganeti.master.query.collecting import ask_for_consoles, ask_for_guests
 from ganeti.master.query.fields import (
     BOOL,
+    JOINED,
     NUMBER,
     OTHER,
     TEXT,
@@ -16,6 +18,7 @@ from ganeti.master.query.fields import (
     Resource,
     or_unavailable,
     stored_fields,
+    stored_rows,
     table,
 )
 from ganeti.master.query.instance_rows import InstanceRow, nic_value
@@ -23,8 +26,6 @@ from ganeti.master.query.nodes import KINDS_OF_PARAMETERS
 from ganeti.model.objects import Node, NodeGroup
 from ganeti.model.parameters import BACKEND_PARAMETERS, Parameter
 from ganeti.model.traits import Catalogue
-
-__all__ = ["InstanceRow", "instance_resource"]
 
 MAX_DISKS = 16
 MAX_NICS = 8
@@ -89,6 +90,7 @@ def _config_fields() -> list[Field]:
             OTHER,
             "Secondary nodes; usually this will just be one node",
             lambda row: [node.name for node in row.secondaries],
+            shown=JOINED,
         ),
         Field(
             "snodes.group",
@@ -96,6 +98,7 @@ def _config_fields() -> list[Field]:
             OTHER,
             "Node groups of secondary nodes",
             lambda row: [row.world.view.group(node.group).name for node in row.secondaries],
+            shown=JOINED,
         ),
         Field(
             "snodes.group.uuid",
@@ -103,6 +106,7 @@ def _config_fields() -> list[Field]:
             OTHER,
             "Node group UUIDs of secondary nodes",
             lambda row: [node.group for node in row.secondaries],
+            shown=JOINED,
         ),
     ]
 
@@ -146,7 +150,14 @@ def _disk_fields() -> list[Field]:
             lambda row: row.disk_usage_mib,
         ),
         Field("disk.count", "Disks", NUMBER, "Number of disks", lambda row: len(row.disks)),
-        Field("disk.sizes", "Disk_sizes", OTHER, "List of disk sizes", lambda row: [disk.size for disk in row.disks]),
+        Field(
+            "disk.sizes",
+            "Disk_sizes",
+            OTHER,
+            "List of disk sizes",
+            lambda row: [disk.size for disk in row.disks],
+            shown=JOINED,
+        ),
         Field(
             "disk.spindles",
             "Disk_spindles",
@@ -200,6 +211,7 @@ _NIC_LISTS = (
     ("networks", "NIC_networks", "network", "network"),
     ("networks.names", "NIC_networks_names", "network.name", "network name"),
 )
+_JOINED_NIC_LISTS = frozenset({"bridges", "ips", "links", "macs", "modes", "networks"})
 _NIC_SINGLES = (
     ("ip", "NicIP", "IP address"),
     ("uuid", "NicUUID", "UUID"),
@@ -218,7 +230,8 @@ def _nic_fields() -> list[Field]:
     fields = [Field("nic.count", "NICs", NUMBER, "Number of network interfaces", lambda row: len(row.instance.nics))]
     for plural, title, name, words in _NIC_LISTS:
         doc = f"List containing each network interface's {words}"
-        fields.append(Field(f"nic.{plural}", title, OTHER, doc, _all_nics(name)))
+        shown = JOINED if plural in _JOINED_NIC_LISTS else ""
+        fields.append(Field(f"nic.{plural}", title, OTHER, doc, _all_nics(name), shown=shown))
     for number in range(MAX_NICS):
         for name, title, words in _NIC_SINGLES:
             doc = f"{words} of {_ordinal(number)} network interface"
@@ -247,17 +260,26 @@ def _live_fields() -> list[Field]:
             TEXT,
             "What is wanted of the instance, held against what the nodes say of it",
             lambda row: row.status,
-            live=True,
+            live=(ask_for_guests,),
         ),
-        Field("oper_state", "Running", BOOL, "Actual state of instance", lambda row: row.running, live=True),
-        Field("console", "Console", OTHER, "Instance console information", lambda row: row.console_info, live=True),
+        Field(
+            "oper_state", "Running", BOOL, "Actual state of instance", lambda row: row.running, live=(ask_for_guests,)
+        ),
+        Field(
+            "console",
+            "Console",
+            OTHER,
+            "Instance console information",
+            lambda row: row.console_info,
+            live=(ask_for_guests, ask_for_consoles),
+        ),
         Field(
             "oper_ram",
             "Memory",
             UNIT,
             "Actual memory usage as seen by hypervisor",
             lambda row: row.live_value("memory_mib"),
-            live=True,
+            live=(ask_for_guests,),
         ),
         Field(
             "oper_vcpus",
@@ -265,7 +287,7 @@ def _live_fields() -> list[Field]:
             NUMBER,
             "Actual number of VCPUs as seen by hypervisor",
             lambda row: row.live_value("vcpus"),
-            live=True,
+            live=(ask_for_guests,),
         ),
     ]
 
@@ -323,14 +345,18 @@ _ALIASES = {
 }
 
 
-def instance_resource(catalogue: Catalogue) -> Resource:
-    """The fields of instances, with those of every hypervisor installed."""
-    hypervisor = {
-        parameter.name: _hypervisor_field(parameter)
+def _of_hypervisors(catalogue: Catalogue) -> list[Field]:
+    """A field for each parameter of each hypervisor installed."""
+    parameters = {
+        parameter.name: parameter
         for traits in catalogue.hypervisors.values()
         for parameter in traits.parameters
         if not parameter.cluster_only
     }
+    return [_hypervisor_field(parameter) for parameter in parameters.values()]
+
+
+def _fields() -> dict[str, Field]:
     fields = table(
         [
             *_config_fields(),
@@ -339,15 +365,27 @@ def instance_resource(catalogue: Catalogue) -> Resource:
             *_nic_fields(),
             *_live_fields(),
             *[_backend_field(parameter) for parameter in BACKEND_PARAMETERS],
-            *hypervisor.values(),
             *stored_fields(lambda row: row.instance, "Instance"),
         ]
     )
     for alias, name in _ALIASES.items():
         fields[alias] = replace(fields[name], name=alias)
-    return Resource("instance", "name", fields, "Instance")
+    return fields
 
 
 def _ordinal(number: int) -> str:
     words = ("first", "second", "third")
     return words[number] if number < len(words) else f"{number + 1}th"
+
+
+INSTANCES = Resource(
+    "instance",
+    "name",
+    _fields(),
+    "Instance",
+    of_drivers=_of_hypervisors,
+    rows=stored_rows(lambda view: view.instances(), InstanceRow),
+    plain_call="QueryInstances",
+    columns="name hypervisor os pnode status oper_ram",
+    program="gnt-instance",
+)

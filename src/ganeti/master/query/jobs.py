@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ganeti.master.operation import REGISTRY
-from ganeti.master.query.fields import BOOL, NUMBER, OTHER, TEXT, UNAVAILABLE, Field, Resource, table
+from ganeti.master.query.fields import BOOL, JOINED, NUMBER, OTHER, TEXT, TIMES, UNAVAILABLE, Field, Resource, table
 from ganeti.wire.job_file import JobFile, OpcodeEntry, redact
 
 
@@ -58,7 +58,12 @@ JOBS = Resource(
                 "opresult", "OpCode_result", OTHER, "List of opcodes results", _per_opcode(lambda entry: entry.result)
             ),
             Field(
-                "opstatus", "OpCode_status", OTHER, "List of opcodes status", _per_opcode(lambda entry: entry.status)
+                "opstatus",
+                "OpCode_status",
+                OTHER,
+                "List of opcodes status",
+                _per_opcode(lambda entry: entry.status),
+                shown=JOINED,
             ),
             Field("oplog", "OpCode_log", OTHER, "List of opcode output logs", _per_opcode(lambda entry: entry.log)),
             Field(
@@ -67,6 +72,7 @@ JOBS = Resource(
                 OTHER,
                 "List of opcode start timestamps (before acquiring locks)",
                 _per_opcode(lambda entry: entry.start_timestamp),
+                shown=TIMES,
             ),
             Field(
                 "opexec",
@@ -74,6 +80,7 @@ JOBS = Resource(
                 OTHER,
                 "List of opcode execution start timestamps (after acquiring locks)",
                 _per_opcode(lambda entry: entry.exec_timestamp),
+                shown=TIMES,
             ),
             Field(
                 "opend",
@@ -81,6 +88,7 @@ JOBS = Resource(
                 OTHER,
                 "List of opcode execution end timestamps",
                 _per_opcode(lambda entry: entry.end_timestamp),
+                shown=TIMES,
             ),
             Field(
                 "oppriority",
@@ -88,6 +96,7 @@ JOBS = Resource(
                 OTHER,
                 "List of opcode priorities",
                 _per_opcode(lambda entry: entry.priority),
+                shown=JOINED,
             ),
             Field(
                 "summary",
@@ -95,6 +104,7 @@ JOBS = Resource(
                 OTHER,
                 "List of per-opcode summaries",
                 _per_opcode(lambda entry: opcode_summary(entry.input)),
+                shown=JOINED,
             ),
             Field(
                 "received_ts",
@@ -102,9 +112,12 @@ JOBS = Resource(
                 OTHER,
                 "Timestamp of when job was received",
                 _job(lambda job: job.received_timestamp),
+                shown=TIMES,
             ),
-            Field("start_ts", "Start", OTHER, "Timestamp of job start", _job(lambda job: job.start_timestamp)),
-            Field("end_ts", "End", OTHER, "Timestamp of job end", _job(lambda job: job.end_timestamp)),
+            Field(
+                "start_ts", "Start", OTHER, "Timestamp of job start", _job(lambda job: job.start_timestamp), shown=TIMES
+            ),
+            Field("end_ts", "End", OTHER, "Timestamp of job end", _job(lambda job: job.end_timestamp), shown=TIMES),
             Field(
                 "opprogress",
                 "OpCode_progress",
@@ -116,4 +129,6 @@ JOBS = Resource(
         ]
     ),
     "Job",
+    columns="id status summary",
+    program="gnt-job",
 )

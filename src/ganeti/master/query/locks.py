@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ganeti.master.locks.owners import Owner
-from ganeti.master.query.fields import OTHER, Field, Resource, table
+from ganeti.master.query.fields import OTHER, Field, Locks, Resource, table
 from ganeti.model.locks import EXCLUSIVE, RELEASE, lock_order
 
 
@@ -15,21 +15,6 @@ class LockRow:
     mode: str | None = None
     owners: list[str] = field(default_factory=list)
     pending: list[tuple[str, list[str]]] = field(default_factory=list)
-
-
-LOCKS = Resource(
-    "lock",
-    "name",
-    table(
-        [
-            Field("name", "Name", OTHER, "Lock name", lambda row: row.name),
-            Field("mode", "Mode", OTHER, "Mode in which the lock is held", lambda row: row.mode),
-            Field("owner", "Owner", OTHER, "Current lock owner(s)", lambda row: row.owners or None),
-            Field("pending", "Pending", OTHER, "Jobs waiting for the lock", lambda row: row.pending),
-        ]
-    ),
-    "Lock",
-)
 
 
 def lock_rows(
@@ -57,3 +42,24 @@ def lock_rows(
 
 def _owner(owner: Owner) -> str:
     return str(owner.name)
+
+
+async def _rows(locks: Locks) -> list[LockRow]:
+    return lock_rows(await locks.all_locks(), await locks.waiting_locks())
+
+
+LOCKS = Resource(
+    "lock",
+    "name",
+    table(
+        [
+            Field("name", "Name", OTHER, "Lock name", lambda row: row.name),
+            Field("mode", "Mode", OTHER, "Mode in which the lock is held", lambda row: row.mode, shown="mode"),
+            Field("owner", "Owner", OTHER, "Current lock owner(s)", lambda row: row.owners or None, shown="owners"),
+            Field("pending", "Pending", OTHER, "Jobs waiting for the lock", lambda row: row.pending, shown="waiters"),
+        ]
+    ),
+    "Lock",
+    rows_of_locks=_rows,
+    columns="name mode owner pending",
+)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ganeti.base.natural import natural_key
 from ganeti.master.query.fields import (
+    JOINED,
     NUMBER,
     OTHER,
     TEXT,
@@ -16,6 +17,7 @@ from ganeti.master.query.fields import (
     Resource,
     or_unavailable,
     stored_fields,
+    stored_rows,
     table,
 )
 from ganeti.model.objects import Network
@@ -92,11 +94,14 @@ NETWORKS = Resource(
                 lambda r: [list(item) for item in r.groups],
             ),
             Field("group_cnt", "NodeGroups", NUMBER, "Number of nodegroups", lambda r: len(r.groups)),
-            Field("inst_list", "InstanceList", OTHER, "List of instances", lambda r: r.instances),
+            Field("inst_list", "InstanceList", OTHER, "List of instances", lambda r: r.instances, shown=JOINED),
             Field("inst_cnt", "Instances", NUMBER, "Number of instances", lambda r: len(r.instances)),
             Field("external_reservations", "ExternalReservations", TEXT, "External reservations", lambda r: r.external),
             *stored_fields(lambda r: r.network, "Network"),
         ]
     ),
     "Network",
+    rows=stored_rows(lambda view: view.networks(), NetworkRow),
+    plain_call="QueryNetworks",
+    columns="name network gateway mac_prefix group_list tags",
 )

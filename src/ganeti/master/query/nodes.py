@@ -2,14 +2,13 @@
 """Fields of nodes (rapi, section 4); live ones come from the node's own answer, those about copies from WConfD's."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-from ganeti.base.natural import natural_key
+from ganeti.master.query.collecting import ask_copies, ask_nodes
 from ganeti.master.query.fields import (
     BOOL,
     FLOAT,
+    JOINED,
     NODATA,
     NUMBER,
     OFFLINE,
@@ -19,71 +18,15 @@ from ganeti.master.query.fields import (
     UNIT,
     Field,
     Missing,
-    QueryWorld,
     Resource,
     or_unavailable,
     stored_fields,
+    stored_rows,
     table,
 )
-from ganeti.model import inheritance
-from ganeti.model.copies import Copies, Copy, position_text
-from ganeti.model.objects import Node
+from ganeti.master.query.node_rows import NodeRow
+from ganeti.model.copies import Copy, position_text
 from ganeti.model.parameters import NODE_PARAMETERS, Parameter
-
-SYNC_FIELDS = frozenset({"sync_state", "sync_position"})
-"""Answered by WConfD, not by the nodes."""
-MASTER, CANDIDATE, REGULAR, DRAINED, OFFLINE_ROLE = "M", "C", "R", "D", "O"
-
-
-@dataclass
-class NodeRow:
-    node: Node
-    world: QueryWorld
-    live: dict[str, Any] | None = None
-    """The node's answer to `node_info`; None where there is none."""
-    copies: Copies | None = None
-    """Who has copies of the configuration; None where WConfD did not say."""
-
-    @property
-    def is_master(self) -> bool:
-        return self.node.uuid == self.world.view.cluster.master_node
-
-    @property
-    def role(self) -> str:
-        if self.is_master:
-            return MASTER
-        if self.node.master_candidate:
-            return CANDIDATE
-        if self.node.drained:
-            return DRAINED
-        return OFFLINE_ROLE if self.node.offline else REGULAR
-
-    @cached_property
-    def parameters(self) -> dict[str, Any]:
-        return inheritance.node_nd(self.world.view, self.node)
-
-    @cached_property
-    def primaries(self) -> list[str]:
-        return _instances_by_node(self.world)[0].get(self.node.uuid, [])
-
-    @cached_property
-    def secondaries(self) -> list[str]:
-        return _instances_by_node(self.world)[1].get(self.node.uuid, [])
-
-
-def _instances_by_node(world: QueryWorld) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Names of instances by primary and by secondary node; gone through once per query."""
-    found = world.extra.get("instances by node")
-    if found is None:
-        primary: dict[str, list[str]] = {}
-        secondary: dict[str, list[str]] = {}
-        for instance in sorted(world.view.instances(), key=lambda item: natural_key(item.name)):
-            primary.setdefault(instance.primary_node, []).append(instance.name)
-            for uuid in world.view.secondary_nodes(instance):
-                secondary.setdefault(uuid, []).append(instance.name)
-        found = world.extra["instances by node"] = (primary, secondary)
-    by_primary, by_secondary = found
-    return by_primary, by_secondary
 
 
 def _live(get: Callable[[dict[str, Any]], Any]) -> Callable[[NodeRow], Any]:
@@ -215,6 +158,7 @@ NODES = Resource(
                 OTHER,
                 "List of instances with this node as primary",
                 lambda r: r.primaries,
+                shown=JOINED,
             ),
             Field(
                 "sinst_list",
@@ -222,6 +166,7 @@ NODES = Resource(
                 OTHER,
                 "List of instances with this node as secondary",
                 lambda r: r.secondaries,
+                shown=JOINED,
             ),
             Field(
                 "role",
@@ -251,34 +196,62 @@ NODES = Resource(
                 TEXT,
                 "Changes with every boot of the node",
                 _boot_id,
-                live=True,
+                live=(ask_nodes,),
             ),
-            Field("cnodes", "CNodes", NUMBER, "Number of NUMA domains on node", _hypervisor("cpu_nodes"), live=True),
+            Field(
+                "cnodes",
+                "CNodes",
+                NUMBER,
+                "Number of NUMA domains on node",
+                _hypervisor("cpu_nodes"),
+                live=(ask_nodes,),
+            ),
             Field(
                 "cnos",
                 "CNOs",
                 NUMBER,
                 "Number of logical processors used by the node OS",
                 _hypervisor("cpu_dom0"),
-                live=True,
+                live=(ask_nodes,),
             ),
             Field(
-                "csockets", "CSockets", NUMBER, "Number of physical CPU sockets", _hypervisor("cpu_sockets"), live=True
+                "csockets",
+                "CSockets",
+                NUMBER,
+                "Number of physical CPU sockets",
+                _hypervisor("cpu_sockets"),
+                live=(ask_nodes,),
             ),
-            Field("ctotal", "CTotal", NUMBER, "Number of logical processors", _hypervisor("cpu_total"), live=True),
             Field(
-                "dfree", "DFree", UNIT, "Available storage space in storage unit", _storage("storage_free"), live=True
+                "ctotal", "CTotal", NUMBER, "Number of logical processors", _hypervisor("cpu_total"), live=(ask_nodes,)
             ),
-            Field("dtotal", "DTotal", UNIT, "Total storage space in storage unit", _storage("storage_size"), live=True),
-            Field("spfree", "SpFree", NUMBER, "Available spindles in volume group", _without_spindles, live=True),
-            Field("sptotal", "SpTotal", NUMBER, "Total spindles in volume group", _without_spindles, live=True),
+            Field(
+                "dfree",
+                "DFree",
+                UNIT,
+                "Available storage space in storage unit",
+                _storage("storage_free"),
+                live=(ask_nodes,),
+            ),
+            Field(
+                "dtotal",
+                "DTotal",
+                UNIT,
+                "Total storage space in storage unit",
+                _storage("storage_size"),
+                live=(ask_nodes,),
+            ),
+            Field(
+                "spfree", "SpFree", NUMBER, "Available spindles in volume group", _without_spindles, live=(ask_nodes,)
+            ),
+            Field("sptotal", "SpTotal", NUMBER, "Total spindles in volume group", _without_spindles, live=(ask_nodes,)),
             Field(
                 "mfree",
                 "MFree",
                 UNIT,
                 "Memory available for instance allocations",
                 _hypervisor("memory_free"),
-                live=True,
+                live=(ask_nodes,),
             ),
             Field(
                 "mnode",
@@ -286,7 +259,7 @@ NODES = Resource(
                 UNIT,
                 "Amount of memory used by node (dom0 for Xen)",
                 _hypervisor("memory_dom0"),
-                live=True,
+                live=(ask_nodes,),
             ),
             Field(
                 "mtotal",
@@ -294,7 +267,7 @@ NODES = Resource(
                 UNIT,
                 "Total amount of memory of physical machine",
                 _hypervisor("memory_total"),
-                live=True,
+                live=(ask_nodes,),
             ),
             Field(
                 "sync_state",
@@ -303,7 +276,7 @@ NODES = Resource(
                 "Copy of configuration and queue on a master candidate:"
                 ' "master", "in-sync", "catching-up", "behind: REASON" or "away"',
                 _copy(lambda copy: copy.words),
-                live=True,
+                live=(ask_copies,),
             ),
             Field(
                 "sync_position",
@@ -311,11 +284,15 @@ NODES = Resource(
                 TEXT,
                 "Last record known to be in a master candidate's copy, as EPOCH.SERIAL",
                 _copy(lambda copy: position_text(copy.position)),
-                live=True,
+                live=(ask_copies,),
             ),
             *[_parameter(parameter) for parameter in NODE_PARAMETERS],
             *stored_fields(lambda r: r.node, "Node"),
         ]
     ),
     "Node",
+    rows=stored_rows(lambda view: view.nodes(), NodeRow),
+    plain_call="QueryNodes",
+    columns="name dtotal dfree mtotal mnode mfree pinst_cnt sinst_cnt",
+    program="gnt-node",
 )

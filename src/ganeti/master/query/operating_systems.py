@@ -1,34 +1,74 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Fields of operating systems (rapi, section 4): asked by a job, since the nodes have to look."""
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
+from ganeti.base.natural import natural_key
 from ganeti.master.query.fields import BOOL, OTHER, TEXT, Field, Resource, table
 from ganeti.model.objects import Cluster
+from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import NodeAnswer
+
+Found = dict[str, Any]
+"""One node's word about one definition, as the node call `os_diagnose` gives it."""
 
 
-class OsSummary(Protocol):
-    """What all nodes say about an OS, as OP_OS_DIAGNOSE brings it together."""
+@dataclass
+class OsSummary:
+    """What all nodes say about an OS."""
 
     name: str
+    nodes: dict[str, list[Found]] = field(default_factory=dict)
+    """By the uuid of the node; the first of several definitions counts."""
+
+    def _counting(self) -> list[Found]:
+        return [found[0] for found in self.nodes.values() if found]
 
     @property
-    def valid(self) -> bool: ...
+    def valid(self) -> bool:
+        return all(self.nodes.values()) and all(found["valid"] for found in self._counting())
 
     @property
-    def trusted(self) -> bool: ...
+    def variants(self) -> list[str]:
+        return [name for name in self._common("variants") if isinstance(name, str)]
 
     @property
-    def variants(self) -> list[str]: ...
+    def parameters(self) -> list[list[str]]:
+        return self._common("parameters")
 
     @property
-    def parameters(self) -> list[list[str]]: ...
+    def api_versions(self) -> list[int]:
+        return self._common("api_versions")
 
     @property
-    def api_versions(self) -> list[int]: ...
+    def trusted(self) -> bool:
+        return all(found["trusted"] for found in self._counting())
 
-    def node_status(self) -> dict[str, list[list[Any]]]: ...
+    def _common(self, key: str) -> list[Any]:
+        """What all nodes have, in the order of the first."""
+        if not self.valid:
+            return []
+        first, *others = self._counting()
+        return [item for item in first[key] if all(item in other[key] for other in others)]
+
+    def node_status(self) -> dict[str, list[list[Any]]]:
+        """By node: [path, valid, message, variants, parameters, API versions, trusted] of each definition."""
+        keys = ("path", "valid", "message", "variants", "parameters", "api_versions", "trusted")
+        return {node: [[found[key] for key in keys] for found in all_found] for node, all_found in self.nodes.items()}
+
+
+def summarize(answers: list[NodeAnswer]) -> dict[str, OsSummary]:
+    """Bring the nodes' answers together, by name of the OS; nodes without an answer do not count."""
+    given = [answer for answer in answers if answer.error is None]
+    names = sorted({found["name"] for answer in given for found in answer.value if found["name"]}, key=natural_key)
+    return {
+        name: OsSummary(
+            name,
+            {answer.node_uuid: [found for found in answer.value if found["name"] == name] for answer in given},
+        )
+        for name in names
+    }
 
 
 @dataclass(frozen=True)
@@ -40,6 +80,21 @@ class OsRow:
     def variants(self) -> list[str]:
         unwanted = {*self.cluster.hidden_os, *self.cluster.blacklisted_os}
         return [variant for variant in self.os.variants if f"{self.os.name}+{variant}" not in unwanted]
+
+
+async def ask_nodes(ctx: OperationContext) -> list[NodeAnswer]:
+    """What every node that can run instances says of its definitions."""
+    nodes = [node.uuid for node in ctx.config.view().nodes() if node.vm_capable and not node.offline]
+    return await ctx.nodes.call_many(nodes, "os_diagnose")
+
+
+def os_rows(answers: list[NodeAnswer], cluster: Cluster) -> list[OsRow]:
+    """One row for each name, in natural order."""
+    return [OsRow(summary, cluster) for summary in summarize(answers).values()]
+
+
+async def _rows_by_job(ctx: OperationContext) -> list[OsRow]:
+    return os_rows(await ask_nodes(ctx), ctx.config.view().cluster)
 
 
 OPERATING_SYSTEMS = Resource(
@@ -79,4 +134,6 @@ OPERATING_SYSTEMS = Resource(
         ]
     ),
     "OS",
+    rows_by_job=_rows_by_job,
+    asks_nodes=True,
 )

@@ -1,39 +1,32 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""All that can be queried, by name, and the rows that come from the configuration."""
+"""All that can be queried, by name: what the modules of this package declare."""
 
-from typing import Any
+import functools
+import importlib
+import pkgutil
 
-from ganeti.base.natural import natural_key
-from ganeti.master.query.fields import QueryWorld, Resource
-from ganeti.master.query.filter_rules import FILTERS, FilterRow
-from ganeti.master.query.groups import GROUPS, GroupRow
-from ganeti.master.query.instances import InstanceRow, instance_resource
-from ganeti.master.query.jobs import JOBS
-from ganeti.master.query.locks import LOCKS, lock_rows
-from ganeti.master.query.networks import NETWORKS, NetworkRow
-from ganeti.master.query.nodes import NODES, NodeRow
+from ganeti.base.errors import GanetiError
+from ganeti.master import query
+from ganeti.master.query.fields import Resource
 from ganeti.model.traits import Catalogue
 
-__all__ = ["build", "config_rows", "lock_rows"]
+
+@functools.cache
+def declared() -> dict[str, Resource]:
+    """Every resource, without the fields that drivers bring; raises `GanetiError` for two of one name."""
+    found: dict[str, Resource] = {}
+    for info in sorted(pkgutil.iter_modules(query.__path__, query.__name__ + "."), key=lambda item: item.name):
+        for value in vars(importlib.import_module(info.name)).values():
+            if isinstance(value, Resource) and found.setdefault(value.name, value) is not value:
+                raise GanetiError(f"the resource {value.name} is declared twice")
+    return found
 
 
 def build(catalogue: Catalogue) -> dict[str, Resource]:
-    """Every resource LuxiD answers for; some fields come from what the drivers have."""
-    found = [NODES, instance_resource(catalogue), GROUPS, NETWORKS, JOBS, LOCKS, FILTERS]
-    return {resource.name: resource for resource in found}
+    """Every resource LuxiD answers for, with the fields of the drivers."""
+    return {name: each.with_drivers(catalogue) for name, each in declared().items() if each.rows_by_job is None}
 
 
-def config_rows(what: str, world: QueryWorld) -> list[Any]:
-    """The rows of a resource that is stored, in natural order of their names."""
-    if what == "filter":
-        return [FilterRow(rule) for rule in sorted(world.view.filters(), key=lambda rule: (rule.priority, rule.uuid))]
-    objects, row = _STORED[what]
-    return [row(item, world) for item in sorted(objects(world), key=lambda item: natural_key(item.name))]
-
-
-_STORED: dict[str, Any] = {
-    "node": (lambda world: world.view.nodes(), NodeRow),
-    "instance": (lambda world: world.view.instances(), InstanceRow),
-    "group": (lambda world: world.view.groups(), GroupRow),
-    "network": (lambda world: world.view.networks(), NetworkRow),
-}
+def by_job() -> dict[str, Resource]:
+    """Every resource that OP_QUERY answers for."""
+    return {name: each for name, each in declared().items() if each.rows_by_job is not None}

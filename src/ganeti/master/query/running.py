@@ -10,8 +10,8 @@ from ganeti.master.query.fields import Field, Missing, Resource, Status, unknown
 from ganeti.master.query.filters import asked_names, compile_filter, passes
 from ganeti.wire.job_file import read_job_id
 
-Collect = Callable[[Sequence[Any], frozenset[str]], Awaitable[None]]
-"""Ask the nodes what the named fields of these rows need, and put it into the rows."""
+Collect = Callable[[Sequence[Any], Sequence[Field]], Awaitable[None]]
+"""Ask what these live fields of these rows need, and put it into the rows."""
 
 
 def selected(resource: Resource, names: Sequence[str]) -> list[Field]:
@@ -31,10 +31,10 @@ async def run_query(
     fields = selected(resource, names)
     predicate, used = compile_filter(qfilter, resource.fields)
     chosen = _choose(resource, list(rows), qfilter)
-    live_in_filter = frozenset(name for name in used if resource.fields[name].live)
-    live_asked = frozenset(field.name for field in fields if field.live)
+    live_in_filter = [resource.fields[name] for name in sorted(used) if resource.fields[name].live]
+    live_asked = [field for field in fields if field.live]
     if live_in_filter:
-        await collect(chosen, live_in_filter | live_asked)
+        await collect(chosen, [*live_in_filter, *live_asked])
     if asked_names(qfilter, resource.key) is None:
         chosen = [row for row in chosen if passes(predicate, row)]
     if live_asked and not live_in_filter:

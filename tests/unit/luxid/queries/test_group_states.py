@@ -86,7 +86,7 @@ class Bed:
     async def listed(self) -> dict[str, Any]:
         """Free memory of each node, as a list that takes what is in the cache."""
         rows = await self.sources.rows(NODES, None)
-        _, data = await run_query(NODES, rows, ["name", "mfree"], None, self.sources.collector(NODES))
+        _, data = await run_query(NODES, rows, ["name", "mfree"], None, self.sources.collector())
         return {name[1]: free[1] for name, free in data}
 
     def stale(self) -> list[str]:

@@ -22,6 +22,10 @@ from ganeti.master.query.fields import (
 from ganeti.master.query.running import describe_fields, legacy_rows, run_query
 
 
+async def beat(rows: Any, inquiry: Any) -> None:
+    """Stands for asking; `ask` fills the rows."""
+
+
 @dataclass
 class Row:
     name: str
@@ -42,7 +46,7 @@ THINGS = Resource(
             Field("born", "Born", TIMESTAMP, "Born", lambda row: row.size + 0.75),
             Field("tags", "Tags", OTHER, "Tags", lambda row: row.tags),
             Field("note", "Note", TEXT, "Note", lambda row: UNAVAILABLE if row.note is None else row.note),
-            Field("beat", "Beat", NUMBER, "Beat", lambda row: row.live, live=True),
+            Field("beat", "Beat", NUMBER, "Beat", lambda row: row.live, live=(beat,)),
             Field("secret", "Secret", OTHER, "Hidden", lambda row: 1, hidden=True),
         ]
     ),
@@ -52,9 +56,9 @@ ROWS = [Row("a1.example.com", 1, ["x"]), Row("a2.example.com", 2, ["x", "y"], "h
 
 
 def ask(qfilter: Any, fields: tuple[str, ...] = ("name",), collected: list[Any] | None = None) -> list[Any]:
-    async def collect(rows: Any, names: Any) -> None:
+    async def collect(rows: Any, fields: Any) -> None:
         if collected is not None:
-            collected.append(([row.name for row in rows], sorted(names)))
+            collected.append(([row.name for row in rows], sorted({field.name for field in fields})))
         for row in rows:
             row.live = row.size * 10
 

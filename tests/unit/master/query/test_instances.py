@@ -11,7 +11,7 @@ from tests.fakes.sample_cluster import catalogue, configuration
 
 from ganeti.base.errors import GanetiError, TransportError
 from ganeti.master.query import resources
-from ganeti.master.query.collecting import NODE_ANSWER_S, SILENT_ANSWER_S, NodeAsker, collector
+from ganeti.master.query.collecting import NODE_ANSWER_S, SILENT_ANSWER_S, Inquiry, NodeAsker, collector
 from ganeti.master.query.fields import Missing, QueryWorld
 from ganeti.master.query.instance_rows import InstanceRow, LiveInstance
 from ganeti.master.query.running import run_query
@@ -77,9 +77,8 @@ def ask(config: Any, what: str, fields: list[str], handlers: dict[str, Any], dea
     nodes.handlers = handlers
     nodes.dead = dead or set()
     resource = resources.build(catalogue())[what]
-    rows = resources.config_rows(what, world)
-    collect = collector(what, world, NodeAsker(nodes), no_copies)
-    _, data = asyncio.run(run_query(resource, rows, fields, None, collect))
+    collect = collector(Inquiry(world, NodeAsker(nodes), no_copies))
+    _, data = asyncio.run(run_query(resource, resource.rows(world), fields, None, collect))
     return data
 
 

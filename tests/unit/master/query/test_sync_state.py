@@ -10,10 +10,9 @@ from msgspec.structs import replace
 from tests.fakes.sample_cluster import catalogue, configuration
 
 from ganeti.base.errors import GanetiError, TransportError
-from ganeti.master.query.collecting import NodeAsker, collector
+from ganeti.master.query.collecting import Inquiry, NodeAsker, collector
 from ganeti.master.query.fields import QueryWorld, Status
 from ganeti.master.query.nodes import NODES
-from ganeti.master.query.resources import config_rows
 from ganeti.master.query.running import describe_fields, run_query
 from ganeti.model.copies import Copies, read_copies
 from ganeti.ports.nodes import NodeAnswer
@@ -73,9 +72,9 @@ class Asked:
 
     def rows(self, *fields: str, qfilter: Any = None) -> dict[str, list[Cell]]:
         world = QueryWorld(self.config, catalogue())
-        collect = collector("node", world, NodeAsker(self.nodes), self.copies)  # type: ignore[arg-type]
+        collect = collector(Inquiry(world, NodeAsker(self.nodes), self.copies))  # type: ignore[arg-type]
         names = ["name", *fields]
-        _, data = asyncio.run(run_query(NODES, config_rows("node", world), names, qfilter, collect))
+        _, data = asyncio.run(run_query(NODES, NODES.rows(world), names, qfilter, collect))
         return {row[0][1]: [(Status(status), value) for status, value in row[1:]] for row in data}
 
 

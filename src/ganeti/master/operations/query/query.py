@@ -5,15 +5,12 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
-from ganeti.base.natural import natural_key
 from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.lock_plans import plan
-from ganeti.master.operations.os.diagnose import summarize
 from ganeti.master.operations.parameters import Fields, UseLocking
 from ganeti.master.parameter import Parameter
-from ganeti.master.query.cluster import CLUSTER, ClusterRow
-from ganeti.master.query.fields import QueryWorld, Resource
-from ganeti.master.query.operating_systems import OPERATING_SYSTEMS, OsRow
+from ganeti.master.query.fields import Field, Resource
+from ganeti.master.query.resources import by_job
 from ganeti.master.query.running import run_query
 from ganeti.model.locks import ALL_NODES, LockPlan
 from ganeti.model.view import ConfigView
@@ -23,12 +20,11 @@ What = Annotated[
     Literal["cluster", "os", "extstorage", "group", "export", "instance", "job", "lock", "network", "node", "filter"],
     Parameter("kind of the objects"),
 ]
-BY_JOB: dict[str, Resource] = {"cluster": CLUSTER, "os": OPERATING_SYSTEMS}
 
 
 def resource_of(what: str) -> Resource:
     """Raises `PrerequisiteError` for what the master daemon answers by itself."""
-    found = BY_JOB.get(what)
+    found = by_job().get(what)
     if found is None:
         raise PrerequisiteError(f"Query '{what}' is not answered by a job: ask the master daemon itself", WRONG_INPUT)
     return found
@@ -49,26 +45,18 @@ class Query(Operation[dict[str, Any]], frozen=True, kw_only=True, forbid_unknown
 
     def locks(self, view: ConfigView) -> LockPlan:
         """With *use_locking*, no job changes a node while the nodes are asked."""
-        asks_nodes = BY_JOB.get(self.what) is OPERATING_SYSTEMS
+        resource = by_job().get(self.what)
+        asks_nodes = resource is not None and resource.asks_nodes
         return plan(shared=[ALL_NODES]) if self.use_locking and asks_nodes else LockPlan()
 
     def check(self, view: ConfigView, facts: Any, ctx: OperationContext) -> Resource:
         return resource_of(self.what)
 
     async def execute(self, checked: Resource, ctx: OperationContext) -> dict[str, Any]:
-        rows = await self._rows(checked, ctx)
+        rows = await checked.rows_by_job(ctx) if checked.rows_by_job is not None else []
         fields, data = await run_query(checked, rows, self.fields, self.qfilter, _nothing_to_collect)
         return {"fields": [field.describe() for field in fields], "data": data}
 
-    async def _rows(self, resource: Resource, ctx: OperationContext) -> list[Any]:
-        view = ctx.config.view()
-        if resource is CLUSTER:
-            switches = ctx.switches()
-            return [ClusterRow(QueryWorld(view, ctx.catalogue), switches.drained, switches.watcher_pause)]
-        nodes = [node.uuid for node in view.nodes() if node.vm_capable and not node.offline]
-        summaries = summarize(await ctx.nodes.call_many(nodes, "os_diagnose"))
-        return [OsRow(summaries[name], view.cluster) for name in sorted(summaries, key=natural_key)]
 
-
-async def _nothing_to_collect(rows: Sequence[Any], fields: frozenset[str]) -> None:
+async def _nothing_to_collect(rows: Sequence[Any], fields: Sequence[Field]) -> None:
     """What the nodes know is in the rows already."""

@@ -11,7 +11,8 @@ from tests.fakes.context import FakeContext, run
 from tests.fakes.sample_cluster import catalogue, configuration
 
 from ganeti.base.errors import PrerequisiteError
-from ganeti.master.operations.os.diagnose import FIELDS, DiagnoseOs
+from ganeti.master.operations.os.diagnose import DiagnoseOs
+from ganeti.master.query.operating_systems import OPERATING_SYSTEMS
 from ganeti.model.objects import CLUSTER_KEY
 
 
@@ -79,8 +80,8 @@ def test_hidden_and_blacklisted_come_from_the_cluster(ctx: FakeContext) -> None:
 
 
 def test_every_field_and_no_other(ctx: FakeContext) -> None:
-    [row] = rows(ctx, *FIELDS, names=("beat",))
-    told = dict(zip(FIELDS, row, strict=True))
+    [row] = rows(ctx, *OPERATING_SYSTEMS.fields, names=("beat",))
+    told = dict(zip(OPERATING_SYSTEMS.fields, row, strict=True))
     assert told["node_status"]["uuid-node3"][0][0] == "/usr/share/beat"
     assert (told["parameters"], told["api_versions"], told["trusted"]) == ([["rate", "beats per second"]], [20], True)
     with pytest.raises(PrerequisiteError, match="Unknown output field 'colour'"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is generated is fresh: the commands' tables follow from the declarations."""
+"""What is generated is fresh: the tables of commands and lists, and the pages that follow from declarations."""
 
 import subprocess
 import sys

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Write the tables of commands (`cli/tables/gnt_*.py`) from their declarations: ``python -m ganeti.cli.generate``.
 
-Declarations are the `Command`s of `cli/commands/` and those of operations. Build time only: nothing here is imported by
-a command.
+Declarations are the `Command`s of `cli/commands/`, those of operations, and the resources of queries, from which the
+table for lists and `docs/reference/fields.md` follow, too. Build time only: nothing here is imported by a command.
 """
 
 import importlib
@@ -14,6 +14,7 @@ from typing import Any
 
 from ganeti.base.command import OPTION_KINDS, Command
 from ganeti.base.registry import import_all
+from ganeti.cli import field_tables
 
 TABLES = Path(__file__).parent / "tables"
 _HEAD = '''# SPDX-License-Identifier: BSD-2-Clause
@@ -26,7 +27,7 @@ COMMANDS = (
 
 def declared() -> list[Command]:
     """Gather all commands; raises `ValueError` for one that is declared wrongly, or twice."""
-    found = [*_of_operations(), *map(_without_refused, _of_modules())]
+    found = [*field_tables.commands(), *_of_operations(), *map(_without_refused, _of_modules())]
     names: set[str] = set()
     for command in found:
         for name in (command.line, *(f"{_program(command)} {alias}" for alias in command.aliases)):
@@ -127,7 +128,7 @@ def tables() -> dict[Path, str]:
     return {
         TABLES / f"{program.replace('-', '_')}.py": table_text(program, commands)
         for program, commands in programs.items()
-    }
+    } | field_tables.files()
 
 
 def stale() -> list[str]:

@@ -2,7 +2,7 @@
 """The commands of gnt-filter."""
 
 from ganeti.base.command import Argument, Command
-from ganeti.cli.commands.options import FIELDS, LIST_OPTIONS, NO_HEADERS, SEPARATOR, option
+from ganeti.cli.commands.options import LIST_OPTIONS, option
 
 _ONE = Argument("uuid", "filter-uuid")
 _MAYBE = Argument("names", "filter-uuid", 0, None)
@@ -50,15 +50,7 @@ FILTER_LIST = Command(
     "gnt-filter list",
     "list the rules about jobs",
     arguments=(_MAYBE,),
-    handler="listing:filters",
+    handler="listing:objects",
     is_job=False,
     options=LIST_OPTIONS,
-)
-FILTER_LIST_FIELDS = Command(
-    "gnt-filter list-fields",
-    "list the fields of 'list'",
-    arguments=(FIELDS,),
-    handler="listing:filter_fields",
-    is_job=False,
-    options=(NO_HEADERS, SEPARATOR),
 )

@@ -4,12 +4,9 @@
 from ganeti.base.command import Argument, Command
 from ganeti.cli.commands.options import (
     ASSUME_YES,
-    FIELDS,
     FILTER,
     JOBS,
     LIST_OPTIONS,
-    NO_HEADERS,
-    SEPARATOR,
     YES_DO_IT,
     flag,
     option,
@@ -35,15 +32,6 @@ JOB_LIST = Command(
         flag("--finished", field="selector", value="finished", help="jobs that have ended"),
         flag("--archived", field="selector", value="archived", help="jobs in the archive"),
     ),
-)
-
-JOB_LIST_FIELDS = Command(
-    "gnt-job list-fields",
-    "list the fields of 'list'",
-    arguments=(FIELDS,),
-    handler="listing:job_fields",
-    is_job=False,
-    options=(NO_HEADERS, SEPARATOR),
 )
 
 JOB_INFO = Command(

@@ -9,6 +9,7 @@ import time
 from ganeti.cli.failures import EXIT_UNKNOWN_FIELD, Failure
 from ganeti.cli.infotext import timestamp
 from ganeti.cli.invocation import err, out
+from ganeti.cli.tables.lists import RESOURCES
 from ganeti.cli.tabular import print_table
 
 TYPE_CHECKING = False
@@ -32,23 +33,6 @@ KINDS = {
 }
 _TO_THE_RIGHT = ("number", "float", "unit")
 _NOT_KNOWN = {1: ("??", "(unknown)"), 2: ("?", "(nodata)"), 3: ("-", "(unavail)"), 4: ("*", "(offline)")}
-_JOINED = [
-    "disk.sizes",
-    "inst_list",
-    "nic.bridges",
-    "nic.ips",
-    "nic.links",
-    "nic.macs",
-    "nic.modes",
-    "nic.networks",
-    "node_list",
-    "pinst_list",
-    "sinst_list",
-    "snodes",
-    "snodes.group",
-    "snodes.group.uuid",
-    "tags",
-]
 _GLOB = frozenset("*?")
 _ID_DIGITS = 18
 _LONGEST_INTERVAL_S = 86400
@@ -64,13 +48,12 @@ JOB_STATES = {
 
 
 class Resource:
-    """One kind of object that can be listed."""
+    """One kind of object that can be listed, as its declaration says."""
 
-    def __init__(self, what: str, name_field: str, fields: str, shows: dict[str, Show] | None = None) -> None:
+    def __init__(self, what: str) -> None:
         self.what = what
-        self.name_field = name_field
-        self.fields = fields.split()
-        self.shows: dict[str, Show] = dict.fromkeys(_JOINED, _join) | (shows or {})
+        _, self.name_field, fields, self.shown = RESOURCES[what]
+        self.fields = list(fields)
 
 
 def _join(value: Any) -> str:
@@ -83,48 +66,37 @@ def _times(value: Any) -> str:
     return timestamp(value) if value else "-"
 
 
-def _names_or_dash(value: Any) -> str:
+def _or_dash(value: Any) -> str:
     return _join(value) if value else "-"
 
 
-def _pending(value: Any) -> str:
-    """Show ``[[mode, [job, …]], …]`` as ``mode:job,job``."""
+def _waiters(value: Any) -> str:
     return " ".join(f"{mode}:{_join(owners)}" for mode, owners in value) if value else "-"
 
 
-NODE = Resource("node", "name", "name dtotal dfree mtotal mnode mfree pinst_cnt sinst_cnt")
-INSTANCE = Resource("instance", "name", "name hypervisor os pnode status oper_ram")
-JOB = Resource(
-    "job",
-    "id",
-    "id status summary",
-    dict.fromkeys(("summary", "opstatus", "oppriority"), _join)
-    | dict.fromkeys(("opstart", "opexec", "opend", "received_ts", "start_ts", "end_ts"), _times),
-)
-FILTER = Resource("filter", "uuid", "uuid watermark priority predicates action reason_trail")
-LOCK = Resource(
-    "lock",
-    "name",
-    "name mode owner pending",
-    {"mode": lambda value: str(value or "-"), "owner": _names_or_dash, "pending": _pending},
-)
+SHOWN: dict[str, Show] = {"joined": _join, "times": _times, "or-dash": _or_dash, "waiters": _waiters}
+"""How to print what the declaration of a field says so of."""
+NODE = Resource("node")
+
+
+def of_program(call: Invocation) -> Resource:
+    """The resource that the program is about."""
+    return Resource(next(what for what, row in RESOURCES.items() if row[0] == call.command.program))
+
+
+def objects(call: Invocation) -> int:
+    """List what the program is about."""
+    return show_list(call, of_program(call), [])
+
+
+def fields(call: Invocation) -> int:
+    """List the fields of what the program is about."""
+    return show_fields(call, of_program(call))
 
 
 def nodes(call: Invocation) -> int:
     extra = [["==", "group", call.get("group")]] if call.get("group") else []
     return show_list(call, NODE, extra)
-
-
-def node_fields(call: Invocation) -> int:
-    return show_fields(call, NODE)
-
-
-def instances(call: Invocation) -> int:
-    return show_list(call, INSTANCE, [])
-
-
-def instance_fields(call: Invocation) -> int:
-    return show_fields(call, INSTANCE)
 
 
 def jobs(call: Invocation) -> int:
@@ -134,27 +106,15 @@ def jobs(call: Invocation) -> int:
         extra = [["?", "archived"]]
     elif selector:
         extra = [["|", *(["==", "status", state] for state in JOB_STATES[selector])]]
-    return show_list(call, JOB, extra)
-
-
-def job_fields(call: Invocation) -> int:
-    return show_fields(call, JOB)
-
-
-def filters(call: Invocation) -> int:
-    return show_list(call, FILTER, [])
-
-
-def filter_fields(call: Invocation) -> int:
-    return show_fields(call, FILTER)
+    return show_list(call, of_program(call), extra)
 
 
 def locks(call: Invocation) -> int:
     """Show the locks once, or every ``--interval`` seconds until interrupted."""
-    interval = call.get("interval")
+    interval, resource = call.get("interval"), Resource("lock")
     if interval is not None and not 0 < interval <= _LONGEST_INTERVAL_S:
         raise Failure(f"--interval must be more than 0 seconds and at most {_LONGEST_INTERVAL_S}")
-    status = show_list(call, LOCK, [])
+    status = show_list(call, resource, [])
     while interval is not None:
         sys.stdout.flush()  # who reads along through a pipe sees it now, not an interval later
         try:
@@ -162,7 +122,7 @@ def locks(call: Invocation) -> int:
         except KeyboardInterrupt:
             break
         out()
-        status = show_list(call, LOCK, [])
+        status = show_list(call, resource, [])
     return status
 
 
@@ -259,8 +219,8 @@ def _report_unknown(call: Invocation, definitions: list[dict[str, Any]]) -> int:
 
 def _show_for(resource: Resource, definition: dict[str, Any], units: str) -> Show:
     kind = definition["kind"]
-    if definition["name"] in resource.shows:
-        return resource.shows[definition["name"]]
+    if definition["name"] in resource.shown:
+        return SHOWN[resource.shown[definition["name"]]]
     if kind == "bool":
         return lambda value: "Y" if value else "N"
     if kind == "timestamp":

@@ -2,7 +2,7 @@
 """The commands of gnt-node that are no operation."""
 
 from ganeti.base.command import Argument, Command
-from ganeti.cli.commands.options import CACHE, FIELDS, FILTER, LIST_OPTIONS, NO_HEADERS, SEPARATOR, UNITS, option
+from ganeti.cli.commands.options import CACHE, FILTER, LIST_OPTIONS, UNITS, option
 
 NODE_LIST = Command(
     "gnt-node list",
@@ -18,15 +18,6 @@ NODE_LIST = Command(
         CACHE,
         option("-g", "--node-group", field="group", help="nodes of this group only"),
     ),
-)
-
-NODE_LIST_FIELDS = Command(
-    "gnt-node list-fields",
-    "list the fields of 'list'",
-    arguments=(FIELDS,),
-    handler="listing:node_fields",
-    is_job=False,
-    options=(NO_HEADERS, SEPARATOR),
 )
 
 NODE_INFO = Command(

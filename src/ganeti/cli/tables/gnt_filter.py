@@ -33,7 +33,7 @@ COMMANDS = (
       (('-o', '--output'), 'output', 'string', 'fields to show; +FIELDS adds to the usual ones', True, None, (), 'FIELDS', False),
       (('-v', '--verbose'), 'verbose', 'flag', 'words instead of signs for what is not known', True, None, (), '', False),
      ),
-     (), 'listing:filters', '', False, '', False, True, False, '', (), (), ()),
+     (), 'listing:objects', '', False, '', False, True, False, '', (), (), ()),
     ('list-fields', "list the fields of 'list'",
      (
       ('names', 'field', 0, None, 'string', ''),
@@ -42,7 +42,7 @@ COMMANDS = (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
       (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
      ),
-     (), 'listing:filter_fields', '', False, '', False, True, False, '', (), (), ()),
+     (), 'listing:fields', '', False, '', False, True, False, '', (), (), ()),
     ('replace', 'put another rule in the place of one, or add it under this UUID',
      (
       ('uuid', 'filter-uuid', 1, 1, 'string', ''),

@@ -104,7 +104,7 @@ COMMANDS = (
       (('-F', '--filter'), 'force_filter', 'flag', 'the arguments are a filter expression', True, None, (), '', False),
       (('--cache',), 'cache', 'string', 'off: ask the nodes, even if they said it seconds ago', True, None, ('on', 'off'), '', False),
      ),
-     (), 'listing:instances', '', False, '', False, True, True, '', (), (), ()),
+     (), 'listing:objects', '', False, '', False, True, True, '', (), (), ()),
     ('list-fields', "list the fields of 'list'",
      (
       ('names', 'field', 0, None, 'string', ''),
@@ -113,7 +113,7 @@ COMMANDS = (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
       (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
      ),
-     (), 'listing:instance_fields', '', False, '', False, True, False, '', (), (), ()),
+     (), 'listing:fields', '', False, '', False, True, False, '', (), (), ()),
     ('list-tags', 'list the tags of an instance',
      (
       ('name', 'instance-name', 1, 1, 'string', 'instance'),

@@ -73,7 +73,7 @@ COMMANDS = (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
       (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
      ),
-     (), 'listing:job_fields', '', False, '', False, True, False, '', (), (), ()),
+     (), 'listing:fields', '', False, '', False, True, False, '', (), (), ()),
     ('wait', 'wait until a job has ended',
      (
       ('job', 'job-id', 1, 1, 'string', ''),

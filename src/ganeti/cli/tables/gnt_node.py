@@ -88,7 +88,7 @@ COMMANDS = (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
       (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
      ),
-     (), 'listing:node_fields', '', False, '', False, True, False, '', (), (), ()),
+     (), 'listing:fields', '', False, '', False, True, False, '', (), (), ()),
     ('list-tags', 'list the tags of a node',
      (
       ('name', 'node-name', 1, 1, 'string', 'node'),

@@ -50,6 +50,10 @@ JOINED: Final = "joined"
 """A list prints the parts with commas between them."""
 TIMES: Final = "times"
 """A list prints timestamps of seconds and microseconds, one or several."""
+OR_DASH: Final = "or-dash"
+"""A list prints the parts with commas between them, and a dash for nothing."""
+WAITERS: Final = "waiters"
+"""A list prints ``[[mode, [job, …]], …]`` as ``mode:job,job``."""
 
 Getter = Callable[[Any], Any]
 Ask = Callable[[Sequence[Any], Any], Awaitable[None]]
@@ -68,8 +72,7 @@ class Field:
     live: tuple[Ask, ...] = ()
     """What has to be asked before `get` finds a value, in this order; nothing where the configuration has it."""
     shown: str = ""
-    """How lists on the command line print a value whose kind does not say it: `JOINED`, `TIMES`, or a word that
-    `cli/commands/listing.py` knows."""
+    """How lists on the command line print a value whose kind does not say it: one of `JOINED` to `WAITERS`."""
     host_name: bool = False
     """A filter may give the first parts of the name."""
     hidden: bool = False
@@ -125,6 +128,8 @@ class Resource:
     """The fields that a list shows unless told otherwise, if a command lists it."""
     program: str = ""
     """The program whose ``list`` and ``list-fields`` show it."""
+    listed_as: str = ""
+    """What the help says of this ``list``; nothing where the command is declared with options of its own."""
 
     def with_drivers(self, catalogue: Catalogue) -> "Resource":
         """The same with the fields that the drivers bring."""

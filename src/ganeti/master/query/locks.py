@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ganeti.master.locks.owners import Owner
-from ganeti.master.query.fields import OTHER, Field, Locks, Resource, table
+from ganeti.master.query.fields import OR_DASH, OTHER, WAITERS, Field, Locks, Resource, table
 from ganeti.model.locks import EXCLUSIVE, RELEASE, lock_order
 
 
@@ -54,9 +54,9 @@ LOCKS = Resource(
     table(
         [
             Field("name", "Name", OTHER, "Lock name", lambda row: row.name),
-            Field("mode", "Mode", OTHER, "Mode in which the lock is held", lambda row: row.mode, shown="mode"),
-            Field("owner", "Owner", OTHER, "Current lock owner(s)", lambda row: row.owners or None, shown="owners"),
-            Field("pending", "Pending", OTHER, "Jobs waiting for the lock", lambda row: row.pending, shown="waiters"),
+            Field("mode", "Mode", OTHER, "Mode in which the lock is held", lambda row: row.mode, shown=OR_DASH),
+            Field("owner", "Owner", OTHER, "Current lock owner(s)", lambda row: row.owners or None, shown=OR_DASH),
+            Field("pending", "Pending", OTHER, "Jobs waiting for the lock", lambda row: row.pending, shown=WAITERS),
         ]
     ),
     "Lock",

@@ -18,3 +18,9 @@ def test_the_usual_columns_are_fields():
 def test_each_program_with_a_resource_lists_its_fields():
     lines = {command.line for command in field_tables.commands()}
     assert {f"{each.program} list-fields" for each in field_tables.resources() if each.program} <= lines
+
+
+def test_numbered_fields_share_a_row_of_the_page():
+    page = field_tables.page_text()
+    assert page.count("`disk.size/N`") == 1 and "disk.size/0" not in page
+    assert "| `mfree` | MFree | unit, live |" in page

@@ -168,10 +168,12 @@ def _cluster_resource() -> Resource:
     fields = [
         name,
         Field("name", "Cluster", TEXT, name.doc, name.get),
-        _cluster_field("volume_group_name", "VgName", TEXT, "LVM volume group name"),
-        Field("tags", "Tags", OTHER, "Tags", lambda row: sorted(row.cluster.tags)),
-        Field("architecture", "ArchInfo", OTHER, "Architecture of the master", lambda row: architecture()),
-        Field("drain_flag", "QueueDrained", BOOL, "Whether the job queue takes no jobs", lambda row: row.drained),
+        _cluster_field("volume_group_name", "VgName", TEXT, "LVM volume group that instances use"),
+        Field("tags", "Tags", OTHER, "Tags of the cluster", lambda row: sorted(row.cluster.tags)),
+        Field(
+            "architecture", "ArchInfo", OTHER, "Word size and machine type of the master", lambda row: architecture()
+        ),
+        Field("drain_flag", "QueueDrained", BOOL, "The job queue takes no new jobs", lambda row: row.drained),
         Field(
             "watcher_pause",
             "WatcherPause",
@@ -186,15 +188,31 @@ def _cluster_resource() -> Resource:
             "Name of the master node",
             lambda row: row.world.view.node(row.cluster.master_node).name,
         ),
-        Field("software_version", "SoftwareVersion", TEXT, "Software version", lambda row: SOFTWARE_VERSION),
-        Field("protocol_version", "ProtocolVersion", NUMBER, "Protocol version", lambda row: PROTOCOL_VERSION),
-        Field("config_version", "ConfigVersion", NUMBER, "Configuration version", lambda row: CONFIG_VERSION),
-        Field("os_api_version", "OsApiVersion", NUMBER, "OS API version", lambda row: OS_API_VERSION),
-        Field("export_version", "ExportVersion", NUMBER, "Export version", lambda row: EXPORT_VERSION),
+        Field("software_version", "SoftwareVersion", TEXT, "Version of the software", lambda row: SOFTWARE_VERSION),
+        Field(
+            "protocol_version",
+            "ProtocolVersion",
+            NUMBER,
+            "Version of the calls between the daemons",
+            lambda row: PROTOCOL_VERSION,
+        ),
+        Field(
+            "config_version", "ConfigVersion", NUMBER, "Version of the configuration format", lambda row: CONFIG_VERSION
+        ),
+        Field(
+            "os_api_version",
+            "OsApiVersion",
+            NUMBER,
+            "Version of the interface to installation scripts",
+            lambda row: OS_API_VERSION,
+        ),
+        Field(
+            "export_version", "ExportVersion", NUMBER, "Version of the format of exports", lambda row: EXPORT_VERSION
+        ),
         Field("vcs_version", "VCSVersion", TEXT, "Version in the source repository", lambda row: VCS_VERSION),
         _cluster_field("uuid", "UUID", TEXT, "UUID of the cluster"),
-        _cluster_field("ctime", "CTime", TIMESTAMP, "Creation timestamp"),
-        _cluster_field("mtime", "MTime", TIMESTAMP, "Modification timestamp"),
+        _cluster_field("ctime", "CTime", TIMESTAMP, "When the cluster was created"),
+        _cluster_field("mtime", "MTime", TIMESTAMP, "When the cluster was last changed"),
     ]
     return Resource("cluster", "cluster_name", table(fields), "Cluster", rows_by_job=_row_by_job)
 

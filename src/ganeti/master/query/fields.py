@@ -174,11 +174,13 @@ def or_unavailable(value: Any) -> Any:
 def stored_fields(get: Callable[[Any], Any], noun: str, *, tags: bool = True) -> list[Field]:
     """The fields everything stored has; *get* finds the stored object of a row."""
     fields = [
-        Field("ctime", "CTime", TIMESTAMP, "Creation timestamp", lambda row: get(row).ctime),
-        Field("mtime", "MTime", TIMESTAMP, "Modification timestamp", lambda row: get(row).mtime),
-        Field("uuid", "UUID", TEXT, f"{noun} UUID", lambda row: get(row).uuid),
-        Field("serial_no", "SerialNo", NUMBER, f"{noun} object serial number", lambda row: get(row).serial_no),
+        Field("ctime", "CTime", TIMESTAMP, "When it was created", lambda row: get(row).ctime),
+        Field("mtime", "MTime", TIMESTAMP, "When it was last changed", lambda row: get(row).mtime),
+        Field("uuid", "UUID", TEXT, f"UUID of the {noun}", lambda row: get(row).uuid),
+        Field("serial_no", "SerialNo", NUMBER, "Goes up by one with each change", lambda row: get(row).serial_no),
     ]
     if tags:
-        fields.append(Field("tags", "Tags", OTHER, "Tags", lambda row: sorted(get(row).tags), shown=JOINED))
+        fields.append(
+            Field("tags", "Tags", OTHER, f"Tags of the {noun}", lambda row: sorted(get(row).tags), shown=JOINED)
+        )
     return fields

@@ -23,13 +23,27 @@ FILTERS = Resource(
     table(
         [
             Field(
-                "watermark", "Watermark", OTHER, "Highest job ID when the rule was added", lambda r: r.rule.watermark
+                "watermark",
+                "Watermark",
+                OTHER,
+                "Last job submitted before the rule was added",
+                lambda r: r.rule.watermark,
             ),
-            Field("priority", "Priority", OTHER, "Rule priority", lambda r: r.rule.priority),
-            Field("predicates", "Predicates", OTHER, "Rule predicates", lambda r: r.rule.predicates),
-            Field("action", "Action", OTHER, "Rule action", lambda r: r.rule.action),
-            Field("reason_trail", "ReasonTrail", OTHER, "Rule reason trail", lambda r: r.rule.reason_trail),
-            Field("uuid", "UUID", OTHER, "Rule UUID", lambda r: r.rule.uuid),
+            Field(
+                "priority", "Priority", OTHER, "Rules with small numbers are looked at first", lambda r: r.rule.priority
+            ),
+            Field(
+                "predicates",
+                "Predicates",
+                OTHER,
+                "Which jobs the rule is about; all of them without any",
+                lambda r: r.rule.predicates,
+            ),
+            Field("action", "Action", OTHER, "What happens to these jobs", lambda r: r.rule.action),
+            Field(
+                "reason_trail", "ReasonTrail", OTHER, "Who added the rule, when and why", lambda r: r.rule.reason_trail
+            ),
+            Field("uuid", "UUID", OTHER, "UUID of the rule", lambda r: r.rule.uuid),
         ]
     ),
     "Filter",

@@ -47,48 +47,65 @@ def _primary(get: Callable[[Node, NodeGroup], Any]) -> Callable[[InstanceRow], A
 
 def _config_fields() -> list[Field]:
     return [
-        Field("admin_state", "InstanceState", TEXT, "Desired state of instance", _stored("admin_state")),
+        Field(
+            "admin_state",
+            "InstanceState",
+            TEXT,
+            "What the administrator wants: up, down or offline",
+            _stored("admin_state"),
+        ),
         Field(
             "admin_state_source",
             "InstanceStateSource",
             TEXT,
-            "Who last changed the desired state",
+            "Who set admin_state last: admin or user",
             _stored("admin_state_source"),
         ),
         Field(
             "admin_up",
             "Autostart",
             BOOL,
-            "Desired state of instance",
+            "Should be running",
             lambda row: row.instance.admin_state == "up",
         ),
-        Field("disks_active", "DisksActive", BOOL, "Desired state of instance disks", _stored("disks_active")),
-        Field("name", "Instance", TEXT, "Instance name", _stored("name"), host_name=True),
-        Field("hypervisor", "Hypervisor", TEXT, "Hypervisor name", _stored("hypervisor")),
+        Field("disks_active", "DisksActive", BOOL, "Disks should be ready for use", _stored("disks_active")),
+        Field("name", "Instance", TEXT, "Full host name", _stored("name"), host_name=True),
+        Field("hypervisor", "Hypervisor", TEXT, "Hypervisor it runs on", _stored("hypervisor")),
         Field(
             "network_port",
             "Network_port",
             OTHER,
-            "Instance network port if available (e.g. for VNC console)",
+            "Port of its console, if it has one (VNC)",
             lambda row: or_unavailable(row.instance.network_port),
         ),
-        Field("os", "OS", TEXT, "Operating system", _stored("os")),
-        Field("pnode", "Primary_node", TEXT, "Primary node", _primary(lambda node, group: node.name), host_name=True),
+        Field("os", "OS", TEXT, "Operating system and variant", _stored("os")),
+    ]
+
+
+def _node_fields() -> list[Field]:
+    return [
         Field(
-            "pnode.group", "PrimaryNodeGroup", TEXT, "Group of the primary", _primary(lambda node, group: group.name)
+            "pnode", "Primary_node", TEXT, "Node it runs on", _primary(lambda node, group: node.name), host_name=True
+        ),
+        Field(
+            "pnode.group",
+            "PrimaryNodeGroup",
+            TEXT,
+            "Node group of the primary node",
+            _primary(lambda node, group: group.name),
         ),
         Field(
             "pnode.group.uuid",
             "PrimaryNodeGroupUUID",
             TEXT,
-            "Primary node's group UUID",
+            "UUID of the primary node's group",
             _primary(lambda node, group: group.uuid),
         ),
         Field(
             "snodes",
             "Secondary_Nodes",
             OTHER,
-            "Secondary nodes; usually this will just be one node",
+            "Nodes with a second copy of its disks",
             lambda row: [node.name for node in row.secondaries],
             shown=JOINED,
         ),
@@ -96,7 +113,7 @@ def _config_fields() -> list[Field]:
             "snodes.group",
             "SecondaryNodesGroups",
             OTHER,
-            "Node groups of secondary nodes",
+            "Node groups of the secondary nodes",
             lambda row: [row.world.view.group(node.group).name for node in row.secondaries],
             shown=JOINED,
         ),
@@ -104,7 +121,7 @@ def _config_fields() -> list[Field]:
             "snodes.group.uuid",
             "SecondaryNodesGroupsUUID",
             OTHER,
-            "Node group UUIDs of secondary nodes",
+            "UUIDs of the secondary nodes' groups",
             lambda row: [node.group for node in row.secondaries],
             shown=JOINED,
         ),
@@ -113,28 +130,54 @@ def _config_fields() -> list[Field]:
 
 def _parameter_fields() -> list[Field]:
     return [
-        Field("hvparams", "HypervisorParameters", OTHER, "Hypervisor parameters (merged)", lambda row: row.hvparams),
-        Field("beparams", "BackendParameters", OTHER, "Backend parameters (merged)", lambda row: row.beparams),
-        Field("osparams", "OpSysParameters", OTHER, "Operating system parameters (merged)", lambda row: row.osparams),
+        Field("hvparams", "HypervisorParameters", OTHER, "Hypervisor parameters in effect", lambda row: row.hvparams),
         Field(
-            "custom_hvparams", "CustomHypervisorParameters", OTHER, "Custom hypervisor parameters", _stored("hvparams")
+            "beparams",
+            "BackendParameters",
+            OTHER,
+            "Memory, processors and other backend parameters in effect",
+            lambda row: row.beparams,
         ),
-        Field("custom_beparams", "CustomBackendParameters", OTHER, "Custom backend parameters", _stored("beparams")),
         Field(
-            "custom_osparams", "CustomOpSysParameters", OTHER, "Custom operating system parameters", _stored("osparams")
+            "osparams",
+            "OpSysParameters",
+            OTHER,
+            "Parameters of the operating system in effect",
+            lambda row: row.osparams,
+        ),
+        Field(
+            "custom_hvparams",
+            "CustomHypervisorParameters",
+            OTHER,
+            "Hypervisor parameters set on the instance itself",
+            _stored("hvparams"),
+        ),
+        Field(
+            "custom_beparams",
+            "CustomBackendParameters",
+            OTHER,
+            "Backend parameters set on the instance itself",
+            _stored("beparams"),
+        ),
+        Field(
+            "custom_osparams",
+            "CustomOpSysParameters",
+            OTHER,
+            "Parameters of the operating system set on the instance itself",
+            _stored("osparams"),
         ),
         Field(
             "custom_nicparams",
             "CustomNicParameters",
             OTHER,
-            "Custom network interface parameters",
+            "For each network interface, the parameters set on it",
             lambda row: [nic.nicparams for nic in row.instance.nics],
         ),
         Field(
             "forthcoming",
             "Forthcoming",
             BOOL,
-            "Whether the instance is forthcoming",
+            "Planned only: its resources are reserved",
             lambda row: bool(row.instance.forthcoming),
         ),
     ]
@@ -149,12 +192,12 @@ def _disk_fields() -> list[Field]:
             "Disk space taken on each of its nodes, with what mirroring needs",
             lambda row: row.disk_usage_mib,
         ),
-        Field("disk.count", "Disks", NUMBER, "Number of disks", lambda row: len(row.disks)),
+        Field("disk.count", "Disks", NUMBER, "How many disks", lambda row: len(row.disks)),
         Field(
             "disk.sizes",
             "Disk_sizes",
             OTHER,
-            "List of disk sizes",
+            "Size of each disk",
             lambda row: [disk.size for disk in row.disks],
             shown=JOINED,
         ),
@@ -162,16 +205,16 @@ def _disk_fields() -> list[Field]:
             "disk.spindles",
             "Disk_spindles",
             OTHER,
-            "List of disk spindles",
+            "Spindles of each disk",
             lambda row: [disk.spindles for disk in row.disks],
         ),
-        Field("disk.names", "Disk_names", OTHER, "List of disk names", lambda row: [disk.name for disk in row.disks]),
-        Field("disk.uuids", "Disk_UUIDs", OTHER, "List of disk UUIDs", lambda row: [disk.uuid for disk in row.disks]),
+        Field("disk.names", "Disk_names", OTHER, "Name of each disk", lambda row: [disk.name for disk in row.disks]),
+        Field("disk.uuids", "Disk_UUIDs", OTHER, "UUID of each disk", lambda row: [disk.uuid for disk in row.disks]),
         Field(
             "disk_template",
             "Disk_template",
             TEXT,
-            "Instance disk template",
+            "How the disks are stored",
             lambda row: row.world.view.disk_template(row.instance),
         ),
         *[field for number in range(MAX_DISKS) for field in _one_disk(number)],
@@ -186,30 +229,30 @@ def _one_disk(number: int) -> list[Field]:
         return get
 
     return [
-        Field(f"disk.size/{number}", f"Disk/{number}", UNIT, f"Disk size of {_ordinal(number)} disk", of("size")),
+        Field(f"disk.size/{number}", f"Disk/{number}", UNIT, f"Size of disk {number}", of("size")),
         Field(
             f"disk.spindles/{number}",
             f"DiskSpindles/{number}",
             NUMBER,
-            f"Spindles of {_ordinal(number)} disk",
+            f"Spindles of disk {number}",
             of("spindles"),
         ),
-        Field(f"disk.name/{number}", f"DiskName/{number}", TEXT, f"Name of {_ordinal(number)} disk", of("name")),
-        Field(f"disk.uuid/{number}", f"DiskUUID/{number}", TEXT, f"UUID of {_ordinal(number)} disk", of("uuid")),
+        Field(f"disk.name/{number}", f"DiskName/{number}", TEXT, f"Name of disk {number}", of("name")),
+        Field(f"disk.uuid/{number}", f"DiskUUID/{number}", TEXT, f"UUID of disk {number}", of("uuid")),
     ]
 
 
 _NIC_LISTS = (
     ("macs", "NIC_MACs", "mac", "MAC address"),
     ("ips", "NIC_IPs", "ip", "IP address"),
-    ("names", "NIC_Names", "name", "name"),
+    ("names", "NIC_Names", "name", "Name"),
     ("uuids", "NIC_UUIDs", "uuid", "UUID"),
-    ("modes", "NIC_modes", "mode", "mode"),
-    ("vlans", "NIC_VLANs", "vlan", "VLAN"),
-    ("bridges", "NIC_bridges", "bridge", "bridge"),
-    ("links", "NIC_links", "link", "link"),
-    ("networks", "NIC_networks", "network", "network"),
-    ("networks.names", "NIC_networks_names", "network.name", "network name"),
+    ("modes", "NIC_modes", "mode", "Mode"),
+    ("vlans", "NIC_VLANs", "vlan", "VLAN (Open vSwitch)"),
+    ("bridges", "NIC_bridges", "bridge", "Bridge"),
+    ("links", "NIC_links", "link", "Link"),
+    ("networks", "NIC_networks", "network", "UUID of the network"),
+    ("networks.names", "NIC_networks_names", "network.name", "Name of the network"),
 )
 _JOINED_NIC_LISTS = frozenset({"bridges", "ips", "links", "macs", "modes", "networks"})
 _NIC_SINGLES = (
@@ -217,24 +260,24 @@ _NIC_SINGLES = (
     ("uuid", "NicUUID", "UUID"),
     ("mac", "NicMAC", "MAC address"),
     ("name", "NicName", "Name"),
-    ("network", "NicNetwork", "Network"),
+    ("network", "NicNetwork", "UUID of the network"),
     ("mode", "NicMode", "Mode"),
     ("link", "NicLink", "Link"),
-    ("vlan", "NicVLAN", "VLAN"),
-    ("network.name", "NicNetworkName", "Network name"),
+    ("vlan", "NicVLAN", "VLAN (Open vSwitch)"),
+    ("network.name", "NicNetworkName", "Name of the network"),
     ("bridge", "NicBridge", "Bridge"),
 )
 
 
 def _nic_fields() -> list[Field]:
-    fields = [Field("nic.count", "NICs", NUMBER, "Number of network interfaces", lambda row: len(row.instance.nics))]
+    fields = [Field("nic.count", "NICs", NUMBER, "How many network interfaces", lambda row: len(row.instance.nics))]
     for plural, title, name, words in _NIC_LISTS:
-        doc = f"List containing each network interface's {words}"
+        doc = f"{words} of each network interface"
         shown = JOINED if plural in _JOINED_NIC_LISTS else ""
         fields.append(Field(f"nic.{plural}", title, OTHER, doc, _all_nics(name), shown=shown))
     for number in range(MAX_NICS):
         for name, title, words in _NIC_SINGLES:
-            doc = f"{words} of {_ordinal(number)} network interface"
+            doc = f"{words} of network interface {number}"
             fields.append(Field(f"nic.{name}/{number}", f"{title}/{number}", TEXT, doc, _one_nic(name, number)))
     return fields
 
@@ -258,18 +301,16 @@ def _live_fields() -> list[Field]:
             "status",
             "Status",
             TEXT,
-            "What is wanted of the instance, held against what the nodes say of it",
+            "What is wanted of the instance, compared with what the nodes say",
             lambda row: row.status,
             live=(ask_for_guests,),
         ),
-        Field(
-            "oper_state", "Running", BOOL, "Actual state of instance", lambda row: row.running, live=(ask_for_guests,)
-        ),
+        Field("oper_state", "Running", BOOL, "Runs now", lambda row: row.running, live=(ask_for_guests,)),
         Field(
             "console",
             "Console",
             OTHER,
-            "Instance console information",
+            "How to reach its console",
             lambda row: row.console_info,
             live=(ask_for_guests, ask_for_consoles),
         ),
@@ -277,7 +318,7 @@ def _live_fields() -> list[Field]:
             "oper_ram",
             "Memory",
             UNIT,
-            "Actual memory usage as seen by hypervisor",
+            "Memory it has now, as the hypervisor says",
             lambda row: row.live_value("memory_mib"),
             live=(ask_for_guests,),
         ),
@@ -285,7 +326,7 @@ def _live_fields() -> list[Field]:
             "oper_vcpus",
             "VCPUs",
             NUMBER,
-            "Actual number of VCPUs as seen by hypervisor",
+            "Virtual processors it has now, as the hypervisor says",
             lambda row: row.live_value("vcpus"),
             live=(ask_for_guests,),
         ),
@@ -317,7 +358,7 @@ def _backend_field(parameter: Parameter) -> Field:
     name = parameter.name
     title = _BACKEND_TITLES.get(name, f"be/{name}")
     kind = KINDS_OF_PARAMETERS.get(parameter.kind, TEXT)
-    return Field(f"be/{name}", title, kind, f'The "{name}" backend parameter', lambda row: row.beparams[name])
+    return Field(f"be/{name}", title, kind, f"Backend parameter {name} in effect", lambda row: row.beparams[name])
 
 
 def _hypervisor_field(parameter: Parameter) -> Field:
@@ -328,7 +369,7 @@ def _hypervisor_field(parameter: Parameter) -> Field:
     def get(row: InstanceRow) -> Any:
         return row.hvparams.get(name, UNAVAILABLE)
 
-    return Field(f"hv/{name}", title, kind, f'The "{name}" hypervisor parameter', get)
+    return Field(f"hv/{name}", title, kind, f"Hypervisor parameter {name} in effect", get)
 
 
 _ALIASES = {
@@ -360,22 +401,18 @@ def _fields() -> dict[str, Field]:
     fields = table(
         [
             *_config_fields(),
+            *_node_fields(),
             *_parameter_fields(),
             *_disk_fields(),
             *_nic_fields(),
             *_live_fields(),
             *[_backend_field(parameter) for parameter in BACKEND_PARAMETERS],
-            *stored_fields(lambda row: row.instance, "Instance"),
+            *stored_fields(lambda row: row.instance, "instance"),
         ]
     )
     for alias, name in _ALIASES.items():
         fields[alias] = replace(fields[name], name=alias)
     return fields
-
-
-def _ordinal(number: int) -> str:
-    words = ("first", "second", "third")
-    return words[number] if number < len(words) else f"{number + 1}th"
 
 
 INSTANCES = Resource(

@@ -53,10 +53,19 @@ LOCKS = Resource(
     "name",
     table(
         [
-            Field("name", "Name", OTHER, "Lock name", lambda row: row.name),
-            Field("mode", "Mode", OTHER, "Mode in which the lock is held", lambda row: row.mode, shown=OR_DASH),
-            Field("owner", "Owner", OTHER, "Current lock owner(s)", lambda row: row.owners or None, shown=OR_DASH),
-            Field("pending", "Pending", OTHER, "Jobs waiting for the lock", lambda row: row.pending, shown=WAITERS),
+            Field("name", "Name", OTHER, "Name of the lock", lambda row: row.name),
+            Field(
+                "mode",
+                "Mode",
+                OTHER,
+                "exclusive or shared while somebody holds it",
+                lambda row: row.mode,
+                shown=OR_DASH,
+            ),
+            Field("owner", "Owner", OTHER, "Jobs that hold it", lambda row: row.owners or None, shown=OR_DASH),
+            Field(
+                "pending", "Pending", OTHER, "Jobs that wait for it, by mode", lambda row: row.pending, shown=WAITERS
+            ),
         ]
     ),
     "Lock",

@@ -146,6 +146,28 @@ def test_times_of_jobs(gnt, master, monkeypatch):
     assert gnt("gnt-job list --no-headers").out == "2026-11-20 15:11:32.417975,None -\n"
 
 
+def test_node_groups(gnt, master):
+    """Parameters stand as pairs, by name."""
+    master.answers["Query"] = answer(
+        (field("name", "text"), "rack1", "rack2"), (field("ndparams", "other"), {"ssh_port": 22, "ovs": False}, {})
+    )
+    assert gnt("gnt-group list --no-headers").out == "rack1 ovs=False, ssh_port=22\nrack2 (empty)\n"
+    gnt("gnt-group list -o name rack1")
+    assert master.calls("Query") == [
+        ["group", ["name", "node_cnt", "pinst_cnt", "alloc_policy", "ndparams"], None],
+        ["group", ["name"], ["|", ["==", "name", "rack1"]]],
+    ]
+
+
+def test_networks(gnt, master):
+    """Connected groups stand with how their nodes are connected."""
+    connected = [["rack1", "bridged", "br0", ""], ["rack2", "openvswitch", "sw0", ".1"]]
+    master.answers["Query"] = answer((field("name", "text"), "lan"), (field("group_list", "other"), connected))
+    assert gnt("gnt-network list --no-headers").out == "lan rack1 (bridged, br0, ), rack2 (openvswitch, sw0, .1)\n"
+    fields = ["name", "network", "gateway", "mac_prefix", "group_list", "tags"]
+    assert master.calls("Query") == [["network", fields, None]]
+
+
 def test_locks(gnt, master):
     master.answers["Query"] = answer(
         (field("name", "other"), "cluster/BGL", "node/a"),

@@ -74,7 +74,22 @@ def _waiters(value: Any) -> str:
     return " ".join(f"{mode}:{_join(owners)}" for mode, owners in value) if value else "-"
 
 
-SHOWN: dict[str, Show] = {"joined": _join, "times": _times, "or-dash": _or_dash, "waiters": _waiters}
+def _pairs(value: Any) -> str:
+    return ", ".join(f"{key}={value[key]}" for key in sorted(value)) or "(empty)"
+
+
+def _connections(value: Any) -> str:
+    return ", ".join(f"{group} ({', '.join(str(part or '') for part in nic)})" for group, *nic in value)
+
+
+SHOWN: dict[str, Show] = {
+    "joined": _join,
+    "times": _times,
+    "or-dash": _or_dash,
+    "pairs": _pairs,
+    "connections": _connections,
+    "waiters": _waiters,
+}
 """How to print what the declaration of a field says so of."""
 NODE = Resource("node")
 

@@ -50,6 +50,27 @@ COMMANDS = (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
      (), 'network_links:disconnect', '', False, 'OP_NETWORK_DISCONNECT', False, True, False, '', (), (), ()),
+    ('list', 'list networks',
+     (
+      ('names', 'network-name', 0, None, 'string', ''),
+     ),
+     (
+      (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
+      (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
+      (('-o', '--output'), 'output', 'string', 'fields to show; +FIELDS adds to the usual ones', True, None, (), 'FIELDS', False),
+      (('-v', '--verbose'), 'verbose', 'flag', 'words instead of signs for what is not known', True, None, (), '', False),
+      (('-F', '--filter'), 'force_filter', 'flag', 'the arguments are a filter expression', True, None, (), '', False),
+     ),
+     (), 'listing:objects', '', False, '', False, True, False, '', (), (), ()),
+    ('list-fields', "list the fields of 'list'",
+     (
+      ('names', 'field', 0, None, 'string', ''),
+     ),
+     (
+      (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
+      (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
+     ),
+     (), 'listing:fields', '', False, '', False, True, False, '', (), (), ()),
     ('list-tags', 'list the tags of a network',
      (
       ('name', 'network', 1, 1, 'string', 'network'),

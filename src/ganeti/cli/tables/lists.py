@@ -12,9 +12,10 @@ RESOURCES: dict[str, tuple[str, str, tuple[str, ...], dict[str, str]]] = {
         {},
     ),
     'group': (
-        '', 'name',
+        'gnt-group', 'name',
         ('name', 'node_cnt', 'pinst_cnt', 'alloc_policy', 'ndparams'),
         {
+            'ndparams': 'pairs',
             'node_list': 'joined',
             'pinst_list': 'joined',
             'tags': 'joined',
@@ -62,9 +63,10 @@ RESOURCES: dict[str, tuple[str, str, tuple[str, ...], dict[str, str]]] = {
         },
     ),
     'network': (
-        '', 'name',
+        'gnt-network', 'name',
         ('name', 'network', 'gateway', 'mac_prefix', 'group_list', 'tags'),
         {
+            'group_list': 'connections',
             'inst_list': 'joined',
             'tags': 'joined',
         },

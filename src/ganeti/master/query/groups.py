@@ -10,6 +10,7 @@ from ganeti.master.query.fields import (
     JOINED,
     NUMBER,
     OTHER,
+    PAIRS,
     TEXT,
     Field,
     QueryWorld,
@@ -108,6 +109,7 @@ GROUPS = Resource(
                 OTHER,
                 "Node parameters in effect",
                 lambda r: inheritance.group_nd(r.world.view.cluster, r.group),
+                shown=PAIRS,
             ),
             Field("node_cnt", "Nodes", NUMBER, "How many nodes", lambda r: len(r.node_names)),
             Field("node_list", "NodeList", OTHER, "Names of the nodes", lambda r: r.node_names, shown=JOINED),
@@ -133,4 +135,6 @@ GROUPS = Resource(
     rows=stored_rows(lambda view: view.groups(), GroupRow),
     plain_call="QueryGroups",
     columns="name node_cnt pinst_cnt alloc_policy ndparams",
+    program="gnt-group",
+    listed_as="list node groups",
 )

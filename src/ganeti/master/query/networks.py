@@ -8,6 +8,7 @@ from typing import Any
 
 from ganeti.base.natural import natural_key
 from ganeti.master.query.fields import (
+    CONNECTIONS,
     JOINED,
     NUMBER,
     OTHER,
@@ -102,6 +103,7 @@ NETWORKS = Resource(
                 OTHER,
                 "Connected node groups: name, mode, link and VLAN of each",
                 lambda r: [list(item) for item in r.groups],
+                shown=CONNECTIONS,
             ),
             Field("group_cnt", "NodeGroups", NUMBER, "How many node groups are connected", lambda r: len(r.groups)),
             Field(
@@ -127,4 +129,6 @@ NETWORKS = Resource(
     rows=stored_rows(lambda view: view.networks(), NetworkRow),
     plain_call="QueryNetworks",
     columns="name network gateway mac_prefix group_list tags",
+    program="gnt-network",
+    listed_as="list networks",
 )

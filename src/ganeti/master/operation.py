@@ -247,6 +247,7 @@ def _explain(message: str, cls: type[Operation[Any]]) -> str:
     text, _, path = message.partition(" - at `$")
     where = path.rstrip("`").lstrip(".")
     it = "each value in it" if "[...]" in where else "it"
+    known = declared(cls).get(re.split(r"[.\[]", where)[0])
     if found := re.fullmatch(r"Expected `(.+)`, got `(.+)`", text):
         text = f"{it} must be {_type_words(found[1])}, not {_type_words(found[2])}"
     elif found := re.fullmatch(r"Expected `(?:int|float)` ([<>])(=?) (.+)", text):
@@ -257,7 +258,6 @@ def _explain(message: str, cls: type[Operation[Any]]) -> str:
     elif found := re.fullmatch(r"Expected `array` of length (\d+), got (\d+)", text):
         text = f"{it} must have {found[1]} entries, not {found[2]}"
     elif found := re.fullmatch(r"Invalid enum value '(.*)'", text, re.DOTALL):
-        known = declared(cls).get(re.split(r"[.\[]", where)[0])
         remedy = f": use {', '.join(known.choices)}" if known and known.choices else ""
         text = f"{it} cannot be '{names.shown(found[1])}'{remedy}"
     elif text == "Number out of range":
@@ -265,7 +265,8 @@ def _explain(message: str, cls: type[Operation[Any]]) -> str:
     elif found := re.fullmatch(r"Object missing required field `(.+)`", text):
         text = f"'{found[1]}' is missing in it" if where else f"the parameter '{found[1]}' is missing"
     elif found := re.fullmatch(r"Object contains unknown field `(.+)`", text):
-        text = f"there is no '{found[1]}' in it" if where else f"there is no parameter '{found[1]}'"
+        keys = f" in it: there are {', '.join(sorted(known.keys))}" if known else ""
+        text = f"there is no '{found[1]}'{keys}" if where else f"there is no parameter '{found[1]}'"
     return f"parameter '{where.replace('[...]', '')}': {text}" if where else text
 
 

@@ -121,8 +121,16 @@ class Declared:
     @property
     def choices(self) -> tuple[str, ...]:
         """The values there are, where the type lists them."""
-        kind = _bare(get_args(self.type)[0]) if get_origin(self.type) is list else self.type
-        return tuple(get_args(kind)) if get_origin(kind) is Literal else ()
+        return tuple(get_args(self._entry)) if get_origin(self._entry) is Literal else ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The names of what is in it, or in each entry of it, where the type lists them."""
+        return getattr(self._entry, "__struct_fields__", ())
+
+    @property
+    def _entry(self) -> Any:
+        return _bare(get_args(self.type)[0]) if get_origin(self.type) is list else self.type
 
     @property
     def kind(self) -> str:

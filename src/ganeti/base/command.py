@@ -14,6 +14,8 @@ OPTION_KINDS = (
     "string",
     "int",
     "float",
+    "natural",  # an int that is not negative
+    "amount",  # a float that is not negative
     "size",  # MiB, with units
     "duration",  # seconds, with units
     "yesno",  # yes/no -> bool

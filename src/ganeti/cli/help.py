@@ -14,6 +14,8 @@ _COLUMN = 30
 _METAVARS = {
     "int": "NUMBER",
     "float": "NUMBER",
+    "natural": "NUMBER",
+    "amount": "NUMBER",
     "size": "SIZE",
     "duration": "TIME",
     "yesno": "yes|no",

@@ -11,7 +11,9 @@ from ganeti.cli.failures import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeVar
+
+    Number = TypeVar("Number", int, float)
 
 RESET = "default"
 """Takes a parameter back to what it inherits."""
@@ -76,6 +78,12 @@ def read_float(option: str, text: str) -> float:
         raise UsageError(f"{option}: '{text}' is not a number") from None
     if value != value or value in (float("inf"), float("-inf")):
         raise UsageError(f"{option}: '{text}' is not a number that can be used")
+    return value
+
+
+def not_negative(option: str, value: Number) -> Number:
+    if value < 0:
+        raise UsageError(f"{option}: {value:g} is less than nothing: give 0 or more")
     return value
 
 

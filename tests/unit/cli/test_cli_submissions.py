@@ -234,6 +234,8 @@ def test_selectors(gnt, many, words, what, fields, condition):
         ("gnt-job cancel --kill 3", "confirm it with --yes-do-it"),
         ("gnt-cluster destroy", "--yes-do-it option"),
         ("gnt-debug delay x", "seconds: 'x' is not a number"),
+        ("gnt-debug delay -r -1 5", "-r: -1 is less than nothing"),
+        ("gnt-debug delay -- -5", "seconds: -5 is less than nothing: give 0 or more"),
         ("gnt-debug submit-job /nonexistent", "Cannot read /nonexistent"),
         ("gnt-debug submit-job --op-repeat 0 f", "at least 1"),
         ("gnt-debug locks --interval 0", "more than 0"),

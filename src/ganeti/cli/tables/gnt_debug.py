@@ -5,12 +5,12 @@
 COMMANDS = (
     ('delay', 'run a job that only waits',
      (
-      ('duration', 'seconds', 1, 1, 'float', ''),
+      ('duration', 'seconds', 1, 1, 'amount', ''),
      ),
      (
       (('--no-master',), 'on_master', 'flag', 'do not wait on the master', False, None, (), '', False),
       (('-n', '--node'), 'on_nodes', 'string', 'wait on this node, too', True, None, (), 'NODE', True),
-      (('-r', '--repeat'), 'repeat', 'int', 'how often [0]', True, None, (), '', False),
+      (('-r', '--repeat'), 'repeat', 'natural', 'how often [0]', True, None, (), '', False),
       (('-i', '--interruptible'), 'interruptible', 'flag', '', True, None, (), '', False),
       (('-l', '--no-locks'), 'no_locks', 'flag', 'take no locks', True, None, (), '', False),
      ),

@@ -24,7 +24,7 @@ _LOG_EVERY_S = 1.0
     examples=(Example("delay", {"duration": 1.0, "on_nodes": ["node3.example.com"], "on_master": True}),),
 )
 class TestDelay(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
-    duration: Annotated[float, msgspec.Meta(ge=0), Parameter("how long, in seconds", metavar="seconds")]
+    duration: Annotated[float, msgspec.Meta(ge=0), Parameter("how long, in seconds", kind="amount", metavar="seconds")]
     on_master: Annotated[
         bool, Parameter("wait on the master, too", "--no-master", option_help="do not wait on the master")
     ] = True
@@ -33,7 +33,7 @@ class TestDelay(Operation[None], frozen=True, kw_only=True, forbid_unknown_field
         Parameter("wait on this node, too", "-n", "--node", subject="node", metavar="NODE", repeatable=True),
     ] = []
     on_node_uuids: NodeUuids = None
-    repeat: Annotated[int, msgspec.Meta(ge=0), Parameter("how often", "-r", "--repeat")] = 0
+    repeat: Annotated[int, msgspec.Meta(ge=0), Parameter("how often", "-r", "--repeat", kind="natural")] = 0
     interruptible: Annotated[
         bool,
         Parameter(

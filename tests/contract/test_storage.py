@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What every disk template must do, whatever it is made of; it runs over the registry.
+"""What every disk template must do, whatever it is made of; it runs over the registry and a template on two nodes.
 
 A template joins by a `Harness` in `HARNESSES`: how its disks are named on a machine of the test's own.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fakes.paired_disks import CLOSED, PRIMARY, SECONDARY, PairedDisks, Pairs
 
 import ganeti.node.storage
 from ganeti.base.errors import BlockDeviceError, FileStoragePathError
@@ -25,19 +26,21 @@ from ganeti.noded.world import RealNodeWorld
 
 import_all(ganeti.node.storage)
 SETTING = "/srv/disks"
-TEMPLATES = sorted(DiskTemplate.registry)
-WITH_DISKS = [name for name in TEMPLATES if DiskTemplate.registry[name].traits.has_disks]
-IN_DIRECTORIES = [name for name in WITH_DISKS if DiskTemplate.registry[name].traits.directory_based]
-SHARED = [name for name in WITH_DISKS if DiskTemplate.registry[name].traits.shared]
-VARIANTS = [
-    (name, image_format)
-    for name in WITH_DISKS
-    for image_format in (DiskTemplate.registry[name].traits.formats or ("",))
-]
+DRIVERS: dict[str, type[DiskTemplate]] = {**DiskTemplate.registry, PairedDisks.traits.name: PairedDisks}
+TEMPLATES = sorted(DRIVERS)
+WITH_DISKS = [name for name in TEMPLATES if DRIVERS[name].traits.has_disks]
+IN_DIRECTORIES = [name for name in WITH_DISKS if DRIVERS[name].traits.directory_based]
+SHARED = [name for name in WITH_DISKS if DRIVERS[name].traits.shared]
+MIRRORED = [name for name in WITH_DISKS if DRIVERS[name].traits.node_count > 1]
+MOVABLE = SHARED + MIRRORED
+VARIANTS = [(name, image_format) for name in WITH_DISKS for image_format in (DRIVERS[name].traits.formats or ("",))]
 
 
 class Harness:
     """One or more nodes that see the same directory."""
+
+    holders = ("node1",)
+    """Where a disk is made."""
 
     def __init__(self, root: Path, template: str) -> None:
         self.paths = Paths(str(root))
@@ -51,7 +54,7 @@ class Harness:
     def driver(self, node: str = "node1") -> DiskTemplate:
         world = RealNodeWorld(self.paths, node)
         world.log = self.logged.append  # type: ignore[method-assign]
-        return DiskTemplate.registry[self.template](world)
+        return DRIVERS[self.template](world)
 
     def disk(self, index: int = 0, size_mib: int = 4, **params: Any) -> DiskSpec:
         return DiskSpec(
@@ -64,14 +67,49 @@ class Harness:
         )
 
     def logical_id(self, index: int) -> list[Any]:
-        driver = DiskTemplate.registry[self.template].traits.logical_id_driver
+        driver = DRIVERS[self.template].traits.logical_id_driver
         return [driver, f"{SETTING}/web1/uuid-{index}.file.disk{index}"]
+
+    async def create(self, disk: DiskSpec) -> None:
+        """As the master does: on every node that holds a copy, the primary last."""
+        for node in reversed(self.holders):
+            await self.driver(node).create(disk)
 
     def left(self) -> list[str]:
         return sorted(str(path.relative_to(self.top)) for path in self.top.rglob("*"))
 
+    def close(self) -> None:
+        """After the test."""
 
-HARNESSES: dict[str, type[Harness]] = dict.fromkeys(("diskless", "file", "sharedfile"), Harness)
+
+class PairedHarness(Harness):
+    """Nodes of which two mirror each other."""
+
+    holders = ("node1", "node2")
+
+    def __init__(self, root: Path, template: str) -> None:
+        super().__init__(root, template)
+        self.pairs = Pairs()
+
+    def driver(self, node: str = "node1") -> DiskTemplate:
+        world = RealNodeWorld(self.paths, node)
+        world.log = self.logged.append  # type: ignore[method-assign]
+        return PairedDisks(world, self.pairs, SETTING)
+
+    def logical_id(self, index: int) -> list[Any]:
+        return ["pair", *self.holders, f"uuid-{index}"]
+
+    def left(self) -> list[str]:
+        return self.pairs.left()
+
+    def close(self) -> None:
+        self.pairs.close()
+
+
+HARNESSES: dict[str, type[Harness]] = {
+    **dict.fromkeys(("diskless", "file", "sharedfile"), Harness),
+    PairedDisks.traits.name: PairedHarness,
+}
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
@@ -79,10 +117,12 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 @pytest.fixture
-def place(tmp_path: Path, request: pytest.FixtureRequest) -> Harness:
+def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Harness]:
     template = request.param
     assert template in HARNESSES, f"the template {template} needs a harness here"
-    return HARNESSES[template](tmp_path, template)
+    harness = HARNESSES[template](tmp_path, template)
+    yield harness
+    harness.close()
 
 
 def over(templates: list[str]) -> pytest.MarkDecorator:
@@ -91,6 +131,11 @@ def over(templates: list[str]) -> pytest.MarkDecorator:
 
 over_variants = pytest.mark.parametrize(
     ("place", "image_format"), VARIANTS, indirect=["place"], ids=["-".join(filter(None, pair)) for pair in VARIANTS]
+)
+
+
+over_image_files = pytest.mark.parametrize(
+    ("place", "image_format"), [pair for pair in VARIANTS if pair[0] in IN_DIRECTORIES], indirect=["place"]
 )
 
 
@@ -259,6 +304,8 @@ def test_verify_says_what_is_wrong_with_the_setting(place: Harness) -> None:
     driver = place.driver()
     assert run(driver.verify(SETTING)) == []
     assert place.left() == []
+    if place.template not in IN_DIRECTORIES:
+        return
     place.top.rmdir()
     assert "is not a directory: make it, or mount it" in run(driver.verify(SETTING))[0]
     assert "is not below" in run(driver.verify("/srv/elsewhere"))[0]
@@ -378,12 +425,10 @@ def small_file_system(directory: Path) -> Iterator[None]:
         subprocess.run(["umount", str(directory)], check=True)
 
 
-@over_variants
+@over_image_files
 @pytest.mark.parametrize("allocation", ["sparse", "full"])
 def test_a_full_file_system_is_told_and_nothing_is_left(place: Harness, image_format: str, allocation: str) -> None:
     needs(image_format)
-    if place.template not in IN_DIRECTORIES:
-        pytest.skip("not on a file system")
     with small_file_system(place.top):
         disk = place.disk(size_mib=64, format=image_format, allocation=allocation)
         with pytest.raises(BlockDeviceError, match=r"uuid-0.file.disk0 of 64 MiB cannot be made: .* are free there"):
@@ -477,16 +522,16 @@ def test_killed_at_any_step_of_opening_it_can_be_repeated(place: Harness) -> Non
     assert step > 3
 
 
-@over(SHARED)
+@over(MOVABLE)
 def test_at_most_one_node_can_write(place: Harness) -> None:
     one, two, disk = place.driver("node1"), place.driver("node2"), place.disk()
-    run(one.create(disk))
+    run(place.create(disk))
+    run(two.become_secondary(disk))
     run(one.activate(disk, "web1"))
     with pytest.raises(BlockDeviceError, match="in use on node node1 by instance web1"):
         run(two.activate(disk, "web1"))
-    with pytest.raises(BlockDeviceError, match="node node1 holds its image lock"):
-        run(two.remove(disk))
-    run(two.deactivate(disk))
+    run(in_sync(one, disk))
+    run(two.become_secondary(disk))
     with pytest.raises(BlockDeviceError):
         run(two.activate(disk, "web1"))
     run(one.deactivate(disk))
@@ -494,12 +539,34 @@ def test_at_most_one_node_can_write(place: Harness) -> None:
 
 
 @over(SHARED)
+def test_what_another_node_writes_is_not_removed(place: Harness) -> None:
+    disk = place.disk()
+    run(place.create(disk))
+    run(place.driver("node1").activate(disk, "web1"))
+    with pytest.raises(BlockDeviceError, match="node node1 holds its image lock"):
+        run(place.driver("node2").remove(disk))
+
+
+async def in_sync(primary: DiskTemplate, disk: DiskSpec) -> None:
+    """Ask how far the copies are until all are there."""
+    for _ in range(10):
+        found = await primary.find(disk)
+        assert found is not None
+        if not found.is_degraded:
+            return
+    raise AssertionError("never in sync")
+
+
+@over(MOVABLE)
 @pytest.mark.parametrize("arrived", [True, False])
 def test_a_migration_hands_the_right_to_write_over_or_leaves_it(place: Harness, arrived: bool) -> None:
     source, target, third = place.driver("node1"), place.driver("node2"), place.driver("node3")
     disk = place.disk()
-    run(source.create(disk))
+    run(place.create(disk))
+    run(target.become_secondary(disk))
     run(source.activate(disk, "web1"))
+    run(in_sync(source, disk))
+    run(source.activate(disk, "web1", for_migration=True))
     run(target.activate(disk, "web1", for_migration=True))
     for for_migration in (False, True):
         with pytest.raises(BlockDeviceError):
@@ -507,12 +574,82 @@ def test_a_migration_hands_the_right_to_write_over_or_leaves_it(place: Harness, 
     run(target.settle_migration(disk, "web1", arrived=arrived))
     run(target.settle_migration(disk, "web1", arrived=arrived))
     owner, other = (target, source) if arrived else (source, target)
-    run(other.deactivate(disk))
+    run(other.become_secondary(disk))
     run(owner.activate(disk, "web1"))
     with pytest.raises(BlockDeviceError):
         run(other.activate(disk, "web1"))
     run(owner.deactivate(disk))
     run(other.activate(disk, "web1"))
+
+
+@over(MIRRORED)
+def test_a_copy_comes_into_sync_and_takes_over(place: Harness) -> None:
+    one, two, disk = place.driver("node1"), place.driver("node2"), place.disk()
+    run(place.create(disk))
+    run(two.become_secondary(disk))
+    Path(run(one.activate(disk, "web1")).path).write_bytes(b"x" * 4 * 1024 * 1024)
+    told = [run(one.find(disk)) for _ in range(3)]
+    assert [(status.is_degraded, status.sync_percent) for status in told] == [
+        (True, 50.0),
+        (False, None),
+        (False, None),
+    ]
+    run(one.become_secondary(disk))
+    assert Path(run(two.activate(disk, "web1")).path).read_bytes() == b"x" * 4 * 1024 * 1024
+    assert isinstance(place, PairedHarness)
+    assert place.pairs.roles("uuid-0") == {"node1": SECONDARY, "node2": PRIMARY}
+
+
+@over(MIRRORED)
+def test_a_copy_that_is_behind_is_not_written(place: Harness) -> None:
+    one, two, disk = place.driver("node1"), place.driver("node2"), place.disk()
+    run(place.create(disk))
+    run(one.activate(disk, "web1"))
+    assert run(one.find(disk)).is_degraded
+    run(one.deactivate(disk))
+    with pytest.raises(BlockDeviceError, match="is behind that of node node1"):
+        run(two.activate(disk, "web1"))
+    run(two.steal(disk, "web1", "node1 is lost"))
+    run(two.activate(disk, "web1"))
+
+
+@over(WITH_DISKS)
+def test_creation_that_fails_on_the_last_node_is_undone_on_all(place: Harness) -> None:
+    disk = place.disk()
+    run(place.driver(place.holders[0]).create(place.disk(size_mib=8)))
+    with pytest.raises(BlockDeviceError, match="of 4 MiB cannot be made"):
+        run(place.create(disk))
+    for node in place.holders:
+        run(place.driver(node).remove(disk))
+        run(place.driver(node).remove(disk))
+    assert place.left() == []
+
+
+@over(WITH_DISKS)
+def test_a_disk_is_removed_from_all_its_nodes_whatever_its_role(place: Harness) -> None:
+    disk = place.disk()
+    run(place.create(disk))
+    for node in place.holders[1:]:
+        run(place.driver(node).become_secondary(disk))
+    run(place.driver().activate(disk, "web1"))
+    for node in reversed(place.holders):
+        run(place.driver(node).deactivate(disk))
+        run(place.driver(node).remove(disk))
+    assert place.left() == []
+
+
+@over(WITH_DISKS)
+def test_the_roles_of_a_node_may_be_repeated_and_a_missing_copy_has_none(place: Harness) -> None:
+    driver, disk = place.driver(), place.disk()
+    run(driver.become_secondary(disk))
+    run(place.create(disk))
+    for _ in range(2):
+        run(driver.activate(disk, "web1"))
+        run(driver.become_secondary(disk))
+        run(driver.become_secondary(disk))
+        run(driver.deactivate(disk))
+    if isinstance(place, PairedHarness):
+        assert place.pairs.roles("uuid-0") == {"node1": CLOSED, "node2": CLOSED}
 
 
 @over(SHARED)
@@ -532,11 +669,13 @@ def test_a_target_that_nobody_told_takes_over_once_the_source_let_go(place: Harn
         run(source.activate(disk, "web1"))
 
 
-@over(SHARED)
+@over(MOVABLE)
 def test_a_dead_nodes_right_is_taken_with_a_reason_that_is_logged(place: Harness) -> None:
     dead, heir, disk = place.driver("node1"), place.driver("node2"), place.disk()
-    run(dead.create(disk))
+    run(place.create(disk))
+    run(heir.become_secondary(disk))
     run(dead.activate(disk, "web1"))
+    run(in_sync(dead, disk))
     run(heir.steal(disk, "web1", "failover from node1"))
     run(heir.activate(disk, "web1"))
     assert "taken from node1 for web1: failover from node1" in place.logged[-1]
@@ -546,10 +685,10 @@ def test_a_dead_nodes_right_is_taken_with_a_reason_that_is_logged(place: Harness
     run(heir.activate(disk, "web1"))
 
 
-@over(SHARED)
+@over(MOVABLE)
 def test_many_nodes_at_once_leave_one_winner(place: Harness) -> None:
     disk = place.disk()
-    run(place.driver().create(disk))
+    run(place.create(disk))
 
     async def race() -> list[bool]:
         async def one(node: str) -> bool:

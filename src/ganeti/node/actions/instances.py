@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
-from ganeti.node.actions.migration import forget_migrated
+from ganeti.node.actions.migration import forget_migrated, yield_disks
 from ganeti.node.actions.registry import DAY_S, NORMAL_S, SLOW_S, URGENT_S, node_call
 from ganeti.node.hypervisors.interface import Console, RunningInstance
 from ganeti.node.os import runner
@@ -80,10 +80,13 @@ async def instance_info(node: NodeState, *, instance: InstanceSpec) -> FoundInst
 
 @node_call()
 async def instance_disks_assemble(
-    node: NodeState, *, instance: InstanceSpec, for_migration: bool = False
+    node: NodeState, *, instance: InstanceSpec, for_migration: bool = False, as_primary: bool = True
 ) -> list[AttachedDisk]:
-    """Make all disks of an instance usable here, in one call."""
-    return await attach_disks(node, instance, for_migration=for_migration)
+    """Make all disks usable here, in one call; without *as_primary*, their copies here follow the primary's."""
+    if as_primary:
+        return await attach_disks(node, instance, for_migration=for_migration)
+    await yield_disks(node, instance)
+    return []
 
 
 @node_call()

@@ -105,13 +105,14 @@ async def instance_finalize_migration_dst(
     hypervisor = node.hypervisor_of(instance)
     if success and may_have_ended and await hypervisor.info(instance.name) is None:
         await _settle_disks(node, instance, arrived=True)
-        await _release_disks(node, instance)
+        for disk in instance.disks:
+            await node.template_of(disk).deactivate(disk)
         node.world.log(f"instance {instance.name} had arrived and has ended on this node")
         return
     await hypervisor.finalize_target(instance.name, success=success)
     await _settle_disks(node, instance, arrived=success)
     if not success and await hypervisor.info(instance.name) is None:
-        await _release_disks(node, instance)
+        await yield_disks(node, instance)
     node.world.log(f"instance {instance.name} {'arrived' if success else 'did not arrive, its remains are gone'}")
 
 
@@ -160,12 +161,13 @@ async def _let_go(node: NodeState, instance: InstanceSpec) -> None:
     with open(marker, "w", encoding="utf-8") as file:
         os.fsync(file.fileno())
     await node.hypervisor_of(instance).finalize_source(instance.name, success=True)
-    await _release_disks(node, instance)
+    await yield_disks(node, instance)
 
 
-async def _release_disks(node: NodeState, instance: InstanceSpec) -> None:
+async def yield_disks(node: NodeState, instance: InstanceSpec) -> None:
+    """Let another node write the disks of *instance*; copies that are kept here follow it."""
     for disk in instance.disks:
-        await node.template_of(disk).deactivate(disk)
+        await node.template_of(disk).become_secondary(disk)
 
 
 async def _settle_disks(node: NodeState, instance: InstanceSpec, *, arrived: bool) -> None:

@@ -6,6 +6,10 @@ One template is one file or folder beside this module; it registers by subclassi
 
 At most one copy of an instance may write its disks: `activate` takes the image lock (or what the template has
 instead) for this node, `deactivate` gives it back.
+
+Where the traits say more than one node, each of them holds a copy: the node is *primary* after `activate`, *secondary*
+after `become_secondary`, and neither after `deactivate`. Both are primary only during a migration, from
+``activate(for_migration=True)`` on the source and then on the target, to its end.
 """
 
 from abc import ABC, abstractmethod
@@ -67,13 +71,20 @@ class DiskTemplate(ABC):
     @abstractmethod
     async def deactivate(self, disk: DiskSpec) -> None: ...
 
+    async def become_secondary(self, disk: DiskSpec) -> None:
+        """Let another node write: a copy that is kept here follows it. Without a copy here, the disk is closed."""
+        await self.deactivate(disk)
+
     async def settle_migration(self, disk: DiskSpec, owner: str, *, arrived: bool) -> None:
         """On the target, end the time of two users: this node alone, or no longer this one. Templates that let only
         one node at a time write take part."""
         del disk, owner, arrived
 
     async def steal(self, disk: DiskSpec, owner: str, reason: str) -> None:
-        """Take the right to write from a node that is dead; the caller has made sure that it is."""
+        """Take the right to write from a node that is dead; the caller has made sure that it is.
+
+        A copy that is kept here becomes the valid one.
+        """
         del disk, owner, reason
 
     @abstractmethod

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from ganeti.base.errors import GanetiError, NodeUnreachableError
+from ganeti.master.allocators import BUILT_IN
 from ganeti.master.operation import Operation
 from ganeti.model.capacity import Capacity
 from ganeti.model.configuration import Configuration, Draft
@@ -18,6 +20,15 @@ from ganeti.model.promises import Promise, Promises
 from ganeti.model.traits import Catalogue
 from ganeti.ports.config import Change
 from ganeti.ports.context import JobIdentity, UndoChange, UndoNodeCall
+from ganeti.ports.luxid import (
+    AnswerPlacement,
+    Client,
+    DescribeForAllocator,
+    KeepCapacity,
+    KnownCapacity,
+    Question,
+    RenewGroupState,
+)
 from ganeti.ports.nodes import NodeAnswer
 
 Handler = Callable[..., Any]
@@ -127,7 +138,9 @@ class FakeContext:
         """Jobs whose files are damaged."""
         self.quicker: list[str] = []
         """Nodes (uuids) on which somebody else is promised room first, once each."""
-        self.log = self.locks = self.undo = self.clock = self.entropy = self.names = self.allocator = self.state = self
+        self.nodes.handlers["iallocator_runner"] = self._run_allocator
+        self.log = self.locks = self.undo = self.clock = self.entropy = self.names = self
+        self.luxid = self.promises = self.master = self
 
     def info(self, text: str) -> None:
         self.lines.append(text)
@@ -167,28 +180,40 @@ class FakeContext:
     async def resolve(self, name: str, family: int = 2) -> tuple[str, str]:
         return name, "10.77.0.9"
 
-    async def allocate(
-        self, name: str, request: dict[str, Any], *, promise: bool = True, why: bool = False
-    ) -> dict[str, Any]:
+    @property
+    def client(self) -> Client:
+        return self.job.job_id, "lock-1", 0
+
+    async def ask(self, question: Question[Any]) -> Any:
+        """As LuxiD, over the wire."""
+        arguments = msgspec.json.encode(question)
+        answer = self._answer(msgspec.json.decode(arguments, type=type(question)))
+        return msgspec.json.decode(msgspec.json.encode(answer), type=question.answer_type())
+
+    def _answer(self, question: Question[Any]) -> Any:
+        match question:
+            case AnswerPlacement(request, client):
+                self._note(BUILT_IN, request, promise=client is not None)
+                return self.allocation
+            case DescribeForAllocator():
+                return {"serial": len(self.held), "input": {"version": 2}}
+            case KnownCapacity(_, questions, cached):
+                return {group: self.capacities[group] for group in questions if cached and group in self.capacities}
+            case KeepCapacity(_, counted):
+                self.capacities |= counted
+                return list(counted)
+            case RenewGroupState(uuid):
+                self.story.append(f"renew {uuid}")
+                return self.group_states[uuid]
+        raise AssertionError(question)
+
+    def _run_allocator(self, _: str, *, name: str, idata: str, default_iallocator_params: Any) -> str:
+        self._note(name, json.loads(idata)["request"], promise=False)
+        return json.dumps(self.allocation)
+
+    def _note(self, allocator: str, request: dict[str, Any], *, promise: bool) -> None:
         self.allocations.append(request)
-        self.asked.append((name, promise))
-        return self.allocation
-
-    async def describe(self, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        return len(self.held), {"version": 2, "request": request}
-
-    async def run(self, name: str, message: dict[str, Any]) -> str:
-        return f"{name} was told {sorted(message)}\n"
-
-    async def known_capacity(self, questions: Mapping[str, dict[str, Any]], *, cached: bool) -> dict[str, Capacity]:
-        return {group: self.capacities[group] for group in questions if cached and group in self.capacities}
-
-    async def keep_capacity(self, counted: Mapping[str, Capacity]) -> None:
-        self.capacities |= counted
-
-    async def renew_group(self, uuid: str) -> dict[str, Any]:
-        self.story.append(f"renew {uuid}")
-        return self.group_states[uuid]
+        self.asked.append((allocator, promise))
 
     async def promised(self) -> Promises:
         return Promises(serial=len(self.held), position=(0, 0), held=list(self.held))

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from tests.fakes.master_daemons import HOST, NODE_UUID, OFFLINE_UUID, WITHIN_S, Master, children_of, running_master
 
-from ganeti.job.allocator import PLACEMENT_CALL
 from ganeti.master.queue.undo import encode_line
+from ganeti.ports.luxid import AnswerPlacement
 from ganeti.stores.undo_files import outstanding_undo, undo_path
 from ganeti.system.livelock import is_alive
 
@@ -586,9 +586,9 @@ class TestPlacement:
     def test_the_worker_answers_and_is_started_again(self, pausing):
         pausing.kill("luxid", signal.SIGTERM)
         luxid = pausing.start("luxid")
-        reasons = pausing.luxi(PLACEMENT_CALL, REQUEST, None, False)["reasons"]
+        reasons = pausing.luxi(AnswerPlacement.__name__, REQUEST, None, False)["reasons"]
         assert any("is not answering" in line for line in reasons) and any(HOST in line for line in reasons)
         _, worker = children_of(luxid.pid)
         os.kill(worker, signal.SIGKILL)
-        assert pausing.luxi(PLACEMENT_CALL, REQUEST, None, False)["success"] is False
-        assert pausing.raw_luxi(PLACEMENT_CALL, {"type": 5}, None, False)[0] is False
+        assert pausing.luxi(AnswerPlacement.__name__, REQUEST, None, False)["success"] is False
+        assert pausing.raw_luxi(AnswerPlacement.__name__, {"type": 5}, None, False)[0] is False

@@ -16,9 +16,9 @@ from ganeti.bootstrap.own_mastership import is_master, why_not_master
 from ganeti.calls.config_follower import ConfigFollower
 from ganeti.calls.daemon_commits import DaemonCommits
 from ganeti.calls.node_client import NodeClient
+from ganeti.calls.serving import handlers_of
 from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.daemons.catalogue import build_catalogue
-from ganeti.luxid.capacity_calls import CapacityCalls
 from ganeti.luxid.event_stream import SUBSCRIBE, EventHub, QueueJobs, feed
 from ganeti.luxid.explain_calls import ExplainCalls
 from ganeti.luxid.filter_calls import FilterCalls
@@ -32,7 +32,6 @@ from ganeti.luxid.queue.rules import limits
 from ganeti.luxid.queue.spawner_client import SpawnerClient
 from ganeti.luxid.queue_calls import QueueCalls
 from ganeti.luxid.server import LuxiServer
-from ganeti.luxid.state_calls import StateCalls
 from ganeti.master import operations
 from ganeti.master.locks.owners import Owner
 from ganeti.master.queue.machine import QueueMachine
@@ -109,10 +108,11 @@ async def serve_clients(
     placement = Placements(follower, owners.wconfd, sources.asker, catalogue, paths.wconfd_socket, cache=sources.cache)
     commits = DaemonCommits(owners.wconfd, lock.path)
     filters = FilterCalls(owners.wconfd, commits, follower, lambda: queue.next_id - 1)
-    calls = QueueCalls(paths, queue).table() | QueryCalls(paths, sources, placement).table() | filters.table()
+    queue_calls = QueueCalls(paths, queue)
+    calls = queue_calls.table() | QueryCalls(paths, sources).table() | filters.table()
     calls |= ExplainCalls(queue, owners.wconfd, lambda: follower.configuration).table()
-    calls |= CapacityCalls(Capacities(follower, owners.wconfd, sources.cache, placement.renew_reports)).table()
-    calls |= StateCalls(GroupStates(follower, owners.wconfd, sources)).table()
+    capacities = Capacities(follower, owners.wconfd, sources.cache, placement.renew_reports)
+    calls |= handlers_of(queue_calls, placement, capacities, GroupStates(follower, owners.wconfd, sources))
     events = EventHub(QueueJobs(queue), follower, catalogue, paths.wconfd_socket, lambda: sources.asker.silent)
     feed(events, queue, follower, sources.asker)
     server = LuxiServer(calls, {SUBSCRIBE: events.serve})

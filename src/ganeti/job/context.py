@@ -6,30 +6,26 @@ import os
 import socket
 import time
 import uuid
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ganeti.base.errors import RESOLVER_ERROR, ResolverError
 from ganeti.base.names import NO_HOST_NAME, shown
+from ganeti.base.paths import Paths
+from ganeti.calls.luxi_client import LuxiClient
+from ganeti.calls.promise_calls import list_promises, promise_room
 from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.master.locks.owners import Owner
+from ganeti.model import promises as model_promises
 from ganeti.model.traits import Catalogue
 from ganeti.ports.config import ConfigPort
-from ganeti.ports.context import (
-    AllocatorPort,
-    ClockPort,
-    EntropyPort,
-    JobIdentity,
-    JobLogPort,
-    NamesPort,
-    StatePort,
-    Switches,
-    UndoPort,
-)
+from ganeti.ports.context import JobIdentity, JobLogPort, Switches, UndoPort
+from ganeti.ports.luxid import Client
 from ganeti.ports.nodes import NodesPort
-
-if TYPE_CHECKING:
-    from ganeti.job.world import JobWorld
+from ganeti.stores import undo_files
+from ganeti.stores.job_files import JobFiles
+from ganeti.stores.watcher_switch import watcher_pause
+from ganeti.wire.job_file import JobFile
 
 
 class Clock:
@@ -79,64 +75,79 @@ class LockCalls:
         await self._client.downgrade_level(self._owner, level)
 
 
+class Promises:
+    """Implements `PromisesPort`."""
+
+    def __init__(self, client: WConfdClient, owner: Owner) -> None:
+        self._client = client
+        self._owner = owner
+
+    async def promised(self) -> model_promises.Promises:
+        return await list_promises(self._client)
+
+    async def promise(self, promises: Sequence[model_promises.Promise], seen: int) -> str | None:
+        return await promise_room(self._client, self._owner, promises, seen)
+
+
+class MasterFiles:
+    """Implements `MasterFilesPort`."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+
+    def outstanding_undo(self) -> list[tuple[int, str, str]]:
+        return [(item.job_id, item.sentence, item.reason) for item in undo_files.outstanding_undo(self._paths)]
+
+    def damaged_jobs(self) -> list[tuple[int, str]]:
+        return undo_files.damaged_jobs(self._paths)
+
+    def switches(self) -> Switches:
+        return Switches(JobFiles(self._paths).drained(), watcher_pause(self._paths))
+
+
 class JobContext:
-    """Implements `OperationContext`: parts of the world are made when first asked for."""
+    """Implements `OperationContext` for one opcode of *file*; the way to the nodes is made when first asked for."""
+
+    clock = Clock()
+    entropy = Entropy()
+    names = Names()
 
     def __init__(
         self,
-        world: "JobWorld",
+        file: JobFile,
+        identity: JobIdentity,
+        paths: Paths,
+        wconfd: WConfdClient,
+        owner: Owner,
         *,
         config: ConfigPort,
-        locks: LockCalls,
+        nodes: Callable[[], NodesPort],
+        catalogue: Catalogue,
         log: JobLogPort,
         undo: UndoPort,
-        job: JobIdentity,
     ) -> None:
-        self._world = world
+        self._file = file
+        self._identity = identity
+        self._nodes = nodes
+        self._owner = owner
         self.config = config
-        self.locks = locks
+        self.catalogue = catalogue
         self.log = log
         self.undo = undo
-        self._job = job
+        self.locks = LockCalls(wconfd, owner)
+        self.promises = Promises(wconfd, owner)
+        self.luxid = LuxiClient(paths)
+        self.master = MasterFiles(paths)
 
     @property
     def job(self) -> JobIdentity:
         """The priority is the one it has now (S1.89)."""
-        return replace(self._job, priority=self._world.priority(self._job.opcode_index))
+        return replace(self._identity, priority=self._file.ops[self._identity.opcode_index].priority)
+
+    @property
+    def client(self) -> Client:
+        return self._owner.name, self._owner.lock_file, self._owner.pid
 
     @property
     def nodes(self) -> NodesPort:
-        return self._world.nodes
-
-    @property
-    def clock(self) -> ClockPort:
-        return self._world.clock
-
-    @property
-    def entropy(self) -> EntropyPort:
-        return self._world.entropy
-
-    @property
-    def names(self) -> NamesPort:
-        return self._world.names
-
-    @property
-    def allocator(self) -> AllocatorPort:
-        return self._world.allocator
-
-    @property
-    def state(self) -> StatePort:
-        return self._world.state
-
-    @property
-    def catalogue(self) -> Catalogue:
-        return self._world.catalogue
-
-    def outstanding_undo(self) -> list[tuple[int, str, str]]:
-        return self._world.outstanding_undo()
-
-    def damaged_jobs(self) -> list[tuple[int, str]]:
-        return self._world.damaged_jobs()
-
-    def switches(self) -> Switches:
-        return self._world.switches()
+        return self._nodes()

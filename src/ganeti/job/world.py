@@ -17,10 +17,9 @@ import msgspec
 from ganeti.base.errors import GanetiError, TransportError
 from ganeti.calls.copies import ask_copies
 from ganeti.calls.luxi_client import LuxiClient
-from ganeti.calls.luxid_questions import CONTINUE_CALL
 from ganeti.calls.wconfd_client import JobOwner
 from ganeti.job import loop as job_loop
-from ganeti.job.context import Clock, Entropy, JobContext, LockCalls, Names
+from ganeti.job.context import Clock, JobContext
 from ganeti.job.records import JobRecords
 from ganeti.job.wconfd import JobWConfdClient
 from ganeti.master.locks.owners import Owner
@@ -29,22 +28,13 @@ from ganeti.model.copies import Copies
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
-from ganeti.ports.context import (
-    AllocatorPort,
-    JobIdentity,
-    JobLogPort,
-    OperationContext,
-    StatePort,
-    Switches,
-    UndoPort,
-)
+from ganeti.ports.context import JobIdentity, JobLogPort, OperationContext, UndoPort
+from ganeti.ports.luxid import MayContinue
 from ganeti.ports.nodes import NodesPort
 from ganeti.stores import priority_messages
 from ganeti.stores.config_view import ConfigReader
 from ganeti.stores.job_files import JobFiles
 from ganeti.stores.lazy_view import LazyView
-from ganeti.stores.undo_files import damaged_jobs, outstanding_undo
-from ganeti.stores.watcher_switch import watcher_pause
 from ganeti.system import process_title
 from ganeti.system.environment import Environment
 from ganeti.system.livelock import LiveLock, attempt_of, job_lock_path
@@ -96,7 +86,6 @@ class JobWorld:
         self.owner = JobOwner(job.id, lock.path, job.attempt, os.getpid())
         self._save_timer: asyncio.TimerHandle | None = None
         self._nodes: Any = None
-        self._allocator: AllocatorPort | None = None
         self.undo = JobRecords(environment.paths, job, self.wconfd)
         self.config = JobConfig(self)
         self.step = 0
@@ -133,9 +122,6 @@ class JobWorld:
         reach("job-before-hand-back")
         await self.save(job)
         reach("job-after-hand-back")
-
-    def priority(self, opcode_index: int) -> int:
-        return self._job.ops[opcode_index].priority
 
     def priority_message(self) -> int | None:
         return priority_messages.take(self._paths, self._job.id)
@@ -201,12 +187,9 @@ class JobWorld:
         """Ask LuxiD; whatever keeps it from answering does not keep the job from going on."""
         try:
             async with asyncio.timeout(_CONTINUE_S):
-                answer = await LuxiClient(self._paths).call(
-                    CONTINUE_CALL, self._job.id, self._job.attempt, patience_s=0.0, only_asks=True
-                )
+                return await LuxiClient(self._paths).ask(MayContinue(self._job.id, self._job.attempt), patience_s=0.0)
         except (GanetiError, TimeoutError):
             return True
-        return bool(answer)
 
     async def abort_attempt(self, node_uuid: str) -> None:
         try:
@@ -227,16 +210,6 @@ class JobWorld:
         except OSError:
             return False
 
-    def outstanding_undo(self) -> list[tuple[int, str, str]]:
-        """What `gnt-cluster verify` names: (job id, what should have been undone, why it was not)."""
-        return [(item.job_id, item.sentence, item.reason) for item in outstanding_undo(self._paths)]
-
-    def damaged_jobs(self) -> list[tuple[int, str]]:
-        return damaged_jobs(self._paths)
-
-    def switches(self) -> Switches:
-        return Switches(self._files.drained(), watcher_pause(self._paths))
-
     def note_fault(self, error: BaseException) -> None:
         _log.error("job %d met a fault of our own", self._job.id, exc_info=error)
 
@@ -246,13 +219,19 @@ class JobWorld:
         place = f"{identity.opcode_index + 1} of {len(opcodes)}" if len(opcodes) > 1 else ""
         opcode = str(opcodes[identity.opcode_index].input.get("OP_ID", ""))
         process_title.show_job(self._job.id, opcode.removeprefix("OP_"), place)
+        if _catalogue is None:
+            raise GanetiError("This process was started without the catalogue of drivers")
         return JobContext(
-            self,
+            self._job,
+            identity,
+            self._paths,
+            self.wconfd,
+            self.owner.for_locks,
             config=self.config,
-            locks=LockCalls(self.wconfd, self.owner.for_locks),
+            nodes=lambda: self.nodes,
+            catalogue=_catalogue,
             log=log,
             undo=undo,
-            job=identity,
         )
 
     @property
@@ -263,30 +242,6 @@ class JobWorld:
             self._nodes = JobNodes(self.begin, self._paths, self.view, self._job.id, self._job.attempt, self.next_step)
         nodes: NodesPort = self._nodes
         return nodes
-
-    @property
-    def allocator(self) -> AllocatorPort:
-        if self._allocator is None:
-            from ganeti.job.allocator import Allocator
-
-            self._allocator = Allocator(self._paths, self.nodes, self.view, self.wconfd, self.owner.for_locks)
-        return self._allocator
-
-    @property
-    def state(self) -> StatePort:
-        from ganeti.job.state import State
-
-        return State(self._paths)
-
-    @property
-    def catalogue(self) -> Catalogue:
-        if _catalogue is None:
-            raise GanetiError("This process was started without the catalogue of drivers")
-        return _catalogue
-
-    clock = Clock()
-    entropy = Entropy()
-    names = Names()
 
     async def close(self) -> None:
         await self.wconfd.close()

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ganeti.base.errors import TransportError
+from ganeti.calls.serving import Handler
 from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.luxid.arguments import at_most, job_id_argument
 from ganeti.luxid.queue.driver import QueueDriver
-from ganeti.luxid.server import Handler
 from ganeti.master.locks.owners import Owner
 from ganeti.master.query.queue_facts import Ahead, Held, LockWait, UnfinishedJob, Unwritable
 from ganeti.master.query.why import explain

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 from ganeti.base.errors import GanetiError, ParameterError
 from ganeti.calls.daemon_commits import DaemonCommits
+from ganeti.calls.serving import Handler
 from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.luxid.arguments import at_most, integer
-from ganeti.luxid.server import Handler
 from ganeti.master.operations.filter_changes import DeleteFilterChange, ReplaceFilterChange
 from ganeti.master.queue.filters import check_rule
 from ganeti.model.objects import FilterRule

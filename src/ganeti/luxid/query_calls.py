@@ -8,12 +8,9 @@ import msgspec
 
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, PrerequisiteError
 from ganeti.base.paths import Paths
-from ganeti.calls.luxid_questions import INPUT_CALL, PLACEMENT_CALL
+from ganeti.calls.serving import Handler
 from ganeti.luxid.arguments import at_most, strings
-from ganeti.luxid.placement.placements import Placements
 from ganeti.luxid.queries.sources import QuerySources
-from ganeti.luxid.server import Handler
-from ganeti.master.locks.owners import Owner
 from ganeti.master.query.cluster import ClusterRow, cluster_info, config_values
 from ganeti.master.query.fields import QueryWorld, Resource
 from ganeti.master.query.filters import asked_names
@@ -27,10 +24,9 @@ _TAGGED = {"node": "find_node", "instance": "find_instance", "nodegroup": "find_
 class QueryCalls:
     """Handlers of the argument lists of LUXI requests."""
 
-    def __init__(self, paths: Paths, sources: QuerySources, placement: Placements) -> None:
+    def __init__(self, paths: Paths, sources: QuerySources) -> None:
         self._paths = paths
         self._sources = sources
-        self._placement = placement
 
     def table(self) -> dict[str, Handler]:
         return {
@@ -43,8 +39,6 @@ class QueryCalls:
             "QueryConfigValues": self.query_config_values,
             "QueryClusterInfo": self.query_cluster_info,
             "QueryTags": self.query_tags,
-            PLACEMENT_CALL: self.answer_placement,
-            INPUT_CALL: self.describe_for_allocator,
         }
 
     async def query(self, args: list[Any]) -> dict[str, Any] | Pieces:
@@ -104,17 +98,6 @@ class QueryCalls:
             raise PrerequisiteError(f"Name the {kind} whose tags are wanted", UNKNOWN_ENTITY)
         return sorted(getattr(view, find)(name).tags)
 
-    async def answer_placement(self, args: list[Any]) -> dict[str, Any]:
-        """Internal: a job asks the built-in allocator; with a client, what is chosen is promised to that."""
-        request, client, why = at_most(args, 3, 3)
-        owner = None if client is None else Owner.from_wire(client)
-        return await self._placement.place(_allocator_request(PLACEMENT_CALL, request), owner, why=bool(why))
-
-    async def describe_for_allocator(self, args: list[Any]) -> dict[str, Any]:
-        """Internal: what a program that is an allocator is told of the cluster."""
-        (request,) = at_most(args, 1, 1)
-        return await self._placement.describe(_allocator_request(INPUT_CALL, request))
-
     def _plain(self, resource: Resource) -> Handler:
         """A call from before the query language: names, fields, lock → rows of plain values."""
 
@@ -138,12 +121,6 @@ class QueryCalls:
     def _cluster_row(self) -> ClusterRow:
         world = QueryWorld(self._sources.view, self._sources.catalogue)
         return ClusterRow(world, self._sources.drained, watcher_pause(self._paths))
-
-
-def _allocator_request(call: str, request: Any) -> dict[str, Any]:
-    if not isinstance(request, dict):
-        raise PrerequisiteError(f"{call} takes an allocator request", WRONG_INPUT)
-    return request
 
 
 def _may_be_cached(how: Any) -> bool:

@@ -9,14 +9,14 @@ from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, GanetiError, JobLost, PrerequisiteError
 from ganeti.base.paths import Paths
-from ganeti.calls.luxid_questions import CONTINUE_CALL
+from ganeti.calls.serving import Handler, serves
 from ganeti.luxid.arguments import at_most, boolean, integer, job_id_argument, number, strings
 from ganeti.luxid.queue.driver import QueueDriver
-from ganeti.luxid.server import Handler
 from ganeti.master.query.fields import Missing
 from ganeti.master.query.jobs import JOBS, JobRow
 from ganeti.master.query.running import legacy_rows, selected
 from ganeti.master.queue.submission import check_priority, new_job, read_opcodes
+from ganeti.ports.luxid import MayContinue
 from ganeti.stores.undo_files import jobs_with_undo
 from ganeti.stores.watcher_switch import pause_watcher
 from ganeti.wire.job_file import JobFile, LogEntry
@@ -39,7 +39,6 @@ class QueueCalls:
             "SubmitManyJobs": self.submit_many_jobs,
             "WaitForJobChange": self.wait_for_job_change,
             "PickupJob": self.pickup_job,
-            CONTINUE_CALL: self.may_continue,
             "ArchiveJob": self.archive_job,
             "AutoArchiveJobs": self.auto_archive_jobs,
             "ForgetRenewal": self.forget_renewal,
@@ -110,10 +109,9 @@ class QueueCalls:
     async def pickup_job(self, args: list[Any]) -> None:
         raise GanetiError("Luxi call 'PickupJob' is for internal use only")
 
-    async def may_continue(self, args: list[Any]) -> bool:
-        """Internal: a job asks between two opcodes whether it goes on (S1.81)."""
-        job_argument, attempt = at_most(args, 2, 2)
-        return self._queue.may_continue(job_id_argument(job_argument), integer(attempt, "attempt"))
+    @serves(MayContinue)
+    async def may_continue(self, asked: MayContinue) -> bool:
+        return self._queue.may_continue(asked.job_id, asked.attempt)
 
     async def archive_job(self, args: list[Any]) -> bool:
         (job_argument,) = at_most(args, 1, 1)

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ganeti.base.errors import GanetiError, TransportError
+from ganeti.calls.serving import Handler
 from ganeti.system.unix_socket import UnixServer, serve
 from ganeti.wire.framing import Connection, MessageTooLong, MessageTooSlow, Pieces, decode, encode
 from ganeti.wire.framing_sync import END
@@ -20,7 +21,6 @@ _SEND_TIMEOUT_S = 180.0
 _MESSAGE_TIMEOUT_S = 180.0
 """How long a client may take for one request, from its first byte to its last."""
 
-Handler = Callable[[list[Any]], Awaitable[Any]]
 Stream = Callable[[Connection, list[Any]], Awaitable[None]]
 """Answers its call itself and then sends for as long as it likes; raises `GanetiError` before it has sent anything."""
 

@@ -15,6 +15,7 @@ from ganeti.base.errors import (
     PrerequisiteError,
 )
 from ganeti.master.allocator_input import promises_of, relocate_request, unused
+from ganeti.master.allocators import BUILT_IN, ask_allocator
 from ganeti.model import inheritance
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance, Node
@@ -22,10 +23,9 @@ from ganeti.model.promises import Promise
 from ganeti.model.traits import Catalogue, TemplateTraits
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
+from ganeti.ports.luxid import Placement
 from ganeti.wire.iallocator import Response, selected_nodes
 
-BUILT_IN = "hail"
-"""The allocator that is part of LuxiD, wherever a program of that name may be."""
 SHOWN_REASONS = 6
 _TRIES = 20
 """How often somebody may be promised room on a node between our look at it and our own promise."""
@@ -55,22 +55,21 @@ async def place_and_explain(
     """
     most = None if why else SHOWN_REASONS
     for _ in range(_TRIES):
-        answer = await ctx.allocator.allocate(allocator, request, promise=promise, why=why)
+        answer, serial = await ask_allocator(ctx, allocator, request, promise=promise, why=why)
         names = _chosen(ctx.config.view(), allocator, request, answer, most)
-        if not promise or "serial" not in answer:
-            return names, answer.get("reasons", [])
+        if not promise or serial is None:
+            return names, answer.reasons
         wanted = promises_of(ctx.config.view(), ctx.catalogue, request, names)
-        if await ctx.allocator.promise(wanted, answer["serial"]) is None:
+        if await ctx.promises.promise(wanted, serial) is None:
             return names, []
     raise _others_were_quicker(f"the nodes that iallocator '{allocator}' chose for {request['name']}")
 
 
-def _chosen(view: ConfigView, allocator: str, request: Plain, answer: Plain, most: int | None) -> list[str]:
+def _chosen(view: ConfigView, allocator: str, request: Plain, answer: Placement, most: int | None) -> list[str]:
     refused = f"Can't compute nodes using iallocator '{allocator}': "
-    if not answer.get("success"):
+    if not answer.success:
         raise PrerequisiteError("\n".join(_refusal(allocator, request, answer, most)), INSUFFICIENT_RESOURCES)
-    result = answer.get("result", answer.get("nodes"))
-    response = Response(True, str(answer.get("info", "")), None if isinstance(result, str) else result)
+    response = Response(True, answer.info, None if isinstance(answer.result, str) else answer.result)
     try:
         names = selected_nodes(response, request["required_nodes"], [node.name for node in view.nodes()])
     except ParameterError as err:
@@ -85,11 +84,11 @@ def _chosen(view: ConfigView, allocator: str, request: Plain, answer: Plain, mos
     return names
 
 
-def _refusal(allocator: str, request: Plain, answer: Plain, most: int | None) -> list[str]:
+def _refusal(allocator: str, request: Plain, answer: Placement, most: int | None) -> list[str]:
     """The lines of a refusal. Ours begin with the remedy, and end with what 3.1 would say."""
     refused = f"Can't compute nodes using iallocator '{allocator}': "
-    info = answer.get("info") or "it gave no reason"
-    reasons = list(answer.get("reasons", []))
+    info = answer.info or "it gave no reason"
+    reasons = answer.reasons
     if allocator != BUILT_IN or not reasons:
         return [f"{refused}{info}", *(f"  - {line}" for line in shortened(reasons, most))]
     first = f"{refused}{request['name']} fits nowhere as it is asked for. {reasons[0]}"
@@ -180,13 +179,13 @@ async def check_capacity(
         disk_template=template.name,
     )
     for _ in range(_TRIES):
-        promises = await ctx.allocator.promised()
+        promises = await ctx.promises.promised()
         own = [promise for job, promise in promises.held if job == ctx.job.job_id and promise.instance == spec.name]
         others = [promise for job, promise in promises.held if job != ctx.job.job_id and node_uuid in promise.nodes]
         free_mib = await _check_now(ctx, node_uuid, spec, template, others, ignore_memory=ignore_memory)
         if any(promise.nodes[0] == node_uuid for promise in own):
             return free_mib
-        if await ctx.allocator.promise([wanted], promises.serial) is None:
+        if await ctx.promises.promise([wanted], promises.serial) is None:
             return free_mib
     raise _others_were_quicker(f"node {ctx.config.view().node(node_uuid).name}, which {spec.name} is to use")
 

@@ -14,6 +14,7 @@ from ganeti.model.capacity import Capacity
 from ganeti.model.objects import NodeGroup
 from ganeti.model.view import ConfigView
 from ganeti.placement.cluster.templates import traits_of
+from ganeti.ports.luxid import Placement
 
 CAPACITY = "capacity"
 PARAMETERS = ("max_inst_spec", "default_template", "max_cpu_ratio", "max_disk_usage")
@@ -113,15 +114,15 @@ def read_answer(request: Plain, result: Any) -> dict[str, Plain]:
     return found
 
 
-def reasons(answer: Plain) -> dict[str, str]:
+def reasons(answer: Placement) -> dict[str, str]:
     """Why nothing fits, by group, of an answer that `read_answer` has read.
 
     The built-in allocator tells a sentence for each group of its result that has no room, in their order.
     """
-    told = answer.get("reasons")
+    told = answer.reasons
     if not told:
         return {}
-    empty = [uuid for uuid, entry in answer["result"]["node_groups"].items() if not entry["tspecs"]]
+    empty = [uuid for uuid, entry in answer.result["node_groups"].items() if not entry["tspecs"]]
     return dict(zip(empty, told, strict=True)) if len(told) == len(empty) else {}
 
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What an operation may ask of the world while it gathers facts and acts (D3)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ganeti.model.capacity import Capacity
 from ganeti.model.promises import Promise, Promises
 from ganeti.model.traits import Catalogue
 from ganeti.ports.config import Change, ConfigPort
+from ganeti.ports.luxid import Client, LuxidPort
 from ganeti.ports.nodes import NodesPort
 
 
@@ -91,38 +91,8 @@ class LocksPort(Protocol):
         ...
 
 
-class AllocatorPort(Protocol):
-    """Allocators, and the room they promise to this job until the configuration shows it (D13)."""
-
-    async def allocate(
-        self, name: str, request: dict[str, Any], *, promise: bool = True, why: bool = False
-    ) -> dict[str, Any]:
-        """Ask the allocator *name* for a place; gives its response, whether it is a success or not.
-
-        The built-in one adds ``reasons``, a line for each node, where nothing fits or *why* is asked, and has promised
-        what it chose if *promise* is true. That of a program carries ``serial`` instead, that of the promises it was
-        told of: what it chose is still to be promised. Raises `PrerequisiteError`.
-        """
-        ...
-
-    async def describe(self, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Give the serial number of the promises, and the whole input of an allocator with *request*."""
-        ...
-
-    async def run(self, name: str, message: dict[str, Any]) -> str:
-        """Run an allocator that is a program; gives what it printed. Raises `PrerequisiteError`."""
-        ...
-
-    async def known_capacity(self, questions: Mapping[str, dict[str, Any]], *, cached: bool) -> dict[str, Capacity]:
-        """What LuxiD knows of how many more instances fit, by node group; less than all that is asked about.
-
-        What is missing this job may have counted. Unless *cached*, nothing is known.
-        """
-        ...
-
-    async def keep_capacity(self, counted: Mapping[str, Capacity]) -> None:
-        """Let LuxiD keep what this job had counted of what was missing."""
-        ...
+class PromisesPort(Protocol):
+    """Room that is promised to jobs until the configuration shows it (D13)."""
 
     async def promised(self) -> Promises:
         """All promises of all jobs."""
@@ -132,17 +102,6 @@ class AllocatorPort(Protocol):
         """Promise room to this job, in place of what it had for the same instances.
 
         Gives the uuid of a node, and promises nothing, where somebody got a promise there after the serial *seen*.
-        """
-        ...
-
-
-class StatePort(Protocol):
-    """The state of nodes and instances, which LuxiD keeps (S1.38)."""
-
-    async def renew_group(self, uuid: str) -> dict[str, Any]:
-        """Have what is known of a node group forgotten and its nodes asked; gives what they say (S1.54).
-
-        Raises `GanetiError` where LuxiD cannot; a node that does not answer is no error.
         """
         ...
 
@@ -163,6 +122,20 @@ class Switches:
     """The job queue takes no jobs."""
     watcher_pause: float | None = None
     """Until when (seconds since the epoch) the watcher does nothing."""
+
+
+class MasterFilesPort(Protocol):
+    """What lies on the master's disk beside the configuration."""
+
+    def outstanding_undo(self) -> list[tuple[int, str, str]]:
+        """What failed or dead jobs could not take back: (job id, what should have been done, why it was not)."""
+        ...
+
+    def damaged_jobs(self) -> list[tuple[int, str]]:
+        """Jobs whose files could not be read and were set aside: (job id, path of the file)."""
+        ...
+
+    def switches(self) -> Switches: ...
 
 
 class OperationContext(Protocol):
@@ -193,10 +166,15 @@ class OperationContext(Protocol):
     def undo(self) -> UndoPort: ...
 
     @property
-    def allocator(self) -> AllocatorPort: ...
+    def luxid(self) -> LuxidPort: ...
 
     @property
-    def state(self) -> StatePort: ...
+    def client(self) -> Client:
+        """The name under which this job asks."""
+        ...
+
+    @property
+    def promises(self) -> PromisesPort: ...
 
     @property
     def catalogue(self) -> Catalogue: ...
@@ -204,12 +182,5 @@ class OperationContext(Protocol):
     @property
     def job(self) -> JobIdentity: ...
 
-    def outstanding_undo(self) -> list[tuple[int, str, str]]:
-        """What failed or dead jobs could not take back: (job id, what should have been done, why it was not)."""
-        ...
-
-    def damaged_jobs(self) -> list[tuple[int, str]]:
-        """Jobs whose files could not be read and were set aside: (job id, path of the file)."""
-        ...
-
-    def switches(self) -> Switches: ...
+    @property
+    def master(self) -> MasterFilesPort: ...

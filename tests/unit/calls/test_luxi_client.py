@@ -9,8 +9,11 @@ from ganeti.base.errors import TransportError
 from ganeti.base.paths import Paths
 from ganeti.calls import luxi_client
 from ganeti.calls.luxi_client import LuxiClient
+from ganeti.model.capacity import Capacity
+from ganeti.ports.luxid import KnownCapacity
 from ganeti.system.unix_socket import serve
 from ganeti.wire.framing import Connection
+from ganeti.wire.luxi import VERSION
 
 
 async def ask(paths: Paths, **how: bool) -> tuple[object, list[str]]:
@@ -41,6 +44,26 @@ def paths(tmp_path, monkeypatch):
 
 def test_a_question_is_asked_again(paths):
     assert asyncio.run(ask(paths, only_asks=True)) == ("yes", ["Ask", "Ask"])
+
+
+def test_a_question_of_a_job_has_a_typed_answer(paths):
+    asked = []
+
+    async def go():
+        async def answer(connection: Connection) -> None:
+            asked.append(await connection.receive())
+            if len(asked) > 1:
+                await connection.send({"success": True, "result": {"x": [{"tspecs": []}, 0.5, ""]}})
+
+        server = await serve(paths.luxi_socket, answer)
+        try:
+            return await LuxiClient(paths).ask(KnownCapacity((1, "lock", 7), {"x": {}}, True))
+        finally:
+            await server.close()
+
+    assert asyncio.run(go()) == {"x": Capacity({"tspecs": []}, 0.5)}
+    wire = {"method": "KnownCapacity", "args": [[1, "lock", 7], {"x": {}}, True], "version": VERSION}
+    assert asked == [wire] * 2, "LuxiD was restarted meanwhile"
 
 
 def test_what_may_have_been_carried_out_is_not_sent_again(paths):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ganeti.calls.config_follower import ConfigFollower
 from ganeti.calls.promise_calls import list_promises
+from ganeti.calls.serving import serves
 from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.luxid.queries.state_cache import StateCache
 from ganeti.master.cache.capacity_cache import groups_of
@@ -17,6 +18,7 @@ from ganeti.master.cache.node_reports import FRESH_S
 from ganeti.master.locks.owners import Owner
 from ganeti.model.capacity import Capacity
 from ganeti.model.promises import Promise
+from ganeti.ports.luxid import KeepCapacity, KnownCapacity
 
 _YOUNG_S = FRESH_S / 2
 """Reports as young as this serve for counting, which then has no need to renew them itself."""
@@ -47,6 +49,14 @@ class Capacities:
         self._cache = cache
         self._renew_reports = renew_reports
         self._asked: dict[Owner, _Asked] = {}
+
+    @serves(KnownCapacity)
+    async def answer_known(self, asked: KnownCapacity) -> dict[str, Capacity]:
+        return await self.known(Owner.from_wire(asked.client), asked.questions, cached=asked.cached)
+
+    @serves(KeepCapacity)
+    async def answer_keep(self, asked: KeepCapacity) -> list[str]:
+        return self.keep(Owner.from_wire(asked.client), asked.counted)
 
     async def known(self, owner: Owner, questions: Mapping[str, Plain], *, cached: bool) -> dict[str, Capacity]:
         """What was counted before, by group; what is not there *owner* may have counted, and `keep`.

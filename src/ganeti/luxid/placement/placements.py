@@ -18,9 +18,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from ganeti.base.errors import TEMPORARILY_INSUFFICIENT, GanetiError, PrerequisiteError
 from ganeti.calls.config_follower import ConfigFollower
 from ganeti.calls.promise_calls import list_promises, promise_room
+from ganeti.calls.serving import serves
 from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.luxid.placement.worker import INPUT, Answer, PlacementWorker, Question
 from ganeti.luxid.queries.state_cache import StateCache
@@ -34,6 +37,7 @@ from ganeti.model.configuration import Configuration
 from ganeti.model.objects import Node
 from ganeti.model.promises import Promise, Promises
 from ganeti.model.traits import Catalogue
+from ganeti.ports.luxid import AllocatorInput, AnswerPlacement, DescribeForAllocator, Placement
 from ganeti.system.event_loop import Background
 
 RECENT_S = 2.0
@@ -78,6 +82,11 @@ class Placements:
         await self.cache.close()
         self._worker.close()
 
+    @serves(AnswerPlacement)
+    async def answer(self, asked: AnswerPlacement) -> Placement:
+        owner = None if asked.client is None else Owner.from_wire(asked.client)
+        return msgspec.convert(await self.place(asked.request, owner, why=asked.why), Placement)
+
     async def place(self, request: dict[str, Any], owner: Owner | None, *, why: bool = False) -> dict[str, Any]:
         """Give the iallocator response, and in ``reasons`` a line for each node where nothing fits, or with *why*.
 
@@ -90,11 +99,11 @@ class Placements:
             answer = await self._place(request, owner, RECENT_S, why)
         return answer
 
-    async def describe(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Give ``input``, what an allocator is told of the cluster, and ``serial``, that of the promises in it."""
-        async with self._settled(request, FRESH_S) as state:
-            answer = await self._ask(request, state.promises, state.promises.held, want=INPUT)
-            return {"serial": state.promises.serial, "input": answer.input}
+    @serves(DescribeForAllocator)
+    async def describe(self, asked: DescribeForAllocator) -> AllocatorInput:
+        async with self._settled(asked.request, FRESH_S) as state:
+            answer = await self._ask(asked.request, state.promises, state.promises.held, want=INPUT)
+            return AllocatorInput(state.promises.serial, answer.input)
 
     async def renew_reports(self, groups: Sequence[str], fresh_s: float | None) -> None:
         """Have the nodes of these groups report, unless their reports are as young; with None, whatever they said."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ganeti.calls.config_follower import ConfigFollower
+from ganeti.calls.serving import serves
 from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.luxid.queries.sources import QuerySources
 from ganeti.master.cache.group_state import INSTANCE_FIELDS, NODE_FIELDS, values
@@ -19,6 +20,7 @@ from ganeti.master.query.fields import QueryWorld
 from ganeti.master.query.instance_rows import InstanceRow
 from ganeti.master.query.node_rows import NodeRow
 from ganeti.master.query.nodes import NODES
+from ganeti.ports.luxid import RenewGroupState
 
 _SLICE_S = 0.003
 """How long many instances are looked at before others have a turn."""
@@ -34,12 +36,14 @@ class GroupStates:
         self._wconfd = wconfd
         self._sources = sources
 
-    async def renew(self, uuid: str) -> dict[str, Any]:
+    @serves(RenewGroupState)
+    async def renew(self, asked: RenewGroupState) -> dict[str, Any]:
         """Give the state of a group, of now, in no order; a node that does not answer has no values, and had none kept.
 
         Raises `GanetiError` for a group that does not exist, or without WConfD.
         """
         await self._follow()
+        uuid = asked.uuid
         view, cache = self._follower.configuration, self._sources.cache
         group, world = view.group(uuid), QueryWorld(view, self._sources.catalogue)
         nodes = [NodeRow(node, world) for node in view.group_nodes(uuid)]

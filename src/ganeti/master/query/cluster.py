@@ -218,7 +218,7 @@ def _cluster_resource() -> Resource:
 
 
 async def _row_by_job(ctx: OperationContext) -> list[ClusterRow]:
-    switches = ctx.switches()
+    switches = ctx.master.switches()
     return [ClusterRow(QueryWorld(ctx.config.view(), ctx.catalogue), switches.drained, switches.watcher_pause)]
 
 

@@ -22,6 +22,7 @@ from ganeti.model.ipolicy import full_policy
 from ganeti.model.locks import node_lock
 from ganeti.model.objects import Instance
 from ganeti.model.promises import Promise
+from ganeti.ports.luxid import DescribeForAllocator
 from ganeti.ports.nodes import NodeAnswer
 from ganeti.system.event_loop import Background
 
@@ -247,9 +248,11 @@ def test_a_program_is_told_the_same_cluster():
     async def scenario(found):
         owner = found.daemon.job(1)
         await found.place("web1", owner=owner)
-        described = await found.placements.describe({"type": "allocate", "name": "x", "disk_template": "diskless"})
-        told = json.loads(bytes(described["input"]))
-        assert described["serial"] == 1
+        described = await found.placements.describe(
+            DescribeForAllocator({"type": "allocate", "name": "x", "disk_template": "diskless"})
+        )
+        told = json.loads(bytes(described.input))
+        assert described.serial == 1
         assert [node["free_memory"] for node in told["nodes"].values()].count(1024) == 1
         assert "web1" in told["instances"]
 

@@ -26,6 +26,7 @@ from ganeti.master.query.running import run_query
 from ganeti.model.capacity import Capacity
 from ganeti.model.locks import instance_lock, node_lock
 from ganeti.model.objects import NodeGroup
+from ganeti.ports.luxid import RenewGroupState
 from ganeti.ports.nodes import NodeAnswer, NodesPort
 from ganeti.system.event_loop import Background
 
@@ -130,7 +131,7 @@ def run(scenario: Callable[[Bed], Awaitable[None]]) -> None:
 
 def test_each_node_of_the_group_is_asked_once_and_what_it_says_is_given_and_kept() -> None:
     async def scenario(found: Bed) -> None:
-        state = await found.groups.renew(GROUP)
+        state = await found.groups.renew(RenewGroupState(GROUP))
         assert found.nodes.calls == [(ONE, "node_info"), (TWO, "node_info")]
         assert state["group"] == {"name": "default", "uuid": GROUP}
         assert list(state["nodes"]) == ["node1", "node2"]
@@ -165,7 +166,7 @@ def test_what_was_kept_of_the_group_is_void_and_of_others_is_not() -> None:
                 group, {}, COUNTED, begun=found.cache.capacity.begin(), promises=[], asked_at_s=found.cache.now_s()
             )
         found.nodes.free_mib = 1000
-        await found.groups.renew(GROUP)
+        await found.groups.renew(RenewGroupState(GROUP))
         assert await found.listed() == {"node1": 1000, "node2": 1000, "node3": 4096}
         kept = [found.cache.capacity.find(group, {}, [], found.cache.now_s()) for group in (GROUP, OTHER)]
         assert kept == [None, COUNTED]
@@ -180,7 +181,7 @@ def test_what_was_counted_is_void_though_nothing_has_changed() -> None:
         capacity = found.cache.capacity
         begun, now_s = capacity.begin(), found.cache.now_s()
         assert capacity.keep(GROUP, {}, COUNTED, begun=begun, promises=[], asked_at_s=now_s)
-        await found.groups.renew(GROUP)
+        await found.groups.renew(RenewGroupState(GROUP))
         assert found.nodes.calls == [(ONE, "node_info"), (TWO, "node_info")]
         assert capacity.find(GROUP, {}, [], found.cache.now_s()) is None
 
@@ -194,7 +195,7 @@ def test_the_nodes_are_asked_even_where_a_fresh_answer_has_come_in_meanwhile(mon
         monkeypatch.setattr(found.cache, "void_group", lambda uuid: None)
         await found.listed()
         found.nodes.calls.clear()
-        await found.groups.renew(GROUP)
+        await found.groups.renew(RenewGroupState(GROUP))
         assert found.nodes.calls == [(ONE, "node_info"), (TWO, "node_info")]
 
     run(scenario)
@@ -204,7 +205,7 @@ def test_a_node_that_answers_too_late_has_no_values_and_nothing_of_before_counts
     async def scenario(found: Bed) -> None:
         await found.listed()
         found.nodes.late = {ONE}
-        state = await found.groups.renew(GROUP)
+        state = await found.groups.renew(RenewGroupState(GROUP))
         assert set(state["nodes"]["node1"].values()) == {False, None}
         assert state["instances"]["web1"] == {"pnode": "node1", "status": "ERROR_nodedown", "oper_ram": None}
         assert state["nodes"]["node2"]["mfree"] == 4096
@@ -220,7 +221,7 @@ def test_a_node_that_answers_too_late_has_no_values_and_nothing_of_before_counts
 def test_a_partial_answer_is_not_kept() -> None:
     async def scenario(found: Bed) -> None:
         found.nodes.partial = {ONE}
-        await found.groups.renew(GROUP)
+        await found.groups.renew(RenewGroupState(GROUP))
         assert found.stale() == [ONE, THREE]
 
     run(scenario)
@@ -238,11 +239,11 @@ def test_what_ended_before_does_not_make_void_what_is_asked_now() -> None:
             assert found.nodes.calls == [(ONE, "node_info"), (TWO, "node_info")], "nobody was asked anew so far"
             return await settled()
 
-        await found.groups.renew(GROUP)
+        await found.groups.renew(RenewGroupState(GROUP))
         assert await client.try_locks(owner, [(node_lock(ONE), "exclusive")]) == []
         await client.free_locks(owner)
         found.cache.settled = settle  # type: ignore[method-assign]
-        await found.groups.renew(GROUP)
+        await found.groups.renew(RenewGroupState(GROUP))
         assert TWO not in waited, "nothing was made void before"
         assert THREE in waited
         assert found.stale() == [THREE]
@@ -255,7 +256,7 @@ def test_giving_up_the_jobs_own_locks_makes_nothing_void() -> None:
         client, owner = found.daemon.client, found.daemon.job(1).for_locks
         locks = [node_lock(ONE), node_lock(TWO), instance_lock("web1"), instance_lock("web2")]
         assert await client.try_locks(owner, [(lock, "shared") for lock in locks]) == []
-        await found.groups.renew(GROUP)
+        await found.groups.renew(RenewGroupState(GROUP))
         await client.free_locks(owner)
         assert await found.cache.settled() == []
         assert found.stale() == [THREE]
@@ -267,10 +268,10 @@ def test_of_two_at_once_what_was_asked_for_later_is_kept() -> None:
     async def scenario(found: Bed) -> None:
         async def another() -> None:
             found.nodes.free_mib = 1000
-            assert (await found.groups.renew(GROUP))["nodes"]["node1"]["mfree"] == 1000
+            assert (await found.groups.renew(RenewGroupState(GROUP)))["nodes"]["node1"]["mfree"] == 1000
 
         found.nodes.during = another
-        assert (await found.groups.renew(GROUP))["nodes"]["node1"]["mfree"] == 4096
+        assert (await found.groups.renew(RenewGroupState(GROUP)))["nodes"]["node1"]["mfree"] == 4096
         assert (await found.listed())["node1"] == 1000
 
     run(scenario)
@@ -278,10 +279,10 @@ def test_of_two_at_once_what_was_asked_for_later_is_kept() -> None:
 
 def test_an_empty_group_asks_nobody_and_one_that_is_gone_is_an_error() -> None:
     async def scenario(found: Bed) -> None:
-        state = await found.groups.renew(EMPTY)
+        state = await found.groups.renew(RenewGroupState(EMPTY))
         assert state == {"group": {"name": "empty", "uuid": EMPTY}, "nodes": {}, "instances": {}}
         with pytest.raises(GanetiError, match="uuid-group9"):
-            await found.groups.renew("uuid-group9")
+            await found.groups.renew(RenewGroupState("uuid-group9"))
         assert found.nodes.calls == []
 
     run(scenario)

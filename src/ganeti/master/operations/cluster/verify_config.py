@@ -41,7 +41,7 @@ class VerifyConfiguration(Operation[bool], frozen=True, kw_only=True):
                 f"* Objects: {len(view.groups())} node group(s), {len(view.nodes())} node(s), "
                 f"{len(view.instances())} instance(s)"
             )
-        damaged = configuration.damaged_jobs(ctx.damaged_jobs())
+        damaged = configuration.damaged_jobs(ctx.master.damaged_jobs())
         tell("* Verifying cluster config", [*configuration.consistency(view), *damaged])
         tell("* Verifying cluster certificate files", await _certificates(ctx))
         tell("* Verifying copies of the configuration", await _copies(ctx))

@@ -257,7 +257,7 @@ class _Work:
 
     def _leftovers(self, reports: dict[str, NodeReport]) -> Iterable[Finding]:
         yield from instances.orphan_disks(self.scope.view, self.ctx.catalogue, reports)
-        for job_id, sentence, reason in self.ctx.outstanding_undo():
+        for job_id, sentence, reason in self.ctx.master.outstanding_undo():
             yield Finding(
                 "ECLUSTERCFG",
                 "",

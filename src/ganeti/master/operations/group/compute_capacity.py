@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from ganeti.base.command import PRIORITY, Argument, Command, Option
 from ganeti.base.errors import INSUFFICIENT_RESOURCES, WRONG_INPUT, GanetiError, PrerequisiteError
 from ganeti.master.allocation import allocator_named
+from ganeti.master.allocators import ask_allocator
 from ganeti.master.capacity import PARAMETERS, check_template, question, read_answer, reasons, refusal, requests, summed
 from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.parameters import Allocator
@@ -15,6 +16,7 @@ from ganeti.master.parameter import Parameter
 from ganeti.model.capacity import Capacity, Ratio, Share, Spec, spec_fault
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
+from ganeti.ports.luxid import KeepCapacity, KnownCapacity
 
 _Plain = dict[str, Any]
 
@@ -24,7 +26,7 @@ class Checked:
     """The allocator, and what it is asked about each group; *refused* says of some why their policy admits nothing."""
 
     allocator: str
-    questions: Mapping[str, _Plain]
+    questions: dict[str, _Plain]
     refused: Mapping[str, str]
 
 
@@ -109,14 +111,14 @@ class ComputeCapacity(Operation[_Plain], frozen=True, kw_only=True, forbid_unkno
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> _Plain:
         now_s = ctx.clock.now_s()
-        known = await ctx.allocator.known_capacity(checked.questions, cached=self.cached)
+        known = await ctx.luxid.ask(KnownCapacity(ctx.client, checked.questions, self.cached))
         missing = {uuid: asked for uuid, asked in checked.questions.items() if uuid not in known}
         counted: dict[str, Capacity] = {}
         for request in requests(missing):
             entries, whys = await _count(ctx, checked.allocator, request)
             counted |= {uuid: Capacity(entry, now_s, whys.get(uuid, "")) for uuid, entry in entries.items()}
         if counted:
-            await ctx.allocator.keep_capacity(counted)
+            await ctx.luxid.ask(KeepCapacity(ctx.client, counted))
         found = {**known, **counted}
         for uuid in checked.questions:
             if not found[uuid].result["tspecs"] and (why := checked.refused.get(uuid) or found[uuid].why):
@@ -127,11 +129,11 @@ class ComputeCapacity(Operation[_Plain], frozen=True, kw_only=True, forbid_unkno
 async def _count(ctx: OperationContext, allocator: str, request: _Plain) -> tuple[dict[str, _Plain], Mapping[str, str]]:
     """Ask *allocator*; gives the entry of each group, and why some have no room."""
     refused = f"Can't compute capacity using iallocator '{allocator}': "
-    answer = await ctx.allocator.allocate(allocator, request, promise=False)
-    if not answer.get("success"):
-        raise PrerequisiteError(f"{refused}{answer.get('info')}", INSUFFICIENT_RESOURCES)
+    answer, _ = await ask_allocator(ctx, allocator, request, promise=False)
+    if not answer.success:
+        raise PrerequisiteError(f"{refused}{answer.info}", INSUFFICIENT_RESOURCES)
     try:
-        entries = read_answer(request, answer.get("result"))
+        entries = read_answer(request, answer.result)
     except GanetiError as err:
         raise PrerequisiteError(f"{refused}{err}", WRONG_INPUT) from err
     return entries, reasons(answer)

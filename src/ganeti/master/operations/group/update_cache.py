@@ -10,6 +10,7 @@ from ganeti.master.operations.parameters import GroupName
 from ganeti.model.locks import LockPlan, instance_lock, node_lock
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
+from ganeti.ports.luxid import RenewGroupState
 
 _Plain = dict[str, Any]
 
@@ -39,7 +40,7 @@ class UpdateNodeGroupCache(Operation[_Plain], frozen=True, kw_only=True, forbid_
         return view.find_group(self.group_name).uuid
 
     async def execute(self, checked: str, ctx: OperationContext) -> _Plain:
-        state = in_order(await ctx.state.renew_group(checked))
+        state = in_order(await ctx.luxid.ask(RenewGroupState(checked)))
         for name, values in state["nodes"].items():
             if not values["offline"] and values["bootid"] is None:
                 ctx.log.warning(f"Node {name} did not answer: nothing is known of it now")

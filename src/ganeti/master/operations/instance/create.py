@@ -22,6 +22,7 @@ from ganeti.base.errors import (
 )
 from ganeti.master import allocation
 from ganeti.master.allocator_input import allocate_request
+from ganeti.master.allocators import BUILT_IN
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import bare, instance_size, instance_spec
 from ganeti.master.operation import Example, Hooks, operation
@@ -141,7 +142,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
     def locks(self, view: ConfigView) -> LockPlan:
         own = instance_lock(creation.check_name(self.instance_name))
         if self._primary_name() is None:
-            if allocation.allocator_named(view, self.iallocator) == allocation.BUILT_IN:
+            if allocation.allocator_named(view, self.iallocator) == BUILT_IN:
                 return plan(exclusive=[own])  # what it chooses is promised to us, so nobody need keep off the nodes
             return plan(shared=[ALL_NODES], exclusive=[own, ALL_NODE_RES])
         uuids = [node.uuid for node in self._named_nodes(view)]
@@ -160,7 +161,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             if self.why:
                 raise PrerequisiteError("--why is about an allocator's choice: leave -n out", WRONG_INPUT)
             if self.opportunistic_locking:
-                refuse_opportunistic(None, allocation.BUILT_IN)
+                refuse_opportunistic(None, BUILT_IN)
             return Facts(wanted, [node.uuid for node in self._named_nodes(view)], "")
         allocator = allocation.allocator_named(view, self.iallocator)
         if not allocator:
@@ -168,7 +169,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
                 "No node was named and the cluster has no default allocator: add -n NODE or -I ALLOCATOR", WRONG_INPUT
             )
         if self.opportunistic_locking:
-            refuse_opportunistic(allocator, allocation.BUILT_IN)
+            refuse_opportunistic(allocator, BUILT_IN)
         names = await self._ask(ctx, view, allocator, wanted)
         uuids = [ctx.config.view().find_node(name).uuid for name in names]
         return Facts(wanted, uuids, allocator)
@@ -375,7 +376,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         )
         if not checked.chosen_by:
             await ctx.locks.release([node_res_lock(node) for node in checked.node_uuids])
-        elif checked.chosen_by != allocation.BUILT_IN:
+        elif checked.chosen_by != BUILT_IN:
             await ctx.locks.release([ALL_NODE_RES])
 
     async def _create_disks(self, spec: InstanceSpec, ctx: OperationContext) -> None:

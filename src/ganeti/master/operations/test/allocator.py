@@ -8,8 +8,9 @@ import msgspec
 
 from ganeti.base.command import DRY_RUN, PRIORITY, Argument, Command, Option
 from ganeti.base.errors import ALREADY_EXISTS, WRONG_INPUT, PrerequisiteError
-from ganeti.master.allocation import BUILT_IN, allocator_named
+from ganeti.master.allocation import allocator_named
 from ganeti.master.allocator_input import relocate_request
+from ganeti.master.allocators import BUILT_IN, ask_allocator, describe, run_allocator
 from ganeti.master.operation import Operation, operation
 from ganeti.master.operations.parameters import Text
 from ganeti.master.parameter import Parameter
@@ -118,14 +119,14 @@ class TestAllocator(Operation[str], frozen=True, kw_only=True, forbid_unknown_fi
 
     async def execute(self, checked: _Plain, ctx: OperationContext) -> str:
         if self.direction == IN:
-            _, message = await ctx.allocator.describe(checked)
+            _, message = await describe(ctx, checked)
             return encode_message(message).decode()
         allocator = allocator_named(ctx.config.view(), self.iallocator)
         if allocator == BUILT_IN:
-            answer = await ctx.allocator.allocate(allocator, checked, promise=False)
-            return encode_response(Response(answer["success"], answer["info"], answer["result"])).decode()
-        _, message = await ctx.allocator.describe(checked)
-        return await ctx.allocator.run(allocator, message)
+            answer, _ = await ask_allocator(ctx, allocator, checked, promise=False)
+            return encode_response(Response(answer.success, answer.info, answer.result)).decode()
+        _, message = await describe(ctx, checked)
+        return await run_allocator(ctx, allocator, message)
 
     def _allocate(self, view: ConfigView, name: str) -> _Plain:
         for field in ("memory", "disks", "disk_template", "os", "tags", "nics", "vcpus"):

@@ -17,7 +17,7 @@ Generated from the declarations by `python -m ganeti.reference`; do not edit.
 
 
 def pages() -> dict[str, str]:
-    names = sorted(info.name for info in pkgutil.iter_modules(tables.__path__))
+    names = sorted(info.name for info in pkgutil.iter_modules(tables.__path__) if info.name.startswith("gnt_"))
     programs = {name.replace("_", "-"): importlib.import_module(f"{tables.__name__}.{name}").COMMANDS for name in names}
     return {f"commands/{program}.md": _page(program, rows) for program, rows in programs.items()}
 

@@ -9,6 +9,7 @@ from typing import cast
 from msgspec.structs import replace
 
 from ganeti.base.errors import ALREADY_EXISTS, WRONG_STATE, PrerequisiteError, ReservationError
+from ganeti.master.nic_networks import exchange_addresses
 from ganeti.model.configuration import Draft
 from ganeti.model.objects import Disk, Instance
 from ganeti.ports.config import Change
@@ -27,6 +28,8 @@ class AddInstance(Change, frozen=True, kw_only=True):
     instance: Instance
     disks: list[Disk]
     wants_port: bool = False
+    from_pool: list[int] = []
+    """NICs whose address is any free one of their network, by position."""
 
     def apply(self, draft: Draft) -> Instance:
         if draft.uuid_by_name("instances", self.instance.name) is not None:
@@ -35,6 +38,7 @@ class AddInstance(Change, frozen=True, kw_only=True):
             )
         instance = self.instance
         _check_nodes(draft, instance, self.disks)
+        instance = replace(instance, nics=exchange_addresses(draft, [], instance.nics, self.from_pool))
         if self.wants_port:
             instance = replace(instance, network_port=_take_port(draft))
         for disk in self.disks:
@@ -71,6 +75,7 @@ class RemoveInstance(Change, frozen=True, kw_only=True):
             return
         for uuid in instance.disks:
             draft.remove("disks", uuid)
+        exchange_addresses(draft, instance.nics, [])
         draft.remove("instances", self.instance_uuid)
         if instance.network_port is not None:
             cluster = draft.cluster

@@ -20,7 +20,7 @@ from ganeti.base.errors import (
     ParameterError,
     PrerequisiteError,
 )
-from ganeti.master import allocation
+from ganeti.master import allocation, nic_networks
 from ganeti.master.allocator_input import allocate_request
 from ganeti.master.allocators import BUILT_IN
 from ganeti.master.instance_hooks import instance_hooks
@@ -82,6 +82,8 @@ class Checked:
     disks: list[Disk]
     template: TemplateTraits
     wants_port: bool
+    from_pool: list[int]
+    """NICs whose address was chosen from the pool of their network, by position."""
     chosen_by: str
     node_uuids: list[str]
     node_names: list[str]
@@ -132,6 +134,11 @@ _WITHOUT_DISKS = _EXAMPLE | {"disk_template": "diskless", "disks": []}
         Example("create", _EXAMPLE),
         Example("create-on-master", _EXAMPLE | {"pnode": "node1.example.com"}),
         Example("create-stopped", _EXAMPLE | {"start": False}),
+        Example(
+            "create-in-network",
+            _WITHOUT_DISKS | {"nics": [{"network": "dmz", "ip": "pool"}], "start": False},
+            before=("network-add", "network-connect"),
+        ),
         Example("create-diskless", _WITHOUT_DISKS),
         Example("create-diskless-stopped", _WITHOUT_DISKS | {"start": False}),
     ),
@@ -188,6 +195,8 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         group = view.group(view.node(instance.primary_node).group)
         if self.conflicts_check:
             refuse_conflicts(view, group, wanted.nics)
+        nics = nic_networks.connected(view, group, wanted.nics, conflicts_check=self.conflicts_check)
+        instance = replace(instance, nics=nics)
         if not self.ignore_ipolicy:
             policy = inheritance.group_ipolicy(view.cluster, group)
             found = violations(policy, instance_size(view, instance, disks, wanted.template.name))
@@ -202,6 +211,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             disks=disks,
             template=wanted.template,
             wants_port=wanted.hypervisor.needs_network_port,
+            from_pool=nic_networks.chosen(wanted.nics, nics),
             chosen_by=facts.chosen_by,
             node_uuids=facts.node_uuids,
             node_names=[view.node(uuid).name for uuid in facts.node_uuids],
@@ -372,8 +382,17 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             )
         )
         await ctx.config.commit(
-            AddInstance(instance=checked.instance, disks=checked.disks, wants_port=checked.wants_port)
+            AddInstance(
+                instance=checked.instance,
+                disks=checked.disks,
+                wants_port=checked.wants_port,
+                from_pool=checked.from_pool,
+            )
         )
+        view = ctx.config.view()
+        for index in checked.from_pool:
+            nic = view.instance(uuid).nics[index]
+            ctx.log.info(f"Chose IP {nic.ip} from network {view.network(nic.network or '').name}")
         if not checked.chosen_by:
             await ctx.locks.release([node_res_lock(node) for node in checked.node_uuids])
         elif checked.chosen_by != BUILT_IN:

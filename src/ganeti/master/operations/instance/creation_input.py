@@ -12,9 +12,11 @@ import msgspec
 from ganeti.base import names
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError, TagError, TypeEnforcementError, UnitParseError
 from ganeti.base.units import parse_size_mib
+from ganeti.master.nic_networks import FROM_POOL
 from ganeti.master.operations.parameters import NicInput
 from ganeti.model import inheritance
-from ganeti.model.objects import Disk, Nic
+from ganeti.model.network_pool import pool_of
+from ganeti.model.objects import Disk, Network, Nic
 from ganeti.model.parameters import NIC_PARAMETERS, accept_all
 from ganeti.model.tags import check_tag, with_tags
 from ganeti.model.traits import TemplateTraits
@@ -175,10 +177,7 @@ def read_nics(asked: Sequence[NicInput], view: ConfigView, entropy: EntropyPort)
 
 def _read_nic(index: int, asked: NicInput, view: ConfigView, entropy: EntropyPort, taken: set[str]) -> Nic:
     given = {key: value for key, value in msgspec.to_builtins(asked).items() if value not in (None, "", "default")}
-    if given.get("network", "none") != "none":
-        raise PrerequisiteError(
-            f"NIC {index}: network '{given['network']}' is not connected to the node group", WRONG_INPUT
-        )
+    network = _nic_network(index, given, view)
     if "bridge" in given:
         given.setdefault("link", given.pop("bridge"))
     own: dict[str, Any] = {key: given[key] for key in ("mode", "link", "vlan") if key in given}
@@ -187,10 +186,14 @@ def _read_nic(index: int, asked: NicInput, view: ConfigView, entropy: EntropyPor
     except TypeEnforcementError as err:
         raise PrerequisiteError(f"NIC {index}: {err}", WRONG_INPUT) from err
     filled = inheritance.cluster_nic(view.cluster) | nicparams
-    ip = _nic_address(index, given.get("ip"), filled["mode"])
+    if network is None:
+        ip = _nic_address(index, given.get("ip"), filled["mode"])
+    else:
+        ip = _address_in(index, given.get("ip"), network)
     mac = str(given.get("mac", "auto")).lower()
     if mac in _AUTO:
-        mac = generate_mac(view.cluster.mac_prefix, entropy, taken)
+        prefix = network.mac_prefix if network is not None and network.mac_prefix else view.cluster.mac_prefix
+        mac = generate_mac(prefix, entropy, taken)
     elif not _MAC.fullmatch(mac):
         raise PrerequisiteError(
             f"NIC {index}: '{mac}' is not a MAC address: write aa:bb:cc:dd:ee:ff or auto", WRONG_INPUT
@@ -198,7 +201,37 @@ def _read_nic(index: int, asked: NicInput, view: ConfigView, entropy: EntropyPor
     elif mac in taken:
         raise PrerequisiteError(f"NIC {index}: MAC address {mac} is already in use", "resource_not_unique")
     name = None if asked.name is msgspec.UNSET else asked.name
-    return Nic(uuid=entropy.uuid(), mac=mac, ip=ip, nicparams=nicparams, name=name)
+    within = network.uuid if network is not None else None
+    return Nic(uuid=entropy.uuid(), mac=mac, ip=ip, nicparams=nicparams, network=within, name=name)
+
+
+def _nic_network(index: int, given: Mapping[str, Any], view: ConfigView) -> Network | None:
+    """The network that a NIC is to be in; how it is attached follows from the node group then."""
+    name = given.get("network", "none")
+    if name == "none":
+        if given.get("ip") == FROM_POOL:
+            raise PrerequisiteError(
+                f"NIC {index}: ip=pool takes an address from a network: add network=NETWORK", WRONG_INPUT
+            )
+        return None
+    if any(key in given for key in ("mode", "link", "bridge", "vlan")):
+        raise PrerequisiteError(
+            f"NIC {index}: mode, link and vlan follow from network '{name}': leave them out, or the network",
+            WRONG_INPUT,
+        )
+    return view.find_network(str(name))
+
+
+def _address_in(index: int, text: Any, network: Network) -> str | None:
+    if text in (None, "none"):
+        return None
+    if text == FROM_POOL or pool_of(network).contains(str(text)):
+        return str(text)
+    raise PrerequisiteError(
+        f"NIC {index}: '{text}' is not an address of network '{network.name}' ({network.network}): "
+        "give one, or ip=pool",
+        WRONG_INPUT,
+    )
 
 
 def _nic_address(index: int, text: Any, mode: str) -> str | None:

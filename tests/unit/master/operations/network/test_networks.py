@@ -11,9 +11,12 @@ from tests.fakes.context import FakeContext, run
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import PrerequisiteError, TagError
+from ganeti.master import operations
 from ganeti.master.operation import decode
 from ganeti.model.network_pool import pool_of
 from ganeti.model.objects import Network, Nic
+
+operations.load()
 
 KEPT = ["192.0.2.0", "192.0.2.1", "192.0.2.5", "192.0.2.6", "192.0.2.15"]
 

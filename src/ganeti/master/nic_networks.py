@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""NICs of instances in networks: what they inherit from the node group, and the addresses that they take. Pure."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from ganeti.base.errors import NOT_UNIQUE, WRONG_INPUT, ParameterError, PrerequisiteError
+from ganeti.model.configuration import Draft
+from ganeti.model.network_pool import pool_of
+from ganeti.model.objects import Nic, NodeGroup
+from ganeti.model.view import ConfigView
+
+FROM_POOL = "pool"
+"""Address of a NIC that wants any free one of its network."""
+
+
+def connected(
+    view: ConfigView, group: NodeGroup, nics: Sequence[Nic], *, conflicts_check: bool, before: Sequence[Nic] = ()
+) -> list[Nic]:
+    """Give the NICs as they will be in a group: mode, link and VLAN of its networks, addresses chosen from their pools.
+
+    *before* are the instance's NICs that these replace: what they have is free for it. Raises `PrerequisiteError` for
+    a network that the group is not connected to, and for an address that is not free there.
+    """
+    pools = {}
+    found = []
+    for index, nic in enumerate(nics):
+        if nic.network is None:
+            found.append(nic)
+            continue
+        network = view.network(nic.network)
+        nicparams = group.networks.get(network.uuid)
+        if nicparams is None:
+            raise PrerequisiteError(
+                f"NIC {index}: network '{network.name}' is not connected to node group '{group.name}': connect it with "
+                f"gnt-network connect {network.name} {group.name}",
+                WRONG_INPUT,
+            )
+        if network.uuid not in pools:
+            pools[network.uuid] = pool_of(network)
+            for old in before:
+                if old.network == network.uuid and old.ip is not None and pools[network.uuid].contains(old.ip):
+                    pools[network.uuid] = pools[network.uuid].give_back(old.ip)
+        pool, address = pools[network.uuid], nic.ip
+        try:
+            if address == FROM_POOL:
+                address = pool.first_free()
+            elif address is not None and conflicts_check and not pool.is_free(address):
+                raise PrerequisiteError(
+                    f"NIC {index}: IP address {address} of network '{network.name}' is already in use or kept back: "
+                    "choose another one, or ip=pool",
+                    NOT_UNIQUE,
+                )
+            if address is not None:
+                pools[network.uuid] = pool.take(address)
+        except ParameterError as err:
+            raise PrerequisiteError(f"NIC {index}: {err.message}", NOT_UNIQUE) from err
+        found.append(replace(nic, ip=address, nicparams=dict(nicparams)))
+    return found
+
+
+def chosen(before: Sequence[Nic], after: Sequence[Nic]) -> list[int]:
+    """Which NICs got an address from a pool: by their positions."""
+    return [index for index, (old, new) in enumerate(zip(before, after, strict=True)) if old.ip != new.ip]
+
+
+def exchange_addresses(
+    draft: Draft, before: Sequence[Nic], after: Sequence[Nic], from_pool: Sequence[int] = ()
+) -> list[Nic]:
+    """Give the addresses of *before* back to their networks, and take those of *after*; gives what these have then.
+
+    A NIC of *from_pool* takes the next free address where somebody has taken the one it was to have. Raises
+    `PrerequisiteError` for an address that another instance has.
+    """
+    for nic in before:
+        if nic.network is not None and nic.ip is not None:
+            network = draft.network(nic.network)
+            pool = pool_of(network)
+            draft.put("networks", pool.give_back(nic.ip).put_into(network) if pool.contains(nic.ip) else network)
+    found = []
+    for index, nic in enumerate(after):
+        if nic.network is not None and nic.ip is not None:
+            network = draft.network(nic.network)
+            pool = pool_of(network)
+            try:
+                if index in from_pool and not pool.is_free(nic.ip):
+                    nic = replace(nic, ip=pool.first_free())
+                draft.put("networks", pool.take(str(nic.ip)).put_into(network))
+            except ParameterError as err:
+                raise PrerequisiteError(f"NIC {index}: {err.message}", NOT_UNIQUE) from err
+        found.append(nic)
+    return found

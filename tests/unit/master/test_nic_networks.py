@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""NICs in networks: they take addresses when an instance is created, and give them back when it goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.fakes.context import FakeContext, run
+from tests.fakes.sample_cluster import catalogue, configuration
+
+from ganeti.base.errors import PrerequisiteError
+from ganeti.master import operations
+from ganeti.master.operation import decode
+from ganeti.master.operations.changes import AddInstance
+from ganeti.model.configuration import Draft
+from ganeti.model.network_pool import pool_of
+from ganeti.model.objects import Instance, Nic
+
+operations.load()
+
+
+@pytest.fixture
+def ctx() -> FakeContext:
+    context = FakeContext(configuration(), catalogue())
+    context.nodes.handlers["node_info"] = lambda name, **_: {
+        "storage": [],
+        "hypervisors": {"pretend": {"memory_free": 4096}},
+    }
+    context.nodes.handlers["all_instances_info"] = lambda name, **_: []
+    for name, network in (("net1", "192.0.2.0/29"), ("alone", "198.51.100.0/29")):
+        opcode = {"OP_ID": "OP_NETWORK_ADD", "network_name": name, "network": network, "mac_prefix": "02:00:01"}
+        run(decode(opcode | {"add_reserved_ips": ["192.0.2.1"] if name == "net1" else None}), context)
+    linked = {"network_name": "net1", "group_name": "default", "network_mode": "routed", "network_link": "lo"}
+    run(decode({"OP_ID": "OP_NETWORK_CONNECT", **linked}), context)
+    return context
+
+
+def create(ctx: FakeContext, name: str, nic: dict[str, Any], **parameters: Any) -> Nic:
+    opcode = {
+        "OP_ID": "OP_INSTANCE_CREATE",
+        "instance_name": name,
+        "mode": "create",
+        "disk_template": "none",
+        "disks": [],
+        "nics": [nic],
+        "no_install": True,
+        "start": False,
+        "pnode": "node2",
+    }
+    run(decode(opcode | parameters), ctx)
+    return ctx.config.view().find_instance(name).nics[0]
+
+
+def taken(ctx: FakeContext) -> list[str]:
+    pool = pool_of(ctx.config.view().find_network("net1"))
+    return [pool.address(position) for position in sorted(pool.taken)]
+
+
+def test_an_address_is_chosen_and_given_back(ctx: FakeContext) -> None:
+    nic = create(ctx, "web1", {"network": "net1", "ip": "pool"})
+    assert nic.ip == "192.0.2.2", "the lowest that is free"
+    assert nic.nicparams == {"mode": "routed", "link": "lo", "vlan": ""}
+    assert nic.mac.startswith("02:00:01:")
+    assert "Chose IP 192.0.2.2 from network net1" in " ".join(ctx.log.lines)
+    assert create(ctx, "web2", {"network": "net1", "ip": "192.0.2.5"}).ip == "192.0.2.5"
+    assert create(ctx, "web3", {"network": "net1"}).ip is None
+    assert create(ctx, "web4", {"network": "net1", "ip": "192.0.2.1"}, conflicts_check=False).ip == "192.0.2.1"
+    assert taken(ctx) == ["192.0.2.1", "192.0.2.2", "192.0.2.5"]
+    run(decode({"OP_ID": "OP_INSTANCE_REMOVE", "instance_name": "web1"}), ctx)
+    assert taken(ctx) == ["192.0.2.1", "192.0.2.5"]
+
+
+@pytest.mark.parametrize(
+    ("nic", "words"),
+    [
+        ({"ip": "pool"}, "add network=NETWORK"),
+        ({"network": "net1", "mode": "bridged"}, "mode, link and vlan follow from network 'net1'"),
+        ({"network": "net1", "ip": "10.0.0.1"}, r"'10\.0\.0\.1' is not an address of network 'net1'"),
+        ({"network": "net1", "ip": "192.0.2.1"}, "already in use or kept back"),
+        ({"network": "alone", "ip": "pool"}, r"not connected to node group 'default': connect it with gnt-network"),
+        ({"network": "nonet"}, "'nonet' not known"),
+        ({"ip": "192.0.2.3"}, "belongs to network net1"),
+    ],
+)
+def test_what_cannot_be_is_refused(ctx: FakeContext, nic: dict[str, Any], words: str) -> None:
+    with pytest.raises(PrerequisiteError, match=words):
+        create(ctx, "web1", nic)
+    assert (taken(ctx), ctx.config.view().instances()) == ([], [])
+
+
+def test_a_full_pool_says_so(ctx: FakeContext) -> None:
+    for number in range(5):
+        create(ctx, f"web{number}", {"network": "net1", "ip": "pool"})
+    with pytest.raises(PrerequisiteError, match=r"All addresses of the network 192\.0\.2\.0/29 are taken"):
+        create(ctx, "late", {"network": "net1", "ip": "pool"})
+
+
+def test_two_jobs_that_chose_the_same_address_get_two(ctx: FakeContext) -> None:
+    config = ctx.config.view()
+    network = config.find_network("net1").uuid
+
+    def add(name: str, from_pool: list[int]) -> str | None:
+        nic = Nic(uuid=f"nic-{name}", mac=f"aa:00:00:00:00:{name}", ip="192.0.2.2", network=network)
+        instance = Instance(uuid=name, name=name, primary_node="uuid-node1", nics=[nic], os="", hypervisor="pretend")
+        draft = Draft(config, 1.0)
+        added: Instance = AddInstance(instance=instance, disks=[], from_pool=from_pool).apply(draft)
+        for (kind, uuid), obj in draft.touched.items():
+            if obj is not None:
+                config.put(kind, uuid, obj)
+        return added.nics[0].ip
+
+    assert [add("01", [0]), add("02", [0])] == ["192.0.2.2", "192.0.2.3"]
+    with pytest.raises(PrerequisiteError, match="in use by an instance already"):
+        add("03", [])

@@ -211,7 +211,9 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
         str | None, Parameter("device of the master address", "--master-netdev", metavar="DEVICE"), _NOT_YET
     ] = None
     master_netmask: Annotated[
-        int | None, Parameter("prefix length of the master address", "--master-netmask"), _NOT_YET
+        Annotated[int, msgspec.Meta(ge=0)] | None,
+        Parameter("prefix length of the master address", "--master-netmask"),
+        _NOT_YET,
     ] = None
     enabled_disk_templates: Annotated[
         list[Text] | None,

@@ -13,6 +13,7 @@ from ganeti.master.operations.parameters import (
     IgnoredErrors,
     Simulate,
     SkippedChecks,
+    Text,
     Verbose,
     VerifyClutter,
 )
@@ -52,7 +53,7 @@ class VerifyCluster(Operation[None], frozen=True, kw_only=True):
     ignore_errors: IgnoredErrors = []
     verbose: Verbose = False
     group_name: Annotated[
-        str | None, Parameter("this group only", "-g", "--node-group", subject="group", metavar="GROUP")
+        Text | None, Parameter("this group only", "-g", "--node-group", subject="group", metavar="GROUP")
     ] = None
     verify_clutter: VerifyClutter = False
 

@@ -24,25 +24,13 @@ _LISTS = {
 }
 
 
-def startup(call: Invocation) -> int:
-    return _each(call, "startup")
-
-
-def shutdown(call: Invocation) -> int:
-    return _each(call, "shutdown")
-
-
-def reboot(call: Invocation) -> int:
-    return _each(call, "reboot")
-
-
-def _each(call: Invocation, verb: str) -> int:
+def each(call: Invocation) -> int:
+    """One job for each instance selected; several are asked about."""
     names = selected(call)
     several = len(names) > 1
     if several and not call.get("force_multiple"):
-        confirm.require(
-            confirm.listing("instances", names, verb), "give --force-multiple to go on without the question."
-        )
+        question = confirm.listing("instances", names, call.command.name)
+        confirm.require(question, "give --force-multiple to go on without the question.")
     parameters = dict(call.command.sends) | call.parameters(*_SELECTION)
     batch = jobs.Batch(call)
     for name in names:

@@ -157,7 +157,7 @@ COMMANDS = (
       (('--shutdown-timeout',), 'shutdown_timeout', 'duration', 'how long the guest may take to shut down, in seconds [120]', True, None, (), '', False),
       (('--ignore-secondaries',), 'ignore_secondaries', 'flag', 'go on with a broken mirror', True, None, (), '', False),
      ),
-     (), 'instance_power:reboot', '', True, 'OP_INSTANCE_REBOOT', False, True, False, '', (('reboot_type', 'hard'),), (), ()),
+     (), 'instance_power:each', '', True, 'OP_INSTANCE_REBOOT', False, True, False, '', (('reboot_type', 'hard'),), (), ()),
     ('remove', 'delete an instance and its disks',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),
@@ -200,7 +200,7 @@ COMMANDS = (
       (('--timeout',), 'timeout', 'duration', 'how long the guest may take, in seconds; 0 stops it hard [120]', True, None, (), '', False),
       (('--no-remember',), 'no_remember', 'flag', 'keep the recorded state', True, None, (), '', False),
      ),
-     ('stop',), 'instance_power:shutdown', '', True, 'OP_INSTANCE_SHUTDOWN', False, True, False, '', (), (), ()),
+     ('stop',), 'instance_power:each', '', True, 'OP_INSTANCE_SHUTDOWN', False, True, False, '', (), (), ()),
     ('startup', 'start instances',
      (
       ('names', 'name', 0, None, 'string', ''),
@@ -223,5 +223,5 @@ COMMANDS = (
       (('--no-remember',), 'no_remember', 'flag', 'keep the recorded state', True, None, (), '', False),
       (('--paused',), 'startup_paused', 'flag', 'start it paused', True, None, (), '', False),
      ),
-     ('start',), 'instance_power:startup', '', True, 'OP_INSTANCE_STARTUP', False, True, False, '', (), (), ()),
+     ('start',), 'instance_power:each', '', True, 'OP_INSTANCE_STARTUP', False, True, False, '', (), (), ()),
 )

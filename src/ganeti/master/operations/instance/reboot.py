@@ -43,7 +43,7 @@ class Checked:
         "reboot instances",
         arguments=(SELECTED,),
         options=SELECTORS,
-        handler="instance_power:reboot",
+        handler="instance_power:each",
         sends=(("reboot_type", "hard"),),
     ),
     rapi="POST /2/instances/[instance_name]/reboot",

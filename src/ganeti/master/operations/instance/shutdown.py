@@ -41,7 +41,7 @@ class Checked:
         aliases=("stop",),
         arguments=(SELECTED,),
         options=SELECTORS,
-        handler="instance_power:shutdown",
+        handler="instance_power:each",
     ),
     rapi="PUT /2/instances/[instance_name]/shutdown",
     examples=(Example("shutdown", {"instance_name": "one.example.com"}, before=("create",)),),

@@ -42,7 +42,7 @@ class Checked:
         aliases=("start",),
         arguments=(SELECTED,),
         options=SELECTORS,
-        handler="instance_power:startup",
+        handler="instance_power:each",
     ),
     rapi="PUT /2/instances/[instance_name]/startup",
     examples=(Example("startup", {"instance_name": "one.example.com", "force": False}, before=("create-stopped",)),),

@@ -198,6 +198,7 @@ CHANGES = (
 STEPS = st.lists(st.tuples(st.sampled_from(CHANGES), st.sampled_from(NODES), SIZES, st.booleans()), max_size=12)
 
 
+@pytest.mark.requirement("S1.44")
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS)
 def test_what_is_kept_is_never_more_than_there_is(steps: list[Any]) -> None:
@@ -214,7 +215,7 @@ def test_what_is_kept_is_never_more_than_there_is(steps: list[Any]) -> None:
                 cluster.keep(group)
 
 
-@pytest.mark.requirement("S1.49")
+@pytest.mark.requirement("S1.44", "S1.49")
 @settings(max_examples=examples(20), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(NODES), SIZES), min_size=1, max_size=5))
 def test_what_becomes_more_leaves_what_is_kept(steps: list[Any]) -> None:

@@ -144,6 +144,7 @@ def scene() -> Iterator[Scene]:
             master.stop_all()
 
 
+@pytest.mark.requirement("S2.40", "S2.41")
 @pytest.mark.parametrize(("place", "victims", "endings"), TABLE, ids=[f"{row[1]} at {row[0]}" for row in TABLE])
 def test_killed_there(scene, place, victims, endings):
     scene.restart(place)

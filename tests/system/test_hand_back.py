@@ -50,6 +50,7 @@ def went_on(master: Master, job_id: int) -> JobFile:
     return file
 
 
+@pytest.mark.requirement("S1.81", "S1.90", "S2.6")
 def test_a_job_is_handed_back_and_goes_on_when_its_lock_is_free(master: Master) -> None:
     holder, job_id = submit_behind_a_holder(master)
     file = handed_back(master, job_id)

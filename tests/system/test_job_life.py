@@ -70,6 +70,7 @@ def state_of(pid: int) -> str:
 
 
 class TestLife:
+    @pytest.mark.requirement("S2.30", "S2.33")
     def test_a_delay_ends_in_success_and_its_lock_file_is_gone(self, master):
         job_id = master.submit(delay(0.01))
         file = master.wait(job_id)
@@ -183,6 +184,7 @@ class TestCancel:
         assert master.file(second).ops[0].result == ["JobCanceled", ["Job canceled by request"]]
         master.wait(first)
 
+    @pytest.mark.requirement("S1.83", "S2.5", "S2.8", "S2.12")
     def test_a_job_waiting_for_locks_is_cancelled_and_leaves_none(self, master):
         holder = master.submit(delay(30, on_master=True, no_locks=False, on_nodes=[NODE_UUID]))
         master.until(lambda: master.file(holder).status == "running", "the first runs")
@@ -224,6 +226,7 @@ class TestDeathInTheHandshake:
         assert file.status == "error" and file.ops[0].exec_timestamp is None
         assert place in ("job-forked", "job-locked") or not is_alive(file.livelock)
 
+    @pytest.mark.requirement("S2.39", "S2.41")
     @pytest.mark.parametrize("place", ["job-forked", "job-locked", "job-greeted"])
     def test_a_job_whose_luxid_dies_before_confirming_never_runs(self, pausing, place):
         pausing.kill("luxid", signal.SIGTERM)
@@ -280,6 +283,7 @@ class TestRestart:
         assert fresh_master.wait(running).status == "success"
         assert fresh_master.wait(queued).status == "success"
 
+    @pytest.mark.requirement("S2.62", "S2.63")
     def test_a_job_that_ends_while_luxid_and_wconfd_are_down_stands(self, fresh_master):
         job_id = fresh_master.submit({**DUMMY, "result": "done"}, delay(0.5))
         fresh_master.until(lambda: fresh_master.file(job_id).ops[1].status == "running", "it runs")
@@ -293,6 +297,7 @@ class TestRestart:
         fresh_master.start("luxid")
         assert fresh_master.luxi("QueryJobs", [job_id], ["status", "opresult"]) == [["success", ["done", None]]]
 
+    @pytest.mark.requirement("S2.62")
     @pytest.mark.parametrize(
         ("place", "opcode"),
         [
@@ -317,6 +322,7 @@ class TestRestart:
         locks = fresh_master.luxi("Query", "lock", ["name", "owner"], None)["data"]
         assert not [name for (_, name), (_, owner) in locks if owner]
 
+    @pytest.mark.requirement("S2.22", "S2.63")
     def test_a_job_that_died_while_luxid_was_down_is_found_dead(self, fresh_master):
         job_id = fresh_master.submit(delay(60))
         fresh_master.until(lambda: fresh_master.file(job_id).status == "running", "it runs")

@@ -64,6 +64,7 @@ PREPARE_REFUSALS = [
 ]
 
 
+@pytest.mark.requirement("S3.2")
 @pytest.mark.parametrize(("data", "sentence"), PREPARE_REFUSALS)
 def test_prepare_refuses_before_it_writes(machine: Any, tmp_path: Path, data: bytes, sentence: str) -> None:
     before = pretend.tree(tmp_path)
@@ -74,6 +75,7 @@ def test_prepare_refuses_before_it_writes(machine: Any, tmp_path: Path, data: by
     assert pretend.tree(tmp_path) == before
 
 
+@pytest.mark.requirement("S3.2")
 def test_prepare_sets_keys_and_tells_sshd(machine: Any, tmp_path: Path) -> None:
     data = encoded(
         node_daemon_certificate=AUTHORITY.certificate,
@@ -134,6 +136,7 @@ SETUP_REFUSALS = [
 ]
 
 
+@pytest.mark.requirement("S3.4")
 @pytest.mark.parametrize(("data", "sentence"), SETUP_REFUSALS)
 def test_set_up_refuses_before_it_writes(machine: Any, tmp_path: Path, data: bytes, sentence: str) -> None:
     before = pretend.tree(tmp_path)
@@ -144,6 +147,7 @@ def test_set_up_refuses_before_it_writes(machine: Any, tmp_path: Path, data: byt
     assert pretend.tree(tmp_path) == before
 
 
+@pytest.mark.requirement("S3.4")
 def test_set_up_writes_and_starts(machine: Any, tmp_path: Path) -> None:
     data = encoded(
         node_daemon_certificate=PEM,

@@ -356,6 +356,7 @@ def test_a_master_that_does_not_answer_is_an_error(paths: Paths) -> None:
         watch(paths)
 
 
+@pytest.mark.requirement("S1.57", "S1.58")
 def test_one_that_another_looks_after_is_left_to_it(paths: Paths, cluster: Cluster) -> None:
     path = f"{paths.lock_dir}/ganeti-watcher.{GROUP}.lock"
     os.makedirs(paths.lock_dir)

@@ -129,6 +129,7 @@ def run(paths, let_go=lambda: None, **options):
     return work(paths, []).run(let_go=let_go, **wanted)
 
 
+@pytest.mark.requirement("S1.56", "S1.58", "S1.59")
 def test_children_work_at_the_same_time_and_the_lock_is_let_go_of_meanwhile(paths, groups):
     """Each child waits for the next one, and the last for us, who have seen by then that nobody has the lock."""
     pipes = [os.pipe() for _ in range(4)]
@@ -169,6 +170,7 @@ def test_children_work_at_the_same_time_and_the_lock_is_let_go_of_meanwhile(path
                 os.close(end)
 
 
+@pytest.mark.requirement("S1.57")
 def test_a_group_in_other_hands_is_no_failure_and_one_that_fails_keeps_no_other_back(paths, groups, caplog):
     def fail():
         raise TransportError("no master answers")
@@ -246,6 +248,7 @@ def test_one_that_is_started_with_sigchld_ignored_waits_all_the_same(paths, grou
         signal.signal(signal.SIGCHLD, before)
 
 
+@pytest.mark.requirement("S1.63")
 def test_files_of_groups_that_were_removed_go_and_no_others(paths, groups):
     kept = [f"{paths.data_dir}/watcher.{GROUPS[0]}.data", f"{paths.data_dir}/watcher.pause"]
     gone = [

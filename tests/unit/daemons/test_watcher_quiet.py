@@ -63,6 +63,7 @@ def test_one_that_is_deposed_while_a_daemon_that_hung_is_started_again_is_quiet_
         watcher.restart_daemon("ganeti-luxid")
 
 
+@pytest.mark.requirement("S1.56")
 def test_the_lock_of_all_watchers_is_held_until_the_children_are_there(environment, monkeypatch):
     with open(environment.paths.ssconf_file("cluster_name"), "w"):
         pass

@@ -144,6 +144,26 @@ def test_an_instance_goes_where_its_network_is(view: Configuration) -> None:
     assert isinstance(chosen(Nic(mac="auto", network=NETWORK), group="default"), NoFit)
 
 
+@pytest.mark.requirement(
+    "S1.25",
+    "S5.8",
+    "S5.9",
+    "S5.10",
+    "S5.11",
+    "S5.13",
+    "S5.15",
+    "S5.16",
+    "S5.17",
+    "S5.18",
+    "S5.20",
+    "S5.21",
+    "S5.22",
+    "S5.23",
+    "S5.24",
+    "S5.25",
+    "S5.26",
+    "S5.29",
+)
 def test_the_whole_input(view: Configuration) -> None:
     node2 = view.node("uuid-node2")
     view.put("nodes", node2.uuid, structs.replace(node2, offline=True))

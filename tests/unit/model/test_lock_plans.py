@@ -8,6 +8,7 @@ from ganeti.model import locks
 from ganeti.model.locks import LockPlan, lock_order
 
 
+@pytest.mark.requirement("S2.49")
 def test_levels_come_in_the_order_of_the_protocol():
     expected = [
         "cluster/[lockset]",

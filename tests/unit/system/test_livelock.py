@@ -36,6 +36,7 @@ def holder(tmp_path):
     process.communicate()
 
 
+@pytest.mark.requirement("S2.23", "S2.28")
 def test_a_killed_holder_is_dead_at_once(holder):
     process, path = holder
     assert is_alive(path)
@@ -44,12 +45,14 @@ def test_a_killed_holder_is_dead_at_once(holder):
     assert not is_alive(path)
 
 
+@pytest.mark.requirement("S2.23", "S2.28")
 def test_a_stopped_holder_lives(holder):
     process, path = holder
     process.send_signal(signal.SIGSTOP)
     assert is_alive(path)
 
 
+@pytest.mark.requirement("S2.28")
 def test_a_missing_file_means_dead_and_cleaned_up(tmp_path):
     assert not is_alive(str(tmp_path / "nobody"))
     assert not is_alive(str(tmp_path / "nobody" / "below"))
@@ -137,3 +140,20 @@ def test_names_of_job_lock_files():
     assert path == "/run/ganeti/livelocks/job_000042_3"
     assert attempt_of(path) == 3
     assert attempt_of("/run/ganeti/livelocks/luxi-daemon_17") is None
+
+
+@pytest.mark.requirement("S2.24")
+def test_several_jobs_of_one_process_are_told_apart(tmp_path):
+    first, second = LiveLock(str(tmp_path / "first")), LiveLock(str(tmp_path / "second"))
+    first.close()
+    assert [is_alive(lock.path) for lock in (first, second)] == [False, True]
+    second.close()
+
+
+@pytest.mark.requirement("S2.29")
+def test_several_probe_the_same_file_at_once(tmp_path):
+    lock = LiveLock(str(tmp_path / "mine"))
+    lock.close()
+    with open(lock.path) as probe:
+        fcntl.flock(probe, fcntl.LOCK_SH)
+        assert not is_alive(lock.path), "the other probe is taken for an owner"

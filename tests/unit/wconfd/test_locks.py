@@ -75,6 +75,7 @@ def test_a_wrong_order_is_an_error_and_not_a_wait(root):
     run(scenario, root)
 
 
+@pytest.mark.requirement("S2.12")
 def test_who_waits_gets_the_lock_when_it_is_free(root):
     async def scenario(daemon):
         one, two = daemon.job(1).for_locks, daemon.job(2).for_locks
@@ -123,6 +124,7 @@ def test_a_withdrawn_request_ends_the_wait(root):
     run(scenario, root)
 
 
+@pytest.mark.requirement("S2.12")
 def test_the_dead_in_the_way_are_found_and_their_locks_freed(root, monkeypatch):
     monkeypatch.setattr(wconfd_locks, "PROBE_BLOCKERS_EVERY_S", 0.02)
 
@@ -210,6 +212,7 @@ def test_the_dead_get_no_locks(root):
     run(scenario, root)
 
 
+@pytest.mark.requirement("S2.13", "S2.43")
 def test_locks_and_waiters_outlive_a_restart(root):
     async def go():
         async with running_wconfd(root) as first:
@@ -232,6 +235,7 @@ def test_locks_and_waiters_outlive_a_restart(root):
     asyncio.run(go())
 
 
+@pytest.mark.requirement("S2.13")
 def test_a_lock_is_on_disk_before_it_is_granted(root):
     async def scenario(daemon):
         await daemon.client.try_locks(daemon.job(1).for_locks, NODE)
@@ -319,6 +323,7 @@ def test_a_follower_that_cannot_be_told_is_dropped_and_comes_back(root, monkeypa
     run(scenario, root)
 
 
+@pytest.mark.requirement("S2.30")
 def test_stale_lock_files_go_and_those_in_use_stay(root):
     for name in ("job_000001_1", "job_000002_1"):
         (root / name).touch()

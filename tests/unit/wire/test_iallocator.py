@@ -43,6 +43,7 @@ def test_old_spellings_become_those_of_version_2() -> None:
     assert found["request"] == {"type": "multi-evacuate", "evac_nodes": ["node1"]}
 
 
+@pytest.mark.requirement("S5.43")
 def test_before_groups_nodes_need_no_cpus_and_instances_no_node() -> None:
     nodes = {"node1": {"total_memory": 5}, "node2": {"total_cpus": 2}, "node3": 5}
     instances = {"a": {"nodes": ["elsewhere"]}, "b": {"nodes": ["node1", "elsewhere"]}, "c": {"nodes": []}, "d": 5}
@@ -79,6 +80,7 @@ def test_response_goes_out_in_the_order_of_3_1() -> None:
     assert decode_response(encode_response(Response(False, "no", []))) == Response(False, "no", [])
 
 
+@pytest.mark.requirement("S5.40")
 def test_nodes_in_place_of_result() -> None:
     assert decode_response(b'{"success": true, "info": "", "nodes": ["a"]}').result == ["a"]
 
@@ -97,6 +99,7 @@ def test_bad_responses(data: bytes, words: str) -> None:
         decode_response(data)
 
 
+@pytest.mark.requirement("S5.38")
 @pytest.mark.parametrize(
     ("result", "words"),
     [
@@ -111,6 +114,7 @@ def test_unusable_choices(result: Any, words: str) -> None:
         selected_nodes(Response(True, "", result), 2, ["a", "b"])
 
 
+@pytest.mark.requirement("S5.38")
 def test_usable_choices() -> None:
     assert selected_nodes(Response(True, "", ["b", "a"]), 2, ["a", "b"]) == ["b", "a"]
     assert selected_nodes(Response(True, "", "a"), 1, ["a", "b"]) == ["a"]

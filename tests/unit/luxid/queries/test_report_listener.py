@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from tests.fakes.sample_cluster import configuration
 
 from ganeti.base.errors import NodeUnreachableError
@@ -58,6 +59,7 @@ def known(heard: ReportListener, call: str = WHOLE_CALL, question: dict[str, Any
     return list(asyncio.run(heard.known(call, question, ["a", "b", "c"])))
 
 
+@pytest.mark.requirement("S1.42")
 def test_a_whole_answer_is_a_report() -> None:
     heard, cache = listener()
     begun = heard.begin()
@@ -75,6 +77,7 @@ def test_a_whole_answer_is_a_report() -> None:
     assert cache.reports.stale(["a"], 5.0 + 30) == ["a"], "its age counts from the question"
 
 
+@pytest.mark.requirement("S1.42")
 def test_less_than_the_whole_is_none() -> None:
     heard, cache = listener()
     answers = [NodeAnswer("a", info(guests=None)), NodeAnswer("b", info(hypervisors={}))]
@@ -99,6 +102,7 @@ def test_silence_is_noted_and_asked_about_again() -> None:
     assert known(heard) == []
 
 
+@pytest.mark.requirement("S1.45")
 def test_guests_are_compared() -> None:
     heard, cache = listener()
     heard.whole([NodeAnswer("a", info()), NodeAnswer("b", info())], WHOLE, heard.begin(), ALL)
@@ -107,6 +111,7 @@ def test_guests_are_compared() -> None:
     assert cache.reports.stale(["a", "b"], 5.0) == ["b"]
 
 
+@pytest.mark.requirement("S1.50")
 def test_an_answer_serves_the_same_question_for_seconds() -> None:
     heard, cache = listener()
     heard.whole([NodeAnswer("a", info())], WHOLE, heard.begin(), ALL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 from tests.fakes.sample_cluster import add_instance, configuration
 
@@ -83,6 +84,7 @@ def test_a_later_answer_to_an_earlier_question_is_dropped() -> None:
     assert reports.report("a") == FREE
 
 
+@pytest.mark.requirement("S1.49")
 def test_nothing_counts_after_an_hour() -> None:
     reports = NodeReports()
     reports.take("a", FREE, 0, 0.0)

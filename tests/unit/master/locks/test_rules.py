@@ -18,6 +18,7 @@ def table():
     return LockTable()
 
 
+@pytest.mark.requirement("S2.50")
 def test_s2_50_each_client_has_its_set(table):
     table.update(ONE, {"node/a": "shared"})
     table.update(TWO, {"node/a": "shared", "node/b": "exclusive"})
@@ -25,6 +26,7 @@ def test_s2_50_each_client_has_its_set(table):
     assert table.held(TWO) == {"node/a": "shared", "node/b": "exclusive"}
 
 
+@pytest.mark.requirement("S2.51")
 def test_s2_51_new_locks_and_upgrades_must_be_greater_than_all_held_or_the_call_fails_whole(table):
     table.update(ONE, {"instance/b": "shared", "node/b": "shared"})
     before = table.held(ONE)
@@ -35,12 +37,14 @@ def test_s2_51_new_locks_and_upgrades_must_be_greater_than_all_held_or_the_call_
     assert not table.take_effects()[1:], "nothing happened after the first update"
 
 
+@pytest.mark.requirement("S2.51")
 def test_s2_51_locks_not_listed_stay_and_weakening_needs_no_order(table):
     table.update(ONE, {"instance/a": "exclusive", "node/a": "shared", "node/b": "exclusive"})
     table.update(ONE, {"instance/a": "shared", "node/a": "release"})
     assert table.held(ONE) == {"instance/a": "shared", "node/b": "exclusive"}
 
 
+@pytest.mark.requirement("S2.52")
 def test_s2_52_an_opportunistic_union_takes_what_the_order_and_others_allow_and_never_fails(table):
     table.update(ONE, {"node/b": "shared"})
     table.update(TWO, {"node/d": "exclusive"})
@@ -50,12 +54,14 @@ def test_s2_52_an_opportunistic_union_takes_what_the_order_and_others_allow_and_
     assert table.held(ONE) == {"node/b": "shared", "node/c": "exclusive", "node/e": "shared"}
 
 
+@pytest.mark.requirement("S2.53")
 def test_s2_53_the_list_is_what_is_held(table):
     assert table.held(ONE) == {}
     table.update(ONE, {"node/a": "shared", "cluster/BGL": "shared"})
     assert list(table.held(ONE)) == ["cluster/BGL", "node/a"]
 
 
+@pytest.mark.requirement("S2.54")
 def test_s2_54_an_intersection_keeps_only_what_is_given(table):
     table.update(ONE, {"instance/a": "shared", "node/a": "exclusive"})
     table.intersect(ONE, ["node/a", "node/z"])
@@ -69,6 +75,7 @@ MEMBERS = ["cluster/BGL", "cluster/config"]
 MEMBERS += [f"{word}/{name}" for word in LEVELS if word not in ("cluster", "config") for name in ("!", "a", "[", "zz")]
 
 
+@pytest.mark.requirement("S2.55")
 @pytest.mark.parametrize("group", GROUPS)
 def test_s2_55_a_group_lock_precedes_its_members_and_nothing_else_lies_between(group):
     members = [lock for lock in MEMBERS if set_lock_of(lock) == group]
@@ -79,6 +86,7 @@ def test_s2_55_a_group_lock_precedes_its_members_and_nothing_else_lies_between(g
         assert all(set_lock_of(lock) == group for lock in between)
 
 
+@pytest.mark.requirement("S2.55")
 @pytest.mark.parametrize(("held", "asked"), list(itertools.product(["shared", "exclusive"], repeat=2)))
 def test_s2_55_a_member_is_not_asked_for_exclusively_while_the_group_is_shared(table, held, asked):
     table.update(ONE, {"node/[lockset]": held})
@@ -89,6 +97,7 @@ def test_s2_55_a_member_is_not_asked_for_exclusively_while_the_group_is_shared(t
         assert table.update(ONE, {"node/a": asked}).blockers == ()
 
 
+@pytest.mark.requirement("S2.56")
 def test_s2_56_pessimistic_take_all_decide_and_release_the_rest(table):
     table.update(ONE, {"node/[lockset]": "exclusive", "node/a": "exclusive", "node/b": "exclusive"})
     assert table.update(TWO, {"node/b": "shared"}).blockers == (ONE,)
@@ -96,6 +105,7 @@ def test_s2_56_pessimistic_take_all_decide_and_release_the_rest(table):
     assert table.update(TWO, {"node/b": "shared"}).blockers == ()
 
 
+@pytest.mark.requirement("S2.56")
 def test_s2_56_optimistic_decide_lock_and_start_again_when_it_has_changed(table):
     assert table.update(ONE, {"node/b": "shared"}).blockers == ()
     with pytest.raises(LockOrderError):

@@ -149,6 +149,7 @@ def test_blocking_is_that_of_the_protocol(table, held, wanted, blocked):
     assert table.update(job(2), dict([wanted])).blockers == ((job(1),) if blocked else ())
 
 
+@pytest.mark.requirement("S2.61")
 def test_two_owners_who_upgrade_the_same_lock_do_not_wait_for_ever(table):
     for number in (1, 2):
         table.update(job(number), {NODE: "shared"})
@@ -246,6 +247,7 @@ def test_withdrawing_a_request_lets_those_behind_pass(table):
     assert (names(change.granted), change.weakened) == (["S1"], ())
 
 
+@pytest.mark.requirement("S1.87")
 def test_a_better_priority_overtakes(table):
     table.update(job(1), {NODE: "exclusive"})
     for number in (2, 3, 4):

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The run queue as a task list: priorities are fixed until a task runs, ties go in order, a deferred one comes back."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ganeti.master.queue.run_queue import RunQueue
 
 
+@pytest.mark.requirement("S1.78")
 def test_lower_numbers_go_first_and_ties_in_the_order_of_arrival():
     queue = RunQueue()
     for job_id, priority in [(1, 0), (2, -10), (3, 0), (4, 10), (5, -10)]:

@@ -147,6 +147,7 @@ def test_who_waits_for_a_start_hears_when_it_was_in_vain():
     assert ev.Announce(1) in machine.handle(ev.SpawnerLost(1), 2.0)
 
 
+@pytest.mark.requirement("S1.84", "S1.90")
 def test_long_waiting_raises_the_priority_up_to_where_it_just_waits():
     machine = machine_of(1)
     machine.submit([job(1)], 0.0)
@@ -171,6 +172,7 @@ def test_long_waiting_raises_the_priority_up_to_where_it_just_waits():
     assert 4.7 < first[0] < 5.3 and first[:5] == sorted(first[:5]) and 71 < first[-1] < 79
 
 
+@pytest.mark.requirement("S1.81")
 def test_between_two_opcodes_only_a_better_job_goes_first():
     machine = machine_of(1)
     file = start(machine, job(5, 0, 0))
@@ -187,6 +189,7 @@ def test_between_two_opcodes_only_a_better_job_goes_first():
     assert machine.jobs[5].file.attempt == 2, "the next process has a lock file of its own"
 
 
+@pytest.mark.requirement("S1.82")
 def test_the_first_unprocessed_opcode_decides_the_place():
     machine = machine_of(1)
     start(machine, job(1))
@@ -272,6 +275,7 @@ def test_a_request_repeated_too_late_does_not_wait_behind_its_own_process():
     assert machine.handle(ev.Refused(1, (1,)), 2.0) == [ev.WithdrawLocks(1)]
 
 
+@pytest.mark.requirement("S1.90")
 def test_a_job_that_puts_itself_off_has_a_pause_that_grows_and_lets_others_go():
     machine = machine_of(1)
     pauses_s, now_s = [], 10.0

@@ -37,6 +37,7 @@ def test_hooks_run_in_order_with_their_environment_alone(node, monkeypatch: pyte
             node.call("hooks_runner", path=path, phase=phase, env={})
 
 
+@pytest.mark.requirement("S5.1", "S5.3", "S5.5", "S5.6")
 def test_an_allocator_gets_a_file_and_its_words_come_back(node) -> None:
     node.program("/usr/lib/ganeti/iallocators/mine", 'cat "$1"; shift; echo " $@"')
     said = node.call(
@@ -47,6 +48,7 @@ def test_an_allocator_gets_a_file_and_its_words_come_back(node) -> None:
     assert node.call("iallocator_runner", name="mine", idata="{}") == "first directory wins\n"
 
 
+@pytest.mark.requirement("S5.6")
 def test_an_allocators_failures_are_told_whole(node) -> None:
     node.program("/usr/lib/ganeti/iallocators/bad", "echo cannot; echo really >&2; exit 4")
     with pytest.raises(ExecutionError, match=r"'bad' failed: it ended with status 4, output: cannot\nreally"):

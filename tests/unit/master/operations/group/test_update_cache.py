@@ -42,6 +42,7 @@ def update(group: str) -> UpdateNodeGroupCache:
     return operation
 
 
+@pytest.mark.requirement("S1.54")
 def test_all_nodes_and_instances_of_the_group_are_locked_and_others_may_look_too(ctx: FakeContext) -> None:
     found = update("default").locks(ctx.config.view())
     assert found.shared == {BGL, "node/uuid-node1", "node/uuid-node2", "instance/web1", "instance/web2"}
@@ -49,6 +50,7 @@ def test_all_nodes_and_instances_of_the_group_are_locked_and_others_may_look_too
     assert update(TWO).locks(ctx.config.view()).shared == {BGL, "node/uuid-node3", "instance/web3"}
 
 
+@pytest.mark.requirement("S1.54")
 def test_the_state_is_renewed_once_and_given(ctx: FakeContext) -> None:
     assert run(update("default"), ctx) == ctx.group_states[ONE]
     assert (ctx.story, ctx.lines) == ([f"renew {ONE}"], [])

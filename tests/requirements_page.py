@@ -2,7 +2,8 @@
 """How far we are: ``python -m tests.requirements_page`` writes `docs/reference/requirements.md`.
 
 Each requirement of `docs/spec/requirements.md` stands there with the tests that are marked with its number
-(``@pytest.mark.requirement("S1.42")``), or the word *open*. Tests are parsed, not imported.
+(``@pytest.mark.requirement("S1.42")``; a scenario says ``# Requirement: S1.42``), or the word *open*. Tests are
+parsed, not imported.
 """
 
 import ast
@@ -18,6 +19,7 @@ LONGEST_TITLE = 110
 
 _LINE = re.compile(r"^- (S\d\.\d+) (.*)$|^\| (S\d\.\d+) \| (.*) \|$", re.MULTILINE)
 _WITHIN_A_LINE = re.compile(r"(?<=[ \n])(S5\.(?:1[6-9]|2\d)) ([^;.]*)")
+_IN_A_SCENARIO = re.compile(r"^# Requirements?: (.*)$", re.MULTILINE)
 _PARTS = re.compile(r"^## (S\d) — (.*)$", re.MULTILINE)
 
 
@@ -46,6 +48,10 @@ def markers() -> dict[str, list[str]]:
         place = str(path.relative_to(TREE / "tests"))
         for name, number in _marked(ast.parse(path.read_text())):
             tests.setdefault(number, []).append(f"{place}::{name}" if name else place)
+    for path in sorted((TREE / "tests" / "scenarios").glob("*.plan")):
+        for line in _IN_A_SCENARIO.findall(path.read_text()):
+            for number in line.split():
+                tests.setdefault(number, []).append(str(path.relative_to(TREE / "tests")))
     return tests
 
 

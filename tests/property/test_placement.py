@@ -45,6 +45,7 @@ def allocation(seed: int, kind: str) -> tuple[ClusterState, Allocate]:
     return ClusterState(read_cluster(found)), request
 
 
+@pytest.mark.requirement("S5.31")
 @FEW
 @given(seed=SEEDS, kind=KINDS)
 def test_an_allocation_is_legal_and_every_other_node_has_a_reason(seed: int, kind: str) -> None:

@@ -149,6 +149,7 @@ def holds_what_the_master_holds(path: Path, master: Master) -> bool:
     return path.exists() and fingerprint_of(path.read_bytes()) == fingerprint_of(master.configuration())
 
 
+@pytest.mark.requirement("S3.1")
 def test_nodes_join(bed: Layout, master: Master) -> None:
     master.good("gnt-node", "add", "node2")
     master.good("gnt-node", "add", "--no-ssh-key-check", "node3")

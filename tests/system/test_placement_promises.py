@@ -60,6 +60,7 @@ def remove_all(fake_bed: FakeBed) -> None:
         fake_bed.run("gnt-instance", "remove", "-f", "--shutdown-timeout=0", name)
 
 
+@pytest.mark.requirement("S2.60")
 def test_what_fits_is_made_and_nothing_else(fake_bed):
     """Many at once, by the built-in allocator: none waits for a node, none is refused that would have fitted."""
     fitting = NODES * (MEMORY_MIB // 1280)
@@ -76,6 +77,7 @@ def test_what_fits_is_made_and_nothing_else(fake_bed):
     remove_all(fake_bed)
 
 
+@pytest.mark.requirement("S2.60")
 def test_a_promise_holds_until_the_job_dies(fake_bed):
     """Jobs stop between promise and commit: nothing shows their instances, and yet nobody gets their room."""
     add = (*ADD, "-B", "memory=3g")

@@ -103,6 +103,7 @@ def test_capacity_falls_with_what_is_created_and_is_kept_otherwise(fake_bed):
     assert room(fake_bed) == before
 
 
+@pytest.mark.requirement("S1.66")
 @need_root
 def test_parameters_are_those_of_the_group_and_then_the_clusters(fake_bed):
     def ratio() -> float:
@@ -173,6 +174,7 @@ def statuses(fake_bed: FakeBed, *options: str) -> str:
     return fake_bed.run("gnt-instance", "list", "--no-headers", *options, "-o", "status").strip()
 
 
+@pytest.mark.requirement("S1.51")
 @need_root
 def test_a_list_shows_what_a_job_did_and_may_be_seconds_behind_the_rest(fake_bed):
     fake_bed.run(*ADD, "-n", "node2", "web2")
@@ -222,7 +224,7 @@ def renew(fake_bed: FakeBed, group: str = "default") -> dict:
     return ended(fake_bed, submit(fake_bed, RENEW, group_name=group))
 
 
-@pytest.mark.requirement("S1.48")
+@pytest.mark.requirement("S1.48", "S1.54")
 @need_root
 def test_a_job_renews_a_group_and_lists_show_what_it_heard(fake_bed):
     fake_bed.run(*ADD, "-n", "node2", "web3")
@@ -275,6 +277,7 @@ def renewals(fake_bed: FakeBed, *options: str) -> list[str]:
     return [row for row in rows.splitlines() if "UPDATE_NODE_GROUP_CACHE" in row]
 
 
+@pytest.mark.requirement("S1.57", "S1.62")
 @need_root
 def test_the_watcher_has_the_group_renewed_and_starts_what_is_down(fake_bed):
     before = len(renewals(fake_bed, "--archived"))

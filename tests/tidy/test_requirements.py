@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Tests name requirements that exist, and the page that says how far we are is what the markers say."""
 
+import ast
+import re
+
 from parsed_tree import told
-from tests.requirements_page import PAGE, markers, page, requirements
+from tests.requirements_page import PAGE, TREE, markers, page, requirements
 
 
 def test_there_are_270_requirements():
@@ -15,6 +18,21 @@ def test_there_are_270_requirements():
 def test_markers_name_requirements_that_exist():
     unknown = markers().keys() - requirements().keys()
     faults = [f"{test}: there is no requirement {number}" for number in sorted(unknown) for test in markers()[number]]
+    assert not faults, told(faults)
+
+
+def test_what_names_a_requirement_runs():
+    faults = []
+    for place in sorted({test.partition("::")[0] for tests in markers().values() for test in tests}):
+        if not place.endswith(".py"):
+            continue
+        for node in ast.walk(ast.parse((TREE / "tests" / place).read_text())):
+            marks = getattr(node, "decorator_list", [])
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
+                marks = [node.value]
+            words = " ".join(ast.unparse(mark) for mark in marks)
+            if re.search(r"mark\.(skip|xfail)\b", words):
+                faults.append(f"{place}:{node.lineno}: a skipped test shows no requirement")
     assert not faults, told(faults)
 
 

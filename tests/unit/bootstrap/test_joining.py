@@ -64,7 +64,7 @@ PREPARE_REFUSALS = [
 ]
 
 
-@pytest.mark.requirement("S3.2")
+@pytest.mark.requirement("S3.2", "S3.8")
 @pytest.mark.parametrize(("data", "sentence"), PREPARE_REFUSALS)
 def test_prepare_refuses_before_it_writes(machine: Any, tmp_path: Path, data: bytes, sentence: str) -> None:
     before = pretend.tree(tmp_path)
@@ -75,7 +75,7 @@ def test_prepare_refuses_before_it_writes(machine: Any, tmp_path: Path, data: by
     assert pretend.tree(tmp_path) == before
 
 
-@pytest.mark.requirement("S3.2")
+@pytest.mark.requirement("S3.2", "S3.8")
 def test_prepare_sets_keys_and_tells_sshd(machine: Any, tmp_path: Path) -> None:
     data = encoded(
         node_daemon_certificate=AUTHORITY.certificate,
@@ -105,6 +105,7 @@ def test_prepare_takes_back_what_it_wrote(machine: Any, tmp_path: Path) -> None:
     assert pretend.tree(tmp_path) == before
 
 
+@pytest.mark.requirement("S3.8")
 def test_another_clusters_machine_is_refused(machine: Any, tmp_path: Path) -> None:
     set_up(encoded(ssconf={"cluster_name": "cluster"}, node_daemon_certificate=PEM), machine)
     with pytest.raises(PrerequisiteError, match="belongs to the cluster 'cluster', not to 'another'"):
@@ -112,6 +113,23 @@ def test_another_clusters_machine_is_refused(machine: Any, tmp_path: Path) -> No
     with pytest.raises(PrerequisiteError, match="another cluster's authority"):
         prepare(encoded(node_daemon_certificate=OTHER.certificate), machine)
     prepare(encoded(node_daemon_certificate=AUTHORITY.certificate), machine)
+
+
+@pytest.mark.requirement("S3.8")
+def test_prepare_sets_the_keys_of_root(machine: Any, tmp_path: Path) -> None:
+    prepare(encoded(ssh_root_key=[list(KEY)]), machine)
+    place = tmp_path / "root/.ssh/id_ed25519"
+    assert (place.read_text(), place.stat().st_mode & 0o777) == (KEY[1], 0o600)
+    assert place.with_suffix(".pub").read_text().split()[:2] == KEY[2].split()[:2]
+
+
+@pytest.mark.requirement("S3.7")
+def test_the_name_of_the_cluster_is_enough(machine: Any, tmp_path: Path) -> None:
+    before = pretend.tree(tmp_path)
+    prepare(encoded(), machine)
+    set_up(encoded(), machine)
+    assert "start ganeti-noded" not in machine.told
+    assert not [path for path in pretend.tree(tmp_path).keys() - before.keys() if path.endswith(".pem")]
 
 
 SETUP_REFUSALS = [
@@ -147,7 +165,7 @@ def test_set_up_refuses_before_it_writes(machine: Any, tmp_path: Path, data: byt
     assert pretend.tree(tmp_path) == before
 
 
-@pytest.mark.requirement("S3.4")
+@pytest.mark.requirement("S3.4", "S3.10")
 def test_set_up_writes_and_starts(machine: Any, tmp_path: Path) -> None:
     data = encoded(
         node_daemon_certificate=PEM,
@@ -220,3 +238,15 @@ def test_the_master_itself_is_not_joined(machine: Any, monkeypatch: pytest.Monke
     machine.paths = machine.paths
     with pytest.raises(PrerequisiteError, match="'node1' is this machine"):
         join.join_node({"node_name": "node1"})
+
+
+@pytest.mark.requirement("S3.10")
+def test_set_up_refuses_what_differs_from_the_local_files(machine: Any, tmp_path: Path) -> None:
+    set_up(encoded(ssconf={"cluster_name": "cluster"}, node_daemon_certificate=PEM), machine)
+    before = pretend.tree(tmp_path)
+    with pytest.raises(PrerequisiteError, match="belongs to the cluster 'cluster', not to 'another'"):
+        set_up(encoded(cluster_name="another"), machine)
+    foreign = certificates.issue_node_certificate(OTHER, "node1", "cluster", ["10.77.0.1"])
+    with pytest.raises(PrerequisiteError, match="another cluster's authority"):
+        set_up(encoded(node_daemon_certificate=foreign), machine)
+    assert pretend.tree(tmp_path) == before

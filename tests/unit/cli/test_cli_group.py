@@ -21,6 +21,7 @@ def counted(master):
     return master
 
 
+@pytest.mark.requirement("S1.72")
 def test_the_table(gnt, counted, monkeypatch):
     monkeypatch.setenv("TZ", "UTC")
     ran = gnt("gnt-group capacity")

@@ -124,6 +124,7 @@ RENEWED = ["SubmitJob", "WaitForJobChange", "ForgetRenewal"]
 LOOKED = ["Query instance", "Query node"]
 
 
+@pytest.mark.requirement("S1.43", "S1.57", "S1.62")
 def test_where_all_is_well_the_job_says_so_and_no_node_is_asked_again(paths: Paths, cluster: Cluster) -> None:
     Path(status_file(paths, OTHER)).write_text("web9 running\n")
     assert watch(paths) == 0
@@ -146,6 +147,7 @@ def test_before_anything_is_started_all_nodes_are_asked(paths: Paths, cluster: C
     assert Path(status_file(paths, GROUP)).read_text() == "web1 ERROR_wrongnode\n"
 
 
+@pytest.mark.requirement("S1.57")
 def test_what_is_down_is_started_and_followed_and_then_all_is_looked_at_again(paths: Paths, down: Cluster) -> None:
     assert watch(paths) == 0
     started = ["QueryConfigValues", "SubmitManyJobs", "WaitForJobChange"]

@@ -50,7 +50,7 @@ def ask(control: socket.socket, job_id: int) -> SyncConnection:
     return SyncConnection(ours)
 
 
-@pytest.mark.requirement("S2.5")
+@pytest.mark.requirement("S2.5", "S2.35")
 def test_each_job_is_a_process_with_its_own_socket(control):
     first, second = ask(control, 1), ask(control, 2)
     said = [first.receive(), second.receive()]

@@ -213,3 +213,25 @@ def test_exclusive_storage_counts_spindles(view: Configuration) -> None:
     view.put("nodes", node3.uuid, structs.replace(node3, ndparams={"exclusive_storage": True, "spindle_count": 4}))
     told = allocator_input(view, {"uuid-node3": REPORT}, [], LOCAL)["nodes"]["node3"]
     assert (told["total_spindles"], told["free_spindles"]) == (4, 4)
+
+
+@pytest.mark.requirement("S5.30")
+@pytest.mark.parametrize("flags", [{"offline": True}, {"drained": True}, {"vm_capable": False}])
+def test_a_node_that_takes_no_instances_has_no_runtime_keys(view: Configuration, flags: dict[str, bool]) -> None:
+    node = view.node("uuid-node2")
+    view.put("nodes", node.uuid, structs.replace(node, **flags))
+    nodes = allocator_input(view, {node.uuid: REPORT for node in view.nodes()}, [], LOCAL)["nodes"]
+    runtime = {"total_memory", "reserved_memory", "free_memory", "total_disk", "free_disk", "total_cpus"}
+    runtime |= {"i_pri_memory", "i_pri_up_memory"}
+    assert runtime <= set(nodes["node1"])
+    assert runtime.isdisjoint(nodes["node2"])
+
+
+@pytest.mark.requirement("S5.27", "S5.28")
+def test_a_node_tells_the_memory_of_its_primary_instances_and_of_those_that_are_up(view: Configuration) -> None:
+    for name, state in (("up", "up"), ("down", "down")):
+        instance = add_instance(view, name, "uuid-node1", admin_state=state)
+        memory = {"maxmem": 300, "minmem": 300}
+        view.put("instances", instance.uuid, structs.replace(instance, beparams=memory))
+    node = allocator_input(view, {node.uuid: REPORT for node in view.nodes()}, [], LOCAL)["nodes"]["node1"]
+    assert (node["i_pri_memory"], node["i_pri_up_memory"]) == (600, 300)

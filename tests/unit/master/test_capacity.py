@@ -29,6 +29,7 @@ def asked(config: Configuration, **given: Any) -> dict[str, Any]:
     return question(config, config.group(GROUP), "hail", given)
 
 
+@pytest.mark.requirement("S1.66", "S1.68")
 def test_a_request_goes_before_the_group_and_the_group_before_the_cluster() -> None:
     config = view({"max_cpu_ratio": 1.0, "max_disk_usage": 0.5, "max_inst_spec": [1, 1, 1]}, {"max_cpu_ratio": 2.0})
     assert asked(config, max_inst_spec=[2, 2, 2]) == {
@@ -107,6 +108,7 @@ def test_what_is_no_answer_is_refused(result: Any) -> None:
         read_answer(REQUEST, result)
 
 
+@pytest.mark.requirement("S1.71")
 def test_the_cluster_is_the_sum_and_as_old_as_its_oldest_part() -> None:
     found = {
         "a": Capacity({"tspecs": [[2, 2, 2, 3], [1, 1, 1, 1]]}, 20.0),

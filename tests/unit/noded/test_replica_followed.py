@@ -120,6 +120,7 @@ def caller_of(replicator: Any) -> dict[str, Any]:
     return arguments
 
 
+@pytest.mark.requirement("S2.11")
 def test_what_is_acknowledged_is_on_every_candidate_and_published_there(root: Path) -> None:
     async def story(daemon: Any, followers: Followers) -> None:
         job = daemon.job(1)

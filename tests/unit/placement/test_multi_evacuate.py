@@ -4,6 +4,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from ganeti.placement.service import answer
 from ganeti.wire.iallocator import decode_message
 
@@ -22,12 +24,14 @@ def message(request: dict[str, Any]) -> bytes:
     return json.dumps({"version": 1, "nodes": nodes, "instances": instances, "request": request}).encode()
 
 
+@pytest.mark.requirement("S5.32", "S5.36", "S5.39")
 def test_secondaries_of_the_named_nodes_get_a_new_one() -> None:
     found = answer(decode_message(message({"type": "multi-evacuate", "nodes": ["node2"]})))
     assert found["success"]
     assert found["result"] == [["instance1", "node3"]]
 
 
+@pytest.mark.requirement("S5.32", "S5.35")
 def test_version_1_relocation_without_groups() -> None:
     request = {"type": "relocate", "name": "instance1", "relocate_from": ["node2"], "required_nodes": 1}
     assert answer(decode_message(message(request))) == {
@@ -37,6 +41,7 @@ def test_version_1_relocation_without_groups() -> None:
     }
 
 
+@pytest.mark.requirement("S5.32")
 def test_version_1_allocation() -> None:
     request = dict(INSTANCE, type="allocate", name="new", required_nodes=2)
     found = answer(decode_message(message(request)))

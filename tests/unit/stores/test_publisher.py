@@ -168,6 +168,7 @@ def test_a_candidate_whose_copy_is_not_in_sync_is_sent_ssconf(root):
     run(scenario, root, RecordingNodes)
 
 
+@pytest.mark.requirement("S2.11")
 def test_a_node_that_is_away_holds_up_nothing_and_gets_the_newest_when_it_returns(root, monkeypatch):
     monkeypatch.setattr(distribution, "RETRY_FIRST_S", 0.02)
     monkeypatch.setattr(distribution, "RETRY_LONGEST_S", 0.02)

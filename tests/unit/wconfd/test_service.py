@@ -219,6 +219,7 @@ BAD_REQUESTS = [
 ]
 
 
+@pytest.mark.requirement("S2.10", "S2.42")
 def test_bad_requests_are_answered_and_the_connection_goes_on(root):
     async def scenario(daemon):
         connection = await connect(daemon.paths.wconfd_socket)

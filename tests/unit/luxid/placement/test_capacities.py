@@ -65,7 +65,7 @@ def test_the_worker_counts_with_promises() -> None:
     run(scenario)
 
 
-@pytest.mark.requirement("S1.67")
+@pytest.mark.requirement("S1.41", "S1.67")
 def test_what_a_job_had_counted_is_known_until_room_is_taken() -> None:
     async def scenario(found: Bed, capacities: Capacities) -> None:
         client, job, other = found.placements._wconfd, found.daemon.job(1), found.daemon.job(2)
@@ -118,6 +118,7 @@ def test_what_is_counted_is_kept_though_nodes_have_less_memory_than_they_reporte
     run(scenario)
 
 
+@pytest.mark.requirement("S1.53")
 def test_nodes_are_asked_by_who_wants_nothing_from_the_cache() -> None:
     async def scenario(found: Bed, capacities: Capacities) -> None:
         owner, questions, nodes = found.daemon.job(1).for_locks, asked(found), len(found.placements._view.nodes())
@@ -131,6 +132,7 @@ def test_nodes_are_asked_by_who_wants_nothing_from_the_cache() -> None:
     run(scenario)
 
 
+@pytest.mark.requirement("S1.43")
 def test_only_who_was_told_what_is_missing_may_tell_it() -> None:
     async def scenario(found: Bed, capacities: Capacities) -> None:
         owner, stranger = found.daemon.job(1).for_locks, found.daemon.job(2).for_locks

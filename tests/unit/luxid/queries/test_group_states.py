@@ -129,7 +129,7 @@ def run(scenario: Callable[[Bed], Awaitable[None]]) -> None:
         asyncio.run(go(root))
 
 
-@pytest.mark.requirement("S1.54")
+@pytest.mark.requirement("S1.43", "S1.54")
 def test_each_node_of_the_group_is_asked_once_and_what_it_says_is_given_and_kept() -> None:
     async def scenario(found: Bed) -> None:
         state = await found.groups.renew(RenewGroupState(GROUP))

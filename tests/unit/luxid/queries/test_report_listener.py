@@ -155,6 +155,7 @@ def test_a_change_while_wconfd_is_asked_is_seen() -> None:
     assert known(heard) == []
 
 
+@pytest.mark.requirement("S1.51")
 def test_without_the_cache_every_node_is_asked_and_the_next_list_is_served() -> None:
     heard, cache = listener()
     heard.whole([NodeAnswer("a", info())], WHOLE, heard.begin(), ALL)

@@ -134,6 +134,7 @@ def test_phases_in_order():
     assert world.undo.raw == b"", "the records of an ended opcode go"
 
 
+@pytest.mark.requirement("S2.59")
 def test_more_locks_that_precede_are_taken_from_the_beginning():
     world = carry_out(MemoryWorld(work(more=True)))
     assert world.story[:3] == [

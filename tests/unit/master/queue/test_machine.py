@@ -35,6 +35,7 @@ def started(machine: QueueMachine, file: JobFile) -> JobFile:
     return file
 
 
+@pytest.mark.requirement("S2.34", "S2.37")
 def test_start(machine):
     assert machine.submit([job(1)], 1.0) == [ev.Announce(1), ev.AskLocks(1, 0)]
     assert machine.jobs[1].file.livelock is None, "nothing is promised before it has its locks"
@@ -53,6 +54,7 @@ def test_the_best_goes_first_when_a_slot_is_free(machine):
     assert [effect.job_id for effect in effects if isinstance(effect, ev.AskLocks)] == [3]
 
 
+@pytest.mark.requirement("S2.40")
 def test_a_broken_pipe_before_the_confirmation_is_the_jobs_end(machine):
     machine.submit([job(1)], 1.0)
     machine.handle(ev.Granted(1), 1.0)

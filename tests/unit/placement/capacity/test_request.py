@@ -36,6 +36,7 @@ def counted(*arguments: Any, **changes: Any) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.requirement("S1.65", "S1.69")
 def test_the_answer_names_sizes_and_parameters() -> None:
     found = answer(asked())
     total = sum(count for *_, count in found["result"]["cluster"])
@@ -53,6 +54,7 @@ def test_the_cluster_has_what_its_groups_have_together() -> None:
     assert found["cluster"] == [[*shape, 2 * n] for *shape, n in found["node_groups"]["u"]["tspecs"]]
 
 
+@pytest.mark.requirement("S1.65")
 @pytest.mark.parametrize("name", ["v", "gv"])
 def test_only_the_groups_asked_about_are_counted(name: str) -> None:
     assert list(counted("uv", node_groups=[name])["node_groups"]) == ["v"]
@@ -145,6 +147,7 @@ def test_without_capacity_checks_more_fits() -> None:
     assert sum(count for *_, count in found["cluster"]) > few
 
 
+@pytest.mark.requirement("S1.65")
 def test_hail_counts_as_hspace_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cluster = ("--simulate", "p,4,100g,16g,8")
     assert hspace.main([*cluster, "--tiered-alloc=10g,4g,2", "--disk-template=drbd", "--machine-readable"]) == 0

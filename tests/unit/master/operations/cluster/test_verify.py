@@ -471,6 +471,7 @@ def test_a_guest_on_a_node_of_another_group_is_told() -> None:
     assert "  - ERROR:EINSTANCEWRONGNODE:instance:web1:instance should not run on node node3" in cluster.group()[1]
 
 
+@pytest.mark.requirement("S1.33")
 def test_what_the_configuration_says_of_instances() -> None:
     cluster = Cluster()
     cluster.set_cluster(tags=["htools:iextags:service"])

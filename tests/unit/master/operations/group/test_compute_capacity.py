@@ -43,6 +43,7 @@ def compute(ctx: FakeContext, **parameters: Any) -> Any:
     return run(decode({"OP_ID": ComputeCapacity.op_id, **parameters}), ctx)
 
 
+@pytest.mark.requirement("S1.64", "S1.68", "S1.69")
 def test_all_groups_are_counted_and_kept(ctx: FakeContext) -> None:
     assert compute(ctx) == {
         "cluster": [[1024, 2048, 1, 3]],
@@ -53,6 +54,7 @@ def test_all_groups_are_counted_and_kept(ctx: FakeContext) -> None:
     assert set(ctx.capacities) == {ONE, TWO}
 
 
+@pytest.mark.requirement("S1.64", "S1.68", "S1.71")
 def test_what_is_known_is_not_counted_again(ctx: FakeContext) -> None:
     ctx.capacities = {ONE: Capacity(entry(7), 900.0)}
     answer = compute(ctx)
@@ -64,6 +66,7 @@ def test_what_is_known_is_not_counted_again(ctx: FakeContext) -> None:
     assert ctx.allocations[1]["node_groups"] == [TWO, ONE]
 
 
+@pytest.mark.requirement("S1.66", "S1.68")
 def test_one_group_and_parameters_may_be_named(ctx: FakeContext) -> None:
     compute(ctx, node_groups=["another"], max_inst_spec=[4, 8, 2], max_cpu_ratio=2, max_disk_usage=0.5, iallocator="me")
     assert ctx.asked == [("me", False)]

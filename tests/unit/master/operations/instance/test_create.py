@@ -141,6 +141,7 @@ def test_what_others_were_promised_counts_on_a_node_that_is_named(ctx: FakeConte
     run(wanted(pnode="node3", beparams={"memory": "2g"}), ctx)
 
 
+@pytest.mark.requirement("S1.52", "S2.60")
 @pytest.mark.parametrize(
     ("changes", "locks"),
     [

@@ -78,12 +78,14 @@ def test_a_freed_node_promotes_itself_where_one_is_wanted() -> None:
     assert ctx.lines == [" - INFO: Auto-promoting node to master candidate"]
 
 
+@pytest.mark.requirement("S1.75")
 def test_a_node_that_becomes_master_capable_promotes_itself_too() -> None:
     ctx = make("regular", pool=10, master_capable=False)
     run(ModifyNode(node_name="node2", master_capable=True), ctx)
     assert role_of(ctx) == "candidate"
 
 
+@pytest.mark.requirement("S1.75")
 def test_a_node_no_longer_master_capable_is_demoted() -> None:
     ctx = make()
     run(ModifyNode(node_name="node2", master_capable=False), ctx)
@@ -122,6 +124,7 @@ def test_an_offline_node_must_answer_to_come_back(answer: Any) -> None:
     assert role_of(ctx) == "offline"
 
 
+@pytest.mark.requirement("S1.75")
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Which node group a new instance goes to, by the allocation policies of the groups."""
+
+import pytest
+
+from ganeti.placement.cluster.picture import AllocPolicy, Cluster, Disk, Group, Instance, Node
+from ganeti.placement.dispatch import place
+from ganeti.placement.request.terms import Allocate, NoFit, Placement
+
+
+def group_of(name: str, policy: AllocPolicy, free_mib: int) -> tuple[Group, list[Node]]:
+    """Give a group of two equal nodes."""
+    nodes = [
+        Node(
+            name=f"{name}{number}",
+            group=name,
+            total_memory_mib=16384,
+            node_memory_mib=0,
+            free_memory_mib=free_mib,
+            total_disk_mib=100000,
+            free_disk_mib=50000,
+            total_cpus=4,
+            node_cpus=1,
+        )
+        for number in (1, 2)
+    ]
+    return Group(uuid=name, name=name, alloc_policy=policy), nodes
+
+
+def chosen(*groups: tuple[Group, list[Node]]) -> str | None:
+    """Give the group of the node that an instance of 4 GiB gets."""
+    nodes = tuple(node for _, members in groups for node in members)
+    cluster = Cluster(nodes=nodes, instances=(), groups=tuple(group for group, _ in groups))
+    wanted = Instance(name="web", memory_mib=4096, disk_mib=2048, vcpus=1, template="sharedfile", disks=(Disk(2048),))
+    answer = place(cluster, Allocate(wanted))
+    assert isinstance(answer, Placement | NoFit)
+    return answer.nodes[0][:-1] if isinstance(answer, Placement) else None
+
+
+@pytest.mark.requirement("S1.20")
+def test_an_unallocable_group_is_never_chosen() -> None:
+    closed = group_of("closed", AllocPolicy.UNALLOCABLE, 16000)
+    assert chosen(closed) is None
+    assert chosen(closed, group_of("usual", AllocPolicy.PREFERRED, 6000)) == "usual"
+    assert chosen(closed, group_of("usual", AllocPolicy.PREFERRED, 1000)) is None
+
+
+@pytest.mark.requirement("S1.21", "S1.22")
+def test_a_last_resort_is_chosen_where_no_preferred_group_has_room() -> None:
+    last = group_of("last", AllocPolicy.LAST_RESORT, 16000)
+    assert chosen(last, group_of("usual", AllocPolicy.PREFERRED, 6000)) == "usual"
+    assert chosen(last, group_of("usual", AllocPolicy.PREFERRED, 1000)) == "last"
+    assert chosen(last) == "last"

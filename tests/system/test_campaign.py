@@ -83,6 +83,7 @@ class Campaign:
         self.invariants.check(self.clients)
 
 
+@pytest.mark.requirement("S2.21")
 def test_killed_over_and_over():
     seed = os.environ.get("GANETI_SEED") or ("20261122" if not LONG else str(random.randrange(10**9)))
     began_s = time.monotonic()

@@ -226,6 +226,19 @@ class TestDeathInTheHandshake:
         assert file.status == "error" and file.ops[0].exec_timestamp is None
         assert place in ("job-forked", "job-locked") or not is_alive(file.livelock)
 
+    @pytest.mark.requirement("S2.26", "S2.36")
+    def test_its_lock_file_is_locked_before_it_is_named(self, pausing):
+        pausing.kill("luxid", signal.SIGTERM)
+        pausing.start("luxid", GANETI_PAUSE_AT="job-locked")
+        job_id = pausing.submit(DELAY)
+        pid = stopped_job(pausing)
+        path = f"{pausing.paths.livelock_dir}/job_{job_id:06d}_1"
+        assert is_alive(path) and os.path.getsize(path) == 0
+        assert pausing.file(job_id).livelock != path
+        os.kill(pid, signal.SIGCONT)
+        pausing.until(lambda: pausing.file(job_id).livelock == path, "its name is in the job's file")
+        pausing.wait(job_id)
+
     @pytest.mark.requirement("S2.39", "S2.41")
     @pytest.mark.parametrize("place", ["job-forked", "job-locked", "job-greeted"])
     def test_a_job_whose_luxid_dies_before_confirming_never_runs(self, pausing, place):
@@ -282,6 +295,22 @@ class TestRestart:
         os.kill(process, signal.SIGCONT)
         assert fresh_master.wait(running).status == "success"
         assert fresh_master.wait(queued).status == "success"
+
+    @pytest.mark.requirement("S1.86")
+    def test_priorities_outlive_luxid(self, fresh_master):
+        running = fresh_master.submit(delay(60))
+        fresh_master.until(lambda: fresh_master.file(running).status == "running", "it runs")
+        needs = [[running, ["success"]]]
+        job_id = fresh_master.submit({**delay(0, depends=needs), "priority": 10}, {**DUMMY, "priority": -10})
+        fresh_master.kill("luxid")
+        fresh_master.start("luxid")
+        assert fresh_master.luxi("QueryJobs", [job_id], ["oppriority"]) == [[[10, -10]]]
+        changed = f"Priorities of pending opcodes for job {job_id} have been changed to -7"
+        assert fresh_master.luxi("ChangeJobPriority", job_id, -7) == [True, changed]
+        fresh_master.kill("luxid")
+        fresh_master.start("luxid")
+        assert fresh_master.luxi("QueryJobs", [job_id], ["oppriority"]) == [[[-7, -7]]]
+        fresh_master.luxi("CancelJob", running, True)
 
     @pytest.mark.requirement("S2.62", "S2.63")
     def test_a_job_that_ends_while_luxid_and_wconfd_are_down_stands(self, fresh_master):

@@ -61,6 +61,7 @@ def test_what_a_command_did_is_there_when_it_returns(master: Master) -> None:
     assert (run(master, "gnt-cluster", "list-tags"), ssconf(master, "cluster_tags")) == ("", "")
 
 
+@pytest.mark.requirement("S1.6")
 def test_groups_and_nodes(master: Master) -> None:
     run(master, "gnt-group", "add-tags", "default", "rack:7")
     run(master, "gnt-node", "add-tags", "node2", "rack:7", "slow")

@@ -230,3 +230,13 @@ def test_a_failed_start_takes_everything_away_again(machine: Any, tmp_path: Path
     after = pretend.tree(tmp_path)
     assert {path for path, (mode, _) in after.items() if path not in before} == set()
     assert after == before
+
+
+@pytest.mark.requirement("S5.7")
+def test_the_default_allocator_is_hail(machine: Any, tmp_path: Path) -> None:
+    program = tmp_path / "usr/lib/ganeti/iallocators/hail"
+    program.parent.mkdir(parents=True)
+    program.touch(0o755)
+    init.init_cluster(OPTIONS)
+    plain = json.loads((tmp_path / "var/lib/ganeti/config.data").read_text())
+    assert plain["cluster"]["default_iallocator"] == "hail"

@@ -197,6 +197,7 @@ def test_set_up_takes_back_what_it_wrote(machine: Any, tmp_path: Path) -> None:
     assert pretend.tree(tmp_path) == before
 
 
+@pytest.mark.requirement("S3.3")
 def test_what_the_master_sends_is_what_the_helpers_take(machine: Any, tmp_path: Path) -> None:
     place = tmp_path / "var/lib/ganeti"
     place.mkdir(parents=True)

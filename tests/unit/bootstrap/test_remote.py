@@ -12,6 +12,7 @@ import pytest
 from tests.fakes import pretend_machine as pretend
 
 from ganeti.base.errors import CommandError
+from ganeti.bootstrap import remote as remote_module
 from ganeti.bootstrap.remote import Remote
 
 
@@ -32,6 +33,7 @@ def remote(tmp_path: Path, recorder: Recorder, *, check: bool = True) -> Remote:
     return Remote(machine, "node2", "cluster", 2222, check_host_key=check)
 
 
+@pytest.mark.requirement("S3.3")
 def test_input_goes_through_standard_input_only(tmp_path: Path) -> None:
     recorder = Recorder((0, ""))
     remote(tmp_path, recorder).run("prepare-node-join", "very secret", "-v")
@@ -70,3 +72,12 @@ def test_a_helpers_refusal_is_passed_on(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="on node2 failed: prepare-node-join: This machine belongs to"):
         remote(tmp_path, recorder).run("prepare-node-join", "{}")
     assert len(recorder.calls) == 1
+
+
+@pytest.mark.requirement("S3.3")
+def test_the_systems_ssh_is_run_and_no_library(tmp_path: Path) -> None:
+    recorder = Recorder((0, ""))
+    remote(tmp_path, recorder).run("prepare-node-join", "{}")
+    assert Path(recorder.calls[0][0][0]).name == "ssh"
+    source = Path(remote_module.__file__).parents[1]
+    assert not [path for path in source.rglob("*.py") if "paramiko" in path.read_text()]

@@ -227,7 +227,7 @@ def test_a_node_that_takes_no_instances_has_no_runtime_keys(view: Configuration,
     assert runtime.isdisjoint(nodes["node2"])
 
 
-@pytest.mark.requirement("S5.27", "S5.28")
+@pytest.mark.requirement("S5.19", "S5.27", "S5.28")
 def test_a_node_tells_the_memory_of_its_primary_instances_and_of_those_that_are_up(view: Configuration) -> None:
     for name, state in (("up", "up"), ("down", "down")):
         instance = add_instance(view, name, "uuid-node1", admin_state=state)
@@ -235,3 +235,4 @@ def test_a_node_tells_the_memory_of_its_primary_instances_and_of_those_that_are_
         view.put("instances", instance.uuid, structs.replace(instance, beparams=memory))
     node = allocator_input(view, {node.uuid: REPORT for node in view.nodes()}, [], LOCAL)["nodes"]["node1"]
     assert (node["i_pri_memory"], node["i_pri_up_memory"]) == (600, 300)
+    assert node["free_memory"] == REPORT.memory_free_mib - 300, "what is down takes none, what is up and not there will"

@@ -41,7 +41,7 @@ def test_version_1_relocation_without_groups() -> None:
     }
 
 
-@pytest.mark.requirement("S5.32")
+@pytest.mark.requirement("S5.12", "S5.32")
 def test_version_1_allocation() -> None:
     request = dict(INSTANCE, type="allocate", name="new", required_nodes=2)
     found = answer(decode_message(message(request)))

@@ -129,7 +129,7 @@ def run(scenario: Callable[[Bed], Awaitable[None]]) -> None:
         asyncio.run(go(root))
 
 
-@pytest.mark.requirement("S1.43", "S1.54")
+@pytest.mark.requirement("S1.39", "S1.43", "S1.54")
 def test_each_node_of_the_group_is_asked_once_and_what_it_says_is_given_and_kept() -> None:
     async def scenario(found: Bed) -> None:
         state = await found.groups.renew(RenewGroupState(GROUP))
@@ -159,7 +159,7 @@ def test_each_node_of_the_group_is_asked_once_and_what_it_says_is_given_and_kept
     run(scenario)
 
 
-@pytest.mark.requirement("S1.54")
+@pytest.mark.requirement("S1.39", "S1.54")
 def test_what_was_kept_of_the_group_is_void_and_of_others_is_not() -> None:
     async def scenario(found: Bed) -> None:
         assert (await found.listed())["node1"] == 4096

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 from tests.fakes.sample_cluster import add_instance, configuration
 from tests.fakes.wconfd import Running, fast_directory, prepare, running_wconfd, until
@@ -71,6 +72,7 @@ def served(cache: StateCache) -> list[str]:
     return list(cache.live.fresh(WHOLE_CALL, QUESTION, [ONE, TWO, THREE], 0.0))
 
 
+@pytest.mark.requirement("S1.39", "S1.46")
 def test_what_a_job_holds_is_changing_and_what_it_gave_up_has_changed() -> None:
     async def scenario(daemon: Running, cache: StateCache) -> None:
         owner = daemon.job(1)
@@ -125,6 +127,7 @@ def test_without_wconfd_nothing_is_settled() -> None:
     run(scenario)
 
 
+@pytest.mark.requirement("S1.39")
 def test_what_was_said_before_wconfd_was_away_counts_no_more() -> None:
     """Jobs may have come and gone meanwhile, with another WConfD."""
 

@@ -10,6 +10,7 @@ from ganeti.model.locks import ALL_INSTANCES, ALL_NETWORKS, ALL_NODE_RES, ALL_NO
 JOB, OTHER = [5, "a", 1], [6, "b", 1]
 
 
+@pytest.mark.requirement("S1.46")
 def test_what_was_exclusive_counts_when_it_is_given_up() -> None:
     holds = ExclusiveHolds()
     assert holds.change("granted", JOB, {"instance/a": "exclusive", "node/n": "shared"}) == []
@@ -34,6 +35,7 @@ def test_what_was_freed_unseen_counts() -> None:
     assert holds.change("freed", OTHER, {"instance/a": ""}) == ["instance/a"]
 
 
+@pytest.mark.requirement("S1.46")
 @pytest.mark.parametrize(
     ("locks", "nodes"),
     [

@@ -185,6 +185,7 @@ def test_a_job_may_not_depend_on_one_that_is_not_there():
         read_opcodes([{**DUMMY, "depends": [[9, []]]}], None, lambda job_id: None)
 
 
+@pytest.mark.requirement("S1.79")
 @pytest.mark.parametrize("priority", [-21, 20, "x", True, None])
 def test_priorities_that_are_none(priority):
     with pytest.raises(GanetiError):

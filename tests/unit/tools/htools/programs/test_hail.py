@@ -52,6 +52,7 @@ def described(free_disk_mib: int) -> dict[str, object]:
     }
 
 
+@pytest.mark.requirement("S5.43")
 def test_the_example_of_the_first_description(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nic = {"ip": None, "mac": "00:11:22:33:44:55", "bridge": None}
     plain: dict[str, object] = {"tags": [], "nics": [nic], "vcpus": 1, "os": "debootstrap+default"}

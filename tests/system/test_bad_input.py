@@ -52,6 +52,8 @@ LISTS = [
     ("gnt-instance list -o ''", FAILED, "-o needs at least one field"),
     ("gnt-instance list --units x", USAGE, "one of h, m, g, t"),
     ("gnt-instance list-fields bogus", UNKNOWN_FIELD, "Unknown field: bogus"),
+    ("gnt-network list-fields bogus", UNKNOWN_FIELD, "Unknown field: bogus; see 'gnt-network list-fields'"),
+    ("gnt-group list -o bogus", UNKNOWN_FIELD, "see 'gnt-group list-fields'"),
     ("gnt-instance list -F 'name =='", FAILED, "expected a number or a text in quotes"),
     ("gnt-instance list -F 'name == \"inst1'", FAILED, "expected a field, an operator or a value"),
     ("gnt-instance list -F 'bogus == 1'", FAILED, "field 'bogus', which does not exist"),

@@ -68,6 +68,8 @@ def test_groups_and_nodes(master: Master) -> None:
     run(master, "gnt-node", "add-tags", HOST, "fast")
     assert run(master, "gnt-node", "list-tags", "node2") == "rack:7\nslow\n"
     assert run(master, "gnt-group", "list-tags", "default") == "rack:7\n"
+    listed = run(master, "gnt-group", "list", "--no-headers", "--separator=;", "-o", "name,node_cnt,tags")
+    assert listed == "default;2;rack:7\n"
     rows = master.luxi("Query", "node", ["name", "tags"], ["=[]", "tags", "slow"])["data"]
     assert rows == [[[0, OTHER], [0, ["rack:7", "slow"]]]]
     assert run(master, "gnt-cluster", "search-tags", "^rack:|^fa") == (

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from tests.fakes.wconfd import GOLDEN, fast_directory
 
 from ganeti.base.errors import ConfigurationError
+from ganeti.master import operations
 from ganeti.master.config.head import Head
 from ganeti.master.config.importing import read_foreign
 from ganeti.master.config.records import Commit, PublishedMark, StepAnswer, make_put
@@ -17,6 +18,8 @@ from ganeti.stores import config_view
 from ganeti.stores.config_store import SqliteStore, read_object
 from ganeti.stores.config_view import ConfigReader
 from ganeti.stores.lazy_view import LazyView
+
+operations.load()
 
 WEB1 = "00000040-0000-4000-8000-000000000040"
 NODE1 = "00000020-0000-4000-8000-000000000020"

@@ -124,7 +124,7 @@ class Cluster:
         if master is None or len(master.log) >= 40:
             return
         new = tuple(node for node in self.names if (node in master.log[-1][2]) != (node in changed and node != name))
-        if master.machine.may_change_candidates(new):
+        if master.machine.candidates.may_become(new):
             self.append(master, new)
 
     def append(self, master: Master, candidates: tuple[str, ...]) -> None:

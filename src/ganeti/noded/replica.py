@@ -46,7 +46,8 @@ class Replica:
 
     def __init__(self, paths: Paths, node_name: str, keeper: PromiseKeeper, now_s: Callable[[], float]) -> None:
         self._paths = paths
-        self._daemons = _MasterDaemons(paths)
+        self._background = Background()
+        self._daemons = _MasterDaemons(paths, self._background)
         self._node_name = node_name
         self._keeper = keeper
         self._now_s = now_s
@@ -54,8 +55,6 @@ class Replica:
         self.newest_ssconf = self._place.newest_ssconf
         """To be heeded by whoever else writes ssconf here."""
         self._turn = asyncio.Lock()
-        self._background = Background()
-        self._ending: asyncio.Task[Any] | None = None
         self._established = 0
         """As last seen."""
         self._newest_sent: tuple[int, str, float] | None = None
@@ -281,7 +280,7 @@ class Replica:
             if marks is not None and caller.master == marks.own:
                 await self._place.close_copy(settle=True)
             elif self._daemons.run() or self._daemons.are_left_over():
-                self._end_master(caller)
+                self._daemons.end(caller)
         promise = self._keeper.promise
         return told | {
             "refused": None,
@@ -366,10 +365,10 @@ class Replica:
             self._keeper.keep_promise(promise)
         if is_master:
             await self._place.close_copy(settle=False)
-            self._end_master(caller)
+            self._daemons.end(caller)
             return self._refusal(MASTER, f"Node {self._node_name} still runs the daemons of a master: they are ending")
         if self._daemons.are_left_over() and not await self._is_own(caller, if_unknown=True):
-            self._end_master(caller)
+            self._daemons.end(caller)
         return None
 
     async def _is_own(self, caller: Caller, *, if_unknown: bool) -> bool:
@@ -392,17 +391,6 @@ class Replica:
         self._newest_sent = (caller.epoch, caller.master, caller.time_s)
         return None
 
-    def _end_master(self, caller: Caller) -> None:
-        """In the background, once: whoever is waited for tries again."""
-        if self._ending is not None and not self._ending.done():
-            return
-        _log.warning(
-            "node %s is the master from epoch %d on: the master's daemons and the jobs of this node are ended",
-            caller.master,
-            caller.epoch,
-        )
-        self._ending = self._background.start(self.stop_master(), "end of the master's daemons")
-
     async def stop_master(self) -> Answer:
         """See `node_stop_master`."""
         from ganeti.noded.master_ending import end_master_daemons
@@ -412,9 +400,12 @@ class Replica:
 
 
 class _MasterDaemons:
-    """Whether daemons of a master run on this node, told by their locks: every request of a master asks."""
+    """The daemons of a master on this node, told by their locks: every request asks for them."""
 
-    def __init__(self, paths: Paths) -> None:
+    def __init__(self, paths: Paths, background: Background) -> None:
+        self._paths = paths
+        self._background = background
+        self._ending: asyncio.Task[Any] | None = None
         self._wconfd = paths.pid_file("ganeti-wconfd")
         self._luxid = paths.pid_file("ganeti-luxid")
         self._rapi = paths.pid_file("ganeti-rapi")
@@ -425,6 +416,19 @@ class _MasterDaemons:
     def are_left_over(self) -> bool:
         """Whether one outlives its ganeti-wconfd, which may have ended by itself as deposed."""
         return is_alive(self._luxid) or is_alive(self._rapi)
+
+    def end(self, caller: Caller) -> None:
+        """In the background, once: whoever is waited for tries again."""
+        from ganeti.noded.master_ending import end_master_daemons
+
+        if self._ending is not None and not self._ending.done():
+            return
+        _log.warning(
+            "node %s is the master from epoch %d on: the master's daemons and the jobs of this node are ended",
+            caller.master,
+            caller.epoch,
+        )
+        self._ending = self._background.start(end_master_daemons(self._paths), "end of the master's daemons")
 
 
 def _is_followed(caller: Caller, promise: Promise) -> bool:

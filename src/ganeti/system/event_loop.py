@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Tasks that run beside the one that started them.
+"""Tasks that run beside the one that started them, and a timer for a machine that says when it wants to be seen to.
 
 `asyncio` forgets tasks nobody holds and swallows what they raise; `Background` keeps them, logs one line when one
 fails, and ends them together.
@@ -7,7 +7,8 @@ fails, and ends them together.
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+import time
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 _log = logging.getLogger(__name__)
@@ -36,3 +37,25 @@ class Background:
         self._tasks.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("%s failed: %s: %s", task.get_name(), type(error).__name__, error, exc_info=error)
+
+
+class Alarm:
+    """Calls *ring* once when the earliest time it was set to has come (seconds since the epoch)."""
+
+    def __init__(self, ring: Callable[[], None]) -> None:
+        self._ring = ring
+        self._handle: asyncio.TimerHandle | None = None
+        self._at_s = 0.0
+
+    def set(self, at_s: float | None) -> None:
+        """Ring at *at_s*, or earlier if that was asked for; None asks for nothing."""
+        if at_s is None or (self._handle is not None and self._at_s <= at_s):
+            return
+        if self._handle is not None:
+            self._handle.cancel()
+        self._at_s = at_s
+        self._handle = asyncio.get_running_loop().call_later(max(at_s - time.time(), 0.0), self._fire)
+
+    def _fire(self) -> None:
+        self._handle = None
+        self._ring()

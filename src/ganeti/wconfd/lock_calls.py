@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ganeti.base.errors import GanetiError, LockError
+from ganeti.master.locks import asking
 from ganeti.master.locks.names import read_level
 from ganeti.master.locks.owners import Owner
 from ganeti.master.locks.state import wants_of
@@ -158,7 +159,7 @@ class LockCalls:
         return [blocker.to_wire() for blocker in change.blockers]
 
     async def explain_locks(self, client: Any) -> Any:
-        return self._locks.explain(Owner.from_wire(client))
+        return asking.explain(self._locks.table, self._locks.times, Owner.from_wire(client))
 
     def _ask_one(self, item: Any, alive: dict[str, bool]) -> dict[str, Any]:
         try:

@@ -15,7 +15,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from ganeti.base.errors import GanetiError, LockError
 from ganeti.master.locks import asking
@@ -135,21 +134,6 @@ class LockService:
                         raise LockError(f"{owner} died while it waited for locks")
                     taken = self.table.opportunistic_union(owner, request, at_least)
         return (await self.apply(taken)).acquired
-
-    def explain(self, owner: Owner) -> dict[str, Any]:
-        """Who is in the way of the owner's waiting request: the answer of ``explainLocks``."""
-        pending = self.table.pending(owner)
-        if pending is None:
-            return {"holders": [], "ahead": [], "waiting_since_s": None}
-        since_s = self.times.held_since
-        return {
-            "holders": [
-                [lock, pending.wants[lock], held, holder.to_wire(), state, since_s(holder, held)]
-                for lock, held, holder, state in self.table.obstacles(owner)
-            ],
-            "ahead": [[lock, other.owner.to_wire(), other.priority] for lock, other in self.table.all_ahead(owner)],
-            "waiting_since_s": self.times.waiting.get(owner),
-        }
 
     async def wait(self, owner: Owner, priority: int, request: Request) -> None:
         """Return when the request is granted. Asking again joins the request that waits already.

@@ -170,7 +170,7 @@ class Replicator:
         position = self.log.position_at(machine.released)
         past_s = self._identity.now_s() - self._loop_s()
         nodes: dict[str, Any] = {}
-        for node in machine.candidates:
+        for node in machine.candidates.newest:
             if node == self._identity.me:
                 nodes[node] = {"state": _MASTER, "position": position, "reason": "", "since_s": 0.0}
             elif (follower := machine.followers.get(node)) is not None:
@@ -192,12 +192,12 @@ class Replicator:
         if self._nodes is None or not touches_nodes(commit):
             return True
         candidates = self._candidates_after(commit)
-        differ = self._machine.candidates_differ(candidates)
+        differ = self._machine.candidates.differ(candidates)
         if differ > 1:
             raise ConfigurationError(
                 f"{differ} nodes would become master candidates or cease to be any at once: change one after the other"
             )
-        return self._machine.may_change_candidates(candidates)
+        return self._machine.candidates.may_become(candidates)
 
     def _candidates_after(self, commit: Commit) -> dict[str, str]:
         candidates = dict(self._candidates)

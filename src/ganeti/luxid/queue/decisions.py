@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from ganeti.master.queue import events as ev
 from ganeti.master.queue.machine import QueueMachine
-from ganeti.system.alarm import Alarm
+from ganeti.system.event_loop import Alarm
 
 _log = logging.getLogger(__name__)
 _Kind = TypeVar("_Kind", bound=ev.Effect)

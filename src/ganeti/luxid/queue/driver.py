@@ -32,6 +32,7 @@ from ganeti.luxid.queue.writes import QueueWrites
 from ganeti.master.queue import events as ev
 from ganeti.master.queue.dependencies import dependencies_of
 from ganeti.master.queue.machine import QueueMachine
+from ganeti.master.queue.submission import refuse_if_full
 from ganeti.stores.job_files import JobFiles
 from ganeti.system.event_loop import Background
 from ganeti.system.pause_points import reach
@@ -151,7 +152,7 @@ class QueueDriver:
 
         They are durable when they are on disk here and at every candidate in sync (S2.7).
         """
-        self.machine.room_for(len(makers) + self._store.pending)
+        refuse_if_full(self.machine, len(makers) + self._store.pending)
         jobs = [make(job_id) for job_id, make in enumerate(makers, self._next_id)]
         self._next_id += len(jobs)
         await self._store.add(jobs)

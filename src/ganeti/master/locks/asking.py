@@ -6,10 +6,13 @@ harmless. They are made of calls of the table, some of which may have done their
 change is given beside the error.
 """
 
+from typing import Any
+
 from ganeti.base.errors import LockError, LockOrderError
 from ganeti.master.locks.owners import Owner
 from ganeti.master.locks.state import Request, wants_of
 from ganeti.master.locks.table import Change, LockTable
+from ganeti.master.locks.times import Times
 
 Outcome = tuple[Change, LockError | None]
 
@@ -62,3 +65,19 @@ def _try(table: LockTable, former: Change, owner: Owner, priority: int, request:
 def _together(first: Change, second: Change) -> Change:
     weakened = tuple(dict.fromkeys(first.weakened + second.weakened))
     return second._replace(granted=first.granted + second.granted, weakened=weakened)
+
+
+def explain(table: LockTable, times: Times, owner: Owner) -> dict[str, Any]:
+    """Who is in the way of the owner's waiting request: the answer of ``explainLocks``."""
+    pending = table.pending(owner)
+    if pending is None:
+        return {"holders": [], "ahead": [], "waiting_since_s": None}
+    since_s = times.held_since
+    return {
+        "holders": [
+            [lock, pending.wants[lock], held, holder.to_wire(), state, since_s(holder, held)]
+            for lock, held, holder, state in table.obstacles(owner)
+        ],
+        "ahead": [[lock, other.owner.to_wire(), other.priority] for lock, other in table.all_ahead(owner)],
+        "waiting_since_s": times.waiting.get(owner),
+    }

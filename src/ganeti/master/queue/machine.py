@@ -24,16 +24,12 @@ The machine keeps unfinished jobs whole; of an ended one it keeps the final stat
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
-from ganeti.base.errors import JobQueueFull
-from ganeti.master.queue import entries
-from ganeti.master.queue.endings import fail, left_by_another
 from ganeti.master.queue.events import (
     AdmissionChanged,
     Announce,
     Answer,
     AttemptOver,
     CancelAsked,
-    Died,
     Effect,
     Ended,
     Found,
@@ -46,6 +42,7 @@ from ganeti.master.queue.events import (
     WithdrawLocks,
 )
 from ganeti.master.queue.filters import Admission
+from ganeti.master.queue.recovery import take_up
 from ganeti.master.queue.state import Job, Phase, QueueState
 from ganeti.master.queue.transitions import InvalidTransition, step
 from ganeti.master.queue.waiting import wait_or_ready
@@ -134,19 +131,7 @@ class QueueMachine:
     def recover(self, found: Iterable[Found], now_s: float, known: Mapping[int, str] | None = None) -> list[Effect]:
         """Take up the unfinished jobs of an earlier life, in order of their ids."""
         self._state.now_s = now_s
-        effects: list[Effect] = []
-        for item in sorted(found, key=lambda each: each.file.id):
-            if item.file.livelock is None:
-                effects += self._recover_queued(item, known or {})
-            elif item.alive:
-                self._state.add(item.file, Phase.STARTED, "found running after a restart")
-            elif item.foreign and not item.records:
-                effects += self._recover_foreign(item, known or {})
-            else:
-                job = self._state.add(item.file, Phase.STARTED, "found dead after a restart")
-                if item.foreign:  # the locks of the dead are forgotten: nobody may meet what they left half done
-                    self._state.unwinding.add(item.file.id)
-                effects += step(self._state, job, Died(item.file.id, item.file, item.records, item.outcome))
+        effects = take_up(self._state, found, known or {})
         return effects + self._pick()
 
     def resume(self, now_s: float, limits: Limits | None = None) -> list[Effect]:
@@ -210,14 +195,6 @@ class QueueMachine:
         """Forget an ended job; False if there is none."""
         return self._state.ended.pop(job_id, None) is not None
 
-    def room_for(self, count: int) -> None:
-        """Raise `JobQueueFull` unless so many more jobs may be unfinished."""
-        unfinished, most = len(self.jobs), self.limits.active
-        if unfinished + count > most:
-            raise JobQueueFull(
-                f"The queue is full: {unfinished} jobs are unfinished, and {most} may be; wait for some to end"
-            )
-
     def status_of(self, job_id: int) -> str | None:
         """Status of a job that is not archived."""
         if job_id in self.jobs:
@@ -251,29 +228,6 @@ class QueueMachine:
         assert state.slots <= set(state.jobs) and not state.slots & set(state.outdated)
         in_buckets = [name for job_id in state.slots for name in state.jobs[job_id].buckets]
         assert sum(state.usage.values()) == len(in_buckets)
-
-    def _recover_queued(self, item: Found, known: Mapping[int, str]) -> list[Effect]:
-        """A job that had a process before gets a new number for the next one: its lock file's name is used up."""
-        if item.file.start_timestamp is not None:
-            item.file.attempt += 1
-        job = self._state.add(item.file, Phase.QUEUED, "found queued after a restart")
-        if item.file.deaths:  # it has begun once: it must be undone, whatever became of what it waited for
-            self._state.push(job)
-            return []
-        if item.secrets_lost:
-            return fail(self._state, job, entries.SECRETS_LOST)
-        if item.file.start_timestamp is not None and job.verdict.action != "reject":
-            self._state.push(job)  # what it depended on had ended as asked, and may be gone since
-            return []
-        return wait_or_ready(self._state, job, known)
-
-    def _recover_foreign(self, item: Found, known: Mapping[int, str]) -> list[Effect]:
-        """Its process ended with another machine, or with this one's power: what had not begun runs now (S2.7)."""
-        if item.file.begun == item.file.attempt and not item.file.deaths:
-            job = self._state.add(item.file, Phase.STARTED, "found ended with the former master")
-            return left_by_another(self._state, job)
-        entries.begin_again(item.file)
-        return self._recover_queued(item, known)
 
     def _pick(self) -> list[Effect]:
         effects: list[Effect] = []

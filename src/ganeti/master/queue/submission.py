@@ -4,10 +4,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError
+from ganeti.base.errors import WRONG_INPUT, GanetiError, JobQueueFull, PrerequisiteError
 from ganeti.master.operation import decode
 from ganeti.master.queue.dependencies import resolve
 from ganeti.master.queue.entries import reason_trail
+from ganeti.master.queue.machine import QueueMachine
 from ganeti.wire.job_file import JobFile, OpcodeEntry, timestamp
 
 SUBMITTABLE_PRIORITIES = (-10, 0, 10)
@@ -15,6 +16,15 @@ PRIORITY_RANGE = range(-20, 20)
 MAX_OPCODES = 10000
 
 StatusOf = Callable[[int], str | None]
+
+
+def refuse_if_full(machine: QueueMachine, count: int) -> None:
+    """Raise `JobQueueFull` unless so many more jobs may be unfinished."""
+    unfinished, most = len(machine.jobs), machine.limits.active
+    if unfinished + count > most:
+        raise JobQueueFull(
+            f"The queue is full: {unfinished} jobs are unfinished, and {most} may be; wait for some to end"
+        )
 
 
 def read_opcodes(ops: Any, earlier: Sequence[int | None] | None, status_of: StatusOf) -> list[dict[str, Any]]:

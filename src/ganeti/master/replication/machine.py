@@ -6,13 +6,13 @@ What always holds (`check_invariants`):
  2. A copy leaves the membership only when R candidates know, under every set of candidates that may be in force
     (`quorum.may_shrink`); or where a human has said that nobody else is master (`forced`, until all is in sync once).
  3. The master is a member, and memberships have ever greater versions, none used twice.
- 4. The candidates change by one node at a time (`may_change_candidates`): majorities of two sets in force always meet.
+ 4. The candidates change by one node at a time (`Candidates.may_become`): majorities of two sets in force always meet.
 
 Members of a membership found at the start have said nothing yet: nothing is released until each has everything, or is
 left out by rule 2.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from ganeti.master.replication import events
 from ganeti.master.replication.candidates import Candidates
@@ -56,8 +56,8 @@ class Machine:
         self.followers: dict[str, Follower] = {}
         self.deposed: str | None = None
         self.timing = timing or Timing()
-        self._candidates = Candidates(kept, candidates, last)
-        self._members = Members(me, kept, self._candidates, self.timing, forced=forced)
+        self.candidates = Candidates(kept, candidates, last)
+        self._members = Members(me, kept, self.candidates, self.timing, forced=forced)
         self._effects: list[Effect] = []
         self._reclaim_s: float | None = None
         """When to ask for a new epoch; None while nobody has promised itself away."""
@@ -70,19 +70,6 @@ class Machine:
     @property
     def epoch(self) -> int:
         return self.membership.version[0]
-
-    @property
-    def candidates(self) -> tuple[str, ...]:
-        """Of the newest configuration."""
-        return self._candidates.newest
-
-    def may_change_candidates(self, candidates: Collection[str]) -> bool:
-        """Whether a record may make these the candidates: one more or one less, when all members know the former."""
-        return self._candidates.may_become(candidates)
-
-    def candidates_differ(self, candidates: Collection[str]) -> int:
-        """How many nodes that would make candidates, or no candidates any more."""
-        return self._candidates.differ(candidates)
 
     @property
     def waited(self) -> list[Follower]:
@@ -155,7 +142,7 @@ class Machine:
                 if (heard := self.followers.get(event.node)) is not None:
                     heard.retry_s = now_s
             case events.CandidatesChanged():
-                self._candidates.change(event.number, event.candidates)
+                self.candidates.change(event.number, event.candidates)
                 self._keep_followers(now_s)
             case events.EpochSeen():
                 self._epoch_seen(event)
@@ -216,7 +203,7 @@ class Machine:
 
     def _membership_written(self, now_s: float) -> None:
         accepted = self._members.changing.accepted if self._members.changing is not None else {}
-        knowing = sum(node in self.candidates for node in accepted)
+        knowing = sum(node in self.candidates.newest for node in accepted)
         effects, left = self._members.written(now_s)
         self._effects += effects
         for node in left:
@@ -232,10 +219,10 @@ class Machine:
             if is_away and (follower := self.followers.get(event.node)) is not None:
                 follower.is_promised_away = True
             return
-        other = f"node {self._candidates.name(event.holder)}" if event.holder else "another node"
+        other = f"node {self.candidates.name(event.holder)}" if event.holder else "another node"
         self.deposed = (
             f"{other} is the master since epoch {event.established}, this node was until epoch {self.epoch}: node "
-            f"{self._candidates.name(event.node)} has its records"
+            f"{self.candidates.name(event.node)} has its records"
         )
         self._effects.append(Deposed(self.deposed))
 
@@ -246,9 +233,9 @@ class Machine:
 
         After an older database was restored, nobody else is asking: only in a new epoch a position means one thing.
         """
-        followers = [self.followers[node] for node in self.candidates if node in self.followers]
+        followers = [self.followers[node] for node in self.candidates.newest if node in self.followers]
         is_away = any(follower.is_promised_away for follower in followers)
-        if not (is_away or self._is_restored()) or len(self._candidates.sets) > 1:
+        if not (is_away or self._is_restored()) or len(self.candidates.sets) > 1:
             self._reclaim_s = None
             return
         if self._reclaim_s is None:
@@ -267,7 +254,7 @@ class Machine:
             self.released = target
             self._released_s = now_s
             self._members.forced = False
-            self._candidates.settle(target)
+            self.candidates.settle(target)
             self._effects.append(Release(target))
 
     def _change_membership(self, now_s: float) -> None:
@@ -281,7 +268,7 @@ class Machine:
         for follower in self.followers.values():
             if follower.node not in members:
                 near = follower.is_following and self.last - follower.has <= JOINING_LAG
-                follower.joining = follower.joining or (near and follower.node in self.candidates)
+                follower.joining = follower.joining or (near and follower.node in self.candidates.newest)
                 if self._may_join(follower):
                     ready.append(follower.node)
         if leaving:
@@ -295,7 +282,7 @@ class Machine:
 
     def _is_restored(self) -> bool:
         """Whether one that answers has records of this epoch that this database never had."""
-        if len(self._candidates.sets) > 1:
+        if len(self.candidates.sets) > 1:
             return False
         return any(follower.is_given_twice and follower.problem is None for follower in self.followers.values())
 
@@ -309,13 +296,13 @@ class Machine:
 
     def _lost(self) -> list[tuple[str, float]]:
         """The members there is a cause to leave out, and when they are to be."""
-        members, candidates, last = self._members.membership.members, self._candidates.newest, self.last
+        members, candidates, last = self._members.membership.members, self.candidates.newest, self.last
         found = []
         for node, follower in self.followers.items():
             if node not in members:
                 continue
             lost_s = None
-            if node not in candidates and (follower.has >= self._candidates.changed_at or follower.problem is not None):
+            if node not in candidates and (follower.has >= self.candidates.changed_at or follower.problem is not None):
                 lost_s = follower.heard_s
             elif follower.problem is not None or follower.commits < last or follower.queue < last:
                 lost_s = follower.lost_s(last, self.timing)
@@ -325,12 +312,12 @@ class Machine:
 
     def _left_out(self, follower: Follower, knowing: int) -> None:
         why = follower.reason if follower.problem else f"it has not taken a record for {self.timing.take_s:g} seconds"
-        if follower.node not in self.candidates:
+        if follower.node not in self.candidates.newest:
             why = "it is no master candidate any more"
         follower.reason = why
         sentence = (
             f"The copy at node {follower.name} is left out of those in sync, with the knowledge of {knowing} of "
-            f"{len(self.candidates)} candidates: {why}"
+            f"{len(self.candidates.newest)} candidates: {why}"
         )
         self._effects.append(NodeOut(follower.node, sentence))
 
@@ -369,11 +356,11 @@ class Machine:
 
     def _keep_followers(self, now_s: float) -> None:
         """One for each candidate and each member."""
-        wanted = dict.fromkeys(node for node in (*self.candidates, *self.membership.members) if node != self.me)
+        wanted = dict.fromkeys(node for node in (*self.candidates.newest, *self.membership.members) if node != self.me)
         for node in wanted:
             if node not in self.followers:
                 self.followers[node] = Follower(
-                    node, self._candidates.name(node), since_s=now_s, heard_s=now_s, owed_since_s=now_s
+                    node, self.candidates.name(node), since_s=now_s, heard_s=now_s, owed_since_s=now_s
                 )
         for node in [node for node in self.followers if node not in wanted and not self._members.includes(node)]:
             del self.followers[node]

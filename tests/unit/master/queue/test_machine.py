@@ -8,7 +8,7 @@ from ganeti.master import operations
 from ganeti.master.queue import events as ev
 from ganeti.master.queue.dependencies import resolve
 from ganeti.master.queue.machine import InvalidTransition, Phase, QueueMachine
-from ganeti.master.queue.submission import check_priority, read_opcodes
+from ganeti.master.queue.submission import check_priority, read_opcodes, refuse_if_full
 from ganeti.wire.job_file import REDACTED, RUNNING, WAITING, JobFile, OpcodeEntry
 
 operations.load()
@@ -151,9 +151,9 @@ def test_what_a_job_depended_on_does_not_keep_it_from_being_undone(machine):
 
 def test_the_queue_has_an_end(machine):
     machine.submit([job(1), job(2)], 1.0)
-    machine.room_for(1)
+    refuse_if_full(machine, 1)
     with pytest.raises(JobQueueFull, match="2 jobs are unfinished"):
-        machine.room_for(2)
+        refuse_if_full(machine, 2)
 
 
 @pytest.mark.parametrize(

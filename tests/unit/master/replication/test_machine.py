@@ -338,23 +338,23 @@ def test_a_change_of_the_candidates_counts_under_both_until_every_member_has_it(
     play = ready()
     play.durable(2)
     play.give(events.CandidatesChanged(2, {A: "node-a", "d": "node-d", "e": "node-e"}))
-    assert play.machine._candidates.sets == [(A, B, C), (A, "d", "e")]
+    assert play.machine.candidates.sets == [(A, B, C), (A, "d", "e")]
     play.give(events.Acked(B, 2, 2))
     (store,) = play.of(StoreMembership)
     assert (store.kept.membership.members, store.kept.reserved) == ((A, B, C), 2), "B is to go: it knows why"
     play.written()
     assert play.of(AskMembers) == [AskMembers(Membership((1, 2), (A, C)), (B, C, "d", "e"))]
     play.give(events.Acked(C, 2, 2))
-    assert play.machine._candidates.sets == [(A, "d", "e")]
+    assert play.machine.candidates.sets == [(A, "d", "e")]
 
 
 def test_candidates_change_by_one_node_at_a_time_and_not_while_the_former_are_not_known():
     play = Play()
-    assert not play.machine.may_change_candidates({A: "", B: ""}), "it has just taken over"
+    assert not play.machine.candidates.may_become({A: "", B: ""}), "it has just taken over"
     (store,) = play.of(StoreMembership) or [None]
     assert store is None or store.kept.candidates == (), "a guess is not written down"
     play.in_sync(B, C)
-    may = play.machine.may_change_candidates
+    may = play.machine.candidates.may_become
     assert may([A, B, C]) and may([A, B]) and may([A, B, C, "d"])
     assert not may([A, B, "d"]) and not may([A])
     play.give(events.CandidatesChanged(2, {A: "", B: ""}))
@@ -385,7 +385,7 @@ def test_who_has_just_taken_over_leaves_nobody_out_with_half_of_four():
 def test_what_the_candidates_were_outlives_a_restart():
     kept = Kept(Membership((1, 1), (A, B, C)), 0, (A, B, C))
     play = Play(kept=kept, candidates={A: "node-a", B: "node-b"})
-    assert play.machine._candidates.sets == [(A, B, C), (A, B)]
+    assert play.machine.candidates.sets == [(A, B, C), (A, B)]
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,21 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from parsed_tree import TREE, told
+from parsed_tree import TREE, Module, told
 
 MODULE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
 CLASS_METHODS_MAX = 25
+MODULE_LINES_MIN = 30
+HEAD_WORDS_MIN = 3
 SPDX = "# SPDX-License-Identifier: BSD-2-Clause"
 GRAB_BAGS = {"utils", "util", "common", "helpers", "misc", "manager"}
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 GENERATED = "src/ganeti/cli/tables/"
+ONE_FILE_EACH = re.compile(
+    r"src/ganeti/(master/operations/\w+|node/(actions|collectors|storage|hypervisors/\w+)|cli/commands|tools)/\w+\.py"
+)
+"""Where an opcode, a node call, a collector, a driver, a command or a program has a file of its own, however short."""
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +79,7 @@ def test_modules_functions_and_classes_stay_small(modules, exemptions):
             if isinstance(node, FUNCTION):
                 size, limit, unit = (node.end_lineno or 0) - node.lineno + 1, FUNCTION_LINES_MAX, "lines"
             elif isinstance(node, ast.ClassDef):
-                size, limit, unit = sum(map(acts, node.body)), CLASS_METHODS_MAX, "methods"
+                size, limit, unit = methods_of(node), CLASS_METHODS_MAX, "methods"
             if size > limit:
                 where = f"{module.place}:{node.lineno} {node.name}"
                 faults[module.place, node.name] = f"{where} has {size} {unit}; the limit is {limit}"
@@ -81,11 +87,58 @@ def test_modules_functions_and_classes_stay_small(modules, exemptions):
     assert not left, told(left)
 
 
-def acts(node: ast.stmt) -> bool:
-    """Whether it is a method with a body of its own: properties are fields, and a protocol's methods are promises."""
-    if not isinstance(node, FUNCTION) or isinstance(node.body[-1], ast.Expr):
-        return False
-    return not any(isinstance(item, ast.Name) and "property" in item.id for item in node.decorator_list)
+def methods_of(node: ast.ClassDef) -> int:
+    """All that can be called or read of it and is written there: properties, promises of a protocol, nested classes."""
+    nested = sum(methods_of(item) for item in node.body if isinstance(item, ast.ClassDef))
+    return nested + sum(isinstance(item, FUNCTION) and item.name != "__init__" for item in node.body)
+
+
+def test_methods_are_counted_whole():
+    text = """
+class Whole:
+    def __init__(self): self.field = 1
+    def returns(self): return 1
+    def tells(self): print(1)
+    @property
+    def field(self): return 1
+    @field.setter
+    def field(self, value): self.other = value
+    async def promised(self): ...
+    class Nested:
+        def own(self): return 1
+    def with_a_function(self):
+        def inner(): return 1
+        return inner
+"""
+    assert methods_of(ast.parse(text).body[0]) == 7
+
+
+def test_short_modules_have_a_reason(modules, exemptions):
+    """What has hardly more than a head is a file to open and a name to know for nothing."""
+    faults = {}
+    for module in modules:
+        lines = module.text.count("\n")
+        if lines < MODULE_LINES_MIN and not has_a_place_of_its_own(module):
+            faults[(module.place,)] = f"{module.place} has {lines} lines: does it read better in a module beside it?"
+    left = exemptions.sift("short", faults)
+    assert not left, told(left)
+
+
+def has_a_place_of_its_own(module: Module) -> bool:
+    """The face of a package or of a program, a generated table, or what is a file of its own by rule."""
+    is_face = module.path.name in ("__init__.py", "__main__.py") or 'if __name__ == "__main__":' in module.text
+    return is_face or module.place.startswith(GENERATED) or bool(ONE_FILE_EACH.fullmatch(module.place))
+
+
+def test_every_package_says_what_is_there(modules):
+    places = {module.path: module for module in modules}
+    faults = []
+    for package in sorted({module.path.parent for module in modules}):
+        face = places.get(package / "__init__.py")
+        head = ast.get_docstring(face.tree) if face is not None else None
+        if not head or len(head.split()) < HEAD_WORDS_MIN:
+            faults.append(f"{package.relative_to(TREE)}/__init__.py: say in a docstring what is in this package")
+    assert not faults, told(faults)
 
 
 def test_modules_are_named_for_a_subject(modules, exemptions):

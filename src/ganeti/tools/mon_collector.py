@@ -20,8 +20,9 @@ from ganeti.base.errors import ParameterError
 from ganeti.base.paths import Paths
 from ganeti.node.collectors import diskstats, drbd, inst_status_xen, lv
 from ganeti.node.collectors.report import PERFORMANCE, STATUS, UnreadableError, report
-from ganeti.tools.htools.command_line.declarations import Option
-from ganeti.tools.htools.command_line.parsing import table, taken_apart, version_text
+from ganeti.tools.htools.command_line.declaring import Option
+from ganeti.tools.htools.command_line.help import completion_lines, table, version_text
+from ganeti.tools.htools.command_line.parsing import taken_apart
 from ganeti.tools.htools.haskell.endless import EndlessError, UnfinishedError, read_file, read_stream
 from ganeti.tools.htools.haskell.failures import failed_open
 from ganeti.tools.htools.haskell.json_mistakes import words_of
@@ -46,7 +47,7 @@ class _UnreadableFileError(ParameterError):
 class Collector(NamedTuple):
     """One collector: what it is for, its options, what makes its report, and what completion hears of arguments."""
 
-    purpose: Sequence[str]
+    purpose: str
     options: Sequence[Option]
     collect: Callable[[Values], dict[str, Any]]
     arguments: Sequence[str] = ("file 0 0",)
@@ -54,18 +55,18 @@ class Collector(NamedTuple):
     """Whether it says so, if it gets arguments."""
 
 
-def _option(names: str, explanation: str, metavar: str = "", completion: str = "none") -> Option:
-    return Option(names, explanation, lambda options, text: None, metavar, completion)
+def _file(names: str, explanation: str) -> Option:
+    return Option(names, "FILE", "", explanation, completion="file")
 
 
 _COMMON = (
-    _option("V,version", "show the version of the program"),
-    _option("h,help", "show help"),
-    _option("help-completion", "show completion info"),
+    Option("V,version", "", "", "show the version"),
+    Option("h,help", "", "", "show this help"),
+    Option("help-completion", "", "", "list options and kinds of values for completion scripts"),
 )
 _CONFD = (
-    _option("a,address", "the IP address of the Confd server to connect to", "IP_ADDR", "file"),
-    _option("p,port", "Network port of the Confd server to connect to", "PORT", "integer"),
+    Option("a,address", "IP_ADDR", "", "address of the ConfD to ask", completion="file", shown="127.0.0.1"),
+    Option("p,port", "PORT", "", "UDP port of the ConfD to ask", completion="integer", shown="1814"),
 )
 
 
@@ -158,31 +159,25 @@ def _xen(values: Values) -> dict[str, Any]:
 
 COLLECTORS = {
     "diskstats": Collector(
-        ("gathers and displays the disk usage statistics in JSON format",),
-        (_option("f,file", "the input FILE", "FILE", "file"),),
+        "Reports what the kernel counts of each disk: reads, writes, time spent.",
+        (_file("f,file", f"read FILE in place of {diskstats.PLACE}"),),
         _diskstats,
     ),
     "drbd": Collector(
-        ("gathers and displays DRBD statistics in JSON format",),
+        "Reports the state of each DRBD device and its instance.",
         (
-            _option("s,drbd-status", "the DRBD status FILE", "FILE", "file"),
-            _option(
-                "p,drbd-pairing",
-                "the FILE containing pairings between instances and DRBD minors",
-                *("FILE", "file"),
-            ),
+            _file("s,drbd-status", f"read FILE in place of {drbd.PLACE}"),
+            _file("p,drbd-pairing", "read the instance of each DRBD minor from FILE"),
         ),
         _drbd,
     ),
-    "inst-status-xen": Collector(
-        ("gathers and displays the status of the instances in JSON", "format"), _CONFD, _xen, (), False
-    ),
+    "inst-status-xen": Collector("Reports the state of the node's Xen instances.", _CONFD, _xen, (), False),
     "lv": Collector(
-        ("gathers and displays info about logical volumes",),
+        "Reports each logical volume and its instance.",
         (
-            _option("f,file", "the input FILE", "FILE", "file"),
+            _file("f,file", f"read FILE in place of the output of {lv.COMMAND[0]}"),
             *_CONFD,
-            _option("i,instances", "the FILE containing serialized instances", "FILE", "file"),
+            _file("i,instances", "read the instances from FILE, as JSON"),
         ),
         _lv,
     ),
@@ -221,8 +216,7 @@ def _run(collector: Collector, words: Sequence[str]) -> int:
     elif "version" in values:
         print(version_text(PROGRAM), end="")
     elif "help-completion" in values:
-        names = ((f"-{each.short},--{each.long}" if each.short else f"--{each.long}", each) for each in options)
-        print(*(f"{name} {each.completion}" for name, each in names), *collector.arguments, sep="\n")
+        print(completion_lines(options), *(f"{line}\n" for line in collector.arguments), sep="", end="")
     elif arguments and collector.takes_none:
         return _fail(f"This program takes exactly zero arguments, got '{' '.join(arguments)}'")
     else:
@@ -319,12 +313,10 @@ def _usage() -> str:
     width = max(map(len, COLLECTORS))
     lines = [
         f"Usage: {PROGRAM} {{command}} [options...] [argument...]",
-        f"{PROGRAM} <command> --help to see details, or man {PROGRAM}",
+        f"{PROGRAM} COMMAND --help shows the options of one.",
         *("", "Commands:"),
     ]
-    for name, collector in COLLECTORS.items():
-        lines.append(f" {name:{width}} - {collector.purpose[0]}")
-        lines += [f" {'':{width}}   {more}" for more in collector.purpose[1:]]
+    lines += [f" {name:{width}} - {collector.purpose}" for name, collector in COLLECTORS.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -5,7 +5,7 @@
 
 PEER is the command to put before a tool's name, such as what ``setup/peer-htools`` prints. Recorded are status, both
 outputs and the files written. Only outcomes that do not depend on balancing or allocation are here, but for a few of
-hail; release numbers are replaced by words.
+hail; release numbers are replaced by words, and explanations of options left out.
 """
 
 import json
@@ -511,13 +511,23 @@ def _changed(tree: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[st
     return tree
 
 
+def without_help(words: str) -> str:
+    """Without the explanations of options, which each release has in its own words."""
+    words = re.sub(r"^(Usage: \S+) .*", r"\1\n", words, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"(?<=could be one of:\n)(?: .*\n)+", lambda found: _names(found[0]), words)
+
+
+def _names(rows: str) -> str:
+    return "".join(sorted(f"  {re.findall(r'--[a-z-]+', row)[0]}\n" for row in rows.splitlines()))
+
+
 def normal(words: str) -> str:
     """Without what tells one release, system or way to start from another."""
     words = re.sub(r"^htools: ", "TOOL: ", words)
     words = re.sub(r"\(ganeti\) version \S+", "(ganeti) version RELEASE", words)
     words = re.sub(r"The cluster state .* has been written to file .*\n", "", words)
     words = re.sub(r"compiled with .*\nrunning on .*", "compiled with COMPILER\nrunning on SYSTEM", words)
-    return re.sub(r"\[\S*run/ganeti/socket/ganeti-query\]", "[SOCKET]", words)
+    return without_help(words)
 
 
 def run(peer: list[str], case: Case) -> dict[str, Any]:

@@ -292,7 +292,7 @@ def test_a_missing_file(capsys: pytest.CaptureFixture[str]) -> None:
         (
             ["lv", "--help"],
             0,
-            "mon-collector (ganeti) version 3.1.0\nUsage: mon-collector [OPTION...]\n  -f FILE  ",
+            "mon-collector (ganeti) version 3.1.0\nUsage: mon-collector [OPTION...]\n  -f, --file=FILE  ",
             "",
         ),
         (["lv", "--help-completion"], 0, "-f,--file file\n-a,--address file\n-p,--port integer\n", ""),

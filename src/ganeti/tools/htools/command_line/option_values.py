@@ -5,12 +5,28 @@ from __future__ import annotations
 
 import os
 
-from ganeti.tools.htools.command_line.options import BadValue, Options, Spec
 from ganeti.tools.htools.haskell import numerals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
+
+    from ganeti.tools.htools.command_line.declaring import Store
+
+
+class BadValue(ValueError):
+    """The value of an option makes no sense; the message is the sentence for the user."""
+
+
+class Spec:
+    """The instance an option describes: MiB of disk and memory, CPUs, spindles."""
+
+    __slots__ = ("cpus", "disk_mib", "memory_mib", "spindles")
+
+    def __init__(self, disk_mib: int, memory_mib: int, cpus: int, spindles: int) -> None:
+        self.disk_mib, self.memory_mib, self.cpus, self.spindles = disk_mib, memory_mib, cpus, spindles
+
 
 MEBIBYTE_UNITS = {"": 1.0, "m": 1.0, "mib": 1.0, "g": 1024.0, "gib": 1024.0, "t": 1048576.0, "tib": 1048576.0}
 """What a size may be given in, in MiB."""
@@ -20,78 +36,51 @@ DECIMAL_LETTERS = {"M": "mb", "G": "gb", "T": "tb"}
 PRIORITIES = ("low", "normal", "high")
 TEMPLATES = ("diskless", "file", "sharedfile", "plain", "blockdev", "drbd", "rbd", "ext", "gluster")
 STANDARD_SPEC_PARTS = 3
+LUXI_SOCKET = "/run/ganeti/socket/ganeti-query"
 
 
-def set_to(attribute: str, read: Callable[[str], object] = str) -> Callable[[Options, str | None], None]:
-    return lambda options, text: setattr(options, attribute, read(text or ""))
+def number(
+    words: str, read: Callable[[str], float], accepts: Callable[[float], bool] | None, refusal: str
+) -> Callable[[str], float]:
+    """A reader of numbers: *words* begin the complaint about what is none, *refusal* is for one out of bounds."""
 
-
-def switch(attribute: str, value: object = True) -> Callable[[Options, str | None], None]:
-    return lambda options, text: setattr(options, attribute, value)
-
-
-def louder(step: int) -> Callable[[Options, str | None], None]:
-    def store(options: Options, text: str | None) -> None:
-        options.verbosity += step
-
-    return store
-
-
-def number(attribute: str, words: str, read: Callable[[str], float]) -> Callable[[Options, str | None], None]:
     def checked(text: str) -> float:
         try:
-            return read(text)
+            value = read(text)
         except numerals.Unreadable as error:
             raise BadValue(f"{words}: {error}") from None
+        if accepts is not None and not accepts(value):
+            raise BadValue(refusal)
+        return value
 
-    return set_to(attribute, checked)
-
-
-def real(attribute: str, words: str) -> Callable[[Options, str | None], None]:
-    return number(attribute, words, numerals.real)
-
-
-def integer(attribute: str, words: str) -> Callable[[Options, str | None], None]:
-    return number(attribute, words, numerals.integer)
+    return checked
 
 
-def yes_or_no(attribute: str) -> Callable[[Options, str | None], None]:
-    def store(options: Options, text: str | None) -> None:
-        if text not in (None, "yes", "no"):
-            raise BadValue(f"Invalid choice '{text}', pass one of 'yes' or 'no'")
-        setattr(options, attribute, text != "no")
+def real(words: str, accepts: Callable[[float], bool] | None = None, refusal: str = "") -> Callable[[str], float]:
+    return number(words, numerals.real, accepts, refusal)
 
-    return store
+
+def integer(words: str, accepts: Callable[[float], bool] | None = None, refusal: str = "") -> Callable[[str], float]:
+    return number(words, numerals.integer, accepts, refusal)
+
+
+def yes_or_no(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise BadValue(f"Invalid choice '{text}', pass one of 'yes' or 'no'")
+    return text == "yes"
+
+
+def added_to(attribute: str, step: int) -> Store:
+    """A store that counts how often the option is given."""
+    return lambda options, text: setattr(options, attribute, getattr(options, attribute) + step)
 
 
 def words(text: str) -> list[str]:
     return text.split(",") if text else []
 
 
-def store_fields(options: Options, text: str | None) -> None:
-    options.print_nodes = text.split(",") if text else []
-
-
-def store_commands(options: Options, text: str | None) -> None:
+def store_commands(options: Any, text: str | None) -> None:
     options.print_commands, options.commands_file = True, text
-
-
-def store_max_cpu(options: Options, text: str | None) -> None:
-    real("max_cpu_ratio", "parsing max-cpu")(options, text)
-    if options.max_cpu_ratio is not None and options.max_cpu_ratio <= 0:
-        raise BadValue("Invalid value of the max-cpu ratio, expected >0")
-
-
-def store_link_speed(options: Options, text: str | None) -> None:
-    real("link_speed_mbit", "parsing link-speed")(options, text)
-    if not 0 < options.link_speed_mbit < float("inf"):
-        raise BadValue("Invalid value of the link speed, expected >0")
-
-
-def store_spindle_use(options: Options, text: str | None) -> None:
-    integer("spindle_use", "parsing spindle-use")(options, text)
-    if options.spindle_use is not None and options.spindle_use < 0:
-        raise BadValue("Invalid value of the spindle-use (expected >= 0)")
 
 
 def priority(text: str) -> str:
@@ -140,16 +129,12 @@ def spec(words: str) -> Callable[[str], Spec]:
 
 def luxi_socket() -> str:
     """Where the master daemon answers queries (spec: protocols, 1)."""
-    return os.environ.get("GANETI_ROOTDIR", "").rstrip("/") + "/run/ganeti/socket/ganeti-query"
+    return os.environ.get("GANETI_ROOTDIR", "").rstrip("/") + LUXI_SOCKET
 
 
-def store_luxi(options: Options, text: str | None) -> None:
-    options.luxi = luxi_socket() if text is None else text
-
-
-def store_offline(options: Options, text: str | None) -> None:
+def store_offline(options: Any, text: str | None) -> None:
     options.offline.append(text or "")
 
 
-def store_simulate(options: Options, text: str | None) -> None:
+def store_simulate(options: Any, text: str | None) -> None:
     options.simulate.insert(0, text or "")  # the last one given is the first group

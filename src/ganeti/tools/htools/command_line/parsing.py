@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import sys
 
-from ganeti.base.version import RELEASE
-from ganeti.tools.htools.command_line.declarations import options_of
-from ganeti.tools.htools.command_line.options import BadValue, Options
-from ganeti.tools.htools.command_line.tools import ADDED, ARGUMENTS
+from ganeti.tools.htools.command_line.help import completion, help_text, spelling, version_text
+from ganeti.tools.htools.command_line.option_values import BadValue
+from ganeti.tools.htools.command_line.options import Options, options_of
+from ganeti.tools.htools.command_line.tools import TOOLS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ganeti.tools.htools.command_line.declarations import Option
+    from ganeti.tools.htools.command_line.declaring import Option
 
 EXIT_BAD_VALUE = 1
 EXIT_BAD_LINE = 2
@@ -29,11 +29,11 @@ def parse(tool: str, arguments: Sequence[str]) -> Options:
 
     Raises `SystemExit` after such an answer: 0, 1 for a bad value, 2 for a line that cannot be read.
     """
-    line = _Line(options_of(tool))
+    line = _Line(options_of(tool), TOOLS[tool].of_3_1)
     line.read(list(arguments))
     if line.errors or line.unknown:
         errors = [*line.errors, *(f"unrecognized option `{word}'\n" for word in line.unknown)]
-        sys.stderr.write(f"Command line error: {''.join(errors)}\n{_help(tool)}")
+        sys.stderr.write(f"Command line error: {''.join(errors)}\n{help_text(tool)}")
         raise SystemExit(EXIT_BAD_LINE)
     options = Options()
     try:
@@ -53,49 +53,10 @@ def parse(tool: str, arguments: Sequence[str]) -> Options:
 def _answer(tool: str, options: Options) -> str:
     """What is printed instead of doing the work, or nothing."""
     if options.show_help:
-        return _help(tool)
+        return help_text(tool)
     if options.show_version:
         return version_text(tool)
-    return _completion(tool) if options.show_completion else ""
-
-
-def version_text(tool: str) -> str:
-    """Three lines, as 3.1 prints them."""
-    major, minor = sys.version_info[:2]
-    machine = "linux x86_64" if sys.maxsize > 1 << 32 else "linux"
-    return f"{tool} (ganeti) version {RELEASE}\ncompiled with python {major}.{minor}\nrunning on {machine}\n"
-
-
-def _help(tool: str) -> str:
-    return f"{tool} (ganeti) version {RELEASE}\nUsage: {tool} [OPTION...]\n{table(options_of(tool))}"
-
-
-def _completion(tool: str) -> str:
-    lines = [f"{_names(option)} {option.completion}\n" for option in options_of(tool)]
-    if tool in ARGUMENTS:
-        lines.append(f"{ARGUMENTS[tool]}\n")
-    return "".join(lines)
-
-
-def _names(option: Option) -> str:
-    return f"-{option.short},--{option.long}" if option.short else f"--{option.long}"
-
-
-def table(options: Sequence[Option]) -> str:
-    """The help of *options*: letters, long names and explanations in columns."""
-    rows = [(*_spellings(option), option.help) for option in options]
-    short = max((len(row[0]) for row in rows), default=0)
-    long = max((len(row[1]) for row in rows), default=0)
-    return "".join(f"  {row[0]:{short}}  {row[1]:{long}}  {row[2]}\n" for row in rows)
-
-
-def _spellings(option: Option) -> tuple[str, str]:
-    letter = f"-{option.short}" if option.short else ""
-    if not option.metavar:
-        return letter, f"--{option.long}"
-    if option.optional:
-        return letter and f"{letter}[{option.metavar}]", f"--{option.long}[={option.metavar}]"
-    return letter and f"{letter} {option.metavar}", f"--{option.long}={option.metavar}"
+    return completion(tool) if options.show_completion else ""
 
 
 def taken_apart(
@@ -111,8 +72,8 @@ def taken_apart(
 class _Line:
     """One command line taken apart: options found with their values, arguments, errors (whole lines), unknown words."""
 
-    def __init__(self, known: list[Option]) -> None:
-        self._known = known
+    def __init__(self, known: list[Option], preferred: Sequence[str] = ()) -> None:
+        self._known, self._preferred = known, preferred
         self._by_letter = {option.short: option for option in known if option.short}
         self.found: list[tuple[Option, str | None]] = []
         self.arguments: list[str] = []
@@ -138,11 +99,12 @@ class _Line:
         matching = [option for option in self._known if option.long == name]
         matching = matching or [option for option in self._known if option.long.startswith(name)]
         if len(matching) > 1:
-            matching = [option for option in matching if option.long not in ADDED] or matching
+            matching = [option for option in matching if option.long in self._preferred] or matching
         if not matching:
             self.unknown.append(word)
         elif len(matching) > 1:
-            self.errors.append(f"option `--{name}' is ambiguous; could be one of:\n{table(matching)}")
+            names = "".join(f"  {spelling(option)}\n" for option in matching)
+            self.errors.append(f"option `--{name}' is ambiguous; could be one of:\n{names}")
         else:
             self._with_value(matching[0], f"--{name}", attached if equals else None, rest)
 

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from ganeti.base.errors import ParameterError
 from ganeti.placement.cluster.picture import AllocPolicy, Cluster, Group, Node
-from ganeti.tools.htools.command_line.option_values import size_mib
-from ganeti.tools.htools.command_line.options import BadValue
+from ganeti.tools.htools.command_line.option_values import BadValue, size_mib
 from ganeti.tools.htools.haskell import numerals
 
 _POLICIES = {

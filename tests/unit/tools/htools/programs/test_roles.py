@@ -55,8 +55,8 @@ def test_an_unknown_role_is_told_all_roles(
     assert roles.main() == 1
     said = capsys.readouterr().err
     assert said.startswith(f"Unrecognised personality '{(role or name).lower()}'.\n")
-    assert all(f" {tool}" in said for tool in roles.ROLES)
-    assert said.endswith("the environment variable HTOOLS to the desired role.\n")
+    assert all(f" {tool}" in said for tool in roles.TOOLS)
+    assert said.endswith("in the environment variable HTOOLS.\n")
 
 
 def test_help_loads_next_to_nothing() -> None:

@@ -2,19 +2,38 @@
 """A question put in numbers, so that all nodes and pairs can be tallied at once."""
 
 import math
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from ganeti.placement.cluster.lack import Lack
+from ganeti.placement.cluster.picture import Instance
 from ganeti.placement.cluster.templates import traits_of
-from ganeti.placement.kernel.state import NOWHERE
-from ganeti.placement.why.excluding import Fixed
+from ganeti.placement.kernel.state import NOWHERE, ClusterState
+from ganeti.placement.why.excluding import Excluding, Fixed
 from ganeti.placement.why.prices import Price, price_of
+from ganeti.placement.why.remedies import Window
 from ganeti.placement.why.tallies import STORAGES, Tallies, Terms
 
-if TYPE_CHECKING:
-    from ganeti.placement.why.question import Question
+
+class Asked(Protocol):
+    """What the numbers are made of: the instance, the cluster, and what excludes its nodes and groups."""
+
+    state: ClusterState
+    instance: Instance
+    group_of: list[int]
+    excluding: Excluding
+    paired: bool
+    forced: bool
+
+    def known(self, number: int) -> bool: ...
+
+    def redundant(self, group: int) -> bool: ...
+
+    def present(self, group: int) -> list[tuple[int, Fixed]]: ...
+
+    def policy_of(self, group: int, exclusive: bool) -> list[tuple[list[Lack], Window]]: ...
 
 
-def tally(question: "Question", primary: int = NOWHERE) -> Tallies:
+def tally(question: Asked, primary: int = NOWHERE) -> Tallies:
     """All nodes and pairs; where *primary* was chosen, nodes of its group are secondaries of that one only."""
     state, instance = question.state, question.instance
     mark = state.mark()
@@ -25,7 +44,7 @@ def tally(question: "Question", primary: int = NOWHERE) -> Tallies:
         state.rollback(mark)
 
 
-def _terms(question: "Question", primary: int) -> Terms:
+def _terms(question: Asked, primary: int) -> Terms:
     numbers, groups = range(len(question.state.nodes)), range(len(question.state.groups))
     redundant = [question.redundant(group) for group in groups]
     present, present_of = [0.0] * len(groups), [0.0] * len(numbers)
@@ -53,7 +72,7 @@ def _shares_of(fixed: list[Fixed]) -> float:
     return sum(change.share if change is not None else math.inf for _, change in fixed)
 
 
-def _prices(question: "Question", group: int, exclusive: bool, any_exclusive: bool) -> list[Price]:
+def _prices(question: Asked, group: int, exclusive: bool, any_exclusive: bool) -> list[Price]:
     """*exclusive*: the primary has exclusive storage; *any_exclusive*: it or its secondary."""
     instance = question.instance
     traits = traits_of(instance.template)

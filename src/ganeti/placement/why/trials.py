@@ -4,18 +4,18 @@
 That costs more than sums, so only the first nodes that are asked about are tried; callers ask about the nearest first.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ganeti.placement.cluster.failure import FailMode
 from ganeti.placement.cluster.lack import INSTANCE, MEMORY, REDUNDANCY, Change, Lack, Way, distance
-from ganeti.placement.cluster.picture import Instance
+from ganeti.placement.cluster.picture import Group, Instance
 from ganeti.placement.cluster.policy import refusal_by_policy
-from ganeti.placement.why.remedies import Judgement, smaller_by
-
-if TYPE_CHECKING:
-    from ganeti.placement.why.question import Question
+from ganeti.placement.kernel.state import ClusterState
+from ganeti.placement.why.excluding import Fixed
+from ganeti.placement.why.remedies import Judgement, Window, smaller_by
+from ganeti.placement.why.room import Room
 
 MOST_TRIED, FEWEST_TRIED, TRIALS_OF_NODES = 24, 1, 2500
 """How many nodes are tried: fewer of large clusters, where each trial looks at every node."""
@@ -25,10 +25,38 @@ NARROWED_NODES = 6
 """For so many of them the memory is found with which failures could be absorbed."""
 
 
+class Asked(Protocol):
+    """What a trial needs to know: the instance, the cluster, and what arithmetic says of its nodes."""
+
+    state: ClusterState
+    instance: Instance
+    group_of: list[int]
+
+    def room(self, number: int) -> Room: ...
+
+    def group_at(self, number: int) -> Group: ...
+
+    def known(self, number: int) -> bool: ...
+
+    def exact(self, group: int) -> bool: ...
+
+    def elsewhere(self, numbers: tuple[int, ...]) -> list[Fixed]: ...
+
+    def policy(self, number: int) -> list[tuple[list[Lack], Window]]: ...
+
+    def failing_now(self, group: int) -> list[int]: ...
+
+    def failing_with(
+        self, instance: Instance, nodes: tuple[int, ...], checked: Sequence[int] | None = None
+    ) -> list[int]: ...
+
+    def unabsorbed(self, failing: list[int], *, primary: int) -> str: ...
+
+
 class Trials:
     """What arithmetic says of nodes, held against failures tried; each is tried once."""
 
-    def __init__(self, question: "Question") -> None:
+    def __init__(self, question: Asked) -> None:
         self._question = question
         self._known: dict[tuple[int, ...], Judgement] = {}
         self._narrowed = 0

@@ -17,7 +17,8 @@ from tests.fakes.wconfd import fast_directory
 
 from ganeti.base.errors import EXIT_NOT_MASTER
 from ganeti.noded.master_ending import Ended, end_master_daemons
-from ganeti.tools.daemon_util import MASTER_DAEMONS, Node, run
+from ganeti.tools.daemon_util import run
+from ganeti.tools.node_daemons import MASTER_DAEMONS, Node
 
 pytestmark = pytest.mark.daemons
 

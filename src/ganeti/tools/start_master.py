@@ -5,13 +5,10 @@ import sys
 from collections.abc import Sequence
 
 from ganeti.base.errors import EXIT_NO_CLUSTER, EXIT_NOT_MASTER, GanetiError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ganeti.tools.daemon_util import Node
+from ganeti.tools.node_daemons import Node
 
 
-def start_master(node: "Node", names: Sequence[str]) -> int:
+def start_master(node: Node, names: Sequence[str]) -> int:
     """Start the daemons of the master, and say what was done or why not; exit status 0 only if all run."""
     if not node.is_master():
         return _start_elsewhere(node)
@@ -32,7 +29,7 @@ def start_master(node: "Node", names: Sequence[str]) -> int:
     return 0
 
 
-def _start_elsewhere(node: "Node") -> int:
+def _start_elsewhere(node: Node) -> int:
     """This node is not the master: finish what would make it so, or say where to go."""
     own = node.own_mastership()
     if own.is_unfinished:

@@ -16,8 +16,8 @@ import pytest
 
 from ganeti.base.errors import PrerequisiteError
 from ganeti.bootstrap.own_mastership import OwnMastership
-from ganeti.tools import daemon_util
-from ganeti.tools.daemon_util import Node, run
+from ganeti.tools.daemon_util import run
+from ganeti.tools.node_daemons import MASTER_DAEMONS, NODE_DAEMONS, Node
 
 DAEMON = """#!{python} -IS
 import fcntl, os, signal, sys, time
@@ -57,7 +57,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
     monkeypatch.setenv("GANETI_ROOTDIR", str(tmp_path))
     made = Node(str(commands), {"GANETI_ROOTDIR": str(tmp_path), "GANETI_HOSTNAME": "node1"})
     yield made
-    for name in (*daemon_util.NODE_DAEMONS, *daemon_util.MASTER_DAEMONS):
+    for name in (*NODE_DAEMONS, *MASTER_DAEMONS):
         pid = made.process_id(name)
         if pid is not None:
             os.kill(pid, signal.SIGKILL)

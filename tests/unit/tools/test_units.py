@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ganeti.base.paths import Paths
-from ganeti.tools.daemon_util import MASTER_DAEMONS, NODE_DAEMONS
+from ganeti.tools.node_daemons import MASTER_DAEMONS, NODE_DAEMONS
 
 TREE = Path(__file__).resolve().parents[3]
 UNITS = sorted((TREE / "setup/systemd").glob("ganeti-*d.service"))

@@ -13,7 +13,7 @@ print("\\n".join(map(str, stale)) if not isinstance(stale, bool) else "tables" i
 """
 
 
-def test_tables_of_commands_are_fresh():
+def test_generated_files_are_fresh():
     done = subprocess.run(
         [sys.executable, "-c", ASK], cwd=TREE / "src", capture_output=True, text=True, check=False, timeout=60
     )

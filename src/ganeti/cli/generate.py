@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Write the tables of commands (`cli/tables/gnt_*.py`) from their declarations: ``python -m ganeti.cli.generate``.
+"""Write the tables of commands and lists (`cli/tables/`) from their declarations: ``python -m ganeti.cli.generate``.
 
-Declarations are the `Command`s of `cli/commands/`, those of operations, and the resources of queries, from which the
-table for lists and `docs/reference/fields.md` follow, too. Build time only: nothing here is imported by a command.
+Declarations are the `Command`s of `cli/commands/`, those of operations, and the resources of queries. Build time only:
+nothing here is imported by a command.
 """
 
 import importlib
@@ -121,7 +121,7 @@ def _rows(declarations: Sequence[Any]) -> str:
 
 
 def tables() -> dict[Path, str]:
-    """Give what every table file should contain."""
+    """Give what every generated file should contain."""
     programs: dict[str, list[Command]] = {}
     for command in declared():
         programs.setdefault(_program(command), []).append(command)
@@ -132,7 +132,7 @@ def tables() -> dict[Path, str]:
 
 
 def stale() -> list[str]:
-    """Name the tables that do not say what the declarations say, and those nobody declares any more."""
+    """Name the files that do not say what the declarations say, and the tables nobody declares any more."""
     wanted = tables()
     wrong = [path.name for path, text in wanted.items() if not path.exists() or path.read_text() != text]
     left = [path.name for path in TABLES.glob("gnt_*.py") if path not in wanted]

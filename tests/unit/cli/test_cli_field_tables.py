@@ -3,6 +3,7 @@
 
 from ganeti.cli import field_tables
 from ganeti.cli.commands import listing
+from ganeti.reference.fields import pages
 
 
 def test_lists_can_print_what_fields_say_of_themselves():
@@ -21,6 +22,6 @@ def test_each_program_with_a_resource_lists_its_fields():
 
 
 def test_numbered_fields_share_a_row_of_the_page():
-    page = field_tables.page_text()
+    page = pages()["fields.md"]
     assert page.count("`disk.size/N`") == 1 and "disk.size/0" not in page
     assert "| `mfree` | MFree | unit, live |" in page

@@ -9,7 +9,7 @@ from tests.fakes.thoroughness import examples
 from ganeti.placement.cluster.picture import Cluster, Disk, Group, Instance, Node
 from ganeti.placement.definition import search as defined
 from ganeti.placement.definition.moves import read_plain
-from ganeti.placement.kernel.redundancy import nodes_failing
+from ganeti.placement.kernel.searches import nodes_failing
 from ganeti.placement.kernel.state import ClusterState
 
 SEEDS = st.integers(min_value=0, max_value=10**6)

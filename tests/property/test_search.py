@@ -18,12 +18,12 @@ from ganeti.placement.cluster.picture import Cluster, Disk, Instance, Status
 from ganeti.placement.cluster.templates import TEMPLATES, traits_of
 from ganeti.placement.definition import search as defined
 from ganeti.placement.definition.moves import read_plain
-from ganeti.placement.kernel.redundancy import nodes_failing
 from ganeti.placement.kernel.searches import (
     Asked,
     best_exchange,
     best_target,
     find_nodes,
+    nodes_failing,
     refuse_failover,
     shared_redundancy,
 )

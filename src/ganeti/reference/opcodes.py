@@ -11,7 +11,6 @@ from ganeti.master import operations
 from ganeti.master.operation import REGISTRY, Operation
 from ganeti.master.parameter import Declared, declared
 from ganeti.master.schema import opcode_schemas
-from ganeti.reference.markdown import cell, paragraph
 
 _HEAD = """\
 # Opcodes
@@ -107,3 +106,14 @@ def type_words(schema: Mapping[str, Any]) -> str:
 def _one_of(words: Sequence[str]) -> str:
     """With null at the end: it says that nothing need be given."""
     return " or ".join(sorted(words, key=lambda word: word == "null"))
+
+
+def paragraph(docstring: str) -> str:
+    """The first paragraph of a docstring in one line, with emphasis as Markdown has it."""
+    first = inspect.cleandoc(docstring).partition("\n\n")[0]
+    return re.sub(r"``([^`]*)``", r"`\1`", " ".join(first.split()))
+
+
+def cell(text: str) -> str:
+    """A text that can stand in a table."""
+    return re.sub(r"(?<!\\)\|", r"\\|", " ".join(text.split())).replace("<", "&lt;")

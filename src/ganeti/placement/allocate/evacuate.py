@@ -3,9 +3,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from ganeti.placement.allocate import jobs
-from ganeti.placement.allocate.jobs import Opcode
-from ganeti.placement.allocate.moves import describe_failures, online_targets
+from ganeti.placement.allocate import moves
+from ganeti.placement.allocate.moves import Opcode, describe_failures, online_targets
 from ganeti.placement.cluster.failure import FailMode
 from ganeti.placement.cluster.templates import TemplateTraits, traits_of
 from ganeti.placement.kernel.searches import best_exchange, best_target, refuse_failover
@@ -114,13 +113,13 @@ def move_instance(
             raise Stuck(f"Instances with disk template '{instance.template}' can't execute change secondary")
         target = _best(state, number, "primary", targets, members, forced)
         state.move(number, target)
-        return (jobs.move(instance, state.nodes[target].name),)
+        return (moves.move(instance, state.nodes[target].name),)
     if mode == EvacuationMode.PRIMARY_ONLY:
         return _failed_over(state, number, forced)
     if mode == EvacuationMode.SECONDARY_ONLY:
         target = _best(state, number, "secondary", targets, members, forced)
         state.move(number, state.primary_of[number], target)
-        return (jobs.replace_secondary(instance, state.nodes[target].name),)
+        return (moves.replace_secondary(instance, state.nodes[target].name),)
     return _both_replaced(state, number, targets, members, forced)
 
 
@@ -147,7 +146,7 @@ def _failed_over(state: ClusterState, number: int, forced: bool) -> tuple[Opcode
     if failure:
         raise Stuck(FailMode(failure).name)
     state.move(number, state.secondary_of[number], state.primary_of[number])
-    return (jobs.move(state.instances[number]),)
+    return (moves.move(state.instances[number]),)
 
 
 def _both_replaced(
@@ -164,11 +163,11 @@ def _both_replaced(
         if found.failure:
             reason = f"Allocation failed: {_FAILED_STEPS[found.failed_step]}: {FailMode(found.failure).name}"
         raise Stuck(f"Can't find any good nodes for relocation: {reason}")
-    leave = () if state.online[state.primary_of[number]] else (jobs.move(instance),)
+    leave = () if state.online[state.primary_of[number]] else (moves.move(instance),)
     state.move(number, found.primary, found.secondary)
     return (
         *leave,
-        jobs.replace_secondary(instance, state.nodes[found.primary].name),
-        jobs.move(instance),
-        jobs.replace_secondary(instance, state.nodes[found.secondary].name),
+        moves.replace_secondary(instance, state.nodes[found.primary].name),
+        moves.move(instance),
+        moves.replace_secondary(instance, state.nodes[found.secondary].name),
     )

@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Moving an instance that exists: the best target of a hop, and its texts (spec: htools, 4 and 10).
+"""Moving an instance that exists: the best target of a hop, and its texts and opcodes (spec: htools, 4, 6 and 10).
 
 "Forced" skips the soft limits; an instance that leaves an offline node is always forced. Migration tags bind failovers
 and moves to any node, and cannot be forced.
 """
 
+from typing import Any
+
 from ganeti.placement.cluster.failure import FailMode
+from ganeti.placement.cluster.picture import Instance
 from ganeti.placement.kernel.searches import Hop
 from ganeti.placement.kernel.state import ClusterState
+
+Opcode = dict[str, Any]
+
+_MOVE_DEFAULTS = {"allow_runtime_changes": False, "ignore_ipolicy": False}
+_SHUTDOWN_TIMEOUT_S = 120
 
 
 def online_targets(state: ClusterState, group: int) -> list[int]:
@@ -23,3 +31,26 @@ def describe_failures(state: ClusterState, hop: Hop) -> str:
         if failure
     ]
     return "Can't find any good node: " + "".join(parts)
+
+
+def move(instance: Instance, target: str = "") -> Opcode:
+    """Run *instance* on its secondary, or with shared storage on *target*."""
+    where = {"target_node": target} if target else {}
+    if instance.forthcoming:
+        rest: Opcode = {"shutdown_timeout": _SHUTDOWN_TIMEOUT_S, "ignore_consistency": False, "ignore_ipolicy": False}
+        return {"OP_ID": "OP_INSTANCE_FAILOVER", "instance_name": instance.name, **rest, **where}
+    rest = {**_MOVE_DEFAULTS, "cleanup": False, "allow_failover": True, "ignore_hvversions": True}
+    return {"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": instance.name, **where, **rest}
+
+
+def replace_secondary(instance: Instance, target: str) -> Opcode:
+    """Copy the disks of *instance* to *target* as its new secondary."""
+    return {
+        "OP_ID": "OP_INSTANCE_REPLACE_DISKS",
+        "instance_name": instance.name,
+        "early_release": False,
+        "ignore_ipolicy": False,
+        "mode": "replace_new_secondary",
+        "disks": [],
+        "remote_node": target,
+    }

@@ -9,8 +9,7 @@ written meanwhile, and so sent again, is not known and not counted.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ganeti.placement.balance.job_sets import job_sets
-from ganeti.placement.balance.steps import Step
+from ganeti.placement.balance.steps import Step, job_sets
 from ganeti.placement.cluster.picture import Instance
 from ganeti.placement.kernel.state import ClusterState
 

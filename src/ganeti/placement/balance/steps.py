@@ -155,3 +155,25 @@ def optimal_score(state: ClusterState, members: Sequence[int]) -> float:
     if total - biggest <= 0:
         return 0.0
     return _GOAL_WEIGHT * (reserved / (total - biggest) - reserved / total)
+
+
+def nodes_of(step: Step) -> frozenset[int]:
+    """The nodes a step is about: those of its instance before and after."""
+    return frozenset((*step.before, *step.after)) - {NOWHERE}
+
+
+def job_sets(steps: Sequence[Step]) -> list[list[Step]]:
+    """Group *steps* into sets that run one after the other.
+
+    As in 3.1 grouping runs from the last step backwards: a step joins the set in front of it unless it shares a node.
+    """
+    sets: list[list[Step]] = []
+    busy: set[int] = set()
+    for step in reversed(steps):
+        own = nodes_of(step)
+        if not sets or busy & own:
+            sets.insert(0, [])
+            busy = set()
+        sets[0].insert(0, step)
+        busy |= own
+    return sets

@@ -15,8 +15,7 @@ from typing import NamedTuple
 from ganeti.placement.cluster.failure import FailMode
 from ganeti.placement.cluster.picture import Disk, Instance
 from ganeti.placement.cluster.policy import Spec
-from ganeti.placement.kernel.redundancy import redundant
-from ganeti.placement.kernel.searches import Asked, Found, fill_nodes, find_nodes
+from ganeti.placement.kernel.searches import Asked, Found, fill_nodes, find_nodes, redundant
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 
 Failures = Counter[FailMode]

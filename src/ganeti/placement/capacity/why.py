@@ -7,7 +7,7 @@ from ganeti.placement.capacity.count import Allocation, Size
 from ganeti.placement.capacity.sizes import least_size, least_sizes, words
 from ganeti.placement.cluster.failure import FailMode
 from ganeti.placement.cluster.picture import AllocPolicy, Group
-from ganeti.placement.kernel.redundancy import nodes_failing
+from ganeti.placement.kernel.searches import nodes_failing
 from ganeti.placement.kernel.state import ClusterState
 from ganeti.placement.request.capacity import CapacityParameters
 from ganeti.placement.request.terms import Options

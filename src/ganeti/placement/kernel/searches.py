@@ -280,3 +280,13 @@ def best_exchange(
     arguments = (kernel.wholes(targets), len(targets), kernel.wholes(members), len(members), flags)
     _done(_library().kernel_exchange(state.handle, number, *arguments, byref(out)))
     return Exchange(out.first, out.second, out.failed_step, out.failure)
+
+
+def nodes_failing(state: ClusterState, members: Sequence[int]) -> list[int]:
+    """Those of *members* (ascending) whose failure the others could not absorb; offline nodes are asked too."""
+    return failing_nodes(state, members, members)
+
+
+def redundant(state: ClusterState, members: Sequence[int]) -> bool:
+    """Whether the failure of any one of *members* can be absorbed."""
+    return not nodes_failing(state, members)

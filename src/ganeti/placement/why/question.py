@@ -19,8 +19,7 @@ from ganeti.placement.cluster.lack import (
 )
 from ganeti.placement.cluster.picture import AllocPolicy, Group, Instance
 from ganeti.placement.cluster.templates import traits_of
-from ganeti.placement.kernel.redundancy import nodes_failing
-from ganeti.placement.kernel.searches import failing_nodes
+from ganeti.placement.kernel.searches import failing_nodes, nodes_failing
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 from ganeti.placement.request.terms import Allocate, Options
 from ganeti.placement.why.absorption import Absorption, Failure

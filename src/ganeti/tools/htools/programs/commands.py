@@ -7,11 +7,11 @@ A job is everything one step does to one instance. Jobs of a set may run at the 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ganeti.placement.allocate import jobs
+from ganeti.placement.allocate import moves
 from ganeti.tools.htools.printing.tables import is_running
 
 if TYPE_CHECKING:
-    from ganeti.placement.allocate.jobs import Opcode
+    from ganeti.placement.allocate.moves import Opcode
     from ganeti.placement.balance.steps import Step
     from ganeti.placement.kernel.state import ClusterState
 
@@ -87,8 +87,8 @@ def opcodes(state: "ClusterState", step: "Step") -> list["Opcode"]:
     instance = state.instances[step.instance]
     target = state.name_of(step.target)
     return [
-        jobs.replace_secondary(instance, target)
+        moves.replace_secondary(instance, target)
         if hop == _NEW_SECONDARY
-        else jobs.move(instance, target if hop == _ANYWHERE else "")
+        else moves.move(instance, target if hop == _ANYWHERE else "")
         for hop in _hops(step)
     ]

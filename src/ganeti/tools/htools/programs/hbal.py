@@ -291,7 +291,7 @@ def _described(work: _Work, step: "Step") -> tuple[str, str]:
 
 
 def _give_commands(work: _Work, path: str | None) -> None:
-    from ganeti.placement.balance.job_sets import job_sets
+    from ganeti.placement.balance.steps import job_sets
 
     sets = job_sets(work.steps)
     words = "Commands to run to reach the above solution:"
@@ -318,7 +318,7 @@ def _execute(work: _Work) -> int:
         return 0
     if work.options.luxi is None:
         raise ToolError("hbal: Execution of commands possible only on LUXI")
-    from ganeti.placement.balance.job_sets import job_sets
+    from ganeti.placement.balance.steps import job_sets
     from ganeti.tools.htools.programs import execution
 
     sets = [execution.job_set(work.state, steps) for steps in job_sets(work.steps)]

@@ -91,7 +91,7 @@ def _group_counts(options: "Options", state: "ClusterState", members: list[int])
         len(offline),
     ]
     if options.capacity_checks:
-        from ganeti.placement.kernel.redundancy import nodes_failing
+        from ganeti.placement.kernel.searches import nodes_failing
 
         counts.append(len(nodes_failing(state, members)))
     return counts

@@ -100,8 +100,8 @@ def _give_commands(decision: Decision, loaded: "Loaded", path: str | None) -> No
 
 def command_lines(decision: Decision, loaded: "Loaded", *, check: bool = False) -> list[str]:
     """What carries out the decision; with *check* a script stops between jobs when it is asked to."""
-    from ganeti.placement.balance.job_sets import job_sets
     from ganeti.placement.balance.squeeze import STANDBY_TAG
+    from ganeti.placement.balance.steps import job_sets
 
     if decision.kind == NOTHING:
         return ["echo Nothing to do"]
@@ -123,7 +123,7 @@ def command_lines(decision: Decision, loaded: "Loaded", *, check: bool = False) 
 
 def job_sets(decision: Decision) -> "list[JobSet]":
     """What carries out the decision by jobs: each node is tagged before any is switched off, as 3.0 does it."""
-    from ganeti.placement.balance import job_sets as moves
+    from ganeti.placement.balance import steps as moves
     from ganeti.placement.balance.squeeze import STANDBY_TAG
     from ganeti.tools.htools.programs.execution import JobSet, job_set
 

@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How the arguments of WConfD's calls are read: strictly, and with a clear error for the one who sent them."""
+"""How the arguments of WConfD's calls are read: strictly, and with a clear error for the one who sent them.
+
+The types at the end are those of the parameters of calls.
+"""
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from ganeti.base.errors import GanetiError, LockError
+from ganeti.calls.serving import Reads
 from ganeti.master.config.records import Position
-from ganeti.master.locks.names import read_request
+from ganeti.master.locks.names import read_level, read_request
 from ganeti.master.locks.owners import Owner
+from ganeti.model.locks import Level
+from ganeti.model.promises import Promise
 from ganeti.ports.config import Change
 from ganeti.system.livelock import is_alive
 from ganeti.wconfd.commits import JobStep
@@ -100,3 +106,46 @@ def read_change(name: Any, fields: Any) -> Change:
         return msgspec.convert(fields, cls)
     except msgspec.ValidationError as err:
         raise GanetiError(f"The change {name} cannot be read: {err}") from err
+
+
+def read_promises(value: Any) -> list[Promise]:
+    try:
+        return msgspec.convert(value, list[Promise])
+    except msgspec.ValidationError as err:
+        raise GanetiError(f"The promises cannot be read: {err}") from err
+
+
+def _clients(value: Any) -> list[Owner]:
+    if not isinstance(value, list):
+        raise GanetiError("withdrawLocks takes a list of clients")
+    return list(map(Owner.from_wire, value))
+
+
+def _questions(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise GanetiError("askLocks takes a list of [client, priority, request]")
+    return value
+
+
+def _number(what: str) -> Reads:
+    return Reads(lambda value: read_number(value, what))
+
+
+Client = Annotated[Owner, Reads(Owner.from_wire)]
+Clients = Annotated[list[Owner], Reads(_clients)]
+Former = Annotated[Owner | None, Reads(lambda value: None if value is None else Owner.from_wire(value))]
+Living = Annotated[Owner, Reads(read_living)]
+Locks = Annotated[dict[str, str], Reads(read_locks)]
+LockLevel = Annotated[Level, Reads(read_level)]
+LockNames = Annotated[list[str], Reads(read_names)]
+LockFile = Annotated[str | None, Reads(read_lock_file)]
+LockQuestions = Annotated[list[Any], Reads(_questions)]
+Priority = Annotated[int, _number("priority")]
+Count = Annotated[int, _number("count")]
+Serial = Annotated[int, _number("serial number of the promises seen")]
+JobId = Annotated[int, _number("job id")]
+Timeout = Annotated[float, Reads(lambda value: read_seconds(value, "timeout"))]
+After = Annotated[Position, Reads(read_position)]
+FileNames = Annotated[list[str], Reads(read_file_names)]
+JobIds = Annotated[list[int], Reads(read_job_ids)]
+WantedPromises = Annotated[list[Promise], Reads(read_promises)]

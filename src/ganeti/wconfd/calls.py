@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What each call of WConfD's socket does with its arguments; those about locks are in `wconfd_lock_calls`.
-
-The public methods are the calls: `list_all_locks` answers ``listAllLocks``.
-"""
+"""What each call of WConfD's socket does with its arguments; those about locks are in `lock_calls`."""
 
 import asyncio
 import logging
@@ -13,19 +10,12 @@ from typing import Any
 import msgspec
 
 from ganeti.base.errors import ConfigVerifyError, LockError
+from ganeti.calls.serving import Handler, handlers_of, serves
 from ganeti.master.config.invariants import verify_all
-from ganeti.master.locks.owners import Owner
 from ganeti.stores.config_view import ConfigReader
 from ganeti.stores.publisher import Publisher
 from ganeti.system.livelock import is_alive
-from ganeti.wconfd.arguments import (
-    read_change,
-    read_file_names,
-    read_job_ids,
-    read_number,
-    read_position,
-    read_step,
-)
+from ganeti.wconfd.arguments import After, Client, FileNames, JobId, JobIds, read_change, read_step
 from ganeti.wconfd.commits import Committer
 from ganeti.wconfd.lock_calls import VOID, LockCalls
 from ganeti.wconfd.lock_stream import NewsCalls
@@ -34,7 +24,6 @@ from ganeti.wconfd.promises import PromiseCalls, PromiseService
 from ganeti.wconfd.replication import Replicator
 
 _log = logging.getLogger(__name__)
-Call = Callable[..., Awaitable[Any]]
 
 
 @dataclass
@@ -50,17 +39,11 @@ class Parts:
     replicator: Replicator
 
 
-def calls_of(parts: Parts) -> dict[str, Call]:
+def calls_of(parts: Parts) -> dict[str, Handler]:
     """All calls by the names they have on the socket."""
-    table: dict[str, Call] = {}
     locks = LockCalls(parts.locks, parts.promises, parts.committer.supersede, parts.clean_up)
     promises = PromiseCalls(parts.promises, lambda: parts.committer.form.position)
-    for calls in (ConfigCalls(parts), locks, promises, NewsCalls(parts.locks)):
-        for name, method in vars(type(calls)).items():
-            if not name.startswith("_") and callable(method):
-                first, *others = name.split("_")
-                table[first + "".join(map(str.capitalize, others))] = getattr(calls, name)
-    return table
+    return handlers_of(ConfigCalls(parts), locks, promises, NewsCalls(parts.locks))
 
 
 class ConfigCalls:
@@ -72,9 +55,11 @@ class ConfigCalls:
         self._database = parts.database
         self._replicator = parts.replicator
 
+    @serves("echo")
     async def echo(self, text: Any) -> Any:
         return text
 
+    @serves("commit")
     async def commit(self, owner: Any, step: Any, name: Any, fields: Any, settles: Any) -> Any:
         job_step = read_step(owner, step, settles)
         change = read_change(name, fields)
@@ -82,45 +67,54 @@ class ConfigCalls:
             raise LockError(f"{job_step} is refused: nobody holds its lock file {job_step.lock_file}")
         return msgspec.Raw(await self._committer.commit(job_step, change))
 
-    async def last_step(self, job: Any) -> Any:
-        return self._committer.steps.last_settling(read_number(job, "job id"))
+    @serves("lastStep")
+    async def last_step(self, job: JobId) -> Any:
+        return self._committer.steps.last_settling(job)
 
+    @serves("position")
     async def position(self) -> Any:
         return self._committer.form.position
 
-    async def wait_published(self, wanted: Any) -> Any:
-        await self._publisher.wait_published(read_position(wanted))
+    @serves("waitPublished")
+    async def wait_published(self, wanted: After) -> Any:
+        await self._publisher.wait_published(wanted)
         return VOID
 
+    @serves("readConfig")
     async def read_config(self) -> Any:
         parts_of_file = self._committer.form.config_parts()
         return msgspec.Raw(await asyncio.to_thread(b"".join, parts_of_file))
 
+    @serves("verifyConfig")
     async def verify_config(self) -> Any:
         problems = await asyncio.to_thread(_verify, self._database)
         if problems:
             raise ConfigVerifyError(f"The configuration has {len(problems)} problems", problems)
         return VOID
 
+    @serves("flushConfig")
     async def flush_config(self) -> Any:
         await self._publisher.flush()
         return VOID
 
-    async def replicate_queue(self, names: Any, archived: Any) -> Any:
-        await self._replicator.replicate_queue(read_file_names(names), read_job_ids(archived))
+    @serves("replicateQueue")
+    async def replicate_queue(self, names: FileNames, archived: JobIds) -> Any:
+        await self._replicator.replicate_queue(names, archived)
         return []
 
+    @serves("compareQueue")
     async def compare_queue(self) -> Any:
         self._replicator.refuse_deposed()
         self._replicator.compare_queue()
         return []
 
+    @serves("replicationState")
     async def replication_state(self) -> Any:
         return self._replicator.state()
 
-    async def prepare_cluster_destruction(self, client: Any) -> Any:
-        owner = Owner.from_wire(client)
-        _log.info("%s prepares the end of the cluster: nothing is published any more", owner)
+    @serves("prepareClusterDestruction")
+    async def prepare_cluster_destruction(self, client: Client) -> Any:
+        _log.info("%s prepares the end of the cluster: nothing is published any more", client)
         self._publisher.stop_publishing()
         return VOID
 

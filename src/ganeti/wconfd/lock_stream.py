@@ -9,7 +9,9 @@ from functools import partial
 from typing import Any
 
 from ganeti.base.errors import TransportError
+from ganeti.calls.serving import serves
 from ganeti.master.locks.effects import tell
+from ganeti.wconfd.arguments import LockFile
 from ganeti.wconfd.locks import LockService, News
 from ganeti.wire.framing import Connection, encode
 
@@ -22,7 +24,7 @@ class LockStream:
     def __init__(self, locks: LockService) -> None:
         self._locks = locks
 
-    async def serve(self, connection: Connection, lock_file: str | None) -> None:
+    async def serve(self, connection: Connection, lock_file: LockFile) -> None:
         """Tell about owners with *lock_file*, or about all, until the client goes.
 
         When it goes it may have died: what it has asked for is looked at then, and not only when somebody waits.
@@ -102,6 +104,7 @@ class NewsCalls:
     def __init__(self, locks: LockService) -> None:
         self._locks = locks
 
+    @serves("lockSerial")
     async def lock_serial(self) -> Any:
         """The number of the last news that followers were told: who has heard of it knows all locks as they are."""
         await self._locks.saved()

@@ -2,7 +2,7 @@
 """Promises of room at work in WConfD: kept in a file, so that a restart of the daemon breaks none (D13).
 
 The file is in the run directory: no owner survives a loss of power. Whoever asks what is promised gets nothing of the
-dead, since their lock files are looked at then. The public methods of `PromiseCalls` are calls of WConfD's socket.
+dead, since their lock files are looked at then.
 """
 
 import logging
@@ -11,14 +11,15 @@ from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import GanetiError, LockError
+from ganeti.base.errors import LockError
+from ganeti.calls.serving import serves
 from ganeti.master.config.records import Commit, Position
 from ganeti.master.locks.owners import Owner
 from ganeti.master.promise_table import PromiseTable
 from ganeti.model.promises import Promise
 from ganeti.system.files import read_if_there, write_atomically
 from ganeti.system.livelock import is_alive
-from ganeti.wconfd.arguments import read_living, read_number
+from ganeti.wconfd.arguments import Client, Living, Serial, WantedPromises
 
 _log = logging.getLogger(__name__)
 VOID: list[Any] = []
@@ -82,20 +83,18 @@ class PromiseCalls:
         self._promises = promises
         self._position = position
 
-    async def promise_room(self, client: Any, promises: Any, seen: Any) -> Any:
+    @serves("promiseRoom")
+    async def promise_room(self, client: Living, promises: WantedPromises, seen: Serial) -> Any:
         """Promise, or name the node where somebody was quicker: ``{"taken": uuid or null}``."""
-        owner, serial = read_living(client), read_number(seen, "serial number of the promises seen")
-        try:
-            wanted = msgspec.convert(promises, list[Promise])
-        except msgspec.ValidationError as err:
-            raise GanetiError(f"The promises cannot be read: {err}") from err
-        return {"taken": self._promises.make(owner, wanted, serial)}
+        return {"taken": self._promises.make(client, promises, seen)}
 
+    @serves("listPromises")
     async def list_promises(self) -> Any:
         return {"position": self._position(), **self._promises.state()}
 
-    async def give_up_room(self, client: Any) -> Any:
-        self._promises.drop(Owner.from_wire(client))
+    @serves("giveUpRoom")
+    async def give_up_room(self, client: Client) -> Any:
+        self._promises.drop(client)
         return VOID
 
 

@@ -5,25 +5,21 @@ A request is ``{"method", "args"}``, an answer ``{"success", "result"}``; calls 
 Whatever a client sends, it gets an error and the others notice nothing. Our own calls: `docs/design/wconfd-socket.md`.
 """
 
-import asyncio
-import inspect
 import logging
 from typing import Any
 
 import msgspec
 
 from ganeti.base.errors import GanetiError, TransportError
+from ganeti.calls.serving import CallServer, Stream, reader_of
 from ganeti.master.config.stream import snapshot_of
-from ganeti.wconfd.arguments import read_lock_file, read_position
-from ganeti.wconfd.calls import Call, Parts, calls_of
+from ganeti.wconfd.arguments import After
+from ganeti.wconfd.calls import Parts, calls_of
 from ganeti.wconfd.lock_stream import LockStream
-from ganeti.wire.framing import Connection, MessageTooLong, MessageTooSlow, decode
+from ganeti.wire.framing import Connection, decode
 from ganeti.wire.framing_sync import END
 
 _log = logging.getLogger(__name__)
-_SEND_TIMEOUT_S = 60.0
-_MESSAGE_TIMEOUT_S = 60.0
-"""How long a client may take for one request, from its first byte to its last."""
 _SUBSCRIBER_LAG_BYTES = 64 * 1024 * 1024
 
 
@@ -32,15 +28,30 @@ class Request(msgspec.Struct, forbid_unknown_fields=True):
     args: list[Any] = []
 
 
-class Server:
+class Server(CallServer):
     """Answers one socket; `serve` is run for each connection."""
+
+    message_s = send_s = 60.0
+    takes_turns = False
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._subscribers: dict[Connection, None] = {}
-        self._calls = {name: (call, _argument_count(call)) for name, call in calls_of(parts).items()}
-        self._lock_stream = LockStream(parts.locks)
-        self._streams = {"subscribe": self._subscribe, "followLocks": self._follow_locks}
+        streams = {"subscribe": self._subscribe, "followLocks": LockStream(parts.locks).serve}
+        super().__init__(calls_of(parts), {name: _stream_of(name, method) for name, method in streams.items()})
+
+    def read(self, data: bytes) -> tuple[str, list[Any]]:
+        try:
+            request = msgspec.convert(decode(data), Request)
+        except (msgspec.ValidationError, TransportError) as err:
+            raise GanetiError(f'This is not a request ({err}): write {{"method": name, "args": [...]}}') from err
+        return request.method, request.args
+
+    def unknown(self, method: str) -> Exception:
+        return GanetiError(f"No such method: {method}")
+
+    def unreadable(self, error: TransportError) -> Any:
+        return error.to_wire()
 
     def tell(self, event: bytes | None) -> None:
         """Send a commit to all subscribers; those who do not read are dropped and come back with their position."""
@@ -54,49 +65,8 @@ class Server:
             except TransportError:
                 self._drop(subscriber)
 
-    async def serve(self, connection: Connection) -> None:
-        while True:
-            try:
-                data = await connection.receive_bytes(_MESSAGE_TIMEOUT_S)
-            except (MessageTooLong, MessageTooSlow) as err:
-                await self._answer(connection, _failure(err))
-                return
-            if data is None:
-                return
-            try:
-                request = _read_request(data)
-                if (stream := self._streams.get(request.method)) is not None:
-                    await stream(connection, request)
-                    return
-                answer = {"success": True, "result": await self._call(request)}
-            except GanetiError as err:
-                answer = _failure(err)
-            except Exception as err:
-                _log.exception("A call failed by a fault of its own")
-                answer = _failure(GanetiError(f"The call failed by a fault of its own: {type(err).__name__}: {err}"))
-            await self._answer(connection, answer)
-
-    async def _call(self, request: Request) -> Any:
-        found = self._calls.get(request.method)
-        if found is None:
-            raise GanetiError(f"No such method: {request.method}")
-        call, expected = found
-        if len(request.args) != expected:
-            raise GanetiError(f"{request.method} takes {expected} arguments, not {len(request.args)}")
-        return await call(*request.args)
-
-    async def _answer(self, connection: Connection, answer: dict[str, Any]) -> None:
-        try:
-            async with asyncio.timeout(_SEND_TIMEOUT_S):
-                await connection.send(answer)
-        except TimeoutError as err:
-            raise TransportError("The client does not take its answer") from err
-
-    async def _subscribe(self, connection: Connection, request: Request) -> None:
+    async def _subscribe(self, connection: Connection, position: After) -> None:
         """Turn the connection into a stream: what was missed, then every commit, until the client goes."""
-        if len(request.args) != 1:
-            raise GanetiError("subscribe takes 1 argument, the position after which to begin")
-        position = read_position(request.args[0])
         committer = self._parts.committer
         missed = committer.stream.since(position)
         if missed is None:
@@ -111,26 +81,15 @@ class Server:
         finally:
             self._subscribers.pop(connection, None)
 
-    async def _follow_locks(self, connection: Connection, request: Request) -> None:
-        if len(request.args) != 1:
-            raise GanetiError("followLocks takes 1 argument, a lock file, or null for all that happens")
-        await self._lock_stream.serve(connection, read_lock_file(request.args[0]))
-
     def _drop(self, subscriber: Connection) -> None:
         self._subscribers.pop(subscriber, None)
         subscriber.abort()
 
 
-def _read_request(data: bytes) -> Request:
-    try:
-        return msgspec.convert(decode(data), Request)
-    except (msgspec.ValidationError, TransportError) as err:
-        raise GanetiError(f'This is not a request ({err}): write {{"method": name, "args": [...]}}') from err
+def _stream_of(name: str, method: Any) -> Stream:
+    read = reader_of(name, method)
 
+    async def stream(connection: Connection, arguments: list[Any]) -> None:
+        await method(connection, *read(arguments))
 
-def _failure(error: GanetiError) -> dict[str, Any]:
-    return {"success": False, "result": error.to_wire()}
-
-
-def _argument_count(call: Call) -> int:
-    return len(inspect.signature(call).parameters)
+    return stream

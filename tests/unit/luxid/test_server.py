@@ -161,7 +161,7 @@ def test_a_message_over_the_limit_is_refused_and_those_below_are_not(tmp_path, m
 
 def test_half_a_message_holds_up_nobody_and_is_not_waited_for_for_ever(tmp_path, monkeypatch):
     """One sends a byte now and then, another keeps silent within a message, a third is quick."""
-    monkeypatch.setattr(luxi_server, "_MESSAGE_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(LuxiServer, "message_s", 0.5)
 
     async def drip(path):
         reader, writer = await asyncio.open_unix_connection(path)
@@ -200,7 +200,7 @@ def test_half_a_message_holds_up_nobody_and_is_not_waited_for_for_ever(tmp_path,
 
 
 def test_a_client_that_does_not_read_is_dropped(tmp_path, monkeypatch):
-    monkeypatch.setattr(luxi_server, "_SEND_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(LuxiServer, "send_s", 0.2)
 
     async def scenario(path):
         _, writer = await asyncio.open_unix_connection(path, limit=1024)

@@ -200,6 +200,10 @@ BAD_REQUESTS = [
     (b'{"method": "tryUpdateLocks", "args": [[1, "/l", 1], "node/x"]}', "must be a list"),
     (b'{"method": "freeLocksLevel", "args": [[1, "/l", 1], "moon"]}', "'moon' is not a lock level"),
     (b'{"method": "updateLocksWaiting", "args": [[1, "/l", 1], "high", []]}', "priority must be a whole number"),
+    (
+        b'{"method": "tryUpdateLocks", "args": [[1, "/%s", 1], []]}' % (b"l" * 300),
+        "tryUpdateLocks could not be carried out: File name too long",
+    ),
     (b'{"method": "waitPublished", "args": ["now"]}', "is not a position"),
     (b'{"method": "waitPublished", "args": [[1, 9999]]}', "no commit 1.9999"),
     (b'{"method": "subscribe", "args": [["x"]]}', "is not a position"),
@@ -255,7 +259,7 @@ def test_an_endless_message_is_refused_and_harms_nobody(root, monkeypatch):
 
 
 def test_a_message_that_does_not_end_is_refused_in_time_and_idle_clients_are_left_alone(root, monkeypatch):
-    monkeypatch.setattr("ganeti.wconfd.server._MESSAGE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("ganeti.wconfd.server.Server.message_s", 0.1)
 
     async def scenario(daemon):
         idle = await connect(daemon.paths.wconfd_socket)

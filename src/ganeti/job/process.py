@@ -17,7 +17,6 @@ import socket
 from typing import Any
 
 from ganeti.base.errors import GanetiError, TransportError
-from ganeti.calls import blocking_calls
 from ganeti.job import loop as job_loop
 from ganeti.master.locks.owners import Owner
 from ganeti.master.queue import entries
@@ -27,6 +26,8 @@ from ganeti.system import process_title
 from ganeti.system.environment import Environment
 from ganeti.system.livelock import LiveLock, job_lock_path
 from ganeti.system.pause_points import reach
+from ganeti.wire.framing import CODEC
+from ganeti.wire.framing_sync import SyncConnection
 from ganeti.wire.job_file import JobFile
 
 _log = logging.getLogger(__name__)
@@ -60,10 +61,10 @@ def run(environment: Environment, job_id: int, attempt: int, pipe: socket.socket
 
 
 def _shake_hands(lock: LiveLock, pipe: socket.socket) -> dict[str, Any]:
-    blocking_calls.send(pipe, {"lock_file": lock.path, "pid": os.getpid()})
-    reach("job-greeted")
-    answer: dict[str, Any] = blocking_calls.receive(pipe)
-    pipe.close()
+    with SyncConnection(pipe, **CODEC) as connection:
+        connection.send({"lock_file": lock.path, "pid": os.getpid()})
+        reach("job-greeted")
+        answer: dict[str, Any] = connection.receive()
     return answer
 
 

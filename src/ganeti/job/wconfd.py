@@ -6,12 +6,12 @@ Most jobs do nothing but take locks, act, and free them; opening streams for tha
 
 import logging
 import os
-import socket
 from typing import Any, NoReturn
 
-from ganeti.base.errors import EXIT_NOT_MASTER, DeposedError, TransportError, from_wire
-from ganeti.calls import blocking_calls
+from ganeti.base.errors import EXIT_NOT_MASTER, DeposedError, TransportError
 from ganeti.calls.wconfd_client import WConfdClient
+from ganeti.wire.framing import CODEC
+from ganeti.wire.framing_sync import SyncConnection, connect
 
 _AT_ONCE = frozenset({"claimLocks", "freeLocks", "tryUpdateLocks", "downGradeLocksLevel", "replicateQueue"})
 """Calls that wait for nothing, or for no longer than a candidate's disk, and may be repeated."""
@@ -25,7 +25,7 @@ class JobWConfdClient(WConfdClient):
     def __init__(self, socket_path: str) -> None:
         super().__init__(socket_path)
         self._socket_path = socket_path
-        self._connection: socket.socket | None = None
+        self._connection: SyncConnection | None = None
 
     async def call(self, method: str, *arguments: Any, **how: Any) -> Any:
         """As in `WConfdClient`; but where another node is the master now, the process ends."""
@@ -37,27 +37,19 @@ class JobWConfdClient(WConfdClient):
     async def _call(self, method: str, *arguments: Any, **how: Any) -> Any:
         if method in _AT_ONCE:
             try:
-                answer = self._ask_now({"method": method, "args": arguments})
+                return self._ask_now(method, *arguments)
             except TransportError:
                 self._disconnect()
-            else:
-                if not answer["success"]:
-                    raise from_wire(answer["result"])
-                return answer["result"]
         return await super().call(method, *arguments, **how)
 
     async def close(self) -> None:
         self._disconnect()
         await super().close()
 
-    def _ask_now(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _ask_now(self, method: str, *arguments: Any) -> Any:
         if self._connection is None:
-            self._connection = blocking_calls.connect(self._socket_path, _AT_ONCE_S)
-        blocking_calls.send(self._connection, message)
-        answer = blocking_calls.receive(self._connection)
-        if not isinstance(answer, dict) or "success" not in answer:
-            raise TransportError(f"WConfD gave an answer that is none: {answer!r}")
-        return answer
+            self._connection = connect(self._socket_path, _AT_ONCE_S, waits_in_line=False, **CODEC)
+        return self._connection.call(method, *arguments)
 
     def _disconnect(self) -> None:
         if self._connection is not None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The framing of all Unix sockets on asyncio streams: JSON documents, each ended by 0x03 (protocols, section 2).
 
-`runtime.unix_socket` opens and serves; `framing_sync` is the same, blocking, for commands.
+`system.unix_socket` opens and serves; `framing_sync` is the same, blocking, for commands.
 """
 
 import asyncio
@@ -42,6 +42,10 @@ def decode(data: bytes | bytearray | memoryview) -> Any:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
         raise TransportError(f"The message is not a JSON document: {err}") from err
+
+
+CODEC: dict[str, Any] = {"encode": msgspec.json.encode, "decode": decode}
+"""For a `SyncConnection` of a process that shares this codec's pages with its parent and has touched no other."""
 
 
 class MessageTooSlow(TransportError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The framing of all Unix sockets, blocking: JSON documents, each ended by the byte 0x03 (protocols, section 2).
+"""The blocking client of all Unix sockets: JSON documents, each ended by the byte 0x03 (protocols, section 2).
 
 Standard library only, and little of it: commands and job processes import this and must start in milliseconds.
 JSON escapes control characters, so the byte cannot occur inside a document.
@@ -9,7 +9,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -36,17 +36,26 @@ def reachable_path(path: str) -> Iterator[str]:
         os.close(descriptor)
 
 
-def connect(path: str, timeout_s: float = 10.0) -> "SyncConnection":
-    """Connect to a daemon's Unix socket; raises `TransportError` saying who does not answer."""
+def connect(
+    path: str, timeout_s: float = 10.0, *, waits_in_line: bool = True, **codec: Callable[[Any], Any]
+) -> "SyncConnection":
+    """Connect to a daemon's Unix socket; raises `TransportError` saying who does not answer.
+
+    *timeout_s* counts for each step of all that follows; *codec* is that of `SyncConnection`. Unless *waits_in_line*, a
+    daemon that has others to accept first counts as one that does not answer.
+    """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.settimeout(timeout_s)
     try:
         with reachable_path(path) as name:
-            _stand_in_line(sock, name, time.monotonic() + timeout_s)
+            if waits_in_line:
+                _stand_in_line(sock, name, time.monotonic() + timeout_s)
+            else:
+                sock.connect(name)
     except OSError as err:
         sock.close()
         raise TransportError(f"Cannot connect to {path}: {err.strerror or err}; is the daemon running?") from err
-    return SyncConnection(sock)
+    return SyncConnection(sock, MESSAGE_LIMIT_BYTES, **codec)
 
 
 def _stand_in_line(sock: socket.socket, name: str, deadline_s: float) -> None:
@@ -62,12 +71,29 @@ def _stand_in_line(sock: socket.socket, name: str, deadline_s: float) -> None:
             return
 
 
-class SyncConnection:
-    """A connected socket that sends and receives whole documents."""
+def _encode(message: Any) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode()
 
-    def __init__(self, sock: socket.socket, limit_bytes: int = MESSAGE_LIMIT_BYTES) -> None:
+
+class SyncConnection:
+    """A connected socket that sends and receives whole documents.
+
+    A process that has loaded another JSON codec gives its *encode* and *decode*, which raises `ValueError` or
+    `TransportError`.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        limit_bytes: int = MESSAGE_LIMIT_BYTES,
+        *,
+        encode: Callable[[Any], bytes] = _encode,
+        decode: Callable[[bytes], Any] = json.loads,
+    ) -> None:
         self._socket = sock
         self._limit_bytes = limit_bytes
+        self._encode = encode
+        self._decode = decode
         self._buffer = bytearray()
 
     def __enter__(self) -> "SyncConnection":
@@ -84,7 +110,7 @@ class SyncConnection:
 
     def send(self, message: Any) -> None:
         """Send one document; raises `TransportError`."""
-        data = json.dumps(message, separators=(",", ":")).encode() + END
+        data = self._encode(message) + END
         if len(data) > self._limit_bytes:
             raise TransportError(f"A message of {len(data)} bytes is too long: the most is {self._limit_bytes}")
         try:
@@ -103,9 +129,19 @@ class SyncConnection:
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         try:
-            return json.loads(line)
+            return self._decode(line)
         except ValueError as err:
             raise TransportError(f"The other side sent something that is not JSON: {err}") from err
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Ask a daemon and wait for its answer; raises `TransportError`, or the error it answers."""
+        self.send({"method": method, "args": arguments})
+        answer = self.receive()
+        if not isinstance(answer, dict) or "success" not in answer:
+            raise TransportError(f"The answer to {method} is none")
+        if not answer["success"]:
+            raise from_wire(answer.get("result"))
+        return answer.get("result")
 
     def _read(self) -> bytes:
         try:
@@ -125,10 +161,4 @@ class SyncConnection:
 def ask(path: str, timeout_s: float, method: str, *arguments: Any) -> Any:
     """One question to a daemon of this machine, as soon as it listens; raises `TransportError`, or what it answers."""
     with connect(path, timeout_s) as connection:
-        connection.send({"method": method, "args": list(arguments)})
-        answer = connection.receive()
-    if not isinstance(answer, dict) or "success" not in answer:
-        raise TransportError(f"{path} gave an answer that is none")
-    if not answer["success"]:
-        raise from_wire(answer.get("result"))
-    return answer["result"]
+        return connection.call(method, *arguments)

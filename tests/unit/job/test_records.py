@@ -176,8 +176,8 @@ def test_a_job_of_a_deposed_master_ends_and_raises_nothing(monkeypatch):
     def leave(status: int) -> None:
         raise Gone(status)
 
-    def refuse(self, message):
-        return {"success": False, "result": DeposedError("node2 is the master").to_wire()}
+    def refuse(self, method, *arguments):
+        raise DeposedError("node2 is the master")
 
     monkeypatch.setattr(job_wconfd.os, "_exit", leave)
     monkeypatch.setattr(JobWConfdClient, "_ask_now", refuse)

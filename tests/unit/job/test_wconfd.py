@@ -28,10 +28,7 @@ def test_locks_are_claimed_freed_and_refused_as_by_the_patient_client(monkeypatc
             in_thread = asyncio.get_running_loop().run_in_executor
 
             async def work(method: str, *arguments: object, **how: object) -> object:
-                answer = await in_thread(None, call, {"method": method, "args": arguments})
-                if not answer["success"]:
-                    raise LockError(*answer["result"][1])
-                return answer["result"]
+                return await in_thread(None, call, method, *arguments)
 
             monkeypatch.setattr(client, "call", work)
             assert await client.claim_locks(None, one.for_locks, 0, NODE) == []

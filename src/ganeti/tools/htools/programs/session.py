@@ -8,7 +8,7 @@ whether it was done when the answer is lost.
 import time
 from typing import Any
 
-from ganeti.base.errors import TransportError, from_wire
+from ganeti.base.errors import TransportError
 from ganeti.wire.framing_sync import SyncConnection, connect
 
 _CONNECT_TIMEOUT_S, _TIMEOUT_S = 30, 180
@@ -31,17 +31,10 @@ class Session:
     def call(self, method: str, *arguments: Any) -> Any:
         """Make a call once; raises `TransportError`, or the error the daemon answers."""
         try:
-            connection = self._connection or self._connect()
-            connection.send({"method": method, "args": list(arguments)})
-            answer = connection.receive()
+            return (self._connection or self._connect()).call(method, *arguments)
         except TransportError:
             self.close()
             raise
-        if not isinstance(answer, dict) or "success" not in answer:
-            raise TransportError(f"The master daemon's answer to {method} cannot be understood")
-        if not answer["success"]:
-            raise from_wire(answer.get("result"))
-        return answer.get("result")
 
     def ask(self, method: str, *arguments: Any) -> Any:
         """Make a call that changes nothing; while nobody answers it is tried again for a minute. Raises as `call`."""

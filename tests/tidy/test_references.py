@@ -106,3 +106,17 @@ def test_links_between_documents_lead_somewhere():
             if not (path.parent / target).exists():
                 faults.append(f"{path.relative_to(TREE)}: there is no {target}")
     assert not faults, told(faults)
+
+
+def test_files_of_the_tree_that_documents_name_exist():
+    """`placement/kernel/pairs.c` in a document is a place below the tree, `src/ganeti`, `src`, `docs` or `tests`."""
+    bases = [TREE, *(TREE / name for name in ("src/ganeti", "src", "docs", "tests"))]
+    first_words = {path.name for base in bases for path in base.iterdir() if path.is_dir()}
+    faults = []
+    for page in (TREE / "docs" / "architecture.md", *sorted(DESIGN.glob("*.md"))):
+        for named in re.findall(r"`([a-z_]+/[\w./-]+)`", page.read_text()):
+            if named.partition("/")[0] in first_words and not any((base / named).exists() for base in bases):
+                faults.append(f"{page.relative_to(TREE)}: there is no {named}")
+            if named.endswith((".py", ".c", ".h")) and named.partition("/")[0] not in first_words:
+                faults.append(f"{page.relative_to(TREE)}: {named} begins with no directory of the tree")
+    assert not faults, told(faults)

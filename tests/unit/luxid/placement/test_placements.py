@@ -172,6 +172,7 @@ def others(uuid: str) -> list[str]:
     return [node for node in ("uuid-node1", "uuid-node2", "uuid-node3") if node != uuid]
 
 
+@pytest.mark.requirement("S1.52")
 def test_nodes_are_asked_when_their_reports_are_old_and_before_a_refusal():
     async def scenario(found):
         await found.place("web1")

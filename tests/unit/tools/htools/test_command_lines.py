@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from ganeti.tools.htools.command_line.options import Options
+from ganeti.tools.htools.command_line.parsing import parse
 from ganeti.tools.htools.loading import sources as loading
 from ganeti.tools.htools.programs import hail
 from ganeti.tools.htools.programs.program import run
@@ -84,12 +85,14 @@ def outcome_of(case: Case, capsys: pytest.CaptureFixture[str], monkeypatch: pyte
 
 def without_additions(words: str) -> str:
     """What is said, without the options 3.1 does not have."""
-    return re.sub(
-        r"^ +--(why|solver|link-speed|html)\b.*\n|^--(why none|solver none|link-speed float|html file)\n",
-        "",
-        words,
-        flags=re.MULTILINE,
-    )
+    added = "why|solver|link-speed|html|offline-nodes"
+    return re.sub(rf"^ +--({added})\b.*\n|^--({added}) \S+\n", "", words, flags=re.MULTILINE)
+
+
+def test_several_nodes_are_taken_for_offline_at_once() -> None:
+    options = parse("hspace", ["-O", "n1", "--offline-nodes=n2,n3"])
+    assert options.offline == ["n1", "n2", "n3"]
+    assert parse("hbal", ["--off", "n4"]).offline == ["n4"]
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__)

@@ -56,6 +56,12 @@ class _Assumptions(Group, title="What is assumed of it"):
         store=values.store_offline,
         completion="onenode",
     )
+    _offline_nodes: object = option(
+        *("offline-nodes", "NODE,...", "hbal hcheck hinfo hroller hspace"),
+        "treat all of these nodes as offline, to ask what if they fail",
+        store=lambda options, text: options.offline.extend(values.words(text or "")),
+        completion="manynodes",
+    )
     static_node_memory_mib: int = option(
         *("static-kvm-node-memory", "N", "hbal hail hinfo hroller hscan hspace hsqueeze"),
         "memory a KVM node keeps for itself, in MiB; 0: what the node reports",

@@ -162,17 +162,23 @@ def capacity_query(view: ConfigView, catalogue: Catalogue, template: TemplateTra
 
 
 async def check_capacity(
-    ctx: OperationContext, node_uuid: str, spec: InstanceSpec, template: TemplateTraits, *, ignore_memory: bool = False
+    ctx: OperationContext,
+    node_uuid: str,
+    spec: InstanceSpec,
+    template: TemplateTraits,
+    *,
+    ignore_memory: bool = False,
+    copies_on: Sequence[str] = (),
 ) -> int:
     """Refuse what the node cannot hold now, and promise the job what it can; raises `PrerequisiteError` with numbers.
 
-    Gives the memory, in MiB, that is free there and promised to nobody else.
+    Gives the memory, in MiB, that is free there and promised to nobody else. Nodes in *copies_on* need disk space only.
     Memory promised to other jobs counts as taken, and so does that of instances that are being created.
     """
     memory_mib = 0 if ignore_memory else spec.beparams["maxmem"]
     wanted = Promise(
         instance=spec.name,
-        nodes=[node_uuid],
+        nodes=[node_uuid, *copies_on],
         memory_mib=memory_mib,
         disk_mib=sum(disk.size_mib for disk in spec.disks) if template.checks_free_space else 0,
         vcpus=spec.beparams["vcpus"],
@@ -181,8 +187,10 @@ async def check_capacity(
     for _ in range(_TRIES):
         promises = await ctx.promises.promised()
         own = [promise for job, promise in promises.held if job == ctx.job.job_id and promise.instance == spec.name]
-        others = [promise for job, promise in promises.held if job != ctx.job.job_id and node_uuid in promise.nodes]
+        others = [promise for job, promise in promises.held if job != ctx.job.job_id]
         free_mib = await _check_now(ctx, node_uuid, spec, template, others, ignore_memory=ignore_memory)
+        for uuid in copies_on:
+            await _check_now(ctx, uuid, spec, template, others, ignore_memory=True)
         if any(promise.nodes[0] == node_uuid for promise in own):
             return free_mib
         if await ctx.promises.promise([wanted], promises.serial) is None:
@@ -202,6 +210,7 @@ async def _check_now(
     """*others* were read before the configuration is: what moves from the one to the other is counted once."""
     view = ctx.config.view()
     node = view.node(node_uuid)
+    others = [promise for promise in others if node_uuid in promise.nodes]
     try:
         memory = 0 if ignore_memory else await _promised_memory(ctx, view, node, spec.name, others)
         answer = await ctx.nodes.call(node_uuid, "node_info", **capacity_query(view, ctx.catalogue, template))

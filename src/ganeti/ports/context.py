@@ -51,8 +51,8 @@ class UndoNodeCall:
     """Undo by a node call, for example removing a disk. Repeating it must do no harm.
 
     Where the node's answer is a dict with ``"settled": true``, the step turned out to be complete: *settled_change*
-    is committed, *settled_call* made to complete it, and the records before this one stay as they are (a guest that
-    has arrived is not sent back).
+    is committed, *settled_call* carried out in the same way to complete it, and the records before this one stay as
+    they are (a guest that has arrived is not sent back).
     """
 
     sentence: str

@@ -16,7 +16,7 @@ One JSON object a line, each synced before the step it speaks of:
 A last line cut short by a crash was never synced, so its step never began: it is ignored.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,15 +54,16 @@ def record_line(number: int, opcode: int, attempt: int, record: UndoNodeCall | U
         line["change"] = change_to_plain(record.change)
     else:
         line |= _call_to_plain(record)
-        if record.settled_change is not None:
-            line["settled"] = change_to_plain(record.settled_change)
-        if record.settled_call is not None:
-            line["settled_call"] = {"sentence": record.settled_call.sentence} | _call_to_plain(record.settled_call)
     return line | ({"forward": True} if record.forward else {})
 
 
 def _call_to_plain(record: UndoNodeCall) -> Line:
-    return {"node": record.node_uuid, "call": record.call, "arguments": record.arguments}
+    line: Line = {"node": record.node_uuid, "call": record.call, "arguments": record.arguments}
+    if record.settled_change is not None:
+        line["settled"] = change_to_plain(record.settled_change)
+    if record.settled_call is not None:
+        line["settled_call"] = {"sentence": record.settled_call.sentence} | _call_to_plain(record.settled_call)
+    return line
 
 
 def change_to_plain(change: Change) -> dict[str, Any]:
@@ -191,8 +192,7 @@ class UndoLog:
 
     def nodes(self) -> list[str]:
         """Uuids of the nodes named in the log, each once, in order."""
-        calls = [call for line in self._lines for call in (line, line.get("settled_call") or {})]
-        return list(dict.fromkeys(call["node"] for call in calls if "node" in call))
+        return list(dict.fromkeys(node for line in self._lines for node in _nodes_of(line)))
 
     def _settled_at(self, last_settled: tuple[int, int] | None) -> int:
         found = -1
@@ -216,11 +216,20 @@ class UndoLog:
             self._given_up[line["given_up"]] = line["reason"]
 
 
+def _nodes_of(line: Line) -> Iterator[str]:
+    if "node" in line:
+        yield line["node"]
+        yield from _nodes_of(line.get("settled_call") or {})
+
+
 def _read_record(line: Line) -> UndoNodeCall | UndoChange:
     if "change" in line:
         return UndoChange(line["sentence"], change_from_plain(line["change"]), bool(line.get("forward")))
+    return _read_call(line)
+
+
+def _read_call(line: Line) -> UndoNodeCall:
     settled = change_from_plain(line["settled"]) if line.get("settled") else None
-    rest = line.get("settled_call")
-    completion = UndoNodeCall(rest["sentence"], rest["node"], rest["call"], rest["arguments"]) if rest else None
+    rest = _read_call(line["settled_call"]) if line.get("settled_call") else None
     forward = bool(line.get("forward"))
-    return UndoNodeCall(line["sentence"], line["node"], line["call"], line["arguments"], settled, completion, forward)
+    return UndoNodeCall(line["sentence"], line["node"], line["call"], line["arguments"], settled, rest, forward)

@@ -2,6 +2,7 @@
 """Taking back what a failed or dead opcode had done, last first, one sentence a record (D5)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from ganeti.base.errors import REFUSED_AT_THE_DOOR, GanetiError
 from ganeti.master.queue.engine_ports import EngineWorld, UndoStore
@@ -82,11 +83,16 @@ async def _carry_out(item: Owed, context: OperationContext) -> bool:
         if REFUSED_AT_THE_DOOR in err.args[1:]:
             raise NeverDone(str(err)) from err
         raise
+    return await _settle(record, answer, context)
+
+
+async def _settle(record: UndoNodeCall, answer: Any, context: OperationContext) -> bool:
+    """Complete the step if *answer* says that it is to be; whether it says so."""
     if not (isinstance(answer, dict) and answer.get("settled")):
         return False
     if record.settled_change is not None:
         await context.config.commit(record.settled_change)
     if record.settled_call is not None:
         rest = record.settled_call
-        await context.nodes.call(rest.node_uuid, rest.call, **rest.arguments)
+        await _settle(rest, await context.nodes.call(rest.node_uuid, rest.call, **rest.arguments), context)
     return True

@@ -23,8 +23,9 @@ from ganeti.base.errors import (
 from ganeti.master import allocation, nic_networks
 from ganeti.master.allocator_input import allocate_request
 from ganeti.master.allocators import BUILT_IN
+from ganeti.master.disk_plan import Side
 from ganeti.master.instance_hooks import instance_hooks
-from ganeti.master.instance_spec import bare, instance_size, instance_spec
+from ganeti.master.instance_spec import instance_size, instance_spec
 from ganeti.master.operation import Example, Hooks, operation
 from ganeti.master.operations.changes import AddInstance, FinishInstance, RemoveInstance
 from ganeti.master.operations.instance import creation_input as creation
@@ -35,6 +36,14 @@ from ganeti.master.operations.instance.creation_checks import (
     without_inherited,
 )
 from ganeti.master.operations.instance.creation_parameters import CreationParameters
+from ganeti.master.operations.instance.disks import (
+    close_disks,
+    open_disks,
+    plan_of,
+    push_undo,
+    take,
+    wait_for_sync,
+)
 from ganeti.master.operations.instance.existing import require_bridges, wrong_input
 from ganeti.master.operations.instance.power import start_guest
 from ganeti.master.operations.lock_plans import plan
@@ -47,7 +56,7 @@ from ganeti.model.objects import Disk, Instance, Nic
 from ganeti.model.parameters import accept_all, backend_input
 from ganeti.model.traits import HypervisorTraits, TemplateTraits
 from ganeti.model.view import ConfigView
-from ganeti.ports.context import OperationContext, UndoChange, UndoNodeCall
+from ganeti.ports.context import OperationContext, UndoChange
 
 WIPE_STEP_MIB = 512
 OS_INSTALL_TIMEOUT_S = 24 * 3600.0
@@ -352,7 +361,9 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         """What only the node can say: its files, its OS definitions, its free memory and space."""
         node_uuid = checked.instance.primary_node
         spec = checked.view_spec
-        await allocation.check_capacity(ctx, node_uuid, spec, checked.template, ignore_memory=not self.start)
+        await allocation.check_capacity(
+            ctx, node_uuid, spec, checked.template, ignore_memory=not self.start, copies_on=checked.node_uuids[1:]
+        )
         await require_bridges(ctx, node_uuid, spec)
         try:
             await ctx.nodes.call(
@@ -403,39 +414,34 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             return
         ctx.log.info("* creating instance disks...")
         wipes = ctx.config.view().cluster.prealloc_wipe_disks
+        plan = plan_of(ctx, spec)
         for disk in spec.disks:
-            await ctx.undo.push(
-                UndoNodeCall(
-                    f"remove disk {disk.index} of {spec.name} from {spec.primary_node}",
-                    spec.primary_node_uuid,
-                    "blockdev_remove",
-                    {"disk": disk},
-                )
-            )
-            await ctx.nodes.call(spec.primary_node_uuid, "blockdev_create", disk=disk)
-            if wipes:
-                await self._wipe(spec, disk, ctx)
+            for step in plan.create(disk):
+                await push_undo(ctx, [step])
+                await take(ctx, step)
+                if wipes:
+                    await self._wipe(step.side, disk, ctx)
+        if plan.secondaries and self.wait_for_sync:
+            await push_undo(ctx, plan.open())
+            await open_disks(ctx, plan)
+            await wait_for_sync(ctx, plan)
+            await close_disks(ctx, spec)
 
-    async def _wipe(self, spec: InstanceSpec, disk: DiskSpec, ctx: OperationContext) -> None:
+    async def _wipe(self, side: Side, disk: DiskSpec, ctx: OperationContext) -> None:
         """Write zeros over the whole disk, so that neither an earlier owner nor a sparse file is behind it."""
         ctx.log.info(f"* Wiping disk {disk.index}")
         for offset_mib in range(0, disk.size_mib, WIPE_STEP_MIB):
             size_mib = min(WIPE_STEP_MIB, disk.size_mib - offset_mib)
-            await ctx.nodes.call(
-                spec.primary_node_uuid, "blockdev_wipe", disk=disk, offset_mib=offset_mib, size_mib=size_mib
-            )
+            await ctx.nodes.call(side.node_uuid, "blockdev_wipe", disk=disk, offset_mib=offset_mib, size_mib=size_mib)
             ctx.log.progress(f"disk {disk.index}", offset_mib + size_mib, disk.size_mib)
 
     async def _install(self, spec: InstanceSpec, ctx: OperationContext) -> None:
         if self.no_install or not self.os_type:
             return
         node_uuid = spec.primary_node_uuid
-        await ctx.undo.push(
-            UndoNodeCall(
-                f"close the disks of {spec.name}", node_uuid, "instance_disks_shutdown", {"instance": bare(spec)}
-            )
-        )
-        await ctx.nodes.call(node_uuid, "instance_disks_assemble", instance=spec, for_migration=False)
+        plan = plan_of(ctx, spec)
+        await push_undo(ctx, plan.open())
+        await open_disks(ctx, plan)
         ctx.log.info("* running the instance OS create scripts...")
         installed = replace(spec, osparams=spec.osparams | (self.osparams_secret or {}))
         await ctx.nodes.call(
@@ -447,7 +453,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             debug=self.debug_level or 0,
         )
         if not self.start:
-            await ctx.nodes.call(node_uuid, "instance_disks_shutdown", instance=spec)
+            await close_disks(ctx, spec)
 
     async def _start(self, spec: InstanceSpec, ctx: OperationContext) -> None:
         ctx.log.info("* starting instance...")

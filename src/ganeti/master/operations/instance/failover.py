@@ -24,6 +24,7 @@ from ganeti.master.operations.instance.move_target import (
     move_locks,
     move_request,
     require_movable,
+    secondary_variables,
 )
 from ganeti.master.operations.instance.power import start_on_primary, stop_on_primary, undo_by_starting
 from ganeti.master.operations.parameters import (
@@ -150,8 +151,7 @@ class FailoverInstance(Operation[None], frozen=True, kw_only=True, forbid_unknow
             "FAILOVER_CLEANUP": str(self.cleanup),
             "OLD_PRIMARY": checked.spec.primary_node,
             "NEW_PRIMARY": checked.target_name,
-            "OLD_SECONDARY": "",
-            "NEW_SECONDARY": "",
+            **secondary_variables(checked.spec, checked.target_name),
         }
         before = list(dict.fromkeys([view.cluster.master_node, checked.target_uuid]))
         after = before if checked.source_gone else [*before, checked.instance.primary_node]
@@ -197,5 +197,5 @@ async def move_stopped(ctx: OperationContext, move: Move, *, shutdown_timeout_s:
         )
     if should_run:
         ctx.log.info(f"* starting the instance on the target node {move.target_name}")
-        await start_on_primary(ctx, moved)
+        await start_on_primary(ctx, moved, ignore_secondaries=steal)
     await ctx.config.commit(arrive, settles=True)

@@ -27,6 +27,7 @@ from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.changes import SetPrimaryNode
 from ganeti.master.operations.instance import failover
 from ganeti.master.operations.instance.cleanup import clean_up
+from ganeti.master.operations.instance.disks import plan_of, push_undo, take
 from ganeti.master.operations.instance.existing import require_bridges, require_online
 from ganeti.master.operations.instance.move_target import (
     check_target,
@@ -34,6 +35,7 @@ from ganeti.master.operations.instance.move_target import (
     move_locks,
     move_request,
     require_movable,
+    secondary_variables,
 )
 from ganeti.master.operations.parameters import (
     MODE_OR_FLAG,
@@ -177,8 +179,7 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
             "ALLOW_RUNTIME_CHANGES": str(self.allow_runtime_changes),
             "OLD_PRIMARY": checked.spec.primary_node,
             "NEW_PRIMARY": checked.target_name,
-            "OLD_SECONDARY": "",
-            "NEW_SECONDARY": "",
+            **secondary_variables(checked.spec, checked.target_name),
         }
         nodes = list(dict.fromkeys([view.cluster.master_node, checked.instance.primary_node, checked.target_uuid]))
         return instance_hooks(view, self.hooks_path, checked.spec, checked.instance, nodes, nodes, env)
@@ -270,14 +271,18 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
     async def _accept(self, checked: Checked, ctx: OperationContext) -> dict[str, Any]:
         spec = checked.spec
         info = await ctx.nodes.call(checked.instance.primary_node, "migration_info", instance=spec)
-        for sentence, call, arguments in (
-            (f"close the disks of {spec.name} on {checked.target_name}", "instance_disks_shutdown", {}),
-            (f"clean up {checked.target_name}", "instance_finalize_migration_dst", {"success": False}),
-        ):
-            await ctx.undo.push(
-                UndoNodeCall(sentence, checked.target_uuid, call, {"instance": bare(spec), **arguments})
+        steps = plan_of(ctx, spec).admit(checked.target_uuid, checked.target_name)
+        await push_undo(ctx, steps)
+        await ctx.undo.push(
+            UndoNodeCall(
+                f"clean up {checked.target_name}",
+                checked.target_uuid,
+                "instance_finalize_migration_dst",
+                {"instance": bare(spec), "success": False},
             )
-        await ctx.nodes.call(checked.target_uuid, "instance_disks_assemble", instance=spec, for_migration=True)
+        )
+        for step in steps:
+            await take(ctx, step)
         target: dict[str, Any] = await ctx.nodes.call(
             checked.target_uuid, "accept_instance", instance=spec, info=info, address=checked.target_address
         )

@@ -12,6 +12,7 @@ from ganeti.master.operations.lock_plans import plan
 from ganeti.model import inheritance
 from ganeti.model.ipolicy import violations
 from ganeti.model.locks import ALL_NODE_RES, ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
+from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
@@ -90,6 +91,12 @@ def require_movable(view: ConfigView, catalogue: Catalogue, instance: Instance, 
             f"Templates that can: {able}",
             WRONG_STATE,
         )
+
+
+def secondary_variables(spec: InstanceSpec, target_name: str) -> dict[str, str]:
+    """What hooks are told of the secondary node: where there is one, it and the primary change places."""
+    old, new = (target_name, spec.primary_node) if spec.secondary_nodes else ("", "")
+    return {"OLD_SECONDARY": old, "NEW_SECONDARY": new}
 
 
 async def choose_target(ctx: OperationContext, request: MoveRequest) -> str:

@@ -5,6 +5,7 @@ import asyncio
 
 from ganeti.master import allocation
 from ganeti.master.instance_spec import bare
+from ganeti.master.operations.instance.disks import close_disks, open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.existing import require_bridges
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.ports.context import OperationContext, UndoNodeCall
@@ -18,7 +19,12 @@ MARGIN_S = 60.0
 
 
 async def start_on_primary(
-    ctx: OperationContext, spec: InstanceSpec, *, paused: bool = False, shutdown_timeout_s: float = 0.0
+    ctx: OperationContext,
+    spec: InstanceSpec,
+    *,
+    paused: bool = False,
+    shutdown_timeout_s: float = 0.0,
+    ignore_secondaries: bool = False,
 ) -> None:
     """Assemble the disks and start the guest, unless it runs already; the undo stops it and closes the disks.
 
@@ -40,15 +46,16 @@ async def start_on_primary(
         )
     template = ctx.catalogue.template(spec.disks[0].template if spec.disks else _no_disks(ctx))
     await allocation.check_capacity(ctx, node_uuid, spec, template)
-    await start_guest(ctx, spec, paused=paused)
+    await start_guest(ctx, spec, paused=paused, ignore_secondaries=ignore_secondaries)
 
 
-async def start_guest(ctx: OperationContext, spec: InstanceSpec, *, paused: bool = False) -> None:
+async def start_guest(
+    ctx: OperationContext, spec: InstanceSpec, *, paused: bool = False, ignore_secondaries: bool = False
+) -> None:
     """Assemble the disks and start the guest, which is known not to run; the undo stops it and closes the disks."""
     node_uuid = spec.primary_node_uuid
-    await ctx.undo.push(
-        UndoNodeCall(f"close the disks of {spec.name}", node_uuid, "instance_disks_shutdown", {"instance": bare(spec)})
-    )
+    disks = plan_of(ctx, spec)
+    await push_undo(ctx, disks.open())
     await ctx.undo.push(
         UndoNodeCall(
             f"stop {spec.name} on {spec.primary_node}",
@@ -57,7 +64,7 @@ async def start_guest(ctx: OperationContext, spec: InstanceSpec, *, paused: bool
             {"instance": bare(spec), "timeout_s": 0},
         )
     )
-    await ctx.nodes.call(node_uuid, "instance_disks_assemble", instance=spec, for_migration=False)
+    await open_disks(ctx, disks, ignore_secondaries=ignore_secondaries)
     await ctx.nodes.call(node_uuid, "instance_start", instance=spec, paused=paused)
 
 
@@ -71,7 +78,7 @@ async def stop_on_primary(ctx: OperationContext, spec: InstanceSpec, *, timeout_
         )
     finally:
         teller.cancel()
-    await ctx.nodes.call(node_uuid, "instance_disks_shutdown", instance=spec)
+    await close_disks(ctx, spec)
 
 
 async def _tell_of_waiting(ctx: OperationContext, name: str, timeout_s: float) -> None:
@@ -90,24 +97,16 @@ async def _tell_of_waiting(ctx: OperationContext, name: str, timeout_s: float) -
 
 async def undo_by_starting(ctx: OperationContext, spec: InstanceSpec) -> None:
     """Before a running guest is stopped: the way back is to start it where it was."""
-    node = spec.primary_node_uuid
-    safe = bare(spec)
     await ctx.undo.push(
         UndoNodeCall(
             f"start {spec.name} on {spec.primary_node} again",
-            node,
+            spec.primary_node_uuid,
             "instance_start",
-            {"instance": safe, "paused": False},
+            {"instance": bare(spec), "paused": False},
         )
     )
-    await ctx.undo.push(
-        UndoNodeCall(
-            f"open the disks of {spec.name} on {spec.primary_node}",
-            node,
-            "instance_disks_assemble",
-            {"instance": safe, "for_migration": False},
-        )
-    )
+    for record in plan_of(ctx, spec).reopen():
+        await ctx.undo.push(record)
 
 
 def _no_disks(ctx: OperationContext) -> str:

@@ -97,7 +97,7 @@ class RebootInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_
         else:
             if running is not None:
                 await stop_on_primary(ctx, spec, timeout_s=float(self.shutdown_timeout))
-            await start_on_primary(ctx, spec)
+            await start_on_primary(ctx, spec, ignore_secondaries=self.ignore_secondaries)
         await ctx.config.commit(
             SetInstanceState(instance_uuid=spec.uuid, admin_state="up", admin_state_source="admin", disks_active=True),
             settles=True,

@@ -11,26 +11,33 @@ from typing import Annotated
 
 from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_STATE, GanetiError, NodeUnreachableError, PrerequisiteError
+from ganeti.master.disk_plan import completion
 from ganeti.master.instance_hooks import instance_hooks
-from ganeti.master.instance_spec import bare, instance_spec
+from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.changes import RemoveInstance, SetInstanceState
+from ganeti.master.operations.instance.disks import plan_of, take
 from ganeti.master.operations.instance.existing import instance_and_nodes
 from ganeti.master.operations.instance.power import stop_on_primary, undo_by_starting
 from ganeti.master.operations.parameters import InstanceName, InstanceUuid, ShutdownTimeout
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_requests import InstanceSpec
-from ganeti.model.objects import Instance
+from ganeti.model.objects import Instance, Node
 from ganeti.model.view import ConfigView
-from ganeti.ports.context import OperationContext, UndoNodeCall
+from ganeti.ports.context import OperationContext
 
 
 @dataclass(frozen=True)
 class Checked:
     instance: Instance
     spec: InstanceSpec
-    primary_offline: bool
+    offline: list[Node]
+    """Of its nodes."""
+
+    @property
+    def primary_offline(self) -> bool:
+        return self.instance.primary_node in {node.uuid for node in self.offline}
 
 
 _EXAMPLE = {"instance_name": "one.example.com", "ignore_failures": False}
@@ -65,14 +72,16 @@ class RemoveInstanceOperation(Operation[None], frozen=True, kw_only=True, forbid
 
     def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> Checked:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
-        primary = view.node(instance.primary_node)
-        if primary.offline and not self.ignore_failures:
+        offline = [node for uuid in view.instance_nodes(instance) if (node := view.node(uuid)).offline]
+        if offline and not self.ignore_failures:
+            primary = offline[0].uuid == instance.primary_node
             raise PrerequisiteError(
-                f"Primary node {primary.name} of {instance.name} is offline, so its disks cannot be removed: "
-                "fail the instance over first, or add --ignore-failures to forget it",
+                f"{'Primary' if primary else 'Secondary'} node {offline[0].name} of {instance.name} is offline, so its "
+                f"disks cannot be removed: {'fail the instance over first' if primary else 'bring the node back'}, or "
+                "add --ignore-failures to forget it",
                 WRONG_STATE,
             )
-        return Checked(instance, instance_spec(view, ctx.catalogue, instance), primary.offline)
+        return Checked(instance, instance_spec(view, ctx.catalogue, instance), offline)
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         master = [view.cluster.master_node]
@@ -90,23 +99,18 @@ class RemoveInstanceOperation(Operation[None], frozen=True, kw_only=True, forbid
             SetInstanceState(instance_uuid=spec.uuid, admin_state="down", disks_active=False), settles=True
         )
         remove = RemoveInstance(instance_uuid=spec.uuid)
-        if not checked.primary_offline:
-            await ctx.undo.push(
-                UndoNodeCall(
-                    f"complete the removal of {spec.name}",
-                    spec.primary_node_uuid,
-                    "instance_disks_remove",
-                    {"instance": bare(spec)},
-                    settled_change=remove,
-                )
-            )
+        offline = {node.uuid for node in checked.offline}
+        steps = [step for step in plan_of(ctx, spec).remove() if step.side.node_uuid not in offline]
+        if steps:
+            await ctx.undo.push(completion(steps, f"complete the removal of {spec.name}", remove))
             ctx.log.info("* removing instance disks...")
+        for step in steps:
             try:
-                await ctx.nodes.call(spec.primary_node_uuid, "instance_disks_remove", instance=spec)
+                await take(ctx, step)
             except GanetiError as err:
                 if not self.ignore_failures:
                     raise
-                ctx.log.warning(f"Disks of {spec.name} are left on {spec.primary_node}: {err}")
+                ctx.log.warning(f"Disks of {spec.name} are left on {step.side.node_name}: {err}")
         await ctx.config.commit(remove, settles=True)
 
     async def _stop(self, spec: InstanceSpec, ctx: OperationContext) -> None:

@@ -113,6 +113,12 @@ class StartInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
             return
         if self.force:
             tell_needless(ctx, spec, "--force")
-        await start_on_primary(ctx, spec, paused=self.startup_paused, shutdown_timeout_s=float(self.shutdown_timeout))
+        await start_on_primary(
+            ctx,
+            spec,
+            paused=self.startup_paused,
+            shutdown_timeout_s=float(self.shutdown_timeout),
+            ignore_secondaries=self.force,
+        )
         if not self.no_remember:
             await ctx.config.commit(mark, settles=True)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Which nodes hold which of an instance's disks, and in which order they make, open, close and remove them.
+
+A template's traits say how many nodes keep a copy. The primary node uses all disks; a secondary node keeps a copy of
+those that are mirrored there. Copies are made and opened on the secondaries first, so that what the primary writes has
+somewhere to go, and closed on the primary first. A secondary that is offline is left out of opening and closing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from msgspec import structs
+
+from ganeti.master.instance_spec import bare
+from ganeti.model.node_requests import DiskSpec, InstanceSpec
+from ganeti.model.traits import Catalogue
+from ganeti.model.view import ConfigView
+from ganeti.ports.config import Change
+from ganeti.ports.context import UndoNodeCall
+
+
+@dataclass(frozen=True)
+class Side:
+    """One node, and the instance with the disks that this node holds."""
+
+    node_uuid: str
+    node_name: str
+    spec: InstanceSpec
+    offline: bool = False
+
+
+@dataclass(frozen=True)
+class DiskStep:
+    """One node call, with what takes it back."""
+
+    side: Side
+    call: str
+    arguments: Mapping[str, Any]
+    undo: UndoNodeCall | None = None
+
+
+@dataclass(frozen=True)
+class DiskPlan:
+    """The nodes of one instance's disks."""
+
+    primary: Side
+    secondaries: tuple[Side, ...] = ()
+
+    @property
+    def present(self) -> list[Side]:
+        return [side for side in self.secondaries if not side.offline]
+
+    @property
+    def absent(self) -> list[Side]:
+        """Secondaries that are offline: their copies fall behind."""
+        return [side for side in self.secondaries if side.offline]
+
+    def create(self, disk: DiskSpec) -> list[DiskStep]:
+        """Make *disk* on each node that holds a copy; the undo removes what is there of it."""
+        arguments = {"disk": disk}
+        what = f"remove disk {disk.index} of {self.primary.spec.name} from"
+        return [
+            DiskStep(
+                side,
+                "blockdev_create",
+                arguments,
+                _undo(f"{what} {side.node_name}", side, "blockdev_remove", arguments),
+            )
+            for side in (*self.secondaries, self.primary)
+            if disk in side.spec.disks
+        ]
+
+    def open(self) -> list[DiskStep]:
+        """Let the instance use its disks on the primary node; the undo closes them."""
+        use = _use(self.primary)
+        sentence = f"close the disks of {self.primary.spec.name}"
+        return [
+            *(replace(_follow(side), undo=_close(f"{sentence} on {side.node_name}", side)) for side in self.present),
+            replace(use, undo=_close(sentence, self.primary)),
+        ]
+
+    def reopen(self) -> list[UndoNodeCall]:
+        """The way back from disks that are closed: undo records, of which the last is carried out first."""
+        return [
+            _as_undo(f"open the disks of {step.side.spec.name} on {step.side.node_name}", step)
+            for step in reversed(self.open())
+        ]
+
+    def close(self) -> list[DiskStep]:
+        return [
+            DiskStep(side, "instance_disks_shutdown", {"instance": side.spec}) for side in (self.primary, *self.present)
+        ]
+
+    def admit(self, node_uuid: str, node_name: str) -> list[DiskStep]:
+        """Let another node use the disks beside the primary, for a migration; the undo ends that."""
+        spec = self.primary.spec
+        target = next((side for side in self.secondaries if side.node_uuid == node_uuid), None)
+        if target is None:
+            target = Side(node_uuid, node_name, spec)
+            undo = _close(f"close the disks of {spec.name} on {node_name}", target)
+            return [replace(_use(target, for_migration=True), undo=undo)]
+        alone = _as_undo(f"let {self.primary.node_name} alone write the disks of {spec.name}", _use(self.primary))
+        follow = _as_undo(f"let the disks of {spec.name} on {node_name} follow again", _follow(target))
+        return [
+            replace(_use(self.primary, for_migration=True), undo=alone),
+            replace(_use(target, for_migration=True), undo=follow),
+        ]
+
+    def remove(self) -> list[DiskStep]:
+        """Remove all disks. There is no way back: `completion` is recorded before the first step."""
+        return [
+            DiskStep(side, "instance_disks_remove", {"instance": side.spec})
+            for side in (*self.secondaries, self.primary)
+        ]
+
+
+def disk_plan(view: ConfigView, catalogue: Catalogue, spec: InstanceSpec) -> DiskPlan:
+    """Plan for *spec*, whose primary node may be another than the configuration has by now."""
+    copies: dict[str, list[DiskSpec]] = {}
+    for disk in spec.disks:
+        if catalogue.template(disk.template).node_count > 1:
+            for uuid in view.disk(disk.uuid).nodes:
+                copies.setdefault(uuid, []).append(disk)
+    copies.pop(spec.primary_node_uuid, None)
+    nodes = [(view.node(uuid), disks) for uuid, disks in copies.items()]
+    return DiskPlan(
+        Side(spec.primary_node_uuid, spec.primary_node, spec),
+        tuple(
+            Side(node.uuid, node.name, structs.replace(bare(spec), disks=disks), node.offline) for node, disks in nodes
+        ),
+    )
+
+
+def completion(steps: list[DiskStep], sentence: str, change: Change) -> UndoNodeCall:
+    """The record that carries out all *steps*, which say when they are complete, and then makes *change*."""
+    record: UndoNodeCall | None = None
+    for step in reversed(steps):
+        undo = _as_undo(sentence, step)
+        record = replace(undo, settled_change=change if record is None else None, settled_call=record)
+    assert record is not None
+    return record
+
+
+def _use(side: Side, *, for_migration: bool = False) -> DiskStep:
+    return DiskStep(side, "instance_disks_assemble", {"instance": side.spec, "for_migration": for_migration})
+
+
+def _follow(side: Side) -> DiskStep:
+    return DiskStep(side, "instance_disks_assemble", {"instance": side.spec, "as_primary": False})
+
+
+def _close(sentence: str, side: Side) -> UndoNodeCall:
+    return _undo(sentence, side, "instance_disks_shutdown", {"instance": bare(side.spec)})
+
+
+def _as_undo(sentence: str, step: DiskStep) -> UndoNodeCall:
+    return _undo(sentence, step.side, step.call, {**step.arguments, "instance": bare(step.side.spec)})
+
+
+def _undo(sentence: str, side: Side, call: str, arguments: Mapping[str, Any]) -> UndoNodeCall:
+    return UndoNodeCall(sentence, side.node_uuid, call, dict(arguments))

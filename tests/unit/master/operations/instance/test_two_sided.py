@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Instances whose disks have a copy on each of two nodes, from creation to removal, and what every failure leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from tests.fakes.context import FakeContext, FakeNodes, run
+from tests.fakes.engine_world import MemoryWorld
+from tests.fakes.paired_disks import CLOSED, PRIMARY, SECONDARY, PairedDisks, Pairs
+from tests.fakes.sample_cluster import add_instance, catalogue, configuration
+
+from ganeti.base.errors import ExecutionError, GanetiError, NodeUnreachableError, PrerequisiteError
+from ganeti.base.paths import Paths
+from ganeti.master.instance_spec import instance_spec
+from ganeti.master.operation import Operation
+from ganeti.master.operations.instance.create import CreateInstance
+from ganeti.master.operations.instance.disks import plan_of
+from ganeti.master.operations.instance.failover import FailoverInstance
+from ganeti.master.operations.instance.migrate import MigrateInstance
+from ganeti.master.operations.instance.remove import RemoveInstanceOperation
+from ganeti.master.operations.instance.startup import StartInstance
+from ganeti.master.queue.job_log import JobLog
+from ganeti.master.queue.undo import UndoLog, decode_lines, encode_line, record_line
+from ganeti.master.queue.unwinding import unwind
+from ganeti.model.node_requests import DiskSpec, InstanceSpec
+from ganeti.model.objects import CLUSTER_KEY
+from ganeti.model.traits import Catalogue
+from ganeti.node.actions import blockdev, instances, migration
+from ganeti.node.state import NodeState
+from ganeti.noded.world import RealNodeWorld
+
+ONE, TWO = "uuid-node1", "uuid-node2"
+REAL = {
+    "blockdev_create": blockdev.blockdev_create,
+    "blockdev_remove": blockdev.blockdev_remove,
+    "blockdev_find": blockdev.blockdev_find,
+    "blockdev_wipe": blockdev.blockdev_wipe,
+    "instance_disks_assemble": instances.instance_disks_assemble,
+    "instance_disks_shutdown": instances.instance_disks_shutdown,
+    "instance_disks_remove": instances.instance_disks_remove,
+    "instance_disks_steal": instances.instance_disks_steal,
+}
+"""Calls that the handlers of a real node answer, on disks in memory."""
+
+
+class Nodes(FakeNodes):
+    """Nodes with disks in memory and guests that are names; call number *fails_at* that changes disks fails."""
+
+    def __init__(self, ctx: FakeContext, root: Path) -> None:
+        super().__init__(ctx.config.config, ctx.story)
+        self.pairs = Pairs()
+        self.guests: set[tuple[str, str]] = set()
+        self.fails_at = 0
+        self.count = 0
+        self.states: dict[str, NodeState] = {}
+        for name in ("node1", "node2", "node3"):
+            world = RealNodeWorld(Paths(str(root / name)), name)
+            world.log = lambda sentence: None  # type: ignore[method-assign]
+            self.states[name] = NodeState(world, calls=None, daemon=None)  # type: ignore[arg-type]
+            self.states[name]._templates["pair"] = PairedDisks(world, self.pairs)
+        memory = {"memory_total": 8192, "memory_free": 4096, "memory_dom0": 512, "cpu_total": 4, "cpu_dom0": 1}
+        self.handlers["node_info"] = lambda name, **_: {"storage": [], "hypervisors": {"pretend": memory}}
+        self.handlers["all_instances_info"] = lambda name, **_: []
+
+    async def call(self, node_uuid: str, call: str, /, *, deadline_s: float | None = None, **arguments: Any) -> Any:
+        name = self.config.node(node_uuid).name
+        if call in REAL and call != "blockdev_find" and name not in self.dead:
+            self.count += 1
+            if self.count == self.fails_at:
+                self.story.append(f"{name} {call} fails")
+                raise ExecutionError(f"Node {name}: {call} fails")
+        await super().call(node_uuid, call)
+        arguments |= {key: msgspec.convert(_plain(arguments[key]), kind) for key, kind in KINDS if key in arguments}
+        if call in REAL:
+            return _plain(await REAL[call](self.states[name], **arguments))
+        return await self.guest(name, call, arguments)
+
+    async def guest(self, node: str, call: str, arguments: dict[str, Any]) -> Any:
+        state, instance = self.states[node], arguments.get("instance")
+        key = (node, instance.name if instance is not None else "")
+        if call == "instance_info":
+            return {"state": "running", "memory_mib": 128} if key in self.guests else None
+        if call == "instance_start":
+            await instances.attach_disks(state, instance)
+            self.guests.add(key)
+        elif call == "instance_shutdown":
+            self.guests.discard(key)
+        elif call == "accept_instance":
+            await instances.attach_disks(state, instance, for_migration=True)
+            return {}
+        elif call == "instance_get_migration_status":
+            return {"status": "completed", "total_ram": 1, "transferred_ram": 1}
+        elif call == "instance_finalize_migration_dst":
+            if arguments["success"]:
+                self.guests.add(key)
+            for disk in instance.disks:
+                driver = state.template_of(disk)
+                await driver.settle_migration(disk, instance.name, arrived=arguments["success"])
+            if key not in self.guests:
+                await migration.yield_disks(state, instance)
+        elif call == "instance_finalize_migration_src":
+            self.guests.discard(key)
+            await migration.yield_disks(state, instance)
+        else:
+            handler = self.handlers.get(call)
+            return handler(node, **arguments) if callable(handler) else None
+        return None
+
+    def roles(self) -> list[dict[str, str]]:
+        return [self.pairs.roles(name) for name in sorted(self.pairs.disks)]
+
+
+KINDS: tuple[tuple[str, Any], ...] = (("instance", InstanceSpec), ("disk", DiskSpec))
+
+
+def _plain(value: Any) -> Any:
+    return msgspec.to_builtins(value)
+
+
+class Context(FakeContext):
+    nodes: Nodes  # type: ignore[assignment]
+
+
+@pytest.fixture
+def ctx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    traits = catalogue()
+    config = configuration()
+    cluster = config.cluster
+    config.put("cluster", CLUSTER_KEY, replace(cluster, enabled_disk_templates=["pair"], ipolicy={}))
+    context = Context(config, Catalogue(traits.templates | {"pair": PairedDisks.traits}, traits.hypervisors))
+    context.nodes = Nodes(context, tmp_path)
+    monkeypatch.setattr("ganeti.master.operations.instance.creation_input.place_disks", place)
+    yield context
+    context.nodes.pairs.close()
+
+
+def place(disks: Any, traits: Any, node_uuids: list[str], directory: str, instance_name: str) -> Any:
+    names = [uuid.removeprefix("uuid-") for uuid in node_uuids]
+    return [
+        replace(disk, nodes=node_uuids, logical_id=["pair", *names, f"{instance_name}-{index}"])
+        for index, disk in enumerate(disks)
+    ]
+
+
+def wanted(**changes: Any) -> CreateInstance:
+    fields: dict[str, Any] = {
+        "instance_name": "web1",
+        "disks": [{"size": "64m"}, {"size": "64m"}],
+        "nics": [],
+        "mode": "create",
+        "os_type": "noop+default",
+        "disk_template": "pair",
+        "pnode": "node1",
+        "snode": "node2",
+        "ignore_ipolicy": True,
+    }
+    return CreateInstance(**(fields | changes))
+
+
+def unwound(ctx: Context) -> list[str]:
+    """Unwind what was recorded, through the bytes of the undo log, as the engine does; gives what was said."""
+    world = MemoryWorld()
+    lines = [record_line(number, 0, 1, record) for number, record in enumerate(ctx.records, 1)]
+    world.undo.raw = b"".join(map(encode_line, lines))
+    world.undo.log = UndoLog(decode_lines(world.undo.raw))
+    said: list[str] = []
+
+    class Log:
+        info = warning = said.append
+
+    log: JobLog = Log()  # type: ignore[assignment]
+    asyncio.run(_all(unwind(world, ctx, log, [])))  # type: ignore[arg-type]
+    return said
+
+
+async def _all(work: Coroutine[Any, Any, Any]) -> None:
+    await work
+
+
+def failing(operation: Operation[Any], ctx: Context, step: int) -> bool:
+    """Fail call number *step* that changes disks; gives whether *operation* failed with it."""
+    ctx.records.clear()
+    ctx.nodes.count, ctx.nodes.fails_at = 0, step
+    try:
+        run(operation, ctx)
+    except GanetiError:
+        return True
+    finally:
+        ctx.nodes.fails_at = 0
+    return False
+
+
+BOTH = {"node1": PRIMARY, "node2": SECONDARY}
+MOVED = {"node1": SECONDARY, "node2": PRIMARY}
+
+
+def test_creation_makes_both_copies_and_waits_until_they_are_equal(ctx: Context) -> None:
+    assert run(wanted(), ctx) == ["node1", "node2"]
+    disks = [line for line in ctx.story if "blockdev_create" in line or line.startswith("undo: remove")]
+    assert disks[:4] == [
+        "undo: remove disk 0 of web1 from node2",
+        "node2 blockdev_create",
+        "undo: remove disk 0 of web1 from node1",
+        "node1 blockdev_create",
+    ]
+    assert ctx.story.index("node1 blockdev_find") < ctx.story.index("node1 instance_os_add")
+    assert ctx.nodes.roles() == [BOTH, BOTH]
+    assert ctx.held[0][1].nodes == [ONE, TWO], "room is promised on both"
+
+
+def test_creation_without_waiting_and_without_a_start_leaves_all_closed(ctx: Context) -> None:
+    run(wanted(wait_for_sync=False, start=False), ctx)
+    assert "node1 blockdev_find" not in ctx.story
+    assert ctx.nodes.roles() == [{"node1": CLOSED, "node2": CLOSED}] * 2
+
+
+def test_a_failure_at_any_step_of_creation_leaves_nothing_on_either_node(ctx: Context) -> None:
+    for step in count(1):
+        if not failing(wanted(), ctx, step):
+            assert ctx.nodes.roles() == [BOTH, BOTH]
+            if ctx.nodes.count < step:
+                break
+            run(RemoveInstanceOperation(instance_name="web1"), ctx)  # only a secondary was not closed
+            continue
+        said = unwound(ctx)
+        assert ctx.nodes.pairs.left() == [], f"after step {step}: {said}"
+        assert not ctx.nodes.guests and not ctx.config.view().instances()
+    assert step > 12
+
+
+def test_a_copy_that_nothing_brings_up_to_date_ends_the_creation(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def lone(self: PairedDisks, disk: DiskSpec) -> None: ...
+
+    monkeypatch.setattr(PairedDisks, "become_secondary", lone)
+    with pytest.raises(ExecutionError, match="Disk 0 of web1 is degraded and nothing is copied"):
+        run(wanted(), ctx)
+
+
+def test_a_migration_switches_the_roles(ctx: Context) -> None:
+    run(wanted(), ctx)
+    run(MigrateInstance(instance_name="web1"), ctx)
+    assert ctx.nodes.roles() == [MOVED, MOVED]
+    view = ctx.config.view()
+    assert (view.find_instance("web1").primary_node, view.secondary_nodes(view.find_instance("web1"))) == (TWO, [ONE])
+    run(MigrateInstance(instance_name="web1"), ctx)
+    assert ctx.nodes.roles() == [BOTH, BOTH]
+
+
+def test_a_failure_at_any_step_of_a_migration_leaves_the_roles(ctx: Context) -> None:
+    run(wanted(), ctx)
+    step = 1
+    while failing(MigrateInstance(instance_name="web1"), ctx, step):
+        unwound(ctx)
+        assert ctx.nodes.roles() == [BOTH, BOTH], f"after step {step}"
+        step += 1
+    assert step == 3, "both sides are told"
+    assert ctx.nodes.roles() == [MOVED, MOVED]
+
+
+def test_a_failover_switches_the_roles_and_any_failure_puts_them_back(ctx: Context) -> None:
+    run(wanted(), ctx)
+    for step in count(1):
+        if not failing(FailoverInstance(instance_name="web1"), ctx, step):
+            assert (ctx.nodes.roles(), ctx.nodes.guests) == ([MOVED, MOVED], {("node2", "web1")})
+            if ctx.nodes.count < step:
+                break
+            run(FailoverInstance(instance_name="web1"), ctx)  # back: only a secondary was not closed
+            continue
+        unwound(ctx)
+        assert ctx.nodes.roles() == [BOTH, BOTH], f"after step {step}"
+        assert ctx.nodes.guests == {("node1", "web1")}
+    assert step > 4
+
+
+@pytest.mark.parametrize("offline", [True, False])
+def test_a_failover_from_a_lost_node_goes_on_with_one_copy(ctx: Context, offline: bool) -> None:
+    run(wanted(), ctx)
+    ctx.nodes.dead.add("node1")
+    view = ctx.config.view()
+    if offline:
+        view.put("nodes", ONE, replace(view.node(ONE), offline=True))
+    run(FailoverInstance(instance_name="web1", ignore_consistency=not offline), ctx)
+    assert ctx.nodes.roles() == [{"node1": CLOSED, "node2": PRIMARY}] * 2
+    assert any("falls behind" in line for line in ctx.lines)
+
+
+def test_a_start_needs_its_secondary_unless_told_otherwise(ctx: Context) -> None:
+    run(wanted(start=False), ctx)
+    ctx.nodes.dead.add("node2")
+    with pytest.raises(NodeUnreachableError):
+        run(StartInstance(instance_name="web1"), ctx)
+    run(StartInstance(instance_name="web1", force=True), ctx)
+    assert ctx.nodes.roles() == [{"node1": PRIMARY, "node2": CLOSED}] * 2
+
+
+def test_removal_removes_both_copies(ctx: Context) -> None:
+    run(wanted(), ctx)
+    run(RemoveInstanceOperation(instance_name="web1"), ctx)
+    assert ctx.nodes.pairs.left() == [] and not ctx.config.view().instances()
+
+
+def test_a_removal_that_is_cut_short_is_completed_on_both_nodes(ctx: Context) -> None:
+    run(wanted(), ctx)
+    for step in count(1):
+        if not failing(RemoveInstanceOperation(instance_name="web1"), ctx, step):
+            assert ctx.nodes.pairs.left() == []
+            if ctx.nodes.count < step:
+                break
+            run(wanted(), ctx)  # only a secondary was not closed
+        elif not any("complete the removal" in record.sentence for record in ctx.records):
+            unwound(ctx)
+            assert ctx.nodes.roles() == [BOTH, BOTH], f"after step {step}"
+        else:
+            ctx.records[:] = ctx.records[-1:]  # a commit has settled those before
+            assert unwound(ctx) == ["complete after all: complete the removal of web1"]
+            assert ctx.nodes.pairs.left() == [] and not ctx.config.view().instances()
+            ctx.nodes.guests.clear()
+            run(wanted(), ctx)
+    assert step > 4
+
+
+def test_an_instance_stays_while_one_of_its_nodes_cannot_say_that_nothing_is_left(ctx: Context) -> None:
+    run(wanted(), ctx)
+    assert failing(RemoveInstanceOperation(instance_name="web1"), ctx, 4)
+    ctx.records[:] = ctx.records[-1:]
+    ctx.nodes.dead.add("node1")
+    assert "could not undo: complete the removal of web1" in unwound(ctx)[0]
+    assert ctx.config.view().find_instance("web1").admin_state == "down"
+
+
+def test_a_removal_without_the_secondary_asks_for_a_word(ctx: Context) -> None:
+    run(wanted(), ctx)
+    view = ctx.config.view()
+    view.put("nodes", TWO, replace(view.node(TWO), offline=True))
+    with pytest.raises(PrerequisiteError, match="Secondary node node2 of web1 is offline"):
+        run(RemoveInstanceOperation(instance_name="web1"), ctx)
+    run(RemoveInstanceOperation(instance_name="web1", ignore_failures=True), ctx)
+    assert {line.split()[-1] for line in ctx.nodes.pairs.left()} == {"node2"}
+    assert not view.instances()
+
+
+def test_an_instance_on_one_node_has_no_other_side(ctx: Context) -> None:
+    add_instance(ctx.config.view(), "web2")
+    view = ctx.config.view()
+    plan = plan_of(ctx, instance_spec(view, ctx.catalogue, view.find_instance("web2")))  # type: ignore[arg-type]
+    assert plan.secondaries == () and len(plan.open()) == len(plan.close()) == len(plan.remove()) == 1

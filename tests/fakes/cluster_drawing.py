@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from ganeti.model.templates import TEMPLATES, traits_of
 from ganeti.placement.cluster.picture import AllocPolicy, Cluster, Disk, Group, Instance, Node, Status
 from ganeti.placement.cluster.policy import BUILT_IN_POLICY, Policy, Spec
-from ganeti.placement.cluster.templates import TEMPLATES, traits_of
 
 Value = TypeVar("Value")
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from tests.fakes.cluster_drawing import Dice, Drawing
 
+from ganeti.model.templates import traits_of
 from ganeti.placement.cluster.picture import Group, Instance, Node, Status
 from ganeti.placement.cluster.policy import Policy, Spec
-from ganeti.placement.cluster.templates import traits_of
 
 REQUESTS = ("allocate", "allocate", "relocate", "node-evacuate", "multi-allocate", "change-group", "allocate-secondary")
 _SPECIFICATION = ("memory-size", "cpu-count", "disk-size", "disk-count", "nic-count", "spindle-use")

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from tests.fakes.tight_clusters import Case, build
 
+from ganeti.model.templates import TEMPLATES, traits_of
 from ganeti.placement.cluster.picture import AllocPolicy, Disk, Group, Instance, Node
 from ganeti.placement.cluster.policy import Spec
-from ganeti.placement.cluster.templates import TEMPLATES, traits_of
 
 TAGS = ("htools:iextags:service", "htools:nlocation:rack", "htools:desiredlocation:rack")
 UNMIRRORED = tuple(name for name, traits in TEMPLATES.items() if not traits.has_secondary)

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from tests.fakes.cluster_drawing import KINDS, Dice, draw
 from tests.fakes.thoroughness import examples
 
+from ganeti.model.templates import traits_of
 from ganeti.placement.balance.lower_bound import lower_bound
 from ganeti.placement.balance.steps import BalanceOptions, balance
 from ganeti.placement.cluster.picture import Cluster
-from ganeti.placement.cluster.templates import traits_of
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 
 FEW = settings(max_examples=examples(80, quick=40, campaign=2000), deadline=None, derandomize=True)

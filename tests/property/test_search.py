@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.fakes.cluster_drawing import KINDS, Dice, draw
 from tests.fakes.thoroughness import examples
 
+from ganeti.model.templates import TEMPLATES, traits_of
 from ganeti.placement.allocate.new_instance import place_instance
 from ganeti.placement.cluster.failure import FailMode
 from ganeti.placement.cluster.picture import Cluster, Disk, Instance, Status
-from ganeti.placement.cluster.templates import TEMPLATES, traits_of
 from ganeti.placement.definition import search as defined
 from ganeti.placement.definition.moves import read_plain
 from ganeti.placement.kernel.searches import (

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.fakes.thoroughness import examples
 
 from ganeti.base.errors import ParameterError
+from ganeti.model.templates import TEMPLATES
 from ganeti.placement.cluster.picture import AllocPolicy, Cluster, Disk, Group, Instance, Node, Status
 from ganeti.placement.cluster.policy import Policy, Spec
-from ganeti.placement.cluster.templates import TEMPLATES
 from ganeti.placement.request.reading import read_cluster, read_request
 from ganeti.tools.htools.command_line.options import Options
 from ganeti.tools.htools.loading import allocator_input, allocator_records, text

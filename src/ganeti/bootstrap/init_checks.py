@@ -28,7 +28,6 @@ from ganeti.node.storage.allowed_paths import AllowedPaths
 ADDRESS_PROBE_S = 2.0
 """Whoever has the address on this network answers in milliseconds; the time is for addresses behind routers."""
 DEFAULT_ALLOCATOR = "hail"
-VOLUME_GROUP_TYPE = init_options.VOLUME_GROUP_TYPE
 MIN_VOLUME_GROUP_MIB = 20480
 DEFAULT_VOLUME_GROUP = "xenvg"
 
@@ -199,7 +198,7 @@ def _secondary_address(options: Mapping[str, Any], machine: Machine, version: in
 def _volume_group(
     options: Mapping[str, Any], machine: Machine, templates: list[str], catalogue: Catalogue
 ) -> str | None:
-    wanted = any(catalogue.template(name).storage_type == VOLUME_GROUP_TYPE for name in templates)
+    wanted = any(catalogue.template(name).uses_node_disk for name in templates)
     given = options.get("vg_name")
     if not wanted:
         if given:
@@ -225,8 +224,7 @@ def _volume_group(
 
 def _helper(options: Mapping[str, Any], templates: list[str], catalogue: Catalogue) -> str | None:
     wanted = any(
-        catalogue.template(name).node_count > 1 and catalogue.template(name).storage_type == VOLUME_GROUP_TYPE
-        for name in templates
+        catalogue.template(name).has_secondary and catalogue.template(name).uses_node_disk for name in templates
     )
     given = options.get("drbd_helper")
     if given and not wanted:

@@ -17,11 +17,10 @@ from ganeti.model.parameters import (
     backend_input,
     defaults,
 )
+from ganeti.model.templates import PREFERRED
 from ganeti.model.traits import Catalogue
 
 DEFAULT_HYPERVISOR = "kvm"
-DEFAULT_TEMPLATES = ("drbd", "plain", "file", "sharedfile", "diskless")
-"""Those of them that exist here."""
 
 DEFAULT_NETDEV = "xen-br0"
 DEFAULT_DIRECTORIES = {
@@ -29,7 +28,6 @@ DEFAULT_DIRECTORIES = {
     "shared_file_storage_dir": "/srv/ganeti/shared-file-storage",
     "gluster_storage_dir": "/var/run/ganeti/gluster",
 }
-VOLUME_GROUP_TYPE = "lvm-vg"
 REFUSED = cluster_values.UNUSED | {
     "uid_pool": "uid_pool cannot be set yet: guests do not get a user id of their own here; leave it out",
 }
@@ -51,7 +49,7 @@ _SIZES = ("memory-size", "disk-size")
 def not_offered(catalogue: Catalogue) -> set[str]:
     """Options that are always refused: nothing here acts on them, or no installed disk template could use them."""
     templates = catalogue.templates.values()
-    in_groups = [traits for traits in templates if traits.storage_type == VOLUME_GROUP_TYPE]
+    in_groups = [traits for traits in templates if traits.uses_node_disk]
     directories = set(DEFAULT_DIRECTORIES) - {traits.directory_setting for traits in templates}
     volume_group = set() if in_groups else {"vg_name"}
     helper = set() if any(traits.node_count > 1 for traits in in_groups) else {"drbd_helper"}
@@ -68,7 +66,7 @@ def enabled_hypervisors(given: Sequence[str] | None, catalogue: Catalogue) -> li
 def enabled_templates(given: Sequence[str] | None, catalogue: Catalogue) -> list[str]:
     if given is not None and not given:
         raise PrerequisiteError("At least one disk template must be enabled: use --enabled-disk-templates", WRONG_INPUT)
-    chosen = given or [name for name in DEFAULT_TEMPLATES if name in catalogue.templates]
+    chosen = given or [name for name in PREFERRED if name in catalogue.templates]
     return _known_names(chosen, "disk template", sorted(catalogue.templates))
 
 

@@ -15,9 +15,9 @@ from ganeti.master.cache.node_reports import NodeReport
 from ganeti.model import inheritance
 from ganeti.model.objects import Disk, Instance, Nic, Node, NodeGroup
 from ganeti.model.promises import Promise
+from ganeti.model.templates import disk_space_mib
 from ganeti.model.traits import Catalogue, TemplateTraits
 from ganeti.model.view import ConfigView
-from ganeti.placement.cluster.templates import disk_space_mib
 
 PROTOCOL_VERSION = 2
 Plain = dict[str, Any]

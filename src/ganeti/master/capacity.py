@@ -12,8 +12,8 @@ from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError
 from ganeti.model import inheritance
 from ganeti.model.capacity import Capacity
 from ganeti.model.objects import NodeGroup
+from ganeti.model.templates import NO_DISKS, traits_of
 from ganeti.model.view import ConfigView
-from ganeti.placement.cluster.templates import traits_of
 from ganeti.ports.luxid import Placement
 
 CAPACITY = "capacity"
@@ -73,7 +73,7 @@ def _usual_template(view: ConfigView, group: NodeGroup) -> str:
     enabled = view.cluster.enabled_disk_templates
     allowed = inheritance.group_ipolicy(view.cluster, group).get("disk-templates", enabled)
     wanted = [name for name in enabled if name in allowed] or enabled
-    return next((name for name in wanted if traits_of(name) is not None), "diskless")
+    return next((name for name in wanted if traits_of(name) is not None), NO_DISKS)
 
 
 def requests(questions: Mapping[str, Plain]) -> list[Plain]:

@@ -3,6 +3,8 @@
 
 import msgspec
 
+from ganeti.model.templates import NO_DISKS
+
 
 class Promise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Room for one instance; *nodes* are uuids, primary first. Disk is what it takes on each of them."""
@@ -14,7 +16,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     vcpus: int = 0
     spindle_use: int = 1
     spindles: int | None = None
-    disk_template: str = "diskless"
+    disk_template: str = NO_DISKS
     tags: list[str] = []
 
 

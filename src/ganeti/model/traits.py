@@ -5,11 +5,18 @@ Each driver states its traits in its own file; the daemons gather them into one 
 operations and queries. Nothing outside the drivers compares names.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
-from ganeti.model.parameters import Parameter
+
+if TYPE_CHECKING:
+    from ganeti.model.parameters import Parameter
+
+VOLUME_GROUP = "lvm-vg"
+"""The storage type of disks in the cluster's volume group."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,10 @@ class TemplateTraits:
     growable: bool = True
     convertible: bool = True
     checks_free_space: bool = False
+    evacuable: bool = False
+    """When its node dies, an instance can be started on any other node of the group from the same disks."""
+    metadata_mib: int = 0
+    """What each disk takes on each of its nodes beside its size."""
     directory_based: bool = False
     """Disks are files in a directory per instance, below a directory of the cluster."""
     directory_setting: str = ""
@@ -37,9 +48,24 @@ class TemplateTraits:
     """First element of the logical id, where the template has one (file driver name)."""
 
     @property
+    def has_secondary(self) -> bool:
+        """Whether an instance lives on two nodes."""
+        return self.node_count > 1
+
+    @property
     def mirrored(self) -> bool:
         """Whether an instance survives the loss of its primary node, and can be migrated."""
-        return self.shared or self.node_count > 1
+        return self.shared or self.has_secondary
+
+    @property
+    def movable(self) -> bool:
+        """Whether balancing and relocation may move an instance's disks."""
+        return self.has_disks and self.mirrored
+
+    @property
+    def uses_node_disk(self) -> bool:
+        """Whether its disks count against the free disk of the node, which is that of its volume group."""
+        return self.storage_type == VOLUME_GROUP
 
 
 @dataclass(frozen=True)

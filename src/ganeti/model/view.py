@@ -23,11 +23,9 @@ from ganeti.model.objects import (
     Node,
     NodeGroup,
 )
+from ganeti.model.templates import NO_DISKS
 
 Named = TypeVar("Named", Node, NodeGroup, Instance, Network)
-
-NO_DISKS = "diskless"
-"""Template of an instance without disks: the one template that is told by the absence of something."""
 
 _NOUN = {"nodes": "Node", "nodegroups": "Group", "instances": "Instance", "networks": "Network"}
 

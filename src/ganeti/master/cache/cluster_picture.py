@@ -21,8 +21,8 @@ from ganeti.model.objects import Instance as ConfiguredInstance
 from ganeti.model.objects import Node as ConfiguredNode
 from ganeti.model.objects import NodeGroup
 from ganeti.model.promises import Promise
+from ganeti.model.templates import UNSHARED, traits_of
 from ganeti.placement.cluster.picture import Cluster, Disk, Instance, Node, Status
-from ganeti.placement.cluster.templates import UNSHARED, traits_of
 from ganeti.placement.request.reading import STATIC_NODE_MEMORY_MIB, read_cluster
 
 NODE_MEMORY_OPTION = "static-kvm-node-memory"

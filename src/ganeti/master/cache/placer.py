@@ -14,8 +14,8 @@ from ganeti.master.cache.cluster_picture import NODE_MEMORY_OPTION, ClusterPictu
 from ganeti.master.cache.node_reports import NodeReport
 from ganeti.model.configuration import Configuration
 from ganeti.model.promises import Promise
+from ganeti.model.templates import UNSHARED, traits_of
 from ganeti.placement.cluster.picture import Disk, Instance
-from ganeti.placement.cluster.templates import UNSHARED, traits_of
 from ganeti.placement.dispatch import answer_over
 from ganeti.placement.kernel.renewal import Renewal
 from ganeti.placement.kernel.state import NOWHERE, ClusterState

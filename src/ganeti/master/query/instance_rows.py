@@ -8,7 +8,7 @@ from typing import Any
 from ganeti.master.query.fields import NODATA, OFFLINE, UNAVAILABLE, Missing, QueryWorld
 from ganeti.model import inheritance
 from ganeti.model.objects import Disk, Instance, Nic, Node, NodeGroup
-from ganeti.placement.cluster.templates import disk_space_mib
+from ganeti.model.templates import disk_space_mib
 
 RUNNING = "running"
 ADMIN_DOWN = "ADMIN_down"

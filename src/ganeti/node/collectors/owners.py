@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ganeti.placement.cluster.templates import PAIRED, UNSHARED
+from ganeti.model.templates import PAIRED, UNSHARED
 
 Thing = TypeVar("Thing")
 _ORIGIN = "originstname+"

@@ -5,19 +5,12 @@ from collections.abc import Sequence
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
-from ganeti.model.traits import TemplateTraits
+from ganeti.model.templates import NO_DISKS, TEMPLATES
 from ganeti.node.storage.interface import DiskStatus, DiskTemplate, StorageSpace
 
 
 class NoDisks(DiskTemplate):
-    traits = TemplateTraits(
-        name="diskless",
-        storage_type="diskless",
-        has_disks=False,
-        shared=True,
-        growable=False,
-        convertible=False,
-    )
+    traits = TEMPLATES[NO_DISKS]
 
     async def create(self, disk: DiskSpec) -> None:
         raise self._none()

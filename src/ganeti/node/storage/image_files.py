@@ -10,11 +10,14 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import ParamSpec
 
 from ganeti.base.errors import BlockDeviceError, CommandError
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.parameters import Parameter
+from ganeti.model.templates import TEMPLATES
+from ganeti.model.traits import TemplateTraits
 from ganeti.node.storage import image_io
 from ganeti.node.storage.allowed_paths import AllowedPaths
 from ganeti.node.storage.image_io import MIB, QCOW2, RAW, in_thread
@@ -43,6 +46,11 @@ PARAMETERS = (
     ),
 )
 _TOOL_TIMEOUT_S = 3600.0
+
+
+def of_image_files(template: str) -> TemplateTraits:
+    """The traits of a template whose disks are image files."""
+    return replace(TEMPLATES[template], formats=FORMATS, parameters=PARAMETERS, logical_id_driver=DRIVERS[0])
 
 
 class ImageFileTemplate(DiskTemplate):

@@ -3,10 +3,10 @@
 
 from collections.abc import Sequence
 
+from ganeti.model.templates import traits_of
 from ganeti.placement.allocate.choose_group import Search, choose_among
 from ganeti.placement.allocate.evacuate import Report, Stuck, find_instances, move_instance
 from ganeti.placement.allocate.moves import online_targets
-from ganeti.placement.cluster.templates import traits_of
 from ganeti.placement.kernel.state import ClusterState
 from ganeti.placement.request.known_names import unknown_element
 from ganeti.placement.request.terms import Allocate, ChangeGroup, EvacuationMode, Moves, Options

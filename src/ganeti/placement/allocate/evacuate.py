@@ -3,10 +3,11 @@
 
 from collections.abc import Iterable, Sequence
 
+from ganeti.model.templates import traits_of
+from ganeti.model.traits import TemplateTraits
 from ganeti.placement.allocate import moves
 from ganeti.placement.allocate.moves import Opcode, describe_failures, online_targets
 from ganeti.placement.cluster.failure import FailMode
-from ganeti.placement.cluster.templates import TemplateTraits, traits_of
 from ganeti.placement.kernel.searches import best_exchange, best_target, refuse_failover
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 from ganeti.placement.request.known_names import unknown_element

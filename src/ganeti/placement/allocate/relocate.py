@@ -3,9 +3,9 @@
 
 from dataclasses import replace
 
+from ganeti.model.templates import PAIRED, traits_of
 from ganeti.placement.allocate.moves import describe_failures, online_targets
 from ganeti.placement.allocate.new_instance import place_instance
-from ganeti.placement.cluster.templates import PAIRED, traits_of
 from ganeti.placement.kernel.searches import Hop, best_target
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 from ganeti.placement.request.known_names import unknown_element, unknown_instance

@@ -16,8 +16,8 @@ import heapq
 import math
 from collections.abc import Callable, Sequence
 
+from ganeti.model.templates import traits_of
 from ganeti.placement.cluster.picture import Instance
-from ganeti.placement.cluster.templates import traits_of
 from ganeti.placement.definition.score import COMPONENTS, METRICS, metrics_of, uses_node_disk
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 

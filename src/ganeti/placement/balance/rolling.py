@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ganeti.base.errors import GanetiError
+from ganeti.model.templates import traits_of
 from ganeti.placement.cluster.picture import Instance
-from ganeti.placement.cluster.templates import traits_of
 from ganeti.placement.definition.score import NodeView
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 

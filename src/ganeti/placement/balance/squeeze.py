@@ -10,16 +10,15 @@ import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from ganeti.model.templates import ANYWHERE, traits_of
 from ganeti.placement.balance.steps import BalanceOptions, Step, balance
 from ganeti.placement.cluster.picture import Cluster, Instance
 from ganeti.placement.cluster.policy import Spec
-from ganeti.placement.cluster.templates import traits_of
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 
 STANDBY_PREFIX = "htools:standby:"
 STANDBY_TAG = f"{STANDBY_PREFIX}auto"
 _OFFLINE = "offline"
-_SHARED = "sharedfile"
 _BEYOND_REASON = 1 << 50
 _EAGER = BalanceOptions(min_gain=0.0, min_gain_limit=0.0)
 LARGE = 60_000
@@ -48,7 +47,7 @@ def spare_instance(standard: Spec, factor: float) -> Instance:
         memory_mib=_times(standard.memory_mib, factor),
         disk_mib=0,
         vcpus=_times(standard.cpus, factor),
-        template=_SHARED,
+        template=ANYWHERE,
         auto_balance=False,
         spindle_use=_times(standard.spindle_use, factor),
     )

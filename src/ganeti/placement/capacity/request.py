@@ -8,12 +8,12 @@ not depend on which others are known. Of spindles instances have as few as the p
 from collections.abc import Callable
 from typing import Any
 
+from ganeti.model.templates import NO_DISKS, traits_of
 from ganeti.placement.capacity.count import Allocation, Room
 from ganeti.placement.capacity.room import survey
 from ganeti.placement.capacity.sizes import asked_size, largest_sizes
 from ganeti.placement.capacity.why import why_no_room
 from ganeti.placement.cluster.picture import Cluster, Group
-from ganeti.placement.cluster.templates import traits_of
 from ganeti.placement.kernel.state import ClusterState
 from ganeti.placement.request.capacity import (
     PARAMETER_NAMES,
@@ -90,7 +90,7 @@ def _settled(group: Group, request: Capacity) -> CapacityParameters:
         for name in PARAMETER_NAMES
     }
     usual = {
-        "default_template": next(iter(group.policy.templates), "diskless"),
+        "default_template": next(iter(group.policy.templates), NO_DISKS),
         "max_cpu_ratio": group.policy.vcpu_ratio,
         "max_disk_usage": _WHOLE_DISK,
     }

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from ganeti.model.templates import TEMPLATES, traits_of
 from ganeti.placement.cluster.failure import FailMode, Refusal
-from ganeti.placement.cluster.templates import TEMPLATES, traits_of
 
 
 @dataclass(frozen=True, slots=True)

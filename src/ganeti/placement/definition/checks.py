@@ -5,9 +5,9 @@ The order matters: the first check that fails gives the failure mode and the sen
 all nodes at once, and is tested against this module.
 """
 
+from ganeti.model.templates import traits_of
 from ganeti.placement.cluster.failure import FailMode, Refusal
 from ganeti.placement.cluster.picture import Instance
-from ganeti.placement.cluster.templates import traits_of
 from ganeti.placement.definition.score import NodeView, ratio, uses_node_disk
 
 

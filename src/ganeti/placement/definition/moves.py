@@ -19,10 +19,10 @@ An instance of the mirrored template has a primary P and a secondary S, others o
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ganeti.model.templates import traits_of
 from ganeti.placement.cluster.failure import FailMode, Refusal
 from ganeti.placement.cluster.picture import Cluster, Group, Instance, Node
 from ganeti.placement.cluster.tags import TagRules, read_rules
-from ganeti.placement.cluster.templates import traits_of
 from ganeti.placement.definition.checks import refuse_primary, refuse_secondary
 from ganeti.placement.definition.score import NO_LOAD, NodeView, disk_floor_mib, load_changed, score, uses_node_disk
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from ganeti.model.templates import traits_of
 from ganeti.placement.cluster.picture import Instance, Node
 from ganeti.placement.cluster.tags import TagRules
-from ganeti.placement.cluster.templates import traits_of
 
 Load = tuple[float, float, float, float]
 """Of CPU, memory, disk and network."""

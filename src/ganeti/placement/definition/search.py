@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ganeti.model.templates import traits_of
 from ganeti.placement.cluster.failure import FailMode, Refusal
 from ganeti.placement.cluster.picture import Instance
 from ganeti.placement.cluster.policy import Policy, refusal_by_policy
-from ganeti.placement.cluster.templates import traits_of
 from ganeti.placement.definition.checks import refuse_primary, refuse_secondary
 from ganeti.placement.definition.moves import NOWHERE, Move, PlainCluster, after_move
 from ganeti.placement.definition.score import (

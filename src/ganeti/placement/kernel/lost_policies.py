@@ -7,9 +7,9 @@ Instances of one shape are asked about once; most clusters have few shapes, or n
 from array import array
 from weakref import WeakKeyDictionary
 
+from ganeti.model.templates import traits_of
 from ganeti.placement.cluster.picture import Instance
 from ganeti.placement.cluster.policy import refusal_by_policy
-from ganeti.placement.cluster.templates import traits_of
 from ganeti.placement.kernel.state import ClusterState
 
 NO_SHAPE = -1

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ganeti.base.errors import NO_MEMORY, ExecutionError, ParameterError
+from ganeti.model.templates import traits_of
 from ganeti.placement.cluster.picture import Cluster, Group, Instance, Node
 from ganeti.placement.cluster.tags import TagRules, read_rules
-from ganeti.placement.cluster.templates import traits_of
 from ganeti.placement.definition.score import COMPONENTS, NodeView, disk_floor_mib, most_vcpu_ratio
 from ganeti.placement.kernel import calls as kernel
 

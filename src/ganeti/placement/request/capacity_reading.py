@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ganeti.placement.cluster.templates import TEMPLATES
+from ganeti.model.templates import TEMPLATES
 from ganeti.placement.request.capacity import PARAMETER_NAMES, Capacity, CapacityParameters, Shape
 from ganeti.placement.request.fields import Fields
 from ganeti.placement.request.terms import RequestError

@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ganeti.model.templates import TEMPLATES_BY_SPELLING
 from ganeti.placement.cluster.picture import AllocPolicy, Cluster, Disk, Group, Instance, Node, Status
 from ganeti.placement.cluster.policy import BUILT_IN_POLICY, Policy, Spec
-from ganeti.placement.cluster.templates import TEMPLATES_BY_SPELLING
 from ganeti.placement.request.fields import MISSING, Fields
 from ganeti.placement.request.terms import (
     Allocate,

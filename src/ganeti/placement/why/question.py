@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
+from ganeti.model.templates import traits_of
 from ganeti.placement.cluster.failure import FailMode
 from ganeti.placement.cluster.lack import (
     NODE,
@@ -18,7 +19,6 @@ from ganeti.placement.cluster.lack import (
     at_most,
 )
 from ganeti.placement.cluster.picture import AllocPolicy, Group, Instance
-from ganeti.placement.cluster.templates import traits_of
 from ganeti.placement.kernel.searches import failing_nodes, nodes_failing
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 from ganeti.placement.request.terms import Allocate, Options

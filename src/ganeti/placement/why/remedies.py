@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ganeti.model.templates import traits_of
 from ganeti.placement.cluster.failure import FailMode
 from ganeti.placement.cluster.lack import (
     DISK,
@@ -37,7 +38,6 @@ from ganeti.placement.cluster.lack import (
 )
 from ganeti.placement.cluster.picture import Disk, Group, Instance
 from ganeti.placement.cluster.policy import UNNAMED, Policy, Spec
-from ganeti.placement.cluster.templates import traits_of
 from ganeti.placement.why.room import PRIMARY, UNLIMITED, Limit, Room, memory_to_free
 
 SHARE_OF_POLICY = 0.5

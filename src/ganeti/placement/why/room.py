@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from ganeti.model.templates import traits_of
 from ganeti.placement.cluster.failure import FailMode
 from ganeti.placement.cluster.lack import (
     DISK,
@@ -25,7 +26,6 @@ from ganeti.placement.cluster.lack import (
 )
 from ganeti.placement.cluster.picture import Instance
 from ganeti.placement.cluster.tags import TagRules
-from ganeti.placement.cluster.templates import traits_of
 from ganeti.placement.definition.score import NodeView, ratio, uses_node_disk, whole_mib
 
 UNLIMITED = sys.maxsize

@@ -4,9 +4,9 @@
 import math
 from typing import Protocol
 
+from ganeti.model.templates import traits_of
 from ganeti.placement.cluster.lack import Lack
 from ganeti.placement.cluster.picture import Instance
-from ganeti.placement.cluster.templates import traits_of
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 from ganeti.placement.why.excluding import Excluding, Fixed
 from ganeti.placement.why.prices import Price, price_of

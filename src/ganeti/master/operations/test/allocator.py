@@ -14,8 +14,8 @@ from ganeti.master.allocators import BUILT_IN, ask_allocator, describe, run_allo
 from ganeti.master.operation import Operation, operation
 from ganeti.master.operations.parameters import Text
 from ganeti.master.parameter import Parameter
+from ganeti.model.templates import disk_space_mib, traits_of
 from ganeti.model.view import ConfigView
-from ganeti.placement.cluster.templates import disk_space_mib, traits_of
 from ganeti.ports.context import OperationContext
 from ganeti.wire.iallocator import Response, encode_message, encode_response
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from ganeti.model.templates import TEMPLATES_BY_SPELLING
 from ganeti.placement.cluster.picture import Cluster, Disk, Instance, Status
-from ganeti.placement.cluster.templates import TEMPLATES_BY_SPELLING
 from ganeti.placement.request import reading
 from ganeti.placement.request.terms import RequestError
 from ganeti.wire.iallocator import VERSION, modern

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ganeti.model.templates import TEMPLATES_BY_SPELLING
 from ganeti.placement.cluster.picture import AllocPolicy, Cluster, Disk, Group, Instance, Node, Status
-from ganeti.placement.cluster.templates import TEMPLATES_BY_SPELLING
 from ganeti.placement.request.fields import Fields
 from ganeti.placement.request.reading import read_policy
 from ganeti.placement.request.terms import RequestError

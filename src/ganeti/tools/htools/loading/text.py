@@ -8,9 +8,9 @@ as the same cluster.
 from collections.abc import Callable, Iterator, Sequence
 
 from ganeti.base.errors import ParameterError
+from ganeti.model.templates import TEMPLATES
 from ganeti.placement.cluster.picture import AllocPolicy, Cluster, Disk, Group, Instance, Node, Status
 from ganeti.placement.cluster.policy import BUILT_IN_POLICY, Policy, Spec
-from ganeti.placement.cluster.templates import TEMPLATES
 from ganeti.tools.htools.haskell import numerals
 from ganeti.tools.htools.haskell.figures import fixed, shown
 from ganeti.tools.htools.haskell.quoting import quote, quoted

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ganeti.placement.cluster.templates import PAIRED, TEMPLATES
+from ganeti.model.templates import PAIRED, TEMPLATES
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 from ganeti.placement.request.terms import (
     Allocate,

@@ -258,7 +258,7 @@ def _statistics(prefix: str, found: Totals) -> Iterator[tuple[str, str]]:
 
 
 def _spec(prefix: str, size: "Size", work: "Work") -> Iterator[tuple[str, str]]:
-    from ganeti.placement.cluster.templates import traits_of
+    from ganeti.model.templates import traits_of
 
     traits = traits_of(work.template)
     yield f"{prefix}_MEM", str(size.memory_mib)

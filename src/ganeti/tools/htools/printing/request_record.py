@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
+from ganeti.model.templates import TEMPLATES
 from ganeti.placement.allocate.change_group import NO_GROUP_LEFT
 from ganeti.placement.cluster.picture import AllocPolicy, Cluster, Disk, Group, Instance
 from ganeti.placement.cluster.tags import TagRules, read_rules
-from ganeti.placement.cluster.templates import TEMPLATES
 from ganeti.placement.request.capacity import Capacity
 from ganeti.placement.request.terms import (
     Allocate,

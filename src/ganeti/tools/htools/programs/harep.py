@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ganeti.placement.cluster.templates import traits_of
+from ganeti.model.templates import traits_of
 from ganeti.tools.htools.haskell.failures import ToolError
 from ganeti.tools.htools.loading import repair_tags
 from ganeti.tools.htools.loading.repair_tags import Policy, Repair, State

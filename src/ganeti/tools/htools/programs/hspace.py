@@ -75,9 +75,9 @@ def _write_page(work: Work, path: str, outcomes: dict[str, Outcome]) -> None:
 
 def _room(options: "Options", loaded: "Loaded", state: "ClusterState", template: str) -> "Room | None":
     """Where instances may go; None where nodes that fail N+1 keep everything out."""
+    from ganeti.model.templates import traits_of
     from ganeti.placement.capacity.count import Room
     from ganeti.placement.capacity.room import survey
-    from ganeti.placement.cluster.templates import traits_of
 
     site = survey(
         state,

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The disk templates of 3.1 and their traits, by name: the only table of them.
+
+Drivers take their row and add what only they know. Placement and its programs work on it alone, since a cluster they
+are asked about may have templates that are not installed here (spec: opcodes, 8; htools, 2, 4, 9).
+"""
+
+from collections.abc import Iterable
+
+from ganeti.model.traits import VOLUME_GROUP, TemplateTraits
+
+NO_DISKS = "diskless"
+"""Template of an instance without disks: the one template that is told by the absence of something."""
+
+_ALL = (
+    TemplateTraits(
+        NO_DISKS, "diskless", has_disks=False, shared=True, evacuable=True, growable=False, convertible=False
+    ),
+    TemplateTraits("file", "file", directory_based=True, directory_setting="file_storage_dir"),
+    TemplateTraits(
+        "sharedfile",
+        "sharedfile",
+        shared=True,
+        evacuable=True,
+        directory_based=True,
+        directory_setting="shared_file_storage_dir",
+    ),
+    TemplateTraits("plain", VOLUME_GROUP, checks_free_space=True),
+    TemplateTraits("blockdev", "blockdev", shared=True, growable=False),
+    TemplateTraits("drbd", VOLUME_GROUP, node_count=2, checks_free_space=True, metadata_mib=128),
+    TemplateTraits("rbd", "rados", shared=True, evacuable=True),
+    TemplateTraits("ext", "ext", shared=True, evacuable=True),
+    TemplateTraits(
+        "gluster",
+        "gluster",
+        shared=True,
+        evacuable=True,
+        directory_based=True,
+        directory_setting="gluster_storage_dir",
+    ),
+)
+TEMPLATES = {traits.name: traits for traits in _ALL}
+"""By name, in the order of the built-in policy."""
+
+PAIRED = next(traits.name for traits in _ALL if traits.has_secondary)
+"""The template an instance has that is given a secondary node."""
+
+UNSHARED = next(traits.name for traits in _ALL if traits.uses_node_disk and not traits.has_secondary)
+"""The template of one copy on the node's own disk."""
+
+ANYWHERE = next(traits.name for traits in _ALL if traits.movable and traits.evacuable)
+"""A template whose instances run on any node of the group."""
+
+PREFERRED = (PAIRED, UNSHARED, "file", ANYWHERE, NO_DISKS)
+"""What a new cluster enables, of those that are installed, the default first."""
+
+_OLD_NAMES = {"drbd8": PAIRED}
+TEMPLATES_BY_SPELLING = TEMPLATES | {old: TEMPLATES[new] for old, new in _OLD_NAMES.items()}
+"""The same with the spellings of older releases."""
+
+
+def traits_of(name: str) -> TemplateTraits | None:
+    """Give the traits of template *name* (old spellings accepted), or None for an unknown one."""
+    return TEMPLATES_BY_SPELLING.get(name)
+
+
+def disk_space_mib(template: str, sizes_mib: Iterable[int]) -> int:
+    """What disks of *sizes_mib* take on each node of an instance (S5.33: ``disk_space_total``)."""
+    sizes, traits = list(sizes_mib), traits_of(template)
+    return sum(sizes) + (traits.metadata_mib * len(sizes) if traits is not None else 0)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ganeti.model.hypervisors import HYPERVISORS, NODE_MEMORY_NOT_REPORTED
 from ganeti.model.templates import TEMPLATES_BY_SPELLING
 from ganeti.placement.cluster.picture import AllocPolicy, Cluster, Disk, Group, Instance, Node, Status
 from ganeti.placement.cluster.policy import BUILT_IN_POLICY, Policy, Spec
@@ -29,9 +30,7 @@ from ganeti.placement.request.terms import (
 
 DEFAULT_GROUP = "default"
 STATIC_NODE_MEMORY_MIB = 4096
-_NODE_MEMORY_NOT_REPORTED = frozenset({"kvm"})
 _STATUS = {"up": Status.RUNNING, "down": Status.ADMIN_DOWN, "offline": Status.ADMIN_OFFLINE}
-HYPERVISORS = ("kvm", "xen-pvm", "chroot", "xen-hvm", "lxc", "fake")
 _NIC_MODES = ("bridged", "routed", "openvswitch")
 
 
@@ -66,7 +65,7 @@ def read_cluster(
     if not groups:
         groups = [Group(uuid=DEFAULT_GROUP, name=DEFAULT_GROUP)]
     enabled = top.words("enabled_hypervisors", hypervisors, "Hypervisor", [])
-    fixed = static_node_memory_mib if enabled[:1] and enabled[0] in _NODE_MEMORY_NOT_REPORTED else 0
+    fixed = static_node_memory_mib if enabled[:1] and enabled[0] in NODE_MEMORY_NOT_REPORTED else 0
     nodes = [_read_node(name, data, groups, max(0, fixed)) for name, data in node_data.items()]
     names = {node.name for node in nodes}
     instances = [_read_placed(name, data, names) for name, data in top.get("instances", dict, {}).items()]

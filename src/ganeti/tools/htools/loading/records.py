@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ganeti.model.hypervisors import NODE_MEMORY_NOT_REPORTED
 from ganeti.model.templates import TEMPLATES_BY_SPELLING
 from ganeti.placement.cluster.picture import AllocPolicy, Cluster, Disk, Group, Instance, Node, Status
 from ganeti.placement.request.fields import Fields
 from ganeti.placement.request.reading import read_policy
 from ganeti.placement.request.terms import RequestError
 
-_NODE_MEMORY_NOT_REPORTED = frozenset({"kvm"})
 _NO_GROUP = "00000000-0000-0000-0000-000000000000"
 
 
@@ -37,7 +37,7 @@ def read(records: Records, *, static_node_memory_mib: int) -> tuple[Cluster, str
     groups = [_read_group(data) for data in records.groups]
     uuids = {group.uuid for group in groups}
     info = Fields("Parsing cluster data", records.info)
-    fixed = static_node_memory_mib if records.info.get("default_hypervisor") in _NODE_MEMORY_NOT_REPORTED else 0
+    fixed = static_node_memory_mib if records.info.get("default_hypervisor") in NODE_MEMORY_NOT_REPORTED else 0
     nodes = [_read_node(data, uuids, max(0, fixed)) for data in records.nodes]
     if not records.cpu_speeds:
         nodes = [replace(node, cpu_speed=1.0) for node in nodes]

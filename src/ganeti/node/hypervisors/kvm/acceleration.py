@@ -17,10 +17,11 @@ from ganeti.base.errors import CommandError, HypervisorError
 from ganeti.node.hypervisors.kvm.emulator import KVM, TCG, Emulator
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.ports.node_world import NodeWorld
+from ganeti.system.boot import kernel_boot_id
+from ganeti.system.files import write_atomically
 
 DEVICE = "/dev/kvm"
 REMEDY = "set kvm_flag=disabled to allow software emulation, which is many times slower"
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _LIMIT_S = 8.0
 _BAD_ANSWER_KEPT_S = 3600.0
 _SUCCESS = 65
@@ -73,7 +74,7 @@ async def choose(world: NodeWorld, places: Places, qemu: Emulator, hvparams: dic
 
 async def probe(world: NodeWorld, places: Places, qemu: Emulator) -> Answer:
     """Give what booting the ROM showed, booting it if nobody has since this node and QEMU are as they are."""
-    boot_id = _read_boot_id()
+    boot_id = kernel_boot_id()
     known = _read(places.probe_file)
     if known is not None and known.boot_id == boot_id and known.identity == qemu.identity:
         fresh = 0 <= world.now_s() - known.time_s < _BAD_ANSWER_KEPT_S
@@ -82,10 +83,7 @@ async def probe(world: NodeWorld, places: Places, qemu: Emulator) -> Answer:
     reason = await _boot(world, places, qemu)
     answer = Answer(boot_id=boot_id, identity=qemu.identity, works=not reason, reason=reason, time_s=world.now_s())
     places.prepare()
-    fresh_path = f"{places.probe_file}.{os.getpid()}.new"
-    with open(fresh_path, "wb") as target:
-        target.write(msgspec.json.encode(answer))
-    os.replace(fresh_path, places.probe_file)
+    write_atomically(places.probe_file, msgspec.json.encode(answer), durable=False)
     return answer
 
 
@@ -127,8 +125,3 @@ def _read(path: str) -> Answer | None:
             return msgspec.json.decode(source.read(), type=Answer)
     except (OSError, msgspec.DecodeError):
         return None
-
-
-def _read_boot_id() -> str:
-    with open(_BOOT_ID, encoding="ascii") as source:
-        return source.read().strip()

@@ -16,6 +16,7 @@ from ganeti.base.errors import CommandError, HypervisorError
 from ganeti.node.hypervisors.kvm.parameters import DEFAULT_KVM_PATH
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.ports.node_world import NodeWorld
+from ganeti.system.files import write_atomically
 
 FALLBACK_PATH = "/usr/bin/qemu-system-x86_64"
 DEFAULT_MACHINE = "q35"
@@ -99,15 +100,11 @@ async def describe(world: NodeWorld, places: Places, hvparams: dict[str, Any]) -
     os.close(descriptor)
     try:
         found = await _ask(world, path, fresh, sandbox=True) or await _ask(world, path, fresh, sandbox=False)
-    except BaseException:
+    finally:
         os.unlink(fresh)
-        raise
     if found is None:
-        os.unlink(fresh)
         raise HypervisorError(f"{path} does not start; 'qemu -machine none' on this node shows why")
-    with open(fresh, "wb") as target:
-        target.write(msgspec.json.encode(found))
-    os.replace(fresh, cache)
+    write_atomically(cache, msgspec.json.encode(found), mode=0o600, durable=False)
     return found
 
 

@@ -4,7 +4,6 @@
 It holds no secret: private OS parameters are left out, passwords stay in their files.
 """
 
-import contextlib
 import os
 from typing import Any, TypeVar
 
@@ -13,6 +12,7 @@ import msgspec
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_requests import InstanceSpec, NicSpec
 from ganeti.node.hypervisors.kvm.places import Places
+from ganeti.system.files import write_atomically
 
 FORMAT = 1
 T = TypeVar("T")
@@ -96,15 +96,9 @@ def from_wire(data: dict[str, Any]) -> RuntimeRecord:
 
 
 def _write(path: str, data: bytes) -> None:
-    fresh = f"{os.path.dirname(path)}/.{os.path.basename(path)}.new"
     try:
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as target:
-            target.write(data)
-        os.replace(fresh, path)
+        write_atomically(path, data, mode=0o600, durable=False)
     except OSError as err:
-        with contextlib.suppress(OSError):
-            os.unlink(fresh)
         raise HypervisorError(f"Cannot write {path}: {err.strerror}") from err
 
 

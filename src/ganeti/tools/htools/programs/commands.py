@@ -7,7 +7,6 @@ A job is everything one step does to one instance. Jobs of a set may run at the 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ganeti.placement.allocate import moves
 from ganeti.tools.htools.printing.tables import is_running
 
 if TYPE_CHECKING:
@@ -84,6 +83,8 @@ def script_of(lines: Sequence[str]) -> str:
 
 def opcodes(state: "ClusterState", step: "Step") -> list["Opcode"]:
     """The opcodes of one job, without comment and reason."""
+    from ganeti.placement.allocate import moves  # only a plan that is carried out needs it
+
     instance = state.instances[step.instance]
     target = state.name_of(step.target)
     return [

@@ -4,6 +4,7 @@
 import ast
 
 from parsed_tree import told
+from tests.node_calls_page import PAGE, page
 
 OF_THE_PORT = {"deadline_s"}
 
@@ -76,3 +77,7 @@ def test_no_handler_argument_is_swallowed_by_the_port(modules):
         if argument.arg in OF_THE_PORT
     ]
     assert not faults, told(faults)
+
+
+def test_the_page_of_node_calls_is_current():
+    assert PAGE.read_text() == page(), "run `python -m tests.node_calls_page`"

@@ -23,7 +23,6 @@ from ganeti.base.errors import (
 from ganeti.master import allocation, nic_networks
 from ganeti.master.allocator_input import allocate_request
 from ganeti.master.allocators import BUILT_IN
-from ganeti.master.disk_plan import Side
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_size, instance_spec
 from ganeti.master.operation import Example, Hooks, operation
@@ -38,27 +37,26 @@ from ganeti.master.operations.instance.creation_checks import (
 from ganeti.master.operations.instance.creation_parameters import CreationParameters
 from ganeti.master.operations.instance.disks import (
     close_disks,
+    create_disks,
     open_disks,
     plan_of,
     push_undo,
-    take,
-    wait_for_sync,
 )
 from ganeti.master.operations.instance.existing import require_bridges, wrong_input
+from ganeti.master.operations.instance.nics import read_nics
 from ganeti.master.operations.instance.power import start_guest
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import NODE_OR_ALLOCATOR
 from ganeti.model import inheritance
 from ganeti.model.ipolicy import violations
 from ganeti.model.locks import ALL_NODE_RES, ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
-from ganeti.model.node_requests import DiskSpec, InstanceSpec
+from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Disk, Instance, Nic
 from ganeti.model.parameters import accept_all, backend_input
 from ganeti.model.traits import HypervisorTraits, TemplateTraits
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoChange
 
-WIPE_STEP_MIB = 512
 OS_INSTALL_TIMEOUT_S = 24 * 3600.0
 
 
@@ -249,7 +247,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             return checked.node_names
         view = ctx.config.view()
         spec = instance_spec(view, ctx.catalogue, view.instance(checked.instance.uuid))
-        await self._create_disks(spec, ctx)
+        await create_disks(ctx, spec, spec.disks, wait=self.wait_for_sync)
         await self._install(spec, ctx)
         if self.start:
             await self._start(spec, ctx)
@@ -297,7 +295,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             template=template,
             hypervisor=hypervisor,
             disks=creation.read_disks(self.disks, template, ctx.entropy),
-            nics=creation.read_nics(self.nics, view, ctx.entropy),
+            nics=read_nics(self.nics, view, ctx.entropy),
             beparams=backend,
             hvparams={key: value for key, value in hvparams.items() if value != "default"},
             osparams=self.osparams,
@@ -408,32 +406,6 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             await ctx.locks.release([node_res_lock(node) for node in checked.node_uuids])
         elif checked.chosen_by != BUILT_IN:
             await ctx.locks.release([ALL_NODE_RES])
-
-    async def _create_disks(self, spec: InstanceSpec, ctx: OperationContext) -> None:
-        if not spec.disks:
-            return
-        ctx.log.info("* creating instance disks...")
-        wipes = ctx.config.view().cluster.prealloc_wipe_disks
-        plan = plan_of(ctx, spec)
-        for disk in spec.disks:
-            for step in plan.create(disk):
-                await push_undo(ctx, [step])
-                await take(ctx, step)
-                if wipes:
-                    await self._wipe(step.side, disk, ctx)
-        if plan.secondaries and self.wait_for_sync:
-            await push_undo(ctx, plan.open())
-            await open_disks(ctx, plan)
-            await wait_for_sync(ctx, plan)
-            await close_disks(ctx, spec)
-
-    async def _wipe(self, side: Side, disk: DiskSpec, ctx: OperationContext) -> None:
-        """Write zeros over the whole disk, so that neither an earlier owner nor a sparse file is behind it."""
-        ctx.log.info(f"* Wiping disk {disk.index}")
-        for offset_mib in range(0, disk.size_mib, WIPE_STEP_MIB):
-            size_mib = min(WIPE_STEP_MIB, disk.size_mib - offset_mib)
-            await ctx.nodes.call(side.node_uuid, "blockdev_wipe", disk=disk, offset_mib=offset_mib, size_mib=size_mib)
-            ctx.log.progress(f"disk {disk.index}", offset_mib + size_mib, disk.size_mib)
 
     async def _install(self, spec: InstanceSpec, ctx: OperationContext) -> None:
         if self.no_install or not self.os_type:

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Carrying out the steps of a disk plan (`master/disk_plan.py`), and waiting until all copies are equal."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ganeti.base.errors import ExecutionError, GanetiError
-from ganeti.master.disk_plan import DiskPlan, DiskStep, disk_plan
-from ganeti.model.node_requests import InstanceSpec
+from ganeti.master.disk_plan import DiskPlan, DiskStep, Side, disk_plan
+from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.ports.context import OperationContext
 
 SYNC_POLL_S = 1.0
+WIPE_STEP_MIB = 512
 DEGRADED_POLLS = 10
 """How often a copy may be found behind with nothing on its way before that is an error."""
 
@@ -26,6 +27,35 @@ async def push_undo(ctx: OperationContext, steps: Iterable[DiskStep]) -> None:
 
 async def take(ctx: OperationContext, step: DiskStep) -> None:
     await ctx.nodes.call(step.side.node_uuid, step.call, **step.arguments)
+
+
+async def create_disks(ctx: OperationContext, spec: InstanceSpec, disks: Sequence[DiskSpec], *, wait: bool) -> None:
+    """Make some of the disks of *spec*, each with its undo; with *wait*, until their copies are equal."""
+    if not disks:
+        return
+    ctx.log.info("* creating instance disks...")
+    wipes = ctx.config.view().cluster.prealloc_wipe_disks
+    plan = plan_of(ctx, spec)
+    for disk in disks:
+        for step in plan.create(disk):
+            await push_undo(ctx, [step])
+            await take(ctx, step)
+            if wipes:
+                await _wipe(ctx, step.side, disk)
+    if plan.secondaries and wait:
+        await push_undo(ctx, plan.open())
+        await open_disks(ctx, plan)
+        await wait_for_sync(ctx, plan)
+        await close_disks(ctx, spec)
+
+
+async def _wipe(ctx: OperationContext, side: Side, disk: DiskSpec) -> None:
+    """Write zeros over the whole disk, so that neither an earlier owner nor a sparse file is behind it."""
+    ctx.log.info(f"* Wiping disk {disk.index}")
+    for offset_mib in range(0, disk.size_mib, WIPE_STEP_MIB):
+        size_mib = min(WIPE_STEP_MIB, disk.size_mib - offset_mib)
+        await ctx.nodes.call(side.node_uuid, "blockdev_wipe", disk=disk, offset_mib=offset_mib, size_mib=size_mib)
+        ctx.log.progress(f"disk {disk.index}", offset_mib + size_mib, disk.size_mib)
 
 
 async def open_disks(ctx: OperationContext, plan: DiskPlan, *, ignore_secondaries: bool = False) -> None:

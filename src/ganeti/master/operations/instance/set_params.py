@@ -1,0 +1,451 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_INSTANCE_SET_PARAMS: change an instance's parameters, NICs, disks, OS, state, memory in use, or primary node.
+
+Everything is one commit; disks are made before it, with their undo, and removed after it, which is then completed.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from ganeti.base.command import Command, Option
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ParameterError, PrerequisiteError
+from ganeti.master import allocation
+from ganeti.master.disk_plan import completion
+from ganeti.master.instance_hooks import instance_hooks
+from ganeti.master.instance_spec import bare, instance_spec
+from ganeti.master.operation import Example, Hooks, Operation, operation
+from ganeti.master.operations.instance import modification
+from ganeti.master.operations.instance.creation_input import instance_directory
+from ganeti.master.operations.instance.device_changes import (
+    DISK_ACTIONS,
+    NIC_ACTIONS,
+    Asked,
+    DeviceChange,
+    DiskChanges,
+    change_disks,
+    read_changes,
+)
+from ganeti.master.operations.instance.disks import create_disks, plan_of, take
+from ganeti.master.operations.instance.existing import require_bridges, require_complete, wrong_input
+from ganeti.master.operations.instance.modification import Facts, ForgetDisks, ModifyInstance, ReserveDisks
+from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.parameters import (
+    Allocator,
+    BackendParameters,
+    IgnorePolicy,
+    InstanceName,
+    InstanceUuid,
+    Text,
+    Values,
+)
+from ganeti.master.parameter import Parameter, Refused
+from ganeti.model.locks import LockPlan, group_lock, instance_lock, node_lock, node_res_lock
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.objects import Instance
+from ganeti.model.traits import TemplateTraits
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext, UndoChange, UndoNodeCall
+
+_OF_TEMPLATES = "{name} is about another disk template, which an instance cannot get yet: leave it out"
+_EXAMPLE = {"instance_name": "one.example.com"}
+Changes = list[tuple[str, Any]]
+
+
+@dataclass(frozen=True)
+class Checked:
+    old: Instance
+    new: Instance
+    template: TemplateTraits
+    change: ModifyInstance
+    disks: DiskChanges
+    spec: InstanceSpec
+    """The instance as it will be."""
+    told: modification.Told
+    warnings: list[str]
+    running_mib: int
+
+
+@operation(
+    "OP_INSTANCE_SET_PARAMS",
+    summary_field="instance_name",
+    hooks="instance-modify",
+    cli=Command(
+        "gnt-instance modify",
+        "change parameters of an instance",
+        arguments=("instance_name",),
+        modifies="instance",
+        excludes=(("--online", "--offline", "keep the second"),),
+    ),
+    rapi="PUT /2/instances/[instance_name]/modify",
+    examples=(
+        Example("modify", _EXAMPLE | {"beparams": {"vcpus": 2}, "nics": [["add", -1, {}]]}, before=("create",)),
+        Example("modify-memory", _EXAMPLE | {"runtime_mem": 64, "force": True}, before=("create",)),
+        Example("modify-offline", _EXAMPLE | {"offline": True}, before=("create-stopped",)),
+        Example("modify-primary", _EXAMPLE | {"pnode": "node3.example.com"}, before=("create-stopped",)),
+        Example("modify-add-disk", _EXAMPLE | {"disks": [["add", -1, {"size": 64}]]}, before=("create-stopped",)),
+        Example(
+            "modify-disks",
+            _EXAMPLE | {"disks": [["add", 0, {"size": 64}], ["remove", 1, {}]]},
+            before=("create-stopped",),
+        ),
+        Example(
+            "modify-address",
+            _EXAMPLE | {"nics": [["modify", 0, {"ip": "192.0.2.20"}], ["add", -1, {"network": "dmz", "ip": "pool"}]]},
+            before=("create-in-network",),
+        ),
+    ),
+)
+class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Change an instance; what a running guest cannot take over holds from its next start on."""
+
+    instance_name: InstanceName
+    instance_uuid: InstanceUuid = None
+    force: Annotated[bool, Parameter("go on where that is possible", "-f", "--force")] = False
+    force_variant: Annotated[bool, Parameter("accept a variant the OS does not list", "--force-variant")] = False
+    ignore_ipolicy: IgnorePolicy = False
+    nics: Annotated[
+        list[Asked],
+        Parameter(
+            "changes of its NICs: action (add, modify, remove), index or name, values",
+            "--net",
+            option_help="add, modify or remove a NIC",
+            kind="nic-mods",
+            repeatable=True,
+            metavar="N:ACTION,KEY=VALUE,…",
+        ),
+    ] = []
+    disks: Annotated[
+        list[Asked],
+        Parameter(
+            "changes of its disks: action (add, attach, detach, modify, remove), index or name, values",
+            "--disk",
+            option_help="add, attach, detach, modify or remove a disk",
+            kind="disk-mods",
+            repeatable=True,
+            metavar="N:ACTION,KEY=VALUE,…",
+        ),
+    ] = []
+    beparams: BackendParameters = {}
+    runtime_mem: Annotated[
+        Annotated[int, msgspec.Meta(gt=0)] | None,
+        Parameter("memory the guest uses from now on, in MiB", "-m", "--runtime-memory", kind="size"),
+    ] = None
+    hvparams: Annotated[Values, Parameter("hypervisor parameters", "-H", "--hypervisor-parameters")] = {}
+    disk_template: Annotated[
+        Text | None,
+        Parameter(
+            "other disk template",
+            "-t",
+            "--disk-template",
+            subject="disk template",
+            metavar="TEMPLATE",
+            refused="An instance cannot get another disk template yet: create one with it and copy the data",
+        ),
+    ] = None
+    ext_params: Annotated[
+        Values,
+        Parameter(
+            "parameters of an external storage provider",
+            "-e",
+            "--ext-params",
+            refused="No disk template with external storage providers is available: leave --ext-params out",
+        ),
+    ] = {}
+    file_driver: Annotated[
+        Literal["loop", "blktap", "blktap2"] | None,
+        Parameter("driver of disks in files", "--file-driver", refused=_OF_TEMPLATES),
+    ] = None
+    file_storage_dir: Annotated[
+        Text | None,
+        Parameter(
+            "directory of new disks, below the cluster's", "--file-storage-dir", subject="path", metavar="DIRECTORY"
+        ),
+    ] = None
+    pnode: Annotated[
+        Text | None,
+        Parameter("node that it lives on, without moving data", "--new-primary", subject="node", metavar="NODE"),
+    ] = None
+    pnode_uuid: Annotated[Text | None, Parameter("UUID of that node, in place of its name", subject="node")] = None
+    remote_node: Annotated[
+        Text | None,
+        Parameter("secondary node", "-n", "--node", subject="node", metavar="NODE", refused=_OF_TEMPLATES),
+    ] = None
+    remote_node_uuid: Annotated[
+        Text | None, Parameter("UUID of the secondary node", subject="node", refused=_OF_TEMPLATES)
+    ] = None
+    iallocator: Annotated[Allocator | None, Refused(_OF_TEMPLATES)] = None
+    os_name: Annotated[
+        Text | None,
+        Parameter("OS that it has, without installing it", "-o", "--os-type", subject="os", metavar="OS[+VARIANT]"),
+    ] = None
+    osparams: Annotated[Values, Parameter("OS parameters", "-O", "--os-parameters", subject="text")] = {}
+    osparams_private: Annotated[
+        Values | None, Parameter("OS parameters that no listing shows", "--os-parameters-private", subject="text")
+    ] = None
+    wait_for_sync: Annotated[
+        bool,
+        Parameter(
+            "wait until mirrors of new disks are in sync",
+            "--no-wait-for-sync",
+            option_help="do not wait for mirrors to be in sync",
+        ),
+    ] = True
+    offline: Annotated[
+        bool | None,
+        Parameter(
+            "whether it is marked offline",
+            options=(
+                Option(("--offline",), "offline", "flag", "mark it offline: it is not started"),
+                Option(("--online",), "offline", "flag", "it can be started again", False),
+            ),
+        ),
+    ] = None
+    conflicts_check: Annotated[
+        bool,
+        Parameter(
+            "look for address conflicts", "--no-conflicts-check", option_help="do not look for address conflicts"
+        ),
+    ] = True
+    hotplug: Annotated[
+        bool,
+        Parameter(
+            "change NICs and disks of a running guest; where that is not possible, at its next start",
+            "--no-hotplug",
+            option_help="change NICs and disks at the next start only",
+        ),
+    ] = True
+    instance_communication: Annotated[
+        bool | None,
+        Parameter(
+            "channel from guest to cluster",
+            "-c",
+            "--communication",
+            kind="yesno",
+            refused="The cluster has no network for instance communication: leave --communication out",
+        ),
+    ] = None
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        instance = view.find_instance(self.instance_uuid or self.instance_name)
+        nodes = dict.fromkeys([*view.instance_nodes(instance), self._primary(view, instance)])
+        groups = {view.node(uuid).group for uuid in nodes}
+        return plan(
+            shared=[*(group_lock(uuid) for uuid in groups), *(node_lock(uuid) for uuid in nodes)],
+            exclusive=[instance_lock(instance.name), *(node_res_lock(uuid) for uuid in nodes)],
+        )
+
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
+        """Ask for the guest and the free memory, where a change depends on them."""
+        instance = view.find_instance(self.instance_uuid or self.instance_name)
+        moves = self._primary(view, instance) != instance.primary_node
+        sizes = self.runtime_mem is not None or bool({"memory", "maxmem"} & set(self.beparams))
+        if not (moves or sizes) or view.node(instance.primary_node).offline:
+            return Facts()
+        spec = instance_spec(view, ctx.catalogue, instance)
+        running = await ctx.nodes.call(instance.primary_node, "instance_info", instance=spec)
+        if not sizes:
+            return Facts(running)
+        query = allocation.capacity_query(view, ctx.catalogue, None)
+        info = await ctx.nodes.call(self._primary(view, instance), "node_info", **query)
+        return Facts(running, next(iter(info["hypervisors"].values()))["memory_free"])
+
+    def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Checked:
+        old = view.find_instance(self.instance_uuid or self.instance_name)
+        require_complete(old, "modified")
+        self._check_anything_given()
+        warnings: list[str] = []
+        primary = self._primary(view, old)
+        if primary != old.primary_node:
+            warnings += modification.check_primary(view, ctx.catalogue, old, primary, facts, force=self.force)
+        disk_changes = read_changes("disk", self.disks, DISK_ACTIONS)
+        template = modification.template_of(view, ctx.catalogue, old, disk_changes)
+        disks = self._disks(view, old, primary, template, disk_changes, ctx)
+        try:
+            new = modification.with_parameters(
+                view, ctx.catalogue, old, self.beparams, self.hvparams, self.osparams, self.osparams_private or {}
+            )
+        except ParameterError as err:
+            raise wrong_input(err) from err
+        new = replace(
+            new,
+            os=self.os_name or old.os,
+            primary_node=primary,
+            admin_state=self._admin_state(old),
+            disks=[disk.uuid for disk in disks.disks],
+        )
+        nics = modification.plan_nics(
+            view,
+            old,
+            new,
+            read_changes("NIC", self.nics, NIC_ACTIONS),
+            ctx.entropy,
+            conflicts_check=self.conflicts_check,
+        )
+        new = replace(new, nics=nics.nics)
+        modification.check_memory(view, old, new, facts, force=self.force or self.ignore_ipolicy)
+        if self.runtime_mem is not None:
+            can_balloon = ctx.catalogue.hypervisor(old.hypervisor).can_balloon
+            modification.check_runtime(view, new, facts, self.runtime_mem, can_balloon=can_balloon, force=self.force)
+        warnings += modification.check_policy(view, old, new, disks.disks, template, ignore=self.ignore_ipolicy)
+        return Checked(
+            old=old,
+            new=new,
+            template=template,
+            change=modification.difference(old, new, disks, nics.from_pool),
+            disks=disks,
+            spec=instance_spec(view, ctx.catalogue, new, disks=disks.disks),
+            told=modification.Told(nics.told, disks.told, self._told_parameters(view, old, new)),
+            warnings=warnings,
+            running_mib=(facts.running or {}).get("memory_mib", 0),
+        )
+
+    def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
+        nodes = [view.cluster.master_node, *view.instance_nodes(checked.old), checked.new.primary_node]
+        nodes = list(dict.fromkeys(nodes))
+        env = {} if self.runtime_mem is None else {"RUNTIME_MEMORY": str(self.runtime_mem)}
+        return instance_hooks(view, self.hooks_path, checked.spec, checked.new, nodes, nodes, env)
+
+    async def execute(self, checked: Checked, ctx: OperationContext) -> Changes:
+        for warning in checked.warnings:
+            ctx.log.warning(warning)
+        await self._check_on_node(checked, ctx)
+        await self._make_disks(checked, ctx)
+        await self._balloon(checked, ctx)
+        await ctx.config.commit(checked.change, settles=True)
+        changes = checked.told.lines(ctx.config.view(), checked.old.uuid, list(checked.disks.removed))
+        await self._remove_disks(checked, ctx)
+        if checked.old.admin_state == "up" and checked.told.at_next_start:
+            plugs = self.hotplug and bool(self.nics or self.disks)
+            why = "NICs and disks cannot be changed in a running guest yet: " if plugs else ""
+            ctx.log.info(
+                f"{why}{checked.old.name} runs as before; the changes take effect when it is started the next time by "
+                "gnt-instance, a restart from within the guest is not enough"
+            )
+        return changes
+
+    def _primary(self, view: ConfigView, instance: Instance) -> str:
+        name = self.pnode_uuid or self.pnode
+        return view.find_node(name).uuid if name else instance.primary_node
+
+    def _check_anything_given(self) -> None:
+        given = (self.nics, self.disks, self.beparams, self.hvparams, self.osparams, self.osparams_private)
+        others = (self.runtime_mem, self.pnode, self.pnode_uuid, self.os_name, self.offline)
+        if not any(given) and all(each is None for each in others):
+            raise PrerequisiteError("No changes submitted: name at least one parameter to change", WRONG_INPUT)
+
+    def _admin_state(self, old: Instance) -> str:
+        if self.offline is None:
+            return old.admin_state
+        if old.admin_state == "up":
+            mark = "offline" if self.offline else "online"
+            raise PrerequisiteError(
+                f"Instance {old.name} should be running, so it cannot be marked {mark}: shut it down first "
+                f"(gnt-instance shutdown {old.name})",
+                WRONG_STATE,
+            )
+        return "offline" if self.offline else "down"
+
+    def _disks(
+        self,
+        view: ConfigView,
+        old: Instance,
+        primary: str,
+        template: TemplateTraits,
+        changes: list[DeviceChange],
+        ctx: OperationContext,
+    ) -> DiskChanges:
+        modification.check_disk_changes(view, old, changes)
+        before = modification.moved_disks(view, old, primary)
+        nodes = list(before[0].nodes) if before else [primary]
+        return change_disks(
+            view,
+            before,
+            changes,
+            template,
+            ctx.entropy,
+            node_uuids=nodes,
+            directory=instance_directory(view, template, self.file_storage_dir),
+            instance_name=old.name,
+        )
+
+    def _told_parameters(self, view: ConfigView, old: Instance, new: Instance) -> Changes:
+        told: Changes = [] if self.runtime_mem is None else [("runtime_memory", self.runtime_mem)]
+        if new.primary_node != old.primary_node:
+            told.append(("primary_node", view.node(new.primary_node).name))
+        told += [(f"hv/{name}", value) for name, value in self.hvparams.items()]
+        told += [(f"be/{name}", value) for name, value in self.beparams.items()]
+        told += [(f"os/{name}", value) for name, value in self.osparams.items()]
+        told += [(f"os_private/{name}", "<redacted>") for name in self.osparams_private or {}]
+        told += [("os_name", new.os)] if self.os_name else []
+        return told + ([("admin_state", new.admin_state)] if self.offline is not None else [])
+
+    async def _check_on_node(self, checked: Checked, ctx: OperationContext) -> None:
+        """What only the node can say: its bridges, its files, its OS definitions, its free space."""
+        spec = checked.spec
+        node = ctx.config.view().node(checked.new.primary_node)
+        if node.offline:
+            ctx.log.warning(f"Node {node.name} is offline: what only it knows is not checked")
+            return
+        if self.nics or checked.new.primary_node != checked.old.primary_node:
+            await require_bridges(ctx, node.uuid, spec)
+        if checked.disks.created:
+            made = {disk.uuid for disk in checked.disks.created}
+            wanted = replace(spec, disks=[disk for disk in spec.disks if disk.uuid in made])
+            copies = checked.disks.created[0].nodes[1:]
+            await allocation.check_capacity(
+                ctx, node.uuid, wanted, checked.template, ignore_memory=True, copies_on=copies
+            )
+        try:
+            if self.hvparams:
+                await ctx.nodes.call(
+                    node.uuid, "hypervisor_validate_params", hypervisor=spec.hypervisor, hvparams=spec.hvparams
+                )
+            if spec.os and (self.os_name or self.osparams or self.osparams_private):
+                params = spec.osparams | spec.osparams_private
+                await ctx.nodes.call(
+                    node.uuid, "os_validate", name=spec.os, params=params, force_variant=self.force_variant
+                )
+        except PrerequisiteError:
+            raise
+        except ParameterError as err:
+            raise wrong_input(err) from err
+
+    async def _make_disks(self, checked: Checked, ctx: OperationContext) -> None:
+        """Enter new disks as forthcoming, and make them: both are taken back where the rest fails."""
+        created = list(checked.disks.created)
+        if not created:
+            return
+        uuids = [disk.uuid for disk in created]
+        sentence = f"take the new disks of {checked.old.name} out of the configuration"
+        await ctx.undo.push(UndoChange(sentence, ForgetDisks(instance_uuid=checked.old.uuid, disk_uuids=uuids)))
+        await ctx.config.commit(ReserveDisks(disks=created))
+        new = [disk for disk in checked.spec.disks if disk.uuid in uuids]
+        wait = self.wait_for_sync and not checked.old.disks_active
+        await create_disks(ctx, checked.spec, new, wait=wait)
+
+    async def _balloon(self, checked: Checked, ctx: OperationContext) -> None:
+        if self.runtime_mem is None:
+            return
+        node_uuid, spec = checked.old.primary_node, checked.spec
+        arguments = {"instance": bare(spec), "memory_mib": checked.running_mib}
+        sentence = f"give {spec.name} its {checked.running_mib} MiB of memory again"
+        await ctx.undo.push(UndoNodeCall(sentence, node_uuid, "instance_balloon_memory", arguments))
+        await ctx.nodes.call(node_uuid, "instance_balloon_memory", instance=spec, memory_mib=self.runtime_mem)
+
+    async def _remove_disks(self, checked: Checked, ctx: OperationContext) -> None:
+        """Remove the data of disks, which stand behind the others until then. There is no way back from that."""
+        uuids = [disk.uuid for disk in checked.disks.removed]
+        if not uuids:
+            return
+        view = ctx.config.view()
+        spec = instance_spec(view, ctx.catalogue, view.instance(checked.old.uuid))
+        gone = replace(spec, disks=[disk for disk in spec.disks if disk.uuid in uuids])
+        steps = plan_of(ctx, gone).remove()
+        change = ForgetDisks(instance_uuid=checked.old.uuid, disk_uuids=uuids)
+        await ctx.undo.push(completion(steps, f"complete the removal of disks of {spec.name}", change))
+        for step in steps:
+            await take(ctx, step)
+        await ctx.config.commit(change, settles=True)

@@ -167,7 +167,9 @@ def change_disks(
     directory: str,
     instance_name: str,
 ) -> DiskChanges:
-    """Carry the changes out one after another; new disks are placed below *directory*, or beside the others."""
+    """Carry the changes out one after another; new disks are placed below *directory*."""
+    known = {disk.uuid for disk in before}
+    attached: set[str] = set()
     now, told, removed = list(before), [], []
     for change in changes:
         if change.action in ("add", "attach"):
@@ -177,6 +179,7 @@ def change_disks(
                 now[index:index] = place_disks([disk], traits, node_uuids, directory, instance_name, first=index)
             else:
                 now.insert(index, _detached(view, now, change.values, traits, node_uuids))
+                attached.add(now[index].uuid)
         else:
             index = position("disk", now, change.where)
         uuid = now[index].uuid
@@ -184,17 +187,19 @@ def change_disks(
             now[index] = _changed_disk(index, now[index], change.values, traits)
         elif change.action in ("remove", "detach"):
             gone = now.pop(index)
-            if change.action == "remove":
+            if change.action == "remove" and gone.uuid in attached:
+                raise PrerequisiteError(
+                    f"Disk {index} is attached by the same change: attach it first, remove it then", WRONG_INPUT
+                )
+            if change.action == "remove" and gone.uuid in known:
                 removed.append(gone)
         told.append(Told(change.action, index, uuid, tuple(change.values)))
     check_device_names("disk", [disk.name for disk in now])
-    known = {disk.uuid for disk in before}
-    attached = {each.uuid for each in told if each.action == "attach"}
     return DiskChanges(
         [replace(disk, iv_name=f"disk/{index}") for index, disk in enumerate(now)],
         told,
         tuple(disk for disk in now if disk.uuid not in known | attached),
-        tuple(disk for disk in removed if disk.uuid in known | attached),
+        tuple(removed),
     )
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What a change of an instance comes to: its new parameters, NICs and disks, and what forbids them. Pure."""
 
+import os.path
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from ganeti.master import nic_networks
 from ganeti.master.instance_spec import instance_size
 from ganeti.master.operations.instance import device_changes
 from ganeti.master.operations.instance.creation_checks import refuse_conflicts
+from ganeti.master.operations.instance.creation_input import instance_directory
 from ganeti.master.operations.instance.device_changes import DeviceChange, DiskChanges
 from ganeti.model import inheritance
 from ganeti.model.configuration import Draft
@@ -41,6 +43,8 @@ class ModifyInstance(Change, frozen=True, kw_only=True):
     values: dict[str, Any] = {}
     nics: list[Nic] | None = None
     disks: list[Disk] | None = None
+    removed: list[str] = []
+    """Disks whose data are gone."""
     from_pool: list[str] = []
     """NICs whose address is any free one of their network, by UUID."""
 
@@ -54,6 +58,8 @@ class ModifyInstance(Change, frozen=True, kw_only=True):
             for disk in self.disks:
                 if draft.get("disks", disk.uuid) != (complete := replace(disk, forthcoming=None)):
                     draft.put("disks", complete)
+        for uuid in self.removed:
+            draft.remove("disks", uuid)
         if new != old:
             draft.put("instances", new)
 
@@ -76,16 +82,11 @@ class ReserveDisks(Change, frozen=True, kw_only=True):
 
 
 class ForgetDisks(Change, frozen=True, kw_only=True):
-    """Take disks out of the configuration, and from their instance; unknown ones are no error (it serves as undo)."""
+    """Take disks of no instance out of the configuration; unknown ones are no error (it serves as undo)."""
 
-    instance_uuid: str
     disk_uuids: list[str]
 
     def apply(self, draft: Draft) -> None:
-        instance = draft.instance(self.instance_uuid)
-        left = [uuid for uuid in instance.disks if uuid not in self.disk_uuids]
-        if left != instance.disks:
-            draft.put("instances", replace(instance, disks=left))
         for uuid in self.disk_uuids:
             if draft.get("disks", uuid) is not None:
                 draft.remove("disks", uuid)
@@ -114,11 +115,11 @@ class Told:
         now = ("runtime_memory", "primary_node", "admin_state", "be/auto_balance", "be/always_failover")
         return bool(self.nics or self.disks) or any(name not in now for name, _ in self.parameters)
 
-    def lines(self, view: ConfigView, instance_uuid: str, removed: Sequence[Disk]) -> list[tuple[str, Any]]:
+    def lines(self, view: ConfigView, instance_uuid: str) -> list[tuple[str, Any]]:
         """Everything, with the addresses that NICs got by the commit."""
         instance = view.instance(instance_uuid)
         nics = {nic.uuid: nic for nic in instance.nics}
-        disks = {disk.uuid: disk for disk in (*removed, *view.instance_disks(instance))}
+        disks = {disk.uuid: disk for disk in view.instance_disks(instance)}
         found: list[tuple[str, Any]] = []
         for told in self.disks:
             found += _disk_lines(told, disks.get(told.uuid))
@@ -200,6 +201,13 @@ def moved_disks(view: ConfigView, instance: Instance, primary: str) -> list[Disk
         replace(disk, nodes=[primary]) if disk.nodes == [instance.primary_node] else disk
         for disk in view.instance_disks(instance)
     ]
+
+
+def directory_of(view: ConfigView, template: TemplateTraits, disks: Sequence[Disk], asked: str | None) -> str:
+    """The directory that new disks are placed in: that of the others, unless another one is asked for."""
+    if template.directory_based and disks and asked is None:
+        return os.path.dirname(os.path.dirname(str(disks[0].logical_id[-1])))
+    return instance_directory(view, template, asked)
 
 
 def check_primary(
@@ -352,16 +360,13 @@ def check_policy(
 
 
 def difference(old: Instance, new: Instance, disks: DiskChanges, from_pool: list[str]) -> ModifyInstance:
-    """The change from one to the other. Disks to remove stay behind the others, until their data are gone."""
-    values = {name: value for name in _VALUES if (value := getattr(new, name)) != getattr(old, name)}
-    removed = [
-        replace(disk, iv_name=f"disk/{index}") for index, disk in enumerate(disks.removed, start=len(disks.disks))
-    ]
+    """The change from one to the other."""
     changes_disks = bool(disks.told) or new.primary_node != old.primary_node
     return ModifyInstance(
         instance_uuid=old.uuid,
-        values=values,
+        values={name: value for name in _VALUES if (value := getattr(new, name)) != getattr(old, name)},
         nics=new.nics if new.nics != old.nics else None,
-        disks=[*disks.disks, *removed] if changes_disks else None,
+        disks=disks.disks if changes_disks else None,
+        removed=[disk.uuid for disk in disks.removed],
         from_pool=from_pool,
     )

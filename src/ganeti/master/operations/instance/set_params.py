@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_INSTANCE_SET_PARAMS: change an instance's parameters, NICs, disks, OS, state, memory in use, or primary node.
 
-Everything is one commit; disks are made before it, with their undo, and removed after it, which is then completed.
+Everything is one commit. New disks are made before it, with their undo; then disks are removed, and from there on the
+rest is completed, whatever dies.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import bare, instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.instance import modification
-from ganeti.master.operations.instance.creation_input import instance_directory
 from ganeti.master.operations.instance.device_changes import (
     DISK_ACTIONS,
     NIC_ACTIONS,
@@ -93,8 +93,8 @@ class Checked:
         ),
         Example(
             "modify-address",
-            _EXAMPLE | {"nics": [["modify", 0, {"ip": "192.0.2.20"}], ["add", -1, {"network": "dmz", "ip": "pool"}]]},
-            before=("create-in-network",),
+            _EXAMPLE | {"nics": [["modify", 0, {"ip": "192.0.2.9"}], ["add", -1, {"network": "dmz", "ip": "pool"}]]},
+            before=("network-add", "network-connect", "create-in-network"),
         ),
     ),
 )
@@ -314,9 +314,9 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
         await self._check_on_node(checked, ctx)
         await self._make_disks(checked, ctx)
         await self._balloon(checked, ctx)
-        await ctx.config.commit(checked.change, settles=True)
-        changes = checked.told.lines(ctx.config.view(), checked.old.uuid, list(checked.disks.removed))
         await self._remove_disks(checked, ctx)
+        await ctx.config.commit(checked.change, settles=True)
+        changes = checked.told.lines(ctx.config.view(), checked.old.uuid)
         if checked.old.admin_state == "up" and checked.told.at_next_start:
             plugs = self.hotplug and bool(self.nics or self.disks)
             why = "NICs and disks cannot be changed in a running guest yet: " if plugs else ""
@@ -358,6 +358,10 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
         ctx: OperationContext,
     ) -> DiskChanges:
         modification.check_disk_changes(view, old, changes)
+        if (self.osparams or self.osparams_private) and any(change.action == "remove" for change in changes):
+            raise PrerequisiteError(
+                "OS parameters and the removal of a disk are two changes: do one first", WRONG_INPUT
+            )
         before = modification.moved_disks(view, old, primary)
         nodes = list(before[0].nodes) if before else [primary]
         return change_disks(
@@ -367,7 +371,7 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
             template,
             ctx.entropy,
             node_uuids=nodes,
-            directory=instance_directory(view, template, self.file_storage_dir),
+            directory=modification.directory_of(view, template, before, self.file_storage_dir),
             instance_name=old.name,
         )
 
@@ -420,7 +424,7 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
             return
         uuids = [disk.uuid for disk in created]
         sentence = f"take the new disks of {checked.old.name} out of the configuration"
-        await ctx.undo.push(UndoChange(sentence, ForgetDisks(instance_uuid=checked.old.uuid, disk_uuids=uuids)))
+        await ctx.undo.push(UndoChange(sentence, ForgetDisks(disk_uuids=uuids)))
         await ctx.config.commit(ReserveDisks(disks=created))
         new = [disk for disk in checked.spec.disks if disk.uuid in uuids]
         wait = self.wait_for_sync and not checked.old.disks_active
@@ -436,16 +440,13 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
         await ctx.nodes.call(node_uuid, "instance_balloon_memory", instance=spec, memory_mib=self.runtime_mem)
 
     async def _remove_disks(self, checked: Checked, ctx: OperationContext) -> None:
-        """Remove the data of disks, which stand behind the others until then. There is no way back from that."""
-        uuids = [disk.uuid for disk in checked.disks.removed]
+        """Remove the data of disks. There is no way back from that: what has begun is completed, the change too."""
+        uuids = {disk.uuid for disk in checked.disks.removed}
         if not uuids:
             return
-        view = ctx.config.view()
-        spec = instance_spec(view, ctx.catalogue, view.instance(checked.old.uuid))
+        spec = instance_spec(ctx.config.view(), ctx.catalogue, checked.old)
         gone = replace(spec, disks=[disk for disk in spec.disks if disk.uuid in uuids])
         steps = plan_of(ctx, gone).remove()
-        change = ForgetDisks(instance_uuid=checked.old.uuid, disk_uuids=uuids)
-        await ctx.undo.push(completion(steps, f"complete the removal of disks of {spec.name}", change))
+        await ctx.undo.push(completion(steps, f"complete the removal of disks of {spec.name}", checked.change))
         for step in steps:
             await take(ctx, step)
-        await ctx.config.commit(change, settles=True)

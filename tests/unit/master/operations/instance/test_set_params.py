@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
-from tests.fakes.sample_cluster import add_instance, catalogue, configuration
+from tests.fakes.sample_cluster import SHARED_DIR, add_instance, catalogue, configuration
 
 from ganeti.base.errors import BlockDeviceError, PrerequisiteError
 from ganeti.master.operation import Operation, decode
+from ganeti.master.operations.instance.modification import ModifyInstance
 from ganeti.master.operations.instance.set_params import ModifyInstanceOperation
 from ganeti.model.objects import Instance, Network
 from ganeti.ports.context import UndoChange, UndoNodeCall
@@ -115,6 +116,7 @@ def test_the_os_is_checked_and_noted(ctx: FakeContext) -> None:
         ({"disks": [["add", 0, {}]]}, "the size is missing"),
         ({"disks": [["attach", 0, {"name": "nothing"}]]}, "No disk is called 'nothing'"),
         ({"disks": [["attach", 0, {}]]}, "give one of them"),
+        ({"disks": [["remove", 0, {}]], "osparams_private": {"a": "b"}}, "are two changes: do one first"),
     ],
 )
 def test_what_is_refused_changes_nothing(ctx: FakeContext, changes: dict[str, Any], sentence: str) -> None:
@@ -221,16 +223,32 @@ def test_a_disk_is_made_with_its_undo_and_an_older_one_removed(ctx: FakeContext)
         "commit ReserveDisks",
         "undo: remove disk 0 of web1 from node1",
         "node1 blockdev_create",
-        "commit ModifyInstance settles",
         "undo: complete the removal of disks of web1",
         "node1 instance_disks_remove",
-        "commit ForgetDisks settles",
+        "commit ModifyInstance settles",
     ]
     view = ctx.config.view()
     (disk,) = view.instance_disks(instance(ctx))
     assert (disk.name, disk.iv_name, disk.forthcoming, disk.nodes) == ("data", "disk/0", None, ["uuid-node1"])
     assert disk.logical_id[1].endswith(f"/web1/{disk.uuid}.common.disk0")
     assert view.get("disks", old) is None
+    completion = ctx.records[-1]
+    assert isinstance(completion, UndoNodeCall) and isinstance(completion.settled_change, ModifyInstance)
+
+
+def test_new_disks_are_beside_the_others_or_where_they_are_wanted(ctx: FakeContext) -> None:
+    view = ctx.config.view()
+    (disk,) = view.instance_disks(instance(ctx))
+    moved = replace(disk, logical_id=["loop", f"{SHARED_DIR}/fast/web1/{disk.uuid}.common.disk0"])
+    ctx.config.config.put("disks", disk.uuid, moved)
+    run(modify(disks=[["add", -1, {"size": 32}]]), ctx)
+    run(modify(disks=[["add", -1, {"size": 32}]], file_storage_dir="slow"), ctx)
+    paths = [str(each.logical_id[1]) for each in view.instance_disks(instance(ctx))]
+    assert [path.rpartition("/")[0] for path in paths] == [
+        f"{SHARED_DIR}/fast/web1",
+        f"{SHARED_DIR}/fast/web1",
+        f"{SHARED_DIR}/slow/web1",
+    ]
 
 
 def test_a_disk_that_cannot_be_made_is_forgotten(ctx: FakeContext) -> None:

@@ -83,7 +83,7 @@ def _read_change(kind: str, entry: Asked, actions: Collection[str]) -> DeviceCha
         raise PrerequisiteError(f"To {action} a {kind} takes no values: leave '{next(iter(values))}' out", WRONG_INPUT)
     if action == "modify" and not values:
         raise PrerequisiteError(f"{kind.capitalize()} {where}: say what to change: KEY=VALUE", WRONG_INPUT)
-    return DeviceChange(action, int(where) if str(where).removeprefix("-").isdigit() else where, values)
+    return DeviceChange(action, int(where) if str(where).removeprefix("-").isdecimal() else where, values)
 
 
 def position(kind: str, devices: Sequence[Device], where: int | str) -> int:
@@ -138,12 +138,21 @@ def change_nics(
 
 
 def _nic_input(index: int, values: Mapping[str, Any]) -> NicInput:
-    empty = {key: "none" if key in ("ip", "network") else "" for key, value in values.items() if value in (None, False)}
-    try:
-        return msgspec.convert(dict(values) | empty, NicInput)
-    except msgspec.ValidationError as err:
-        keys = ", ".join(NicInput.__struct_fields__)
-        raise PrerequisiteError(f"NIC {index}: {err}: there are {keys}", WRONG_INPUT) from err
+    known = NicInput.__struct_fields__
+    for key, value in values.items():
+        if key not in known:
+            raise PrerequisiteError(
+                f"NIC {index}: unknown parameter '{key}': there are {', '.join(known)}", WRONG_INPUT
+            )
+        if isinstance(value, float) or value is True:
+            raise PrerequisiteError(f"NIC {index}: {key} must be text, not {value}: write {key}=TEXT", WRONG_INPUT)
+    empty = {
+        key: "none" if key in ("ip", "network") else ""
+        for key, value in values.items()
+        if value is None or value is False
+    }
+    texts = {key: str(value) for key, value in values.items()}
+    return msgspec.convert(texts | empty, NicInput)
 
 
 @dataclass(frozen=True)

@@ -240,16 +240,17 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
     async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
         """Ask for the guest and the free memory, where a change depends on them."""
         instance = view.find_instance(self.instance_uuid or self.instance_name)
-        moves = self._primary(view, instance) != instance.primary_node
+        primary = self._primary(view, instance)
+        moves = primary != instance.primary_node
         sizes = self.runtime_mem is not None or bool({"memory", "maxmem"} & set(self.beparams))
         if not (moves or sizes) or view.node(instance.primary_node).offline:
             return Facts()
         spec = instance_spec(view, ctx.catalogue, instance)
         running = await ctx.nodes.call(instance.primary_node, "instance_info", instance=spec)
-        if not sizes:
+        if not sizes or view.node(primary).offline:
             return Facts(running)
         query = allocation.capacity_query(view, ctx.catalogue, None)
-        info = await ctx.nodes.call(self._primary(view, instance), "node_info", **query)
+        info = await ctx.nodes.call(primary, "node_info", **query)
         return Facts(running, next(iter(info["hypervisors"].values()))["memory_free"])
 
     def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Checked:

@@ -105,7 +105,13 @@ def test_the_os_is_checked_and_noted(ctx: FakeContext) -> None:
         ({"nics": [["remove", "eth7", {}]]}, "No NIC of the instance has the name 'eth7'"),
         ({"nics": [["attach", 0, {}]]}, "'attach' cannot be done to a NIC: use add, modify, remove"),
         ({"nics": [["modify", 0, {}]]}, "say what to change"),
-        ({"nics": [["modify", 0, {"speed": 1}]]}, "NIC 0: .*speed"),
+        ({"nics": [["modify", 0, {"speed": 1}]]}, "NIC 0: unknown parameter 'speed': there are mac, ip"),
+        ({"nics": [["modify", 0, {"name": True}]]}, "NIC 0: name must be text, not True"),
+        ({"nics": [["modify", "²", {"name": "a"}]]}, "No NIC of the instance has the name '²'"),
+        (
+            {"pnode": "node2", "beparams": {"maxmem": 200}, "nics": [["add", -9, {}]]},
+            "NIC -9: the next free index is 1",
+        ),
         ({"nics": [[1]]}, "must be a list of an action, an index"),
         ({"nics": [["add", 3, {}]]}, "NIC 3: the next free index is 1"),
         ({"nics": [["remove", 0, {"mac": "x"}]]}, "takes no values"),
@@ -212,6 +218,17 @@ def test_addresses_are_taken_from_their_network_and_given_back(ctx: FakeContext)
     assert [nic.ip for nic in instance(ctx).nics] == [taken[0]]
     run(modify(nics=[["modify", 0, {"network": "none", "ip": "none"}]]), ctx)
     assert ctx.config.view().network("uuid-dmz").reservations.count("1") == 0  # type: ignore[union-attr]
+
+
+def test_a_network_with_a_prefix_of_its_own_gives_a_mac_address(ctx: FakeContext) -> None:
+    has_network(ctx)
+    config = ctx.config.config
+    config.put("networks", "uuid-dmz", replace(config.network("uuid-dmz"), mac_prefix="aa:00:dd"))
+    first = instance(ctx).nics[0]
+    run(modify(nics=[["modify", 0, {"network": "dmz"}]]), ctx)
+    assert instance(ctx).nics[0].mac.startswith("aa:00:dd:") and instance(ctx).nics[0].uuid == first.uuid
+    run(modify(nics=[["modify", 0, {"network": None, "mac": first.mac}]]), ctx)
+    assert instance(ctx).nics == [first]
 
 
 def test_a_disk_is_made_with_its_undo_and_an_older_one_removed(ctx: FakeContext) -> None:

@@ -109,6 +109,21 @@ RuntimeChanges = Annotated[
         option_help="do not shrink the guest's memory to fit",
     ),
 ]
+ForceVariant = Annotated[bool, Parameter("accept a variant the OS does not list", "--force-variant")]
+ConflictsCheck = Annotated[
+    bool,
+    Parameter("look for address conflicts", "--no-conflicts-check", option_help="do not look for address conflicts"),
+]
+Communication = Annotated[
+    bool,
+    Parameter(
+        "channel from guest to cluster",
+        "-c",
+        "--communication",
+        kind="yesno",
+        refused="The cluster has no network for instance communication: leave --communication out",
+    ),
+]
 BackendParameters = Annotated[Values, Parameter("backend parameters", "-B", "--backend-parameters")]
 
 

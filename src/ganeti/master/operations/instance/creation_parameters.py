@@ -9,6 +9,9 @@ from ganeti.master.operation import Operation
 from ganeti.master.operations.parameters import (
     Allocator,
     BackendParameters,
+    Communication,
+    ConflictsCheck,
+    ForceVariant,
     IgnorePolicy,
     NicInput,
     Text,
@@ -94,12 +97,7 @@ class CreationParameters(Operation[list[str]], frozen=True, kw_only=True, forbid
     ] = None
     ip_check: Annotated[bool, Parameter("refuse if the address answers already", "--ip-check")] = False
     name_check: Annotated[bool, Parameter("refuse if the name has no address", "--name-check")] = False
-    conflicts_check: Annotated[
-        bool,
-        Parameter(
-            "look for address conflicts", "--no-conflicts-check", option_help="do not look for address conflicts"
-        ),
-    ] = True
+    conflicts_check: ConflictsCheck = True
     wait_for_sync: Annotated[
         bool,
         Parameter(
@@ -108,7 +106,7 @@ class CreationParameters(Operation[list[str]], frozen=True, kw_only=True, forbid
     ] = True
     start: Annotated[bool, Parameter("start it at the end", "--no-start", option_help="do not start it")] = True
     no_install: Annotated[bool | None, Parameter("do not install the OS", "--no-install", kind="flag")] = None
-    force_variant: Annotated[bool, Parameter("accept a variant the OS does not list", "--force-variant")] = False
+    force_variant: ForceVariant = False
     opportunistic_locking: Annotated[bool, Parameter("use only nodes that are free now", "--opportunistic-locking")] = (
         False
     )
@@ -129,16 +127,7 @@ class CreationParameters(Operation[list[str]], frozen=True, kw_only=True, forbid
             refused="commit is not possible yet: remove the reserved instance and create it without --forthcoming",
         ),
     ] = False
-    instance_communication: Annotated[
-        bool,
-        Parameter(
-            "channel from guest to cluster",
-            "-c",
-            "--communication",
-            kind="yesno",
-            refused="The cluster has no network for instance communication: leave --communication out",
-        ),
-    ] = False
+    instance_communication: Communication = False
     helper_startup_timeout: Annotated[
         int | None,
         Parameter(

@@ -35,6 +35,9 @@ from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import (
     Allocator,
     BackendParameters,
+    Communication,
+    ConflictsCheck,
+    ForceVariant,
     IgnorePolicy,
     InstanceName,
     InstanceUuid,
@@ -104,7 +107,7 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
     instance_name: InstanceName
     instance_uuid: InstanceUuid = None
     force: Annotated[bool, Parameter("go on where that is possible", "-f", "--force")] = False
-    force_variant: Annotated[bool, Parameter("accept a variant the OS does not list", "--force-variant")] = False
+    force_variant: ForceVariant = False
     ignore_ipolicy: IgnorePolicy = False
     nics: Annotated[
         list[Asked],
@@ -203,12 +206,7 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
             ),
         ),
     ] = None
-    conflicts_check: Annotated[
-        bool,
-        Parameter(
-            "look for address conflicts", "--no-conflicts-check", option_help="do not look for address conflicts"
-        ),
-    ] = True
+    conflicts_check: ConflictsCheck = True
     hotplug: Annotated[
         bool,
         Parameter(
@@ -217,16 +215,7 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
             option_help="change NICs and disks at the next start only",
         ),
     ] = True
-    instance_communication: Annotated[
-        bool | None,
-        Parameter(
-            "channel from guest to cluster",
-            "-c",
-            "--communication",
-            kind="yesno",
-            refused="The cluster has no network for instance communication: leave --communication out",
-        ),
-    ] = None
+    instance_communication: Communication | None = None
 
     def locks(self, view: ConfigView) -> LockPlan:
         instance = view.find_instance(self.instance_uuid or self.instance_name)

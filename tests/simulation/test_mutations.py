@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The test of the test: each rule broken on purpose is found by its plan, which is clean while the rule is kept."""
 
+import ast
+import importlib
+import inspect
 import re
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -45,6 +49,52 @@ def _with_other_seeds(name, directory):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_plan_is_clean_while_the_rule_is_kept(unbroken, path):
     assert unbroken.faults_of(path) == []
+
+
+@pytest.mark.parametrize("name", sorted(MUTATIONS))
+def test_what_is_replaced_exists(name):
+    """A name that went away would be set all the same, and break nothing."""
+    for path, modules in _replaced(MUTATIONS[name]).items():
+        assert any(_has(module, path) for module in modules), f"{path} is in none of {', '.join(modules)}"
+
+
+def _replaced(mutation):
+    """Paths of attributes that a mutation sets, by the modules it is applied to."""
+    replaced = {}
+    for module, patch in mutation.patches.items():
+        assignments = list(_assignments(ast.parse(inspect.getsource(patch)).body[0]))
+        aliases = {node.targets[0].id: node.value for node in assignments if isinstance(node.targets[0], ast.Name)}
+        for node in assignments:
+            if isinstance(node.targets[0], ast.Attribute):
+                path = _path(node.targets[0], aliases)
+                replaced.setdefault(path, []).append(module)
+    return replaced
+
+
+def _assignments(node):
+    """Those of a patch itself: what its inner functions assign is set later, on instances."""
+    for statement in [*node.body, *getattr(node, "orelse", [])]:
+        if isinstance(statement, ast.If):
+            yield from _assignments(statement)
+        elif isinstance(statement, ast.Assign) and not isinstance(statement.targets[0], ast.Tuple):
+            yield statement
+
+
+def _path(node, aliases):
+    owner = node.value
+    if isinstance(owner, ast.Attribute):
+        return f"{_path(owner, aliases)}.{node.attr}"
+    if owner.id == "module":
+        return node.attr
+    return f"{_path(aliases[owner.id], aliases)}.{node.attr}"
+
+
+def _has(module, path):
+    try:
+        attrgetter(path)(importlib.import_module(module))
+    except AttributeError:
+        return False
+    return True
 
 
 def test_there_is_a_plan_and_a_line_in_the_table_for_each():

@@ -204,7 +204,7 @@ NICS = [
     (ADD + "--net 0:mode=bogus new1", FAILED, "one of bridged, routed, openvswitch"),
     (ADD + "--net 0:mode=routed new1", FAILED, "add ip=ADDRESS"),
     (ADD + "--net 0:vlan=foo new1", FAILED, "write .N, .N:M or :N:M"),
-    (ADD + "--net 0:network=foo new1", FAILED, "network 'foo' is not connected"),
+    (ADD + "--net 0:network=foo new1", FAILED, "Network 'foo' not known"),
     (ADD + "--net 0:bogus=1 new1", FAILED, "there is no 'bogus' in it: there are bridge, ip"),
     (ADD + "--net x:mode=routed new1", USAGE, "'x' is not an index from 0 to 7"),
     (ADD + "--net 8 new1", USAGE, "'8' is not an index from 0 to 7"),

@@ -37,7 +37,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
     layout = testbed.up(tmp_path_factory.mktemp("foreign").resolve(), 1, "fake", watcher_interval_s=86400)
     try:
         for path in FOREIGN:
-            words = ("sh", "-c", f"mkdir -p $(dirname {path}) && cat > {path} && chmod 755 {path}")
+            words = ("sh", "-c", f"mkdir -p $(dirname {path}) && rm -f {path} && cat > {path} && chmod 755 {path}")
             done = machine.run(layout, "node1", *words, text=PROGRAM)
             assert done.returncode == 0, done.stderr
         yield FakeBed(layout)

@@ -181,7 +181,7 @@ class TestRunningJobs:
     def test_on_the_command_line(self, master):
         assert "not a whole number" in gnt(master, "gnt-cluster", "modify", "--max-running-jobs=many", status=2)
         told = gnt(master, "gnt-cluster", "modify", status=1)
-        assert told == "Please give at least one of the parameters.\n"
+        assert told == "Please give at least one of the parameters to change: see 'gnt-cluster modify --help'\n"
         told = gnt(master, "gnt-cluster", "modify", "--vg-name=xenvg", status=1)
         assert "vg_name cannot be changed yet" in told
 

@@ -196,13 +196,12 @@ def _(module: Any) -> None:
     "who is master no more ends",
     "master.replication.machine",
     "noded.replica",
-    "wconfd.start",
 )
 def _(module: Any) -> None:
     if hasattr(module, "Machine"):
         module.Machine._epoch_seen = lambda *_: None
-    if hasattr(module, "Replica"):
-        module.Replica._end_master = lambda *_: None
+    else:
+        module._MasterDaemons.end = lambda *_: None
 
 
 # The queue

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Undo logs on disk: `queue/job-N.undo`, one line a record, synced before the step it undoes (D5).
 
-Jobs write them by way of `job_records`, which has them copied to the candidates as well.
+Jobs write them by way of `job/records.py`, which has them copied to the candidates as well.
 """
 
 import errno

@@ -13,6 +13,7 @@ from pathlib import Path
 from ganeti.base.errors import RESOLVER_ERROR, CommandError, PrerequisiteError
 from ganeti.base.names import NO_HOST_NAME, shown
 from ganeti.base.paths import Paths
+from ganeti.system.files import write_atomically
 
 FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 
@@ -132,12 +133,12 @@ class FileSet:
         old = Path(path).read_bytes() if os.path.exists(path) else None
         old_mode = os.stat(path).st_mode & 0o7777 if old is not None else 0
         self.directory(os.path.dirname(path), 0o755)
-        write(path, data.encode() if isinstance(data, str) else data, mode)
+        write_atomically(path, data.encode() if isinstance(data, str) else data, mode=mode)
         if old is None:
             self.will_remove(path)
         else:
             content = old
-            self._undo.append(lambda: write(path, content, old_mode))
+            self._undo.append(lambda: write_atomically(path, content, mode=old_mode))
 
     def will_remove(self, path: str) -> None:
         """Say that *path*, made by somebody else on our behalf, is to go when all is taken back."""
@@ -157,22 +158,6 @@ class FileSet:
     def take_back(self) -> None:
         while self._undo:
             self._undo.pop()()
-
-
-def write(path: str, data: bytes, mode: int) -> None:
-    """Replace *path* in one step that survives a power loss."""
-    fresh = f"{path}.new.{os.getpid()}"
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        os.replace(fresh, path)
-    except BaseException:
-        _remove(fresh)
-        raise
 
 
 def _remove(path: str) -> None:

@@ -100,9 +100,9 @@ def restore_ssconf(paths: Paths, own: OwnMastership) -> None:
     """Write the master's name again where the master has lost it; elsewhere the master sends it."""
     if own.named or not own.serves_here:
         return
-    from ganeti.bootstrap.machine import write
+    from ganeti.system.files import write_atomically
 
-    write(paths.ssconf_file("master_node"), f"{own.me}\n".encode(), _SSCONF_MODE)
+    write_atomically(paths.ssconf_file("master_node"), f"{own.me}\n".encode(), mode=_SSCONF_MODE)
 
 
 _Copy = tuple[int, str, dict[str, str]]

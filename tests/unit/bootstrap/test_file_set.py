@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.fakes.pretend_machine import tree
 
-from ganeti.bootstrap.machine import FileSet, write
+from ganeti.bootstrap.machine import FileSet
 
 
 def test_everything_is_taken_back(tmp_path: Path) -> None:
@@ -40,6 +40,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="No space left"):
-        write(str(path), b"after", 0o600)
+        FileSet().put(str(path), "after", 0o600)
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
     assert path.read_text() == "before"

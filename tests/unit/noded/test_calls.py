@@ -82,10 +82,10 @@ def test_a_disk_that_fails_is_no_fault_of_the_program(
     """The caller reads what failed and where, and the log has no traceback (seed 44 with 7 nodes)."""
     node = OneNode(tmp_path)
 
-    def fail(path: str, *_: Any) -> None:
+    def fail(path: str, *_: Any, **__: Any) -> None:
         raise OSError(errno.EIO, "Input/output error", path)
 
-    monkeypatch.setattr("ganeti.node.actions.files.replace_file", fail)
+    monkeypatch.setattr("ganeti.node.actions.files.write_atomically", fail)
 
     async def story() -> None:
         calls = NodeCalls(node.paths)

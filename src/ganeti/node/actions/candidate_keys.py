@@ -12,9 +12,10 @@ from typing import Any
 from ganeti.base.errors import NodeCallError, ParameterError
 from ganeti.base.paths import Paths
 from ganeti.node import ssh_key_lines
-from ganeti.node.actions.files import read_text, replace_file
+from ganeti.node.actions.files import read_text
 from ganeti.node.actions.registry import FAST_S, node_call
 from ganeti.node.state import NodeState
+from ganeti.system.files import write_atomically
 
 KEY_KINDS = ("rsa", "ecdsa", "ed25519")
 
@@ -116,7 +117,7 @@ def _replace(path: str, text: str) -> bool:
     if read_text(path) == text:
         return False
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    replace_file(path, text.encode(), 0o600)
+    write_atomically(path, text.encode(), mode=0o600)
     return True
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from ganeti.base.errors import ParameterError
 from ganeti.node.actions.candidate_keys import forget_ssh_keys
-from ganeti.node.actions.files import read_text, replace_file
+from ganeti.node.actions.files import read_text
 from ganeti.node.actions.registry import URGENT_S, node_call
 from ganeti.node.state import NodeState
+from ganeti.system.files import write_atomically
 
 STARTABLE = ("ganeti-confd", "ganeti-mond", "ganeti-metad", "ganeti-kvmd", "ganeti-maintd")
 """What other nodes' jobs may start or stop here; noded is running, and master daemons are the master's."""
@@ -51,7 +52,7 @@ async def set_watcher_pause(node: NodeState, *, until: float | None) -> None:
             os.unlink(node.paths.watcher_pause_file)
         node.world.log("watcher goes on")
         return
-    replace_file(node.paths.watcher_pause_file, f"{int(until)}\n".encode(), 0o644)
+    write_atomically(node.paths.watcher_pause_file, f"{int(until)}\n".encode(), mode=0o644)
     node.world.log(f"watcher pauses until {int(until)}")
 
 

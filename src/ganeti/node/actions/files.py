@@ -12,6 +12,7 @@ from ganeti.base.paths import Paths
 from ganeti.node.actions.registry import NORMAL_S, node_call
 from ganeti.node.hosts_file import with_host, without_host
 from ganeti.node.state import NodeState
+from ganeti.system.files import write_atomically
 
 SSCONF_MODE = 0o444
 SSCONF_LIMIT_BYTES = 128 * 1024
@@ -47,7 +48,7 @@ async def upload_file(node: NodeState, *, path: str, content: str, mode: int) ->
     if mode & ~widest:
         raise ParameterError(f"File {path} cannot get mode {mode:04o}: the widest is {widest:04o}")
     os.makedirs(os.path.dirname(place), mode=0o750, exist_ok=True)
-    replace_file(place, content.encode(), mode)
+    write_atomically(place, content.encode(), mode=mode)
     node.world.log(f"file {path} replaced ({len(content)} characters)")
 
 
@@ -71,7 +72,7 @@ async def etc_hosts_modify(node: NodeState, *, entries: dict[str, str | None]) -
         after = without_host(after, name) if address is None else with_host(after, name, address)
     if after != before:
         try:
-            replace_file(path, after.encode(), 0o644)
+            write_atomically(path, after.encode(), mode=0o644)
         except OSError as err:
             raise ExecutionError(f"/etc/hosts cannot be replaced: {err.strerror}") from err
         node.world.log(f"/etc/hosts changed: {', '.join(entries)}")
@@ -100,7 +101,7 @@ async def write_ssconf_files(
             text = values[key] if values[key].endswith("\n") or not values[key] else values[key] + "\n"
             path = node.paths.ssconf_file(key)
             if read_text(path) != text:
-                replace_file(path, text.encode(), SSCONF_MODE)
+                write_atomically(path, text.encode(), mode=SSCONF_MODE)
                 changed.append(key)
     if changed:
         node.world.log(f"ssconf values replaced: {', '.join(changed)}")
@@ -153,22 +154,3 @@ def read_text(path: str) -> str | None:
             return file.read()
     except FileNotFoundError:
         return None
-
-
-def replace_file(path: str, content: bytes, mode: int) -> None:
-    """Write a file beside and rename it over *path*: readers see the old one or the new one."""
-    fresh = f"{path}.new"
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        with open(descriptor, "wb", closefd=False) as file:
-            file.write(content)
-        os.fchmod(descriptor, mode)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    os.replace(fresh, path)
-    directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

@@ -8,6 +8,7 @@ import msgspec
 
 from ganeti.base.errors import HypervisorError
 from ganeti.system.boot import boot_identity
+from ganeti.system.files import write_atomically
 
 UNDER_WAY = ("active", "pre-switchover")
 
@@ -70,15 +71,10 @@ class Guests:
 
     def write(self, guest: Guest) -> None:
         path = self._path(guest.name)
-        fresh = f"{self.directory}/.{guest.name}.new"
         try:
             os.makedirs(self.directory, exist_ok=True)
-            with open(fresh, "wb") as target:
-                target.write(msgspec.json.encode(guest))
-            os.replace(fresh, path)
+            write_atomically(path, msgspec.json.encode(guest), mode=0o644, durable=False)
         except OSError as err:
-            with contextlib.suppress(OSError):
-                os.unlink(fresh)
             raise HypervisorError(f"Cannot write {path}: {err.strerror}") from err
 
     def remove(self, name: str) -> None:

@@ -24,6 +24,7 @@ from ganeti.job.records import JobRecords
 from ganeti.job.wconfd import JobWConfdClient
 from ganeti.master.locks.owners import Owner
 from ganeti.master.operation import REGISTRY
+from ganeti.master.parameter import declared
 from ganeti.model.copies import Copies
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
@@ -66,6 +67,8 @@ def warm_up() -> None:
     for cls in [*REGISTRY.values(), *Change.registry.values()]:
         with suppress(msgspec.ValidationError):
             msgspec.convert({}, cls)  # makes msgspec look at the annotations
+    for operation in REGISTRY.values():
+        declared(operation)
     job_loop.the_loop().run_until_complete(asyncio.sleep(0))
 
 

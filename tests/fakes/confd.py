@@ -8,24 +8,25 @@ import socket
 import threading
 from typing import Any
 
-from ganeti.wire.confd import INSTANCE_DISKS, MAGIC, NODE_INSTANCES, Question, reply
+from ganeti.wire.confd import MAGIC, Kind, Question, reply
 
 KEY_FILE = b"0123456789abcdef\n"
 VOLUME = {"dev_type": "plain", "logical_id": ["xenvg", "one.disk0"]}
 PARTS = [{"dev_type": "plain", "logical_id": ["xenvg", f"two.disk0_{end}"]} for end in ("data", "meta")]
 MIRRORED = {"dev_type": "drbd", "logical_id": ["uuid-a", "uuid-b", 11000, 0, 0, "secret"], "children": PARTS}
 ANSWERS: dict[tuple[int, Any], Any] = {
-    (NODE_INSTANCES, "node1.x"): [[{"name": "one.x"}], [{"name": "two.x"}]],
-    (INSTANCE_DISKS, "one.x"): [VOLUME],
-    (INSTANCE_DISKS, "two.x"): [MIRRORED],
+    (Kind.NODE_INSTANCES, "node1.x"): [[{"name": "one.x"}], [{"name": "two.x"}]],
+    (Kind.INSTANCE_DISKS, "one.x"): [VOLUME],
+    (Kind.INSTANCE_DISKS, "two.x"): [MIRRORED],
 }
 
 
 class FakeConfd:
     """Answers those who sign with *key*; *lost* of their datagrams get lost, and lies come before each answer."""
 
-    def __init__(self, key: bytes = KEY_FILE, lost: int = 0, lies: bool = False) -> None:
+    def __init__(self, key: bytes = KEY_FILE, lost: int = 0, lies: bool = False, serial: int = 5) -> None:
         self.key, self.lost, self.lies = key, lost, lies
+        self.serial = serial
         self.answers = dict(ANSWERS)
         self.asked: list[tuple[int, Any]] = []
         """All that reached it, lost ones too."""
@@ -56,7 +57,7 @@ class FakeConfd:
                     self._socket.sendto(lie, sender)
             known = (question.kind, question.query) in self.answers
             answer = self.answers.get((question.kind, question.query), 0)
-            self._socket.sendto(reply(question, answer, 5, self.key, 0 if known else 1), sender)
+            self._socket.sendto(reply(question, answer, self.serial, self.key, 0 if known else 1), sender)
 
     def _signed_by_us(self, datagram: bytes) -> Any:
         outer = json.loads(datagram[len(MAGIC) :])

@@ -7,6 +7,7 @@ from ganeti.bootstrap.join_input import CLUSTER_FILES, DaemonSetup, NodePem
 from ganeti.bootstrap.machine import FileSet, Machine
 
 NODE_DAEMON = "ganeti-noded"
+ANSWERING_DAEMON = "ganeti-confd"
 
 
 def set_up(data: bytes, machine: Machine, *, dry_run: bool = False) -> None:
@@ -23,9 +24,18 @@ def set_up(data: bytes, machine: Machine, *, dry_run: bool = False) -> None:
             machine.daemon_util("stop", NODE_DAEMON)
             machine.daemon_util("start", NODE_DAEMON)
             machine.say("the node daemon runs")
+            _start_answering(machine)
     except (GanetiError, OSError) as err:
         files.take_back()
         raise err if isinstance(err, GanetiError) else GanetiError(f"The node could not be set up: {err}") from err
+
+
+def _start_answering(machine: Machine) -> None:
+    """The node belongs to the cluster without it, too; the watcher tries again."""
+    try:
+        machine.daemon_util("start", ANSWERING_DAEMON)
+    except GanetiError as err:
+        machine.say(f"{ANSWERING_DAEMON} does not run: {err}")
 
 
 def check(request: DaemonSetup, machine: Machine) -> NodePem | None:

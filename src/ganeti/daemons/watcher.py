@@ -90,6 +90,7 @@ def _watch(environment: Environment, options: argparse.Namespace, job_age_s: int
         _log.info("paused until %s: nothing done", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(until)))
         return 0
     ensure_daemon("ganeti-noded")
+    _ensure_answering()
     if options.nodegroup is not None:  # a part of a round, and no round of its own
         return _work(environment, options, job_age_s, let_go)
     _run_hooks(paths, "pre")
@@ -166,6 +167,14 @@ def ensure_daemon(name: str) -> None:
         return
     _log.warning("%s is not running: starting it", name)
     _start(name, "could not be started")
+
+
+def _ensure_answering() -> None:
+    """ConfD, without which the rest of a round is as good."""
+    try:
+        ensure_daemon("ganeti-confd")
+    except CommandError as err:
+        _log.error("%s", err)
 
 
 def restart_daemon(name: str) -> None:

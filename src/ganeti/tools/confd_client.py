@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Asking a ConfD whose volumes are whose: where a node is part of a cluster that Ganeti 3.1 still serves."""
+"""Asking ConfDs of the configuration, of any that answers (S2.14, S2.15), and whose volumes are whose."""
 
 import secrets
+import selectors
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from ganeti.node.collectors.owners import Owned, of_disks
-from ganeti.wire.confd import INSTANCE_DISKS, LARGEST_REPLY_BYTES, NODE_INSTANCES, PORT, Question, read_reply, request
+from ganeti.wire.confd import LARGEST_REPLY_BYTES, PORT, Kind, Question, Reply, read_reply, request
 
 EXPIRY_S = 10.0
 """How long answers are waited for, as clients of 3.1 wait for one."""
+MOST_ASKED = 6
+"""So many candidates are asked, as clients of 3.1 do."""
 _AGAIN_S = 1.0
+_OTHERS_S = 0.2
+"""How long the others have after the first answer: theirs may be newer."""
 _HERE = "127.0.0.1"
 
 
@@ -21,7 +27,7 @@ class SilentError(Exception):
 
 
 class ConfdClient:
-    """Asks one ConfD; *key_file_content* is that of ``hmac.key``.
+    """Asks the ConfDs at *places* (address, port) all at once; *key_file_content* is that of ``hmac.key``.
 
     Whether the end of its line is part of the key is not said anywhere, so both are tried: what is signed with the
     wrong one gets no answer.
@@ -29,14 +35,13 @@ class ConfdClient:
 
     def __init__(
         self,
-        address: str,
-        port: int,
+        places: Sequence[tuple[str, int]],
         key_file_content: bytes,
         expiry_s: float = EXPIRY_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
-        self._place = address, port
+        self._places = list(places)[:MOST_ASKED]
         self._keys = list(dict.fromkeys((key_file_content.strip(), key_file_content)))
         self._expiry_s = expiry_s
 
@@ -45,32 +50,63 @@ class ConfdClient:
         return self._clock() + self._expiry_s
 
     def ask(self, kind: int, query: Any, deadline_s: float) -> Any:
-        """Give the answer, None for none; raises `SilentError`."""
+        """Give the newest answer, None for none; raises `SilentError`."""
         question = Question(kind, query, secrets.token_hex(16))
-        try:
-            family, _, _, _, place = socket.getaddrinfo(*self._place, type=socket.SOCK_DGRAM)[0]
-            with socket.socket(family, socket.SOCK_DGRAM) as connection:
-                connection.connect(place)
-                return self._exchange(connection, question, deadline_s)
-        except (OSError, OverflowError, UnicodeError) as error:
-            raise SilentError(str(error)) from None
+        with ExitStack() as open_sockets, selectors.DefaultSelector() as selector:
+            for place in self._places:
+                with suppress(OSError, OverflowError, UnicodeError):
+                    selector.register(open_sockets.enter_context(_connected(place)), selectors.EVENT_READ)
+            return self._exchange(selector, question, deadline_s)
 
-    def _exchange(self, connection: socket.socket, question: Question, end_s: float) -> Any:
-        """Datagrams get lost: the question is repeated until there is an answer."""
+    def _exchange(self, selector: selectors.BaseSelector, question: Question, end_s: float) -> Any:
+        """Datagrams get lost: the question is repeated until there is an answer, and others may be newer."""
+        newest: Reply | None = None
+        silent = {key.fileobj for key in selector.get_map().values()}
         again_s = None
-        while (now_s := self._clock()) < end_s:
+        while silent and (now_s := self._clock()) < end_s:
             if again_s is None or now_s >= again_s:
-                for key in self._keys:
-                    connection.send(request(question, time.time(), key))
+                self._send(silent, question)
                 again_s = now_s + _AGAIN_S
-            connection.settimeout(max(0.001, min(again_s, end_s) - now_s))
-            try:
-                answer = read_reply(connection.recv(LARGEST_REPLY_BYTES), question, self._keys)
-            except TimeoutError:
-                continue
-            if answer is not None:
-                return answer.answer
-        raise SilentError(f"no answer within {self._expiry_s:g} s")
+            for key, _ in selector.select(max(0.001, min(again_s, end_s) - now_s)):
+                found = self._receive(key.fileobj, question)
+                if found is None:
+                    continue
+                silent.discard(key.fileobj)
+                if newest is None:
+                    end_s = min(end_s, self._clock() + _OTHERS_S)
+                newest = max(found, newest or found, key=_newness)
+        if newest is None:
+            raise SilentError(f"no answer within {self._expiry_s:g} s")
+        return newest.answer
+
+    def _send(self, connections: Iterable[Any], question: Question) -> None:
+        for connection in connections:
+            for key in self._keys:
+                with suppress(OSError):  # nobody listens there, as an earlier datagram has told
+                    connection.send(request(question, time.time(), key))
+
+    def _receive(self, connection: Any, question: Question) -> Reply | None:
+        try:
+            return read_reply(connection.recv(LARGEST_REPLY_BYTES), question, self._keys)
+        except OSError:
+            return None
+
+
+def _newness(found: Reply) -> tuple[bool, int]:
+    """A node that has no answer may have no copy."""
+    return found.answer is not None, found.serial
+
+
+def _connected(place: tuple[str, int]) -> socket.socket:
+    family, _, _, _, address = socket.getaddrinfo(*place, type=socket.SOCK_DGRAM)[0]
+    connection = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        connection.connect(address)
+        connection.setblocking(False)
+    except OSError:
+        connection.close()
+        raise
+    return connection
 
 
 def volumes_by_confd(client: ConfdClient, node: str) -> Owned | None:
@@ -80,8 +116,8 @@ def volumes_by_confd(client: ConfdClient, node: str) -> Owned | None:
     """
     end_s = client.deadline_s()
     try:
-        names = _names(client.ask(NODE_INSTANCES, node, end_s))
-        disks = {name: client.ask(INSTANCE_DISKS, name, end_s) for name in names or ()}
+        names = _names(client.ask(Kind.NODE_INSTANCES, node, end_s))
+        disks = {name: client.ask(Kind.INSTANCE_DISKS, name, end_s) for name in names or ()}
     except SilentError:
         return None
     if names is None:

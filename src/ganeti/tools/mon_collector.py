@@ -138,7 +138,7 @@ def _by_confd(values: Values) -> "Owned | None":
         return None
     if not key.strip():
         return None
-    return volumes_by_confd(ConfdClient(*place_of(values.get("address"), values.get("port")), key), name)
+    return volumes_by_confd(ConfdClient([place_of(values.get("address"), values.get("port"))], key), name)
 
 
 def _xen(values: Values) -> dict[str, Any]:

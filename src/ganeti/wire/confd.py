@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Datagrams of ConfD, the daemon of Ganeti 3.1 that tells of the configuration (protocols, 4). Pure.
+"""Datagrams of ConfD, which tells of the configuration (protocols, 4). Pure.
 
-Signed with the cluster's key both ways: an answer that is not, or that answers something else, is none.
+Signed with the cluster's key both ways: an answer that is not, or that answers something else, is none, and a question
+that is not, or whose time is not now, gets none.
 """
 
 import hashlib
@@ -9,15 +10,75 @@ import hmac
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 MAGIC = b"plj0"
+_LONGEST_TIME = 12
 PORT = 1814
 LARGEST_REPLY_BYTES = 61440
+LARGEST_REQUEST_BYTES = 4096
 PROTOCOL = 1
-NODE_INSTANCES, INSTANCE_DISKS = 8, 9
-"""Kinds of questions, about a node and about an instance, by name."""
-_OK = 0
+CLOCK_SKEW_S = 300
+"""How far a question's time may be from that of who answers."""
+
+
+class Kind(IntEnum):
+    """What can be asked."""
+
+    PING = 0
+    NODE_ROLE = 1
+    NODE_OF_ADDRESS = 2
+    MASTER = 3
+    NODE_ADDRESSES = 4
+    CANDIDATE_ADDRESSES = 5
+    INSTANCE_ADDRESSES = 6
+    NODE_MINORS = 7
+    NODE_INSTANCES = 8
+    INSTANCE_DISKS = 9
+    CONFIG = 10
+    COLLECTORS = 11
+
+
+class Status(IntEnum):
+    """How an answer is meant."""
+
+    OK = 0
+    ERROR = 1
+    NOT_IMPLEMENTED = 2
+
+
+class Fault(IntEnum):
+    """The answer with `Status.ERROR`, where it is no sentence."""
+
+    UNKNOWN = 0
+    INTERNAL = 1
+    ARGUMENT = 2
+
+
+_KINDS = frozenset(Kind)
+
+
+class Role(IntEnum):
+    """Of a node."""
+
+    MASTER = 0
+    CANDIDATE = 1
+    OFFLINE = 2
+    DRAINED = 3
+    REGULAR = 4
+
+
+LINK = "0"
+"""Key of a question that is a dictionary; "1" is for one address, "2" for several, "3" for fields of the master."""
+
+
+class MasterField(IntEnum):
+    """Values of `FIELDS` in a question about the master."""
+
+    NAME = 0
+    ADDRESS = 1
+    NODE_ADDRESS = 2
 
 
 @dataclass(frozen=True)
@@ -40,11 +101,43 @@ def _signed(message: str, salt: str, key: bytes) -> bytes:
 
 
 def _signature(message: str, salt: str, key: bytes) -> str:
-    return hmac.new(key, (salt + message).encode(), hashlib.sha1).hexdigest()
+    return hmac.new(key, (salt + message).encode("utf-8", "surrogatepass"), hashlib.sha1).hexdigest()
 
 
-def reply(question: Question, answer: Any, serial: int, key: bytes, status: int = _OK) -> bytes:
-    """What ConfD answers."""
+def read_request(datagram: bytes, now_s: float, keys: Sequence[bytes]) -> tuple[Question, bytes] | None:
+    """A question with the key that it is signed with; None for what gets no answer."""
+    try:
+        outer = json.loads(datagram[len(MAGIC) :]) if datagram.startswith(MAGIC) else None
+        match outer:
+            case {"msg": str(message), "salt": str(salt), "hmac": str(found)} if salt.isascii() and salt.isdigit():
+                known = [key for key in keys if _is_signature(found, message, salt, key)]
+            case _:
+                return None
+        if not known or len(salt) > _LONGEST_TIME or abs(int(salt) - now_s) > CLOCK_SKEW_S:
+            return None
+        body = json.loads(message)
+    except (ValueError, RecursionError):
+        return None
+    match body:
+        case {"protocol": 1, "type": int(kind), "rsalt": str(token)} if kind in _KINDS and not isinstance(kind, bool):
+            return Question(kind, body.get("query"), token), known[0]
+    return None
+
+
+def _is_signature(found: str, message: str, salt: str, key: bytes) -> bool:
+    return hmac.compare_digest(_signature(message, salt, key).encode(), found.encode("utf-8", "surrogatepass"))
+
+
+def reply(question: Question, answer: Any, serial: int, key: bytes, status: int = Status.OK) -> bytes:
+    """What ConfD answers; a sentence in its place if it is too long for a datagram."""
+    told = _reply(question, answer, serial, key, status)
+    if len(told) <= LARGEST_REPLY_BYTES:
+        return told
+    sentence = "the answer is too long for a datagram: ask for less, or a master daemon"
+    return _reply(question, sentence, 0, key, Status.ERROR)
+
+
+def _reply(question: Question, answer: Any, serial: int, key: bytes, status: int) -> bytes:
     body = {"protocol": PROTOCOL, "status": status, "answer": answer, "serial": serial}
     return _signed(json.dumps(body), question.token, key)
 
@@ -63,7 +156,7 @@ def read_reply(datagram: bytes, question: Question, keys: Sequence[bytes]) -> Re
         outer = json.loads(datagram[len(MAGIC) :]) if datagram.startswith(MAGIC) else None
         match outer:
             case {"msg": str(message), "salt": str(salt), "hmac": str(found)} if salt == question.token:
-                known = any(hmac.compare_digest(_signature(message, salt, key), found) for key in keys)
+                known = any(_is_signature(found, message, salt, key) for key in keys)
                 body = json.loads(message) if known else None
             case _:
                 body = None
@@ -71,5 +164,5 @@ def read_reply(datagram: bytes, question: Question, keys: Sequence[bytes]) -> Re
         return None
     match body:
         case {"protocol": 1, "status": int(status), "answer": answer, "serial": int(serial)}:
-            return Reply(answer if status == _OK else None, serial)
+            return Reply(answer if status == Status.OK else None, serial)
     return None

@@ -19,7 +19,7 @@ from tests.fakes.confd import KEY_FILE, FakeConfd
 from ganeti.node.collectors import diskstats, drbd, lv
 from ganeti.node.collectors.report import UnreadableError
 from ganeti.tools import mon_collector
-from ganeti.wire.confd import INSTANCE_DISKS, NODE_INSTANCES
+from ganeti.wire.confd import Kind
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "collectors"
 TEXTS = {name: (GOLDEN / f"{name}.status").read_text() for name in ("drbd83", "drbd84", "diskstats", "lv")}
@@ -460,8 +460,8 @@ def test_a_confd_that_is_named_is_asked(candidate: Path, capsys: pytest.CaptureF
     confd = FakeConfd()
     try:
         confd.answers = {
-            (NODE_INSTANCES, "n1"): [[{"name": "told.x"}], []],
-            (INSTANCE_DISKS, "told.x"): [{"dev_type": "plain", "logical_id": ["xenvg", VOLUME]}],
+            (Kind.NODE_INSTANCES, "n1"): [[{"name": "told.x"}], []],
+            (Kind.INSTANCE_DISKS, "told.x"): [{"dev_type": "plain", "logical_id": ["xenvg", VOLUME]}],
         }
         words = ("lv", "-f", f"{GOLDEN}/lv.status", "-a", "127.0.0.1", "-p", str(confd.port))
         assert owners(capsys, *words) == [None, None], "there is no key"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ganeti.wire import confd
 
 KEY = b"0123456789abcdef"
-QUESTION = confd.Question(confd.NODE_INSTANCES, "node1.example.com", "token")
+QUESTION = confd.Question(confd.Kind.NODE_INSTANCES, "node1.example.com", "token")
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(), lambda one: st.lists(one) | st.dictionaries(st.text(), one)
 )
@@ -60,6 +60,6 @@ def test_signed_nonsense_is_no_answer(body: str) -> None:
 
 
 def test_the_answer_to_another_question_is_none() -> None:
-    other = confd.Question(confd.NODE_INSTANCES, "node1.example.com", "other")
+    other = confd.Question(confd.Kind.NODE_INSTANCES, "node1.example.com", "other")
     assert confd.read_reply(confd.reply(other, 1, 1, KEY), QUESTION, [KEY]) is None
     assert confd.read_reply(confd.reply(QUESTION, 1, 1, b"stranger"), QUESTION, [KEY]) is None

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The candidate's own copy of the configuration, read again when it has been replaced.
+
+Only what all members in sync have acknowledged is published as `config.data`, so nothing else is told.
+"""
+
+import asyncio
+import logging
+import os
+import time
+
+from ganeti.base.errors import ConfigurationError, GanetiError
+from ganeti.base.paths import Paths
+from ganeti.confd.picture import Picture, read
+from ganeti.system.directory_watch import DirectoryWatch
+from ganeti.system.event_loop import Background
+
+LOOK_S = 17.0
+"""How often it is looked without being told, as in 3.1."""
+_PAUSE_S = 0.25
+_log = logging.getLogger(__name__)
+
+
+class NoCopyError(GanetiError):
+    """This node has no copy to answer by: the text says why."""
+
+
+class Copy:
+    """Call `start`, then `picture`."""
+
+    def __init__(self, paths: Paths, node_name: str) -> None:
+        self._paths = paths
+        self._node_name = node_name
+        self._background = Background()
+        self._seen: tuple[int, int, int] | None = None
+        self._picture: Picture | None = None
+        self._fault = ""
+        self._changed = asyncio.Event()
+        self._watch: DirectoryWatch | None = None
+
+    async def start(self) -> None:
+        directory = os.path.dirname(self._paths.config_file)
+        self._watch = DirectoryWatch(directory, lambda _: self._changed.set(), self._changed.set)
+        await self._look()
+        self._background.start(self._follow(), "the copy of the configuration")
+
+    async def close(self) -> None:
+        await self._background.cancel()
+        if self._watch is not None:
+            self._watch.close()
+
+    @property
+    def picture(self) -> Picture:
+        """Raises `NoCopyError`."""
+        if self._picture is None:
+            raise NoCopyError(self._fault)
+        return self._picture
+
+    async def _follow(self) -> None:
+        """A large configuration that changes often must not keep this process busy: it rests longer than it reads."""
+        while True:
+            try:
+                async with asyncio.timeout(LOOK_S):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+            self._changed.clear()
+            begin_s = time.monotonic()
+            await self._look()
+            await asyncio.sleep(max(_PAUSE_S, 4 * (time.monotonic() - begin_s)))
+
+    async def _look(self) -> None:
+        try:
+            self._check_candidate()
+            seen = self._state()
+            if seen == self._seen and self._picture is not None:
+                return
+            self._picture = await asyncio.to_thread(self._read)
+            self._seen, self._fault = seen, ""
+        except FileNotFoundError:
+            self._lose("there is no copy of the configuration yet")
+        except OSError as err:
+            self._lose(f"the copy of the configuration cannot be read: {err.strerror}")
+        except (ConfigurationError, NoCopyError) as err:
+            self._lose(str(err))
+
+    def _lose(self, fault: str) -> None:
+        if fault != self._fault:
+            _log.warning("nothing is answered: %s", fault)
+        self._picture, self._fault = None, fault
+
+    def _state(self) -> tuple[int, int, int]:
+        status = os.stat(self._paths.config_file)
+        return status.st_ino, status.st_mtime_ns, status.st_size
+
+    def _read(self) -> Picture:
+        with open(self._paths.config_file, "rb") as file:
+            return read(file.read())
+
+    def _check_candidate(self) -> None:
+        """A node that is candidate no more keeps an old copy for a while."""
+        with open(self._paths.ssconf_file("master_candidates"), encoding="utf-8") as file:
+            if self._node_name not in file.read().split():
+                raise NoCopyError(f"node {self._node_name} is no master candidate")

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""ConfD's port: one datagram is a question, another the answer; what is not signed gets none (protocols, section 4)."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ganeti.base.errors import TransportError
+from ganeti.confd.answers import Answer, answer
+from ganeti.confd.copy import Copy, NoCopyError
+from ganeti.wire.confd import LARGEST_REQUEST_BYTES, Fault, Question, Status, read_request, reply
+
+_log = logging.getLogger(__name__)
+
+
+class Server(asyncio.DatagramProtocol):
+    """Answers as fast as it reads: nothing is kept of a question."""
+
+    def __init__(self, copy: Copy, keys: Sequence[bytes]) -> None:
+        self._copy = copy
+        self._keys = keys
+        self._transport: asyncio.DatagramTransport | None = None
+
+    async def listen(self, address: str, port: int) -> None:
+        """Raises `TransportError`."""
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.create_datagram_endpoint(lambda: self, local_addr=(address, port))
+        except OSError as err:
+            raise TransportError(f"UDP port {port} of {address} cannot be used: {err.strerror}") from err
+
+    @property
+    def port(self) -> int:
+        assert self._transport is not None
+        number: int = self._transport.get_extra_info("sockname")[1]
+        return number
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        if len(data) > LARGEST_REQUEST_BYTES or self._transport is None:
+            return
+        asked = read_request(data, time.time(), self._keys)
+        if asked is not None:
+            question, key = asked
+            found = self._answer(question)
+            self._transport.sendto(reply(question, found.value, found.serial, key, found.status), addr)
+
+    def _answer(self, question: Question) -> Answer:
+        try:
+            return answer(self._copy.picture, question)
+        except NoCopyError as err:
+            return Answer(str(err), status=Status.ERROR)
+        except Exception:
+            _log.exception("a question of kind %s could not be answered", question.kind)
+            return Answer(Fault.INTERNAL, status=Status.ERROR)
+
+
+def keys_of(content: bytes) -> list[bytes]:
+    """What `hmac.key` may mean: clients differ in whether the end of its line is part of the key."""
+    return list(dict.fromkeys((content.strip(), content)))

@@ -2,7 +2,7 @@
 """Files that are either the old or the new, never half."""
 
 import os
-import tempfile
+import secrets
 
 
 def write_atomically(
@@ -19,7 +19,8 @@ def write_atomically(
     death of this process, not that of the machine. Raises `OSError`; the old file is then untouched.
     """
     directory, name = os.path.split(path)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".new", dir=directory)
+    temporary = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:
             _write_all(descriptor, data)

@@ -36,7 +36,7 @@ def freezer(bed: Layout, node: Node) -> processes.Freezer:
 
 
 def start(bed: Layout, node: Node) -> None:
-    """Switch the node on and return once its world is mounted and its services are being started."""
+    """Switch the node on and return once its world is mounted and its sshd listens; its daemons are being started."""
     if processes.recall(node.pid_file) is not None:
         raise PrerequisiteError(f"{node.name} is running already")
     if bed.unprivileged:
@@ -52,12 +52,14 @@ def start(bed: Layout, node: Node) -> None:
         processes.remember(node.pid_file, pid)
         network.plug_in(bed, node, pid)
         go.write("go")
-    ready = Path(f"/proc/{pid}/root/run/testbed-ready")
+    run = Path(f"/proc/{pid}/root/run")
+    ready = run / "testbed-ready"
 
     def is_ready() -> bool:
         if processes.recall(node.pid_file) is None:
             raise CommandError(f"{node.name} did not start: {last_words(node)}")
-        return ready.exists() and ready.read_text().strip() == node.name
+        is_itself = ready.exists() and ready.read_text().strip() == node.name
+        return is_itself and (run / "sshd.pid").exists()  # written once it listens
 
     processes.wait_for(is_ready, READY_WITHIN_S, f"the start of {node.name}")
 

@@ -14,7 +14,7 @@ from ganeti.master.operation import REGISTRY, Operation
 
 operations.load()
 SPEC = Path(__file__).parents[2] / "docs" / "spec" / "opcodes.md"
-IN_ADDITION = {"why", "capacity_params", "node_groups"}
+IN_ADDITION = {"why", "capacity_params", "node_groups", "diagnose_data_collector_filename"}
 """Parameters that 3.1 has not, or not of every such opcode."""
 CONSTANTS = {"false": False, "true": True, "[]": [], "{}": {}}
 TYPES = {"str": inspect.StrType, "bool": inspect.BoolType, "dict": inspect.DictType, "list": inspect.ListType}

@@ -23,7 +23,7 @@ pytestmark = [
 CLIENT = """
 import json, sys
 from pathlib import Path
-from ganeti.tools.confd_client import ConfdClient, SilentError
+from ganeti.calls.confd_client import ConfdClient, SilentError
 kind, query, *addresses = json.loads(sys.argv[1])
 key = Path("/var/lib/ganeti/hmac.key").read_bytes()
 client = ConfdClient([(address, 1814) for address in addresses], key, 5.0)

@@ -21,6 +21,8 @@ OPTION_KINDS = (
     "yesno",  # yes/no -> bool
     "list",  # comma list -> list of str
     "keyvalues",  # k=v,no_k,-k -> dict ("default" resets)
+    "name-yesno",  # NAME=yes,... -> {name: bool}
+    "name-seconds",  # NAME=5.0,... -> {name: microseconds}
     "ident-keyvalues",  # IDENT:k=v,... -> {ident: dict}; repeatable
     "disks",  # --disk N:k=v,... repeatable -> list of dicts by index
     "disk-mods",  # --disk N:action,k=v -> mods list

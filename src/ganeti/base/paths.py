@@ -141,6 +141,11 @@ class Paths:
         return f"{self.sysconf_dir}/file-storage-paths"
 
     @property
+    def diagnose_commands_dir(self) -> str:
+        """What may be run to find out whether the node is well (S4.11)."""
+        return f"{self.sysconf_dir}/node-diagnose-commands"
+
+    @property
     def hooks_dir(self) -> str:
         return f"{self.sysconf_dir}/hooks"
 

@@ -7,7 +7,7 @@ from ganeti.bootstrap.join_input import CLUSTER_FILES, DaemonSetup, NodePem
 from ganeti.bootstrap.machine import FileSet, Machine
 
 NODE_DAEMON = "ganeti-noded"
-ANSWERING_DAEMON = "ganeti-confd"
+ANSWERING_DAEMONS = ("ganeti-confd", "ganeti-mond")
 
 
 def set_up(data: bytes, machine: Machine, *, dry_run: bool = False) -> None:
@@ -31,11 +31,12 @@ def set_up(data: bytes, machine: Machine, *, dry_run: bool = False) -> None:
 
 
 def _start_answering(machine: Machine) -> None:
-    """The node belongs to the cluster without it, too; the watcher tries again."""
-    try:
-        machine.daemon_util("start", ANSWERING_DAEMON)
-    except GanetiError as err:
-        machine.say(f"{ANSWERING_DAEMON} does not run: {err}")
+    """The node belongs to the cluster without them, too; the watcher tries again."""
+    for daemon in ANSWERING_DAEMONS:
+        try:
+            machine.daemon_util("start", daemon)
+        except GanetiError as err:
+            machine.say(f"{daemon} does not run: {err}")
 
 
 def check(request: DaemonSetup, machine: Machine) -> NodePem | None:

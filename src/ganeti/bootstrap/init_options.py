@@ -34,7 +34,6 @@ REFUSED = cluster_values.UNUSED | {
 """Options that nothing acts on yet: why each is refused."""
 KEY_BITS = {"rsa": 2048, "ecdsa": 256, "ed25519": 256}
 COLLECTORS = ("cpu-avg-load", "diskstats", "drbd", "inst-status-xen", "lv", "xen-cpu-avg-load")
-COLLECTOR_INTERVAL_US = 5_000_000
 
 _SPEC_OPTIONS = {
     "specs_mem_size": "memory-size",

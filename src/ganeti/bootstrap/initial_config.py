@@ -7,6 +7,7 @@ from typing import Any
 
 from ganeti.bootstrap import init_options
 from ganeti.master.config.publication import SsconfSource, ssconf_files
+from ganeti.model import data_collectors
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import CLUSTER_KEY, CONFIG_VERSION, Cluster, Node, NodeGroup
 
@@ -107,7 +108,7 @@ def _cluster(beginning: Beginning, ids: Identities, certificate_digest: str, tim
         ssh_key_bits=beginning.ssh_key_bits,
         candidate_certs={ids.node_uuid: certificate_digest},
         data_collectors={
-            name: {"active": True, "interval": init_options.COLLECTOR_INTERVAL_US} for name in init_options.COLLECTORS
+            name: {"active": True, "interval": data_collectors.INTERVAL_US} for name in init_options.COLLECTORS
         },
         **directories,
         **beginning.parameters,

@@ -35,6 +35,15 @@ def _read_capacity(option: str, text: str) -> dict[str, Any]:
     return read_parameters(option, read_key_values(option, text))
 
 
+def _each(option: str, text: str, read: Callable[[str, str], Any]) -> dict[str, Any]:
+    values = read_key_values(option, text)
+    return {name: read(option, str(value)) for name, value in values.items()}
+
+
+def _read_microseconds(option: str, text: str) -> int:
+    return round(not_negative(option, read_float(option, text)) * 1_000_000)
+
+
 READERS: dict[str, Callable[[str, str], Any]] = {
     "string": lambda option, text: text,
     "int": read_int,
@@ -46,6 +55,8 @@ READERS: dict[str, Callable[[str, str], Any]] = {
     "yesno": read_yes_no,
     "list": read_list,
     "keyvalues": read_key_values,
+    "name-yesno": lambda option, text: _each(option, text, read_yes_no),
+    "name-seconds": lambda option, text: _each(option, text, _read_microseconds),
     "json": read_json,
     "ranges": read_ranges,
     "bounds": read_bounds,

@@ -144,6 +144,13 @@ def _node_instances(picture: Picture, query: Any) -> Answer:
     return Answer(found, picture.nodes[uuid].serial_no)
 
 
+def _primary_instances(picture: Picture, query: Any) -> Answer:
+    uuid = _node(picture, query)
+    held = [(each, picture.instances[each]) for each in picture.instances_on(uuid)[0]]
+    found = [[instance.name, each, instance.admin_state, instance.mtime] for each, instance in held]
+    return Answer(found, picture.nodes[uuid].serial_no)
+
+
 def _instance_disks(picture: Picture, query: Any) -> Answer:
     instance = picture.instances[_known(picture.instance_uuids, query, "instance")]
     found = [msgspec.json.decode(picture.raw_disks[uuid]) for uuid in instance.disks if uuid in picture.raw_disks]
@@ -204,4 +211,5 @@ _ANSWERS: dict[Kind, Callable[[Picture, Any], Answer]] = {
     Kind.INSTANCE_DISKS: _instance_disks,
     Kind.CONFIG: _config,
     Kind.COLLECTORS: _collectors,
+    Kind.PRIMARY_INSTANCES: _primary_instances,
 }

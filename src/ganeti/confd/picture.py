@@ -23,6 +23,8 @@ class Instance(msgspec.Struct):
     name: str
     serial_no: int
     primary_node: str | None = None
+    admin_state: str = ""
+    mtime: float | None = None
     nics: list[_Nic] = []
     disks: list[str] = []
 

@@ -26,6 +26,7 @@ NAME = "ganeti-watcher"
 DEFAULT_JOB_AGE = "6h"
 DAEMON_WITHIN_S = 120.0
 HOOKS_PATH = "watcher"
+_ANSWERING = ("ganeti-confd", "ganeti-mond")
 _NOT_YET = {
     "--no-strict": "the watcher does not look at disks",
     "--rapi-ip": "the watcher does not look after the remote API",
@@ -170,11 +171,12 @@ def ensure_daemon(name: str) -> None:
 
 
 def _ensure_answering() -> None:
-    """ConfD, without which the rest of a round is as good."""
-    try:
-        ensure_daemon("ganeti-confd")
-    except CommandError as err:
-        _log.error("%s", err)
+    """Those without which the rest of a round is as good."""
+    for name in _ANSWERING:
+        try:
+            ensure_daemon(name)
+        except CommandError as err:
+            _log.error("%s", err)
 
 
 def restart_daemon(name: str) -> None:

@@ -127,8 +127,8 @@ def _by_own_config() -> "Owned | None":
 
 
 def _by_confd(values: Values) -> "Owned | None":
+    from ganeti.calls.confd_client import ConfdClient, place_of, volumes_by_confd
     from ganeti.noded.access import own_name
-    from ganeti.tools.confd_client import ConfdClient, place_of, volumes_by_confd
 
     paths = _paths()
     try:

@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ganeti.bootstrap.own_mastership import OwnMastership
 
-NODE_DAEMONS = ("ganeti-noded", "ganeti-confd")
+NODE_DAEMONS = ("ganeti-noded", "ganeti-confd", "ganeti-mond")
 MASTER_DAEMONS = ("ganeti-wconfd", "ganeti-luxid", "ganeti-rapi")
 """In the order of their start; stopped the other way round."""
 

@@ -38,6 +38,8 @@ class Kind(IntEnum):
     INSTANCE_DISKS = 9
     CONFIG = 10
     COLLECTORS = 11
+    PRIMARY_INSTANCES = 100
+    """Not of 3.1: [name, UUID, admin state, time of change] of a node's primary instances, short enough for many."""
 
 
 class Status(IntEnum):
@@ -97,7 +99,12 @@ def request(question: Question, now_s: float, key: bytes) -> bytes:
 
 
 def _signed(message: str, salt: str, key: bytes) -> bytes:
-    return MAGIC + json.dumps({"msg": message, "salt": salt, "hmac": _signature(message, salt, key)}).encode()
+    return MAGIC + json.dumps(sign(message, salt, key)).encode()
+
+
+def sign(message: str, salt: str, key: bytes) -> dict[str, str]:
+    """A message with what shows that it comes from somebody who has the cluster's key."""
+    return {"msg": message, "salt": salt, "hmac": _signature(message, salt, key)}
 
 
 def _signature(message: str, salt: str, key: bytes) -> str:

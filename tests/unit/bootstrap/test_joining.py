@@ -180,7 +180,7 @@ def test_set_up_writes_and_starts(machine: Any, tmp_path: Path) -> None:
     assert (place / "server.pem").read_text() == (place / "client.pem").read_text() == PEM
     assert (place / "ssconf_master_ip").read_text() == "10.77.0.100\n"
     assert not (place / "ca.key").exists()
-    assert machine.told == ["stop ganeti-noded", "start ganeti-noded", "start ganeti-confd"]
+    assert machine.told == ["stop ganeti-noded", "start ganeti-noded", "start ganeti-confd", "start ganeti-mond"]
     renewed = certificates.issue_node_certificate(AUTHORITY, "node1", "cluster")
     set_up(encoded(node_daemon_certificate=renewed), machine)
     assert (place / "server.pem").read_text() == renewed

@@ -33,7 +33,9 @@ def daemon_util(statuses):
 
     def run(action, name):
         asked.append((action, name))
-        return 0 if name in ("ganeti-noded", "ganeti-confd") else 1 if action == "check" else statuses[name]
+        return (
+            0 if name in ("ganeti-noded", "ganeti-confd", "ganeti-mond") else 1 if action == "check" else statuses[name]
+        )
 
     run.asked = asked
     return run
@@ -124,7 +126,7 @@ def test_another_node_has_nothing_to_finish(environment, monkeypatch):
     run = daemon_util({})
     monkeypatch.setattr(watcher, "_daemon_util", run)
     assert watcher._watch(Environment(environment.paths, "node2.example.com"), OPTIONS, 60, lambda: None) == 0
-    assert run.asked == [("check", "ganeti-noded"), ("check", "ganeti-confd")]
+    assert run.asked == [("check", "ganeti-noded"), ("check", "ganeti-confd"), ("check", "ganeti-mond")]
 
 
 def test_the_programs_of_another_release_on_the_path_are_not_ours(tmp_path, monkeypatch):

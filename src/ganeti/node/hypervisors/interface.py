@@ -38,6 +38,16 @@ class RunningInstance(msgspec.Struct, frozen=True, kw_only=True):
     cpu_time_s: float = 0.0
 
 
+class Sighting(msgspec.Struct, frozen=True, kw_only=True):
+    """A guest as the kernel and files show it, without a word to the guest."""
+
+    name: str
+    started_s: float
+    """Since 1970."""
+    cpu_time_s: float = 0.0
+    resident_bytes: int = 0
+
+
 class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True):
     """Keys of protocols, section 6, "hv info"."""
 
@@ -115,6 +125,10 @@ class Hypervisor(ABC):
     @abstractmethod
     async def list_instances(self) -> list[RunningInstance]:
         """All guests of this hypervisor on this node, also those it does not know from the configuration."""
+
+    def seen(self) -> list[Sighting]:
+        """All guests that run, cheap enough to be asked every few seconds by one who may not talk to them."""
+        return []
 
     async def info(self, name: str) -> RunningInstance | None:
         for running in await self.list_instances():

@@ -24,7 +24,7 @@ from ganeti.master.operations.parameters import (
     Values,
 )
 from ganeti.master.parameter import Parameter, Refused
-from ganeti.model import cluster_values
+from ganeti.model import cluster_values, data_collectors
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import LockPlan
 from ganeti.model.traits import Catalogue
@@ -50,6 +50,7 @@ PLAIN = (
     "zeroing_image",
     "compression_tools",
     "enabled_user_shutdown",
+    "diagnose_data_collector_filename",
 )
 """Parameters that are attributes of the cluster and concern nothing else."""
 NAME_LISTS = ("hidden_os", "blacklisted_os")
@@ -68,6 +69,8 @@ class ChangeCluster(Change, frozen=True, kw_only=True):
 
     values: dict[str, Any] = {}
     names: dict[str, list[NameChange]] = {}
+    active_collectors: dict[str, bool] = {}
+    collector_intervals_us: dict[str, int] = {}
 
     def apply(self, draft: Draft) -> None:
         old = draft.cluster
@@ -80,7 +83,8 @@ class ChangeCluster(Change, frozen=True, kw_only=True):
                 elif action == "remove" and name in wanted:
                     wanted.remove(name)
             lists[attribute] = wanted
-        new = replace(old, **self.values, **lists)
+        settings = data_collectors.changed(old.data_collectors, self.active_collectors, self.collector_intervals_us)
+        new = replace(old, **self.values, **lists, data_collectors=settings)
         if new != old:
             draft.put("cluster", new)
 
@@ -239,12 +243,24 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
         _NOT_YET,
     ] = None
     enabled_data_collectors: Annotated[
-        dict[str, bool] | None, Parameter("which ones measure", "--enabled-data-collectors"), _NOT_YET
+        dict[str, bool] | None, Parameter("which ones measure", "--enabled-data-collectors", kind="name-yesno")
     ] = None
     data_collector_interval: Annotated[
         dict[str, int] | None,
-        Parameter("how often they do", "--data-collector-interval", metavar="NAME=MICROSECONDS"),
-        _NOT_YET,
+        Parameter(
+            "how often they do (microseconds; seconds on the command line)",
+            *("--data-collector-interval",),
+            kind="name-seconds",
+            metavar="NAME=SECONDS",
+        ),
+    ] = None
+    diagnose_data_collector_filename: Annotated[
+        str | None,
+        Parameter(
+            "command in /etc/ganeti/node-diagnose-commands that says how a node is; empty for none",
+            "--diagnose-data-collector-filename",
+            metavar="NAME",
+        ),
     ] = None
 
     def locks(self, view: ConfigView) -> LockPlan:
@@ -268,11 +284,16 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
         check_template(view, self.capacity_params.default_template if self.capacity_params else None)
         try:
             values = self._values()
+            self._check_collectors(view)
         except ParameterError as err:
             raise PrerequisiteError(err.message, WRONG_INPUT) from err
+        active, intervals_us = self.enabled_data_collectors or {}, self.data_collector_interval or {}
         names = {name: getattr(self, name) for name in NAME_LISTS if getattr(self, name)}
         notes = _needless(view, names) if facts else [f"{missing}: install it there", *_needless(view, names)]
-        return Checked(ChangeCluster(values=values, names=names), notes)
+        change = ChangeCluster(
+            values=values, names=names, active_collectors=active, collector_intervals_us=intervals_us
+        )
+        return Checked(change, notes)
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         master = [view.cluster.master_node]
@@ -286,8 +307,15 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
         for note in checked.notes:
             ctx.log.info(note)
-        if checked.change.values or checked.change.names:
+        if checked.change != ChangeCluster():
             await ctx.config.commit(checked.change, settles=True)
+
+    def _check_collectors(self, view: ConfigView) -> None:
+        """Raises `ParameterError`."""
+        active, intervals_us = self.enabled_data_collectors or {}, self.data_collector_interval or {}
+        data_collectors.check([*active, *intervals_us], intervals_us, view.cluster.data_collectors)
+        if (name := self.diagnose_data_collector_filename) and not data_collectors.is_command(name):
+            raise ParameterError(f"'{name}' cannot be the name of a diagnose command: use letters, digits, '-' and '_'")
 
     def _values(self) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in PLAIN if getattr(self, name) is not None}

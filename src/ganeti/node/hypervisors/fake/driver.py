@@ -23,6 +23,7 @@ from ganeti.node.hypervisors.interface import (
     MigrationTarget,
     NodeCapacity,
     RunningInstance,
+    Sighting,
 )
 from ganeti.node.hypervisors.kvm.capacity import read_memory_mib
 from ganeti.system.boot import boot_identity
@@ -90,6 +91,17 @@ class FakeHypervisor(Hypervisor):
     async def list_instances(self) -> list[RunningInstance]:
         async with self._failing("list_instances", ""):
             return [self._describe(guest) for guest in self.guests.all()]
+
+    def seen(self) -> list[Sighting]:
+        return [
+            Sighting(
+                name=guest.name,
+                started_s=guest.started_s,
+                cpu_time_s=self._describe(guest).cpu_time_s,
+                resident_bytes=guest.memory_mib * _MIB,
+            )
+            for guest in self.guests.all()
+        ]
 
     async def capacity(self) -> NodeCapacity:
         async with self._failing("capacity", ""):

@@ -22,6 +22,7 @@ from ganeti.node.hypervisors.interface import (
     MigrationTarget,
     NodeCapacity,
     RunningInstance,
+    Sighting,
 )
 from ganeti.node.hypervisors.kvm import acceleration, capacity, checks, console, emulator, launch, process, record
 from ganeti.node.hypervisors.kvm.migration import Migrations
@@ -103,6 +104,17 @@ class KvmHypervisor(Hypervisor):
     async def list_instances(self) -> list[RunningInstance]:
         found = process.find_all(self.places)
         return list(await asyncio.gather(*(self._describe(guest) for guest in found)))
+
+    def seen(self) -> list[Sighting]:
+        return [
+            Sighting(
+                name=guest.name,
+                started_s=process.started_s(guest.pid),
+                cpu_time_s=process.cpu_time_s(guest.pid),
+                resident_bytes=process.resident_bytes(guest.pid),
+            )
+            for guest in process.find_all(self.places)
+        ]
 
     async def info(self, name: str) -> RunningInstance | None:
         check_name(name)

@@ -9,6 +9,7 @@ import contextlib
 import os
 import select
 import signal
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from ganeti.node.hypervisors.kvm.places import Places
 PIDFILE_OPTION = "-pidfile"
 _KILL_WAIT_S = 30.0
 _LEAVING_S = 10.0
+_STARTED = 19
+"""Place of the time of start among the fields of /proc/PID/stat after the command."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +111,23 @@ def cpu_time_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if len(fields) > 12 else 0.0
 
 
+def started_s(pid: int) -> float:
+    """When the process was started, in seconds since 1970; 0 for one that has ended."""
+    fields = _stat(pid)
+    if len(fields) <= _STARTED:
+        return 0.0
+    since_boot_s = int(fields[_STARTED]) / os.sysconf("SC_CLK_TCK")
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + since_boot_s
+
+
 def resident_mib(pid: int) -> int:
+    return resident_bytes(pid) // (1024 * 1024)
+
+
+def resident_bytes(pid: int) -> int:
     try:
         with open(f"/proc/{pid}/statm", encoding="ascii") as source:
-            return int(source.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // (1024 * 1024)
+            return int(source.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, IndexError, ValueError):
         return 0
 

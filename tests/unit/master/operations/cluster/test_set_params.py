@@ -151,3 +151,39 @@ def test_two_changes_of_different_values_do_not_undo_each_other() -> None:
     ChangeCluster(values={"max_tracked_jobs": 7}, names={"hidden_os": [("add", "b")]}).apply(draft)
     cluster = draft.cluster
     assert (cluster.max_running_jobs, cluster.max_tracked_jobs, cluster.hidden_os) == (3, 7, ["a", "b"])
+
+
+def test_collectors_are_switched_one_by_one() -> None:
+    ctx = make()
+    modify(ctx, enabled_data_collectors={"lv": False}, data_collector_interval={"diagnose": 60_000_000})
+    assert ctx.config.view().cluster.data_collectors["lv"] == {"active": False, "interval": 5_000_000}
+    modify(ctx, enabled_data_collectors={"lv": True})
+    settings = ctx.config.view().cluster.data_collectors
+    assert settings["lv"] == {"active": True, "interval": 5_000_000}
+    assert settings["diagnose"] == {"active": True, "interval": 60_000_000}
+
+
+@pytest.mark.requirement("S4.10")
+def test_the_diagnose_command_has_a_plain_name_or_none() -> None:
+    ctx = make()
+    for name in ("check-disks", ""):
+        modify(ctx, diagnose_data_collector_filename=name)
+        assert ctx.config.view().cluster.diagnose_data_collector_filename == name
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"enabled_data_collectors": {"lvs": True}}, "no data collector 'lvs'"),
+        ({"data_collector_interval": {"moon": 5_000_000}}, "no data collector 'moon'"),
+        ({"data_collector_interval": {"lv": 0}}, "choose 0.1 to 86400"),
+        ({"data_collector_interval": {"lv": 10**15}}, "choose 0.1 to 86400"),
+        ({"diagnose_data_collector_filename": "../../bin/sh"}, "cannot be the name of a diagnose command"),
+    ],
+)
+def test_a_collector_setting_that_makes_no_sense(values: dict[str, Any], words: str) -> None:
+    ctx = make()
+    before = ctx.config.view().cluster
+    with pytest.raises(PrerequisiteError, match=words):
+        modify(ctx, **values)
+    assert ctx.config.view().cluster == before

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from tests.fakes.confd import KEY_FILE, FakeConfd
 
+from ganeti.calls import confd_client
+from ganeti.calls.confd_client import ConfdClient, SilentError, place_of, volumes_by_confd
 from ganeti.node.collectors.owners import Owned
-from ganeti.tools import confd_client
-from ganeti.tools.confd_client import ConfdClient, SilentError, place_of, volumes_by_confd
 from ganeti.wire.confd import Kind
 
 VOLUMES = {("xenvg", "one.disk0"): "one.x", ("xenvg", "two.disk0_data"): "two.x", ("xenvg", "two.disk0_meta"): "two.x"}

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""ganeti-mond: tells over HTTP how this node and its guests are (S2.17)."""
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+
+import ganeti.node.hypervisors
+from ganeti.base.paths import Paths
+from ganeti.base.registry import import_all
+from ganeti.calls.confd_client import ConfdClient
+from ganeti.daemons.node_daemon import any_address, cluster_key, options_of, ssconf_words
+from ganeti.mond.answers import PORT, answer
+from ganeti.mond.cluster import ConfdView
+from ganeti.mond.collectors import Node
+from ganeti.mond.monitor import Monitor
+from ganeti.node.hypervisors.interface import Hypervisor
+from ganeti.noded.access import own_name
+from ganeti.noded.world import RealNodeWorld
+from ganeti.system.daemonize import Daemon, run_daemon
+from ganeti.system.event_loop import Background
+from ganeti.system.http_server import HttpServer
+from ganeti.wire.confd import PORT as CONFD_PORT
+
+NAME = "ganeti-mond"
+_CONFD_WITHIN_S = 3.0
+"""Shorter than who asks for a report waits."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = options_of(NAME, PORT, arguments)
+    return 1 if options is None else run_daemon(NAME, options, serve)
+
+
+async def serve(daemon: Daemon) -> None:
+    paths = daemon.environment.paths
+    name, key = own_name(paths), cluster_key(paths)
+    import_all(ganeti.node.hypervisors)
+    world = RealNodeWorld(paths, name)
+    drivers = [driver(world) for _, driver in sorted(Hypervisor.registry.items())]
+    view = ConfdView(partial(_confds, paths, key), name)
+    monitor = Monitor(Node(name, paths, view, drivers, key.strip(), partial(ssconf_words, paths)))
+    address = daemon.options.bind or any_address(paths)
+    server = HttpServer(partial(answer, monitor), address=address, port=daemon.options.port, tls=None)
+    await server.start()
+    daemon.log.info("answers on port %d", server.port)
+    background = Background()
+    background.start(view.follow(), "the settings of collectors")
+    monitor.start()
+    daemon.ready()
+    await daemon.stopping.wait()
+    await server.close()
+    await background.cancel()
+    await monitor.close()
+
+
+def _confds(paths: Paths, key: bytes) -> ConfdClient:
+    places = [(address, CONFD_PORT) for address in ssconf_words(paths, "master_candidates_ips")]
+    return ConfdClient(places, key, _CONFD_WITHIN_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

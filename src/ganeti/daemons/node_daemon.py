@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the small daemons of a node share: the port and address they listen on, and the cluster's key."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from ganeti.base.errors import PrerequisiteError
+from ganeti.base.paths import Paths
+from ganeti.system.daemonize import Options, daemon_parser, parse_options
+
+_ANY = {"2": "0.0.0.0", "10": "::"}
+"""By the address family of the cluster, as ssconf has it."""
+
+
+def options_of(name: str, port: int, arguments: Sequence[str] | None) -> Options | None:
+    """The options of the daemon's start; None after saying what is wrong with them."""
+    options = parse_options(name, sys.argv[1:] if arguments is None else arguments, parser_of(name, port))
+    if options.port is not None and not 0 <= options.port <= 65535:
+        print(f"{name}: Port {options.port} is not between 0 and 65535", file=sys.stderr)
+        return None
+    return options
+
+
+def parser_of(name: str, port: int) -> argparse.ArgumentParser:
+    parser = daemon_parser(name)
+    parser.set_defaults(port=port)
+    return parser
+
+
+def cluster_key(paths: Paths) -> bytes:
+    """The content of ``hmac.key``; raises `PrerequisiteError`."""
+    try:
+        with open(paths.hmac_key, "rb") as file:
+            content = file.read()
+    except OSError as err:
+        raise PrerequisiteError(f"{paths.hmac_key} cannot be read: {err.strerror}; it comes with the cluster") from err
+    if not content.strip():
+        raise PrerequisiteError(f"{paths.hmac_key} is empty: have it sent by 'gnt-cluster redist-conf' on the master")
+    return content
+
+
+def ssconf_words(paths: Paths, key: str) -> list[str]:
+    """The words of one of the node's ssconf files; none where it is not there."""
+    try:
+        with open(paths.ssconf_file(key), encoding="utf-8") as file:
+            return file.read().split()
+    except OSError:
+        return []
+
+
+def any_address(paths: Paths) -> str:
+    """What stands for all addresses of this node."""
+    family = ssconf_words(paths, "primary_ip_family")
+    return _ANY.get(family[0] if family else "", _ANY["2"])

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the cluster says of this node and its monitoring, asked of ConfDs: they answer without a master (S2.17)."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from ganeti.calls.confd_client import ConfdClient, SilentError, volumes_by_confd
+from ganeti.model.data_collectors import INTERVAL_US
+from ganeti.node.collectors.instances import Known
+from ganeti.node.collectors.owners import Owned
+from ganeti.wire.confd import Kind
+
+KEPT_S = 15.0
+"""As long as 3.1 goes by what it has asked."""
+_DIAGNOSE_SETTING = "diagnose_data_collector_filename"
+_log = logging.getLogger(__name__)
+
+
+class Setting(NamedTuple):
+    """Of one collector."""
+
+    active: bool = True
+    interval_us: int = INTERVAL_US
+
+
+class Settings(NamedTuple):
+    """What collectors do; one that is not named is active."""
+
+    collectors: Mapping[str, Setting] = {}
+    diagnose_command: str = ""
+
+    def of(self, name: str) -> Setting:
+        return self.collectors.get(name, Setting())
+
+
+class ClusterView(Protocol):
+    """What a collector may know of the cluster."""
+
+    @property
+    def settings(self) -> Settings: ...
+
+    async def owners(self) -> Owned: ...
+
+    async def instances(self) -> list[Known] | None: ...
+
+
+class ConfdView:
+    """`ClusterView` by ConfDs; *client* makes one for the candidates of now, or raises `OSError`."""
+
+    def __init__(self, client: Callable[[], ConfdClient], node_name: str) -> None:
+        self._client = client
+        self._node_name = node_name
+        self._settings = Settings()
+        self._owners = _Kept(self._ask_owners)
+        self._instances = _Kept(self._ask_instances)
+
+    @property
+    def settings(self) -> Settings:
+        return self._settings
+
+    async def follow(self) -> None:
+        """Ask for the settings for ever; what is known last holds while nobody answers."""
+        silent = False
+        while True:
+            try:
+                found = await asyncio.to_thread(self._ask_settings)
+                if found != self._settings:
+                    _log.info("collectors switched off: %s", ", ".join(_off(found)) or "none")
+                self._settings, silent = found, False
+            except (OSError, SilentError) as err:
+                if not silent:
+                    _log.warning("no ConfD says what to collect: %s", err)
+                silent = True
+            await asyncio.sleep(KEPT_S)
+
+    async def owners(self) -> Owned:
+        return await self._owners.get() or Owned()
+
+    async def instances(self) -> list[Known] | None:
+        """The primary instances of this node; None where nobody says it."""
+        found: list[Known] | None = await self._instances.get()
+        return found
+
+    def _ask_settings(self) -> Settings:
+        client = self._client()
+        collectors = client.ask(Kind.COLLECTORS, None, client.deadline_s())
+        command = client.ask(Kind.CONFIG, f"/cluster/{_DIAGNOSE_SETTING}", client.deadline_s())
+        return Settings(settings_of(collectors), command if isinstance(command, str) else "")
+
+    def _ask_owners(self) -> Owned | None:
+        return volumes_by_confd(self._client(), self._node_name)
+
+    def _ask_instances(self) -> list[Known] | None:
+        client = self._client()
+        found = client.ask(Kind.PRIMARY_INSTANCES, self._node_name, client.deadline_s())
+        return [Known(*each) for each in found] if isinstance(found, list) else None
+
+
+class _Kept:
+    """An answer that is asked for again when it is old; several who want it at once wait for one question."""
+
+    def __init__(self, ask: Callable[[], Any]) -> None:
+        self._ask = ask
+        self._value: Any = None
+        self._until_s = 0.0
+        self._asking = asyncio.Lock()
+
+    async def get(self) -> Any:
+        async with self._asking:
+            if time.monotonic() >= self._until_s:
+                try:
+                    self._value = await asyncio.to_thread(self._ask)
+                except (OSError, SilentError):
+                    self._value = None
+                self._until_s = time.monotonic() + KEPT_S
+            return self._value
+
+
+def settings_of(collectors: Any) -> dict[str, Setting]:
+    """Read the cluster's settings; what is no setting leaves a collector as it is without one."""
+    found = {}
+    for name, plain in collectors.items() if isinstance(collectors, dict) else ():
+        match plain:
+            case {"active": bool(active), **rest}:
+                interval = rest.get("interval")
+                match rest.get("interval"):
+                    case int(interval) if interval > 0:
+                        found[name] = Setting(active, interval)
+                    case _:
+                        found[name] = Setting(active)
+    return found
+
+
+def _off(settings: Settings) -> list[str]:
+    return [name for name, setting in settings.collectors.items() if not setting.active]

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The collectors of MonD: one row each. What they read and how is in `node/collectors`, one file a collector.
+
+A collector that is `paced` works at its interval and tells what it has found last; the others look when asked.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ganeti.base.paths import Paths
+from ganeti.mond.cluster import ClusterView
+from ganeti.mond.programs import output_of
+from ganeti.node.collectors import diagnose, diskstats, drbd, instances, load, lv, storage
+from ganeti.node.collectors.report import NEEDS_A_PERSON, OK, PERFORMANCE, STATUS, UnreadableError
+from ganeti.node.hypervisors.interface import Hypervisor, Sighting
+
+LVS_TIMEOUT_S = 30.0
+LARGEST_OUTPUT_BYTES = 16 * 1024 * 1024
+_STORAGE = ("file_storage_dir", "shared_file_storage_dir", "gluster_storage_dir")
+_HYPERVISORS = "hypervisor_list"
+
+
+@dataclass
+class Node:
+    """What collectors read of this node."""
+
+    name: str
+    paths: Paths
+    cluster: ClusterView
+    hypervisors: Sequence[Hypervisor]
+    key: bytes
+    """Signs what somebody acts on."""
+    ssconf: Callable[[str], Sequence[str]]
+    """The words of one of the node's ssconf files; none where it is not there."""
+    busy: load.Window = field(default_factory=load.Window)
+    guests_busy: load.Window = field(default_factory=load.Window)
+
+    def sample(self) -> None:
+        """Count once what processors and guests have done; called every `load.SAMPLE_S`."""
+        now_s = time.monotonic()
+        self.busy.add(now_s, load.busy_s(_text(load.PLACE)))
+        self.guests_busy.add(now_s, {guest.name: guest.cpu_time_s for guest in self.guests()})
+
+    def is_active(self, collector: "Collector") -> bool:
+        """Whether the cluster wants it here."""
+        if collector.hypervisor is not None and collector.hypervisor not in self.ssconf(_HYPERVISORS):
+            return False
+        return self.cluster.settings.of(collector.name).active
+
+    def guests(self) -> list[Sighting]:
+        return [guest for hypervisor in self.hypervisors for guest in hypervisor.seen()]
+
+
+@dataclass(frozen=True)
+class Collector:
+    """What is collected, and by what; *category* None is told as ``default``."""
+
+    name: str
+    category: str | None
+    kind: int
+    collect: Callable[[Node], Awaitable[Any]]
+    paced: bool = False
+    hypervisor: str | None = None
+    """Active only where the cluster has this hypervisor."""
+    beside: Callable[[Node, Any], Mapping[str, Any]] = lambda node, data: {}
+    """What stands in the report beside the data."""
+
+
+def collectors(hypervisors: Sequence[Hypervisor]) -> list[Collector]:
+    """All of a node with these hypervisors, in the order in which they are listed."""
+    return [
+        Collector(load.NAME, load.CATEGORY, PERFORMANCE, _cpu_load),
+        Collector(diskstats.NAME, diskstats.CATEGORY, PERFORMANCE, _diskstats),
+        Collector(drbd.NAME, drbd.CATEGORY, STATUS, _drbd),
+        *(_guests_of(hypervisor) for hypervisor in hypervisors),
+        Collector("inst-cpu-load", None, PERFORMANCE, _guest_load),
+        Collector("kvm-inst-rss", None, PERFORMANCE, _guest_memory),
+        Collector(lv.NAME, lv.CATEGORY, PERFORMANCE, _volumes),
+        Collector(storage.NAME, storage.CATEGORY, PERFORMANCE, _storage),
+        Collector(diagnose.NAME, diagnose.CATEGORY, STATUS, _diagnose, paced=True, beside=_signature),
+    ]
+
+
+async def _cpu_load(node: Node) -> Any:
+    return load.loads(node.busy.growth())
+
+
+async def _diskstats(node: Node) -> Any:
+    return diskstats.read(_text(diskstats.PLACE))
+
+
+async def _drbd(node: Node) -> Any:
+    try:
+        text = _text(drbd.PLACE)
+    except FileNotFoundError:
+        return {"status": {"code": OK, "message": "DRBD is not loaded"}, "versionInfo": {}, "deviceInfos": []}
+    return drbd.read(text, (await node.cluster.owners()).minors)
+
+
+def _guests_of(hypervisor: Hypervisor) -> Collector:
+    async def collect(node: Node) -> Any:
+        known = await node.cluster.instances()
+        if known is not None and len(node.hypervisors) > 1:
+            others = {guest.name for other in node.hypervisors if other is not hypervisor for guest in other.seen()}
+            known = [each for each in known if each.name not in others]
+        return instances.states(hypervisor.seen(), known, time.time())
+
+    own = hypervisor.traits.name
+    return Collector(instances.name_of(own), instances.CATEGORY, STATUS, collect, hypervisor=own)
+
+
+async def _guest_load(node: Node) -> Any:
+    return node.guests_busy.growth()
+
+
+async def _guest_memory(node: Node) -> Any:
+    return {guest.name: guest.resident_bytes for guest in node.guests()}
+
+
+async def _volumes(node: Node) -> Any:
+    output = await output_of(lv.COMMAND, timeout_s=LVS_TIMEOUT_S, limit_bytes=LARGEST_OUTPUT_BYTES)
+    text = output.decode(errors="replace")
+    return lv.read(text, (await node.cluster.owners()).volumes) if text.strip() else []
+
+
+async def _storage(node: Node) -> Any:
+    kept = [place for key in _STORAGE for place in node.ssconf(key)]
+    places = [node.paths.data_dir, node.paths.log_dir, *map(node.paths.under, kept)]
+    return await asyncio.to_thread(storage.read, places)
+
+
+async def _diagnose(node: Node) -> Any:
+    name = node.cluster.settings.diagnose_command
+    if not name:
+        return diagnose.well()
+    directory = node.paths.diagnose_commands_dir
+    fault = diagnose.fault_of(directory, name)
+    if fault is not None:
+        return diagnose.well(fault)
+    command = [f"{directory}/{name}"]
+    try:
+        output = await output_of(command, timeout_s=diagnose.TIMEOUT_S, limit_bytes=diagnose.LARGEST_OUTPUT_BYTES)
+    except UnreadableError as err:
+        return diagnose.well(str(err))
+    return diagnose.read(output)
+
+
+def _signature(node: Node, data: Any) -> Mapping[str, Any]:
+    return {"signed": diagnose.signed(data, node.name, node.key)} if isinstance(data, dict) else {}
+
+
+def failed(kind: int, reason: str) -> dict[str, Any]:
+    """The data of a report that could not be made."""
+    if kind == STATUS:
+        return {"error": reason, "status": {"code": NEEDS_A_PERSON, "message": reason}}
+    return {"error": reason}
+
+
+def _text(place: str) -> str:
+    with open(place, encoding="utf-8", errors="replace") as file:
+        return file.read()

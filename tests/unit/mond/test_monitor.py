@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""MonD's reports: each collector by itself, switched by the cluster, over its paths (protocols, 5)."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from ganeti.base.paths import Paths
+from ganeti.model.traits import HypervisorTraits
+from ganeti.mond import monitor as monitoring
+from ganeti.mond.answers import answer
+from ganeti.mond.cluster import Setting, Settings, settings_of
+from ganeti.mond.collectors import Collector, Node, collectors
+from ganeti.mond.monitor import Monitor
+from ganeti.node.collectors.instances import Known
+from ganeti.node.collectors.owners import Owned
+from ganeti.node.collectors.report import PERFORMANCE, STATUS, UnreadableError
+from ganeti.node.hypervisors.interface import Sighting
+from ganeti.system.http_server import HttpRequest
+
+KEY = b"0123456789abcdef"
+
+
+class View:
+    """What the cluster says, as a test wants it."""
+
+    def __init__(self, settings: Settings = Settings()) -> None:  # noqa: B008
+        self.settings = settings
+
+    async def owners(self) -> Owned:
+        return Owned()
+
+    async def instances(self) -> list[Known] | None:
+        return [Known("web1", "u1", "up", 7.0), Known("web2", "u2", "down", 8.0)]
+
+
+class Driver:
+    traits = HypervisorTraits(name="fake", parameters=())
+
+    def seen(self) -> list[Sighting]:
+        return [Sighting(name="web1", started_s=0.0, cpu_time_s=3.0, resident_bytes=4096)]
+
+
+def node_of(tmp_path: Any, view: View | None = None, hypervisors: str = "fake") -> Node:
+    words = {"hypervisor_list": [hypervisors], "file_storage_dir": ["/tmp"]}
+    return Node(
+        "node1.x",
+        Paths(str(tmp_path)),
+        view or View(),
+        [Driver()],
+        KEY,
+        lambda key: words.get(key, []),  # type: ignore[list-item]
+    )
+
+
+def get(monitor: Monitor, path: str, method: str = "GET") -> tuple[int, Any]:
+    request = HttpRequest(method=method, path=path, body=b"", peer="", certificate=None)
+    found = asyncio.run(answer(monitor, request))
+    return found.status, json.loads(found.body) if found.content_type == "application/json" else found.body.decode()
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        ("/", (200, [1])),
+        ("/1", (200, None)),
+        ("/1/", (200, None)),
+        ("/2", (404, "Resource not found")),
+        ("/1/list", (404, "Resource not found")),
+        ("/1/report/default/nothing", (404, "Unable to produce a report for the requested resource")),
+        ("/1/report/storage/cpu-avg-load", (404, "Unable to produce a report for the requested resource")),
+        ("/1/report/everything", (404, "Unable to produce a report for the requested resource")),
+    ],
+)
+def test_paths(tmp_path, path, wanted):
+    assert get(Monitor(node_of(tmp_path)), path) == wanted
+
+
+def test_only_reading(tmp_path):
+    assert get(Monitor(node_of(tmp_path)), "/", "POST")[0] == 405
+
+
+def test_what_is_listed_is_reported_and_what_is_switched_off_is_not(tmp_path):
+    view = View(Settings({"diskstats": Setting(active=False)}))
+    monitor = Monitor(node_of(tmp_path, view))
+    status, listed = get(monitor, "/1/list/collectors")
+    assert status == 200 and ["cpu-avg-load", "default", PERFORMANCE] in listed
+    assert ["inst-status-fake", "instance", STATUS] in listed
+    assert not [each for each in listed if each[0] == "diskstats"]
+    assert get(monitor, "/1/report/storage/diskstats")[0] == 404
+    names = [each["name"] for each in get(monitor, "/1/report/all")[1]]
+    assert names == [name for name, _, _ in listed]
+
+
+def test_guests_of_a_hypervisor_the_cluster_does_not_have_are_not_told(tmp_path):
+    assert get(Monitor(node_of(tmp_path, hypervisors="kvm")), "/1/report/instance/inst-status-fake")[0] == 404
+
+
+def test_a_report_has_the_frame_of_ganeti_3_1(tmp_path):
+    status, found = get(Monitor(node_of(tmp_path)), "/1/report/instance/inst-status-fake")
+    assert status == 200
+    assert list(found) == ["name", "version", "format_version", "timestamp", "category", "kind", "data"]
+    assert (found["version"], found["format_version"]) == ("B", 1)
+    [one, two] = found["data"]["instances"]
+    assert (one["name"], one["actualState"], one["status"]["code"]) == ("web1", "running", 0)
+    assert (two["name"], two["actualState"], two["adminState"]) == ("web2", "shutdown", "down")
+    assert found["data"]["status"] == {"code": 0, "message": ""}
+
+
+def test_loads_grow_with_samples(tmp_path, monkeypatch):
+    node = node_of(tmp_path)
+    node.sample()
+    node.sample()
+    status, found = get(Monitor(node), "/1/report/default/cpu-avg-load")
+    assert status == 200 and found["data"]["cpu_number"] == len(found["data"]["cpus"]) > 0
+    assert get(Monitor(node), "/1/report/default/inst-cpu-load")[1]["data"] == {"web1": 0.0}
+
+
+def only(node: Node, *own: Collector) -> Monitor:
+    monitor = Monitor(node)
+    monitor._lines = {(each.category, each.name): monitoring._Line(node, each) for each in own}
+    return monitor
+
+
+def test_one_that_fails_or_hangs_spoils_no_other(tmp_path, monkeypatch):
+    monkeypatch.setattr(monitoring, "PATIENCE_S", 0.05)
+
+    async def breaks(node):
+        raise UnreadableError("line 1: no number")
+
+    async def hangs(node):
+        await asyncio.sleep(3600)
+
+    async def works(node):
+        return {"well": True}
+
+    monitor = only(
+        node_of(tmp_path),
+        Collector("breaks", "node", STATUS, breaks),
+        Collector("hangs", None, PERFORMANCE, hangs),
+        Collector("works", None, PERFORMANCE, works),
+    )
+    status, found = get(monitor, "/1/report/all")
+    told = {each["name"]: each["data"] for each in found}
+    assert status == 200 and told["works"] == {"well": True}
+    assert told["breaks"] == {"error": "line 1: no number", "status": {"code": 4, "message": "line 1: no number"}}
+    assert told["hangs"] == {"error": "it takes longer than 0.05 seconds"}
+    assert monitor.failures() == {"breaks": 1, "hangs": 0, "works": 0}
+
+
+def test_many_who_ask_at_once_cause_one_collecting(tmp_path):
+    counted = []
+
+    async def counts(node):
+        counted.append(1)
+        await asyncio.sleep(0)
+        return len(counted)
+
+    monitor = only(node_of(tmp_path), Collector("counts", None, PERFORMANCE, counts))
+
+    async def ask():
+        return await asyncio.gather(*(monitor.report(None, "counts") for _ in range(20)))
+
+    assert {each["data"] for each in asyncio.run(ask())} == {1}
+
+
+def test_a_paced_collector_works_at_its_interval_only(tmp_path):
+    counted = []
+
+    async def counts(node):
+        counted.append(1)
+        return len(counted)
+
+    node = node_of(tmp_path, View(Settings({"slow": Setting(True, 3_600_000_000)})))
+    monitor = only(node, Collector("slow", "node", STATUS, counts, paced=True))
+
+    async def ask():
+        monitor.start()
+        first = await monitor.report("node", "slow")
+        again = await monitor.report("node", "slow")
+        await monitor.close()
+        return first["data"], again["data"]
+
+    assert asyncio.run(ask()) == (1, 1)
+
+
+def test_settings_are_read_as_the_configuration_has_them():
+    plain = {
+        "lv": {"active": False, "interval": 7},
+        "drbd": {"active": True},
+        "odd": "yes",
+        "x": {"active": True, "interval": -1},
+    }
+    assert settings_of(plain) == {"lv": Setting(False, 7), "drbd": Setting(), "x": Setting()}
+    assert settings_of(None) == {}
+
+
+def test_metrics(tmp_path):
+    monitor = Monitor(node_of(tmp_path))
+    monitor.node.sample()
+    status, page = get(monitor, "/metrics")
+    lines = page.splitlines()
+    assert status == 200
+    assert 'ganeti_instance_running{instance="web1"} 1' in lines
+    assert 'ganeti_instance_resident_bytes{instance="web1"} 4096' in lines
+    assert 'ganeti_collector_up{collector="diskstats"} 1' in lines
+    assert 'ganeti_node_diagnose{status="Ok"} 1' in lines
+    families = {line.split()[2] for line in lines if line.startswith("# TYPE")}
+    assert {line.partition("{")[0].split()[0] for line in lines if not line.startswith("#")} == families
+
+
+def test_every_collector_of_the_catalogue_has_a_category_and_a_name_of_its_own(tmp_path):
+    names = [own.name for own in collectors([Driver()])]  # type: ignore[list-item]
+    assert len(set(names)) == len(names) >= 9

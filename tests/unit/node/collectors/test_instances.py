@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Whether instances are as they should be."""
+
+from ganeti.node.collectors.instances import Known, states
+from ganeti.node.hypervisors.interface import Sighting
+
+
+def state(runs: bool, known: list[Known] | None):
+    seen = [Sighting(name="web1", started_s=100.0)] if runs else []
+    [found] = states(seen, known, 3825.0)["instances"]
+    return found["actualState"], found["uptime"], found["status"]["code"]
+
+
+def test_as_it_should_be():
+    assert state(True, [Known("web1", "u", "up", 1.0)]) == ("running", "1:02:05", 0)
+    assert state(False, [Known("web1", "u", "down", 1.0)]) == ("shutdown", None, 0)
+    assert state(False, [Known("web1", "u", "offline", 1.0)]) == ("shutdown", None, 0)
+
+
+def test_not_as_it_should_be():
+    assert state(False, [Known("web1", "u", "up", 1.0)])[2] == 1
+    assert state(True, [Known("web1", "u", "down", 1.0)])[2] == 4
+
+
+def test_not_known():
+    assert state(True, None)[2] == 2
+    assert state(True, [])[2] == 2
+
+
+def test_the_worst_is_told_of_all():
+    known = [Known("down", "u1", "up", None), Known("well", "u2", "down", None), Known("web1", "u3", "down", None)]
+    found = states([Sighting(name="web1", started_s=0.0)], known, 10.0)
+    assert found["status"] == {"code": 4, "message": "web1"}
+    assert states([], [], 0.0) == {"instances": [], "status": {"code": 0, "message": ""}}

@@ -323,6 +323,31 @@ def test_the_directory_of_an_instance_goes_with_its_last_disk(place: Harness) ->
 
 
 @over(IN_DIRECTORIES)
+def test_a_disk_moves_to_the_directory_of_its_new_name(place: Harness) -> None:
+    driver, disks = place.driver(), [place.disk(index) for index in range(2)]
+    for disk in disks:
+        run(driver.create(disk))
+    ids = [["loop", f"{SETTING}/db1/uuid-{index}.file.disk{index}"] for index in range(2)]
+    for _ in ("once", "again"):
+        run(driver.rename(disks[0], ids[0]))
+        assert place.left() == ["db1", "db1/uuid-0.file.disk0", "web1", "web1/uuid-1.file.disk1"]
+    run(driver.rename(disks[1], ids[1]))
+    assert place.left() == ["db1", "db1/uuid-0.file.disk0", "db1/uuid-1.file.disk1"]
+    with pytest.raises(BlockDeviceError, match="is missing"):
+        run(driver.rename(disks[0], ["loop", f"{SETTING}/db2/uuid-0.file.disk0"]))
+
+
+@over([name for name in IN_DIRECTORIES if name in SHARED])
+def test_a_disk_that_another_node_uses_keeps_its_name(place: Harness) -> None:
+    run(place.driver().create(place.disk()))
+    run(place.driver("node2").activate(place.disk(), "web1"))
+    with pytest.raises(BlockDeviceError, match="cannot be renamed: node node2 holds its image lock"):
+        run(place.driver().rename(place.disk(), ["loop", f"{SETTING}/db1/uuid-0.file.disk0"]))
+    run(place.driver("node2").rename(place.disk(), ["loop", f"{SETTING}/db1/uuid-0.file.disk0"]))
+    assert place.left() == ["db1", "db1/uuid-0.file.disk0"]
+
+
+@over(IN_DIRECTORIES)
 @pytest.mark.parametrize(
     ("path", "sentence"),
     [

@@ -48,6 +48,8 @@ def many(master):
                 "no_install": True,
                 "wait_for_sync": False,
                 "conflicts_check": False,
+                "name_check": False,
+                "ip_check": False,
                 "tags": ["x", "y"],
                 "ignore_ipolicy": True,
                 "osparams": {"a": "b"},

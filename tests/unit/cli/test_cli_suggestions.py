@@ -35,7 +35,7 @@ def test_no_hint_leads_to_what_takes_something_away(program):
         assert not hint or hint.split("'")[1] in HARMLESS, f"{program} {word}: {hint}"
 
 
-@pytest.mark.parametrize("word", ["rename", "move", "remov", "removes"])
+@pytest.mark.parametrize("word", ["remov", "removes"])
 def test_a_wrong_word_near_remove_gets_the_list_of_commands(gnt, word):
     ran = gnt(f"gnt-instance {word} web1")
     assert ran.status == 1

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 DEFAULT_ALLOCATOR = "."
 """Stands for the cluster's default allocator."""
-_TRANSLATED = ("node", "hypervisor", "disks", "os_size", "nics", "no_nics", "no_ip_check", "no_name_check")
+_TRANSLATED = ("node", "hypervisor", "disks", "os_size", "nics", "no_nics")
 
 
 def add(call: Invocation) -> int:

@@ -124,6 +124,26 @@ Communication = Annotated[
         refused="The cluster has no network for instance communication: leave --communication out",
     ),
 ]
+NameCheck = Annotated[
+    bool,
+    Parameter(
+        "refuse if the name has no address",
+        options=(
+            Option(("--name-check",), "name_check", "flag", "refuse if the name has no address"),
+            Option(("--no-name-check",), "name_check", "flag", "as without it; there for old scripts", False),
+        ),
+    ),
+]
+IpCheck = Annotated[
+    bool,
+    Parameter(
+        "refuse if the name's address answers already",
+        options=(
+            Option(("--ip-check",), "ip_check", "flag", "refuse if the name's address answers already"),
+            Option(("--no-ip-check",), "ip_check", "flag", "as without it; there for old scripts", False),
+        ),
+    ),
+]
 BackendParameters = Annotated[Values, Parameter("backend parameters", "-B", "--backend-parameters")]
 
 

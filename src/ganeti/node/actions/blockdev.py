@@ -3,6 +3,7 @@
 
 import errno
 import os
+from typing import Any
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
@@ -30,6 +31,13 @@ async def blockdev_wipe(node: NodeState, *, disk: DiskSpec, offset_mib: int, siz
 async def blockdev_remove(node: NodeState, *, disk: DiskSpec) -> None:
     await node.template_of(disk).remove(disk)
     node.world.log(f"disk {_name(disk)} removed")
+
+
+@node_call()
+async def blockdev_rename(node: NodeState, *, disk: DiskSpec, logical_id: list[Any]) -> None:
+    """Give a closed disk another logical id; where that names it already, nothing is done."""
+    await node.template_of(disk).rename(disk, logical_id)
+    node.world.log(f"disk {_name(disk)} renamed to {logical_id[-1]}")
 
 
 @node_call()

@@ -11,7 +11,9 @@ import errno
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import ParamSpec
+from typing import Any, ParamSpec
+
+from msgspec import structs
 
 from ganeti.base.errors import BlockDeviceError, CommandError
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
@@ -120,6 +122,23 @@ class ImageFileTemplate(DiskTemplate):
             path = await self._place(disk)
             await self._on_lock(self._lock(path).steal, owner, reason)
 
+    async def rename(self, disk: DiskSpec, logical_id: list[Any]) -> None:
+        wanted = structs.replace(disk, logical_id=logical_id)
+        old_path, path = await self._place(disk), await self._place(wanted)
+        if await self._size(path, wanted) is not None:
+            await in_thread(self._remove_directory, old_path)  # where an earlier call was interrupted
+            return
+        if await self._size(old_path, disk) is None:
+            raise BlockDeviceError(f"Disk {old_path} is missing: {image_io.why_missing(old_path)}")
+        holder = await in_thread(self._lock(old_path).foreign) if self.traits.shared else None
+        if holder is not None:
+            raise BlockDeviceError(f"Disk {old_path} cannot be renamed: node {holder.node} holds its image lock")
+        await self.deactivate(disk)
+        try:
+            await in_thread(self._rename, old_path, path)
+        except OSError as err:
+            raise image_io.failed("renamed", old_path, err) from err
+
     async def find(self, disk: DiskSpec) -> DiskStatus | None:
         path = await self._place(disk)
         size = await self._size(path, disk)
@@ -216,7 +235,21 @@ class ImageFileTemplate(DiskTemplate):
             )
         return size is not None
 
+    def _rename(self, old_path: str, path: str) -> None:
+        self._make_directory(path)
+        image_io.publish(old_path, path)
+        image_io.sync(os.path.dirname(old_path))
+        self._remove_directory(old_path)
+
     def _prepare(self, path: str, disk: DiskSpec) -> None:
+        self._make_directory(path)
+        try:
+            self._check_space(path, disk.size_mib, disk.size_mib, disk)
+        except BlockDeviceError:
+            self._remove_directory(path)
+            raise
+
+    def _make_directory(self, path: str) -> None:
         for patience in (2, 1, 0):
             try:
                 os.makedirs(os.path.dirname(path), mode=0o750, exist_ok=True)
@@ -226,11 +259,6 @@ class ImageFileTemplate(DiskTemplate):
                     raise image_io.failed("made", path, err) from err
             except OSError as err:
                 raise image_io.failed("made", path, err) from err
-        try:
-            self._check_space(path, disk.size_mib, disk.size_mib, disk)
-        except BlockDeviceError:
-            self._remove_directory(path)
-            raise
 
     def _check_space(self, path: str, size_mib: int, more_mib: int, disk: DiskSpec) -> None:
         _, free = image_io.space_mib(os.path.dirname(path))

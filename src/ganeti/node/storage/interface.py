@@ -87,6 +87,13 @@ class DiskTemplate(ABC):
         """
         del disk, owner, reason
 
+    async def rename(self, disk: DiskSpec, logical_id: list[Any]) -> None:
+        """Give a closed disk another logical id; where that names it already, nothing is done.
+
+        Templates whose logical ids hold the name of the instance take part.
+        """
+        del disk, logical_id
+
     @abstractmethod
     async def find(self, disk: DiskSpec) -> DiskStatus | None:
         """What is there now, or None."""

@@ -124,8 +124,6 @@ _WITHOUT_DISKS = _EXAMPLE | {"disk_template": "diskless", "disks": []}
             Option(("-n", "--node"), "node", help="where it runs", metavar="NODE[:SECONDARY]"),
             Option(("-s", "--os-size"), "os_size", "size", "one disk of this size"),
             Option(("--no-nics",), "no_nics", "flag", "no NIC at all"),
-            Option(("--no-ip-check",), "no_ip_check", "flag", "without effect; there for old scripts"),
-            Option(("--no-name-check",), "no_name_check", "flag", "without effect; there for old scripts"),
         ),
         excludes=(
             NODE_OR_ALLOCATOR,

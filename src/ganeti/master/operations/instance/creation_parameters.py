@@ -13,6 +13,8 @@ from ganeti.master.operations.parameters import (
     ConflictsCheck,
     ForceVariant,
     IgnorePolicy,
+    IpCheck,
+    NameCheck,
     NicInput,
     Text,
     Values,
@@ -95,8 +97,8 @@ class CreationParameters(Operation[list[str]], frozen=True, kw_only=True, forbid
     file_driver: Annotated[
         Literal["loop", "blktap", "blktap2"] | None, Parameter("driver of disks in files", "--file-driver")
     ] = None
-    ip_check: Annotated[bool, Parameter("refuse if the address answers already", "--ip-check")] = False
-    name_check: Annotated[bool, Parameter("refuse if the name has no address", "--name-check")] = False
+    ip_check: IpCheck = False
+    name_check: NameCheck = False
     conflicts_check: ConflictsCheck = True
     wait_for_sync: Annotated[
         bool,

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What operations on an existing instance have in common: its locks, its reachability."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from ganeti.base.errors import (
     ENVIRONMENT_ERROR,
     WRONG_INPUT,
@@ -36,6 +39,17 @@ def wrong_input(err: ParameterError) -> PrerequisiteError:
 def require_complete(instance: Instance, deed: str) -> None:
     if instance.forthcoming:
         raise PrerequisiteError(f"Instance {instance.name} is only reserved so far: it cannot be {deed}", WRONG_STATE)
+
+
+def require_stopped(instance: Instance, running: Mapping[str, Any] | None, deed: str) -> None:
+    """Refuse an instance that should run, or that does as its primary node says."""
+    if instance.admin_state == "up" or running is not None:
+        state = "runs" if running is not None else "should be running"
+        raise PrerequisiteError(
+            f"Instance {instance.name} {state}, so it cannot be {deed}: shut it down first "
+            f"(gnt-instance shutdown {instance.name})",
+            WRONG_STATE,
+        )
 
 
 def tell_needless(ctx: OperationContext, spec: InstanceSpec, option: str) -> None:

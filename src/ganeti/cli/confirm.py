@@ -21,15 +21,31 @@ def require(question: str, remedy: str, status: int = EXIT_FAILURE) -> None:
 
 def ask(question: str) -> bool | None:
     """Give the answer to a yes-or-no question, None if there is no terminal; raises `Failure` at an interrupt."""
+    prompt = f"{question}\ny/[n]/?: "
+    while (line := _answer(prompt)) == "?":
+        prompt = f"y - yes, go on; n - no, do nothing (the default)\n{question}\ny/[n]/?: "
+    return None if line is None else line.lower() in ("y", "yes")
+
+
+def choose(what: str, names: Sequence[str]) -> str:
+    """Have one of *names* chosen by its number; raises `Failure` where none is, or nobody can be asked."""
+    shown = "\n".join(f"{number:3}: {name}" for number, name in enumerate(names))
+    prompt = question = f"{shown}\nNumber of the {what} (x to do nothing): "
+    while (line := _answer(prompt)) is not None:
+        if line.lower() in ("x", ""):
+            raise Failure("Nothing was done.")
+        if line.isascii() and line.isdigit() and int(line) < len(names):
+            return names[int(line)]
+        prompt = f"'{line}' is no number from 0 to {len(names) - 1}\n{question}"
+    raise Failure(f"There is no terminal to choose the {what} on: name it")
+
+
+def _answer(prompt: str) -> str | None:
+    """Give the line that is typed, None without a terminal."""
     try:
         with open("/dev/tty", "r+b", buffering=0) as terminal:
-            while True:
-                terminal.write(f"{question}\ny/[n]/?: ".encode())
-                line = terminal.readline().decode(errors="replace").strip().lower()
-                if line == "?":
-                    terminal.write(b"y - yes, go on; n - no, do nothing (the default)\n")
-                    continue
-                return line in ("y", "yes")
+            terminal.write(prompt.encode())
+            return terminal.readline().decode(errors="replace").strip()
     except OSError:
         return None
     except KeyboardInterrupt:

@@ -22,6 +22,9 @@ CLUSTER_UUID = "00000000-0000-4000-8000-000000000000"
 GROUP_UUID = "00000000-0000-4000-8000-0000000000ff"
 MASTER_IP = "10.0.0.254"
 SHARED = "/srv/ganeti/shared-file-storage"
+OS_DIRECTORY = "/srv/ganeti/os/noop"
+"""Of the one OS there is; its scripts succeed and do nothing."""
+OS_SCRIPTS = ("create", "import", "export", "rename")
 _READY_S = 120.0
 
 
@@ -88,6 +91,11 @@ def configuration(nodes: int, candidates: int) -> dict[str, Any]:
     return plain
 
 
+def _succeed(arguments: list[str], environment: dict[str, str]) -> int:
+    del arguments, environment
+    return 0
+
+
 def _wall_of(machine: Machine) -> float:
     return machine.wall_s
 
@@ -121,6 +129,7 @@ class World:
             machine = Machine(self.kernel, self.network, number, node_name(number), node_address(number), disk)
             disk.clock = functools.partial(_wall_of, machine)
             machine.certificate = certificate_of(machine.name)
+            machine.programs.scripts |= {f"{OS_DIRECTORY}/{script}": _succeed for script in OS_SCRIPTS}
             self.machines.append(machine)
             self.supervision[machine.name] = Supervision(machine)
         self.network.names[CLUSTER_NAME] = MASTER_IP
@@ -145,6 +154,9 @@ class World:
         mount(disk, SHARED, self.shared)
         put_file(disk, "/etc/ganeti/file-storage-paths", f"{SHARED}\n".encode())
         put_file(disk, "/var/lib/ganeti/client.pem", _pem(certificate_of(node_name(number))))
+        put_file(disk, f"{OS_DIRECTORY}/ganeti_api_version", b"10\n")
+        for script in OS_SCRIPTS:
+            put_file(disk, f"{OS_DIRECTORY}/{script}", b"#!/bin/sh\n", 0o755)
         provide_standard_devices(disk, self.kernel.random)
         if number == 1:
             text = json.dumps(configuration(self.nodes, self.candidates))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ganeti.cli.invocation import Invocation
 
-_SELECTION = ("selector", "names", "force_multiple")
+SELECTION = ("selector", "names", "force_multiple")
 _LISTS = {
     "node": ("pinst_list", "sinst_list"),
     "primary": ("pinst_list",),
@@ -27,15 +27,18 @@ _LISTS = {
 def each(call: Invocation) -> int:
     """One job for each instance selected; several are asked about."""
     names = selected(call)
-    several = len(names) > 1
-    if several and not call.get("force_multiple"):
+    if len(names) > 1 and not call.get("force_multiple"):
         question = confirm.listing("instances", names, call.command.name)
         confirm.require(question, "give --force-multiple to go on without the question.")
-    parameters = dict(call.command.sends) | call.parameters(*_SELECTION)
+    return submit(call, names, dict(call.command.sends) | call.parameters(*SELECTION))
+
+
+def submit(call: Invocation, names: list[str], parameters: dict[str, Any]) -> int:
+    """Submit one job for each instance and wait for all; gives the exit status."""
     batch = jobs.Batch(call)
     for name in names:
         batch.add(name, [{"OP_ID": call.command.op_id, "instance_name": name, **parameters}])
-    return batch.finish(quiet_submission=not several)
+    return batch.finish(quiet_submission=len(names) == 1)
 
 
 def selected(call: Invocation) -> list[str]:

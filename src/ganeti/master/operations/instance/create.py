@@ -35,14 +35,9 @@ from ganeti.master.operations.instance.creation_checks import (
     without_inherited,
 )
 from ganeti.master.operations.instance.creation_parameters import CreationParameters
-from ganeti.master.operations.instance.disks import (
-    close_disks,
-    create_disks,
-    open_disks,
-    plan_of,
-    push_undo,
-)
+from ganeti.master.operations.instance.disks import close_disks, create_disks
 from ganeti.master.operations.instance.existing import require_bridges, wrong_input
+from ganeti.master.operations.instance.installation import install_os, validate_os
 from ganeti.master.operations.instance.nics import read_nics
 from ganeti.master.operations.instance.power import start_guest
 from ganeti.master.operations.lock_plans import plan
@@ -56,8 +51,6 @@ from ganeti.model.parameters import accept_all, backend_input
 from ganeti.model.traits import HypervisorTraits, TemplateTraits
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoChange
-
-OS_INSTALL_TIMEOUT_S = 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -365,21 +358,12 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             await ctx.nodes.call(
                 node_uuid, "hypervisor_validate_params", hypervisor=spec.hypervisor, hvparams=spec.hvparams
             )
-            if self.os_type and not self.no_install:
-                await ctx.nodes.call(
-                    node_uuid,
-                    "os_validate",
-                    name=self.os_type,
-                    params=self._all_osparams(spec),
-                    force_variant=self.force_variant,
-                )
         except PrerequisiteError:
             raise
         except ParameterError as err:
             raise wrong_input(err) from err
-
-    def _all_osparams(self, spec: InstanceSpec) -> dict[str, Any]:
-        return spec.osparams | spec.osparams_private | (self.osparams_secret or {})
+        if self.os_type and not self.no_install:
+            await validate_os(ctx, spec, self.osparams_secret, force_variant=self.force_variant)
 
     async def _reserve(self, checked: Checked, ctx: OperationContext) -> None:
         uuid = checked.instance.uuid
@@ -408,20 +392,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
     async def _install(self, spec: InstanceSpec, ctx: OperationContext) -> None:
         if self.no_install or not self.os_type:
             return
-        node_uuid = spec.primary_node_uuid
-        plan = plan_of(ctx, spec)
-        await push_undo(ctx, plan.open())
-        await open_disks(ctx, plan)
-        ctx.log.info("* running the instance OS create scripts...")
-        installed = replace(spec, osparams=spec.osparams | (self.osparams_secret or {}))
-        await ctx.nodes.call(
-            node_uuid,
-            "instance_os_add",
-            deadline_s=OS_INSTALL_TIMEOUT_S,
-            instance=installed,
-            reinstall=False,
-            debug=self.debug_level or 0,
-        )
+        await install_os(ctx, spec, self.osparams_secret, reinstall=False, debug=self.debug_level or 0)
         if not self.start:
             await close_disks(ctx, spec)
 

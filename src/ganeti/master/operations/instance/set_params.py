@@ -30,6 +30,7 @@ from ganeti.master.operations.instance.device_changes import (
 )
 from ganeti.master.operations.instance.disks import create_disks, plan_of, take
 from ganeti.master.operations.instance.existing import require_bridges, require_complete, wrong_input
+from ganeti.master.operations.instance.installation import validate_os
 from ganeti.master.operations.instance.modification import Facts, ForgetDisks, ModifyInstance, ReserveDisks
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import (
@@ -397,15 +398,12 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
                 await ctx.nodes.call(
                     node.uuid, "hypervisor_validate_params", hypervisor=spec.hypervisor, hvparams=spec.hvparams
                 )
-            if spec.os and (self.os_name or self.osparams or self.osparams_private):
-                params = spec.osparams | spec.osparams_private
-                await ctx.nodes.call(
-                    node.uuid, "os_validate", name=spec.os, params=params, force_variant=self.force_variant
-                )
         except PrerequisiteError:
             raise
         except ParameterError as err:
             raise wrong_input(err) from err
+        if spec.os and (self.os_name or self.osparams or self.osparams_private):
+            await validate_os(ctx, spec, force_variant=self.force_variant)
 
     async def _make_disks(self, checked: Checked, ctx: OperationContext) -> None:
         """Enter new disks as forthcoming, and make them: both are taken back where the rest fails."""

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Reinstalling an instance: its OS or another, parameters for this time, refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.fakes.context import FakeContext, run
+from tests.fakes.sample_cluster import add_instance, catalogue, configuration
+
+from ganeti.base.errors import ExecutionError, ParameterError, PrerequisiteError
+from ganeti.master.operations.instance.reinstall import ReinstallInstance
+
+
+@pytest.fixture
+def ctx() -> FakeContext:
+    context = FakeContext(configuration(), catalogue())
+    add_instance(context.config.view(), "web1", admin_state="down")
+    return context
+
+
+def change(ctx: FakeContext, **values: Any) -> None:
+    config = ctx.config.view()
+    config.put("instances", "uuid-web1", replace(config.find_instance("web1"), **values))
+
+
+def reinstall(ctx: FakeContext, **parameters: Any) -> None:
+    run(ReinstallInstance(instance_name="web1", **parameters), ctx)
+
+
+def test_the_same_os_again(ctx: FakeContext) -> None:
+    reinstall(ctx)
+    assert ctx.story == [
+        "node1 instance_info",
+        "node1 os_validate",
+        "undo: close the disks of web1",
+        "node1 instance_disks_assemble",
+        "node1 instance_os_add",
+        "node1 instance_disks_shutdown",
+        "commit NoteInstalledOs settles",
+    ]
+    assert ctx.config.view().find_instance("web1").os == "noop+default"
+
+
+def test_another_os_with_parameters_for_this_time(ctx: FakeContext) -> None:
+    change(ctx, osparams={"size": "1", "lang": "de"})
+    asked: dict[str, Any] = {}
+    ctx.nodes.handlers["os_validate"] = lambda _, **arguments: asked.update(arguments)
+    ctx.nodes.handlers["instance_os_add"] = lambda name, **arguments: asked.update(arguments)
+    reinstall(
+        ctx,
+        os_type="debian+bookworm",
+        force_variant=True,
+        osparams={"size": "2", "lang": "default"},
+        osparams_private={"key": "k"},
+        osparams_secret={"password": "p"},
+    )
+    assert (asked["name"], asked["force_variant"]) == ("debian+bookworm", True)
+    assert asked["params"] == {"size": "2", "key": "k", "password": "p"}
+    assert (asked["reinstall"], asked["instance"].os) == (True, "debian+bookworm")
+    assert asked["instance"].osparams == {"size": "2", "password": "p"}
+    instance = ctx.config.view().find_instance("web1")
+    assert (instance.os, instance.osparams) == ("debian+bookworm", {"size": "1", "lang": "de"})
+    assert "* changing the OS from 'noop+default' to 'debian+bookworm'..." in ctx.lines
+
+
+def test_a_failed_script_leaves_the_former_os_in_the_configuration(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["instance_os_add"] = ExecutionError("OS create script of debian failed for web1: status 1")
+    with pytest.raises(ExecutionError, match="status 1"):
+        reinstall(ctx, os_type="debian")
+    assert ctx.config.view().find_instance("web1").os == "noop+default"
+    assert [record.sentence for record in ctx.records] == ["close the disks of web1"]
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"admin_state": "up"}, "web1 should be running, so it cannot be reinstalled: shut it down first"),
+        ({"disks": []}, "web1 has no disks, so nothing can be installed on it"),
+        ({"os": ""}, "web1 has no OS: name one with -o OS"),
+        ({"forthcoming": True}, "web1 is only reserved so far: it cannot be reinstalled"),
+    ],
+)
+def test_refusals(ctx: FakeContext, values: dict[str, Any], sentence: str) -> None:
+    change(ctx, **values)
+    with pytest.raises(PrerequisiteError, match=sentence):
+        reinstall(ctx)
+    assert not ctx.records
+
+
+def test_a_node_that_is_offline_and_parameters_that_are_wrong(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["os_validate"] = ParameterError("Unknown parameter of OS 'noop': x; it has none")
+    with pytest.raises(PrerequisiteError, match="Unknown parameter of OS"):
+        reinstall(ctx, osparams={"x": "1"})
+    config = ctx.config.view()
+    config.put("nodes", "uuid-node1", replace(config.node("uuid-node1"), offline=True))
+    with pytest.raises(PrerequisiteError, match="Node node1 is marked offline"):
+        reinstall(ctx)

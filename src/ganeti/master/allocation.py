@@ -7,6 +7,8 @@ Room is promised to the job before it acts: what an allocator chose, and what a 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from ganeti.base.errors import (
     INSUFFICIENT_RESOURCES,
     TEMPORARILY_INSUFFICIENT,
@@ -63,6 +65,31 @@ async def place_and_explain(
         if await ctx.promises.promise(wanted, serial) is None:
             return names, []
     raise _others_were_quicker(f"the nodes that iallocator '{allocator}' chose for {request['name']}")
+
+
+async def place_many(
+    ctx: OperationContext, allocator: str, requests: Sequence[Plain], group_name: str | None
+) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """Ask for one placement of all *requests* (type ``allocate``); nothing is promised.
+
+    Gives the nodes of those that fit, and why the others do not, both by name.
+    """
+    whole: Plain = {"type": "multi-allocate", "instances": list(requests)}
+    if group_name:
+        whole["group_name"] = group_name
+    answer, _ = await ask_allocator(ctx, allocator, whole, promise=False)
+    refused = f"Can't compute nodes using iallocator '{allocator}': "
+    if not answer.success:
+        raise PrerequisiteError(f"{refused}{answer.info or 'it gave no reason'}", INSUFFICIENT_RESOURCES)
+    try:
+        placed, failed = msgspec.convert(answer.result, tuple[list[tuple[str, list[str]]], list[Any]])
+        asked = {request["name"]: request for request in requests}
+        view = ctx.config.view()
+        nodes = {name: _chosen(view, allocator, asked[name], Placement(True, "", on), None) for name, on in placed}
+    except (msgspec.ValidationError, KeyError) as err:
+        raise PrerequisiteError(f"{refused}its answer breaks the protocol: {err}", INSUFFICIENT_RESOURCES) from err
+    why = {each[0]: str(each[1]) for each in failed if isinstance(each, list) and len(each) > 1}
+    return nodes, {name: why.get(name, "it gave no reason") for name in asked if name not in nodes}
 
 
 def _chosen(view: ConfigView, allocator: str, request: Plain, answer: Placement, most: int | None) -> list[str]:

@@ -56,6 +56,14 @@ COMMANDS = (
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
      (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'instance'),), (), ()),
+    ('batch-create', 'create many instances, which a file in JSON describes',
+     (
+      ('file_name', 'instances.json', 1, 1, 'string', ''),
+     ),
+     (
+      (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
+     ),
+     (), 'instance_batch:create', '', True, 'OP_INSTANCE_MULTI_ALLOC', False, True, False, '', (), (), ()),
     ('console', 'connect to the console',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),

@@ -259,9 +259,11 @@ class Placements:
         """The disk template whose free space the request is about."""
         view = self._view
         named = request.get("default_template" if request.get("type") == CAPACITY else "disk_template")
+        name = request.get("name") or next(iter(request.get("instances") or []), None)
+        if isinstance(name, dict):  # one of several that are new
+            named = name.get("disk_template")
         if isinstance(named, str):
             return named
-        name = request.get("name")
         uuid = view.uuid_by_name("instances", name) if isinstance(name, str) else None
         if uuid is not None:
             return view.disk_template(view.instance(uuid))

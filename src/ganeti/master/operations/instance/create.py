@@ -157,7 +157,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         )
 
     async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
-        wanted = self._read(view, ctx)
+        wanted = self.read(view, ctx)
         if self.name_check:
             _, address = await ctx.names.resolve(wanted.name, view.cluster.primary_ip_family)
             if self.ip_check:
@@ -185,7 +185,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         directory = creation.instance_directory(view, wanted.template, self.file_storage_dir)
         disks = creation.place_disks(wanted.disks, wanted.template, facts.node_uuids, directory, wanted.name)
         instance = replace(
-            self._sketch(wanted),
+            self.sketch(wanted),
             uuid=ctx.entropy.uuid(),
             primary_node=facts.node_uuids[0],
             disks=[disk.uuid for disk in disks],
@@ -250,10 +250,11 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
 
     async def _ask(self, ctx: OperationContext, view: ConfigView, allocator: str, wanted: Wanted) -> list[str]:
         """Names of the nodes the allocator chose; they are promised to this job unless it only asks."""
-        request = allocate_request(view, self._sketch(wanted), wanted.disks, wanted.template, self.group_name)
+        request = allocate_request(view, self.sketch(wanted), wanted.disks, wanted.template, self.group_name)
         return await allocation.place_and_tell(ctx, allocator, request, promise=not self.dry_run, why=self.why)
 
-    def _read(self, view: ConfigView, ctx: OperationContext) -> Wanted:
+    def read(self, view: ConfigView, ctx: OperationContext) -> Wanted:
+        """Type what is asked for; raises `PrerequisiteError` for what cannot be made."""
         name = creation.check_name(self.instance_name)
         if view.uuid_by_name("instances", name) is not None:
             raise PrerequisiteError(f"Instance '{name}' is already in the cluster: choose another name", ALREADY_EXISTS)
@@ -305,7 +306,8 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             )
         return template
 
-    def _sketch(self, wanted: Wanted) -> Instance:
+    def sketch(self, wanted: Wanted) -> Instance:
+        """The instance, without nodes and disks: what an allocator looks at."""
         return Instance(
             uuid="",
             name=wanted.name,
@@ -324,6 +326,11 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         if (self.pnode or self.pnode_uuid) and self.iallocator:
             raise PrerequisiteError("Give either a node or an allocator, not both", WRONG_INPUT)
         return self.pnode_uuid or self.pnode
+
+    @property
+    def names_node(self) -> bool:
+        """Whether the user named the node, so that no allocator is asked."""
+        return self._primary_name() is not None
 
     def _named_nodes(self, view: ConfigView) -> list[Any]:
         names = [self._primary_name(), self.snode_uuid or self.snode]

@@ -141,7 +141,7 @@ class Cluster(Stored, frozen=True, kw_only=True):
     ssh_key_bits: int = 2048
     capacity_params: Plain | None = None
     """Ours (S1.66): in what capacity is counted where neither a node group nor a request says so."""
-    diagnose_data_collector_filename: str = ""
+    diagnose_data_collector_filename: str | None = None
     """Ours (S4.10): the command that says how a node is; empty for none."""
     tags: list[str] = []
 

@@ -26,6 +26,8 @@ def info(call: Invocation) -> int:
     if call.get("roman"):
         answer = romanized(answer)
     shown = describe(answer, OS_SEARCH_PATH, EXTSTORAGE_SEARCH_PATH)
+    if command := answer.get("diagnose_data_collector_filename"):
+        shown.append(("Diagnose command", command))
     if answer.get("capacity_params"):
         shown.append(("Capacity parameters", capacity_parameters(answer["capacity_params"])))
     if states := copies(call):

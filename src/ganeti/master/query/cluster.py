@@ -79,7 +79,7 @@ def architecture() -> list[str]:
 
 
 def cluster_info(view: ConfigView, catalogue: Catalogue) -> dict[str, Any]:
-    """Answer of QueryClusterInfo; parameters are filled. Ours is `capacity_params`, there only where they are set."""
+    """Answer of QueryClusterInfo; parameters are filled. What is ours is there only where it is set."""
     cluster = view.cluster
     info: dict[str, Any] = {name: getattr(cluster, name) for name in _AS_STORED}
     info |= {
@@ -111,6 +111,8 @@ def cluster_info(view: ConfigView, catalogue: Catalogue) -> dict[str, Any]:
             name: settings.get("interval") for name, settings in cluster.data_collectors.items()
         },
     }
+    if cluster.diagnose_data_collector_filename:
+        info["diagnose_data_collector_filename"] = cluster.diagnose_data_collector_filename
     if cluster.capacity_params:
         info["capacity_params"] = cluster.capacity_params
     return info

@@ -321,6 +321,8 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
         values = {name: getattr(self, name) for name in PLAIN if getattr(self, name) is not None}
         if "mac_prefix" in values:
             values["mac_prefix"] = cluster_values.mac_prefix(values["mac_prefix"])
+        if "diagnose_data_collector_filename" in values:
+            values["diagnose_data_collector_filename"] = values["diagnose_data_collector_filename"] or None
         if self.capacity_params is not None:
             values["capacity_params"] = self.capacity_params.plain()
         return values

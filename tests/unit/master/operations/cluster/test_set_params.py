@@ -168,7 +168,7 @@ def test_the_diagnose_command_has_a_plain_name_or_none() -> None:
     ctx = make()
     for name in ("check-disks", ""):
         modify(ctx, diagnose_data_collector_filename=name)
-        assert ctx.config.view().cluster.diagnose_data_collector_filename == name
+        assert ctx.config.view().cluster.diagnose_data_collector_filename == (name or None)
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ class PairedDisks(DiskTemplate):
             is_degraded=bool(behind) or len(others) == 0,
         )
 
-    async def grow(self, disk: DiskSpec, amount_mib: int) -> None:
+    async def grow(self, disk: DiskSpec, amount_mib: int, *, in_use: bool = False) -> None:
         mine, wanted = self._mine(disk), (disk.size_mib + amount_mib) * MIB
         if mine.size < wanted:
             os.ftruncate(mine.descriptor, wanted)

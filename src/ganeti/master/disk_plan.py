@@ -71,6 +71,18 @@ class DiskPlan:
             if disk in side.spec.disks
         ]
 
+    def grow(self, disk: DiskSpec, amount_mib: int, *, in_use: bool) -> list[DiskStep]:
+        """Enlarge *disk* on each node that holds a copy; *in_use* says that the guest has it open. No way back."""
+        return [
+            DiskStep(
+                side,
+                "blockdev_grow",
+                {"disk": disk, "amount_mib": amount_mib, "in_use": in_use and side is self.primary},
+            )
+            for side in (*self.secondaries, self.primary)
+            if disk in side.spec.disks
+        ]
+
     def open(self) -> list[DiskStep]:
         """Let the instance use its disks on the primary node; the undo closes them."""
         use = _use(self.primary)

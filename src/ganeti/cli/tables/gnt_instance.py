@@ -3,6 +3,15 @@
 
 # fmt: off
 COMMANDS = (
+    ('activate-disks', 'open the disks of an instance on its node',
+     (
+      ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),
+     ),
+     (
+      (('--ignore-size',), 'ignore_size', 'flag', 'go on without a word where a disk has another size than is known', True, None, (), '', False),
+      (('--wait-for-sync',), 'wait_for_sync', 'flag', 'wait until mirrors are in sync', True, None, (), '', False),
+     ),
+     (), 'instance_disks:activate', '', True, 'OP_INSTANCE_ACTIVATE_DISKS', False, True, False, '', (), (), ()),
     ('add', 'create an instance',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', 'new name'),
@@ -73,6 +82,14 @@ COMMANDS = (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
      (), 'instance_console:console', '', False, 'OP_INSTANCE_CONSOLE', True, True, False, '', (), (), ()),
+    ('deactivate-disks', 'close the disks of an instance that is stopped',
+     (
+      ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),
+     ),
+     (
+      (('-f', '--force'), 'force', 'flag', 'go on although the guest runs or its node is offline', True, None, (), '', False),
+     ),
+     (), '', '', True, 'OP_INSTANCE_DEACTIVATE_DISKS', False, True, False, '', (), (), ()),
     ('failover', 'stop an instance and start it on another node',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),
@@ -88,6 +105,18 @@ COMMANDS = (
       (('--why',), 'why', 'flag', 'change nothing: say where it would go, and why not elsewhere (not in Ganeti 3.1)', True, None, (), '', False),
      ),
      (), '', 'Failover will happen to instance {instance_name}: it is stopped and started on another node. Continue?', True, 'OP_INSTANCE_FAILOVER', False, True, False, '', (), (('cleanup', 'Instance {instance_name} will be recovered from an interrupted failover. This may change where it runs. Continue?'),), (('-n', '-I', 'name a node or an allocator'),)),
+    ('grow-disk', 'enlarge a disk',
+     (
+      ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),
+      ('disk', 'disk', 1, 1, 'int', ''),
+      ('amount', 'size', 1, 1, 'size', ''),
+     ),
+     (
+      (('--no-wait-for-sync',), 'wait_for_sync', 'flag', 'do not wait for mirrors to be in sync', False, None, (), '', False),
+      (('--absolute',), 'absolute', 'flag', 'the size is the one it has then', True, None, (), '', False),
+      (('--ignore-ipolicy',), 'ignore_ipolicy', 'flag', 'do not check the instance policy', True, None, (), '', False),
+     ),
+     (), '', '', True, 'OP_INSTANCE_GROW_DISK', False, True, False, '', (), (), ()),
     ('info', 'show details of instances',
      (
       ('instances', 'instance-name', 0, None, 'string', 'instance'),

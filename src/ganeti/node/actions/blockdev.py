@@ -60,9 +60,9 @@ async def blockdev_find(node: NodeState, *, disk: DiskSpec) -> DiskStatus | None
 
 
 @node_call(timeout_s=SLOW_S)
-async def blockdev_grow(node: NodeState, *, disk: DiskSpec, amount_mib: int) -> None:
-    """Grow a disk to the size in *disk* plus *amount_mib*."""
-    await node.template_of(disk).grow(disk, amount_mib)
+async def blockdev_grow(node: NodeState, *, disk: DiskSpec, amount_mib: int, in_use: bool = False) -> None:
+    """Grow a disk to the size in *disk* plus *amount_mib*; *in_use* says that a guest has it open."""
+    await node.template_of(disk).grow(disk, amount_mib, in_use=in_use)
     node.world.log(f"disk {_name(disk)} grown by {amount_mib} MiB to {disk.size_mib + amount_mib} MiB")
 
 

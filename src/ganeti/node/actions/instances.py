@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from ganeti.model.node_requests import AttachedDisk, InstanceSpec
+from ganeti.model.node_requests import AttachedDisk, DiskSpec, InstanceSpec
 from ganeti.node.actions.migration import forget_migrated, yield_disks
 from ganeti.node.actions.registry import DAY_S, NORMAL_S, SLOW_S, URGENT_S, node_call
 from ganeti.node.hypervisors.interface import Console, RunningInstance
@@ -118,6 +118,14 @@ async def instance_start(node: NodeState, *, instance: InstanceSpec, paused: boo
     forget_migrated(node, instance.name)
     await node.hypervisor_of(instance).start(instance, disks, paused=paused)
     node.world.log(f"instance {instance.name} started{' paused' if paused else ''}")
+
+
+@node_call()
+async def instance_resize_disk(node: NodeState, *, instance: InstanceSpec, disk: DiskSpec) -> None:
+    """Let a running guest see a disk of its as large as *disk* says."""
+    attached = await node.template_of(disk).activate(disk, instance.name)
+    await node.hypervisor_of(instance).resize_disk(instance.name, attached, disk.size_mib)
+    node.world.log(f"disk {disk.index} of instance {instance.name} has {disk.size_mib} MiB for the running guest")
 
 
 @node_call(timeout_s=SLOW_S)

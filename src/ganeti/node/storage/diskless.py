@@ -27,7 +27,7 @@ class NoDisks(DiskTemplate):
     async def find(self, disk: DiskSpec) -> DiskStatus | None:
         return None
 
-    async def grow(self, disk: DiskSpec, amount_mib: int) -> None:
+    async def grow(self, disk: DiskSpec, amount_mib: int, *, in_use: bool = False) -> None:
         raise self._none()
 
     async def wipe(self, disk: DiskSpec, offset_mib: int, size_mib: int) -> None:

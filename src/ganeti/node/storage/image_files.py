@@ -144,8 +144,7 @@ class ImageFileTemplate(DiskTemplate):
         size = await self._size(path, disk)
         return None if size is None else DiskStatus(dev_path=path, size_mib=size // MIB)
 
-    async def grow(self, disk: DiskSpec, amount_mib: int) -> None:
-        """Grow to the size in *disk* plus *amount_mib*: a repeated call finds that done."""
+    async def grow(self, disk: DiskSpec, amount_mib: int, *, in_use: bool = False) -> None:
         if amount_mib < 0:
             raise BlockDeviceError(f"Disk {disk.logical_id} cannot grow by {amount_mib} MiB: give a positive size")
         path = await self._place(disk)
@@ -158,6 +157,8 @@ class ImageFileTemplate(DiskTemplate):
         try:
             await in_thread(self._check_space, path, wanted_mib, wanted_mib - size // MIB, disk)
             if self._format(disk) == QCOW2:
+                if in_use:  # QEMU holds its lock on it
+                    return
                 await self._qemu_img(["resize", "-q", "-f", QCOW2, path, f"{wanted_mib}M"], f"Disk {path} cannot grow")
             else:
                 await in_thread(image_io.extend, path, wanted_mib * MIB, full=_is_full(disk))

@@ -118,11 +118,21 @@ def extend(path: str, size: int, *, full: bool) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         if full:
-            os.posix_fallocate(descriptor, 0, size)
+            _allocate(descriptor, size)
         os.ftruncate(descriptor, size)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _allocate(descriptor: int, size: int) -> None:
+    """Take the space up to *size*, or none of it."""
+    before = os.fstat(descriptor).st_size
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    except OSError:
+        os.ftruncate(descriptor, before)
+        raise
 
 
 def write_zeros(path: str, offset_mib: int, size_mib: int) -> None:

@@ -99,7 +99,12 @@ class DiskTemplate(ABC):
         """What is there now, or None."""
 
     @abstractmethod
-    async def grow(self, disk: DiskSpec, amount_mib: int) -> None: ...
+    async def grow(self, disk: DiskSpec, amount_mib: int, *, in_use: bool = False) -> None:
+        """Grow to the size in *disk* plus *amount_mib*; a repeated call finds that done. Raises `BlockDeviceError`.
+
+        A disk *in_use* by a guest of which only its hypervisor may change the size is only looked at: whether there is
+        space. The hypervisor's `resize_disk` comes next.
+        """
 
     @abstractmethod
     async def wipe(self, disk: DiskSpec, offset_mib: int, size_mib: int) -> None:

@@ -41,7 +41,7 @@ async def create_disks(ctx: OperationContext, spec: InstanceSpec, disks: Sequenc
             await push_undo(ctx, [step])
             await take(ctx, step)
             if wipes:
-                await _wipe(ctx, step.side, disk)
+                await wipe(ctx, step.side, disk)
     if plan.secondaries and wait:
         await push_undo(ctx, plan.open())
         await open_disks(ctx, plan)
@@ -49,10 +49,10 @@ async def create_disks(ctx: OperationContext, spec: InstanceSpec, disks: Sequenc
         await close_disks(ctx, spec)
 
 
-async def _wipe(ctx: OperationContext, side: Side, disk: DiskSpec) -> None:
-    """Write zeros over the whole disk, so that neither an earlier owner nor a sparse file is behind it."""
+async def wipe(ctx: OperationContext, side: Side, disk: DiskSpec, *, from_mib: int = 0) -> None:
+    """Write zeros over the disk to its end, so that neither an earlier owner nor a sparse file is behind it."""
     ctx.log.info(f"* Wiping disk {disk.index}")
-    for offset_mib in range(0, disk.size_mib, WIPE_STEP_MIB):
+    for offset_mib in range(from_mib, disk.size_mib, WIPE_STEP_MIB):
         size_mib = min(WIPE_STEP_MIB, disk.size_mib - offset_mib)
         await ctx.nodes.call(side.node_uuid, "blockdev_wipe", disk=disk, offset_mib=offset_mib, size_mib=size_mib)
         ctx.log.progress(f"disk {disk.index}", offset_mib + size_mib, disk.size_mib)

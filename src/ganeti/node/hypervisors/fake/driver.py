@@ -245,6 +245,10 @@ class FakeHypervisor(Hypervisor):
             elif guest.migration is not None:
                 self._returned(guest)
 
+    async def resize_disk(self, name: str, disk: AttachedDisk, size_mib: int) -> None:
+        async with self._failing("resize_disk", name):
+            self.guests.required(name)
+
     async def balloon(self, name: str, memory_mib: int) -> None:
         async with self._failing("balloon", name):
             guest = self.guests.required(name)

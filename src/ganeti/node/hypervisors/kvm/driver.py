@@ -165,6 +165,16 @@ class KvmHypervisor(Hypervisor):
             await qmp.execute("balloon", {"value": size})
         record.write(self.places, msgspec.structs.replace(known, memory_mib=memory_mib))
 
+    async def resize_disk(self, name: str, disk: AttachedDisk, size_mib: int) -> None:
+        guest, _ = self._running(name)
+        async with Qmp(self.places.socket(guest.name, "qmp")) as qmp:
+            nodes = await qmp.execute("query-named-block-nodes", {"flat": True})
+            used = [node for node in nodes if (node["drv"], node["file"]) == (disk.image_format, disk.path)]
+            if not used:
+                raise HypervisorError(f"Disk {disk.spec.index} of {name} is not at {disk.path} in the running guest")
+            if used[0]["image"]["virtual-size"] < size_mib * _MIB:
+                await qmp.execute("block_resize", {"node-name": used[0]["node-name"], "size": size_mib * _MIB})
+
     async def migration_info(self, name: str) -> dict[str, Any]:
         self._running(name)
         return await self.migrations.info(name)

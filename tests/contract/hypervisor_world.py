@@ -148,7 +148,12 @@ def nic(index: int = 0, **changes: Any) -> NicSpec:
 
 async def _answer(hypervisor: Hypervisor, request: dict[str, Any]) -> Any:
     arguments = dict(request["arguments"])
-    shapes: dict[str, Any] = {"spec": InstanceSpec, "disks": list[AttachedDisk], "target": MigrationTarget}
+    shapes: dict[str, Any] = {
+        "spec": InstanceSpec,
+        "disks": list[AttachedDisk],
+        "disk": AttachedDisk,
+        "target": MigrationTarget,
+    }
     for key, shape in shapes.items():
         if key in arguments:
             arguments[key] = msgspec.convert(arguments[key], shape)

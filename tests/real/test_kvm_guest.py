@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.contract import hypervisor_world
 from tests.real import kvm_lab
@@ -185,3 +186,24 @@ def test_a_half_made_guest_is_made_anew(lab: Lab, node: LabNode) -> None:
     assert node.pid(NAME) != first
     assert Path(f"/proc/{first}/cmdline").read_bytes() == b""  # ended; whoever started it may not have noticed
     assert node.state(NAME) == "running"
+
+
+@pytest.mark.parametrize("image_format", ["raw", "qcow2"])
+def test_a_running_guest_sees_its_disk_grow(lab: Lab, node: LabNode, image_format: str) -> None:
+    [disk] = lab.disks(NAME)
+    os.truncate(disk.path, disk.spec.size_mib * 1024 * 1024)
+    if image_format == "qcow2":
+        image = f"{disk.path}.qcow2"
+        kvm_lab.run("qemu-img", "convert", "-f", "raw", "-O", "qcow2", disk.path, image)
+        disk = msgspec.structs.replace(disk, path=image, image_format=image_format)
+    told = f"{lab.instance(NAME).hvparams['kernel_args']} ignore_loglevel"
+    node.call("start", spec=lab.instance(NAME, hvparams={"kernel_args": told}), disks=[disk])
+    node.wait_beats(NAME, 1)
+    size_mib = disk.spec.size_mib + 8
+    if image_format == "raw":
+        os.truncate(disk.path, size_mib * 1024 * 1024)
+    node.call("resize_disk", name=NAME, disk=disk, size_mib=size_mib)
+    node.wait_console(NAME, f"new size: {size_mib * 2048} 512-byte")
+    node.call("resize_disk", name=NAME, disk=disk, size_mib=size_mib)
+    node.wait_beats(NAME)
+    node.call("stop", name=NAME, timeout_s=0)

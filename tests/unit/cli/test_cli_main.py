@@ -64,7 +64,7 @@ def test_an_unknown_command_is_answered_with_those_there_are(gnt):
     ran = gnt("gnt-instance ad")
     assert ran.status == 1
     assert ran.err.startswith(
-        "gnt-instance has no command 'ad'; did you mean 'add'?\nCommands: add, add-tags, batch-create, console, "
+        "gnt-instance has no command 'ad'; did you mean 'add'?\nCommands: activate-disks, add, add-tags, "
     )
 
 

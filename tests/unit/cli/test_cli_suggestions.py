@@ -39,7 +39,7 @@ def test_no_hint_leads_to_what_takes_something_away(program):
 def test_a_wrong_word_near_remove_gets_the_list_of_commands(gnt, word):
     ran = gnt(f"gnt-instance {word} web1")
     assert ran.status == 1
-    assert ran.err.startswith(f"gnt-instance has no command '{word}'\nCommands: add, ")
+    assert ran.err.startswith(f"gnt-instance has no command '{word}'\nCommands: activate-disks, add, ")
 
 
 def test_a_harmless_word_is_still_suggested():

@@ -44,7 +44,7 @@ class OneNode:
 
     async def make_call(self, name: str, /, **arguments: Any) -> Any:
         declared = REGISTRY[name]
-        return await declared.handler(self.state, **declared.decode(arguments))
+        return await declared.run(self.state, declared.decode(arguments))
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run(work)

@@ -333,7 +333,7 @@ class NodeCalls:
 async def _answer(state: NodeState, call: NodeCall, arguments: dict[str, Any], limit_s: float) -> bytes:
     try:
         async with asyncio.timeout(limit_s):
-            value = await call.handler(state, **arguments)
+            value = await call.run(state, arguments)
         return msgspec.json.encode([True, value])
     except TimeoutError:
         return _failure(NodeTimeoutError(f"Call {call.name} did not end within {limit_s:g} seconds and was stopped"))

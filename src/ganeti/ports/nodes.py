@@ -5,10 +5,13 @@ A test checks every call made from `master/` against the handlers' signatures.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from ganeti.base.errors import GanetiError
+import msgspec
+
+from ganeti.base.errors import GanetiError, NodeCallError
+from ganeti.model.node_calls import Answer, NodeRequest
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,28 @@ class NodeAnswer:
     node_uuid: str
     value: Any = None
     error: GanetiError | None = None
+
+
+async def ask(
+    nodes: "NodesPort", node_uuid: str, request: NodeRequest[Answer], *, deadline_s: float | None = None
+) -> Answer:
+    """Ask one node by a typed call; raises as `NodesPort.call`, `NodeCallError` for an answer of another form."""
+    return _read(request, await nodes.call(node_uuid, request.call, deadline_s=deadline_s, **request.arguments()))
+
+
+async def ask_many(
+    nodes: "NodesPort", node_uuids: Iterable[str], request: NodeRequest[Answer], *, deadline_s: float | None = None
+) -> list[NodeAnswer]:
+    """Ask several at once; answers in the order asked, their values typed, errors as values."""
+    given = await nodes.call_many(node_uuids, request.call, deadline_s=deadline_s, **request.arguments())
+    return [answer if answer.error else replace(answer, value=_read(request, answer.value)) for answer in given]
+
+
+def _read(request: NodeRequest[Answer], value: Any) -> Answer:
+    try:
+        return request.read(value)
+    except msgspec.ValidationError as err:
+        raise NodeCallError(f"The answer to {request.call} has not its form: {err}") from err
 
 
 class NodesPort(Protocol):

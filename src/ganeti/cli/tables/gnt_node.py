@@ -89,6 +89,18 @@ COMMANDS = (
       (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
      ),
      (), 'listing:fields', '', False, '', False, True, False, '', (), (), ()),
+    ('list-storage', 'list the places where disks are kept',
+     (
+      ('nodes', 'node-name', 0, None, 'string', 'node'),
+     ),
+     (
+      (('--no-headers',), 'no_headers', 'flag', 'leave the titles out', True, None, (), '', False),
+      (('--separator',), 'separator', 'string', 'what stands between columns', True, None, (), 'TEXT', False),
+      (('--units',), 'units', 'string', 'unit of sizes', True, None, ('h', 'm', 'g', 't'), 'UNIT', False),
+      (('-o', '--output'), 'output', 'string', 'fields to show', True, None, (), 'FIELDS', False),
+      (('-t', '--storage-type'), 'storage_type', 'string', 'type of storage; without it, that of the first template', True, None, (), 'TYPE', False),
+     ),
+     (), 'node_storage:show', '', True, 'OP_NODE_QUERY_STORAGE', False, True, False, '', (), (), ()),
     ('list-tags', 'list the tags of a node',
      (
       ('name', 'node-name', 1, 1, 'string', 'node'),

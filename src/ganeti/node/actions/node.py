@@ -7,21 +7,16 @@ from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import BlockDeviceError, ParameterError
+from ganeti.base.errors import ParameterError
+from ganeti.model.node_calls.storage import StorageUnit
 from ganeti.model.objects import CONFIG_VERSION
 from ganeti.node.actions.instances import FoundInstance, find_instances
 from ganeti.node.actions.registry import DAY_S, FAST_S, URGENT_S, node_call
+from ganeti.node.actions.storage import space_of
 from ganeti.node.hypervisors.interface import NodeCapacity
 from ganeti.node.state import NodeState
 from ganeti.node.storage.interface import StorageSpace
 from ganeti.system.boot import boot_identity
-
-
-class StorageUnit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A disk template and the cluster's setting for it (directory, volume group, pool)."""
-
-    template: str
-    setting: str
 
 
 class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,16 +47,9 @@ async def node_info(
     return NodeInfo(
         guests=found,
         boot_id=boot_identity(),
-        storage=[await _space(node, unit) for unit in storage],
+        storage=[await space_of(node, unit) for unit in storage],
         hypervisors={name: await node.hypervisor(name).capacity() for name in hypervisors},
     )
-
-
-async def _space(node: NodeState, unit: StorageUnit) -> StorageSpace:
-    try:
-        return await node.template(unit.template).space(unit.setting)
-    except BlockDeviceError:
-        return StorageSpace(type=unit.template, name=unit.setting, storage_size=None, storage_free=None)
 
 
 @node_call(timeout_s=URGENT_S, changes=False)

@@ -4,7 +4,11 @@
     @node_call(timeout_s=URGENT_S)
     async def node_info(node: NodeState, *, storage: list[StorageUnit], hypervisors: list[HypervisorQuery]) -> NodeInfo:
 
-The arguments after *node* are keyword-only and typed; the daemon decodes a request strictly against them.
+The arguments after *node* are keyword-only and typed; the daemon decodes a request strictly against them. A call that
+has a struct of its own (`ganeti.model.node_calls`) takes that:
+
+    @answers(StorageList, timeout_s=URGENT_S, changes=False)
+    async def storage_list(node: NodeState, asked: StorageList) -> list[StorageUnitState]:
 """
 
 import inspect
@@ -16,6 +20,7 @@ import msgspec
 
 from ganeti.base.errors import REFUSED_AT_THE_DOOR, ParameterError
 from ganeti.base.names import file_name_fault, shown
+from ganeti.model.node_calls import NodeRequest
 from ganeti.model.node_requests import InstanceSpec
 
 URGENT_S = 60.0
@@ -34,12 +39,19 @@ class NodeCall:
 
     name: str
     handler: Handler
+    """As declared; `run` calls it."""
     timeout_s: float
     changes: bool
     """Whether it changes the node: then it is refused from a superseded epoch or attempt, and answered by number."""
     arguments: type[msgspec.Struct]
     takes_slot: bool = True
     """Whether it waits while the node carries out as many calls as it may (those that end others do not)."""
+
+    async def run(self, node: Any, arguments: dict[str, Any]) -> Any:
+        """Carry it out with what `decode` has read."""
+        if issubclass(self.arguments, NodeRequest):
+            return await self.handler(node, self.arguments(**arguments))
+        return await self.handler(node, **arguments)
 
     def decode(self, data: Any) -> dict[str, Any]:
         """Check the arguments of a request; raises `ParameterError` saying what is wrong.
@@ -61,6 +73,18 @@ class NodeCall:
 
 
 REGISTRY: dict[str, NodeCall] = {}
+
+
+def answers(
+    request: type[NodeRequest[Any]], *, timeout_s: float = NORMAL_S, changes: bool = True, takes_slot: bool = True
+) -> Callable[[HandlerT], HandlerT]:
+    """Register the handler of a call that has a struct of its own."""
+
+    def register(handler: HandlerT) -> HandlerT:
+        REGISTRY[request.call] = NodeCall(request.call, handler, timeout_s, changes, request, takes_slot)
+        return handler
+
+    return register
 
 
 def node_call(

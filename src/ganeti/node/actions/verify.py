@@ -18,12 +18,13 @@ import msgspec
 
 from ganeti.base.errors import BlockDeviceError, GanetiError, HypervisorError
 from ganeti.base.paths import NODED_PORT
+from ganeti.model.node_calls.storage import StorageUnit
 from ganeti.model.objects import CONFIG_VERSION
 from ganeti.node import ssh_key_lines
 from ganeti.node.actions.candidate_keys import authorized_keys_path, public_keys_path
 from ganeti.node.actions.files import read_text
 from ganeti.node.actions.instances import find_instances
-from ganeti.node.actions.node import StorageUnit, missing_bridges, owns_address
+from ganeti.node.actions.node import missing_bridges, owns_address
 from ganeti.node.actions.registry import NORMAL_S, node_call
 from ganeti.node.os import definition
 from ganeti.node.state import NodeState

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gnt-node list-storage: one job, one table."""
+
+from __future__ import annotations
+
+from ganeti.cli import jobs
+from ganeti.cli.commands.listing import size
+from ganeti.cli.failures import Failure
+from ganeti.cli.tabular import print_table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ganeti.cli.invocation import Invocation
+
+_TITLES = {
+    "node": "Node",
+    "type": "Type",
+    "name": "Name",
+    "size": "Size",
+    "used": "Used",
+    "free": "Free",
+    "allocatable": "Allocatable",
+}
+_SIZES = ("size", "used", "free")
+
+
+def show(call: Invocation) -> int:
+    """Ask the nodes, print a line for each place."""
+    fields = _fields(call.get("output"))
+    parameters = {"storage_type": call.get("storage_type"), "nodes": call.get("nodes") or []}
+    rows = jobs.ask(call, {"OP_ID": call.command.op_id, "output_fields": fields, **parameters})
+    separator = call.get("separator")
+    units = call.get("units") or ("h" if separator is None else "m")
+    table = [[_shown(field, value, units) for field, value in zip(fields, row, strict=True)] for row in rows]
+    right = [field in _SIZES for field in fields]
+    titles = [_TITLES[field] for field in fields]
+    print_table(titles, right, table, headers=not call.get("no_headers"), separator=separator)
+    return 0
+
+
+def _fields(output: str | None) -> list[str]:
+    if output is None:
+        return list(_TITLES)
+    fields = [word.strip() for word in output.removeprefix("+").split(",") if word.strip()]
+    for field in fields:
+        if field not in _TITLES:
+            raise Failure(f"Unknown field '{field}': there are {', '.join(_TITLES)}")
+    if not fields:
+        raise Failure(f"-o needs at least one field: there are {', '.join(_TITLES)}")
+    return [*_TITLES, *fields] if output.startswith("+") else fields
+
+
+def _shown(field: str, value: Any, units: str) -> str:
+    if value is None:
+        return "?"
+    if field in _SIZES:
+        return size(value, units)
+    return ("Y" if value else "N") if field == "allocatable" else str(value)

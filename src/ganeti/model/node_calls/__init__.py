@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Typed node calls, one file a subject: a struct is the call's name, its arguments, and the type of its answer.
+
+    class StorageList(NodeRequest[list[StorageUnitState]]):     # the call storage_list
+        units: list[StorageUnit]
+
+Who asks writes ``await ask(ctx.nodes, node_uuid, StorageList(units=…))`` (`ganeti.ports.nodes`) and gets what the
+struct says; who answers writes ``@answers(StorageList)`` (`ganeti.node.actions.registry`).
+"""
+
+import re
+from typing import Any, ClassVar, Generic, TypeVar, get_args
+
+import msgspec
+
+Answer = TypeVar("Answer")
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+class NodeRequest(msgspec.Struct, Generic[Answer], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a node is asked; a subclass names the type of its answer in brackets, and the call by its own name."""
+
+    call: ClassVar[str]
+    answer: ClassVar[Any]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.call = _WORD.sub("_", cls.__name__).lower()
+        cls.answer = get_args(cls.__orig_bases__[0])[0]  # type: ignore[attr-defined]
+
+    def arguments(self) -> dict[str, Any]:
+        """As they travel."""
+        return msgspec.structs.asdict(self)
+
+    @classmethod
+    def read(cls, value: Any) -> Answer:
+        """Type an answer; raises `msgspec.ValidationError` for one of another form."""
+        answer: Answer = msgspec.convert(value, cls.answer)
+        return answer

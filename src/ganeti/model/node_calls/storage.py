@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Node calls about the places where disks are kept."""
+
+import msgspec
+
+from ganeti.model.node_calls import NodeRequest
+
+
+class StorageUnit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A disk template and the cluster's setting for it (directory, volume group, pool)."""
+
+    template: str
+    setting: str
+
+
+class StorageUnitState(msgspec.Struct, frozen=True, kw_only=True):
+    """One place; sizes are null where it cannot be read."""
+
+    template: str
+    name: str
+    size_mib: int | None
+    free_mib: int | None
+    allocatable: bool = True
+    """Whether new disks are put there."""
+
+    @property
+    def used_mib(self) -> int | None:
+        return None if self.size_mib is None or self.free_mib is None else self.size_mib - self.free_mib
+
+
+class StorageList(NodeRequest[list[StorageUnitState]], frozen=True, kw_only=True):
+    """Size and free space of each unit, in the order asked."""
+
+    units: list[StorageUnit]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.fakes.paired_disks import CLOSED, PRIMARY, SECONDARY, PairedDisks, Pairs
 
@@ -21,6 +22,7 @@ from ganeti.base.errors import BlockDeviceError, FileStoragePathError
 from ganeti.base.paths import Paths
 from ganeti.base.registry import import_all
 from ganeti.model.node_requests import DiskSpec
+from ganeti.node.storage import pieces
 from ganeti.node.storage.interface import DiskTemplate
 from ganeti.noded.world import RealNodeWorld
 
@@ -345,6 +347,46 @@ def test_a_disk_that_another_node_uses_keeps_its_name(place: Harness) -> None:
         run(place.driver().rename(place.disk(), ["loop", f"{SETTING}/db1/uuid-0.file.disk0"]))
     run(place.driver("node2").rename(place.disk(), ["loop", f"{SETTING}/db1/uuid-0.file.disk0"]))
     assert place.left() == ["db1", "db1/uuid-0.file.disk0"]
+
+
+@over(TEMPLATES)
+def test_a_disk_is_copied_piece_by_piece_or_refused(place: Harness) -> None:
+    driver, disk = place.driver(), place.disk(size_mib=16)
+    if place.template not in IN_DIRECTORIES:
+        with pytest.raises(BlockDeviceError, match="cannot be copied to another node"):
+            run(driver.stored_path(disk))
+        return
+    run(driver.create(disk))
+    source = Path(run(driver.stored_path(disk)))
+    mib = 1024 * 1024
+    content = bytes(5 * mib) + os.urandom(2 * mib) + bytes(9 * mib)
+    source.write_bytes(content)
+    copy = msgspec.structs.replace(disk, logical_id=["loop", f"{SETTING}/copy/uuid-0.file.disk0"])
+    run(driver.begin_copy(copy, len(content)))
+    assert run(driver.find(copy)) is None, "it has its name when it is whole"
+    for compression in (0, 1):
+        offset = written = 0
+        while (piece := pieces.read(str(source), offset, compression=compression)).offset < len(content):
+            path = driver.unfinished_path(copy)
+            written += len(piece.data)
+            offset = pieces.write(path, piece.offset, piece.data, compressed=bool(compression))
+    assert written < 4.1 * mib, "empty parts are left out"
+    for _ in ("once", "again"):
+        run(driver.end_copy(copy))
+    assert Path(run(driver.stored_path(copy))).read_bytes() == content
+    with pytest.raises(BlockDeviceError, match="is here already"):
+        run(driver.begin_copy(copy, len(content)))
+    run(driver.remove(copy))
+
+
+@over(IN_DIRECTORIES)
+def test_a_copy_that_was_not_ended_goes_with_its_disk(place: Harness) -> None:
+    driver, disk = place.driver(), place.disk()
+    run(driver.begin_copy(disk, 4 * 1024 * 1024))
+    with pytest.raises(BlockDeviceError, match="has no room for 2 bytes at 4194303"):
+        pieces.write(driver.unfinished_path(disk), 4 * 1024 * 1024 - 1, b"xx", compressed=False)
+    run(driver.remove(disk))
+    assert place.left() == []
 
 
 @over(IN_DIRECTORIES)

@@ -27,6 +27,7 @@ def catalogue() -> Catalogue:
             formats=("raw", "qcow2"),
             logical_id_driver="loop",
             checks_free_space=True,
+            copyable=True,
         ),
         TemplateTraits(
             "common",

@@ -16,7 +16,7 @@ _ALL = (
     TemplateTraits(
         NO_DISKS, "diskless", has_disks=False, shared=True, evacuable=True, growable=False, convertible=False
     ),
-    TemplateTraits("file", "file", directory_based=True, directory_setting="file_storage_dir"),
+    TemplateTraits("file", "file", copyable=True, directory_based=True, directory_setting="file_storage_dir"),
     TemplateTraits(
         "sharedfile",
         "sharedfile",
@@ -25,7 +25,7 @@ _ALL = (
         directory_based=True,
         directory_setting="shared_file_storage_dir",
     ),
-    TemplateTraits("plain", VOLUME_GROUP, checks_free_space=True),
+    TemplateTraits("plain", VOLUME_GROUP, copyable=True, checks_free_space=True),
     TemplateTraits("blockdev", "blockdev", shared=True, growable=False),
     TemplateTraits("drbd", VOLUME_GROUP, node_count=2, checks_free_space=True, metadata_mib=128),
     TemplateTraits("rbd", "rados", shared=True, evacuable=True),

@@ -35,6 +35,8 @@ class TemplateTraits:
     checks_free_space: bool = False
     evacuable: bool = False
     """When its node dies, an instance can be started on any other node of the group from the same disks."""
+    copyable: bool = False
+    """A stopped instance's disks can be copied to another node."""
     metadata_mib: int = 0
     """What each disk takes on each of its nodes beside its size."""
     directory_based: bool = False

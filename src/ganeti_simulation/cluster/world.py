@@ -22,6 +22,7 @@ CLUSTER_UUID = "00000000-0000-4000-8000-000000000000"
 GROUP_UUID = "00000000-0000-4000-8000-0000000000ff"
 MASTER_IP = "10.0.0.254"
 SHARED = "/srv/ganeti/shared-file-storage"
+LOCAL = "/srv/ganeti/file-storage"
 OS_DIRECTORY = "/srv/ganeti/os/noop"
 """Of the one OS there is; its scripts succeed and do nothing."""
 OS_SCRIPTS = ("create", "import", "export", "rename")
@@ -69,8 +70,9 @@ def configuration(nodes: int, candidates: int) -> dict[str, Any]:
         master_netmask=32,
         enabled_hypervisors=["fake"],
         hvparams={"fake": {}},
-        enabled_disk_templates=["diskless", "sharedfile"],
+        enabled_disk_templates=["diskless", "sharedfile", "file"],
         shared_file_storage_dir=SHARED,
+        file_storage_dir=LOCAL,
         candidate_certs=digests,
         candidate_pool_size=1,  # so that candidates may cease to be any, and nobody takes their place by himself
         mac_prefix="aa:00:00",
@@ -142,6 +144,7 @@ class World:
             "/var/log/ganeti",
             "/etc/ganeti/hooks",
             SHARED,
+            LOCAL,
             "/tmp",  # noqa: S108 - on a simulated disk
             "/dev",
             "/proc",
@@ -152,7 +155,7 @@ class World:
         mount(disk, "/run", Disk(durability=VOLATILE, device=2))
         disk.symlink("/run", "/var/run")
         mount(disk, SHARED, self.shared)
-        put_file(disk, "/etc/ganeti/file-storage-paths", f"{SHARED}\n".encode())
+        put_file(disk, "/etc/ganeti/file-storage-paths", f"{SHARED}\n{LOCAL}\n".encode())
         put_file(disk, "/var/lib/ganeti/client.pem", _pem(certificate_of(node_name(number))))
         put_file(disk, f"{OS_DIRECTORY}/ganeti_api_version", b"10\n")
         for script in OS_SCRIPTS:

@@ -313,7 +313,7 @@ class Stage:
             found.append(f"{kind} {_plain(data)}")
         for machine in self.world.machines:
             found += [f"guest {name} on {machine.name}" for name in checking._guests_on(machine)]
-        found += [_RANDOM_UUID.sub("*", path) for path in checking._images(self.world)]
+        found += [_RANDOM_UUID.sub("*", f"{holder}{path}") for holder, path in checking._images(self.world)]
         if master.disk.exists(f"{checking.QUEUE}/drain"):
             found.append("the queue is drained")
         return sorted(found)

@@ -7,14 +7,15 @@ one ends a schedule.
 
 import json
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ganeti.base.errors import LockError
 from ganeti.master.locks.snapshot import from_plain, redo
 from ganeti.master.locks.table import LockTable
-from ganeti_simulation.cluster.world import World, node_uuid
+from ganeti_simulation.cluster.world import LOCAL, SHARED, World, node_uuid
+from ganeti_simulation.disk.disk import Disk
 from ganeti_simulation.plans.player import Player
 from ganeti_simulation.system.machine import Machine
 from ganeti_simulation.system.process import Process
@@ -252,7 +253,7 @@ class Checkers:
             if kind == "disks" and len(json.loads(data).get("logical_id") or []) > 1
         }
         named = self._named(master)
-        for path in _images(self._world):
+        for _, path in _images(self._world):
             # A half-made image goes with its disk: whoever removes the disk, or is told to, removes it too.
             if path not in disks and path.removesuffix(".new") not in named:
                 self.violated(f"{path} belongs to no instance, and no undo record names it")
@@ -403,13 +404,15 @@ def read_locks(data: bytes) -> LockTable | None:
     return saved.table
 
 
-def _images(world: World) -> list[str]:
-    from ganeti_simulation.cluster.world import SHARED
+def _images(world: World) -> list[tuple[str, str]]:
+    """Each disk image: the machine that has it, empty where all have, and its path."""
+    found = [("", f"{SHARED}{path}") for path in _images_below(world.shared, "")]
+    return found + [(machine.name, path) for machine in world.machines for path in _images_below(machine.disk, LOCAL)]
 
-    found = []
-    for directory in world.shared.listdir("/"):
-        if world.shared.isdir(f"/{directory}"):
-            for name in world.shared.listdir(f"/{directory}"):
+
+def _images_below(disk: Disk, top: str) -> Iterator[str]:
+    for directory in disk.listdir(top or "/"):
+        if disk.isdir(f"{top}/{directory}"):
+            for name in disk.listdir(f"{top}/{directory}"):
                 if not name.startswith(".") and ".lock" not in name and not name.endswith((".owner", ".draft")):
-                    found.append(f"{SHARED}/{directory}/{name}")
-    return found
+                    yield f"{top}/{directory}/{name}"

@@ -48,6 +48,10 @@ async def unwind(world: EngineWorld, context: OperationContext, log: JobLog, end
             await store.append({"undone": item.number}, durable=False)
             log.info(f"nothing to undo: {item.record.sentence}: {err}")
             continue
+        except NotCompleted as err:
+            await store.append({"given_up": item.number, "reason": str(err)})
+            log.warning(f"could not complete: {item.record.sentence}: {err}")
+            break  # the step was complete: what came before it stays as it is
         except Exception as err:  # any failure: the next record must still be tried
             if not isinstance(err, GanetiError):
                 world.note_fault(err)
@@ -66,6 +70,10 @@ async def unwind(world: EngineWorld, context: OperationContext, log: JobLog, end
 
 class NeverDone(Exception):
     """The node refuses whatever is asked for with these names: it has refused the step, too."""
+
+
+class NotCompleted(Exception):
+    """A step turned out to be complete, and what is to follow it failed."""
 
 
 async def _carry_out(item: Owed, context: OperationContext) -> bool:
@@ -87,12 +95,15 @@ async def _carry_out(item: Owed, context: OperationContext) -> bool:
 
 
 async def _settle(record: UndoNodeCall, answer: Any, context: OperationContext) -> bool:
-    """Complete the step if *answer* says that it is to be; whether it says so."""
+    """Complete the step if *answer* says that it is to be; whether it says so. Raises `NotCompleted`."""
     if not (isinstance(answer, dict) and answer.get("settled")):
         return False
-    if record.settled_change is not None:
-        await context.config.commit(record.settled_change)
-    if record.settled_call is not None:
-        rest = record.settled_call
-        await _settle(rest, await context.nodes.call(rest.node_uuid, rest.call, **rest.arguments), context)
+    try:
+        if record.settled_change is not None:
+            await context.config.commit(record.settled_change)
+        if record.settled_call is not None:
+            rest = record.settled_call
+            await _settle(rest, await context.nodes.call(rest.node_uuid, rest.call, **rest.arguments), context)
+    except GanetiError as err:
+        raise NotCompleted(str(err)) from err
     return True

@@ -139,6 +139,34 @@ class ImageFileTemplate(DiskTemplate):
         except OSError as err:
             raise image_io.failed("renamed", old_path, err) from err
 
+    async def stored_path(self, disk: DiskSpec) -> str:
+        path = await self._place(disk)
+        if await self._size(path, disk) is None:
+            raise BlockDeviceError(f"Disk {path} is missing: {image_io.why_missing(path)}")
+        return path
+
+    async def begin_copy(self, disk: DiskSpec, size: int) -> None:
+        path = await self._place(disk)
+        if await self._size(path, disk) is not None:
+            raise BlockDeviceError(f"Disk {path} is here already: remove it first")
+        try:
+            await in_thread(self._prepare, path, disk)
+            await in_thread(image_io.write_raw, self.unfinished_path(disk), size, full=_is_full(disk))
+        except OSError as err:
+            raise image_io.failed("copied", path, err) from err
+
+    def unfinished_path(self, disk: DiskSpec) -> str:
+        return f"{self.allowed.check(str(_path_of(disk)))}.new"
+
+    async def end_copy(self, disk: DiskSpec) -> None:
+        path = await self._place(disk)
+        if await self._size(path, disk) is not None:
+            return
+        try:
+            await in_thread(image_io.publish, self.unfinished_path(disk), path)
+        except OSError as err:
+            raise image_io.failed("copied", path, err) from err
+
     async def find(self, disk: DiskSpec) -> DiskStatus | None:
         path = await self._place(disk)
         size = await self._size(path, disk)
@@ -289,6 +317,8 @@ class ImageFileTemplate(DiskTemplate):
     def _remove(self, path: str, disk: DiskSpec) -> None:
         for name in (path, f"{path}.new"):
             image_io.unlink(name)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            image_io.sync(os.path.dirname(path))  # or a loss of power would bring back what nobody names any more
         if self.traits.shared:
             self._lock(path).discard()
         self._remove_directory(path)

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from ganeti.base.errors import BlockDeviceError
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.traits import TemplateTraits
 from ganeti.ports.node_world import NodeWorld
@@ -93,6 +94,24 @@ class DiskTemplate(ABC):
         Templates whose logical ids hold the name of the instance take part.
         """
         del disk, logical_id
+
+    async def stored_path(self, disk: DiskSpec) -> str:
+        """The file or device with the bytes of a copyable disk, which nobody uses."""
+        raise self._not_copyable()
+
+    async def begin_copy(self, disk: DiskSpec, size: int) -> None:
+        """Make room for *size* bytes that come from another node, at `unfinished_path`; all zeros until then."""
+        raise self._not_copyable()
+
+    def unfinished_path(self, disk: DiskSpec) -> str:
+        raise self._not_copyable()
+
+    async def end_copy(self, disk: DiskSpec) -> None:
+        """What lies at `unfinished_path` is the disk from now on, durably."""
+        raise self._not_copyable()
+
+    def _not_copyable(self) -> BlockDeviceError:
+        return BlockDeviceError(f"Disks of template {self.traits.name} cannot be copied to another node")
 
     @abstractmethod
     async def find(self, disk: DiskSpec) -> DiskStatus | None:

@@ -72,7 +72,8 @@ class Work(Operation[Any], frozen=True, kw_only=True, forbid_unknown_fields=True
         assert checked == "checked"
         await ctx.undo.push(UndoChange("take the tag away", TagForTest(tag="new", add=False)))
         await ctx.config.commit(TagForTest(tag="new"), settles=self.settles)
-        await ctx.undo.push(UndoNodeCall("remove the disk", NODE, "remove_disk", {"uuid": "x"}))
+        rest = UndoNodeCall("", NODE, "remove_rest", {})
+        await ctx.undo.push(UndoNodeCall("remove the disk", NODE, "remove_disk", {"uuid": "x"}, settled_call=rest))
         await ctx.nodes.call(NODE, "make_disk")
         if self.fail_at == "execute":
             raise ExecutionError("It broke")
@@ -203,6 +204,18 @@ def test_a_step_that_turned_out_complete_is_settled_and_nothing_before_it_is_und
     assert [entry[3] for entry in world.stored.ops[0].log] == ["complete after all: remove the disk"]
     assert "new" in world.view().cluster.tags and world.undo.raw == b""
     assert world.stored.ops[0].result[1] == ["It broke; what it had begun was completed, as its log says"]
+
+
+def test_what_cannot_follow_a_complete_step_is_named_and_nothing_before_it_is_undone():
+    world = MemoryWorld(work(fail_at="execute"))
+    world.inner.nodes.handlers["remove_disk"] = lambda name, **arguments: {"settled": True}
+    world.inner.nodes.handlers["remove_rest"] = ExecutionError("the rest is stuck")
+    carry_out(world)
+    log = [entry[3] for entry in world.stored.ops[0].log]
+    assert log == ["WARNING: could not complete: remove the disk: the rest is stuck"]
+    assert "new" in world.view().cluster.tags
+    (left,) = world.undo.log.given_up()
+    assert (left.sentence, left.reason) == ("remove the disk", "the rest is stuck")
 
 
 def test_a_commit_whose_answer_was_lost_and_that_has_happened_is_told_of():

@@ -132,6 +132,8 @@ _WITHOUT_DISKS = _EXAMPLE | {"disk_template": "diskless", "disks": []}
         Example("create", _EXAMPLE),
         Example("create-on-master", _EXAMPLE | {"pnode": "node1.example.com"}),
         Example("create-stopped", _EXAMPLE | {"start": False}),
+        Example("create-on-file", _EXAMPLE | {"disk_template": "file"}),
+        Example("create-on-file-stopped", _EXAMPLE | {"disk_template": "file", "start": False}),
         Example(
             "create-in-network",
             _WITHOUT_DISKS | {"nics": [{"network": "dmz", "ip": "pool"}], "start": False},

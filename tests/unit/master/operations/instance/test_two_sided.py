@@ -332,7 +332,7 @@ def test_an_instance_stays_while_one_of_its_nodes_cannot_say_that_nothing_is_lef
     assert failing(RemoveInstanceOperation(instance_name="web1"), ctx, 4)
     ctx.records[:] = ctx.records[-1:]
     ctx.nodes.dead.add("node1")
-    assert "could not undo: complete the removal of web1" in unwound(ctx)[0]
+    assert "could not complete: complete the removal of web1" in unwound(ctx)[0]
     assert ctx.config.view().find_instance("web1").admin_state == "down"
 
 

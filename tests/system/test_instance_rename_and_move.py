@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gnt-instance rename and reinstall on real daemons: files, OS scripts, and the cluster afterwards."""
+"""gnt-instance rename, reinstall and move on real daemons: files, OS scripts, and the cluster afterwards."""
 
 from __future__ import annotations
 
@@ -62,4 +62,27 @@ def test_several_are_reinstalled_by_one_command(fake_bed: FakeBed) -> None:
     assert "has no variant 'other': there are default" in said
     fake_bed.run("gnt-instance", "reinstall", "-f", "-o", "noop+other", "--force-variant", "web")
     assert fake_bed.run("gnt-instance", "list", "--no-headers", "-o", "os", "web").strip() == "noop+other"
+    fake_bed.check()
+
+
+def image_sum(fake_bed: FakeBed, node: str) -> str:
+    """The checksum of what lies in the file storage of a node, empty where there is nothing."""
+    found = "find /srv/ganeti/file-storage -type f -exec md5sum {} +"
+    return fake_bed.run("sh", "-c", found, node=node).partition(" ")[0].strip()
+
+
+def test_a_moved_instance_has_its_data_on_the_other_node(fake_bed: FakeBed) -> None:
+    add = "gnt-instance add -t file -o noop+default --no-install --no-start -n node2 -s 16m local"
+    fake_bed.run(*add.split())
+    write = "dd if=/dev/urandom of=$(ls /srv/ganeti/file-storage/local/*) bs=1M seek=5 count=2 conv=notrunc"
+    fake_bed.run("sh", "-c", write, node="node2")
+    before = image_sum(fake_bed, "node2")
+    assert "is already on node node2" in fake_bed.run("gnt-instance", "move", "-f", "-n", "node2", "local", expect=1)
+    fake_bed.run("gnt-instance", "move", "-f", "--compress=gzip", "-n", "node1", "local")
+    assert (image_sum(fake_bed, "node1"), image_sum(fake_bed, "node2")) == (before, "")
+    fake_bed.run("gnt-instance", "startup", "local")
+    fake_bed.run("gnt-instance", "move", "-f", "--shutdown-timeout=0", "-n", "node2", "local")
+    assert (image_sum(fake_bed, "node1"), image_sum(fake_bed, "node2")) == ("", before)
+    assert fake_bed.guests() == {"local": ["node2"]}
+    fake_bed.run("gnt-instance", "remove", "-f", "--shutdown-timeout=0", "local")
     fake_bed.check()

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Moving an instance with the data of its disks: order of steps, what is copied, the way back, refusals."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.fakes.context import FakeContext, run
+from tests.fakes.sample_cluster import add_instance, catalogue, configuration
+
+from ganeti.base.errors import BlockDeviceError, HypervisorError, PrerequisiteError
+from ganeti.master.operations.instance.move import MoveInstance
+from ganeti.ports.context import UndoNodeCall
+
+MIB = 1024 * 1024
+MEMORY = {"memory_total": 8192, "memory_free": 4096, "memory_dom0": 512, "cpu_total": 4, "cpu_dom0": 1}
+QUIET = ("node_info", "all_instances_info", "instance_info", "bridges_exist", "blockdev_read")
+
+
+class Copying:
+    """The source's disk, in pieces, and what has come to the target."""
+
+    def __init__(self, pieces: dict[int, bytes], size: int) -> None:
+        self.pieces = pieces
+        self.size = size
+        self.arrived: dict[int, bytes] = {}
+
+    def read(self, name: str, *, disk: Any, offset: int, compression: int) -> dict[str, Any]:
+        assert name == "node1"
+        at = min((each for each in self.pieces if each >= offset), default=self.size)
+        data = self.pieces.get(at, b"")
+        data = zlib.compress(data) if compression and data else data
+        return {"offset": at, "data": base64.b64encode(data).decode(), "size": self.size}
+
+    def write(self, name: str, *, disk: Any, offset: int, data: str, compressed: bool, boot: str) -> int:
+        assert (name, boot) == ("node2", "boot-7")
+        content = base64.b64decode(data)
+        self.arrived[offset] = zlib.decompress(content) if compressed else content
+        return offset + len(self.arrived[offset])
+
+
+@pytest.fixture
+def copying() -> Copying:
+    return Copying({MIB: b"a" * 100, 3 * MIB: b"b" * 100}, 64 * MIB)
+
+
+@pytest.fixture
+def ctx(copying: Copying) -> FakeContext:
+    context = FakeContext(configuration(), catalogue())
+    add_instance(context.config.view(), "web1", template="local")
+    context.nodes.handlers.update(
+        node_info=lambda name, **_: {"storage": [{"storage_free": 100000}], "hypervisors": {"pretend": MEMORY}},
+        all_instances_info=lambda name, **_: [],
+        blockdev_read=copying.read,
+        blockdev_copy_begin=lambda name, **_: "boot-7",
+        blockdev_copy_write=copying.write,
+    )
+    return context
+
+
+def move(ctx: FakeContext, **parameters: Any) -> None:
+    run(MoveInstance(instance_name="web1", **{"target_node": "node2", **parameters}), ctx)
+
+
+def steps(ctx: FakeContext) -> list[str]:
+    return [line for line in ctx.story if not line.endswith(QUIET)]
+
+
+def test_a_running_instance_step_by_step(ctx: FakeContext, copying: Copying) -> None:
+    move(ctx)
+    assert steps(ctx) == [
+        "undo: start web1 on node1 again",
+        "undo: open the disks of web1 on node1",
+        "node1 instance_shutdown",
+        "node1 instance_disks_shutdown",
+        "undo: remove the copy of disk 0 of web1 from node2",
+        "node2 blockdev_copy_begin",
+        "node2 blockdev_copy_write",
+        "node2 blockdev_copy_write",
+        "node2 blockdev_copy_end",
+        "undo: make node1 the primary node of web1 again",
+        "undo: complete the move of web1",
+        "commit SetPrimaryNode",
+        "node1 instance_disks_remove",
+        "commit SetPrimaryNode settles",
+        "undo: close the disks of web1",
+        "undo: stop web1 on node2",
+        "node2 instance_disks_assemble",
+        "node2 instance_start",
+        "commit SetPrimaryNode settles",
+    ]
+    assert copying.arrived == copying.pieces, "parts that are empty are left out"
+    view = ctx.config.view()
+    instance = view.find_instance("web1")
+    assert view.node(instance.primary_node).name == "node2"
+    assert [disk.nodes for disk in view.instance_disks(instance)] == [["uuid-node2"]]
+
+
+def test_data_are_compressed_on_their_way_if_asked(ctx: FakeContext, copying: Copying) -> None:
+    move(ctx, compress="gzip")
+    assert copying.arrived == copying.pieces
+    with pytest.raises(PrerequisiteError, match="Compression 'lzma' is not known: use one of none, gzip-fast"):
+        move(ctx, target_node="node3", compress="lzma")
+
+
+def test_what_completes_the_move_asks_the_target_first(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["instance_disks_remove"] = BlockDeviceError("Disk cannot be removed: busy")
+    with pytest.raises(BlockDeviceError, match="busy"):
+        move(ctx)
+    last = ctx.records[-1]
+    assert isinstance(last, UndoNodeCall)
+    assert (last.node_uuid, last.call, last.forward) == ("uuid-node2", "instance_disks_arrived", True)
+    assert last.settled_change is not None
+    assert last.settled_call is not None
+    assert (last.settled_call.node_uuid, last.settled_call.call) == ("uuid-node1", "instance_disks_remove")
+
+
+def test_a_copy_that_fails_is_taken_back(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["blockdev_copy_write"] = BlockDeviceError("Disk cannot be copied: no space")
+    with pytest.raises(BlockDeviceError, match="no space"):
+        move(ctx)
+    undo = [record.call for record in ctx.records if isinstance(record, UndoNodeCall)]
+    assert undo == ["instance_start", "instance_disks_assemble", "blockdev_remove"]
+    assert not [line for line in ctx.story if line.startswith("commit")]
+
+
+def test_one_that_cannot_be_stopped_moves_only_if_that_is_accepted(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["instance_shutdown"] = HypervisorError("Node node1: it does not end")
+    with pytest.raises(HypervisorError):
+        move(ctx)
+    move(ctx, ignore_consistency=True)
+    assert any("its copy may be torn" in line for line in ctx.lines)
+
+
+@pytest.mark.parametrize(
+    ("template", "parameters", "sentence"),
+    [
+        ("common", {}, "disks of template common are not copied. Use gnt-instance migrate"),
+        ("local", {"target_node": "node1"}, "is already on node node1"),
+        ("local", {"target_node": "node3"}, "Target node node3 is drained"),
+    ],
+)
+def test_refusals(ctx: FakeContext, template: str, parameters: dict[str, Any], sentence: str) -> None:
+    config = ctx.config.view()
+    add_instance(config, "web1", template=template)
+    config.put("nodes", "uuid-node3", replace(config.node("uuid-node3"), drained=True))
+    with pytest.raises(PrerequisiteError, match=sentence):
+        move(ctx, **parameters)
+    assert not ctx.records
+
+
+def test_a_stopped_one_that_runs_all_the_same_is_refused(ctx: FakeContext) -> None:
+    config = ctx.config.view()
+    config.put("instances", "uuid-web1", replace(config.find_instance("web1"), admin_state="down"))
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: {"state": "running"}
+    with pytest.raises(PrerequisiteError, match="web1 runs, so it cannot be moved"):
+        move(ctx)
+    ctx.nodes.handlers.pop("instance_info")
+    move(ctx)
+    assert "node2 instance_start" not in ctx.story

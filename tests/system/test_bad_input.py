@@ -29,8 +29,8 @@ BARE = "gnt-instance add -t diskless -o noop+default "
 COMMANDS = [
     ("gnt-instance bogus", FAILED, "no command 'bogus'"),
     ("gnt-instance lst", FAILED, "did you mean 'list'"),
-    ("gnt-instance rename inst1 inst9", FAILED, "no command 'rename'\nCommands: add"),
-    ("gnt-instance move -n node2 inst1", FAILED, "no command 'move'\nCommands: add"),
+    ("gnt-instance rename inst1 inst9", FAILED, "Instance inst1 runs, so it cannot be renamed: shut it down first"),
+    ("gnt-instance move -n node2 inst1", FAILED, "shared|cannot be moved"),
     ("gnt-cluster destory --yes-do-it", FAILED, "no command 'destory'\nCommands: activate"),
     ("gnt-instance remove --forse inst1", USAGE, "no option --forse; see 'gnt-instance remove --help'"),
     ("gnt-node bogus", FAILED, "no command 'bogus'"),

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gnt-instance activate-disks: what its job answers, as lines."""
+"""gnt-instance activate-disks and recreate-disks."""
 
 from __future__ import annotations
 
 from ganeti.cli import jobs
+from ganeti.cli.failures import UsageError
 from ganeti.cli.invocation import out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ganeti.cli.invocation import Invocation
 
 
@@ -18,3 +21,14 @@ def activate(call: Invocation) -> int:
     for node, disk, path in opened if isinstance(opened, list) else ():
         out(f"{node}:{disk}:{path}")
     return 0
+
+
+def recreate(call: Invocation) -> int:
+    """Send the disks that are named, with their values, in the form of the opcode."""
+    parameters = call.parameters("disks")
+    disks: list[Any] = []
+    for ident, values in (call.get("disks") or {}).items():
+        if not ident.isdecimal():
+            raise UsageError(f"--disk: '{ident}' is not the index of a disk: write --disk N or --disk N:size=SIZE")
+        disks.append([int(ident), values] if values else int(ident))
+    return jobs.run(call, {"OP_ID": call.command.op_id, **parameters, "disks": disks})

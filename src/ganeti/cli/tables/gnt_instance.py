@@ -239,6 +239,16 @@ COMMANDS = (
       (('--ignore-secondaries',), 'ignore_secondaries', 'flag', 'go on with a broken mirror', True, None, (), '', False),
      ),
      (), 'instance_power:each', '', True, 'OP_INSTANCE_REBOOT', False, True, False, '', (('reboot_type', 'hard'),), (), ()),
+    ('recreate-disks', 'make lost disks of an instance anew, empty',
+     (
+      ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),
+     ),
+     (
+      (('--disk',), 'disks', 'ident-keyvalues', 'which disk, by its index, and its new size or mode; all disks without it', True, None, (), 'N[:KEY=VALUE,…]', True),
+      (('-n', '--node'), 'nodes', 'list', 'nodes that it lives on from then on, the primary first', True, None, (), 'NODE[,NODE]', False),
+      (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
+     ),
+     (), 'instance_disks:recreate', '', True, 'OP_INSTANCE_RECREATE_DISKS', False, True, False, '', (), (), ()),
     ('reinstall', 'install the OS of stopped instances again; what is on their disks is lost',
      (
       ('names', 'name', 0, None, 'string', ''),

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Lost disks are made anew; what is there is never touched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.fakes.context import FakeContext, run
+from tests.fakes.sample_cluster import add_instance, catalogue, configuration
+
+from ganeti.base.errors import BlockDeviceError, PrerequisiteError
+from ganeti.master.operations.instance.recreate_disks import RecreateDisks
+
+
+@pytest.fixture
+def ctx() -> FakeContext:
+    context = FakeContext(configuration(), catalogue())
+    add_instance(context.config.view(), "web1", template="local", admin_state="down")
+    add_instance(context.config.view(), "web2", template="none", admin_state="down")
+    there(context, False)
+    return context
+
+
+def there(ctx: FakeContext, found: bool) -> None:
+    ctx.nodes.handlers["blockdev_find"] = lambda name, disk: {"size_mib": 64} if found else None
+
+
+def recreate(ctx: FakeContext, **parameters: Any) -> None:
+    run(RecreateDisks(instance_name="web1", **parameters), ctx)
+
+
+def instance(ctx: FakeContext) -> Any:
+    return ctx.config.view().find_instance("web1")
+
+
+def disk(ctx: FakeContext) -> Any:
+    return ctx.config.view().instance_disks(instance(ctx))[0]
+
+
+def test_a_lost_disk_is_made_where_it_was(ctx: FakeContext) -> None:
+    before = disk(ctx)
+    recreate(ctx)
+    assert ctx.story == [
+        "node1 instance_info",
+        "node1 blockdev_find",
+        "undo: remove disk 0 of web1 from node1",
+        "node1 blockdev_create",
+        "commit ReplaceDisks settles",
+    ]
+    assert (disk(ctx).uuid, disk(ctx).size, disk(ctx).logical_id) == (before.uuid, 64, before.logical_id)
+
+
+def test_on_another_node_with_another_size(ctx: FakeContext) -> None:
+    recreate(ctx, nodes=["node3"], disks=[[0, {"size": 128, "mode": "ro"}]])
+    assert (disk(ctx).size, disk(ctx).mode, disk(ctx).nodes) == (128, "ro", ["uuid-node3"])
+    assert instance(ctx).primary_node == "uuid-node3"
+    assert "node3 blockdev_create" in ctx.story
+
+
+def test_where_the_old_node_is_offline_it_is_not_asked(ctx: FakeContext) -> None:
+    config = ctx.config.config
+    node = config.node("uuid-node1")
+    config.put(
+        "nodes", node.uuid, type(node)(**{f: getattr(node, f) for f in node.__struct_fields__} | {"offline": True})
+    )
+    recreate(ctx, nodes=["node2"])
+    assert not [line for line in ctx.story if line.startswith("node1")]
+    assert instance(ctx).primary_node == "uuid-node2"
+
+
+def test_a_disk_that_is_there_is_not_touched(ctx: FakeContext) -> None:
+    there(ctx, True)
+    with pytest.raises(PrerequisiteError, match="Disk 0 of web1 is there"):
+        recreate(ctx)
+    assert "node1 blockdev_create" not in ctx.story
+
+
+def test_what_cannot_be_made_changes_nothing(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["blockdev_create"] = BlockDeviceError("no space left")
+    with pytest.raises(BlockDeviceError):
+        recreate(ctx, nodes=["node3"])
+    assert instance(ctx).primary_node == "uuid-node1"
+    assert len(ctx.records) == 1
+
+
+def test_an_instance_that_runs_keeps_its_disks(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["instance_info"] = lambda name, instance: {"state": "running"}
+    with pytest.raises(PrerequisiteError, match="shut it down first"):
+        recreate(ctx)
+
+
+def test_an_allocator_says_where(ctx: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    async def place(ctx: Any, allocator: str, request: Any, *, promise: bool) -> list[str]:
+        asked.append((allocator, request["group_name"], promise))
+        return ["node2"]
+
+    monkeypatch.setattr("ganeti.master.allocation.place", place)
+    recreate(ctx, iallocator="hail")
+    assert asked == [("hail", "default", False)]
+    assert instance(ctx).primary_node == "uuid-node2"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"disks": [1]}, "the last one has the index 0"),
+        ({"disks": [0, 0]}, "named twice"),
+        ({"disks": [[0, {"name": "x"}]]}, "'name' cannot be changed"),
+        ({"disks": [[0, {"size": 0}]]}, "more than zero"),
+        ({"disks": [[0, {}, {}]]}, "names no disk"),
+        ({"nodes": ["node2", "node3"]}, "are on 1 node"),
+        ({"nodes": ["node9"]}, "node9"),
+    ],
+)
+def test_what_makes_no_sense(ctx: FakeContext, parameters: dict[str, Any], words: str) -> None:
+    with pytest.raises(PrerequisiteError, match=words):
+        recreate(ctx, **parameters)
+    assert not [line for line in ctx.story if "create" in line]
+
+
+def test_an_instance_without_disks(ctx: FakeContext) -> None:
+    with pytest.raises(PrerequisiteError, match="has no disks"):
+        run(RecreateDisks(instance_name="web2"), ctx)

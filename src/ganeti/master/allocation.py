@@ -92,6 +92,25 @@ async def place_many(
     return nodes, {name: why.get(name, "it gave no reason") for name in asked if name not in nodes}
 
 
+async def moving_jobs(ctx: OperationContext, allocator: str, request: Plain) -> list[list[Plain]]:
+    """Ask how instances leave where they are; gives the opcodes of each job. All must be able to.
+
+    *request* is of the type ``change-group`` or ``node-evacuate``; nothing is promised.
+    """
+    answer, _ = await ask_allocator(ctx, allocator, request, promise=False)
+    refused = f"Can't compute where to move {', '.join(request['instances'])} using iallocator '{allocator}': "
+    if not answer.success:
+        raise PrerequisiteError(f"{refused}{answer.info or 'it gave no reason'}", INSUFFICIENT_RESOURCES)
+    try:
+        _, failed, jobs = msgspec.convert(answer.result, tuple[list[Any], list[tuple[str, str]], list[list[Plain]]])
+    except msgspec.ValidationError as err:
+        raise PrerequisiteError(f"{refused}its answer breaks the protocol: {err}", INSUFFICIENT_RESOURCES) from err
+    if failed:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in failed)
+        raise PrerequisiteError(f"{refused}{reasons}", INSUFFICIENT_RESOURCES)
+    return jobs
+
+
 def _chosen(view: ConfigView, allocator: str, request: Plain, answer: Placement, most: int | None) -> list[str]:
     refused = f"Can't compute nodes using iallocator '{allocator}': "
     if not answer.success:

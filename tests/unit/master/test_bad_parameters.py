@@ -38,6 +38,7 @@ REFUSED_TEXTS = {
 }
 """By subject; a line break, where nothing more is known."""
 OTHERWISE = {
+    "OP_INSTANCE_CHANGE_GROUP": {"instance_name": "one"},
     "OP_INSTANCE_CREATE": {"instance_name": "new"},
     "OP_NODE_ADD": {"node_name": "new", "readd": False},
     "OP_TEST_ALLOCATOR": {"direction": "in", "mode": "relocate"},
@@ -119,7 +120,8 @@ def good(op_id: str) -> dict[str, Any]:
     """Parameters that are fine on the cluster of `context`: those of an example."""
     examples = OURS[op_id].examples
     if not examples:
-        return {field.name: filler(field.type) for field in fields_of(OURS[op_id]) if field.required}
+        required = {field.name: filler(field.type) for field in fields_of(OURS[op_id]) if field.required}
+        return required | OTHERWISE.get(op_id, {})
     text = json.dumps(dict(examples[0].parameters)).replace(".example.com", "").replace("sharedfile", "common")
     found: dict[str, Any] = json.loads(text)
     return found | OTHERWISE.get(op_id, {})

@@ -73,6 +73,16 @@ COMMANDS = (
       (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
      ),
      (), 'instance_batch:create', '', True, 'OP_INSTANCE_MULTI_ALLOC', False, True, False, '', (), (), ()),
+    ('change-group', 'move an instance to another node group',
+     (
+      ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),
+     ),
+     (
+      (('--early-release',), 'early_release', 'flag', 'free locks before mirrors are in sync, where disks are mirrored', True, None, (), '', False),
+      (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
+      (('--to',), 'target_groups', 'string', 'a node group it may go to', True, None, (), 'GROUP', True),
+     ),
+     (), '', '', True, 'OP_INSTANCE_CHANGE_GROUP', False, True, False, '', (), (), ()),
     ('console', 'connect to the console',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),

@@ -13,7 +13,7 @@ from ganeti.model import inheritance
 from ganeti.model.ipolicy import violations
 from ganeti.model.locks import ALL_NODE_RES, ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
 from ganeti.model.node_requests import InstanceSpec
-from ganeti.model.objects import Instance
+from ganeti.model.objects import Instance, NodeGroup
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
@@ -140,11 +140,7 @@ def check_target(view: ConfigView, instance: Instance, target_uuid: str, *, igno
         if bad:
             raise PrerequisiteError(f"Target node {target.name} is {word}: choose another node", WRONG_STATE)
     if target.group != source.group:
-        raise PrerequisiteError(
-            f"Target node {target.name} is in node group {view.group(target.group).name}, the instance in "
-            f"{view.group(source.group).name}: moving between groups is gnt-instance change-group",
-            WRONG_INPUT,
-        )
+        _check_networks(view, instance, view.group(source.group), view.group(target.group))
     if not ignore_ipolicy:
         policy = inheritance.group_ipolicy(view.cluster, view.group(target.group))
         size = instance_size(view, instance, view.instance_disks(instance), view.disk_template(instance))
@@ -154,4 +150,15 @@ def check_target(view: ConfigView, instance: Instance, target_uuid: str, *, igno
                 f"Instance {instance.name} violates the policy of node {target.name}'s group: {'; '.join(found)}. "
                 "Add --ignore-ipolicy to move it anyway",
                 WRONG_INPUT,
+            )
+
+
+def _check_networks(view: ConfigView, instance: Instance, old: NodeGroup, new: NodeGroup) -> None:
+    """Another node group must have the networks of the NICs as this one has them: NICs are not changed by a move."""
+    for index, nic in enumerate(instance.nics):
+        if nic.network is not None and new.networks.get(nic.network) != old.networks.get(nic.network):
+            raise PrerequisiteError(
+                f"NIC {index} of {instance.name}: network {view.network(nic.network).name} is not connected to node "
+                f"group {new.name} as it is to {old.name}: connect it in the same way, or choose another group",
+                WRONG_STATE,
             )

@@ -10,8 +10,11 @@ from ganeti.wire.iallocator import decode_response, encode_message
 
 BUILT_IN = "hail"
 """The allocator that is part of LuxiD, wherever a program of that name may be."""
+SOFT = "ignore_soft_errors"
+"""Key of a request beside the protocol: programs get an option for it."""
 _SHOWN_CHARACTERS = 200
 _Plain = dict[str, Any]
+_NONE: _Plain = {}
 
 
 async def ask_allocator(
@@ -24,8 +27,9 @@ async def ask_allocator(
     """
     if name == BUILT_IN:
         return await ctx.luxid.ask(AnswerPlacement(request, ctx.client if promise else None, why)), None
-    serial, message = await describe(ctx, request)
-    answer = await run_allocator(ctx, name, message)
+    told = {key: value for key, value in request.items() if key != SOFT}
+    serial, message = await describe(ctx, told)
+    answer = await run_allocator(ctx, name, message, {"ignore-soft-errors": None} if request.get(SOFT) else {})
     try:
         response = decode_response(answer.encode())
     except ParameterError as err:
@@ -41,8 +45,8 @@ async def describe(ctx: OperationContext, request: _Plain) -> tuple[int, _Plain]
     return found.serial, found.input | {"request": request}
 
 
-async def run_allocator(ctx: OperationContext, name: str, message: _Plain) -> str:
-    """Run an allocator that is a program; gives what it printed. Raises `PrerequisiteError`."""
+async def run_allocator(ctx: OperationContext, name: str, message: _Plain, more: _Plain = _NONE) -> str:
+    """Run an allocator that is a program, with *more* options; gives what it printed. Raises `PrerequisiteError`."""
     cluster = ctx.config.view().cluster
     try:
         answer: str = await ctx.nodes.call(
@@ -50,7 +54,7 @@ async def run_allocator(ctx: OperationContext, name: str, message: _Plain) -> st
             "iallocator_runner",
             name=name,
             idata=encode_message(message).decode(),
-            default_iallocator_params=cluster.default_iallocator_params,
+            default_iallocator_params={**cluster.default_iallocator_params, **more},
         )
     except GanetiError as err:
         raise PrerequisiteError(f"The iallocator '{name}' could not be run: {err}", WRONG_INPUT) from err

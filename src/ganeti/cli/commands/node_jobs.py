@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from ganeti.cli.invocation import Invocation
 
 
+_KINDS = {"all": "primary or secondary", "primary-only": "primary", "secondary-only": "secondary"}
+
+
 def _primaries(call: Invocation) -> tuple[str, list[str]]:
     """Give the node's full name and its primary instances."""
     condition = ["|", ["==", "name", call.values["node_name"]]]
@@ -34,6 +37,31 @@ def migrate(call: Invocation) -> int:
         err("There were errors during the node migration.")
     else:
         out("All instances migrated successfully.")
+    return status
+
+
+def evacuate(call: Invocation) -> int:
+    """Ask, submit the job that finds the ways out, and wait for the jobs that go them."""
+    mode = call.get("mode") or "all"
+    condition = ["|", ["==", "name", call.values["node_name"]]]
+    row = call.client.call("Query", "node", ["name", "pinst_list", "sinst_list"], condition)["data"][0]
+    node, primaries, secondaries = (value for _, value in row)
+    names = (primaries if mode != "secondary-only" else []) + (secondaries if mode != "primary-only" else [])
+    if not names:
+        err(f"No {_KINDS[mode]} instances on node {node}, exiting.")
+        return 0
+    if not call.get("assume_yes"):
+        question = f"Relocate {_KINDS[mode]} instance(s) {_listed(sorted(set(names)))} from node {node}?"
+        confirm.require(question, "give -f to go on without the question.")
+    opcode = {"OP_ID": call.command.op_id, **call.parameters("assume_yes", "mode"), "node_name": node, "mode": mode}
+    result = jobs.submit_or_wait(call, opcode)
+    if result is jobs.SUBMITTED:
+        return 0
+    status = jobs.follow_result(call, result)
+    if status:
+        err("There were errors during the evacuation.")
+    else:
+        out("All instances evacuated successfully.")
     return status
 
 

@@ -35,6 +35,23 @@ COMMANDS = (
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
      (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'node'),), (), ()),
+    ('evacuate', 'move instances off a node',
+     (
+      ('node_name', 'node-name', 1, 1, 'string', 'node'),
+     ),
+     (
+      (('-f', '--force'), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
+      (('-p', '--primary-only'), 'mode', 'flag', 'only instances that live there', 'primary-only', None, (), '', False),
+      (('-s', '--secondary-only'), 'mode', 'flag', 'only those that have a mirror there', 'secondary-only', None, (), '', False),
+      (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
+      (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
+      (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
+      (('--early-release',), 'early_release', 'flag', 'free locks before mirrors are in sync, where disks are mirrored', True, None, (), '', False),
+      (('-n', '--new-secondary'), 'remote_node', 'string', 'node of the new mirrors, with -s', True, None, (), 'NODE', False),
+      (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
+      (('--ignore-soft-errors',), 'ignore_soft_errors', 'yesno', 'let the allocator break its rules that are not about resources', True, None, (), '', False),
+     ),
+     (), 'node_jobs:evacuate', '', False, 'OP_NODE_EVACUATE', False, True, False, '', (), (), (('-p', '-s', 'leave both out for all instances'), ('-n', '-I', 'give one of them'))),
     ('failover', 'fail over all primary instances of a node',
      (
       ('node_name', 'node-name', 1, 1, 'string', ''),

@@ -57,6 +57,8 @@ class Placer:
         """
         wanted = read_request(request)
         options = replace(options_of(view.cluster.default_iallocator_params), why=why)
+        if request.get("ignore_soft_errors"):
+            options = replace(options, ignore_soft_errors=True)
         promised = [*self._picture.coming(), *promises]
 
         def add_promised(state: ClusterState) -> None:

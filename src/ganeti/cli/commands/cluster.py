@@ -5,6 +5,7 @@ from ganeti.base.command import Argument, Command
 from ganeti.cli.commands.options import (
     YES_DO_IT,
     flag,
+    option,
 )
 
 QUEUE = Command(
@@ -83,4 +84,42 @@ CLUSTER_MASTER_PING = Command(
     "exit with 0 if the master answers",
     handler="cluster_master:ping",
     is_job=False,
+)
+
+_NODES = (
+    option("-n", "--node", field="nodes", repeatable=True, metavar="NODE", help="a node it goes to; all without it"),
+    option("-g", "--node-group", field="nodegroup", metavar="GROUP", help="only nodes of this node group"),
+)
+
+CLUSTER_COMMAND = Command(
+    "gnt-cluster command",
+    "run a shell command on nodes over ssh, on the master last",
+    arguments=(Argument("words", "command", 1, None),),
+    handler="cluster_ssh:command",
+    is_job=False,
+    needs_root=True,
+    options=(
+        *_NODES,
+        flag(
+            "-M", "--show-machine-names", field="show_machine_names", help="begin each line with the name of its node"
+        ),
+        flag("--failure-only", field="failure_only", help="show only nodes where it failed"),
+    ),
+)
+
+CLUSTER_COPYFILE = Command(
+    "gnt-cluster copyfile",
+    "copy a file from the master to the same place on other nodes",
+    arguments=(Argument("filename", "filename"),),
+    handler="cluster_ssh:copyfile",
+    is_job=False,
+    needs_root=True,
+    options=(
+        *_NODES,
+        flag(
+            "--use-replication-network",
+            field="use_replication_network",
+            help="copy over the nodes' secondary addresses",
+        ),
+    ),
 )

@@ -18,6 +18,27 @@ COMMANDS = (
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
      (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'cluster'),), (), ()),
+    ('command', 'run a shell command on nodes over ssh, on the master last',
+     (
+      ('words', 'command', 1, None, 'string', ''),
+     ),
+     (
+      (('-n', '--node'), 'nodes', 'string', 'a node it goes to; all without it', True, None, (), 'NODE', True),
+      (('-g', '--node-group'), 'nodegroup', 'string', 'only nodes of this node group', True, None, (), 'GROUP', False),
+      (('-M', '--show-machine-names'), 'show_machine_names', 'flag', 'begin each line with the name of its node', True, None, (), '', False),
+      (('--failure-only',), 'failure_only', 'flag', 'show only nodes where it failed', True, None, (), '', False),
+     ),
+     (), 'cluster_ssh:command', '', False, '', True, True, False, '', (), (), ()),
+    ('copyfile', 'copy a file from the master to the same place on other nodes',
+     (
+      ('filename', 'filename', 1, 1, 'string', ''),
+     ),
+     (
+      (('-n', '--node'), 'nodes', 'string', 'a node it goes to; all without it', True, None, (), 'NODE', True),
+      (('-g', '--node-group'), 'nodegroup', 'string', 'only nodes of this node group', True, None, (), 'GROUP', False),
+      (('--use-replication-network',), 'use_replication_network', 'flag', "copy over the nodes' secondary addresses", True, None, (), '', False),
+     ),
+     (), 'cluster_ssh:copyfile', '', False, '', True, True, False, '', (), (), ()),
     ('deactivate-master-ip', 'take the master IP down',
      (),
      (
@@ -174,6 +195,12 @@ COMMANDS = (
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
      (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'cluster'),), (), ()),
+    ('repair-disk-sizes', 'correct the sizes of disks in the configuration',
+     (
+      ('instances', 'instance-name', 0, None, 'string', 'instance'),
+     ),
+     (),
+     (), '', '', True, 'OP_CLUSTER_REPAIR_DISK_SIZES', False, True, False, '', (), (), ()),
     ('search-tags', 'look for a pattern in the tags of everything; the exit status is 1 if there are none',
      (
       ('pattern', 'pattern', 1, 1, 'string', 'text'),

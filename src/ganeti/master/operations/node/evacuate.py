@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from ganeti.base.command import ASSUME_YES, PRINT_JOBID, PRIORITY, SUBMIT, Command, Option
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.master import allocation
-from ganeti.master.operation import Example, Operation, SubmitJobs, decode, operation
+from ganeti.master.operation import Operation, SubmitJobs, decode, operation
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Allocator, NodeName, NodeUuid, Text
 from ganeti.master.parameter import Parameter
@@ -47,13 +47,7 @@ class Checked:
         is_job=False,
     ),
     rapi="POST /2/nodes/[node_name]/evacuate",
-    examples=(
-        Example(
-            "node-evacuate",
-            {"node_name": "node2.example.com", "mode": PRIMARY_ONLY, "iallocator": "hail"},
-            before=("create",),
-        ),
-    ),
+    not_played="it only asks where to, which depends on the nodes that answer; the migrations that follow are played",
 )
 class EvacuateNode(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Move instances off a node; gives the jobs that do it. Where one cannot move, none is."""

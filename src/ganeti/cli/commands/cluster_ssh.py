@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gnt-cluster command and copyfile: what goes to all nodes over ssh, the master last or not at all."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+
+from ganeti.base.paths import Paths
+from ganeti.cli import environment
+from ganeti.cli.failures import Failure, UsageError
+from ganeti.cli.invocation import err, out
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from ganeti.cli.invocation import Invocation
+
+_LINE = "-" * 48
+_FIELDS = ["name", "pip", "sip", "offline", "master", "ndp/ssh_port", "group"]
+
+
+class _Node:
+    """One node as a command reaches it."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self.name, self.primary_ip, self.secondary_ip, self.offline, self.is_master, port, self.group = values
+        self.port = port or 22
+
+
+def command(call: Invocation) -> int:
+    """Run a shell command on each node, one after the other; its output and exit status are shown."""
+    words = call.get("words") or []
+    text = " ".join(words)
+    if not text.strip():
+        raise UsageError("gnt-cluster command needs a command, such as: gnt-cluster command uptime")
+    for node in sorted(_nodes(call), key=lambda node: bool(node.is_master)):
+        done = _ssh(node, ["ssh", "-n", *_settings(node, "-p"), f"root@{node.name}", text])
+        if call.get("failure_only") and done.returncode == 0:
+            continue
+        out(_LINE)
+        if call.get("show_machine_names"):
+            for line in done.stdout.splitlines():
+                out(f"{node.name}: {line}")
+        else:
+            out(f"node: {node.name}")
+            out(done.stdout)
+        out(f"return code = {done.returncode}")
+    return 0
+
+
+def copyfile(call: Invocation) -> int:
+    """Copy a file to the same place on the other nodes."""
+    path = call.values["filename"]
+    if not os.path.isfile(path):
+        raise Failure(f"There is no file '{path}' here: name one that is on the master")
+    place = os.path.abspath(path)
+    status = 0
+    for node in _nodes(call):
+        if node.is_master:
+            continue
+        address = node.secondary_ip if call.get("use_replication_network") else node.name
+        target = f"root@{f'[{address}]' if ':' in address else address}:{place}"
+        done = _ssh(node, ["scp", "-p", "-q", *_settings(node, "-P"), "--", place, target])
+        if done.returncode:
+            err(f"Copy of file {place} to node {node.name} failed: {done.stdout.strip() or done.returncode}")
+            status = 1
+    return status
+
+
+def _nodes(call: Invocation) -> list[_Node]:
+    """Those named, in the group named, or all; without those that are offline."""
+    names = call.get("nodes") or []
+    rows = call.client.call("Query", "node", _FIELDS, None)["data"]
+    found = [_Node([value for _, value in row]) for row in rows]
+    if names:
+        known = call.client.call("Query", "node", ["name"], ["|", *(["==", "name", name] for name in names)])["data"]
+        chosen = {row[0][1] for row in known}
+        if len(known) < len(dict.fromkeys(names)):
+            raise Failure(f"Not all of {', '.join(names)} are nodes: see gnt-node list")
+        found = [node for node in found if node.name in chosen]
+    if (group := call.get("nodegroup")) is not None:
+        found = [node for node in found if node.group == group]
+        if not found:
+            raise Failure(f"There is no node in a node group '{group}': see gnt-group list")
+    for node in found:
+        if node.offline:
+            err(f"Node {node.name} is offline and left out")
+    return [node for node in found if not node.offline]
+
+
+def _settings(node: _Node, port: str) -> list[str]:
+    """The host keys of all nodes are known under the cluster's name."""
+    settings = (
+        f"GlobalKnownHostsFile={Paths(environment.root()).known_hosts}",
+        "UserKnownHostsFile=/dev/null",
+        "HashKnownHosts=no",
+        "CheckHostIP=no",
+        f"HostKeyAlias={environment.ssconf('cluster_name') or ''}",
+        "StrictHostKeyChecking=yes",
+        "BatchMode=yes",
+        "ConnectTimeout=10",
+    )
+    return [*(word for setting in settings for word in ("-o", setting)), port, str(node.port)]
+
+
+def _ssh(node: _Node, words: list[str]) -> subprocess.CompletedProcess[str]:
+    """Both streams as one text, as they come."""
+    sys.stdout.flush()
+    try:
+        return subprocess.run(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
+    except FileNotFoundError:
+        raise Failure(f"The program '{shlex.quote(words[0])}' is not installed: install openssh-client") from None

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_CLUSTER_REPAIR_DISK_SIZES: let the configuration say of disks what size they have."""
+
+from typing import Annotated
+
+from msgspec.structs import replace
+
+from ganeti.base.command import Argument, Command
+from ganeti.base.errors import GanetiError
+from ganeti.master.instance_spec import instance_spec
+from ganeti.master.operation import Example, Operation, operation
+from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.parameters import Text
+from ganeti.master.parameter import Parameter
+from ganeti.model.configuration import Draft
+from ganeti.model.locks import ALL_INSTANCES, ALL_NODE_RES, LockPlan, instance_lock, node_res_lock
+from ganeti.model.objects import Instance
+from ganeti.model.view import ConfigView
+from ganeti.ports.config import Change
+from ganeti.ports.context import OperationContext
+
+Found = list[tuple[str, int, str, int]]
+"""Instance, index of the disk, what was wrong, and the value it has now."""
+SIZE = "size"
+
+
+class CorrectDiskSizes(Change, frozen=True, kw_only=True):
+    """Disks have the sizes in MiB that are said, by UUID; those that are gone meanwhile are left out."""
+
+    sizes_mib: dict[str, int]
+
+    def apply(self, draft: Draft) -> None:
+        for uuid, size_mib in self.sizes_mib.items():
+            if draft.get("disks", uuid) is not None:
+                draft.put("disks", replace(draft.disk(uuid), size=size_mib))
+
+
+@operation(
+    "OP_CLUSTER_REPAIR_DISK_SIZES",
+    cli=Command(
+        "gnt-cluster repair-disk-sizes",
+        "correct the sizes of disks in the configuration",
+        arguments=(Argument("instances", "instance-name", minimum=0, maximum=None, subject="instance"),),
+    ),
+    examples=(Example("repair-disk-sizes", {}, before=("create",)),),
+)
+class RepairDiskSizes(Operation[Found], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask primary nodes how large disks are, and put right what the configuration says otherwise."""
+
+    instances: Annotated[list[Text], Parameter("instances to look at; all if none", subject="instance")] = []
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        if not self.instances:
+            return plan(shared=[ALL_NODE_RES], exclusive=[ALL_INSTANCES])
+        chosen = self._chosen(view)
+        nodes = dict.fromkeys(instance.primary_node for instance in chosen)
+        return plan(
+            shared=[node_res_lock(uuid) for uuid in nodes],
+            exclusive=[instance_lock(instance.name) for instance in chosen],
+        )
+
+    def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> list[Instance]:
+        return self._chosen(view)
+
+    async def execute(self, checked: list[Instance], ctx: OperationContext) -> Found:
+        view = ctx.config.view()
+        sizes: dict[str, int] = {}
+        found: Found = []
+        for node in dict.fromkeys(instance.primary_node for instance in checked):
+            specs = [
+                instance_spec(view, ctx.catalogue, instance) for instance in checked if instance.primary_node == node
+            ]
+            owners = [(spec.name, disk) for spec in specs for disk in spec.disks]
+            if not owners:
+                continue
+            if view.node(node).offline:
+                ctx.log.warning(f"Node {view.node(node).name} is offline: the disks there are not looked at")
+                continue
+            try:
+                told = await ctx.nodes.call(node, "blockdev_getdimensions", disks=[disk for _, disk in owners])
+            except GanetiError as err:
+                ctx.log.warning(f"Node {view.node(node).name} does not say how large its disks are: {err}")
+                continue
+            for (name, disk), dimensions in zip(owners, told, strict=True):
+                if dimensions is None:
+                    ctx.log.warning(f"Disk {disk.index} of instance {name} is not there, its size is left as it is")
+                elif dimensions[0] != disk.size_mib:
+                    size_mib = int(dimensions[0])
+                    ctx.log.info(
+                        f"Disk {disk.index} of instance {name} has {size_mib} MiB, not {disk.size_mib}: corrected"
+                    )
+                    sizes[disk.uuid] = size_mib
+                    found.append((name, disk.index, SIZE, size_mib))
+        if sizes:
+            await ctx.config.commit(CorrectDiskSizes(sizes_mib=sizes), settles=True)
+        return found
+
+    def _chosen(self, view: ConfigView) -> list[Instance]:
+        named = [view.find_instance(name) for name in dict.fromkeys(self.instances)] or view.instances()
+        return sorted((each for each in named if not each.forthcoming), key=lambda each: each.name)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What an administrator does by day, by commands on real daemons: disks, nodes emptied, words to all nodes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from tests.system.fake_bed import FakeBed
+
+from ganeti.tools.testbed import bed as testbed
+from ganeti.tools.testbed import cluster
+
+pytestmark = [pytest.mark.daemons, pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root")]
+ADD = ("gnt-instance", "add", "-o", "noop+default", "--no-name-check", "--disk", "0:size=16m")
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
+    layout = testbed.up(tmp_path_factory.mktemp("administration").resolve(), 3, "fake", watcher_interval_s=86400)
+    try:
+        cluster.create(layout)
+        yield FakeBed(layout)
+    finally:
+        testbed.down(layout)
+
+
+def test_disks_are_opened_enlarged_and_closed(bed: FakeBed) -> None:
+    bed.run(*ADD, "-t", "sharedfile", "-n", "node2", "--no-start", "disks1")
+    [line] = bed.run("gnt-instance", "activate-disks", "disks1").splitlines()
+    node, disk, path = line.split(":")
+    assert (node, disk) == ("node2", "disk/0") and path.endswith(".disk0")
+    said = bed.run("gnt-instance", "grow-disk", "disks1", "0", "8m")
+    assert "from 16 MiB to 24 MiB" in said
+    bed.run("gnt-instance", "grow-disk", "--absolute", "disks1", "0", "32m")
+    assert (
+        bed.run("gnt-instance", "list", "--no-headers", "-o", "disk.size/0", "--units", "m", "disks1").strip() == "32"
+    )
+    assert int(bed.run("stat", "-c", "%s", path, node="node2")) == 32 * 1024 * 1024
+    assert "not made smaller" in bed.run("gnt-instance", "grow-disk", "--absolute", "disks1", "0", "16m", expect=1)
+    bed.run("gnt-instance", "deactivate-disks", "disks1")
+    bed.check()
+
+
+def test_a_lost_disk_is_made_anew_elsewhere(bed: FakeBed) -> None:
+    bed.run(*ADD, "-t", "file", "-n", "node2", "--no-start", "lost1")
+    assert "Disk 0 of lost1 is there" in bed.run("gnt-instance", "recreate-disks", "lost1", expect=1)
+    bed.run("gnt-instance", "recreate-disks", "--disk", "0:size=8m", "-n", "node3", "lost1")
+    shown = bed.run("gnt-instance", "list", "--no-headers", "--units", "m", "-o", "pnode,disk.size/0", "lost1")
+    assert shown.split() == ["node3", "8"]
+    bed.run("gnt-instance", "startup", "lost1")
+    bed.run("gnt-instance", "remove", "--force", "lost1")
+
+
+def test_sizes_that_are_wrong_are_put_right(bed: FakeBed) -> None:
+    bed.run(*ADD, "-t", "sharedfile", "-n", "node2", "--no-start", "sizes1")
+    [line] = bed.run("gnt-instance", "activate-disks", "sizes1").splitlines()
+    bed.run("truncate", "-s", "20M", line.split(":")[2], node="node2")
+    assert "has 20 MiB, the configuration says 16" in bed.run("gnt-instance", "activate-disks", "sizes1")
+    assert "Disk 0 of instance sizes1 has 20 MiB, not 16: corrected" in bed.run("gnt-cluster", "repair-disk-sizes")
+    assert "corrected" not in bed.run("gnt-cluster", "repair-disk-sizes", "sizes1")
+    bed.run("gnt-instance", "deactivate-disks", "sizes1")
+
+
+def test_a_node_is_emptied(bed: FakeBed) -> None:
+    for name in ("empty1", "empty2"):
+        bed.run(*ADD, "-t", "sharedfile", "-n", "node3", name)
+    said = bed.run("gnt-node", "evacuate", "-f", "-p", "node3")
+    assert "All instances evacuated successfully." in said
+    assert bed.run("gnt-node", "list", "--no-headers", "-o", "pinst_cnt", "node3").strip() == "0"
+    assert "No primary or secondary instances on node node3" in bed.run("gnt-node", "evacuate", "-f", "node3")
+    bed.check()
+
+
+def test_storage_of_all_nodes(bed: FakeBed) -> None:
+    rows = bed.run("gnt-node", "list-storage", "--no-headers", "-t", "file", "--separator", ":").splitlines()
+    assert [row.split(":")[0] for row in rows] == ["node1", "node2", "node3"]
+    _, kind, _, size, used, free, allocatable = rows[0].split(":")
+    assert (kind, allocatable) == ("file", "Y") and int(size) >= int(used) + int(free) - 1 > 0
+    assert "type 'lvm-vg'" in bed.run("gnt-node", "list-storage", "-t", "lvm-vg", expect=1)
+
+
+def test_words_and_files_reach_all_nodes(bed: FakeBed) -> None:
+    lines = bed.run("gnt-cluster", "command", "-M", "hostname").splitlines()
+    assert [line for line in lines if ": " in line] == ["node2: node2", "node3: node3", "node1: node1"]
+    assert lines.count("return code = 0") == 3
+    shown = bed.run("gnt-cluster", "command", "--failure-only", "test $(hostname) = node3")
+    assert [line for line in shown.splitlines() if line.startswith("node:")] == ["node: node2", "node: node1"]
+    bed.run("sh", "-c", "echo hello >/etc/motd.new")
+    bed.run("gnt-cluster", "copyfile", "-n", "node2", "/etc/motd.new")
+    assert bed.run("cat", "/etc/motd.new", node="node2") == "hello\n"
+    bed.run("test", "-e", "/etc/motd.new", node="node3", expect=1)
+    assert "no file '/nowhere'" in bed.run("gnt-cluster", "copyfile", "/nowhere", expect=1)

@@ -104,7 +104,7 @@ NAMES = [
     ("ganeti-watcher --rapi-ip 192.0.2.1", FAILED, "--rapi-ip is not possible yet"),
     ("ganeti-watcher --no-strict", FAILED, "--no-strict is not possible yet"),
     (ADD + "--communication=yes new1", FAILED, "leave --communication out"),
-    (BARE + "--commit new1", FAILED, "commit is not possible yet: remove the reserved instance"),
+    (BARE + "--commit new1", FAILED, "Instance 'new1' not known"),
 ]
 
 SIZES = [

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 
@@ -85,4 +86,21 @@ def test_a_moved_instance_has_its_data_on_the_other_node(fake_bed: FakeBed) -> N
     assert (image_sum(fake_bed, "node1"), image_sum(fake_bed, "node2")) == ("", before)
     assert fake_bed.guests() == {"local": ["node2"]}
     fake_bed.run("gnt-instance", "remove", "-f", "--shutdown-timeout=0", "local")
+    fake_bed.check()
+
+
+def test_a_reserved_instance_and_a_batch_are_made(fake_bed: FakeBed) -> None:
+    add = "gnt-instance add -t sharedfile -o noop+default --no-install -n node2 -s 8m -B memory=64 --forthcoming later"
+    fake_bed.run(*add.split())
+    assert "later" not in fake_bed.guests()
+    said = fake_bed.run("gnt-instance", "add", "--commit", "-s", "16m", "later", expect=1)
+    assert "The size of disks of later cannot be another than it was reserved with" in said
+    fake_bed.run("gnt-instance", "add", "--commit", "--no-install", "later")
+    assert fake_bed.guests()["later"] == ["node2"]
+    common = {"disk_template": "diskless", "os_type": "noop+default", "beparams": {"memory": 64}}
+    batch = json.dumps([common | {"instance_name": name, "no_install": True} for name in ("first", "second")])
+    fake_bed.run("sh", "-c", f"echo '{batch}' >/root/batch.json")
+    said = fake_bed.run("gnt-instance", "batch-create", "-I", "hail", "/root/batch.json")
+    assert said.splitlines()[-1] == "All instances created successfully."
+    assert set(fake_bed.guests()) == {"later", "first", "second"}
     fake_bed.check()

@@ -262,8 +262,15 @@ class Checkers:
             for (kind, _), data in config.objects.items()
             if kind == "instances" and json.loads(data).get("forthcoming")
         ]
+        reserved = {
+            entry["input"].get("instance_name")
+            for raw in _job_files(master).values()
+            if forthcoming and _status(raw) != "damaged"
+            for entry in json.loads(raw)["ops"]
+            if entry["input"].get("forthcoming")
+        }
         for name in forthcoming:
-            if name not in named:
+            if name not in named and name not in reserved:
                 self.violated(f"{name} is half made in the end, and no undo record names it")
 
     def _named(self, master: Machine) -> str:

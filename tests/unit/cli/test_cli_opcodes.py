@@ -26,10 +26,15 @@ LINES = [
     "gnt-node failover -f --ignore-consistency -I hail n",
     "gnt-instance add -t file -o noop -n a:b --disk 0:size=1g,mode=ro --net 0:link=br0 -B memory=1g -H fake:x=y "
     "-O a=b --os-parameters-private c=d --os-parameters-secret e=f --no-start --no-install --no-wait-for-sync "
-    "--no-conflicts-check --ip-check --name-check --force-variant --forthcoming --commit --ignore-ipolicy "
+    "--no-conflicts-check --ip-check --name-check --force-variant --forthcoming --ignore-ipolicy "
     "--tags a,b -c no --helper-startup-timeout 1m --helper-shutdown-timeout 1m --file-driver loop "
     "--file-storage-dir sub --opportunistic-locking web1",
     "gnt-instance add -s 1g -g g --no-nics --dry-run --priority low web1",
+    "gnt-instance add --commit web1",
+    "gnt-instance rename --ip-check --name-check web1 web2",
+    "gnt-instance reinstall -f -o noop --force-variant -O a=b --os-parameters-private c=d web1",
+    "gnt-instance move -f -n b --compress gzip --ignore-consistency --ignore-ipolicy --shutdown-timeout 1m web1",
+    "gnt-instance change-group --to g --to h -I hail --early-release web1",
     "gnt-instance info --all",
     "gnt-instance info -s web1",
     "gnt-instance startup -f --paused --no-remember --ignore-offline -H a=b -B vcpus=2 web1",

@@ -36,10 +36,11 @@ from ganeti.master.operations.instance.creation_checks import (
 )
 from ganeti.master.operations.instance.creation_parameters import CreationParameters
 from ganeti.master.operations.instance.disks import close_disks, create_disks
-from ganeti.master.operations.instance.existing import require_bridges, wrong_input
+from ganeti.master.operations.instance.existing import instance_and_nodes, require_bridges, wrong_input
 from ganeti.master.operations.instance.installation import install_os, validate_os
 from ganeti.master.operations.instance.nics import read_nics
 from ganeti.master.operations.instance.power import start_guest
+from ganeti.master.operations.instance.reservation import require_as_reserved, reserved_instance
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import NODE_OR_ALLOCATOR
 from ganeti.model import inheritance
@@ -120,6 +121,7 @@ _WITHOUT_DISKS = _EXAMPLE | {"disk_template": "diskless", "disks": []}
         ),
         excludes=(
             NODE_OR_ALLOCATOR,
+            ("--forthcoming", "--commit", "reserve it, or make it real"),
             ("-n", "--why", "--why is about an allocator's choice"),
             ("-g", "-n", "a group is for an allocator to choose in"),
             ("-s", "--disk", "-s SIZE means --disk 0:size=SIZE"),
@@ -132,6 +134,8 @@ _WITHOUT_DISKS = _EXAMPLE | {"disk_template": "diskless", "disks": []}
         Example("create", _EXAMPLE),
         Example("create-on-master", _EXAMPLE | {"pnode": "node1.example.com"}),
         Example("create-stopped", _EXAMPLE | {"start": False}),
+        Example("reserve", _EXAMPLE | {"forthcoming": True}),
+        Example("create-reserved", _EXAMPLE | {"commit": True}, before=("reserve",)),
         Example("create-on-file", _EXAMPLE | {"disk_template": "file"}),
         Example("create-on-file-stopped", _EXAMPLE | {"disk_template": "file", "start": False}),
         Example(
@@ -147,6 +151,8 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
     """Create an instance on the nodes named, or on those the allocator chooses."""
 
     def locks(self, view: ConfigView) -> LockPlan:
+        if self.commit:
+            return instance_and_nodes(view, self.instance_name)
         own = instance_lock(creation.check_name(self.instance_name))
         if self._primary_name() is None:
             if allocation.allocator_named(view, self.iallocator) == BUILT_IN:
@@ -158,7 +164,9 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             exclusive=[own, *(node_res_lock(uuid) for uuid in uuids)],
         )
 
-    async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts | None:
+        if self.commit:
+            return None
         wanted = self.read(view, ctx)
         if self.name_check:
             _, address = await ctx.names.resolve(wanted.name, view.cluster.primary_ip_family)
@@ -181,9 +189,11 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         uuids = [ctx.config.view().find_node(name).uuid for name in names]
         return Facts(wanted, uuids, allocator)
 
-    def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Checked:
+    def check(self, view: ConfigView, facts: Facts | None, ctx: OperationContext) -> Checked:
+        if facts is None:
+            return self._check_reserved(view, ctx)
         wanted = facts.wanted
-        self._check_nodes(view, facts)
+        self._check_nodes(view, wanted.template, facts.node_uuids)
         directory = creation.instance_directory(view, wanted.template, self.file_storage_dir)
         disks = creation.place_disks(wanted.disks, wanted.template, facts.node_uuids, directory, wanted.name)
         instance = replace(
@@ -218,6 +228,26 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             view_spec=instance_spec(view, ctx.catalogue, instance, disks=disks),
         )
 
+    def _check_reserved(self, view: ConfigView, ctx: OperationContext) -> Checked:
+        if self.forthcoming:
+            raise PrerequisiteError("An instance is reserved or made real: leave one out", WRONG_INPUT)
+        instance = reserved_instance(view, self.instance_name)
+        require_as_reserved(self, view, instance)
+        node_uuids = view.instance_nodes(instance)
+        template = ctx.catalogue.template(view.disk_template(instance))
+        self._check_nodes(view, template, node_uuids)
+        return Checked(
+            instance=instance,
+            disks=view.instance_disks(instance),
+            template=template,
+            wants_port=False,
+            from_pool=[],
+            chosen_by="",
+            node_uuids=node_uuids,
+            node_names=[view.node(uuid).name for uuid in node_uuids],
+            view_spec=instance_spec(view, ctx.catalogue, instance),
+        )
+
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         nodes = list(dict.fromkeys([view.cluster.master_node, *checked.node_uuids]))
         return instance_hooks(
@@ -234,7 +264,8 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             driver = f"opens its files by the driver {template.logical_id_driver}"
             ctx.log.info(f"Disk template {template.name} {driver}: --file-driver {self.file_driver} changes nothing")
         await self._check_on_node(checked, ctx)
-        await self._reserve(checked, ctx)
+        if not self.commit:
+            await self._reserve(checked, ctx)
         if self.forthcoming:
             await ctx.config.commit(KeepForthcoming(instance_uuid=checked.instance.uuid), settles=True)
             return checked.node_names
@@ -338,12 +369,11 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         names = [self._primary_name(), self.snode_uuid or self.snode]
         return [view.find_node(name) for name in names if name]
 
-    def _check_nodes(self, view: ConfigView, facts: Facts) -> None:
-        template = facts.wanted.template
-        if len(facts.node_uuids) != template.node_count:
+    def _check_nodes(self, view: ConfigView, template: TemplateTraits, node_uuids: list[str]) -> None:
+        if len(node_uuids) != template.node_count:
             words = "a secondary node too: write -n PRIMARY:SECONDARY" if template.node_count == 2 else "one node only"
             raise PrerequisiteError(f"Disk template {template.name} takes {words}", WRONG_INPUT)
-        nodes = [view.node(uuid) for uuid in facts.node_uuids]
+        nodes = [view.node(uuid) for uuid in node_uuids]
         for node in nodes:
             for bad, word in (
                 (node.offline, "offline"),
@@ -371,7 +401,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             raise
         except ParameterError as err:
             raise wrong_input(err) from err
-        if self.os_type and not self.no_install:
+        if spec.os and not self.no_install:
             await validate_os(ctx, spec, self.osparams_secret, force_variant=self.force_variant)
 
     async def _reserve(self, checked: Checked, ctx: OperationContext) -> None:
@@ -399,7 +429,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             await ctx.locks.release([ALL_NODE_RES])
 
     async def _install(self, spec: InstanceSpec, ctx: OperationContext) -> None:
-        if self.no_install or not self.os_type:
+        if self.no_install or not spec.os:
             return
         await install_os(ctx, spec, self.osparams_secret, reinstall=False, debug=self.debug_level or 0)
         if not self.start:

@@ -22,6 +22,8 @@ MAX_DISK_MIB = 2**43 - 1
 """What fits into a file offset."""
 _DISK_ACCESS = ("kernelspace", "userspace")
 _DISK_KEYS = frozenset({"size", "mode", "name", "spindles", "access", "format", "dev_type"})
+_KEYS_OF_VOLUMES = frozenset({"adopt", "vg", "metavg"})
+"""Of templates in volume groups, none of which is available."""
 
 
 def check_name(name: str) -> str:
@@ -60,6 +62,12 @@ def read_disks(asked: Sequence[Mapping[str, Any]], traits: TemplateTraits, entro
 
 
 def read_disk(index: int, values: Mapping[str, Any], traits: TemplateTraits, entropy: EntropyPort) -> Disk:
+    if elsewhere := sorted(set(values) & _KEYS_OF_VOLUMES):
+        raise PrerequisiteError(
+            f"Disk {index}: '{elsewhere[0]}' is about volumes that are there already, and disks of template "
+            f"{traits.name} are made: leave it out",
+            WRONG_INPUT,
+        )
     unknown = set(values) - _DISK_KEYS
     if unknown:
         raise PrerequisiteError(

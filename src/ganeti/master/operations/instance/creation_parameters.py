@@ -124,9 +124,8 @@ class CreationParameters(Operation[list[str]], frozen=True, kw_only=True, forbid
     commit: Annotated[
         bool,
         Parameter(
-            "make a forthcoming instance real",
+            "make a reserved instance real, as it was reserved",
             "--commit",
-            refused="commit is not possible yet: remove the reserved instance and create it without --forthcoming",
         ),
     ] = False
     instance_communication: Communication = False

@@ -385,7 +385,6 @@ def test_disks_are_wiped_in_steps_where_the_cluster_wants_it(ctx: FakeContext) -
         ({"disks": [{"size": 64, "spindles": 2}]}, "Disk 0: spindles are counted with exclusive storage only"),
         ({"disks": [{"size": 64, "access": "userspace"}]}, "Disk 0: access userspace is not possible"),
         ({"helper_startup_timeout": 9}, "helper_startup_timeout is about a helper guest, and none is used yet: leave"),
-        ({"commit": True}, "commit is not possible yet"),
         ({"instance_communication": True}, "leave --communication out"),
         ({"src_path": "/x"}, "src_path is about importing an instance, which is not possible yet: leave it out"),
         ({"compress": "gzip"}, "compress is about importing an instance"),

@@ -29,7 +29,7 @@ BARE = "gnt-instance add -t diskless -o noop+default "
 COMMANDS = [
     ("gnt-instance bogus", FAILED, "no command 'bogus'"),
     ("gnt-instance lst", FAILED, "did you mean 'list'"),
-    ("gnt-instance remov inst1", FAILED, "no command 'remov'\nCommands: add"),
+    ("gnt-instance remov inst1", FAILED, "no command 'remov'\nCommands: activate-disks"),
     ("gnt-cluster destory --yes-do-it", FAILED, "no command 'destory'\nCommands: activate"),
     ("gnt-instance remove --forse inst1", USAGE, "no option --forse; see 'gnt-instance remove --help'"),
     ("gnt-node bogus", FAILED, "no command 'bogus'"),

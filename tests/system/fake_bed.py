@@ -82,6 +82,8 @@ class FakeBed:
                 guests[instance["name"]] = [primary]
             for uuid in instance["disks"]:
                 path = config["disks"][uuid]["logical_id"][1].removeprefix("/srv/ganeti/shared-file-storage/")
+                if path.startswith("/"):  # on its node alone
+                    continue
                 wanted_files.add(path)
                 if instance["admin_state"] == "up":
                     wanted_files.add(f"{path}.lock")

@@ -85,3 +85,37 @@ def test_offline_and_another_node(fake_bed: FakeBed) -> None:
     fake_bed.run("gnt-instance", "startup", "web")
     assert fake_bed.guests() == {"web": ["node1"]}
     fake_bed.check()
+
+
+def test_disks_are_converted_with_what_they_hold(fake_bed: FakeBed) -> None:
+    add = "gnt-instance add -t sharedfile -o noop+default --no-install --no-start -n node2 -B memory=128"
+    fake_bed.run(*add.split(), "--disk", "0:size=8m,format=qcow2", "conv")
+    place = disk_path(fake_bed)
+    command = ["qemu-io", "-f", "qcow2", "-c", "write -q -P 7 1M 64k", place]
+    fake_bed.run(*command, node="node2")
+    for template in ("file", "sharedfile", "file"):
+        said = fake_bed.run("gnt-instance", "modify", "-t", template, "conv").splitlines()
+        assert said[-1] == f" - disk_template -> {template}"
+        old, place = place, disk_path(fake_bed)
+        assert f".{template}.disk0" in place
+        fake_bed.run("test", "-e", old, node="node2", expect=1)
+        command = ["qemu-io", "-f", "qcow2", "-c", "read -P 7 1M 64k", place]
+        assert "verification failed" not in fake_bed.run(*command, node="node2")
+        fake_bed.check()
+    fake_bed.run("gnt-instance", "startup", "conv")
+    assert "shut the instance down first" in fake_bed.run(
+        "gnt-instance", "modify", "-t", "sharedfile", "conv", expect=1
+    )
+    fake_bed.run("gnt-instance", "shutdown", "--timeout=0", "conv")
+    assert "add --force" in fake_bed.run("gnt-instance", "modify", "-t", "diskless", "conv", expect=1)
+    fake_bed.run("gnt-instance", "modify", "-f", "-t", "diskless", "conv")
+    fake_bed.run("gnt-instance", "modify", "-t", "file", "--disk", "0:add,size=8m", "conv")
+    assert disk_path(fake_bed).endswith(".file.disk0")
+    fake_bed.check()
+
+
+def disk_path(fake_bed: FakeBed) -> str:
+    """Where the only disk of the instance that is converted lies."""
+    config = fake_bed.config()
+    (found,) = [each for each in config["instances"].values() if each["name"] == "conv"]
+    return str(config["disks"][found["disks"][0]]["logical_id"][1])

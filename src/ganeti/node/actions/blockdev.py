@@ -10,6 +10,7 @@ from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.node.actions.registry import FAST_S, SLOW_S, node_call
 from ganeti.node.state import NodeState
 from ganeti.node.storage.allowed_paths import AllowedPaths
+from ganeti.node.storage.copying import copy_disk
 from ganeti.node.storage.image_io import in_thread
 from ganeti.node.storage.interface import DiskStatus
 
@@ -25,6 +26,14 @@ async def blockdev_create(node: NodeState, *, disk: DiskSpec) -> None:
 async def blockdev_wipe(node: NodeState, *, disk: DiskSpec, offset_mib: int, size_mib: int) -> None:
     """Write zeros over a part of a disk that nobody uses."""
     await node.template_of(disk).wipe(disk, offset_mib, size_mib)
+
+
+@node_call(timeout_s=SLOW_S)
+async def blockdev_convert(node: NodeState, *, source: DiskSpec, target: DiskSpec, owner: str) -> None:
+    """Copy a disk of *owner*, which does not run, to a new one of the same size, and compare them; both are open."""
+    disks = [await node.template_of(disk).activate(disk, owner) for disk in (source, target)]
+    await copy_disk(node.world, *disks)
+    node.world.log(f"disk {_name(source)} of instance {owner} copied to {_name(target)}")
 
 
 @node_call()

@@ -149,6 +149,31 @@ def write_zeros(path: str, offset_mib: int, size_mib: int) -> None:
         os.close(descriptor)
 
 
+def copy_raw(source: str, target: str) -> None:
+    """Copy a raw image into an empty one at least as large, durably; what is zero is left out, so holes stay holes."""
+    zeros = bytes(MIB)
+    with open(source, "rb", buffering=0) as old, open(target, "r+b", buffering=0) as new:
+        position = 0
+        while chunk := os.pread(old.fileno(), MIB, position):
+            if chunk != zeros[: len(chunk)]:
+                done = 0
+                while done < len(chunk):
+                    done += os.pwrite(new.fileno(), memoryview(chunk)[done:], position + done)
+            position += len(chunk)
+        os.fsync(new.fileno())
+
+
+def same_raw(one: str, other: str) -> bool:
+    """Whether two raw images hold the same bytes."""
+    with open(one, "rb", buffering=0) as first, open(other, "rb", buffering=0) as second:
+        position = 0
+        while chunk := os.pread(first.fileno(), MIB, position):
+            if os.pread(second.fileno(), len(chunk), position) != chunk:
+                return False
+            position += len(chunk)
+        return not os.pread(second.fileno(), 1, position)
+
+
 def sync(directory: str) -> None:
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -2,6 +2,7 @@
 """Image files where the machine lacks something; everything else is in the contract of all templates."""
 
 import os
+import subprocess
 import threading
 from pathlib import Path
 
@@ -94,6 +95,7 @@ def test_disks_are_never_touched_on_the_event_loop(node, monkeypatch) -> None:
     node.call("blockdev_assemble", disk=disk_spec(), owner="web1")
     node.call("blockdev_grow", disk=disk_spec(), amount_mib=1)
     node.call("blockdev_find", disk=disk_spec())
+    node.call("blockdev_convert", source=disk_spec(), target=disk_spec(), owner="web1")
     node.call("blockdev_steal", disk=disk_spec(), owner="web1", reason="test")
     node.call("node_verify", checks={"storage": [unit], "disks": [unit]})
     node.call("node_info", storage=[unit], hypervisors={})
@@ -101,6 +103,28 @@ def test_disks_are_never_touched_on_the_event_loop(node, monkeypatch) -> None:
     node.call("blockdev_remove", disk=disk_spec())
     node.call("file_storage_dir_remove", file_storage_dir="/srv/disks/sub")
     assert seen == []
+
+
+@pytest.mark.parametrize("old_format", ["raw", "qcow2"])
+@pytest.mark.parametrize("new_format", ["raw", "qcow2"])
+def test_a_disk_is_copied_to_any_format_and_compared(node, monkeypatch, old_format: str, new_format: str) -> None:
+    old = disk_spec(size_mib=3, params={"format": old_format})
+    place = "/srv/disks/web1/new.file.disk0"
+    new = disk_spec(uuid="new", template="file", logical_id=["loop", place], size_mib=3, params={"format": new_format})
+    for disk in (old, new):
+        node.call("blockdev_create", disk=disk)
+    paths = [node.call("blockdev_assemble", disk=disk, owner="web1").path for disk in (old, new)]
+    command = ["qemu-io", "-f", old_format, "-c", "write -q -P 7 1536k 1M", paths[0]]
+    subprocess.run(command, check=True, capture_output=True)
+    for _ in range(2):
+        node.call("blockdev_convert", source=old, target=new, owner="web1")
+    compare = ["qemu-img", "compare", "-f", old_format, "-F", new_format, *paths]
+    assert subprocess.run(compare, capture_output=True).returncode == 0
+    assert os.stat(paths[1]).st_blocks * 512 < 3 * image_io.MIB, "holes stay holes"
+    monkeypatch.setattr(image_io, "same_raw", lambda one, other: False)
+    if old_format == new_format == "raw":
+        with pytest.raises(BlockDeviceError, match=r"cannot be copied to .*: they differ after that"):
+            node.call("blockdev_convert", source=old, target=new, owner="web1")
 
 
 def test_storage_that_hangs_is_told_and_costs_one_thread(node, monkeypatch) -> None:

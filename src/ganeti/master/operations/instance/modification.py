@@ -361,7 +361,7 @@ def check_policy(
 
 def difference(old: Instance, new: Instance, disks: DiskChanges, from_pool: list[str]) -> ModifyInstance:
     """The change from one to the other."""
-    changes_disks = bool(disks.told) or new.primary_node != old.primary_node
+    changes_disks = new.disks != old.disks or bool(disks.told) or new.primary_node != old.primary_node
     return ModifyInstance(
         instance_uuid=old.uuid,
         values={name: value for name in _VALUES if (value := getattr(new, name)) != getattr(old, name)},

@@ -5,6 +5,7 @@ Everything is one commit. New disks are made before it, with their undo; then di
 rest is completed, whatever dies.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -18,7 +19,7 @@ from ganeti.master.disk_plan import completion
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import bare, instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
-from ganeti.master.operations.instance import modification
+from ganeti.master.operations.instance import conversion, modification
 from ganeti.master.operations.instance.device_changes import (
     DISK_ACTIONS,
     NIC_ACTIONS,
@@ -53,7 +54,6 @@ from ganeti.model.traits import TemplateTraits
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoChange, UndoNodeCall
 
-_OF_TEMPLATES = "{name} is about another disk template, which an instance cannot get yet: leave it out"
 _EXAMPLE = {"instance_name": "one.example.com"}
 Changes = list[tuple[str, Any]]
 
@@ -95,6 +95,7 @@ class Checked:
             _EXAMPLE | {"disks": [["add", 0, {"size": 64}], ["remove", 1, {}]]},
             before=("create-stopped",),
         ),
+        Example("modify-template", _EXAMPLE | {"disk_template": "diskless", "force": True}, before=("create-stopped",)),
         Example(
             "modify-address",
             _EXAMPLE | {"nics": [["modify", 0, {"ip": "192.0.2.9"}], ["add", -1, {"network": "dmz", "ip": "pool"}]]},
@@ -141,12 +142,11 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
     disk_template: Annotated[
         Text | None,
         Parameter(
-            "other disk template",
+            "disk template to convert its disks to; without disks, that of those it is given",
             "-t",
             "--disk-template",
             subject="disk template",
             metavar="TEMPLATE",
-            refused="An instance cannot get another disk template yet: create one with it and copy the data",
         ),
     ] = None
     ext_params: Annotated[
@@ -160,7 +160,7 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
     ] = {}
     file_driver: Annotated[
         Literal["loop", "blktap", "blktap2"] | None,
-        Parameter("driver of disks in files", "--file-driver", refused=_OF_TEMPLATES),
+        Parameter("driver of new disks in files", "--file-driver"),
     ] = None
     file_storage_dir: Annotated[
         Text | None,
@@ -175,12 +175,12 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
     pnode_uuid: Annotated[Text | None, Parameter("UUID of that node, in place of its name", subject="node")] = None
     remote_node: Annotated[
         Text | None,
-        Parameter("secondary node", "-n", "--node", subject="node", metavar="NODE", refused=_OF_TEMPLATES),
+        Parameter("secondary node of the new disk template", "-n", "--node", subject="node", metavar="NODE"),
     ] = None
-    remote_node_uuid: Annotated[
-        Text | None, Parameter("UUID of the secondary node", subject="node", refused=_OF_TEMPLATES)
+    remote_node_uuid: Annotated[Text | None, Parameter("UUID of the secondary node", subject="node")] = None
+    iallocator: Annotated[
+        Allocator | None, Refused("No place is searched for a secondary node yet: name it with --node")
     ] = None
-    iallocator: Annotated[Allocator | None, Refused(_OF_TEMPLATES)] = None
     os_name: Annotated[
         Text | None,
         Parameter("OS that it has, without installing it", "-o", "--os-type", subject="os", metavar="OS[+VARIANT]"),
@@ -221,6 +221,8 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
     def locks(self, view: ConfigView) -> LockPlan:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         nodes = dict.fromkeys([*view.instance_nodes(instance), self._primary(view, instance)])
+        if self._secondary is not None:
+            nodes[view.find_node(self._secondary).uuid] = None
         groups = {view.node(uuid).group for uuid in nodes}
         return plan(
             shared=[*(group_lock(uuid) for uuid in groups), *(node_lock(uuid) for uuid in nodes)],
@@ -233,7 +235,7 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
         primary = self._primary(view, instance)
         moves = primary != instance.primary_node
         sizes = self.runtime_mem is not None or bool({"memory", "maxmem"} & set(self.beparams))
-        if not (moves or sizes) or view.node(instance.primary_node).offline:
+        if not (moves or sizes or self.disk_template) or view.node(instance.primary_node).offline:
             return Facts()
         spec = instance_spec(view, ctx.catalogue, instance)
         running = await ctx.nodes.call(instance.primary_node, "instance_info", instance=spec)
@@ -252,8 +254,21 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
         if primary != old.primary_node:
             warnings += modification.check_primary(view, ctx.catalogue, old, primary, facts, force=self.force)
         disk_changes = read_changes("disk", self.disks, DISK_ACTIONS)
-        template = modification.template_of(view, ctx.catalogue, old, disk_changes)
-        disks = self._disks(view, old, primary, template, disk_changes, ctx)
+        if self.disk_template is None:
+            template = modification.template_of(view, ctx.catalogue, old, disk_changes)
+        else:
+            template = conversion.wanted_template(view, ctx.catalogue, old, self.disk_template)
+        if self.file_driver and template.directory_based:
+            template = dataclasses.replace(template, logical_id_driver=self.file_driver)
+        if self.disk_template and old.disks:
+            self._check_conversion_alone(old, primary)
+            conversion.check_stopped(view, old, facts)
+            nodes = conversion.nodes_of(view, old, template, self._secondary)
+            directory = self.file_storage_dir
+            disks = conversion.converted(view, old, template, ctx.entropy, nodes, directory, force=self.force)
+        else:
+            disks = self._disks(view, old, primary, template, disk_changes, ctx)
+        self._check_for_new_disks(old, template, disks)
         try:
             new = modification.with_parameters(
                 view, ctx.catalogue, old, self.beparams, self.hvparams, self.osparams, self.osparams_private or {}
@@ -297,6 +312,8 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
         nodes = [view.cluster.master_node, *view.instance_nodes(checked.old), checked.new.primary_node]
         nodes = list(dict.fromkeys(nodes))
         env = {} if self.runtime_mem is None else {"RUNTIME_MEMORY": str(self.runtime_mem)}
+        if self.disk_template:
+            env["NEW_DISK_TEMPLATE"] = self.disk_template
         return instance_hooks(view, self.hooks_path, checked.spec, checked.new, nodes, nodes, env)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> Changes:
@@ -304,6 +321,8 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
             ctx.log.warning(warning)
         await self._check_on_node(checked, ctx)
         await self._make_disks(checked, ctx)
+        if self.disk_template and checked.old.disks and checked.disks.created:
+            await conversion.copy_disks(ctx, checked.old, checked.spec)
         await self._balloon(checked, ctx)
         await self._remove_disks(checked, ctx)
         await ctx.config.commit(checked.change, settles=True)
@@ -321,9 +340,13 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
         name = self.pnode_uuid or self.pnode
         return view.find_node(name).uuid if name else instance.primary_node
 
+    @property
+    def _secondary(self) -> str | None:
+        return self.remote_node_uuid or self.remote_node
+
     def _check_anything_given(self) -> None:
         given = (self.nics, self.disks, self.beparams, self.hvparams, self.osparams, self.osparams_private)
-        others = (self.runtime_mem, self.pnode, self.pnode_uuid, self.os_name, self.offline)
+        others = (self.runtime_mem, self.pnode, self.pnode_uuid, self.os_name, self.offline, self.disk_template)
         if not any(given) and all(each is None for each in others):
             raise PrerequisiteError("No changes submitted: name at least one parameter to change", WRONG_INPUT)
 
@@ -366,6 +389,31 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
             instance_name=old.name,
         )
 
+    def _check_conversion_alone(self, old: Instance, primary: str) -> None:
+        if self.disks or primary != old.primary_node or self.osparams or self.osparams_private:
+            raise PrerequisiteError(
+                f"Another disk template for {old.name} is one change; other disks, another node and OS parameters are "
+                "others: do one first",
+                WRONG_INPUT,
+            )
+
+    def _check_for_new_disks(self, old: Instance, template: TemplateTraits, disks: DiskChanges) -> None:
+        """Raise `PrerequisiteError` for what is about new disks where there are none, or none in files."""
+        if self.file_driver and not (disks.created and template.directory_based):
+            raise PrerequisiteError(
+                "The file driver is for new disks in files, and there are none: leave --file-driver out", WRONG_INPUT
+            )
+        if self._secondary and not (self.disk_template and old.disks):
+            raise PrerequisiteError(
+                "A secondary node is for disks that are converted to another template: add --disk-template, or leave "
+                "--node out",
+                WRONG_INPUT,
+            )
+        if self.disk_template and not old.disks and not disks.created:
+            raise PrerequisiteError(
+                f"Instance {old.name} has no disks to convert: add one (--disk 0:add,size=SIZE)", WRONG_INPUT
+            )
+
     def _told_parameters(self, view: ConfigView, old: Instance, new: Instance) -> Changes:
         told: Changes = [] if self.runtime_mem is None else [("runtime_memory", self.runtime_mem)]
         if new.primary_node != old.primary_node:
@@ -375,6 +423,7 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
         told += [(f"os/{name}", value) for name, value in self.osparams.items()]
         told += [(f"os_private/{name}", "<redacted>") for name in self.osparams_private or {}]
         told += [("os_name", new.os)] if self.os_name else []
+        told += [("disk_template", self.disk_template)] if self.disk_template else []
         return told + ([("admin_state", new.admin_state)] if self.offline is not None else [])
 
     async def _check_on_node(self, checked: Checked, ctx: OperationContext) -> None:

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Another disk template: in which order things happen, what is refused, what an instance without disks gets."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.fakes.context import FakeContext, run
+from tests.fakes.sample_cluster import LOCAL_DIR, add_instance, catalogue, configuration
+
+from ganeti.base.errors import BlockDeviceError, PrerequisiteError
+from ganeti.master.operation import Operation, decode
+from ganeti.master.operations.instance.modification import ModifyInstance
+from ganeti.master.operations.instance.set_params import ModifyInstanceOperation
+from ganeti.model.objects import Disk, Instance
+from ganeti.ports.context import UndoNodeCall
+
+
+@pytest.fixture
+def ctx() -> FakeContext:
+    context = FakeContext(configuration(), catalogue())
+    memory = {"memory_total": 8192, "memory_free": 1000, "memory_dom0": 512, "cpu_total": 4, "cpu_dom0": 1}
+    info = {"storage": [{"storage_size": 9000, "storage_free": 5000}], "hypervisors": {"pretend": memory}}
+    context.nodes.handlers["node_info"] = lambda name, **_: info
+    context.nodes.handlers["instance_disks_remove"] = lambda name, **_: {"settled": True}
+    context.nodes.handlers["instance_info"] = lambda name, **_: None
+    add_instance(context.config.config, "web1", admin_state="down")
+    return context
+
+
+def modify(name: str = "web1", **changes: Any) -> Operation[Any]:
+    return decode({"OP_ID": ModifyInstanceOperation.op_id, "instance_name": name, **changes})
+
+
+def web1(ctx: FakeContext) -> Instance:
+    return ctx.config.view().find_instance("web1")
+
+
+def disks(ctx: FakeContext) -> list[Disk]:
+    return ctx.config.view().instance_disks(web1(ctx))
+
+
+def test_the_old_disk_goes_after_the_new_one_is_its_copy(ctx: FakeContext) -> None:
+    (old,) = disks(ctx)
+    named = replace(old, name="system", mode="ro", params={"format": "qcow2"})
+    ctx.config.config.put("disks", old.uuid, named)
+    assert run(modify(disk_template="local", file_driver="blktap"), ctx) == [("disk_template", "local")]
+    assert [line for line in ctx.story if not line.endswith(("_info", "progress"))] == [
+        "undo: take the new disks of web1 out of the configuration",
+        "commit ReserveDisks",
+        "undo: remove disk 0 of web1 from node1",
+        "node1 blockdev_create",
+        "undo: close the disks of web1",
+        "node1 instance_disks_assemble",
+        "undo: close the disks of web1",
+        "node1 instance_disks_assemble",
+        "node1 blockdev_convert",
+        "node1 instance_disks_shutdown",
+        "node1 instance_disks_shutdown",
+        "undo: complete the removal of disks of web1",
+        "node1 instance_disks_remove",
+        "commit ModifyInstance settles",
+    ]
+    (new,) = disks(ctx)
+    assert (new.name, new.mode, new.params, new.forthcoming) == ("system", "ro", {"format": "qcow2"}, None)
+    assert new.logical_id == ["blktap", f"{LOCAL_DIR}/web1/{new.uuid}.local.disk0"]
+    assert ctx.config.view().get("disks", old.uuid) is None
+    completion = ctx.records[-1]
+    assert isinstance(completion, UndoNodeCall) and isinstance(completion.settled_change, ModifyInstance)
+
+
+def test_a_copy_that_fails_leaves_the_old_disk(ctx: FakeContext) -> None:
+    (old,) = disks(ctx)
+    ctx.nodes.handlers["blockdev_convert"] = BlockDeviceError("they differ")
+    with pytest.raises(BlockDeviceError, match="they differ"):
+        run(modify(disk_template="local"), ctx)
+    assert disks(ctx) == [old] and "node1 instance_disks_remove" not in ctx.story
+
+
+def test_without_disks_the_data_are_lost_which_must_be_wanted(ctx: FakeContext) -> None:
+    with pytest.raises(PrerequisiteError, match="the data of web1 would be deleted: add --force if that is wanted"):
+        run(modify(disk_template="none"), ctx)
+    assert run(modify(disk_template="none", force=True), ctx) == [("disk_template", "none")]
+    assert disks(ctx) == [] and not ctx.config.view().disks()
+
+
+def test_an_instance_without_disks_gets_its_first_ones_in_the_template(ctx: FakeContext) -> None:
+    run(modify(disks=[["remove", 0, {}]]), ctx)
+    with pytest.raises(PrerequisiteError, match="web1 has no disks to convert: add one"):
+        run(modify(disk_template="local"), ctx)
+    told = run(modify(disk_template="local", disks=[["add", 0, {"size": 32}]]), ctx)
+    assert told == [("disk/0", "add:size=32,mode=rw"), ("disk_template", "local")]
+    assert [disk.dev_type for disk in disks(ctx)] == ["local"] and "node1 blockdev_convert" not in ctx.story
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"disk_template": "common"}, "already has disk template common"),
+        ({"disk_template": "cloud"}, "Unknown disk template 'cloud'"),
+        ({"disk_template": "local", "remote_node": "node2"}, "has no secondary node: leave --node node2 out"),
+        ({"disk_template": "local", "disks": [["modify", 0, {"mode": "ro"}]]}, "others: do one first"),
+        ({"disk_template": "local", "pnode": "node2"}, "others: do one first"),
+        ({"disk_template": "none", "force": True, "file_driver": "loop"}, "leave --file-driver out"),
+    ],
+)
+def test_what_is_refused_changes_nothing(ctx: FakeContext, changes: dict[str, Any], sentence: str) -> None:
+    before = disks(ctx)
+    with pytest.raises(PrerequisiteError, match=sentence):
+        run(modify(**changes), ctx)
+    assert disks(ctx) == before and not [line for line in ctx.story if line.startswith("commit")]
+
+
+def test_a_template_that_is_not_enabled_is_refused(ctx: FakeContext) -> None:
+    cluster = ctx.config.view().cluster
+    ctx.config.config.put("cluster", "cluster", replace(cluster, enabled_disk_templates=["common"]))
+    with pytest.raises(PrerequisiteError, match="Disk template local is not enabled in this cluster: use one of comm"):
+        run(modify(disk_template="local"), ctx)
+
+
+def test_disks_that_may_be_in_use_are_not_converted(ctx: FakeContext) -> None:
+    add_instance(ctx.config.config, "web2")
+    with pytest.raises(PrerequisiteError, match=r"The disks of web2 may be in use.*gnt-instance shutdown web2"):
+        run(modify("web2", disk_template="local"), ctx)
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: {"state": "running", "memory_mib": 128}
+    with pytest.raises(PrerequisiteError, match="The disks of web1 may be in use"):
+        run(modify(disk_template="local"), ctx)
+    node = ctx.config.view().node("uuid-node1")
+    ctx.config.config.put("nodes", node.uuid, replace(node, offline=True))
+    with pytest.raises(PrerequisiteError, match="Node node1 of web1 is offline: to convert the disks"):
+        run(modify(disk_template="local"), ctx)
+
+
+def test_hooks_are_told_the_new_template(ctx: FakeContext) -> None:
+    operation = modify(disk_template="local")
+    view = ctx.config.view()
+    facts = asyncio.run(operation.gather(ctx, view))  # type: ignore[arg-type]
+    hooks = operation.hooks(view, operation.check(view, facts, ctx))  # type: ignore[arg-type]
+    assert hooks is not None
+    assert (hooks.env["NEW_DISK_TEMPLATE"], hooks.env["INSTANCE_DISK_TEMPLATE"]) == ("local", "local")

@@ -12,6 +12,7 @@ from ganeti.base.errors import (
     ParameterError,
     PrerequisiteError,
 )
+from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operations.lock_plans import plan
 from ganeti.model.locks import LockPlan, instance_lock, node_lock, node_res_lock
 from ganeti.model.node_requests import InstanceSpec
@@ -39,6 +40,16 @@ def wrong_input(err: ParameterError) -> PrerequisiteError:
 def require_complete(instance: Instance, deed: str) -> None:
     if instance.forthcoming:
         raise PrerequisiteError(f"Instance {instance.name} is only reserved so far: it cannot be {deed}", WRONG_STATE)
+
+
+async def guest_on_primary(
+    ctx: OperationContext, view: ConfigView, instance: Instance, why: str
+) -> dict[str, Any] | None:
+    """The guest as its primary node knows it, None where it does not run; *why* says what an offline node prevents."""
+    require_online(view, instance.primary_node, why)
+    spec = instance_spec(view, ctx.catalogue, instance)
+    running: dict[str, Any] | None = await ctx.nodes.call(instance.primary_node, "instance_info", instance=spec)
+    return running
 
 
 def require_stopped(instance: Instance, running: Mapping[str, Any] | None, deed: str) -> None:

@@ -19,10 +19,10 @@ from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.changes import SetPrimaryNode
 from ganeti.master.operations.instance.disks import plan_of, take
 from ganeti.master.operations.instance.existing import (
+    guest_on_primary,
     instance_and_nodes,
     require_bridges,
     require_complete,
-    require_online,
     require_stopped,
 )
 from ganeti.master.operations.instance.move_target import check_target
@@ -102,10 +102,7 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         """The guest, if it runs."""
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         require_complete(instance, "moved")
-        require_online(view, instance.primary_node, "its disks cannot be read until it is back")
-        spec = instance_spec(view, ctx.catalogue, instance)
-        running: dict[str, Any] | None = await ctx.nodes.call(instance.primary_node, "instance_info", instance=spec)
-        return running
+        return await guest_on_primary(ctx, view, instance, "its disks cannot be read until it is back")
 
     def check(self, view: ConfigView, facts: dict[str, Any] | None, ctx: OperationContext) -> Checked:
         instance = view.find_instance(self.instance_uuid or self.instance_name)

@@ -17,9 +17,9 @@ from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.instance.disks import close_disks
 from ganeti.master.operations.instance.existing import (
+    guest_on_primary,
     instance_and_nodes,
     require_complete,
-    require_online,
     require_stopped,
 )
 from ganeti.master.operations.instance.installation import install_os, validate_os
@@ -109,10 +109,7 @@ class ReinstallInstance(Operation[None], frozen=True, kw_only=True, forbid_unkno
         """The guest, if it runs."""
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         require_complete(instance, "reinstalled")
-        require_online(view, instance.primary_node, "bring it back, or fail the instance over first")
-        spec = instance_spec(view, ctx.catalogue, instance)
-        running: dict[str, Any] | None = await ctx.nodes.call(instance.primary_node, "instance_info", instance=spec)
-        return running
+        return await guest_on_primary(ctx, view, instance, "bring it back, or fail the instance over first")
 
     def check(self, view: ConfigView, facts: dict[str, Any] | None, ctx: OperationContext) -> Checked:
         instance = view.find_instance(self.instance_uuid or self.instance_name)

@@ -19,7 +19,7 @@ from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.instance import creation_input as creation
 from ganeti.master.operations.instance.creation_checks import refuse_used_address
 from ganeti.master.operations.instance.disks import close_disks, open_disks, plan_of, push_undo
-from ganeti.master.operations.instance.existing import instance_and_nodes, require_online, require_stopped
+from ganeti.master.operations.instance.existing import guest_on_primary, instance_and_nodes, require_stopped
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import InstanceName, InstanceUuid, IpCheck, NameCheck, Text
 from ganeti.master.parameter import Parameter
@@ -120,10 +120,7 @@ class GiveInstanceAnotherName(Operation[str], frozen=True, kw_only=True, forbid_
                 await refuse_used_address(ctx, view, name, address)
         if instance.forthcoming:
             return None
-        require_online(view, instance.primary_node, "bring it back, or fail the instance over first")
-        spec = instance_spec(view, ctx.catalogue, instance)
-        running: dict[str, Any] | None = await ctx.nodes.call(instance.primary_node, "instance_info", instance=spec)
-        return running
+        return await guest_on_primary(ctx, view, instance, "bring it back, or fail the instance over first")
 
     def check(self, view: ConfigView, facts: dict[str, Any] | None, ctx: OperationContext) -> Checked:
         instance = view.find_instance(self.instance_uuid or self.instance_name)

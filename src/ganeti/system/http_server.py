@@ -4,7 +4,8 @@
 import asyncio
 import os
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 
 import msgspec
 from aiohttp import web
@@ -22,6 +23,7 @@ BODY_S = 600.0
 KEEPALIVE_S = 90.0
 """Longer than clients keep a connection (`http_client`): mostly they end it."""
 SHUTDOWN_S = 1.0
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class HttpRequest(msgspec.Struct, frozen=True):
@@ -32,12 +34,17 @@ class HttpRequest(msgspec.Struct, frozen=True):
     """Address of the other side."""
     certificate: bytes | None
     """Its certificate (DER), where TLS has checked one."""
+    query: str = ""
+    """What stands after the question mark, as it came."""
+    headers: Mapping[str, str] = _NONE
+    """Found whatever the case of their names."""
 
 
 class HttpReply(msgspec.Struct, frozen=True):
     status: int
     body: bytes
     content_type: str = "application/json"
+    headers: Mapping[str, str] = _NONE
 
 
 Handler = Callable[[HttpRequest], Awaitable[HttpReply]]
@@ -57,6 +64,7 @@ class HttpServer:
         tls: ssl.SSLContext | None,
         door: Door = lambda request: None,
         trusts: Trust = lambda certificate: True,
+        body_limit_bytes: int = BODY_LIMIT_BYTES,
     ) -> None:
         """Clients that *trusts* knows by their certificates may keep connections open; the door looks at all."""
         self._handler = handler
@@ -65,6 +73,7 @@ class HttpServer:
         self._port = port
         self._tls = tls
         self._trusts = trusts
+        self._body_limit_bytes = body_limit_bytes
         self._server: _Server | None = None
 
     async def start(self) -> None:
@@ -100,20 +109,22 @@ class HttpServer:
             body=b"",
             peer=request.remote or "",
             certificate=tls.getpeercert(binary_form=True) if tls is not None else None,
+            query=request.rel_url.raw_query_string,
+            headers=request.headers,
         )
         refused = self._door(asked)
         if refused is not None:
             return _response(refused, close=True)
-        if (request.content_length or 0) > BODY_LIMIT_BYTES:
-            return _too_long()
+        if (request.content_length or 0) > self._body_limit_bytes:
+            return _too_long(self._body_limit_bytes)
         body = bytearray()
         try:
             async with asyncio.timeout(BODY_S):
                 while chunk := await asyncio.wait_for(request.content.readany(), BODY_PAUSE_S):
                     gate.stirs(key)
                     body += chunk
-                    if len(body) > BODY_LIMIT_BYTES:
-                        return _too_long()
+                    if len(body) > self._body_limit_bytes:
+                        return _too_long(self._body_limit_bytes)
         except TimeoutError:
             late = f"Nothing came for {BODY_PAUSE_S:g} seconds, or no end within {BODY_S:g}\n".encode()
             return _response(HttpReply(408, late, "text/plain"), close=True)
@@ -140,13 +151,15 @@ class _Server(web.Server):
         self.gate.went(handler)
 
 
-def _too_long() -> web.Response:
-    return _response(HttpReply(413, f"Requests end at {BODY_LIMIT_BYTES} bytes\n".encode(), "text/plain"), close=True)
+def _too_long(limit_bytes: int) -> web.Response:
+    return _response(HttpReply(413, f"Requests end at {limit_bytes} bytes\n".encode(), "text/plain"), close=True)
 
 
 def _response(reply: HttpReply, *, close: bool = False) -> web.Response:
     """With *close* the connection ends: what else the client sends is not a request."""
-    response = web.Response(status=reply.status, body=reply.body, content_type=reply.content_type)
+    response = web.Response(
+        status=reply.status, body=reply.body, content_type=reply.content_type, headers=reply.headers
+    )
     if close:
         response.force_close()
     return response

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a client of `/2` gets back, and the error that becomes such an answer (rapi, section 2)."""
+
+import html
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from ganeti.base.errors import UNKNOWN_ENTITY, GanetiError, JobQueueFull, PrerequisiteError, TransportError
+from ganeti.system.http_server import HttpReply
+
+
+class RequestRefused(Exception):
+    """The request is answered with this status and sentence."""
+
+    def __init__(self, status: int, message: str = "", headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(status, message)
+        self.status = status
+        self.message = message
+        self.headers = headers or {}
+
+
+def answered(value: Any) -> HttpReply:
+    return HttpReply(200, msgspec.json.encode(value) + b"\n")
+
+
+def refused(error: RequestRefused) -> HttpReply:
+    """Give the error as 3.1 has it: code, message (escaped for HTML), and what the code means."""
+    status = HTTPStatus(error.status)
+    body = {
+        "code": status.value,
+        "message": html.escape(error.message or status.phrase, quote=True),
+        "explain": status.description or status.phrase,
+    }
+    return HttpReply(status.value, msgspec.json.encode(body) + b"\n", headers=error.headers)
+
+
+def as_refusal(error: GanetiError) -> RequestRefused:
+    """Say with a status of 3.1 what LuxiD answered, or that it did not."""
+    if isinstance(error, TransportError):
+        status = 502
+    elif isinstance(error, JobQueueFull):
+        status = 503
+    else:
+        status = 404 if isinstance(error, PrerequisiteError) and error.code == UNKNOWN_ENTITY else 500
+    return RequestRefused(status, str(error))

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A request of `/2` as its handlers read it: arguments after the question mark, and a body (rapi, section 1)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs
+
+import msgspec
+
+from ganeti.rapi.answers import RequestRefused
+from ganeti.system.http_server import HttpRequest
+
+
+@dataclass(frozen=True)
+class Asked:
+    parts: Mapping[str, str]
+    """What the path says, by the names of its route."""
+    arguments: Mapping[str, list[str]] = field(default_factory=dict)
+    body: Any = None
+    has_body: bool = False
+
+    def word(self, name: str, default: str | None = None) -> str | None:
+        """Give an argument that is told once; of several the first counts."""
+        return self.arguments.get(name, [default])[0]
+
+    def flag(self, name: str) -> bool:
+        """Give an argument that is 0 or 1."""
+        return flag(name, self.word(name) or "0")
+
+    def fields(self) -> list[str] | None:
+        """Give the list after ``fields=``, which commas divide."""
+        words = self.word("fields")
+        return words.split(",") if words else None
+
+    def object(self) -> dict[str, Any]:
+        """Give the body, which must be a dictionary; without any, an empty one."""
+        if not self.has_body:
+            return {}
+        if not isinstance(self.body, dict):
+            raise RequestRefused(400, "The body must be a JSON object with the parameters by their names")
+        return dict(self.body)
+
+
+def read_request(request: HttpRequest, parts: Mapping[str, str]) -> Asked:
+    """Read arguments and body; raises `RequestRefused`."""
+    arguments = parse_qs(request.query, keep_blank_values=True)
+    if not request.body:
+        return Asked(parts, arguments)
+    kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise RequestRefused(415, "A body must come with the header 'Content-type: application/json'")
+    try:
+        return Asked(parts, arguments, msgspec.json.decode(request.body), has_body=True)
+    except (msgspec.DecodeError, RecursionError) as err:
+        raise RequestRefused(400, f"The body is not JSON: {err}") from err
+
+
+def flag(name: str, word: str) -> bool:
+    """Read a flag of the arguments, as 3.1 does: a number."""
+    try:
+        return int(word) != 0
+    except ValueError:
+        raise RequestRefused(400, f"The argument '{name}' must be 0 or 1, not '{word}'") from None

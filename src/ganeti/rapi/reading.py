@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What `/2` answers without a job: lists, objects, jobs, filters, queries (rapi, section 3)."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from ganeti.base.errors import JobLost, PrerequisiteError
+from ganeti.rapi.answers import RequestRefused
+from ganeti.rapi.asked import Asked
+
+FEATURES: Final = ["instance-create-reqv1", "instance-reinstall-reqv1", "node-migrate-reqv1", "node-evac-res1"]
+
+
+def _listed(words: str) -> list[str]:
+    """With the fields that all objects have."""
+    return f"{words} ctime mtime uuid serial_no tags".split()
+
+
+INSTANCE_FIELDS: Final = _listed(
+    "name admin_state os pnode snodes disk_template nic.ips nic.macs nic.modes nic.uuids nic.names nic.links "
+    "nic.networks nic.networks.names nic.bridges network_port disk.sizes disk.spindles disk_usage disk.uuids "
+    "disk.names beparams hvparams oper_state oper_ram oper_vcpus status custom_hvparams custom_beparams "
+    "custom_nicparams custom_osparams"
+)
+NODE_FIELDS: Final = _listed(
+    "name offline master_candidate drained dtotal dfree sptotal spfree mtotal mnode mfree pinst_cnt sinst_cnt "
+    "ctotal cnos cnodes csockets pip sip role pinst_list sinst_list master_capable vm_capable ndparams group.uuid"
+)
+NETWORK_FIELDS: Final = _listed(
+    "name network gateway network6 gateway6 mac_prefix free_count reserved_count map group_list inst_list "
+    "external_reservations"
+)
+GROUP_FIELDS: Final = _listed(
+    "alloc_policy name node_cnt node_list ipolicy custom_ipolicy diskparams custom_diskparams ndparams custom_ndparams"
+)
+JOB_FIELDS: Final = ["id", "ops", "status", "summary", "opstatus", "received_ts", "start_ts", "end_ts"]
+_JOB_DETAILS: Final = [*JOB_FIELDS, "oplog", "opresult"]
+_FILTER_FIELDS: Final = ["watermark", "priority", "predicates", "action", "reason_trail", "uuid"]
+_ROLES: Final = {"M": "master", "C": "master-candidate", "R": "regular", "D": "drained", "O": "offline"}
+WAIT_S: Final = 10.0
+"""How long a wait for a job is held open."""
+
+
+class Luxi(Protocol):
+    """LuxiD, as far as this asks it."""
+
+    async def call(self, method: str, *arguments: Any, patience_s: float = ..., only_asks: bool = ...) -> Any:
+        """Raises what LuxiD answers, or `TransportError`."""
+
+
+Reader = Callable[[Luxi, Asked], Awaitable[Any]]
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A request that is answered at once; *access* is as the specification has it."""
+
+    method: str
+    path: str
+    reader: Reader
+    access: str = "read"
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Objects that are listed and shown in one way."""
+
+    path: str
+    part: str
+    call: str
+    fields: Sequence[str]
+    owner: str
+    """What their tags are asked for by."""
+    key: str = "name"
+
+    async def listed(self, luxi: Luxi, asked: Asked) -> Any:
+        if not asked.flag("bulk"):
+            rows = await ask(luxi, self.call, [], ["name"], asked.flag("lock"))
+            return [{self.key: name, "uri": f"{self.path}/{name}"} for [name] in rows]
+        rows = await ask(luxi, self.call, [], list(self.fields), asked.flag("lock"))
+        return [dict(zip(self.fields, row, strict=True)) for row in rows]
+
+    async def show(self, luxi: Luxi, asked: Asked) -> Any:
+        [row] = await self.rows(luxi, asked, list(self.fields))
+        shown = dict(zip(self.fields, row, strict=True))
+        return shown | {"secondary_ip": shown["sip"]} if self.owner == "node" else shown
+
+    async def rows(self, luxi: Luxi, asked: Asked, fields: list[str]) -> Any:
+        name = asked.parts[self.part]
+        rows = await ask(luxi, self.call, [name], fields, asked.flag("lock"))
+        if not rows:
+            raise RequestRefused(404, f"There is no {self.owner} '{name}'")
+        return rows
+
+    async def tags(self, luxi: Luxi, asked: Asked) -> Any:
+        return await ask(luxi, "QueryTags", self.owner, asked.parts[self.part])
+
+    def resources(self) -> list[Resource]:
+        one = f"{self.path}/[{self.part}]"
+        return [
+            Resource("GET", self.path, self.listed),
+            Resource("GET", one, self.show),
+            Resource("GET", f"{one}/tags", self.tags),
+        ]
+
+
+_INSTANCES: Final = _Kind("/2/instances", "instance_name", "QueryInstances", INSTANCE_FIELDS, "instance", "id")
+_NODES: Final = _Kind("/2/nodes", "node_name", "QueryNodes", NODE_FIELDS, "node", "id")
+_GROUPS: Final = _Kind("/2/groups", "group_name", "QueryGroups", GROUP_FIELDS, "nodegroup")
+_NETWORKS: Final = _Kind("/2/networks", "network_name", "QueryNetworks", NETWORK_FIELDS, "network")
+
+
+async def ask(luxi: Luxi, method: str, *arguments: Any) -> Any:
+    return await luxi.call(method, *arguments, patience_s=0.0, only_asks=True)
+
+
+def constant(value: Any) -> Reader:
+    async def give(luxi: Luxi, asked: Asked) -> Any:
+        return value
+
+    return give
+
+
+async def _info(luxi: Luxi, asked: Asked) -> Any:
+    found = await ask(luxi, "QueryClusterInfo")
+    return found | {"vg_name": found.get("volume_group_name"), "drbd_helper": found.get("drbd_usermode_helper")}
+
+
+async def _operating_systems(luxi: Luxi, asked: Asked) -> Any:
+    fields = ["name", "variants"]
+    job = await luxi.call("SubmitJob", [{"OP_ID": "OP_OS_DIAGNOSE", "output_fields": fields, "names": []}])
+    previous: Any = None
+    while True:
+        previous, _ = await ask(luxi, "WaitForJobChange", job, ["status", "opresult"], previous, None, WAIT_S)
+        status, results = previous
+        if status == "success":
+            break
+        if status in ("error", "canceled"):
+            raise RequestRefused(500, f"Job {job}, which asks the nodes for operating systems, has failed")
+    if not results or not isinstance(results[0], list):
+        raise RequestRefused(502, "The nodes gave no list of operating systems")
+    return [f"{name}+{each}" if each else name for name, variants in results[0] for each in variants or [""]]
+
+
+async def _cluster_tags(luxi: Luxi, asked: Asked) -> Any:
+    return await ask(luxi, "QueryTags", "cluster", "")
+
+
+async def _node_role(luxi: Luxi, asked: Asked) -> Any:
+    [[role]] = await _NODES.rows(luxi, asked, ["role"])
+    return _ROLES[role]
+
+
+async def _jobs(luxi: Luxi, asked: Asked) -> Any:
+    if asked.flag("bulk"):
+        rows = await ask(luxi, "QueryJobs", None, JOB_FIELDS)
+        return [dict(zip(JOB_FIELDS, row, strict=True)) for row in rows]
+    return [{"id": job, "uri": f"/2/jobs/{job}"} for [job] in await ask(luxi, "QueryJobs", None, ["id"])]
+
+
+async def _job(luxi: Luxi, asked: Asked) -> Any:
+    [row] = await ask(luxi, "QueryJobs", [_job_id(asked)], _JOB_DETAILS)
+    return dict(zip(_JOB_DETAILS, row, strict=True))
+
+
+async def _cancel_job(luxi: Luxi, asked: Asked) -> Any:
+    job = _job_id(asked)
+    try:
+        return await luxi.call("CancelJob", job, patience_s=0.0)
+    except JobLost:
+        return [False, f"Job {job} not found in queue"]
+
+
+async def _wait_for_job(luxi: Luxi, asked: Asked) -> Any:
+    body = asked.object()
+    fields = body.get("fields")
+    if not isinstance(fields, list):
+        raise RequestRefused(400, "The body must have the key 'fields' with a list of fields of jobs")
+    previous, serial = body.get("previous_job_info"), body.get("previous_log_serial")
+    values, entries = await ask(luxi, "WaitForJobChange", _job_id(asked), fields, previous, serial, WAIT_S)
+    return {"job_info": values, "log_entries": entries}
+
+
+def _job_id(asked: Asked) -> int:
+    word = asked.parts["job"]
+    if not word.isdecimal():
+        raise RequestRefused(404, f"'{word}' is not the number of a job")
+    return int(word)
+
+
+async def _filters(luxi: Luxi, asked: Asked) -> Any:
+    if asked.flag("bulk"):
+        rows = await ask(luxi, "QueryFilters", None, _FILTER_FIELDS)
+        return [dict(zip(_FILTER_FIELDS, row, strict=True)) for row in rows]
+    rows = await ask(luxi, "QueryFilters", None, ["uuid"])
+    return [{"uuid": uuid, "uri": f"/2/filters/{uuid}"} for [uuid] in rows]
+
+
+async def _filter(luxi: Luxi, asked: Asked) -> Any:
+    rows = await ask(luxi, "QueryFilters", [asked.parts["uuid"]], _FILTER_FIELDS)
+    if not rows or rows[0] is None:
+        raise RequestRefused(404, f"There is no filter rule '{asked.parts['uuid']}'")
+    return dict(zip(_FILTER_FIELDS, rows[0], strict=True))
+
+
+async def _replace_filter(luxi: Luxi, asked: Asked) -> Any:
+    defaults: dict[str, Any] = {"priority": 0, "predicates": [], "action": "CONTINUE", "reason": []}
+    rule = defaults | asked.object()
+    if unknown := sorted(rule.keys() - defaults.keys()):
+        raise RequestRefused(400, f"A filter rule has no '{unknown[0]}': there are {', '.join(defaults)}")
+    return await luxi.call("ReplaceFilter", asked.parts.get("uuid"), *rule.values(), patience_s=0.0)
+
+
+async def _delete_filter(luxi: Luxi, asked: Asked) -> Any:
+    return await luxi.call("DeleteFilter", asked.parts["uuid"], patience_s=0.0)
+
+
+async def _console(luxi: Luxi, asked: Asked) -> Any:
+    [[console]] = await _INSTANCES.rows(luxi, asked, ["console"])
+    if console is None:
+        raise RequestRefused(503, "There is no console: the instance does not run, or its node does not answer")
+    return console
+
+
+async def _query(luxi: Luxi, asked: Asked) -> Any:
+    body = asked.object()
+    fields = body.get("fields", asked.fields())
+    if not isinstance(fields, list):
+        raise RequestRefused(400, "Name the fields that are wanted: ?fields=name,uuid")
+    qfilter = body.get("qfilter", body.get("filter"))
+    return await ask(luxi, "Query", asked.parts["resource"], fields, qfilter)
+
+
+async def _query_fields(luxi: Luxi, asked: Asked) -> Any:
+    try:
+        return await ask(luxi, "QueryFields", asked.parts["resource"], asked.fields())
+    except PrerequisiteError as err:
+        raise RequestRefused(500, str(err)) from err
+
+
+RESOURCES: Final = [
+    Resource("GET", "/", constant(None), "open"),
+    Resource("GET", "/2", constant(None)),
+    Resource("GET", "/version", constant(2)),
+    Resource("GET", "/2/info", _info),
+    Resource("GET", "/2/features", constant(FEATURES)),
+    Resource("GET", "/2/os", _operating_systems),
+    Resource("GET", "/2/tags", _cluster_tags),
+    *_INSTANCES.resources(),
+    *_NODES.resources(),
+    *_GROUPS.resources(),
+    *_NETWORKS.resources(),
+    Resource("GET", "/2/nodes/[node_name]/role", _node_role),
+    Resource("GET", "/2/instances/[instance_name]/console", _console, "read or write"),
+    Resource("GET", "/2/jobs", _jobs),
+    Resource("GET", "/2/jobs/[job]", _job),
+    Resource("DELETE", "/2/jobs/[job]", _cancel_job, "write"),
+    Resource("GET", "/2/jobs/[job]/wait", _wait_for_job, "write"),
+    Resource("GET", "/2/filters", _filters),
+    Resource("POST", "/2/filters", _replace_filter, "write"),
+    Resource("GET", "/2/filters/[uuid]", _filter),
+    Resource("PUT", "/2/filters/[uuid]", _replace_filter, "write"),
+    Resource("DELETE", "/2/filters/[uuid]", _delete_filter, "write"),
+    Resource("GET", "/2/query/[resource]", _query, "read or write"),
+    Resource("PUT", "/2/query/[resource]", _query, "read or write"),
+    Resource("GET", "/2/query/[resource]/fields", _query_fields),
+]

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Which request is which opcode: declared with the operations; what is irregular in `/2` stands here (rapi, section 3).
+
+A name in brackets in a route is the parameter that this part of the path fills.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ganeti.master.operation import Operation
+
+_INSTANCE: Final = "/2/instances/[instance_name]"
+_NODE: Final = "/2/nodes/[node_name]"
+UNDECLARED: Final = (
+    "PUT /2/redistribute-config",
+    f"POST {_NODE}/powercycle",
+    f"POST {_NODE}/evacuate",
+    f"GET {_NODE}/storage",
+    f"PUT {_NODE}/storage/modify",
+    f"PUT {_NODE}/storage/repair",
+    "POST /2/instances-multi-alloc",
+    f"POST {_INSTANCE}/reinstall",
+    f"POST {_INSTANCE}/replace-disks",
+    f"PUT {_INSTANCE}/activate-disks",
+    f"PUT {_INSTANCE}/deactivate-disks",
+    f"POST {_INSTANCE}/recreate-disks",
+    f"PUT {_INSTANCE}/prepare-export",
+    f"PUT {_INSTANCE}/export",
+    f"PUT {_INSTANCE}/rename",
+    f"POST {_INSTANCE}/disk/[disk]/grow",
+)
+"""Routes of 3.1 that are answered with 501 as long as no operation declares them."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a request has that its opcode's parameters do not say."""
+
+    body: bool = True
+    """Whether the body holds parameters; another one is ignored."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Other names of keys of the body, and of query arguments."""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Values that no request may give."""
+    forbidden: tuple[str, ...] = ()
+    """Parameters that are refused here with 403."""
+
+
+_NO_BODY: Final = Shape(body=False)
+_CUSTOM: Final = {f"custom_{name}": name for name in ("ndparams", "diskparams", "ipolicy", "hvparams", "beparams")}
+_SHAPES: Final = {
+    "PUT /2/modify": Shape(forbidden=("compression_tools",)),
+    "POST /2/instances": Shape(aliases={"name": "instance_name", "os": "os_type"}),
+    "POST /2/networks": Shape(aliases={"name": "network_name"}),
+    "POST /2/groups": Shape(aliases={"name": "group_name"}),
+    "PUT /2/groups/[group_name]/modify": Shape(aliases=_CUSTOM),
+    f"PUT {_INSTANCE}/modify": Shape(aliases=_CUSTOM),
+    f"DELETE {_INSTANCE}": Shape(fixed={"ignore_failures": False}),
+    f"POST {_INSTANCE}/reboot": Shape(aliases={"type": "reboot_type"}),
+    f"PUT {_INSTANCE}/startup": _NO_BODY,
+    f"GET {_INSTANCE}/info": Shape(body=False, aliases={}),
+    f"PUT {_INSTANCE}/export": Shape(aliases={"destination": "target_node"}),
+    f"PUT {_NODE}/role": Shape(body=False),
+}
+_TAGGED: Final = {"instances": "instance", "nodes": "node", "groups": "nodegroup", "networks": "network"}
+
+
+@dataclass(frozen=True)
+class Route:
+    """One method of one path."""
+
+    method: str
+    path: str
+    operation: type[Operation[Any]] | None = None
+    """None where nothing here can do it yet."""
+    shape: Shape = Shape()
+
+    @property
+    def library_name(self) -> str:
+        """As the reason trail names it: the class and method of 3.1's library."""
+        words = re.sub(r"\[[^]]+\]", "name", self.path).strip("/").replace("/", "_").replace("-", "_")
+        return f"gnt:library:rlib2:R_{words}_{self.method}"
+
+
+def routes(operations: Iterable[type[Operation[Any]]]) -> list[Route]:
+    """All requests that submit a job: those that operations declare, and those still to be declared."""
+    found = {said: _route(said, operation) for operation in operations for said in operation.routes}
+    shapes = {_any_name(said) for said in found}
+    return [*found.values(), *(_route(said, None) for said in UNDECLARED if _any_name(said) not in shapes)]
+
+
+class PathTable:
+    """Finds what belongs to a path; a part in brackets stands for any one part."""
+
+    def __init__(self) -> None:
+        self._methods: dict[tuple[str, ...], dict[str, tuple[str, Any]]] = {}
+
+    def add(self, method: str, path: str, target: Any) -> None:
+        """The first that is added for a method of a path is it."""
+        self._methods.setdefault(_key(path), {}).setdefault(method, (path, target))
+
+    def find(self, path: str) -> Mapping[str, tuple[str, Any]] | None:
+        """Give the methods of a path: with each the path as it was added, and its target."""
+        parts = tuple(path.strip("/").split("/"))
+        exact = self._methods.get(parts)
+        if exact is not None:
+            return exact
+        for key, methods in self._methods.items():
+            if len(key) == len(parts) and all(
+                mine == "*" or mine == other for mine, other in zip(key, parts, strict=True)
+            ):
+                return methods
+        return None
+
+    def all(self) -> list[tuple[str, str]]:
+        """Give each method and path."""
+        return [(method, path) for methods in self._methods.values() for method, (path, _) in methods.items()]
+
+
+def filled(template: str, path: str) -> dict[str, str]:
+    """Give the parts of *path* that stand where *template* has brackets."""
+    pairs = zip(template.strip("/").split("/"), path.strip("/").split("/"), strict=True)
+    return {mine[1:-1]: part for mine, part in pairs if mine.startswith("[")}
+
+
+def _route(said: str, operation: type[Operation[Any]] | None) -> Route:
+    method, _, path = said.partition(" ")
+    shape = _SHAPES.get(said, Shape())
+    if path.endswith("/tags"):
+        kind = _TAGGED.get(path.split("/")[2], "cluster")
+        shape = Shape(body=False, aliases={"tag": "tags"}, fixed={"kind": kind})
+    return Route(method, path, operation, shape)
+
+
+def _key(path: str) -> tuple[str, ...]:
+    return tuple("*" if part.startswith("[") else part for part in path.strip("/").split("/"))
+
+
+def _any_name(said: str) -> str:
+    return re.sub(r"\[[^]]+\]", "*", said)

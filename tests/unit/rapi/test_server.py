@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Requests of `/2` without a network: every path of the specification, rights, errors, and what is submitted."""
+
+import asyncio
+import base64
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ganeti.base.errors import UNKNOWN_ENTITY, JobQueueFull, PrerequisiteError, TransportError
+from ganeti.rapi.routes import Route
+from ganeti.rapi.server import FAILURES_MAX, FAILURES_S, Api, path_table
+from ganeti.rapi.users import UsersFile
+from ganeti.system.http_server import HttpReply, HttpRequest
+
+SPECIFICATION = Path(__file__).parents[3] / "docs/spec/rapi.md"
+JSON = "application/json"
+
+pytestmark = pytest.mark.requirement("S2.16")
+
+
+class Luxi:
+    """Keeps what it is asked, and gives what it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+        self.gives: Any = 7
+
+    async def call(self, method: str, *arguments: Any, patience_s: float = 0.0, only_asks: bool = False) -> Any:
+        self.asked.append((method, *arguments))
+        if isinstance(self.gives, Exception):
+            raise self.gives
+        return self.gives
+
+
+@pytest.fixture
+def luxi() -> Luxi:
+    return Luxi()
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> UsersFile:
+    (tmp_path / "users").write_text("alice pass write\nbob pass read\nnobody pass\n")
+    return UsersFile(str(tmp_path / "users"))
+
+
+@pytest.fixture
+def api(luxi: Luxi, users: UsersFile) -> Api:
+    return Api(luxi, users)
+
+
+def login(user: str = "alice", password: str = "pass") -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
+
+
+def send(
+    api: Api, method: str, target: str, body: Any = None, headers: dict[str, str] | None = None
+) -> tuple[int, Any, HttpReply]:
+    path, _, query = target.partition("?")
+    data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+    told = {"Content-Type": JSON} | (login() if headers is None else headers)
+    request = HttpRequest(method, path, data, "192.0.2.1", None, query, told)
+    reply = asyncio.run(api.answer(request))
+    assert reply.body.endswith(b"\n")
+    return reply.status, json.loads(reply.body), reply
+
+
+def submitted(luxi: Luxi) -> dict[str, Any]:
+    [(method, [opcode])] = luxi.asked
+    assert method == "SubmitJob"
+    return opcode
+
+
+def specified() -> list[tuple[str, str]]:
+    section = SPECIFICATION.read_text().partition("## 3. Resources")[2].partition("## 4.")[0]
+    return re.findall(r"^\| `(/[^`]*)` \| ([A-Z]+) \|", section, re.MULTILINE)
+
+
+def shape(path: str) -> str:
+    """With one sign for each part that varies."""
+    return re.sub(r"\[[^]]+\]|(?<=/)(?:N|I|G|W|D|ID|RES|UUID)(?=/|$)", "*", path)
+
+
+def test_every_path_and_method_of_the_specification_and_no_other():
+    here = sorted((shape(path), method) for method, path in path_table().all())
+    assert here == sorted((shape(path), method) for path, method in specified())
+
+
+def test_no_path_is_taken_for_another(api):
+    for path, method in specified():
+        asked = re.sub(r"(?<=/)(?:N|I|G|W|D|ID|RES|UUID)(?=/|$)", "x1", path)
+        found = api.table.find(asked)
+        assert found and shape(found[method][0]) == shape(path), asked
+
+
+def test_errors_have_the_form_of_3_1(api):
+    status, body, _ = send(api, "GET", "/2/nothing")
+    assert (status, body["code"], body["message"]) == (404, 404, "Not Found") and body["explain"]
+    assert send(api, "POST", "/2/info")[0] == 501
+    assert send(api, "POST", "/2/groups", b"{")[0] == 400
+    assert send(api, "POST", "/2/groups", {}, login() | {"Content-Type": "text/plain"})[0] == 415
+    _, body, _ = send(api, "POST", "/2/groups", {"name": "g", "colour": "red"})
+    assert "&#x27;colour&#x27;" in body["message"]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (TransportError("gone"), 502),
+        (JobQueueFull("full"), 503),
+        (PrerequisiteError("which?", UNKNOWN_ENTITY), 404),
+        (PrerequisiteError("Sync queries are not allowed"), 500),
+        (ZeroDivisionError("ours"), 500),
+    ],
+)
+def test_what_luxid_answers_becomes_a_status(api, luxi, error, status):
+    luxi.gives = error
+    answer, body, _ = send(api, "GET", "/2/info")
+    assert answer == body["code"] == status and "ours" not in body["message"]
+
+
+def test_rights(api, luxi):
+    assert send(api, "GET", "/version", headers={})[:2] == (200, 2)
+    status, _, reply = send(api, "DELETE", "/2/groups/g", headers={})
+    assert status == 401 and reply.headers["WWW-Authenticate"] == 'Basic realm="Ganeti Remote API"'
+    assert send(api, "DELETE", "/2/groups/g", headers=login("alice", "wrong"))[0] == 401
+    assert send(api, "DELETE", "/2/groups/g", headers=login("bob"))[0] == 403
+    assert send(api, "GET", "/2/query/node?fields=name", headers=login("nobody"))[0] == 403
+    assert luxi.asked == []
+    assert send(api, "GET", "/2/query/node?fields=name", headers=login("bob"))[0] == 200
+    assert send(api, "DELETE", "/2/groups/g")[:2] == (200, 7)
+
+
+def test_reading_may_need_a_login_too(luxi, users):
+    api = Api(luxi, users, needs_login=True)
+    assert send(api, "GET", "/", headers={})[0] == 200
+    assert send(api, "GET", "/version", headers={})[0] == 401
+    assert send(api, "GET", "/version", headers=login("bob"))[0] == 200
+
+
+def test_an_address_that_guesses_passwords_has_to_wait(luxi, users):
+    now = [0.0]
+    api = Api(luxi, users, now_s=lambda: now[0])
+    for _ in range(FAILURES_MAX):
+        assert send(api, "DELETE", "/2/groups/g", headers=login("alice", "guess"))[0] == 401
+    assert send(api, "DELETE", "/2/groups/g")[0] == 503
+    now[0] += FAILURES_S + 1
+    assert send(api, "DELETE", "/2/groups/g")[0] == 200
+
+
+def test_parameters_come_from_path_arguments_and_body(api, luxi):
+    target = "/2/instances/web1/shutdown?dry-run=1&no_remember=1&reason=night&unheard=of"
+    assert send(api, "PUT", target, {"timeout": 5, "depends": [[3, ["success"]]]})[:2] == (200, 7)
+    opcode = submitted(luxi)
+    assert (opcode["OP_ID"], opcode["instance_name"], opcode["timeout"]) == ("OP_INSTANCE_SHUTDOWN", "web1", 5)
+    assert (opcode["dry_run"], opcode["no_remember"], opcode["depends"]) == (True, True, [[3, ["success"]]])
+    asked, library = opcode["reason"]
+    assert asked[:2] == ["gnt:user", "night"] and library[0].startswith("gnt:library:rlib2:R_2_instances_name_shutdown")
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "body", "expected"),
+    [
+        ("POST", "/2/groups", {"name": "g"}, {"group_name": "g"}),
+        ("PUT", "/2/groups/g/modify", {"custom_ndparams": {"ssh_port": 23}}, {"ndparams": {"ssh_port": 23}}),
+        ("PUT", "/2/nodes/n/tags?tag=a&tag=b", None, {"kind": "node", "name": "n", "tags": ["a", "b"]}),
+        ("DELETE", "/2/tags?tag=a", None, {"kind": "cluster", "tags": ["a"]}),
+        ("POST", "/2/instances/i/reboot?type=soft", None, {"reboot_type": "soft"}),
+        ("PUT", "/2/nodes/n/role?force=1", "drained", {"drained": True, "force": True, "offline": None}),
+        ("GET", "/2/instances/i/info?static=1", None, {"instances": ["i"], "static": True}),
+        ("DELETE", "/2/instances/i", None, {"instance_name": "i", "ignore_failures": False}),
+        ("PUT", "/2/instances/i/startup?force=1", {"of": "no use"}, {"instance_name": "i", "force": True}),
+    ],
+)
+def test_what_is_irregular(api, luxi, method, target, body, expected):
+    assert send(api, method, target, body)[:2] == (200, 7)
+    opcode = submitted(luxi)
+    assert {name: opcode[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "body", "status"),
+    [
+        ("POST", "/2/groups", [], 400),
+        ("POST", "/2/groups", {"name": "g", "group_name": "h"}, 400),
+        ("POST", "/2/groups", {"name": 1}, 400),
+        ("POST", "/2/instances", {"name": "i"}, 400),
+        ("POST", "/2/instances", {"__version__": 0, "name": "i"}, 400),
+        ("DELETE", "/2/instances/i", {"ignore_failures": True}, 400),
+        ("PUT", "/2/groups/g/rename", {"group_name": "h", "new_name": "i"}, 400),
+        ("PUT", "/2/nodes/n/role", "king", 400),
+        ("PUT", "/2/nodes/n/role", None, 400),
+        ("DELETE", "/2/groups/g?dry-run=perhaps", None, 400),
+        ("PUT", "/2/modify", {"compression_tools": []}, 403),
+        ("DELETE", "/2/tags", None, 400),
+        ("GET", "/2/query/node", None, 400),
+        ("GET", "/2/jobs/1/wait", None, 400),
+        ("GET", "/2/jobs/one", None, 404),
+        ("POST", "/2/filters", {"colour": 1}, 400),
+    ],
+)
+def test_bad_input_reaches_nobody(api, luxi, method, target, body, status):
+    assert send(api, method, target, body)[0] == status
+    assert luxi.asked == []
+
+
+def test_a_route_whose_opcode_does_not_exist_yet_says_so(api, luxi):
+    for method, path in api.table.all():
+        _, target = api.table.find(path)[method]
+        if isinstance(target, Route) and target.operation is None:
+            status, body, _ = send(api, method, path, {})
+            assert status == 501 and "not possible yet" in body["message"], path
+    assert luxi.asked == []
+
+
+def test_lists_and_objects(api, luxi):
+    luxi.gives = [["one"], ["two"]]
+    assert send(api, "GET", "/2/nodes")[1][0] == {"id": "one", "uri": "/2/nodes/one"}
+    assert send(api, "GET", "/2/groups")[1][1] == {"name": "two", "uri": "/2/groups/two"}
+    luxi.gives = [["R"]]
+    assert send(api, "GET", "/2/nodes/n/role")[1] == "regular"
+    luxi.gives = [[None]]
+    assert send(api, "GET", "/2/instances/i/console")[0] == 503
+    luxi.gives = [[9, *[None] * 9]]
+    job = send(api, "GET", "/2/jobs/9")[1]
+    assert (job["id"], job["opresult"]) == (9, None)
+    luxi.gives = [["success"], None]
+    wait = send(api, "GET", "/2/jobs/9/wait", {"fields": ["status"]})
+    assert wait[1] == {"job_info": ["success"], "log_entries": None}

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The users file of the remote API: all forms of a password, rights, and changes."""
+
+import base64
+import hashlib
+from pathlib import Path
+
+from ganeti.rapi.users import REALM, UsersFile, credentials, read_users
+
+DIGEST = hashlib.md5(f"carol:{REALM}:secret".encode()).hexdigest()
+TEXT = f"""# who
+alice pass write
+bob {{ClearText}}word read
+carol {{ha1}}{DIGEST.upper()} read,write
+dan {{MD4}}x write
+"""
+
+
+def test_all_forms_of_a_password():
+    users = read_users(TEXT)
+    assert users.keys() == {"alice", "bob", "carol"}
+    assert users["alice"].has_password("pass") and not users["alice"].has_password("Pass")
+    assert users["bob"].has_password("word") and not users["bob"].has_password("{ClearText}word")
+    assert users["carol"].has_password("secret") and not users["carol"].has_password(DIGEST)
+    assert users["alice"].rights == {"read", "write"} and users["bob"].rights == {"read"}
+
+
+def test_the_file_is_read_again_when_it_changes(tmp_path: Path):
+    place = tmp_path / "users"
+    users = UsersFile(str(place))
+    assert users.find("alice", "pass") is None
+    place.write_text(TEXT)
+    assert users.find("alice", "pass") is not None
+    place.write_text("alice other write\n")
+    assert users.find("alice", "pass") is None
+    place.unlink()
+    assert users.find("alice", "other") is None
+
+
+def test_headers_that_hold_no_credentials():
+    good = base64.b64encode(b"a:b:c").decode()
+    assert credentials(f"basic {good}") == ("a", "b:c")
+    for header in ("", "Basic", "Basic !", f"Bearer {good}", "Basic " + base64.b64encode(b"nobody").decode()):
+        assert credentials(header) is None, header

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from ganeti.base.errors import EXIT_NO_CLUSTER, EXIT_NOT_MASTER, GanetiError
 from ganeti.tools.node_daemons import Node
 
+REMOTE_API = "ganeti-rapi"
+"""Without it the cluster is as good: no other daemon waits for it."""
+
 
 def start_master(node: Node, names: Sequence[str]) -> int:
     """Start the daemons of the master, and say what was done or why not; exit status 0 only if all run."""
@@ -20,6 +23,8 @@ def start_master(node: Node, names: Sequence[str]) -> int:
             return EXIT_NOT_MASTER  # what the daemon said of it stands above
         if status:
             print(f"daemon-util: {name} did not start (exit status {status})", file=sys.stderr)
+            if name == REMOTE_API:
+                continue
             return status if status == EXIT_NO_CLUSTER else 1  # the others would wait for this one
     started = [name for name in names if name not in running and node.is_running(name)]
     if not started and not running:

@@ -126,7 +126,7 @@ def _write_files(bed: Layout, node: Node) -> None:
         paths += f"{root(node)}{path}\n"
     node.disks.mkdir()
     (root(node) / "etc/ganeti/file-storage-paths").write_text(paths)
-    (root(node) / "etc/default/ganeti").write_text(f'NODED_ARGS="-b {node.address}"\n')
+    (root(node) / "etc/default/ganeti").write_text(f'NODED_ARGS="-b {node.address}"\nRAPI_ARGS="-b {node.address}"\n')
     (root(node) / node_files.FILE_STORAGE.lstrip("/")).symlink_to(node.disks)
     (root(node) / node_files.SHARED_FILE_STORAGE.lstrip("/")).symlink_to(bed.shared)
     (root(node) / "srv/ganeti/os").symlink_to(bed.checkout / "os")

@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from ganeti.placement.cluster.picture import Cluster, Disk
 from ganeti.tools.htools.command_line.options import Options
 from ganeti.tools.htools.haskell.failures import ToolError
+from ganeti.tools.htools.loading import rapi
 from ganeti.tools.htools.loading.sources import Loaded, load
 
 SPEC = {"memory-size": 128, "cpu-count": 1, "disk-size": 1024, "disk-count": 1, "nic-count": 1, "spindle-use": 1}
@@ -314,3 +316,8 @@ def test_a_silent_node_is_named_with_the_remedy(tmp_path: Path) -> None:
 def test_no_master_daemon(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match=r"failed to load data, aborting: Cannot connect to .*is the daemon running"):
         load(luxi_options(tmp_path / "socket"))
+
+
+def test_name_and_password_of_an_address_are_a_login() -> None:
+    assert rapi._login(urlsplit("https://127.0.0.1:5080")) == {}
+    assert rapi._login(urlsplit("https://jack:a%3Ab@h")) == {"Authorization": "Basic amFjazphOmI="}

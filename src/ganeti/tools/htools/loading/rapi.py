@@ -4,11 +4,12 @@
 Nobody logs in, and the server's certificate is not looked at: it is one of the cluster's own.
 """
 
+import base64
 import http.client
 import socket
 import ssl
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from ganeti.placement.cluster.picture import Cluster
 from ganeti.placement.request.terms import RequestError
@@ -66,7 +67,9 @@ def _get(url: str) -> str:
         parts = urlsplit(full)
         connection = _connection(parts.scheme, parts.hostname or "", parts.port)
         try:
-            connection.request("GET", f"{parts.path}?{parts.query}" if parts.query else parts.path)
+            connection.request(
+                "GET", f"{parts.path}?{parts.query}" if parts.query else parts.path, headers=_login(parts)
+            )
             answer = connection.getresponse()
             body = answer.read()
         finally:
@@ -76,6 +79,14 @@ def _get(url: str) -> str:
     if answer.status != _OK:
         raise RequestError(f"Curl error for '{url}', error CurlHttpReturnedError")
     return body.decode(errors="replace")
+
+
+def _login(parts: SplitResult) -> dict[str, str]:
+    """The header for the name and password that stand before the host in the address."""
+    if parts.username is None:
+        return {}
+    told = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return {"Authorization": f"Basic {base64.b64encode(told.encode()).decode()}"}
 
 
 def _connection(scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The remote API on real daemons: read, make an instance, wait for its job, tag and remove it (S2.16)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.system.fake_bed import FakeBed
+
+from ganeti.tools.testbed import bed as testbed
+from ganeti.tools.testbed import cluster, machine
+
+pytestmark = [
+    pytest.mark.daemons,
+    pytest.mark.requirement("S2.16"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
+]
+CLIENT = """
+import http.client, json, ssl, sys
+method, path, body, headers = json.loads(sys.argv[1])
+context = ssl._create_unverified_context()
+connection = http.client.HTTPSConnection("127.0.0.1", 5080, context=context, timeout=60)
+connection.request(method, path, body, headers)
+answer = connection.getresponse()
+print(json.dumps([answer.status, json.loads(answer.read())]))
+"""
+INSTANCE = {
+    "__version__": 1,
+    "name": "one.example.com",
+    "mode": "create",
+    "disk_template": "diskless",
+    "disks": [],
+    "nics": [],
+    "hypervisor": "fake",
+    "os": "noop+default",
+}
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
+    layout = testbed.up(tmp_path_factory.mktemp("rapi").resolve(), 2, "fake", watcher_interval_s=86400)
+    try:
+        cluster.create(layout)
+        found = FakeBed(layout)
+        found.run("sh", "-c", "mkdir -p /var/lib/ganeti/rapi && echo 'jack secret write' > /var/lib/ganeti/rapi/users")
+        yield found
+    finally:
+        testbed.down(layout)
+
+
+def send(bed: FakeBed, method: str, path: str, body: Any = None, password: str = "secret") -> tuple[int, Any]:
+    login = base64.b64encode(f"jack:{password}".encode()).decode()
+    headers = {"Authorization": f"Basic {login}", "Content-Type": "application/json"}
+    asked = json.dumps([method, path, None if body is None else json.dumps(body), headers])
+    done = machine.run(bed.layout, "node1", sys.executable, "-c", CLIENT, asked)
+    assert done.returncode == 0, done.stderr
+    status, answer = json.loads(done.stdout)
+    return status, answer
+
+
+def succeed(bed: FakeBed, submitted: tuple[int, Any]) -> None:
+    """Wait for a job as clients do."""
+    status, job = submitted
+    assert status == 200, job
+    known = None
+    while known not in (["success"], ["error"], ["canceled"]):
+        status, news = send(bed, "GET", f"/2/jobs/{job}/wait", {"fields": ["status"], "previous_job_info": known})
+        assert status == 200, news
+        known = news["job_info"]
+    assert known == ["success"], send(bed, "GET", f"/2/jobs/{job}")[1]["opresult"]
+
+
+def nodes(bed: FakeBed) -> list[str]:
+    return sorted(node["id"] for node in send(bed, "GET", "/2/nodes")[1])
+
+
+def test_reading(bed: FakeBed) -> None:
+    assert send(bed, "GET", "/version") == (200, 2)
+    assert send(bed, "GET", "/2/info")[1]["master"].startswith("node1")
+    for kind in ("instances", "nodes", "groups", "networks", "jobs", "filters"):
+        assert send(bed, "GET", f"/2/{kind}")[0] == send(bed, "GET", f"/2/{kind}?bulk=1")[0] == 200, kind
+    assert "noop" in [name.partition("+")[0] for name in send(bed, "GET", "/2/os")[1]]
+    assert send(bed, "GET", f"/2/nodes/{nodes(bed)[0]}/role") == (200, "master")
+    for path in ("/2/instances/none", "/2/nodes/none", "/2/groups/none", "/2/networks/none", "/2/filters/none"):
+        assert send(bed, "GET", path)[0] == 404, path
+    assert send(bed, "GET", "/2/jobs/99999") == (
+        200,
+        {"id": 99999}
+        | dict.fromkeys(
+            ["ops", "status", "summary", "opstatus", "received_ts", "start_ts", "end_ts", "oplog", "opresult"]
+        ),
+    )
+    assert send(bed, "DELETE", "/2/jobs/99999") == (200, [False, "Job 99999 not found in queue"])
+    assert send(bed, "GET", "/2/jobs/99999/wait", {"fields": ["status"]})[0] == 500
+    assert send(bed, "GET", "/2/nodes?lock=1")[0] == 500
+
+
+def test_a_wrong_password_changes_nothing(bed: FakeBed) -> None:
+    status, body = send(bed, "PUT", "/2/tags?tag=seen", password="guess")
+    assert (status, body["code"]) == (401, 401)
+    assert "seen" not in send(bed, "GET", "/2/tags")[1]
+
+
+def test_the_life_of_an_instance(bed: FakeBed) -> None:
+    succeed(bed, send(bed, "POST", "/2/instances?reason=by+the+API", INSTANCE | {"pnode": nodes(bed)[1]}))
+    one = "/2/instances/one.example.com"
+    shown = send(bed, "GET", one)[1]
+    assert (shown["status"], shown["pnode"]) == ("running", nodes(bed)[1])
+    assert send(bed, "GET", "/2/instances")[1] == [{"id": "one.example.com", "uri": one}]
+    succeed(bed, send(bed, "PUT", f"{one}/tags?tag=a&tag=b"))
+    assert send(bed, "GET", f"{one}/tags") == (200, ["a", "b"])
+    succeed(bed, send(bed, "PUT", f"{one}/shutdown", {}))
+    assert send(bed, "GET", f"{one}/console")[0] == 503
+    succeed(bed, send(bed, "DELETE", one))
+    assert send(bed, "GET", "/2/instances") == (200, [])
+
+
+def test_htools_read_the_cluster_through_it(bed: FakeBed) -> None:
+    assert nodes(bed)[0] in bed.run("hbal", "-m", "https://jack:secret@127.0.0.1:5080", "-p")

@@ -95,7 +95,8 @@ class Checked:
             _EXAMPLE | {"disks": [["add", 0, {"size": 64}], ["remove", 1, {}]]},
             before=("create-stopped",),
         ),
-        Example("modify-template", _EXAMPLE | {"disk_template": "diskless", "force": True}, before=("create-stopped",)),
+        Example("modify-template", _EXAMPLE | {"disk_template": "file"}, before=("create-stopped",)),
+        Example("modify-diskless", _EXAMPLE | {"disk_template": "diskless", "force": True}, before=("create-stopped",)),
         Example(
             "modify-address",
             _EXAMPLE | {"nics": [["modify", 0, {"ip": "192.0.2.9"}], ["add", -1, {"network": "dmz", "ip": "pool"}]]},

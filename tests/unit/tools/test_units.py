@@ -12,7 +12,11 @@ from ganeti.base.paths import Paths
 from ganeti.tools.node_daemons import MASTER_DAEMONS, NODE_DAEMONS
 
 TREE = Path(__file__).resolve().parents[3]
-UNITS = sorted((TREE / "setup/systemd").glob("ganeti-*d.service"))
+UNITS = [
+    path
+    for path in sorted((TREE / "setup/systemd").glob("ganeti-*.service"))
+    if path.stem not in ("ganeti-cleaner", "ganeti-watcher")
+]
 
 
 def read(path: Path) -> configparser.ConfigParser:

@@ -26,9 +26,9 @@ ADDRESS = "127.0.0.77"
 THIRD_UUID = "00000000-0000-4000-8000-000000000004"
 REPAIR = "11111111-1111-4111-8111-111111111111"
 RULE = "---------------------\nInstance status count\n---------------------\n"
-REFUSED = "The master daemon refuses that: Opcode OP_INSTANCE_RECREATE_DISKS is not known here"
+REFUSED = "The master daemon refuses that: Opcode OP_INSTANCE_REPLACE_DISKS is not known here"
 DUMMY = {"OP_ID": "OP_TEST_DUMMY", "result": "it", "messages": [], "submit_jobs": None}
-FAILED = re.compile(rf"{PREFIX}result:reinstall:[0-9a-f-]{{36}}:[0-9]+:failure:")
+FAILED = re.compile(rf"{PREFIX}result:fix-storage:[0-9a-f-]{{36}}:[0-9]+:failure:")
 
 
 def with_instances(config: dict[str, Any]) -> dict[str, Any]:
@@ -159,21 +159,36 @@ def test_a_repair_that_is_not_allowed_is_said_in_a_tag(master: Master) -> None:
     assert newer != tag
 
 
-def test_a_repair_the_master_does_not_know_has_failed_and_stays_so(master: Master) -> None:
-    change_tags(master, "OP_TAGS_SET", "cluster", None, f"{PREFIX}reinstall")
-    said = harep(master)
-    assert said.count(f"repair on plain.example.com\n{REFUSED}\n>>> Adding the following tag") == 1
-    assert said.count(REFUSED) == 2
-    assert said.endswith(f"{RULE}Failure: 2\nHealthy: 1\n")
-    found = {name: tags(master, name) for name in ("plain", "mirrored", "well")}
-    assert found["well"] == []
-    assert all(len(found[name]) == 1 and FAILED.fullmatch(found[name][0]) for name in ("plain", "mirrored"))
-    jobs = master.luxi("QueryJobs", None, ["id"])
-    assert harep(master) == f"{RULE}Failure: 2\nHealthy: 1\n"
-    assert master.luxi("QueryJobs", None, ["id"]) == jobs
-    change_tags(master, "OP_TAGS_DEL", "instance", "plain", *found["plain"])
-    assert REFUSED in harep(master)
-    assert tags(master, "mirrored") == found["mirrored"]
+def with_lost_mirror(master: Master) -> None:
+    """The secondary of the mirrored instance is off, its primary is not."""
+    config = json.loads(Path(master.paths.config_file).read_text())
+    for disk in config["disks"].values():
+        if disk["dev_type"] == "drbd":
+            disk["nodes"] = [NODE_UUID, OFFLINE_UUID]
+            disk["logical_id"][:2] = disk["nodes"]
+    for instance in config["instances"].values():
+        if instance["name"] == "mirrored.example.com":
+            instance["primary_node"] = NODE_UUID
+    Path(master.paths.config_file).write_text(json.dumps(config))
+
+
+def test_a_repair_the_master_does_not_know_has_failed_and_stays_so(tmp_path: Path) -> None:
+    master = prepared(tmp_path)
+    with_node_daemon(master)
+    with_lost_mirror(master)
+    with node_daemon(master), serving(master):
+        change_tags(master, "OP_TAGS_SET", "cluster", None, f"{PREFIX}fix-storage")
+        said = harep(master)
+        assert said.count(f"repair on mirrored.example.com\n{REFUSED}\n>>> Adding the following tag") == 1
+        assert said.endswith(f"{RULE}Failure: 1\nHealthy: 1\nNeeds repair: 1\n")
+        [failed] = tags(master, "mirrored")
+        assert FAILED.fullmatch(failed) and tags(master, "well") == []
+        jobs = master.luxi("QueryJobs", None, ["id"])
+        assert REFUSED not in harep(master)
+        assert tags(master, "mirrored") == [failed]
+        change_tags(master, "OP_TAGS_DEL", "instance", "mirrored", failed)
+        assert REFUSED in harep(master)
+        assert len(master.luxi("QueryJobs", None, ["id"])) > len(jobs)
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -208,10 +208,15 @@ async def commit_and_end(bed: Bed, owner: JobOwner, first: int, last: int):
     return position
 
 
-async def follows(bed: Bed, owner: JobOwner, step: int):
-    """Commit once more; the follower has what the master has, in a new epoch."""
+async def follows(bed: Bed, owner: JobOwner, step: int, *, alone: bool = False):
+    """Commit once more; the follower has what the master has, in a new epoch.
+
+    A master that is *alone* acknowledges by itself: the epoch begins when it has heard of the follower.
+    """
     async with bed.wconfd() as (_, client):
         async with asyncio.timeout(30):
+            if alone:
+                await in_sync(client)
             position, _ = await client.commit(owner, step, a_filter(step), False)
             assert position[0] == 2, "positions that were given away mean what they meant"
             await in_sync(client)
@@ -244,7 +249,7 @@ def test_a_database_made_anew_from_an_older_file_begins_an_epoch(bed):
             backup = saved(bed)
             await commit_and_end(bed, owner, 4, 4)
             restore(bed, {bed.paths.config_file: backup[bed.paths.config_file]})
-            await follows(bed, owner, 7)
+            await follows(bed, owner, 7, alone=True)
 
     asyncio.run(scenario())
 

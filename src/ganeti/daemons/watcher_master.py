@@ -14,7 +14,14 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from ganeti.base.errors import EXIT_FAILURE, WRONG_INPUT, GanetiError, PrerequisiteError, TransportError
+from ganeti.base.errors import (
+    EXIT_FAILURE,
+    WRONG_INPUT,
+    CommandError,
+    GanetiError,
+    PrerequisiteError,
+    TransportError,
+)
 from ganeti.base.paths import Paths
 from ganeti.bootstrap.node_call import call_node
 from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S, WAIT_S
@@ -26,6 +33,7 @@ from ganeti.wire.framing_sync import ask
 ARCHIVE_FOR_S = 60
 _MASTER_DAEMONS = {"ganeti-wconfd": "wconfd_socket", "ganeti-luxid": "luxi_socket"}
 _ASKED = {"ganeti-wconfd": ("echo", "watcher"), "ganeti-luxid": ("QueryConfigValues", ["drain_flag"])}
+_REMOTE_API = "ganeti-rapi"
 _GROUP_FILE = re.compile(rf"watcher\.([^.]+)\.(?:data|instance-status)|{re.escape(GROUP_STATUS)}(.+)")
 _PAUSE_S = 0.2
 _LEAST_S = 0.1
@@ -59,6 +67,7 @@ class MasterWork:
         for name in _MASTER_DAEMONS:
             self._ensure(name)
             self.ensure_answer(name)
+        self._ensure_remote_api()
         self._ensure_address()
         if self._luxi("QueryConfigValues", ["drain_flag"])[0]:
             _log.info("the job queue is drained: nothing more is done")
@@ -69,6 +78,13 @@ class MasterWork:
         self._forget_gone(self._groups())
         make = functools.partial(GroupWork, self._paths, groups=self._groups, ignore_pause=ignore_pause)
         return self._watch_groups(groups, make, let_go, wait=wait)
+
+    def _ensure_remote_api(self) -> None:
+        """Without it the rest of a round is as good."""
+        try:
+            self._ensure(_REMOTE_API)
+        except CommandError as err:
+            _log.error("%s", err)
 
     def ensure_answer(self, name: str) -> None:
         """Start a daemon again that runs and does not answer; raises `TransportError` if that does not help."""

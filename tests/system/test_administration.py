@@ -73,6 +73,17 @@ def test_a_node_is_emptied(bed: FakeBed) -> None:
     bed.check()
 
 
+@pytest.mark.requirement("S1.16")
+def test_a_node_group_is_emptied(bed: FakeBed) -> None:
+    bed.run("gnt-group", "add", "green")
+    bed.run("gnt-group", "assign-nodes", "green", "node3")
+    bed.run(*ADD, "-t", "sharedfile", "-n", "node3", "--no-start", "leaves1")
+    assert "All instances evacuated successfully." in bed.run("gnt-group", "drain", "--to", "default", "green")
+    assert bed.run("gnt-instance", "list", "--no-headers", "-o", "pnode.group", "leaves1").strip() == "default"
+    bed.run("gnt-group", "assign-nodes", "default", "node3")
+    bed.run("gnt-group", "remove", "green")
+
+
 def test_storage_of_all_nodes(bed: FakeBed) -> None:
     rows = bed.run("gnt-node", "list-storage", "--no-headers", "-t", "file", "--separator", ":").splitlines()
     assert [row.split(":")[0] for row in rows] == ["node1", "node2", "node3"]
@@ -81,12 +92,15 @@ def test_storage_of_all_nodes(bed: FakeBed) -> None:
     assert "type 'lvm-vg'" in bed.run("gnt-node", "list-storage", "-t", "lvm-vg", expect=1)
 
 
+@pytest.mark.requirement("S1.17")
 def test_words_and_files_reach_all_nodes(bed: FakeBed) -> None:
     lines = bed.run("gnt-cluster", "command", "-M", "hostname").splitlines()
     assert [line for line in lines if ": " in line] == ["node2: node2", "node3: node3", "node1: node1"]
     assert lines.count("return code = 0") == 3
     shown = bed.run("gnt-cluster", "command", "--failure-only", "test $(hostname) = node3")
     assert [line for line in shown.splitlines() if line.startswith("node:")] == ["node: node2", "node: node1"]
+    assert bed.run("gnt-cluster", "command", "-g", "default", "true").count("return code = 0") == 3
+    assert "node group 'green'" in bed.run("gnt-cluster", "command", "-g", "green", "true", expect=1)
     bed.run("sh", "-c", "echo hello >/etc/motd.new")
     bed.run("gnt-cluster", "copyfile", "-n", "node2", "/etc/motd.new")
     assert bed.run("cat", "/etc/motd.new", node="node2") == "hello\n"

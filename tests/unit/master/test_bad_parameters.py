@@ -42,6 +42,7 @@ OTHERWISE = {
     "OP_INSTANCE_CREATE": {"instance_name": "new"},
     "OP_NODE_ADD": {"node_name": "new", "readd": False},
     "OP_NODE_EVACUATE": {"node_name": "node2"},
+    "OP_GROUP_EVACUATE": {"group_name": "default"},
     "OP_TEST_ALLOCATOR": {"direction": "in", "mode": "relocate"},
 }
 """What is not as in the examples: the instance and the node are there."""

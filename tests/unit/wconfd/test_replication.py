@@ -487,7 +487,7 @@ def test_who_waits_to_change_the_candidates_hears_that_another_is_master(root):
             asyncio.ensure_future(committer.commit(JobStep(number, 1, 1, "/l", False), change))
             for number, change in enumerate(changes)
         ]
-        await until(lambda: bool(committer._held))
+        await until(lambda: bool(committer._held) and bool(committer._unfinished))  # the first is durable, too
         committer.give_up(DeposedError("node2 is"))
         answers = await asyncio.gather(*commits, return_exceptions=True)
         assert [type(answer) for answer in answers] == [DeposedError, DeposedError]

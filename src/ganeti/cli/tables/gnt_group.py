@@ -57,6 +57,18 @@ COMMANDS = (
       (('--max-disk-usage',), 'max_disk_usage', 'float', "share of a node's disk, up to 1", True, None, (), '', False),
      ),
      (), 'group_capacity:show', '', False, 'OP_COMPUTE_CAPACITY', False, True, False, '', (), (), ()),
+    ('evacuate', 'move all instances of a node group to other groups',
+     (
+      ('group_name', 'group', 1, 1, 'string', 'group'),
+     ),
+     (
+      (('--early-release',), 'early_release', 'flag', 'free locks before mirrors are in sync, where disks are mirrored', True, None, (), '', False),
+      (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
+      (('--to',), 'target_groups', 'string', 'a node group they may go to', True, None, (), 'GROUP', True),
+      (('--sequential',), 'sequential', 'flag', 'one instance after the other', True, None, (), '', False),
+      (('--force-failover',), 'force_failover', 'flag', 'stop instances and start them there, in place of live migration', True, None, (), '', False),
+     ),
+     ('drain',), 'group_jobs:evacuate', '', True, 'OP_GROUP_EVACUATE', False, True, False, '', (), (), ()),
     ('info', 'show details of node groups',
      (
       ('names', 'group', 0, None, 'string', ''),

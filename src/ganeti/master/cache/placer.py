@@ -7,6 +7,7 @@ answer, so the state is built once and then follows what changes.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
@@ -21,7 +22,7 @@ from ganeti.placement.kernel.renewal import Renewal
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 from ganeti.placement.request.capacity import Capacity
 from ganeti.placement.request.reading import read_request
-from ganeti.placement.request.terms import Options
+from ganeti.placement.request.terms import ChangeGroup, Options
 from ganeti.placement.service import response_to
 
 _ELSEWHERE = frozenset({"verbose", "quiet", "print-nodes", "ignore-dynu", NODE_MEMORY_OPTION})
@@ -59,6 +60,8 @@ class Placer:
         options = replace(options_of(view.cluster.default_iallocator_params), why=why)
         if request.get("ignore_soft_errors"):
             options = replace(options, ignore_soft_errors=True)
+        if isinstance(wanted, ChangeGroup) and all(map(partial(_is_shared, view), wanted.instances)):
+            options = replace(options, capacity_checks=False)
         promised = [*self._picture.coming(), *promises]
 
         def add_promised(state: ClusterState) -> None:
@@ -133,6 +136,16 @@ def _as_instance(promise: Promise, arrived: bool, nodes: list[str]) -> Instance:
         spindle_use=promise.spindle_use,
         tags=tuple(promise.tags),
     )
+
+
+def _is_shared(view: Configuration, name: str) -> bool:
+    """Whether all nodes of a group reach the disks of an instance.
+
+    The capacity check of 3.1, which hail has to keep, refuses every move of such an instance to another group.
+    """
+    uuid = view.uuid_by_name("instances", name)
+    traits = traits_of(view.disk_template(view.instance(uuid))) if uuid is not None else None
+    return traits is not None and traits.shared
 
 
 def options_of(parameters: Mapping[str, Any]) -> Options:

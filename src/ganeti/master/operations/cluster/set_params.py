@@ -12,6 +12,7 @@ from ganeti.base.errors import WRONG_INPUT, ParameterError, PrerequisiteError
 from ganeti.base.paths import IALLOCATOR_SEARCH_PATH
 from ganeti.master.capacity import check_template
 from ganeti.master.operation import Example, Hooks, Operation, operation
+from ganeti.master.operations.cluster import inherited_parameters
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import (
     CapacityOptions,
@@ -24,9 +25,9 @@ from ganeti.master.operations.parameters import (
     Values,
 )
 from ganeti.master.parameter import Parameter, Refused
-from ganeti.model import cluster_values, data_collectors
+from ganeti.model import cluster_values, data_collectors, inheritance
 from ganeti.model.configuration import Draft
-from ganeti.model.locks import LockPlan
+from ganeti.model.locks import ALL_GROUPS, ALL_INSTANCES, ALL_NODES, LockPlan
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
@@ -55,6 +56,8 @@ PLAIN = (
 """Parameters that are attributes of the cluster and concern nothing else."""
 NAME_LISTS = ("hidden_os", "blacklisted_os")
 """Parameters that say what to add to, and remove from, a list of names."""
+INHERITED = ("hvparams", "os_hvp", "beparams", "nicparams", "ndparams", "diskparams", "osparams")
+"""Parameters that are dictionaries which instances, nodes or disks inherit."""
 _NOT_YET = Refused("Of a cluster that exists, {name} cannot be changed yet: it keeps what it was made with")
 """Nodes or instances must be asked about these."""
 
@@ -68,6 +71,8 @@ class ChangeCluster(Change, frozen=True, kw_only=True):
     """Give attributes of the cluster other values; those not named stay, as do other names of a list."""
 
     values: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
+    """By attribute: what changes in a dictionary that is inherited from."""
     names: dict[str, list[NameChange]] = {}
     active_collectors: dict[str, bool] = {}
     collector_intervals_us: dict[str, int] = {}
@@ -85,6 +90,7 @@ class ChangeCluster(Change, frozen=True, kw_only=True):
             lists[attribute] = wanted
         settings = data_collectors.changed(old.data_collectors, self.active_collectors, self.collector_intervals_us)
         new = replace(old, **self.values, **lists, data_collectors=settings)
+        new = inherited_parameters.changed(new, self.parameters)
         if new != old:
             draft.put("cluster", new)
 
@@ -100,13 +106,17 @@ class Checked:
     hooks="cluster-modify",
     cli=Command("gnt-cluster modify", "change parameters of the cluster", modifies="cluster"),
     rapi="PUT /2/modify",
-    examples=(Example("cluster-limit", {"max_running_jobs": 17}),),
+    examples=(
+        Example("cluster-limit", {"max_running_jobs": 17}),
+        Example("cluster-backend", {"beparams": {"vcpus": 2}}),
+    ),
 )
 class ModifyCluster(Operation[None], frozen=True, kw_only=True):
     """Change parameters of the cluster; null leaves one as it is.
 
-    Instances and nodes are not locked as long as none of the parameters that can be changed concerns them: to let
-    more jobs run must not wait for the jobs that run. *capacity_params* (ours) are replaced together.
+    Instances and nodes are locked only for what they inherit: to let more jobs run must not wait for the jobs that
+    run. A dictionary that is given changes only the keys that it names, and ``default`` takes one back.
+    *capacity_params* (ours) are replaced together.
     """
 
     force: Annotated[bool, Parameter("do not ask, and go on where that is possible", "-f", "--force")] = False
@@ -176,17 +186,17 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
         _NOT_YET,
     ] = None
     hvparams: Annotated[
-        dict[str, Values] | None, Parameter("hypervisor parameters", "-H", "--hypervisor-parameters"), _NOT_YET
+        dict[str, Values] | None, Parameter("hypervisor parameters", "-H", "--hypervisor-parameters")
     ] = None
-    beparams: Annotated[Values | None, Parameter("backend parameters", "-B", "--backend-parameters"), _NOT_YET] = None
+    beparams: Annotated[Values | None, Parameter("backend parameters", "-B", "--backend-parameters")] = None
     os_hvp: Annotated[
-        dict[str, dict[str, Values]] | None, Parameter("hypervisor parameters of instances with an OS"), _NOT_YET
+        dict[str, dict[str, Values]] | None, Parameter("hypervisor parameters of instances with an OS")
     ] = None
-    osparams: Annotated[dict[str, Values] | None, Parameter("parameters of an OS", subject="text"), _NOT_YET] = None
+    osparams: Annotated[dict[str, Values] | None, Parameter("parameters of an OS", subject="text")] = None
     osparams_private_cluster: Annotated[
         dict[str, Values] | None, Parameter("parameters of an OS that are not shown", subject="text"), _NOT_YET
     ] = None
-    diskparams: Annotated[DiskParameters | None, _NOT_YET] = None
+    diskparams: DiskParameters | None = None
     candidate_pool_size: Annotated[
         AtLeastOne | None, Parameter("how many master candidates", "-C", "--candidate-pool-size"), _NOT_YET
     ] = None
@@ -203,8 +213,8 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
         Parameter("remove from the user ids for guests", "--remove-uids", kind="ranges"),
         _NOT_YET,
     ] = None
-    nicparams: Annotated[Values | None, Parameter("NIC parameters", "-N", "--nic-parameters"), _NOT_YET] = None
-    ndparams: Annotated[NodeParameters | None, _NOT_YET] = None
+    nicparams: Annotated[Values | None, Parameter("NIC parameters", "-N", "--nic-parameters")] = None
+    ndparams: NodeParameters | None = None
     ipolicy: Annotated[ClusterPolicy | None, _NOT_YET] = None
     drbd_helper: Annotated[
         str | None,
@@ -264,10 +274,17 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
     ] = None
 
     def locks(self, view: ConfigView) -> LockPlan:
-        return plan()
+        if not self._inherited():
+            return plan()
+        return plan(shared=[ALL_NODES, ALL_INSTANCES, ALL_GROUPS])
 
     async def gather(self, ctx: OperationContext, view: ConfigView) -> bool:
-        """Give whether the master has the allocator that is to be the default one."""
+        """Give whether the master has the allocator that is to be the default one; nodes refuse hypervisor parameters.
+
+        The nodes look for the files that those name.
+        """
+        if self.hvparams:
+            await self._check_on_nodes(ctx, view)
         name = self.default_iallocator
         if not name or name == view.cluster.default_iallocator:
             return True
@@ -277,6 +294,24 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
         answer = await ctx.nodes.call(view.cluster.master_node, "node_verify", checks={"filelist": wanted})
         return any(answer["filelist"][path] is not None for path in wanted)
 
+    async def _check_on_nodes(self, ctx: OperationContext, view: ConfigView) -> None:
+        nodes = [node.uuid for node in view.nodes() if node.vm_capable and not node.offline]
+        try:
+            changes = inherited_parameters.read({"hvparams": self.hvparams}, ctx.catalogue)
+        except ParameterError as err:
+            raise PrerequisiteError(err.message, WRONG_INPUT) from err
+        cluster = inherited_parameters.changed(view.cluster, changes)
+        for name in sorted(set(changes["hvparams"]) & set(cluster.enabled_hypervisors)):
+            filled = inheritance.cluster_hv(cluster, name, "", ctx.catalogue.hypervisor(name).parameters)
+            for answer in await ctx.nodes.call_many(
+                nodes, "hypervisor_validate_params", hypervisor=name, hvparams=filled
+            ):
+                if answer.error is not None:
+                    node = view.node(answer.node_uuid).name
+                    raise PrerequisiteError(
+                        f"Node {node} refuses the parameters of {name}: {answer.error}", WRONG_INPUT
+                    )
+
     def check(self, view: ConfigView, facts: bool, ctx: OperationContext) -> Checked:
         missing = f"The allocator '{self.default_iallocator}' was not found in {' or '.join(IALLOCATOR_SEARCH_PATH)}"
         if not facts and not self.force:
@@ -284,6 +319,8 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
         check_template(view, self.capacity_params.default_template if self.capacity_params else None)
         try:
             values = self._values()
+            parameters = inherited_parameters.read(self._inherited(), ctx.catalogue)
+            inherited_parameters.check(view, parameters)
             self._check_collectors(view)
         except ParameterError as err:
             raise PrerequisiteError(err.message, WRONG_INPUT) from err
@@ -291,7 +328,11 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
         names = {name: getattr(self, name) for name in NAME_LISTS if getattr(self, name)}
         notes = _needless(view, names) if facts else [f"{missing}: install it there", *_needless(view, names)]
         change = ChangeCluster(
-            values=values, names=names, active_collectors=active, collector_intervals_us=intervals_us
+            values=values,
+            parameters=parameters,
+            names=names,
+            active_collectors=active,
+            collector_intervals_us=intervals_us,
         )
         return Checked(change, notes)
 
@@ -309,6 +350,9 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
             ctx.log.info(note)
         if checked.change != ChangeCluster():
             await ctx.config.commit(checked.change, settles=True)
+
+    def _inherited(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in INHERITED if getattr(self, name)}
 
     def _check_collectors(self, view: ConfigView) -> None:
         """Raises `ParameterError`."""

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
-from tests.fakes.sample_cluster import catalogue, configuration
+from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
-from ganeti.base.errors import PrerequisiteError
+from ganeti.base.errors import ParameterError, PrerequisiteError
 from ganeti.master.operation import decode
 from ganeti.master.operations.cluster.set_params import ChangeCluster, ModifyCluster
 from ganeti.model.configuration import Draft
-from ganeti.model.locks import BGL, LockPlan
-from ganeti.model.objects import CLUSTER_KEY
+from ganeti.model.locks import ALL_GROUPS, ALL_INSTANCES, ALL_NODES, BGL, LockPlan
+from ganeti.model.objects import CLUSTER_KEY, Nic
 
 HAIL = "/usr/lib/ganeti/iallocators/hail"
 
@@ -120,7 +120,15 @@ def test_names_are_added_and_removed_and_needless_changes_told() -> None:
         ({"default_iallocator": "../bin/sh"}, "was not found in"),
         ({"hidden_os": [["put", "a"]]}, "hidden_os"),
         ({"vg_name": "", "max_running_jobs": 5}, "vg_name cannot be changed yet"),
-        ({"hvparams": {}, "beparams": {"vcpus": 2}}, "cluster that exists, beparams cannot be changed yet"),
+        ({"beparams": {"vcpus": 0}}, "Parameter 'vcpus' cannot be 0: the least is 1"),
+        ({"beparams": {"minmem": 4096}}, "minmem of the cluster would be 4096, above maxmem (128)"),
+        ({"hvparams": {"moon": {"a": "b"}}}, "Unknown hypervisor 'moon': there are pretend"),
+        ({"hvparams": {"pretend": {"moon": 1}}}, "Unknown pretend parameter 'moon'"),
+        ({"os_hvp": {"noop": {"moon": {}}}}, "Unknown hypervisor 'moon'"),
+        ({"osparams": {"noop": {"a": 1}}}, "The OS parameter 'a' cannot be '1': it must be text"),
+        ({"diskparams": {"moon": {}}}, "Unknown disk template 'moon'"),
+        ({"nicparams": {"link": ""}}, "link must not be empty"),
+        ({"ndparams": {"ssh_port": 0}}, "Parameter 'ssh_port' cannot be 0"),
         ({"no_such": 1}, "there is no parameter 'no_such'"),
     ],
 )
@@ -142,6 +150,53 @@ def test_a_change_that_waits_for_no_instance_runs_its_hooks_on_the_master() -> N
     assert (hooks.path, hooks.object_type, hooks.target) == ("cluster-modify", "CLUSTER", "cluster")
     assert hooks.env == {"NEW_VG_NAME": "None"}
     assert hooks.pre_nodes == hooks.post_nodes == ["uuid-node1"]
+
+
+def test_a_dictionary_changes_only_the_keys_it_names_and_default_takes_one_back() -> None:
+    ctx = make()
+    modify(ctx, beparams={"memory": "1g", "vcpus": 2}, hvparams={"pretend": {"kernel": "/boot/l", "port": 81}})
+    modify(ctx, beparams={"vcpus": 3, "minmem": 512}, hvparams={"pretend": {"port": "default"}})
+    modify(ctx, os_hvp={"noop": {"pretend": {"kernel": "/boot/m"}}}, osparams={"noop": {"a": "b", "c": "d"}})
+    modify(ctx, osparams={"noop": {"a": "default"}}, nicparams={"link": "br1"}, ndparams={"ssh_port": 2222})
+    cluster = ctx.config.view().cluster
+    assert cluster.beparams == {"default": {"maxmem": 1024, "minmem": 512, "vcpus": 3}}
+    assert cluster.hvparams == {"pretend": {"kernel": "/boot/l"}}
+    assert cluster.os_hvp == {"noop": {"pretend": {"kernel": "/boot/m"}}}
+    assert cluster.osparams == {"noop": {"c": "d"}}
+    assert (cluster.nicparams, cluster.ndparams) == ({"default": {"link": "br1"}}, {"ssh_port": 2222})
+
+
+def test_what_an_instance_inherits_must_fit_what_it_has_itself() -> None:
+    ctx = make()
+    add_instance(ctx.config.config, "one")
+    instance = ctx.config.view().find_instance("one")
+    bare = replace(instance, beparams={"maxmem": 256}, nics=[Nic(uuid="nic", mac="aa:00:00:00:00:01")])
+    ctx.config.config.put("instances", bare.uuid, bare)
+    with pytest.raises(PrerequisiteError, match="minmem of instance one would be 512, above maxmem"):
+        modify(ctx, beparams={"memory": 512})
+    with pytest.raises(PrerequisiteError, match="NIC 0 of instance one would be routed without an address"):
+        modify(ctx, nicparams={"mode": "routed"})
+
+
+def test_every_node_looks_for_what_hypervisor_parameters_name() -> None:
+    ctx = make()
+    asked = []
+
+    def look(node: str, hypervisor: str, hvparams: dict[str, Any]) -> None:
+        asked.append((node, hypervisor, hvparams["kernel"]))
+        if node == "node3":
+            raise ParameterError("/boot/l is not there")
+
+    ctx.nodes.handlers["hypervisor_validate_params"] = look
+    with pytest.raises(PrerequisiteError, match="/boot/l is not there"):
+        modify(ctx, hvparams={"pretend": {"kernel": "/boot/l"}})
+    assert asked == [(f"node{index}", "pretend", "/boot/l") for index in (1, 2, 3)]
+    assert ctx.config.view().cluster.hvparams == {}
+
+
+def test_what_others_inherit_is_changed_under_their_locks() -> None:
+    locks = ModifyCluster(beparams={"vcpus": 2}).locks(make().config.view())
+    assert locks == LockPlan(shared=frozenset({BGL, ALL_NODES, ALL_INSTANCES, ALL_GROUPS}))
 
 
 def test_two_changes_of_different_values_do_not_undo_each_other() -> None:

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Dictionaries of the cluster that instances, nodes and disks inherit: what a change of them comes to. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from ganeti.base import names
+from ganeti.base.errors import ParameterError
+from ganeti.model import inheritance
+from ganeti.model.objects import Cluster
+from ganeti.model.parameters import (
+    DEFAULT_MARK,
+    NIC_PARAMETERS,
+    NODE_PARAMETERS,
+    Parameter,
+    accept_all,
+    backend_input,
+)
+from ganeti.model.traits import Catalogue
+from ganeti.model.view import ConfigView
+
+
+def merged(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Give *old* with *changes* at every depth; a value of ``default`` takes the key away."""
+    result = dict(old)
+    for name, value in changes.items():
+        if value == DEFAULT_MARK:
+            result.pop(name, None)
+        elif isinstance(value, Mapping):
+            inner = result.get(name)
+            result[name] = merged(inner if isinstance(inner, Mapping) else {}, value)
+        else:
+            result[name] = value
+    return result
+
+
+def changed(cluster: Cluster, changes: Mapping[str, Any]) -> Cluster:
+    """Give *cluster* with the *changes* that `read` gave."""
+    return replace(cluster, **{name: merged(getattr(cluster, name), change) for name, change in changes.items()})
+
+
+def read(given: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
+    """Type the changes that are *given*, in the form in which the cluster keeps them; raises `ParameterError`."""
+    hypervisors = {name: traits.parameters for name, traits in catalogue.hypervisors.items()}
+    templates = {name: traits.parameters for name, traits in catalogue.templates.items()}
+    changes: dict[str, Any] = {}
+    for attribute, values in given.items():
+        if attribute == "hvparams":
+            changes[attribute] = _by_driver(values, hypervisors, "hypervisor")
+        elif attribute == "diskparams":
+            changes[attribute] = _by_driver(values, templates, "disk template")
+        elif attribute == "os_hvp":
+            changes[attribute] = {
+                _os(name): _by_driver(inner, hypervisors, "hypervisor") for name, inner in values.items()
+            }
+        elif attribute == "osparams":
+            changes[attribute] = {_os(name): _texts(inner) for name, inner in values.items()}
+        elif attribute == "beparams":
+            changes[attribute] = {inheritance.PROFILE: backend_input(values)}
+        elif attribute == "nicparams":
+            changes[attribute] = {inheritance.PROFILE: accept_all(NIC_PARAMETERS, values, "NIC")}
+        else:
+            changes[attribute] = accept_all(NODE_PARAMETERS, values, "node")
+    return changes
+
+
+def _by_driver(
+    values: Mapping[str, Mapping[str, Any]], known: Mapping[str, tuple[Parameter, ...]], what: str
+) -> dict[str, Any]:
+    for name in values:
+        if name not in known:
+            raise ParameterError(f"Unknown {what} '{name}': there are {', '.join(sorted(known))}")
+    return {name: accept_all(known[name], inner, name) for name, inner in values.items()}
+
+
+def _os(name: str) -> str:
+    if not name or (fault := names.line_fault(name)) is not None:
+        raise ParameterError(f"'{names.shown(name)}' cannot be the name of an OS: {fault if name else 'it is empty'}")
+    return name
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """Parameters of an OS are texts: its scripts get them in their environment."""
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise ParameterError(f"The OS parameter '{name}' cannot be '{value}': it must be text")
+    return dict(values)
+
+
+def check(view: ConfigView, changes: Mapping[str, Any]) -> None:
+    """Refuse what contradicts itself in the cluster or in an instance that inherits it; raises `ParameterError`."""
+    cluster = changed(view.cluster, changes)
+    if "beparams" in changes:
+        _check_memory(inheritance.cluster_be(cluster), "the cluster")
+        for instance in view.instances():
+            _check_memory(inheritance.instance_be(cluster, instance), f"instance {instance.name}")
+    if "nicparams" in changes:
+        if not inheritance.cluster_nic(cluster)["link"]:
+            raise ParameterError("The NIC parameter link must not be empty: name a bridge or a table")
+        for instance in view.instances():
+            for index, nic in enumerate(instance.nics):
+                routed = inheritance.nic_params(cluster, nic)["mode"] == "routed"
+                if routed and nic.network is None and not nic.ip:
+                    raise ParameterError(
+                        f"NIC {index} of instance {instance.name} would be routed without an address: give it one first"
+                    )
+
+
+def _check_memory(backend: Mapping[str, Any], whose: str) -> None:
+    if backend["minmem"] > backend["maxmem"]:
+        raise ParameterError(
+            f"The backend parameter minmem of {whose} would be {backend['minmem']}, above maxmem ({backend['maxmem']}):"
+            " change both"
+        )

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Dictionaries of the cluster that instances, nodes and disks inherit: what a change of them comes to. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from ganeti.base import names
 from ganeti.base.errors import ParameterError
-from ganeti.model import inheritance
+from ganeti.base.units import parse_size_mib
+from ganeti.model import inheritance, ipolicy
 from ganeti.model.objects import Cluster
 from ganeti.model.parameters import (
     DEFAULT_MARK,
@@ -20,6 +21,8 @@ from ganeti.model.parameters import (
 )
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
+
+_IN_MIB = ("memory-size", "disk-size")
 
 
 def merged(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,3 +117,59 @@ def _check_memory(backend: Mapping[str, Any], whose: str) -> None:
             f"The backend parameter minmem of {whose} would be {backend['minmem']}, above maxmem ({backend['maxmem']}):"
             " change both"
         )
+
+
+def policy(old: Mapping[str, Any], given: Mapping[str, Any], enabled: Sequence[str]) -> dict[str, Any]:
+    """Give the policy *old* with what is *given*: bounds as a whole, standard sizes one by one.
+
+    Raises `ParameterError`. The policy of the cluster has every key, so ``default`` gives one the value that a new
+    cluster has.
+    """
+    fresh = ipolicy.full_policy(enabled)
+    new = fresh | dict(old)
+    for key, value in given.items():
+        if value == DEFAULT_MARK:
+            new[key] = fresh.get(key)
+        elif key == "std":
+            new[key] = new[key] | _sizes(value, fresh[key])
+        elif key == "minmax":
+            new[key] = [_bounds(pair, fresh["minmax"][0]) for pair in _list(key, value)]
+        elif key == "disk-templates":
+            new[key] = _list(key, value)
+        else:
+            new[key] = value
+    ipolicy.check_policy(new)
+    for name in new["disk-templates"]:
+        if name not in enabled:
+            raise ParameterError(
+                f"Instance policy: '{name}' is no enabled disk template: there are {', '.join(enabled)}"
+            )
+    return new
+
+
+def _list(key: str, value: Any) -> list[Any]:
+    if not isinstance(value, list) or not value:
+        raise ParameterError(f"Instance policy: {key} must be a list that is not empty")
+    return value
+
+
+def _bounds(pair: Any, fresh: Mapping[str, dict[str, int]]) -> dict[str, Any]:
+    if not isinstance(pair, Mapping) or set(pair) != {"min", "max"}:
+        raise ParameterError("Instance policy: each pair of bounds has min and max")
+    return {bound: fresh[bound] | _sizes(pair[bound], fresh[bound]) for bound in ("min", "max")}
+
+
+def _sizes(values: Any, fresh: Mapping[str, int]) -> dict[str, int]:
+    if not isinstance(values, Mapping):
+        raise ParameterError(f"Instance policy: '{values}' cannot be sizes: give a value for each of their names")
+    sizes: dict[str, int] = {}
+    for key, value in values.items():
+        if key not in ipolicy.SPEC_KEYS:
+            raise ParameterError(f"Instance policy: unknown key '{key}': there are {', '.join(ipolicy.SPEC_KEYS)}")
+        try:
+            sizes[key] = (
+                fresh[key] if value == DEFAULT_MARK else parse_size_mib(value) if key in _IN_MIB else int(value)
+            )
+        except (ParameterError, ValueError, TypeError) as err:
+            raise ParameterError(f"Instance policy: {key} cannot be '{value}': it must be a whole number") from err
+    return sizes

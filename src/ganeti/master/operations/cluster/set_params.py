@@ -215,7 +215,7 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
     ] = None
     nicparams: Annotated[Values | None, Parameter("NIC parameters", "-N", "--nic-parameters")] = None
     ndparams: NodeParameters | None = None
-    ipolicy: Annotated[ClusterPolicy | None, _NOT_YET] = None
+    ipolicy: ClusterPolicy | None = None
     drbd_helper: Annotated[
         str | None,
         Parameter("helper of the mirror's kernel part", "--drbd-usermode-helper", metavar="PATH"),
@@ -274,7 +274,7 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
     ] = None
 
     def locks(self, view: ConfigView) -> LockPlan:
-        if not self._inherited():
+        if not self._inherited() and not self.ipolicy:
             return plan()
         return plan(shared=[ALL_NODES, ALL_INSTANCES, ALL_GROUPS])
 
@@ -321,6 +321,9 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
             values = self._values()
             parameters = inherited_parameters.read(self._inherited(), ctx.catalogue)
             inherited_parameters.check(view, parameters)
+            if self.ipolicy:
+                enabled = view.cluster.enabled_disk_templates
+                values["ipolicy"] = inherited_parameters.policy(view.cluster.ipolicy, self.ipolicy, enabled)
             self._check_collectors(view)
         except ParameterError as err:
             raise PrerequisiteError(err.message, WRONG_INPUT) from err

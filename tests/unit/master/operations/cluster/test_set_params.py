@@ -127,6 +127,14 @@ def test_names_are_added_and_removed_and_needless_changes_told() -> None:
         ({"os_hvp": {"noop": {"moon": {}}}}, "Unknown hypervisor 'moon'"),
         ({"osparams": {"noop": {"a": 1}}}, "The OS parameter 'a' cannot be '1': it must be text"),
         ({"diskparams": {"moon": {}}}, "Unknown disk template 'moon'"),
+        ({"ipolicy": {"moon": 1}}, "Unknown instance policy key 'moon'"),
+        ({"ipolicy": {"std": {"moon": 1}}}, "unknown key 'moon'"),
+        ({"ipolicy": {"std": {"cpu-count": "many"}}}, "cpu-count cannot be 'many'"),
+        ({"ipolicy": {"std": {"cpu-count": 99}}}, "outside every pair of bounds"),
+        ({"ipolicy": {"minmax": 3}}, "minmax must be a list that is not empty"),
+        ({"ipolicy": {"minmax": [{"min": {}}]}}, "each pair of bounds has min and max"),
+        ({"ipolicy": {"disk-templates": ["moon"]}}, "'moon' is no enabled disk template"),
+        ({"ipolicy": {"vcpu-ratio": 0.5}}, "vcpu-ratio must be a number of at least 1"),
         ({"nicparams": {"link": ""}}, "link must not be empty"),
         ({"ndparams": {"ssh_port": 0}}, "Parameter 'ssh_port' cannot be 0"),
         ({"no_such": 1}, "there is no parameter 'no_such'"),
@@ -176,6 +184,19 @@ def test_what_an_instance_inherits_must_fit_what_it_has_itself() -> None:
         modify(ctx, beparams={"memory": 512})
     with pytest.raises(PrerequisiteError, match="NIC 0 of instance one would be routed without an address"):
         modify(ctx, nicparams={"mode": "routed"})
+
+
+def test_of_the_policy_only_what_is_given_changes() -> None:
+    ctx = make()
+    before = ctx.config.view().cluster.ipolicy
+    modify(ctx, ipolicy={"std": {"memory-size": "1g"}, "vcpu-ratio": 2.5, "disk-templates": ["local"]})
+    after = ctx.config.view().cluster.ipolicy
+    standard = before["std"] | {"memory-size": 1024}
+    assert after == before | {"std": standard, "vcpu-ratio": 2.5, "disk-templates": ["local"]}
+    modify(ctx, ipolicy={"vcpu-ratio": "default", "minmax": [{"min": {"cpu-count": 1}, "max": {"cpu-count": 4}}]})
+    after = ctx.config.view().cluster.ipolicy
+    assert after["vcpu-ratio"] == before["vcpu-ratio"]
+    assert [pair["max"]["cpu-count"] for pair in after["minmax"]] == [4]
 
 
 def test_every_node_looks_for_what_hypervisor_parameters_name() -> None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from ganeti.base import names
 from ganeti.base.errors import ParameterError
 from ganeti.base.units import parse_size_mib
+from ganeti.master.instance_spec import instance_size
 from ganeti.model import inheritance, ipolicy
 from ganeti.model.objects import Cluster
 from ganeti.model.parameters import (
@@ -145,6 +146,20 @@ def policy(old: Mapping[str, Any], given: Mapping[str, Any], enabled: Sequence[s
                 f"Instance policy: '{name}' is no enabled disk template: there are {', '.join(enabled)}"
             )
     return new
+
+
+def newly_outside(view: ConfigView, policy: Mapping[str, Any]) -> list[str]:
+    """Say of each instance that fits the policy of its group now, and would not with *policy*, that it is kept."""
+    changed_cluster = replace(view.cluster, ipolicy=dict(policy))
+    notes = []
+    for instance in view.instances():
+        group = view.group(view.node(instance.primary_node).group)
+        size = instance_size(view, instance, view.instance_disks(instance), view.disk_template(instance))
+        before = ipolicy.violations(inheritance.group_ipolicy(view.cluster, group), size)
+        after = ipolicy.violations(inheritance.group_ipolicy(changed_cluster, group), size)
+        if after and not before:
+            notes.append(f"Instance {instance.name} is kept, but lies outside the new policy: {'; '.join(after)}")
+    return notes
 
 
 def _list(key: str, value: Any) -> list[Any]:

@@ -330,6 +330,8 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
         active, intervals_us = self.enabled_data_collectors or {}, self.data_collector_interval or {}
         names = {name: getattr(self, name) for name in NAME_LISTS if getattr(self, name)}
         notes = _needless(view, names) if facts else [f"{missing}: install it there", *_needless(view, names)]
+        if "ipolicy" in values:
+            notes += inherited_parameters.newly_outside(view, values["ipolicy"])
         change = ChangeCluster(
             values=values,
             parameters=parameters,

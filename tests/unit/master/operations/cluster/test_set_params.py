@@ -199,6 +199,16 @@ def test_of_the_policy_only_what_is_given_changes() -> None:
     assert [pair["max"]["cpu-count"] for pair in after["minmax"]] == [4]
 
 
+def test_an_instance_that_a_new_policy_leaves_outside_is_told() -> None:
+    ctx = make()
+    add_instance(ctx.config.config, "one")
+    for _ in range(2):
+        modify(ctx, ipolicy={"disk-templates": ["local"]})
+    assert ctx.lines == [
+        "Instance one is kept, but lies outside the new policy: disk template common is not allowed, only local"
+    ]
+
+
 def test_every_node_looks_for_what_hypervisor_parameters_name() -> None:
     ctx = make()
     asked = []

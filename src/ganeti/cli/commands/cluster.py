@@ -33,6 +33,13 @@ CLUSTER_INFO = Command(
     options=(flag("--roman", field="roman", help="roman numerals"),),
 )
 
+SHOW_ISPECS = Command(
+    "gnt-cluster show-ispecs-cmd",
+    "print the command that makes a cluster with the same bounds of instances",
+    handler="policy_command:show_cluster",
+    is_job=False,
+)
+
 CLUSTER_DESTROY = Command(
     "gnt-cluster destroy",
     "tear the cluster down",

@@ -29,15 +29,20 @@ FIELDS = [
 
 
 def info(call: Invocation) -> int:
+    print_info([describe(values) for values in chosen(call, FIELDS)])
+    return 0
+
+
+def chosen(call: Invocation, fields: list[str]) -> list[dict[str, Any]]:
+    """Give *fields*, name and uuid among them, of the groups that are named; of all without names."""
     names = call.get("names", [])
     condition = ["|", *(["=", field, name] for name in names for field in ("name", "uuid"))] if names else None
-    rows = call.client.call("Query", "group", FIELDS, condition)["data"]
-    found = [dict(zip(FIELDS, (value for _, value in row), strict=True)) for row in rows]
+    rows = call.client.call("Query", "group", fields, condition)["data"]
+    found = [dict(zip(fields, (value for _, value in row), strict=True)) for row in rows]
     known = {values[field] for values in found for field in ("name", "uuid")}
     if missing := [name for name in names if name not in known]:
         raise Failure(f"There is no node group {', '.join(missing)}: gnt-group info shows all of them.")
-    print_info([describe(values) for values in found])
-    return 0
+    return found
 
 
 def describe(values: dict[str, Any]) -> Ordered:

@@ -209,6 +209,10 @@ COMMANDS = (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
      (), 'tag_lists:search', '', False, 'OP_TAGS_SEARCH', False, True, False, '', (), (), ()),
+    ('show-ispecs-cmd', 'print the command that makes a cluster with the same bounds of instances',
+     (),
+     (),
+     (), 'policy_command:show_cluster', '', False, '', False, True, False, '', (), (), ()),
     ('verify', 'verify the configuration and all groups',
      (),
      (

@@ -144,4 +144,12 @@ COMMANDS = (
      ),
      (),
      (), '', '', True, 'OP_GROUP_RENAME', False, True, False, '', (), (), ()),
+    ('show-ispecs-cmd', 'print the commands that make groups with the same bounds of instances',
+     (
+      ('names', 'group', 0, None, 'string', ''),
+     ),
+     (
+      (('--include-defaults',), 'include_defaults', 'flag', 'also the bounds that come from the cluster', True, None, (), '', False),
+     ),
+     (), 'policy_command:show_groups', '', False, '', False, True, False, '', (), (), ()),
 )

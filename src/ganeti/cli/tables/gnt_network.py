@@ -50,6 +50,12 @@ COMMANDS = (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
      (), 'network_links:disconnect', '', False, 'OP_NETWORK_DISCONNECT', False, True, False, '', (), (), ()),
+    ('info', 'show details of networks',
+     (
+      ('names', 'network', 0, None, 'string', ''),
+     ),
+     (),
+     (), 'network_info:info', '', False, '', False, True, False, '', (), (), ()),
     ('list', 'list networks',
      (
       ('names', 'network-name', 0, None, 'string', ''),

@@ -3,6 +3,18 @@
 
 # fmt: off
 COMMANDS = (
+    ('diagnose', 'show what each node says of each operating system',
+     (),
+     (
+      (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
+     ),
+     (), 'os_info:diagnose', '', False, '', False, True, False, '', (), (), ()),
+    ('info', 'show details of operating systems',
+     (),
+     (
+      (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
+     ),
+     ('show',), 'os_info:info', '', False, '', False, True, False, '', (), (), ()),
     ('list', 'list the operating systems that can be installed, with their variants',
      (),
      (
@@ -10,4 +22,20 @@ COMMANDS = (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
      (), 'os_list:list_valid', '', False, 'OP_OS_DIAGNOSE', False, True, False, '', (), (), ()),
+    ('modify', 'change what the cluster sets for an operating system',
+     (
+      ('os_name', 'os', 1, 1, 'string', ''),
+     ),
+     (
+      (('-H', '--hypervisor-parameters'), 'os_hvp', 'ident-keyvalues', 'parameters of a hypervisor for its instances, as NAME:KEY=VALUE', True, None, (), '', False),
+      (('-O', '--os-parameters'), 'osparams', 'keyvalues', 'its parameters', True, None, (), '', False),
+      (('--os-parameters-private',), 'osparams_private_cluster', 'keyvalues', '', True, None, (), '', False),
+      (('--hidden',), 'hidden_os', 'yesno', 'whether lists leave it out', True, None, (), '', False),
+      (('--blacklisted',), 'blacklisted_os', 'yesno', 'whether new instances cannot have it', True, None, (), '', False),
+      (('--dry-run',), 'dry_run', 'flag', 'check only, change nothing', True, None, (), '', False),
+      (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
+      (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
+      (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
+     ),
+     (), 'os_modify:modify', '', False, 'OP_CLUSTER_SET_PARAMS', False, True, False, '', (), (), ()),
 )

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gnt-os info, diagnose and modify."""
+
+import pytest
+
+GOOD = ["/srv/os/noop", True, "", ["default"], [], [20], True]
+BAD = ["/srv/os/noop", False, "no create script", [], [], [], False]
+
+
+def test_info(gnt, master):
+    master.job(
+        [
+            ["image", True, False, True, [20], ["default"], [["dhcp", "ask for addresses"]], False],
+            ["broken", False, True, False, [], [], [], False],
+        ]
+    )
+    assert gnt("gnt-os info").out.splitlines() == [
+        *("image:", "  - valid: True", "  - hidden: False", "  - blacklisted: True"),
+        *("  - API versions:", "    - 20", "  - variants:", "    - default"),
+        *("  - parameters:", "    - dhcp: ask for addresses", "  - trusted: False", ""),
+        *("broken:", "  - valid: False", "  - hidden: True", "  - blacklisted: False", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ([GOOD], "valid (path: /srv/os/noop) [API versions: 20] [variants: default] [no parameters] [trusted]"),
+        ([BAD], "invalid - no create script (path: /srv/os/noop)"),
+        ([], "not found"),
+    ],
+)
+def test_diagnose(gnt, master, found, words):
+    valid = found == [GOOD]
+    master.job([["noop", valid, ["default"], {"u1": found}]])
+    ran = gnt("gnt-os diagnose")
+    assert ran.status == (0 if valid else 1)
+    assert ran.out.splitlines() == [
+        f"OS: noop [global status: {'valid' if valid else 'invalid'}]",
+        "  Variants: [default]",
+        f"  Node: u1, status: {words}",
+        "",
+    ]
+
+
+def test_a_node_without_an_answer(gnt, master):
+    master.job([], log=([1, [0, 0], "message", "node2 is down"],))
+    assert "node2 is down" in gnt("gnt-os diagnose").err
+
+
+def test_modify(gnt, master):
+    master.job([])
+    gnt("gnt-os modify -H kvm:acpi=false -O dhcp=no --os-parameters-private key=x image")
+    gnt("gnt-os modify --hidden yes --blacklisted no --dry-run image")
+    assert master.submitted() == [
+        {
+            "OP_ID": "OP_CLUSTER_SET_PARAMS",
+            "os_hvp": {"image": {"kvm": {"acpi": "false"}}},
+            "osparams": {"image": {"dhcp": "no"}},
+            "osparams_private_cluster": {"image": {"key": "x"}},
+        },
+        {
+            "OP_ID": "OP_CLUSTER_SET_PARAMS",
+            "hidden_os": [["add", "image"]],
+            "blacklisted_os": [["remove", "image"]],
+            "dry_run": True,
+        },
+    ]
+
+
+def test_something_is_changed(gnt, master):
+    ran = gnt("gnt-os modify image")
+    assert (ran.status, "at least one" in ran.err) == (1, True)

@@ -105,6 +105,19 @@ def follow_result(call: Invocation, result: Any) -> int:
     return batch.finish()
 
 
+def move(call: Invocation, opcode: Opcode, deed: str, done: str) -> int:
+    """Submit an opcode whose jobs move instances, wait for them and say so: *deed* the migration, *done* migrated."""
+    result = submit_or_wait(call, opcode)
+    if result is SUBMITTED:
+        return 0
+    status = follow_result(call, result)
+    if status:
+        err(f"There were errors during the {deed}.")
+    else:
+        out(f"All instances {done} successfully.")
+    return status
+
+
 def wait(
     client: Client, job_id: Any, *, silent: bool = False, others: Sequence[Any] = (), log: list[Any] | None = None
 ) -> list[Any]:

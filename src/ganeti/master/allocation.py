@@ -12,6 +12,7 @@ import msgspec
 from ganeti.base.errors import (
     INSUFFICIENT_RESOURCES,
     TEMPORARILY_INSUFFICIENT,
+    WRONG_INPUT,
     NodeCallError,
     ParameterError,
     PrerequisiteError,
@@ -92,11 +93,15 @@ async def place_many(
     return nodes, {name: why.get(name, "it gave no reason") for name in asked if name not in nodes}
 
 
-async def moving_jobs(ctx: OperationContext, allocator: str, request: Plain) -> list[list[Plain]]:
+async def moving_jobs(ctx: OperationContext, given: str | None, request: Plain) -> list[list[Plain]]:
     """Ask how instances leave where they are; gives the opcodes of each job. All must be able to.
 
-    *request* is of the type ``change-group`` or ``node-evacuate``; nothing is promised.
+    *given* names the allocator, or means the cluster's default one. *request* is of the type ``change-group`` or
+    ``node-evacuate``; nothing is promised.
     """
+    allocator = allocator_named(ctx.config.view(), given)
+    if not allocator:
+        raise PrerequisiteError("The cluster has no default allocator: add -I ALLOCATOR", WRONG_INPUT)
     answer, _ = await ask_allocator(ctx, allocator, request, promise=False)
     refused = f"Can't compute where to move {', '.join(request['instances'])} using iallocator '{allocator}': "
     if not answer.success:

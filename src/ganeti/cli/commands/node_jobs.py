@@ -29,15 +29,7 @@ def migrate(call: Invocation) -> int:
     if not call.get("assume_yes"):
         confirm.require(f"Migrate instance(s) {_listed(names)}?", "give -f to go on without the question.")
     opcode = {"OP_ID": "OP_NODE_MIGRATE", **call.parameters("assume_yes"), "node_name": node}
-    result = jobs.submit_or_wait(call, opcode)
-    if result is jobs.SUBMITTED:
-        return 0
-    status = jobs.follow_result(call, result)
-    if status:
-        err("There were errors during the node migration.")
-    else:
-        out("All instances migrated successfully.")
-    return status
+    return jobs.move(call, opcode, "node migration", "migrated")
 
 
 def evacuate(call: Invocation) -> int:
@@ -54,15 +46,7 @@ def evacuate(call: Invocation) -> int:
         question = f"Relocate {_KINDS[mode]} instance(s) {_listed(sorted(set(names)))} from node {node}?"
         confirm.require(question, "give -f to go on without the question.")
     opcode = {"OP_ID": call.command.op_id, **call.parameters("assume_yes", "mode"), "node_name": node, "mode": mode}
-    result = jobs.submit_or_wait(call, opcode)
-    if result is jobs.SUBMITTED:
-        return 0
-    status = jobs.follow_result(call, result)
-    if status:
-        err("There were errors during the evacuation.")
-    else:
-        out("All instances evacuated successfully.")
-    return status
+    return jobs.move(call, opcode, "evacuation", "evacuated")
 
 
 def failover(call: Invocation) -> int:

@@ -85,15 +85,12 @@ class EvacuateGroup(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
         instances = _instances(view, group)
         if not instances:
             return []
-        allocator = allocation.allocator_named(view, self.iallocator)
-        if not allocator:
-            raise PrerequisiteError("The cluster has no default allocator: add -I ALLOCATOR", WRONG_INPUT)
         request = {
             "type": "change-group",
             "instances": [instance.name for instance in instances],
             "target_groups": [target.uuid for target in targets],
         }
-        return await allocation.moving_jobs(ctx, allocator, request)
+        return await allocation.moving_jobs(ctx, self.iallocator, request)
 
     def check(self, view: ConfigView, facts: Opcodes, ctx: OperationContext) -> Checked:
         group = view.find_group(self.group_name)

@@ -70,15 +70,12 @@ class ChangeGroupOfInstance(Operation[None], frozen=True, kw_only=True, forbid_u
         """The opcodes of the jobs, as the allocator says."""
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         require_complete(instance, "moved")
-        allocator = allocation.allocator_named(view, self.iallocator)
-        if not allocator:
-            raise PrerequisiteError("The cluster has no default allocator: add -I ALLOCATOR", WRONG_INPUT)
         request = {
             "type": "change-group",
             "instances": [instance.name],
             "target_groups": self._targets(view, instance),
         }
-        return await allocation.moving_jobs(ctx, allocator, request)
+        return await allocation.moving_jobs(ctx, self.iallocator, request)
 
     def check(self, view: ConfigView, facts: list[list[dict[str, Any]]], ctx: OperationContext) -> Checked:
         instance = view.find_instance(self.instance_uuid or self.instance_name)

@@ -94,16 +94,13 @@ class EvacuateNode(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
             return self._to(view, node, instances, remote)
         if not instances:
             return []
-        allocator = allocation.allocator_named(view, self.iallocator)
-        if not allocator:
-            raise PrerequisiteError("The cluster has no default allocator: add -I ALLOCATOR", WRONG_INPUT)
         request = {
             "type": "node-evacuate",
             "instances": sorted(instance.name for instance in instances),
             "evac_mode": self.mode,
             **({"ignore_soft_errors": True} if self.ignore_soft_errors else {}),
         }
-        return await allocation.moving_jobs(ctx, allocator, request)
+        return await allocation.moving_jobs(ctx, self.iallocator, request)
 
     def check(self, view: ConfigView, facts: Opcodes, ctx: OperationContext) -> Checked:
         node = view.find_node(self.node_uuid or self.node_name)

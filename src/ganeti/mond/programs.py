@@ -12,6 +12,7 @@ from ganeti.node.collectors.report import UnreadableError
 
 STANDARD_PATH = "/sbin:/bin:/usr/sbin:/usr/bin"
 _DIES_WITH_US = 1
+_DRAIN_S = 2.0
 _libc = ctypes.CDLL(None)
 
 
@@ -43,10 +44,19 @@ async def output_of(argv: Sequence[str], *, timeout_s: float, limit_bytes: int) 
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+        await _end(process)
     if status:
         raise UnreadableError(f"{name} ended with status {status}")
     return output
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Take in what is left in the pipe: asyncio tells of no end before, while it has stopped reading."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_DRAIN_S):
+            while process.stdout is not None and await process.stdout.read(64 * 1024):
+                pass
+            await process.wait()
 
 
 async def _read(stream: asyncio.StreamReader, limit_bytes: int) -> bytes | None:

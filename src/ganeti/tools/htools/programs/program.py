@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -46,6 +47,8 @@ def run(
         _drop_output()
         return EXIT_FAILURE
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            return _fail(f"Error: {NO_MEMORY}")
         return _fail(f"{tool}: {_reason(error)}")
     except KeyboardInterrupt:
         sys.stdout.flush()

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from measure import TREE, report
 
 sys.path.insert(0, str(TREE))
@@ -43,12 +44,14 @@ class Nodes:
 
     def _answer(self, uuid: str, call: str) -> Any:
         name = f"inst-{uuid}"
-        guests = [{"name": name, "memory_mib": 512, "state": "running", "vcpus": 1, "hypervisor": "pretend"}]
+        from tests.fakes.node_answers import facts, found_instance
+
+        guests = [found_instance(name, memory_mib=512)]
         if call == "all_instances_info":
-            return guests
-        memory = {"memory_total": 65536, "memory_free": 60000, "memory_dom0": 0, "cpu_total": 32, "cpu_dom0": 1}
-        space = {"storage_size": 10**6, "storage_free": 10**6}
-        return {"boot_id": "x", "storage": [space, space], "hypervisors": {"pretend": memory}, "guests": guests}
+            return msgspec.to_builtins(guests)
+        space = (10**6, 10**6)
+        told = facts(memory_total_mib=65536, memory_free_mib=60000, spaces=[space, space], cpu_total=32, guests=guests)
+        return msgspec.to_builtins(told)
 
 
 async def measure() -> None:

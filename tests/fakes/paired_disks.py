@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ganeti.base.errors import BlockDeviceError
+from ganeti.model.node_calls.disks import DiskStatus
+from ganeti.model.node_calls.node import StorageSpace
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.traits import TemplateTraits
-from ganeti.node.storage.interface import DiskStatus, DiskTemplate, StorageSpace
+from ganeti.node.storage.interface import DiskTemplate
 from ganeti.ports.node_world import NodeWorld
 
 MIB = 1024 * 1024

@@ -13,18 +13,20 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fakes.node_answers import facts
 from tests.fakes.sample_cluster import add_instance, configuration
 from tests.fakes.thoroughness import examples
 
 from ganeti.luxid.queries.report_listener import ReportListener
 from ganeti.luxid.queries.state_cache import StateCache
-from ganeti.master.cache.live_answers import LIVE_FRESH_S, WHOLE_CALL
+from ganeti.master.cache.live_answers import LIVE_FRESH_S
 from ganeti.master.query.collecting import Mark
 from ganeti.model.locks import ALL_NODES, BGL, instance_lock, node_lock, node_res_lock
+from ganeti.model.node_calls.node import NodeInfo
 from ganeti.ports.nodes import NodeAnswer
 
 NODES = ("uuid-node1", "uuid-node2", "uuid-node3")
-QUESTION: dict[str, Any] = {"storage": [], "hypervisors": {}, "guests": True}
+QUESTION = NodeInfo(storage=[], hypervisors={}, guests=True)
 CONFIGURATION = configuration()
 add_instance(CONFIGURATION, "web1", NODES[0], template="none")
 LOCKS = {
@@ -113,15 +115,15 @@ class World:
 
     def list(self, _: str) -> None:
         """What is known is what nodes would say; of the others, they are asked."""
-        known = asyncio.run(self.listener.known(WHOLE_CALL, QUESTION, NODES))
-        assert {node: found["boot_id"] for node, found in known.items()} == {node: self.truth[node] for node in known}
+        known = asyncio.run(self.listener.known(QUESTION, NODES))
+        assert {node: found.boot_id for node, found in known.items()} == {node: str(self.truth[node]) for node in known}
         self.served += len(known)
         begun = self.listener.begin()
         missing = [self._answer(node) for node in NODES if node not in known]
         self.listener.whole(missing, QUESTION, begun, frozenset(NODES))
 
     def _answer(self, node: str) -> NodeAnswer:
-        return NodeAnswer(node, {"boot_id": self.truth[node], "hypervisors": {}, "storage": [], "guests": []})
+        return NodeAnswer(node, facts(boot_id=str(self.truth[node]), answered=False, guests=[]))
 
     def time_passes(self, _: str) -> None:
         self.clock += LIVE_FRESH_S / 3

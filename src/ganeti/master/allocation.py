@@ -20,6 +20,9 @@ from ganeti.base.errors import (
 from ganeti.master.allocator_input import promises_of, relocate_request, unused
 from ganeti.master.allocators import BUILT_IN, ask_allocator
 from ganeti.model import inheritance
+from ganeti.model.node_calls.instances import AllInstancesInfo
+from ganeti.model.node_calls.node import NodeInfo
+from ganeti.model.node_calls.storage import StorageUnit
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance, Node
 from ganeti.model.promises import Promise
@@ -27,6 +30,7 @@ from ganeti.model.traits import Catalogue, TemplateTraits
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 from ganeti.ports.luxid import Placement
+from ganeti.ports.nodes import ask
 from ganeti.wire.iallocator import Response, selected_nodes
 
 SHOWN_REASONS = 6
@@ -203,13 +207,13 @@ def hv_filled(view: ConfigView, catalogue: Catalogue, hypervisor: str) -> Plain:
     return inheritance.cluster_hv(view.cluster, hypervisor, "", catalogue.hypervisor(hypervisor).parameters)
 
 
-def capacity_query(view: ConfigView, catalogue: Catalogue, template: TemplateTraits | None) -> Plain:
-    """Arguments of the node call `node_info` for memory, processors and the space a template uses."""
+def capacity_query(view: ConfigView, catalogue: Catalogue, template: TemplateTraits | None) -> NodeInfo:
+    """Asks for memory, processors and the space a template uses."""
     storage = []
     if template is not None and template.directory_setting:
-        storage.append({"template": template.name, "setting": getattr(view.cluster, template.directory_setting)})
+        storage.append(StorageUnit(template=template.name, setting=getattr(view.cluster, template.directory_setting)))
     hypervisor = view.cluster.enabled_hypervisors[0]
-    return {"storage": storage, "hypervisors": {hypervisor: hv_filled(view, catalogue, hypervisor)}}
+    return NodeInfo(storage=storage, hypervisors={hypervisor: hv_filled(view, catalogue, hypervisor)})
 
 
 async def check_capacity(
@@ -264,19 +268,20 @@ async def _check_now(
     others = [promise for promise in others if node_uuid in promise.nodes]
     try:
         memory = 0 if ignore_memory else await _promised_memory(ctx, view, node, spec.name, others)
-        answer = await ctx.nodes.call(node_uuid, "node_info", **capacity_query(view, ctx.catalogue, template))
+        answer = await ask(ctx.nodes, node_uuid, capacity_query(view, ctx.catalogue, template))
     except NodeCallError as err:
         raise PrerequisiteError(f"Can't get data from node {node.name}: {err}", "environment_error") from err
-    free = next(iter(answer["hypervisors"].values()))["memory_free"] - memory
+    free = next(iter(answer.hypervisors.values())).memory_free - memory
     needed = spec.beparams["minmem"]
     if not ignore_memory and needed > free:
         raise PrerequisiteError(
             f"Not enough memory on node {node.name} for {spec.name}: needed {needed} MiB, available {free} MiB",
             INSUFFICIENT_RESOURCES,
         )
-    if template.checks_free_space and answer["storage"] and answer["storage"][0]["storage_free"] is not None:
+    free_mib = answer.storage[0].storage_free if answer.storage else None
+    if template.checks_free_space and free_mib is not None:
         taken = sum(promise.disk_mib for promise in others if view.uuid_by_name("instances", promise.instance) is None)
-        space = answer["storage"][0]["storage_free"] - taken
+        space = free_mib - taken
         wanted = sum(disk.size_mib for disk in spec.disks)
         if wanted > space:
             raise PrerequisiteError(
@@ -309,8 +314,8 @@ async def _used_memory(
 ) -> Mapping[str, int]:
     names = dict.fromkeys([*view.cluster.enabled_hypervisors, *(other.hypervisor for other in coming)])
     hypervisors = {name: hv_filled(view, ctx.catalogue, name) for name in names}
-    guests = await ctx.nodes.call(node.uuid, "all_instances_info", hypervisors=hypervisors)
-    return {guest["name"]: guest["memory_mib"] for guest in guests}
+    guests = await ask(ctx.nodes, node.uuid, AllInstancesInfo(hypervisors=hypervisors))
+    return {guest.name: guest.memory_mib for guest in guests}
 
 
 def _others_were_quicker(what: str) -> PrerequisiteError:

@@ -35,7 +35,16 @@ async def ask_many(
 ) -> list[NodeAnswer]:
     """Ask several at once; answers in the order asked, their values typed, errors as values."""
     given = await nodes.call_many(node_uuids, request.call, deadline_s=deadline_s, **request.arguments())
-    return [answer if answer.error else replace(answer, value=_read(request, answer.value)) for answer in given]
+    return [_typed(request, answer) for answer in given]
+
+
+def _typed(request: NodeRequest[Any], answer: NodeAnswer) -> NodeAnswer:
+    if answer.error is not None:
+        return answer
+    try:
+        return replace(answer, value=_read(request, answer.value))
+    except NodeCallError as err:
+        return NodeAnswer(answer.node_uuid, error=err)
 
 
 def _read(request: NodeRequest[Answer], value: Any) -> Answer:

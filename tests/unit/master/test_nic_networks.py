@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.fakes.context import FakeContext, run
+from tests.fakes.node_answers import node_facts
 from tests.fakes.sample_cluster import catalogue, configuration
 
 from ganeti.base.errors import PrerequisiteError
@@ -23,10 +24,7 @@ operations.load()
 @pytest.fixture
 def ctx() -> FakeContext:
     context = FakeContext(configuration(), catalogue())
-    context.nodes.handlers["node_info"] = lambda name, **_: {
-        "storage": [],
-        "hypervisors": {"pretend": {"memory_free": 4096}},
-    }
+    context.nodes.handlers["node_info"] = lambda name, **_: node_facts(storage_free_mib=None)
     context.nodes.handlers["all_instances_info"] = lambda name, **_: []
     for name, network in (("net1", "192.0.2.0/29"), ("alone", "198.51.100.0/29")):
         opcode = {"OP_ID": "OP_NETWORK_ADD", "network_name": name, "network": network, "mac_prefix": "02:00:01"}

@@ -31,9 +31,11 @@ from ganeti.master.allocator_input import promises_of
 from ganeti.master.cache.node_reports import FRESH_S, report_of, silent
 from ganeti.master.capacity import CAPACITY
 from ganeti.master.locks.owners import Owner
-from ganeti.master.query.collecting import NodeAsker, hypervisor_queries
+from ganeti.master.query.collecting import NodeAsker, hypervisor_queries, storage_units
 from ganeti.master.query.fields import QueryWorld
 from ganeti.model.configuration import Configuration
+from ganeti.model.node_calls.instances import AllInstancesInfo
+from ganeti.model.node_calls.node import NodeInfo
 from ganeti.model.objects import Node
 from ganeti.model.promises import Promise, Promises
 from ganeti.model.traits import Catalogue
@@ -230,20 +232,14 @@ class Placements:
         try:
             cluster, world = self._view.cluster, QueryWorld(self._view, self._catalogue)
             hypervisors = hypervisor_queries(cluster, world)
-            units = [
-                {"template": name, "setting": setting}
-                for name in cluster.enabled_disk_templates
-                if (traits := self._catalogue.templates.get(name)) is not None
-                and traits.directory_setting
-                and (setting := getattr(cluster, traits.directory_setting))
-            ]
+            units = storage_units(cluster, world)
             begun, asked_at_s = self._reports.begin(), self._now_s()
-            guests = await self._asker.ask(uuids, "all_instances_info", hypervisors=hypervisors)
+            guests = await self._asker.ask(uuids, AllInstancesInfo(hypervisors=hypervisors))
             answered = [answer.node_uuid for answer in guests if answer.error is None]
             first = dict(list(hypervisors.items())[:1])
-            infos = await self._asker.ask(answered, "node_info", storage=units, hypervisors=first)
+            infos = await self._asker.ask(answered, NodeInfo(storage=units, hypervisors=first))
             by_uuid = {answer.node_uuid: answer for answer in infos}
-            templates = [unit["template"] for unit in units]
+            templates = [unit.template for unit in units]
             for answer in guests:
                 info = by_uuid.get(answer.node_uuid, answer)
                 if info.error is not None:

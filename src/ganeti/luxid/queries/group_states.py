@@ -20,6 +20,7 @@ from ganeti.master.query.fields import QueryWorld
 from ganeti.master.query.instance_rows import InstanceRow
 from ganeti.master.query.node_rows import NodeRow
 from ganeti.master.query.nodes import NODES
+from ganeti.model.node_calls.instances import FoundInstance
 from ganeti.ports.luxid import RenewGroupState
 
 _SLICE_S = 0.003
@@ -50,7 +51,7 @@ class GroupStates:
         instances = [InstanceRow(each, world) for each in view.primary_instances(*(row.node.uuid for row in nodes))]
         cache.void_group(uuid)
         await self._sources.collector(cached=False)(nodes, _ASKED)
-        guests = {row.node.uuid: row.live["guests"] or [] for row in nodes if row.live is not None}
+        guests = {row.node.uuid: row.live.guests or [] for row in nodes if row.live is not None}
         return {
             "group": {"name": group.name, "uuid": group.uuid},
             "nodes": {row.node.name: values(NODES, NODE_FIELDS, row) for row in nodes},
@@ -58,7 +59,7 @@ class GroupStates:
         }
 
     async def _told_of(
-        self, instances: Sequence[InstanceRow], guests: Mapping[str, Sequence[dict[str, Any]]]
+        self, instances: Sequence[InstanceRow], guests: Mapping[str, Sequence[FoundInstance]]
     ) -> dict[str, dict[str, Any]]:
         """What the nodes said of each instance; *guests* by the uuid of the nodes that answered."""
         resource, found = self._sources.resource("instance"), FoundGuests(guests)

@@ -9,18 +9,18 @@ on the node. Who serves one must besides have heard of all that jobs gave up so 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from ganeti.model.node_calls import Answer, NodeRequest
+from ganeti.model.node_calls.instances import AllInstancesInfo, FoundInstance
+from ganeti.model.node_calls.node import NodeInfo
 from ganeti.model.objects import Disk, Instance
 from ganeti.model.view import ConfigView
 
 LIVE_FRESH_S = 2.0
 """How long an answer serves other lists: less than a list waits for a silent node, and than people notice."""
-WHOLE_CALL = "node_info"
-"""What is asked for all that a node knows, guests among it."""
-GUESTS_CALL = "all_instances_info"
 
 
 class _Kept(NamedTuple):
-    question: Mapping[str, Any]
+    request: NodeRequest[Any]
     value: Any
     asked_at_s: float
     changes: int
@@ -41,22 +41,20 @@ class LiveAnswers:
         """To be called before nodes are asked; what happens from now on is not in their answers."""
         return self._changes
 
-    def keep(
-        self, call: str, question: Mapping[str, Any], node: str, value: Any, begun: int, asked_at_s: float
-    ) -> None:
+    def keep(self, request: NodeRequest[Answer], node: str, value: Answer, begun: int, asked_at_s: float) -> None:
         """Keep what *node* answered, unless there is an answer that was asked for later."""
-        kept = self._kept.get((node, call))
+        kept = self._kept.get((node, request.call))
         if self._exists(node) and (kept is None or kept.asked_at_s <= asked_at_s):
-            self._kept[node, call] = _Kept(question, value, asked_at_s, begun)
+            self._kept[node, request.call] = _Kept(request, value, asked_at_s, begun)
 
-    def fresh(self, call: str, question: Mapping[str, Any], nodes: Iterable[str], now_s: float) -> dict[str, Any]:
-        """The answers that still count, by node; guests are found in whole answers, too."""
+    def fresh(self, request: NodeRequest[Answer], nodes: Iterable[str], now_s: float) -> dict[str, Answer]:
+        """The answers that still count, by node; guests are found in those to `NodeInfo`, too."""
         found: dict[str, Any] = {}
         for node in nodes:
-            kept = self._kept.get((node, call))
-            if kept is not None and kept.question == question and self._counts(node, kept, now_s):
+            kept = self._kept.get((node, request.call))
+            if kept is not None and kept.request == request and self._counts(node, kept, now_s):
                 found[node] = kept.value
-            elif call == GUESTS_CALL and (guests := self._guests(question, node, now_s)) is not None:
+            elif isinstance(request, AllInstancesInfo) and (guests := self._guests(request, node, now_s)) is not None:
                 found[node] = guests
         return found
 
@@ -71,11 +69,12 @@ class LiveAnswers:
         self._changed = {node: change for node, change in self._changed.items() if self._exists(node)}
         self._kept = {key: kept for key, kept in self._kept.items() if self._exists(key[0])}
 
-    def _guests(self, question: Mapping[str, Any], node: str, now_s: float) -> Any:
-        kept = self._kept.get((node, WHOLE_CALL))
-        if kept is None or kept.question.get("hypervisors") != question.get("hypervisors"):
+    def _guests(self, request: AllInstancesInfo, node: str, now_s: float) -> list[FoundInstance] | None:
+        kept = self._kept.get((node, NodeInfo.call))
+        asked = None if kept is None else kept.request
+        if kept is None or not isinstance(asked, NodeInfo) or asked.hypervisors != request.hypervisors:
             return None
-        return kept.value.get("guests") if self._counts(node, kept, now_s) else None
+        return kept.value.guests if self._counts(node, kept, now_s) else None
 
     def _counts(self, node: str, kept: _Kept, now_s: float) -> bool:
         return now_s - kept.asked_at_s < LIVE_FRESH_S and kept.changes >= self._changed.get(node, 0)

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from ganeti.model.node_calls.instances import FoundInstance
+from ganeti.model.node_calls.node import NodeFacts
 from ganeti.model.objects import Disk, Instance
 from ganeti.model.view import ConfigView
 
@@ -51,26 +53,26 @@ def silent(why: object) -> NodeReport:
     return NodeReport(silence=" ".join(str(why).split()))
 
 
-def report_of(info: dict[str, Any], guests: Iterable[dict[str, Any]], templates: Iterable[str]) -> NodeReport:
-    """Read the answers of the node calls `node_info` (asked for the space of *templates*) and `all_instances_info`."""
-    capacity = next(iter(info["hypervisors"].values()))
+def report_of(info: NodeFacts, guests: Iterable[FoundInstance], templates: Iterable[str]) -> NodeReport:
+    """What a node told of itself, asked for the space of *templates*, and of its guests."""
+    capacity = next(iter(info.hypervisors.values()))
     return NodeReport(
-        memory_total_mib=capacity["memory_total"],
-        memory_free_mib=capacity["memory_free"],
-        memory_node_mib=capacity["memory_dom0"],
-        cpu_total=capacity["cpu_total"],
-        cpu_node=capacity["cpu_dom0"],
+        memory_total_mib=capacity.memory_total,
+        memory_free_mib=capacity.memory_free,
+        memory_node_mib=capacity.memory_dom0,
+        cpu_total=capacity.cpu_total,
+        cpu_node=capacity.cpu_dom0,
         space={
-            template: Space(unit["storage_size"] or 0, unit["storage_free"] or 0)
-            for template, unit in zip(templates, info["storage"], strict=True)
+            template: Space(unit.storage_size or 0, unit.storage_free or 0)
+            for template, unit in zip(templates, info.storage, strict=True)
         },
         guests=guests_of(guests),
     )
 
 
-def guests_of(found: Iterable[dict[str, Any]]) -> list[tuple[str, int, str]]:
+def guests_of(found: Iterable[FoundInstance]) -> list[tuple[str, int, str]]:
     """Guests as a report has them."""
-    return [(guest["name"], guest["memory_mib"], guest["state"]) for guest in found]
+    return [(guest.name, guest.memory_mib, guest.state) for guest in found]
 
 
 class _Kept(msgspec.Struct):

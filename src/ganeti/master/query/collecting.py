@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from ganeti.base.errors import GanetiError, NodeTimeoutError, NodeUnreachableError
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.query.fields import Ask, Field, QueryWorld
@@ -15,8 +17,12 @@ from ganeti.master.query.node_rows import NodeRow
 from ganeti.master.query.running import Collect
 from ganeti.model import inheritance
 from ganeti.model.copies import Copies
+from ganeti.model.node_calls import Answer, NodeRequest
+from ganeti.model.node_calls.instances import AllInstancesInfo, FoundInstance, InstanceConsoleInfo
+from ganeti.model.node_calls.node import NodeInfo
+from ganeti.model.node_calls.storage import StorageUnit
 from ganeti.model.objects import Cluster
-from ganeti.ports.nodes import NodeAnswer, NodesPort
+from ganeti.ports.nodes import NodeAnswer, NodesPort, ask, ask_many
 
 NODE_ANSWER_S = 5.0
 """A node that has not answered by then is shown as having no data."""
@@ -39,19 +45,16 @@ class Mark(NamedTuple):
 class Listener(Protocol):
     """Who wants to know what nodes told queries, and may know it already: the state cache (S1.42, S1.45, S1.50)."""
 
-    async def known(self, call: str, question: Mapping[str, Any], nodes: Sequence[str]) -> Mapping[str, Any]:
+    async def known(self, request: NodeRequest[Answer], nodes: Sequence[str]) -> Mapping[str, Answer]:
         """What those of the *nodes* would answer that need not be asked again, by uuid."""
 
     def begin(self) -> Mark:
         """To be called before nodes are asked."""
 
-    def whole(
-        self, answers: Sequence[NodeAnswer], question: Mapping[str, Any], begun: Mark, usable: frozenset[str]
-    ) -> None:
-        """Answers of `node_info` with guests; instances may be placed on the nodes that are *usable*."""
+    def whole(self, answers: Sequence[NodeAnswer], request: NodeInfo, begun: Mark, usable: frozenset[str]) -> None:
+        """Answers with guests; instances may be placed on the nodes that are *usable*."""
 
-    def guests(self, answers: Sequence[NodeAnswer], question: Mapping[str, Any], begun: Mark) -> None:
-        """Answers of `all_instances_info`."""
+    def guests(self, answers: Sequence[NodeAnswer], request: AllInstancesInfo, begun: Mark) -> None: ...
 
 
 class NodeAsker:
@@ -69,14 +72,14 @@ class NodeAsker:
         self.observers: list[Callable[[str, bool], None]] = []
         """Called with a node's uuid and whether it answers, when that has changed."""
 
-    async def ask(self, uuids: Sequence[str], call: str, **arguments: Any) -> list[NodeAnswer]:
+    async def ask(self, uuids: Sequence[str], request: NodeRequest[Any]) -> list[NodeAnswer]:
         """Answers in the order asked."""
         await self._begin()
         ready = [uuid for uuid in uuids if uuid not in self.silent and uuid not in self._doubted]
         silent = [uuid for uuid in uuids if uuid in self.silent or uuid in self._doubted]
         told = await asyncio.gather(
-            self.nodes.call_many(ready, call, deadline_s=NODE_ANSWER_S, **arguments),
-            self.nodes.call_many(silent, call, deadline_s=SILENT_ANSWER_S, **arguments),
+            ask_many(self.nodes, ready, request, deadline_s=NODE_ANSWER_S),
+            ask_many(self.nodes, silent, request, deadline_s=SILENT_ANSWER_S),
         )
         answers = {answer.node_uuid: answer for answer in (*told[0], *told[1])}
         for uuid, answer in answers.items():
@@ -111,9 +114,9 @@ def collector(inquiry: Inquiry) -> Collect:
     """What fills the live part of rows: each thing the fields need is asked once."""
 
     async def collect(rows: Sequence[Any], fields: Sequence[Field]) -> None:
-        asks: dict[Ask, None] = dict.fromkeys(ask for field in fields for ask in field.live)
-        for ask in asks:
-            await ask(rows, inquiry)
+        asks: dict[Ask, None] = dict.fromkeys(each for field in fields for each in field.live)
+        for each in asks:
+            await each(rows, inquiry)
 
     return collect
 
@@ -128,10 +131,10 @@ def hypervisor_queries(cluster: Cluster, world: QueryWorld) -> dict[str, dict[st
     }
 
 
-def storage_units(cluster: Cluster, world: QueryWorld) -> list[dict[str, str]]:
+def storage_units(cluster: Cluster, world: QueryWorld) -> list[StorageUnit]:
     """Each enabled template that lies somewhere the cluster has a setting for; the first is the one that is shown."""
     return [
-        {"template": name, "setting": setting}
+        StorageUnit(template=name, setting=setting)
         for name in cluster.enabled_disk_templates
         if (traits := world.catalogue.templates.get(name)) is not None
         and traits.directory_setting
@@ -144,18 +147,18 @@ async def ask_nodes(rows: Sequence[NodeRow], inquiry: Inquiry) -> None:
     world, nodes, listener = inquiry.world, inquiry.nodes, inquiry.listener
     cluster = world.view.cluster
     asked = {row.node.uuid: row for row in rows if not row.node.offline}
-    question = {
-        "storage": storage_units(cluster, world),
-        "hypervisors": hypervisor_queries(cluster, world),
-        "guests": listener is not None,
-    }
-    known = await listener.known("node_info", question, list(asked)) if listener is not None else {}
+    request = NodeInfo(
+        storage=storage_units(cluster, world),
+        hypervisors=hypervisor_queries(cluster, world),
+        guests=listener is not None,
+    )
+    known = await listener.known(request, list(asked)) if listener is not None else {}
     missing = [uuid for uuid in asked if uuid not in known]
     begun = listener.begin() if listener is not None else None
-    answers = await nodes.ask(missing, "node_info", **question) if missing else []
+    answers = await nodes.ask(missing, request) if missing else []
     if listener is not None and begun is not None:
         usable = frozenset(uuid for uuid, row in asked.items() if row.node.usable_for_instances)
-        listener.whole(answers, question, begun, usable)
+        listener.whole(answers, request, begun, usable)
     told = {answer.node_uuid: answer.value if answer.error is None else None for answer in answers}
     for uuid, row in asked.items():
         row.live = known[uuid] if uuid in known else told[uuid]
@@ -175,8 +178,8 @@ async def ask_for_guests(rows: Sequence[InstanceRow], inquiry: Inquiry) -> None:
     """Every node is asked: a guest may run where it should not."""
     world = inquiry.world
     online = [node.uuid for node in world.view.nodes() if not node.offline and node.vm_capable] if rows else []
-    question = {"hypervisors": hypervisor_queries(world.view.cluster, world)}
-    guests = await _guests_by_node(online, question, inquiry.nodes, inquiry.listener)
+    request = AllInstancesInfo(hypervisors=hypervisor_queries(world.view.cluster, world))
+    guests = await _guests_by_node(online, request, inquiry.nodes, inquiry.listener)
     found = FoundGuests(guests)
     for row in rows:
         row.live = found.of(row)
@@ -185,13 +188,13 @@ async def ask_for_guests(rows: Sequence[InstanceRow], inquiry: Inquiry) -> None:
 class FoundGuests:
     """What nodes said of their guests, by the name of these."""
 
-    def __init__(self, guests: Mapping[str, Sequence[dict[str, Any]]]) -> None:
+    def __init__(self, guests: Mapping[str, Sequence[FoundInstance]]) -> None:
         """*guests* by the uuid of the nodes that answered."""
         self._answered = guests.keys()
-        self._places: dict[str, dict[str, dict[str, Any]]] = {}
+        self._places: dict[str, dict[str, FoundInstance]] = {}
         for uuid, running in guests.items():
             for guest in running:
-                self._places.setdefault(guest["name"], {})[uuid] = guest
+                self._places.setdefault(guest.name, {})[uuid] = guest
 
     def of(self, row: InstanceRow) -> LiveInstance:
         places = self._places.get(row.instance.name, {})
@@ -202,17 +205,17 @@ class FoundGuests:
 
 
 async def _guests_by_node(
-    online: Sequence[str], question: dict[str, Any], nodes: NodeAsker, listener: Listener | None
-) -> dict[str, list[dict[str, Any]]]:
+    online: Sequence[str], request: AllInstancesInfo, nodes: NodeAsker, listener: Listener | None
+) -> dict[str, list[FoundInstance]]:
     """The guests of the nodes that answered, in the order of *online*."""
     if listener is None:
-        known: Mapping[str, Any] = {}
+        known: Mapping[str, list[FoundInstance]] = {}
     else:
-        known, begun = await listener.known("all_instances_info", question, online), listener.begin()
+        known, begun = await listener.known(request, online), listener.begin()
     missing = [uuid for uuid in online if uuid not in known]
-    answers = await nodes.ask(missing, "all_instances_info", **question) if missing else []
+    answers = await nodes.ask(missing, request) if missing else []
     if listener is not None:
-        listener.guests(answers, question, begun)
+        listener.guests(answers, request, begun)
     told = {answer.node_uuid: answer.value or [] for answer in answers if answer.error is None} | dict(known)
     return {uuid: told[uuid] for uuid in online if uuid in told}
 
@@ -225,8 +228,8 @@ async def ask_for_consoles(rows: Sequence[InstanceRow], inquiry: Inquiry) -> Non
             continue
         spec = instance_spec(world.view, world.catalogue, row.instance)
         try:
-            row.console = await nodes.call(
-                row.instance.primary_node, "instance_console_info", deadline_s=NODE_ANSWER_S, instance=spec
-            )
+            request = InstanceConsoleInfo(instance=spec)
+            console = await ask(nodes, row.instance.primary_node, request, deadline_s=NODE_ANSWER_S)
+            row.console = msgspec.to_builtins(console)
         except GanetiError:
             row.console = None

@@ -7,6 +7,7 @@ from typing import Any
 
 from ganeti.master.query.fields import NODATA, OFFLINE, UNAVAILABLE, Missing, QueryWorld
 from ganeti.model import inheritance
+from ganeti.model.node_calls.instances import FoundInstance
 from ganeti.model.objects import Disk, Instance, Nic, Node, NodeGroup
 from ganeti.model.templates import disk_space_mib
 
@@ -29,11 +30,11 @@ class LiveInstance:
 
     primary_answered: bool
     found_on: str | None = None
-    info: dict[str, Any] | None = None
+    info: FoundInstance | None = None
 
     @property
     def shut_down(self) -> bool:
-        return self.info is not None and self.info["state"] == _SHUT_DOWN_BY_GUEST
+        return self.info is not None and self.info.state == _SHUT_DOWN_BY_GUEST
 
 
 @dataclass
@@ -140,7 +141,7 @@ class InstanceRow:
             return running
         if not running or self.live is None or self.live.info is None:
             return UNAVAILABLE
-        return self.live.info[key]
+        return getattr(self.live.info, key)
 
     @property
     def console_info(self) -> Any:

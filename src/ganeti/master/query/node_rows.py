@@ -9,6 +9,7 @@ from ganeti.base.natural import natural_key
 from ganeti.master.query.fields import QueryWorld
 from ganeti.model import inheritance
 from ganeti.model.copies import Copies
+from ganeti.model.node_calls.node import NodeFacts
 from ganeti.model.objects import Node
 
 MASTER, CANDIDATE, REGULAR, DRAINED, OFFLINE_ROLE = "M", "C", "R", "D", "O"
@@ -18,7 +19,7 @@ MASTER, CANDIDATE, REGULAR, DRAINED, OFFLINE_ROLE = "M", "C", "R", "D", "O"
 class NodeRow:
     node: Node
     world: QueryWorld
-    live: dict[str, Any] | None = None
+    live: NodeFacts | None = None
     """The node's answer to `node_info`; None where there is none."""
     copies: Copies | None = None
     """Who has copies of the configuration; None where WConfD did not say."""

@@ -26,10 +26,11 @@ from ganeti.master.query.fields import (
 )
 from ganeti.master.query.node_rows import NodeRow
 from ganeti.model.copies import Copy, position_text
+from ganeti.model.node_calls.node import NodeFacts
 from ganeti.model.parameters import NODE_PARAMETERS, Parameter
 
 
-def _live(get: Callable[[dict[str, Any]], Any]) -> Callable[[NodeRow], Any]:
+def _live(get: Callable[[NodeFacts], Any]) -> Callable[[NodeRow], Any]:
     def value(row: NodeRow) -> Any:
         if row.node.offline:
             return OFFLINE
@@ -46,22 +47,22 @@ def _live(get: Callable[[dict[str, Any]], Any]) -> Callable[[NodeRow], Any]:
 def _hypervisor(key: str) -> Callable[[NodeRow], Any]:
     """A number of the default hypervisor: the first one that answered."""
 
-    def number(live: dict[str, Any]) -> Any:
-        for capacity in live["hypervisors"].values():
-            return capacity.get(key)
+    def number(live: NodeFacts) -> Any:
+        for capacity in live.hypervisors.values():
+            return getattr(capacity, key)
         return None
 
     return _live(number)
 
 
 def _storage(key: str) -> Callable[[NodeRow], Any]:
-    return _live(lambda live: live["storage"][0][key] if live["storage"] else None)
+    return _live(lambda live: getattr(live.storage[0], key) if live.storage else None)
 
 
 def _boot_id(row: NodeRow) -> Any:
     if row.node.offline:
         return OFFLINE
-    return NODATA if row.live is None else row.live["boot_id"]
+    return NODATA if row.live is None else row.live.boot_id
 
 
 def _copy(get: Callable[[Copy], Any]) -> Callable[[NodeRow], Any]:

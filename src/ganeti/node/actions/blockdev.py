@@ -6,13 +6,13 @@ import os
 from typing import Any
 
 from ganeti.base.errors import BlockDeviceError
+from ganeti.model.node_calls.disks import BlockdevFind, BlockdevGetdimensions, DiskStatus
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
-from ganeti.node.actions.registry import FAST_S, SLOW_S, node_call
+from ganeti.node.actions.registry import FAST_S, SLOW_S, answers, node_call
 from ganeti.node.state import NodeState
 from ganeti.node.storage.allowed_paths import AllowedPaths
 from ganeti.node.storage.copying import copy_disk
 from ganeti.node.storage.image_io import in_thread
-from ganeti.node.storage.interface import DiskStatus
 
 
 @node_call(timeout_s=SLOW_S)
@@ -62,10 +62,9 @@ async def blockdev_shutdown(node: NodeState, *, disk: DiskSpec) -> None:
     await node.template_of(disk).deactivate(disk)
 
 
-@node_call(changes=False)
-async def blockdev_find(node: NodeState, *, disk: DiskSpec) -> DiskStatus | None:
-    """What is there; null when nothing is."""
-    return await node.template_of(disk).find(disk)
+@answers(BlockdevFind, changes=False)
+async def blockdev_find(node: NodeState, asked: BlockdevFind) -> DiskStatus | None:
+    return await node.template_of(asked.disk).find(asked.disk)
 
 
 @node_call(timeout_s=SLOW_S)
@@ -75,10 +74,9 @@ async def blockdev_grow(node: NodeState, *, disk: DiskSpec, amount_mib: int, in_
     node.world.log(f"disk {_name(disk)} grown by {amount_mib} MiB to {disk.size_mib + amount_mib} MiB")
 
 
-@node_call(changes=False)
-async def blockdev_getdimensions(node: NodeState, *, disks: list[DiskSpec]) -> list[tuple[int, int | None] | None]:
-    """Size in MiB and spindles of each disk; null for one that is not there."""
-    found = [await node.template_of(disk).find(disk) for disk in disks]
+@answers(BlockdevGetdimensions, changes=False)
+async def blockdev_getdimensions(node: NodeState, asked: BlockdevGetdimensions) -> list[tuple[int, int | None] | None]:
+    found = [await node.template_of(disk).find(disk) for disk in asked.disks]
     return [None if status is None or status.size_mib is None else (status.size_mib, None) for status in found]
 
 

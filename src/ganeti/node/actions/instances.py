@@ -5,25 +5,21 @@ from typing import Any
 
 import msgspec
 
+from ganeti.model.node_calls.instances import (
+    AllInstancesInfo,
+    Console,
+    FoundInstance,
+    InstanceConsoleInfo,
+    InstanceInfo,
+)
 from ganeti.model.node_requests import AttachedDisk, DiskSpec, InstanceSpec
 from ganeti.node.actions.migration import forget_migrated, yield_disks
-from ganeti.node.actions.registry import DAY_S, NORMAL_S, SLOW_S, URGENT_S, node_call
-from ganeti.node.hypervisors.interface import Console, RunningInstance
+from ganeti.node.actions.registry import DAY_S, NORMAL_S, SLOW_S, URGENT_S, answers, node_call
+from ganeti.node.hypervisors.interface import RunningInstance
 from ganeti.node.os import runner
 from ganeti.node.state import NodeState
 
 FORCE_AFTER_S = 30.0
-
-
-class FoundInstance(msgspec.Struct, frozen=True, kw_only=True):
-    """A guest found on this node; the fields are those of `RunningInstance`."""
-
-    name: str
-    hypervisor: str
-    memory_mib: int
-    vcpus: int
-    state: str
-    cpu_time_s: float
 
 
 class Removed(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,20 +58,19 @@ async def instance_list(node: NodeState, *, hypervisors: dict[str, dict[str, Any
     return [found.name for found in await find_instances(node, list(hypervisors))]
 
 
-@node_call(timeout_s=URGENT_S, changes=False)
-async def all_instances_info(node: NodeState, *, hypervisors: dict[str, dict[str, Any]]) -> list[FoundInstance]:
-    return await find_instances(node, list(hypervisors))
+@answers(AllInstancesInfo, timeout_s=URGENT_S, changes=False)
+async def all_instances_info(node: NodeState, asked: AllInstancesInfo) -> list[FoundInstance]:
+    return await find_instances(node, list(asked.hypervisors))
 
 
 async def find_instances(node: NodeState, hypervisors: list[str]) -> list[FoundInstance]:
     return [_found(name, running) for name in hypervisors for running in await node.hypervisor(name).list_instances()]
 
 
-@node_call(timeout_s=URGENT_S, changes=False)
-async def instance_info(node: NodeState, *, instance: InstanceSpec) -> FoundInstance | None:
-    """What is known of one guest; null when it is not here."""
-    running = await node.hypervisor_of(instance).info(instance.name)
-    return None if running is None else _found(instance.hypervisor, running)
+@answers(InstanceInfo, timeout_s=URGENT_S, changes=False)
+async def instance_info(node: NodeState, asked: InstanceInfo) -> FoundInstance | None:
+    running = await node.hypervisor_of(asked.instance).info(asked.instance.name)
+    return None if running is None else _found(asked.instance.hypervisor, running)
 
 
 @node_call()
@@ -156,9 +151,9 @@ async def instance_balloon_memory(node: NodeState, *, instance: InstanceSpec, me
     node.world.log(f"instance {instance.name} given {memory_mib} MiB of memory")
 
 
-@node_call(timeout_s=URGENT_S, changes=False)
-async def instance_console_info(node: NodeState, *, instance: InstanceSpec) -> Console:
-    return node.hypervisor_of(instance).console(instance)
+@answers(InstanceConsoleInfo, timeout_s=URGENT_S, changes=False)
+async def instance_console_info(node: NodeState, asked: InstanceConsoleInfo) -> Console:
+    return node.hypervisor_of(asked.instance).console(asked.instance)
 
 
 @node_call(timeout_s=NORMAL_S, changes=False)

@@ -3,30 +3,15 @@
 
 import os
 import socket
-from typing import Any
-
-import msgspec
 
 from ganeti.base.errors import ParameterError
-from ganeti.model.node_calls.storage import StorageUnit
+from ganeti.model.node_calls.node import NodeFacts, NodeInfo
 from ganeti.model.objects import CONFIG_VERSION
-from ganeti.node.actions.instances import FoundInstance, find_instances
-from ganeti.node.actions.registry import DAY_S, FAST_S, URGENT_S, node_call
+from ganeti.node.actions.instances import find_instances
+from ganeti.node.actions.registry import DAY_S, FAST_S, URGENT_S, answers, node_call
 from ganeti.node.actions.storage import space_of
-from ganeti.node.hypervisors.interface import NodeCapacity
 from ganeti.node.state import NodeState
-from ganeti.node.storage.interface import StorageSpace
 from ganeti.system.boot import boot_identity
-
-
-class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
-    boot_id: str
-    """Changes with every power-on."""
-    storage: list[StorageSpace]
-    """In the order asked; sizes are null where they cannot be read."""
-    hypervisors: dict[str, NodeCapacity]
-    guests: list[FoundInstance] | None = None
-    """Of all these hypervisors, from before their capacity was read; null where they were not asked for."""
 
 
 @node_call(timeout_s=URGENT_S, changes=False)
@@ -35,20 +20,15 @@ async def version(node: NodeState) -> int:
     return CONFIG_VERSION
 
 
-@node_call(timeout_s=URGENT_S, changes=False)
-async def node_info(
-    node: NodeState, *, storage: list[StorageUnit], hypervisors: dict[str, dict[str, Any]], guests: bool = False
-) -> NodeInfo:
-    """Space of storage units and capacity as each hypervisor (name to filled parameters) sees it.
-
-    Guests first: one that starts between the two is then counted twice, and not left out of both.
-    """
-    found = await find_instances(node, list(hypervisors)) if guests else None
-    return NodeInfo(
+@answers(NodeInfo, timeout_s=URGENT_S, changes=False)
+async def node_info(node: NodeState, asked: NodeInfo) -> NodeFacts:
+    """Guests first: one that starts between the two is then counted twice, and not left out of both."""
+    found = await find_instances(node, list(asked.hypervisors)) if asked.guests else None
+    return NodeFacts(
         guests=found,
         boot_id=boot_identity(),
-        storage=[await space_of(node, unit) for unit in storage],
-        hypervisors={name: await node.hypervisor(name).capacity() for name in hypervisors},
+        storage=[await space_of(node, unit) for unit in asked.storage],
+        hypervisors={name: await node.hypervisor(name).capacity() for name in asked.hypervisors},
     )
 
 

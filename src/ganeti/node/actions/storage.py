@@ -2,10 +2,10 @@
 """Node calls about the places where disks are kept."""
 
 from ganeti.base.errors import BlockDeviceError
+from ganeti.model.node_calls.node import StorageSpace
 from ganeti.model.node_calls.storage import StorageList, StorageUnit, StorageUnitState
 from ganeti.node.actions.registry import URGENT_S, answers
 from ganeti.node.state import NodeState
-from ganeti.node.storage.interface import StorageSpace
 
 
 @answers(StorageList, timeout_s=URGENT_S, changes=False)

@@ -22,6 +22,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from ganeti.model.node_calls.instances import Console
+from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.model.traits import HypervisorTraits
 from ganeti.ports.node_world import NodeWorld
@@ -48,20 +50,6 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     resident_bytes: int = 0
 
 
-class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True):
-    """Keys of protocols, section 6, "hv info"."""
-
-    memory_total: int
-    memory_free: int
-    memory_dom0: int
-    memory_hv: int = 0
-    cpu_total: int
-    cpu_nodes: int = 1
-    cpu_sockets: int = 1
-    cpu_dom0: int = 1
-    hv_version: list[int] | str | None = None
-
-
 class MigrationTarget(msgspec.Struct, frozen=True, kw_only=True):
     """Where and how a source reaches an incoming guest; the key travels over mutual TLS only."""
 
@@ -79,19 +67,6 @@ class MigrationStatus(msgspec.Struct, frozen=True, kw_only=True):
     total_ram: int = 0
     downtime_ms: int | None = None
     error: str = ""
-
-
-class Console(msgspec.Struct, frozen=True, kw_only=True):
-    """Console object (protocols, section 20)."""
-
-    instance: str
-    kind: str
-    message: str | None = None
-    host: str | None = None
-    port: int | None = None
-    user: str | None = None
-    command: list[str] | None = None
-    display: str | None = None
 
 
 class Hypervisor(ABC):

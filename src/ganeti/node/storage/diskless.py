@@ -4,9 +4,11 @@
 from collections.abc import Sequence
 
 from ganeti.base.errors import BlockDeviceError
+from ganeti.model.node_calls.disks import DiskStatus
+from ganeti.model.node_calls.node import StorageSpace
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.templates import NO_DISKS, TEMPLATES
-from ganeti.node.storage.interface import DiskStatus, DiskTemplate, StorageSpace
+from ganeti.node.storage.interface import DiskTemplate
 
 
 class NoDisks(DiskTemplate):

@@ -16,6 +16,8 @@ from typing import Any, ParamSpec
 from msgspec import structs
 
 from ganeti.base.errors import BlockDeviceError, CommandError
+from ganeti.model.node_calls.disks import DiskStatus
+from ganeti.model.node_calls.node import StorageSpace
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.parameters import Parameter
 from ganeti.model.templates import TEMPLATES
@@ -24,7 +26,7 @@ from ganeti.node.storage import image_io
 from ganeti.node.storage.allowed_paths import AllowedPaths
 from ganeti.node.storage.image_io import MIB, QCOW2, RAW, in_thread
 from ganeti.node.storage.image_lock import ImageLock
-from ganeti.node.storage.interface import DiskStatus, DiskTemplate, StorageSpace
+from ganeti.node.storage.interface import DiskTemplate
 from ganeti.ports.node_world import NodeWorld
 from ganeti.system.boot import boot_identity
 

@@ -16,32 +16,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import msgspec
-
 from ganeti.base.errors import BlockDeviceError
+from ganeti.model.node_calls.disks import DiskStatus
+from ganeti.model.node_calls.node import StorageSpace
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.traits import TemplateTraits
 from ganeti.ports.node_world import NodeWorld
-
-
-class DiskStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Protocols, "BlockDevStatus"."""
-
-    dev_path: str
-    major: int | None = None
-    minor: int | None = None
-    sync_percent: float | None = None
-    estimated_time_s: int | None = None
-    is_degraded: bool = False
-    ldisk_status: int = 1
-    size_mib: int | None = None
-
-
-class StorageSpace(msgspec.Struct, frozen=True, kw_only=True):
-    type: str
-    name: str
-    storage_size: int | None
-    storage_free: int | None
 
 
 class DiskTemplate(ABC):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.fakes.node_answers import facts
 from tests.fakes.sample_cluster import catalogue, configuration
 from tests.fakes.wconfd import fast_directory, prepare, running_wconfd, until
 
@@ -20,6 +21,7 @@ from ganeti.luxid.placement.placements import Placements
 from ganeti.master.operations.changes import AddInstance, FinishInstance
 from ganeti.model.ipolicy import full_policy
 from ganeti.model.locks import node_lock
+from ganeti.model.node_calls.instances import AllInstancesInfo
 from ganeti.model.objects import Instance
 from ganeti.model.promises import Promise
 from ganeti.ports.luxid import DescribeForAllocator
@@ -37,12 +39,12 @@ class Asker:
         self.dead: set[str] = set()
         self.free_mib = FREE_MIB
 
-    async def ask(self, uuids: Any, call: str, **arguments: Any) -> list[NodeAnswer]:
-        if call == "all_instances_info":
+    async def ask(self, uuids: Any, request: Any) -> list[NodeAnswer]:
+        if isinstance(request, AllInstancesInfo):
             self.asked += uuids
-        memory = {"memory_total": 8192, "memory_free": self.free_mib, "memory_dom0": 0, "cpu_total": 64, "cpu_dom0": 0}
-        info = {"storage": [{"storage_size": 9, "storage_free": 9} for _ in arguments.get("storage", ())]}
-        value = [] if call == "all_instances_info" else info | {"hypervisors": {"pretend": memory}}
+        spaces = [(9, 9)] * len(getattr(request, "storage", ()))
+        info = facts(memory_free_mib=self.free_mib, spaces=spaces, memory_dom0=0, cpu_total=64, cpu_dom0=0)
+        value = [] if isinstance(request, AllInstancesInfo) else info
         await asyncio.sleep(0)
         return [
             NodeAnswer(uuid, error=NodeUnreachableError(f"Node {uuid} has no power"))

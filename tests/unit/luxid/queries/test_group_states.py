@@ -10,8 +10,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 from msgspec.structs import replace
+from tests.fakes.node_answers import facts, found_instance
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 from tests.fakes.wconfd import Running, fast_directory, prepare, running_wconfd, until
 
@@ -25,6 +27,7 @@ from ganeti.master.query.nodes import NODES
 from ganeti.master.query.running import run_query
 from ganeti.model.capacity import Capacity
 from ganeti.model.locks import instance_lock, node_lock
+from ganeti.model.node_calls.instances import FoundInstance
 from ganeti.model.objects import NodeGroup
 from ganeti.ports.luxid import RenewGroupState
 from ganeti.ports.nodes import NodeAnswer, NodesPort
@@ -35,17 +38,13 @@ GROUP, OTHER, EMPTY = "uuid-group1", "uuid-group2", "uuid-group3"
 COUNTED = Capacity({"tspecs": []}, 5.0)
 
 
-def guest(name: str, **more: Any) -> dict[str, Any]:
-    return {"name": name, "hypervisor": "pretend", "memory_mib": 128, "vcpus": 1, "state": "running", **more}
-
-
 class Nodes:
     """Stands for the node daemons; each call is counted, and *during* happens while nodes are asked."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
         self.free_mib = 4096
-        self.guests: dict[str, list[dict[str, Any]]] = {ONE: [guest("web1")]}
+        self.guests: dict[str, list[FoundInstance]] = {ONE: [found_instance("web1")]}
         self.late: set[str] = set()
         self.partial: set[str] = set()
         self.during: Callable[[], Awaitable[None]] | None = None
@@ -64,16 +63,14 @@ class Nodes:
     def _answer(self, uuid: str, arguments: Any) -> NodeAnswer:
         if uuid in self.late:
             return NodeAnswer(uuid, error=NodeTimeoutError(f"Node {uuid} has not answered in time"))
-        numbers = {"memory_total": 8192, "memory_free": self.free_mib, "memory_dom0": 1, "cpu_total": 4, "cpu_dom0": 1}
-        return NodeAnswer(
-            uuid,
-            {
-                "boot_id": f"boot of {uuid}",
-                "storage": [{"storage_size": 100, "storage_free": 50} for _ in arguments["storage"]],
-                "hypervisors": {} if uuid in self.partial else {"pretend": numbers},
-                "guests": self.guests.get(uuid, []),
-            },
+        told = facts(
+            memory_free_mib=self.free_mib,
+            spaces=[(100, 50)] * len(arguments["storage"]),
+            boot_id=f"boot of {uuid}",
+            answered=uuid not in self.partial,
+            guests=self.guests.get(uuid, []),
         )
+        return NodeAnswer(uuid, msgspec.to_builtins(told))
 
 
 class Bed:

@@ -7,18 +7,25 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
+from tests.fakes.node_answers import facts, found_instance
 from tests.fakes.sample_cluster import configuration
 
 from ganeti.base.errors import NodeUnreachableError
 from ganeti.luxid.queries.report_listener import ReportListener
 from ganeti.luxid.queries.state_cache import StateCache
-from ganeti.master.cache.live_answers import GUESTS_CALL, LIVE_FRESH_S, WHOLE_CALL
+from ganeti.master.cache.live_answers import LIVE_FRESH_S
 from ganeti.master.cache.node_reports import Space
+from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls.instances import AllInstancesInfo
+from ganeti.model.node_calls.node import NodeFacts, NodeInfo
+from ganeti.model.node_calls.storage import StorageUnit
 from ganeti.ports.nodes import NodeAnswer
 
-GUEST = {"name": "web1", "memory_mib": 512, "state": "running", "vcpus": 1}
-GUESTS: dict[str, Any] = {"hypervisors": {"pretend": {}}}
-WHOLE: dict[str, Any] = {"storage": [{"template": "local", "setting": "/srv"}], **GUESTS, "guests": True}
+GUEST = found_instance(memory_mib=512)
+GUESTS = AllInstancesInfo(hypervisors={"pretend": {}})
+UNITS = [StorageUnit(template="local", setting="/srv")]
+WHOLE = NodeInfo(storage=UNITS, hypervisors=GUESTS.hypervisors, guests=True)
 ALL = frozenset("abc")
 
 
@@ -44,10 +51,8 @@ class Cache(StateCache):
         return self.busy
 
 
-def info(**more: Any) -> dict[str, Any]:
-    numbers = {"memory_total": 8, "memory_free": 4, "memory_dom0": 1, "cpu_total": 2, "cpu_dom0": 1}
-    storage = [{"storage_size": 9, "storage_free": 7}]
-    return {"storage": storage, "hypervisors": {"pretend": numbers}, "guests": [GUEST], **more}
+def info(**more: Any) -> NodeFacts:
+    return facts(**{"memory_free_mib": 4, "spaces": [(9, 7)], "guests": [GUEST], **more})
 
 
 def listener() -> tuple[ReportListener, Cache]:
@@ -55,8 +60,8 @@ def listener() -> tuple[ReportListener, Cache]:
     return ReportListener(cache), cache
 
 
-def known(heard: ReportListener, call: str = WHOLE_CALL, question: dict[str, Any] = WHOLE) -> list[str]:
-    return list(asyncio.run(heard.known(call, question, ["a", "b", "c"])))
+def known(heard: ReportListener, request: NodeRequest[Any] = WHOLE) -> list[str]:
+    return list(asyncio.run(heard.known(request, ["a", "b", "c"])))
 
 
 @pytest.mark.requirement("S1.42")
@@ -80,7 +85,7 @@ def test_a_whole_answer_is_a_report() -> None:
 @pytest.mark.requirement("S1.42")
 def test_less_than_the_whole_is_none() -> None:
     heard, cache = listener()
-    answers = [NodeAnswer("a", info(guests=None)), NodeAnswer("b", info(hypervisors={}))]
+    answers = [NodeAnswer("a", info(guests=None)), NodeAnswer("b", info(answered=False))]
     heard.whole(answers, WHOLE, heard.begin(), ALL)
     assert cache.reports.report("a") is cache.reports.report("b") is None
 
@@ -117,10 +122,10 @@ def test_an_answer_serves_the_same_question_for_seconds() -> None:
     heard.whole([NodeAnswer("a", info())], WHOLE, heard.begin(), ALL)
     heard.guests([NodeAnswer("c", [])], GUESTS, heard.begin())
     assert known(heard) == ["a"]
-    assert known(heard, GUESTS_CALL, GUESTS) == ["a", "c"], "a whole answer has the guests, too"
-    assert known(heard, WHOLE_CALL, {**WHOLE, "storage": []}) == [], "other parameters are another question"
+    assert known(heard, GUESTS) == ["a", "c"], "a whole answer has the guests, too"
+    assert known(heard, replace(WHOLE, storage=[])) == [], "other parameters are another question"
     cache.clock += LIVE_FRESH_S
-    assert known(heard) == known(heard, GUESTS_CALL, GUESTS) == []
+    assert known(heard) == known(heard, GUESTS) == []
 
 
 def test_nothing_is_served_of_nodes_that_jobs_are_changing_or_changed() -> None:

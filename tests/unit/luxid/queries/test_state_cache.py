@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.fakes.node_answers import facts
 from tests.fakes.sample_cluster import add_instance, configuration
 from tests.fakes.wconfd import Running, fast_directory, prepare, running_wconfd, until
 
@@ -19,20 +20,19 @@ from ganeti.calls.config_follower import ConfigFollower
 from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.luxid.queries.report_listener import ReportListener
 from ganeti.luxid.queries.state_cache import StateCache
-from ganeti.master.cache.live_answers import WHOLE_CALL
 from ganeti.master.cache.node_reports import NodeReport, silent
 from ganeti.master.operations.changes import RemoveInstance
 from ganeti.master.query.collecting import Mark
 from ganeti.model.capacity import Capacity
 from ganeti.model.locks import instance_lock, node_lock
+from ganeti.model.node_calls.node import NodeInfo
 from ganeti.ports.nodes import NodeAnswer
 from ganeti.system.event_loop import Background
 
 ONE, TWO, THREE = "uuid-node1", "uuid-node2", "uuid-node3"
 GROUP = "uuid-group1"
-QUESTION: dict[str, Any] = {"hypervisors": {}, "storage": []}
-NUMBERS = {"memory_total": 8, "memory_free": 4, "memory_dom0": 1, "cpu_total": 2, "cpu_dom0": 1}
-WHOLE: dict[str, Any] = {"storage": [], "hypervisors": {"pretend": NUMBERS}, "guests": []}
+QUESTION = NodeInfo(storage=[], hypervisors={})
+WHOLE = facts(memory_free_mib=4, guests=[])
 COUNTED = Capacity({"tspecs": []}, 5.0)
 
 
@@ -61,7 +61,7 @@ def run(scenario: Callable[[Running, StateCache], Awaitable[None]]) -> None:
         async with bed(root) as (daemon, cache):
             await until(lambda: cache._serial is not None)
             for node in (ONE, TWO, THREE):
-                cache.live.keep(WHOLE_CALL, QUESTION, node, node, cache.live.begin(), 0.0)
+                cache.live.keep(QUESTION, node, WHOLE, cache.live.begin(), 0.0)
             await scenario(daemon, cache)
 
     with fast_directory() as root:
@@ -69,7 +69,7 @@ def run(scenario: Callable[[Running, StateCache], Awaitable[None]]) -> None:
 
 
 def served(cache: StateCache) -> list[str]:
-    return list(cache.live.fresh(WHOLE_CALL, QUESTION, [ONE, TWO, THREE], 0.0))
+    return list(cache.live.fresh(QUESTION, [ONE, TWO, THREE], 0.0))
 
 
 @pytest.mark.requirement("S1.39", "S1.46")
@@ -92,7 +92,7 @@ def test_a_job_that_came_and_went_unseen_is_known_of() -> None:
     async def scenario(daemon: Running, cache: StateCache) -> None:
         for number in range(1, 31):
             owner = daemon.job(number)
-            cache.live.keep(WHOLE_CALL, QUESTION, ONE, ONE, cache.live.begin(), 0.0)
+            cache.live.keep(QUESTION, ONE, WHOLE, cache.live.begin(), 0.0)
             assert await daemon.client.try_locks(owner.for_locks, [(node_lock(ONE), "exclusive")]) == []
             await daemon.client.free_locks(owner.for_locks)
             assert await cache.settled() == []
@@ -108,7 +108,7 @@ def test_the_nodes_of_an_instance_that_is_gone_are_changing_until_its_job_ends()
         assert await cache.settled() == [TWO]
         await daemon.client.commit(owner, 1, RemoveInstance(instance_uuid="uuid-web1"), False)
         await until(lambda: served(cache) == [ONE, THREE])
-        cache.live.keep(WHOLE_CALL, QUESTION, TWO, TWO, cache.live.begin(), 0.0)
+        cache.live.keep(QUESTION, TWO, WHOLE, cache.live.begin(), 0.0)
         assert await cache.settled() == [TWO]
         await daemon.client.free_locks(owner.for_locks)
         assert await cache.settled() == []
@@ -198,7 +198,7 @@ def test_what_left_the_cluster_is_forgotten_and_does_not_come_back() -> None:
         assert not cache.capacity.keep(GROUP, {}, COUNTED, begun=cache.capacity.begin(), promises=[], asked_at_s=0.0)
         assert (cache.capacity._kept, cache.capacity._lessened) == ({}, {})
         assert [cache.reports.report(node) for node in (ONE, TWO)] == [None, None]
-        assert list(cache.live._kept) == [(THREE, WHOLE_CALL)]
+        assert list(cache.live._kept) == [(THREE, NodeInfo.call)]
         assert [list(kept._changed) for kept in (cache.live, cache.reports)] == [[THREE], [THREE]]
 
     run(scenario)

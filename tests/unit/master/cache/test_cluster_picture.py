@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.fakes.node_answers import facts, found_instance
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 from tests.fakes.told_state import told
 
@@ -265,9 +266,7 @@ def test_options_of_the_default_allocator() -> None:
 
 
 def test_reports_are_read_from_what_nodes_answer() -> None:
-    capacity = {"memory_total": 10, "memory_free": 5, "memory_dom0": 1, "cpu_total": 4, "cpu_dom0": 1}
-    info = {"storage": [{"storage_size": None, "storage_free": 3}], "hypervisors": {"pretend": capacity}}
-    found = report_of(info, [{"name": "a", "memory_mib": 2, "state": "running", "vcpus": 1}], ["local"])
+    found = report_of(facts(spaces=[(None, 3)]), [found_instance("a", memory_mib=2)], ["local"])
     assert found.space_for("local") == Space(0, 3) and found.space_for("other") == Space(0, 0)
     assert found.guests == [("a", 2, "running")]
 

@@ -4,9 +4,11 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from tests.fakes.context import FakeNodes
+from tests.fakes.node_answers import found_instance, node_facts
 from tests.fakes.sample_cluster import catalogue, configuration
 
 from ganeti.base.errors import GanetiError, TransportError
@@ -16,12 +18,13 @@ from ganeti.master.query.fields import Missing, QueryWorld
 from ganeti.master.query.instance_rows import InstanceRow, LiveInstance
 from ganeti.master.query.running import run_query
 from ganeti.model.copies import Copies, Copy, Membership
+from ganeti.model.node_calls.instances import AllInstancesInfo
 from ganeti.model.objects import Instance, Network, Nic
 from ganeti.ports.nodes import NodeAnswer
 
 PRIMARY = "uuid-node1"
-RUNNING: dict[str, Any] = {"name": "web1", "hypervisor": "pretend", "memory_mib": 512, "vcpus": 2, "state": "running"}
-SHUT_DOWN = {**RUNNING, "state": "shutdown"}
+RUNNING = replace(found_instance(memory_mib=512), vcpus=2)
+SHUT_DOWN = replace(RUNNING, state="shutdown")
 
 
 def cluster_with(**instance: Any) -> Any:
@@ -84,7 +87,7 @@ def ask(config: Any, what: str, fields: list[str], handlers: dict[str, Any], dea
 
 def test_live_fields_of_instances_come_from_wherever_they_run():
     config = cluster_with(admin_state="up")
-    found = {"all_instances_info": lambda name, **arguments: [RUNNING] if name == "node1" else []}
+    found = {"all_instances_info": lambda name, **arguments: [msgspec.to_builtins(RUNNING)] if name == "node1" else []}
     fields = ["status", "oper_state", "oper_ram", "oper_vcpus"]
     assert ask(config, "instance", fields, found) == [[[0, "running"], [0, True], [0, 512], [0, 2]]]
     nowhere = {"all_instances_info": lambda name, **arguments: []}
@@ -97,11 +100,7 @@ def test_live_fields_of_instances_come_from_wherever_they_run():
 def test_live_fields_of_nodes():
     config = configuration()
     config.put("nodes", "uuid-node2", replace(config.node("uuid-node2"), offline=True))
-    info = {
-        "boot_id": "b",
-        "storage": [{"storage_size": 100, "storage_free": 40}],
-        "hypervisors": {"pretend": {"memory_free": 7, "memory_total": 9, "memory_dom0": 2, "cpu_total": 4}},
-    }
+    info = node_facts(memory_free_mib=7, storage_free_mib=40)
     data = ask(config, "node", ["name", "mfree", "dfree"], {"node_info": lambda name, **arguments: info}, {"node3"})
     assert data == [
         [[0, "node1"], [0, 7], [0, 40]],
@@ -155,10 +154,10 @@ def test_a_silent_node_is_not_waited_for_twice():
     told: list[tuple[str, bool]] = []
     asker.observers.append(lambda uuid, answered: told.append((uuid, answered)))
     for _ in range(2):
-        asyncio.run(asker.ask([PRIMARY], "version"))
+        asyncio.run(asker.ask([PRIMARY], AllInstancesInfo(hypervisors={})))
     nodes.dead = set()
     for _ in range(2):
-        asyncio.run(asker.ask([PRIMARY], "version"))
+        asyncio.run(asker.ask([PRIMARY], AllInstancesInfo(hypervisors={})))
     assert [deadline_s for _, deadline_s in asked] == [NODE_ANSWER_S, SILENT_ANSWER_S, SILENT_ANSWER_S, NODE_ANSWER_S]
     assert told == [(PRIMARY, False), (PRIMARY, True)]
 
@@ -184,6 +183,6 @@ def test_a_candidate_that_has_not_been_heard_of_is_waited_for_briefly_from_the_f
 
     asker = NodeAsker(Nodes(config, []), copies)
     for _ in range(2):
-        asyncio.run(asker.ask([PRIMARY, "uuid-node2"], "version"))
+        asyncio.run(asker.ask([PRIMARY, "uuid-node2"], AllInstancesInfo(hypervisors={})))
     assert given == {PRIMARY: [SILENT_ANSWER_S, NODE_ANSWER_S], "uuid-node2": [NODE_ANSWER_S, NODE_ANSWER_S]}
     assert len(questions) == 1 and not asker.silent

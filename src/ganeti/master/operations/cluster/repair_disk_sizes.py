@@ -14,10 +14,12 @@ from ganeti.master.operations.parameters import Text
 from ganeti.master.parameter import Parameter
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import ALL_INSTANCES, ALL_NODE_RES, LockPlan, instance_lock, node_res_lock
+from ganeti.model.node_calls.disks import BlockdevGetdimensions
 from ganeti.model.objects import Instance
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
 
 Found = list[tuple[str, int, str, int]]
 """Instance, index of the disk, what was wrong, and the value it has now."""
@@ -77,7 +79,7 @@ class RepairDiskSizes(Operation[Found], frozen=True, kw_only=True, forbid_unknow
                 ctx.log.warning(f"Node {view.node(node).name} is offline: the disks there are not looked at")
                 continue
             try:
-                told = await ctx.nodes.call(node, "blockdev_getdimensions", disks=[disk for _, disk in owners])
+                told = await ask(ctx.nodes, node, BlockdevGetdimensions(disks=[disk for _, disk in owners]))
             except GanetiError as err:
                 ctx.log.warning(f"Node {view.node(node).name} does not say how large its disks are: {err}")
                 continue
@@ -85,7 +87,7 @@ class RepairDiskSizes(Operation[Found], frozen=True, kw_only=True, forbid_unknow
                 if dimensions is None:
                     ctx.log.warning(f"Disk {disk.index} of instance {name} is not there, its size is left as it is")
                 elif dimensions[0] != disk.size_mib:
-                    size_mib = int(dimensions[0])
+                    size_mib = dimensions[0]
                     ctx.log.info(
                         f"Disk {disk.index} of instance {name} has {size_mib} MiB, not {disk.size_mib}: corrected"
                     )

@@ -13,9 +13,11 @@ from ganeti.master.operations.instance.existing import instance_and_nodes, requi
 from ganeti.master.operations.parameters import InstanceName, InstanceUuid
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
+from ganeti.model.node_calls.disks import BlockdevFind
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
 
 Opened = list[tuple[str, str, str | None]]
 """Node, disk as ``disk/N``, and where the node has it."""
@@ -66,9 +68,9 @@ class ActivateInstanceDisks(Operation[Opened], frozen=True, kw_only=True, forbid
         await open_disks(ctx, disks)
         found: Opened = []
         for disk in spec.disks:
-            status = await ctx.nodes.call(spec.primary_node_uuid, "blockdev_find", disk=disk)
-            found.append((spec.primary_node, f"disk/{disk.index}", status["dev_path"] if status else None))
-            size_mib = status["size_mib"] if status else None
+            status = await ask(ctx.nodes, spec.primary_node_uuid, BlockdevFind(disk=disk))
+            found.append((spec.primary_node, f"disk/{disk.index}", status.dev_path if status else None))
+            size_mib = status.size_mib if status else None
             if size_mib not in (None, disk.size_mib) and not self.ignore_size:
                 ctx.log.warning(
                     f"Disk {disk.index} of {spec.name} has {size_mib} MiB, the configuration says {disk.size_mib}: "

@@ -3,9 +3,11 @@
 
 from ganeti.base.errors import ExecutionError
 from ganeti.master.operations.changes import SetPrimaryNode
+from ganeti.model.node_calls.instances import InstanceInfo
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask_many
 
 ANSWER_WITHIN_S = 30.0
 
@@ -15,11 +17,11 @@ async def clean_up(ctx: OperationContext, instance: Instance, spec: InstanceSpec
     view = ctx.config.view()
     nodes = [node.uuid for node in view.nodes() if node.usable_for_instances]
     found = []
-    for answer in await ctx.nodes.call_many(nodes, "instance_info", deadline_s=ANSWER_WITHIN_S, instance=spec):
+    for answer in await ask_many(ctx.nodes, nodes, InstanceInfo(instance=spec), deadline_s=ANSWER_WITHIN_S):
         if answer.error is not None:
             name = view.node(answer.node_uuid).name
             raise ExecutionError(f"Cannot tell where {spec.name} runs: node {name} does not answer: {answer.error}")
-        if answer.value is not None and answer.value["state"] == "running":
+        if answer.value is not None and answer.value.state == "running":
             found.append(answer.node_uuid)
     if not found and instance.admin_state != "up":
         ctx.log.info(f"* instance {spec.name} is stopped, as it should be: nothing is left to clean up")

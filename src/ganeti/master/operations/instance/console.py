@@ -3,6 +3,8 @@
 
 from typing import Any
 
+import msgspec
+
 from ganeti.base.command import PRIORITY, Command, Option
 from ganeti.base.errors import WRONG_STATE, PrerequisiteError
 from ganeti.master.instance_spec import instance_spec
@@ -10,9 +12,11 @@ from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.instance.existing import instance_and_nodes, require_online
 from ganeti.master.operations.parameters import InstanceName, InstanceUuid
 from ganeti.model.locks import LockPlan
+from ganeti.model.node_calls.instances import InstanceConsoleInfo, InstanceInfo
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
 
 
 @operation(
@@ -45,13 +49,12 @@ class InstanceConsole(Operation[dict[str, Any]], frozen=True, kw_only=True, forb
         return instance_spec(view, ctx.catalogue, instance)
 
     async def execute(self, checked: InstanceSpec, ctx: OperationContext) -> dict[str, Any]:
-        running = await ctx.nodes.call(checked.primary_node_uuid, "instance_info", instance=checked)
+        running = await ask(ctx.nodes, checked.primary_node_uuid, InstanceInfo(instance=checked))
         if running is None:
             raise PrerequisiteError(
                 f"Instance {checked.name} is not running: start it with gnt-instance startup {checked.name}",
                 WRONG_STATE,
             )
-        console: dict[str, Any] = await ctx.nodes.call(
-            checked.primary_node_uuid, "instance_console_info", instance=checked
-        )
-        return console
+        console = await ask(ctx.nodes, checked.primary_node_uuid, InstanceConsoleInfo(instance=checked))
+        described: dict[str, Any] = msgspec.to_builtins(console)
+        return described

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_INSTANCE_DEACTIVATE_DISKS: close the disks of an instance that is stopped."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_STATE, PrerequisiteError
@@ -15,9 +14,11 @@ from ganeti.master.operations.instance.existing import instance_and_nodes, requi
 from ganeti.master.operations.parameters import InstanceName, InstanceUuid
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
+from ganeti.model.node_calls.instances import FoundInstance, InstanceInfo
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
 
 
 @dataclass(frozen=True)
@@ -47,16 +48,15 @@ class DeactivateInstanceDisks(Operation[None], frozen=True, kw_only=True, forbid
     def locks(self, view: ConfigView) -> LockPlan:
         return instance_and_nodes(view, self.instance_uuid or self.instance_name)
 
-    async def gather(self, ctx: OperationContext, view: ConfigView) -> Mapping[str, Any] | None:
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> FoundInstance | None:
         """What the primary node says of the guest."""
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         if view.node(instance.primary_node).offline:
             return None
         spec = instance_spec(view, ctx.catalogue, instance)
-        found: Mapping[str, Any] | None = await ctx.nodes.call(spec.primary_node_uuid, "instance_info", instance=spec)
-        return found
+        return await ask(ctx.nodes, spec.primary_node_uuid, InstanceInfo(instance=spec))
 
-    def check(self, view: ConfigView, facts: Mapping[str, Any] | None, ctx: OperationContext) -> Checked:
+    def check(self, view: ConfigView, facts: FoundInstance | None, ctx: OperationContext) -> Checked:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         require_complete(instance, "parted from its disks")
         primary = view.node(instance.primary_node)

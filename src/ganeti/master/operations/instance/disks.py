@@ -5,8 +5,10 @@ from collections.abc import Iterable, Sequence
 
 from ganeti.base.errors import ExecutionError, GanetiError
 from ganeti.master.disk_plan import DiskPlan, DiskStep, Side, disk_plan
+from ganeti.model.node_calls.disks import BlockdevFind
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
 
 SYNC_POLL_S = 1.0
 WIPE_STEP_MIB = 512
@@ -89,10 +91,10 @@ async def wait_for_sync(ctx: OperationContext, plan: DiskPlan) -> None:
     """Wait until every copy holds what the open disks hold; raises `ExecutionError` where nothing brings it there."""
     for disk in plan.primary.spec.disks:
         idle = 0
-        while (status := await ctx.nodes.call(plan.primary.node_uuid, "blockdev_find", disk=disk)) is not None:
-            if not status["is_degraded"]:
+        while (status := await ask(ctx.nodes, plan.primary.node_uuid, BlockdevFind(disk=disk))) is not None:
+            if not status.is_degraded:
                 break
-            percent = status["sync_percent"]
+            percent = status.sync_percent
             idle = idle + 1 if percent is None else 0
             if idle >= DEGRADED_POLLS:
                 raise ExecutionError(

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What operations on an existing instance have in common: its locks, its reachability."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from ganeti.base.errors import (
     ENVIRONMENT_ERROR,
     WRONG_INPUT,
@@ -15,10 +12,12 @@ from ganeti.base.errors import (
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operations.lock_plans import plan
 from ganeti.model.locks import LockPlan, instance_lock, node_lock, node_res_lock
+from ganeti.model.node_calls.instances import FoundInstance, InstanceInfo
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
 
 
 def instance_and_nodes(view: ConfigView, name: str, *more_nodes: str, shared: bool = False) -> LockPlan:
@@ -44,15 +43,14 @@ def require_complete(instance: Instance, deed: str) -> None:
 
 async def guest_on_primary(
     ctx: OperationContext, view: ConfigView, instance: Instance, why: str
-) -> dict[str, Any] | None:
+) -> FoundInstance | None:
     """The guest as its primary node knows it, None where it does not run; *why* says what an offline node prevents."""
     require_online(view, instance.primary_node, why)
     spec = instance_spec(view, ctx.catalogue, instance)
-    running: dict[str, Any] | None = await ctx.nodes.call(instance.primary_node, "instance_info", instance=spec)
-    return running
+    return await ask(ctx.nodes, instance.primary_node, InstanceInfo(instance=spec))
 
 
-def require_stopped(instance: Instance, running: Mapping[str, Any] | None, deed: str) -> None:
+def require_stopped(instance: Instance, running: FoundInstance | None, deed: str) -> None:
     """Refuse an instance that should run, or that does as its primary node says."""
     if instance.admin_state == "up" or running is not None:
         state = "runs" if running is not None else "should be running"

@@ -21,11 +21,14 @@ from ganeti.master.operations.parameters import IgnorePolicy, InstanceName, Inst
 from ganeti.master.parameter import Parameter
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import LockPlan
+from ganeti.model.node_calls.disks import BlockdevFind
+from ganeti.model.node_calls.instances import InstanceInfo
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
 
 
 class SetDiskSize(Change, frozen=True, kw_only=True):
@@ -112,13 +115,13 @@ class GrowDisk(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields
         spec, disk, grown = checked.spec, checked.disk, replace(checked.disk, size_mib=checked.size_mib)
         disks = plan_of(ctx, spec)
         ctx.log.info(f"Growing disk {disk.index} of {spec.name} from {disk.size_mib} MiB to {checked.size_mib} MiB")
-        running = await ctx.nodes.call(spec.primary_node_uuid, "instance_info", instance=spec)
+        running = await ask(ctx.nodes, spec.primary_node_uuid, InstanceInfo(instance=spec))
         for step in disks.grow(disk, checked.size_mib - disk.size_mib, in_use=running is not None):
             await ctx.nodes.call(step.side.node_uuid, step.call, **step.arguments)
         if running is not None:
             await ctx.nodes.call(spec.primary_node_uuid, "instance_resize_disk", instance=spec, disk=grown)
-        status = await ctx.nodes.call(spec.primary_node_uuid, "blockdev_find", disk=disk)
-        if status is None or status["size_mib"] < checked.size_mib:
+        status = await ask(ctx.nodes, spec.primary_node_uuid, BlockdevFind(disk=disk))
+        if status is None or (status.size_mib or 0) < checked.size_mib:
             raise ExecutionError(
                 f"Disk {disk.index} of {spec.name} has not grown to {checked.size_mib} MiB: see the log of the node "
                 f"daemon on {spec.primary_node}"

@@ -54,10 +54,13 @@ from ganeti.master.operations.parameters import (
 from ganeti.master.parameter import Parameter
 from ganeti.model import inheritance
 from ganeti.model.locks import ALL_NODE_RES, LockPlan
+from ganeti.model.node_calls.instances import FoundInstance, InstanceInfo
+from ganeti.model.node_calls.node import NodeInfo
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoNodeCall
+from ganeti.ports.nodes import ask
 
 POLL_S = 0.1
 STALL_S = 120.0
@@ -67,7 +70,7 @@ STALL_S = 120.0
 @dataclass(frozen=True)
 class Facts:
     target_uuid: str
-    running: dict[str, Any] | None
+    running: FoundInstance | None
     """The guest as its primary node knows it."""
 
 
@@ -142,7 +145,7 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
         self._check_input(view, ctx)
         instance = view.find_instance(move_request(self).instance)
         spec = instance_spec(view, ctx.catalogue, instance)
-        running = await ctx.nodes.call(instance.primary_node, "instance_info", instance=spec)
+        running = await ask(ctx.nodes, instance.primary_node, InstanceInfo(instance=spec))
         if self.cleanup:
             return Facts(instance.primary_node, running)
         return Facts(await choose_target(ctx, move_request(self)), running)
@@ -169,7 +172,7 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
             live=self._is_live(spec),
             by_failover=facts.running is None or backend["always_failover"],
             chosen=not view.secondary_nodes(instance) and move_request(self).target_node is None,
-            memory_mib=facts.running["memory_mib"] if facts.running is not None else 0,
+            memory_mib=facts.running.memory_mib if facts.running is not None else 0,
         )
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
@@ -229,13 +232,11 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
         await require_bridges(ctx, checked.target_uuid, checked.spec)
         if self.ignore_hvversions:
             return free_mib
-        view = ctx.config.view()
-        query = allocation.capacity_query(view, ctx.catalogue, None)
-        query["hypervisors"] = {checked.spec.hypervisor: checked.spec.hvparams}
+        query = NodeInfo(storage=[], hypervisors={checked.spec.hypervisor: checked.spec.hvparams})
         versions = []
         for uuid in (checked.instance.primary_node, checked.target_uuid):
-            info = await ctx.nodes.call(uuid, "node_info", **query)
-            versions.append(info["hypervisors"][checked.spec.hypervisor].get("hv_version"))
+            info = await ask(ctx.nodes, uuid, query)
+            versions.append(info.hypervisors[checked.spec.hypervisor].hv_version)
         if versions[0] != versions[1]:
             raise PrerequisiteError(
                 f"Hypervisor versions differ: {versions[0]} on {checked.spec.primary_node}, {versions[1]} on "

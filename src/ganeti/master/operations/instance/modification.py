@@ -18,6 +18,7 @@ from ganeti.master.operations.instance.device_changes import DeviceChange, DiskC
 from ganeti.model import inheritance
 from ganeti.model.configuration import Draft
 from ganeti.model.ipolicy import violations
+from ganeti.model.node_calls.instances import FoundInstance
 from ganeti.model.objects import Disk, Instance, Nic
 from ganeti.model.parameters import accept_all, apply_changes, backend_input
 from ganeti.model.traits import Catalogue, TemplateTraits
@@ -32,8 +33,13 @@ _VALUES = ("hvparams", "beparams", "osparams", "osparams_private", "os", "admin_
 class Facts:
     """What the primary node says; null where it was not asked."""
 
-    running: Mapping[str, Any] | None = None
+    running: FoundInstance | None = None
     free_mib: int | None = None
+
+    @property
+    def running_mib(self) -> int:
+        """The memory the guest has now; 0 where it does not run."""
+        return 0 if self.running is None else self.running.memory_mib
 
 
 class ModifyInstance(Change, frozen=True, kw_only=True):
@@ -302,7 +308,7 @@ def check_memory(view: ConfigView, old: Instance, new: Instance, facts: Facts, *
     wanted = inheritance.instance_be(view.cluster, new)["maxmem"]
     if force or facts.free_mib is None or wanted <= inheritance.instance_be(view.cluster, old)["maxmem"]:
         return
-    missing = wanted - (facts.running or {}).get("memory_mib", 0) - facts.free_mib
+    missing = wanted - facts.running_mib - facts.free_mib
     if missing > 0:
         raise PrerequisiteError(
             f"This change will prevent the instance from starting, due to {missing} MB of memory missing on its "
@@ -330,7 +336,7 @@ def check_runtime(
             "unless --force is given",
             WRONG_INPUT,
         )
-    more = memory_mib - facts.running["memory_mib"]
+    more = memory_mib - facts.running_mib
     if facts.free_mib is not None and more > facts.free_mib:
         raise PrerequisiteError(
             f"Not enough memory on the node of {instance.name}: needed {more} MiB more, available {facts.free_mib} MiB",

@@ -7,7 +7,7 @@ the primary node and removes those of the source. Only where the target is lost 
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ExecutionError, GanetiError, PrerequisiteError
@@ -38,6 +38,7 @@ from ganeti.master.operations.parameters import (
 )
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
+from ganeti.model.node_calls.instances import FoundInstance
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import Instance, Node
 from ganeti.model.view import ConfigView
@@ -98,13 +99,13 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         name = self.instance_uuid or self.instance_name
         return instance_and_nodes(view, name, self._target(view).uuid)
 
-    async def gather(self, ctx: OperationContext, view: ConfigView) -> dict[str, Any] | None:
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> FoundInstance | None:
         """The guest, if it runs."""
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         require_complete(instance, "moved")
         return await guest_on_primary(ctx, view, instance, "its disks cannot be read until it is back")
 
-    def check(self, view: ConfigView, facts: dict[str, Any] | None, ctx: OperationContext) -> Checked:
+    def check(self, view: ConfigView, facts: FoundInstance | None, ctx: OperationContext) -> Checked:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         if self.compress not in COMPRESSION:
             known = ", ".join(COMPRESSION)

@@ -7,8 +7,10 @@ from ganeti.master import allocation
 from ganeti.master.instance_spec import bare
 from ganeti.master.operations.instance.disks import close_disks, open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.existing import require_bridges
+from ganeti.model.node_calls.instances import InstanceInfo
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.ports.context import OperationContext, UndoNodeCall
+from ganeti.ports.nodes import ask
 
 QUIET_S = 2.0
 """Most guests need no longer, and nothing is said."""
@@ -31,8 +33,8 @@ async def start_on_primary(
     What is left of a guest that has ended by itself is stopped first, within *shutdown_timeout_s*.
     """
     node_uuid = spec.primary_node_uuid
-    running = await ctx.nodes.call(node_uuid, "instance_info", instance=spec)
-    if running is not None and running["state"] == "running":
+    running = await ask(ctx.nodes, node_uuid, InstanceInfo(instance=spec))
+    if running is not None and running.state == "running":
         ctx.log.info(f"{spec.name} is already running on {spec.primary_node}")
         return
     await require_bridges(ctx, node_uuid, spec)

@@ -15,9 +15,12 @@ from ganeti.master.operations.parameters import Text
 from ganeti.master.parameter import Parameter
 from ganeti.model import inheritance
 from ganeti.model.locks import ALL_INSTANCES, LockPlan, instance_lock
+from ganeti.model.node_calls.disks import BlockdevFind, DiskStatus
+from ganeti.model.node_calls.instances import InstanceInfo
 from ganeti.model.objects import Disk, Instance, Nic
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
 
 ASK_TIMEOUT_S = 30.0
 
@@ -81,10 +84,8 @@ async def _ask(ctx: OperationContext, uuid: str) -> dict[str, Any]:
     spec = instance_spec(view, ctx.catalogue, instance)
     node = instance.primary_node
     try:
-        guest = await ctx.nodes.call(node, "instance_info", deadline_s=ASK_TIMEOUT_S, instance=spec)
-        disks = [
-            await ctx.nodes.call(node, "blockdev_find", deadline_s=ASK_TIMEOUT_S, disk=disk) for disk in spec.disks
-        ]
+        guest = await ask(ctx.nodes, node, InstanceInfo(instance=spec), deadline_s=ASK_TIMEOUT_S)
+        disks = [await ask(ctx.nodes, node, BlockdevFind(disk=disk), deadline_s=ASK_TIMEOUT_S) for disk in spec.disks]
     except GanetiError as err:
         ctx.log.warning(f"No live data of {instance.name}: {err}")
         return {}
@@ -150,17 +151,17 @@ def _describe_nic(view: ConfigView, nic: Nic) -> list[Any]:
     ]
 
 
-def _describe_disk(disk: Disk, status: dict[str, Any] | None) -> dict[str, Any]:
+def _describe_disk(disk: Disk, status: DiskStatus | None) -> dict[str, Any]:
     primary = None
     if status is not None:
         primary = [
-            status["dev_path"],
-            status["major"],
-            status["minor"],
-            status["sync_percent"],
-            status["estimated_time_s"],
-            status["is_degraded"],
-            status["ldisk_status"],
+            status.dev_path,
+            status.major,
+            status.minor,
+            status.sync_percent,
+            status.estimated_time_s,
+            status.is_degraded,
+            status.ldisk_status,
         ]
     return {
         "iv_name": disk.iv_name,

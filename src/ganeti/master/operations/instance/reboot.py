@@ -22,10 +22,12 @@ from ganeti.master.operations.instance.selection import SELECTED, SELECTORS
 from ganeti.master.operations.parameters import InstanceName, InstanceUuid, ShutdownTimeout
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
+from ganeti.model.node_calls.instances import InstanceInfo
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,8 @@ class RebootInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_
         await require_bridges(ctx, spec.primary_node_uuid, spec)
         if self.ignore_secondaries:
             tell_needless(ctx, spec, "--ignore-secondaries")
-        running = await ctx.nodes.call(spec.primary_node_uuid, "instance_info", instance=spec)
-        if running is not None and running["state"] == "running" and self.reboot_type != "full":
+        running = await ask(ctx.nodes, spec.primary_node_uuid, InstanceInfo(instance=spec))
+        if running is not None and running.state == "running" and self.reboot_type != "full":
             await ctx.nodes.call(
                 spec.primary_node_uuid, "instance_reboot", instance=spec, hard=self.reboot_type == "hard"
             )

@@ -25,12 +25,15 @@ from ganeti.master.operations.parameters import Allocator, InstanceName, Instanc
 from ganeti.master.parameter import Parameter
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import ALL_NODE_RES, ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
+from ganeti.model.node_calls.disks import BlockdevFind
+from ganeti.model.node_calls.instances import FoundInstance, InstanceInfo
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Disk, Instance
 from ganeti.model.traits import TemplateTraits
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
 
 _CHANGEABLE = ("size", "mode", "spindles")
 
@@ -53,7 +56,7 @@ class ReplaceDisks(Change, frozen=True, kw_only=True):
 class Facts:
     """*found* are disks that are there, by UUID; *nodes* are those an allocator chose."""
 
-    running: Mapping[str, Any] | None
+    running: FoundInstance | None
     found: Sequence[str]
     nodes: Sequence[str] | None
 
@@ -138,13 +141,13 @@ class RecreateDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
         spec = instance_spec(view, ctx.catalogue, instance)
         running = None
         if not view.node(instance.primary_node).offline:
-            running = await ctx.nodes.call(instance.primary_node, "instance_info", instance=spec)
+            running = await ask(ctx.nodes, instance.primary_node, InstanceInfo(instance=spec))
         found = []
         for uuid in nodes or view.instance_nodes(instance):
             if view.node(uuid).offline:
                 continue
             for disk in spec.disks:
-                if disk.uuid in made and await ctx.nodes.call(uuid, "blockdev_find", disk=disk) is not None:
+                if disk.uuid in made and await ask(ctx.nodes, uuid, BlockdevFind(disk=disk)) is not None:
                     found.append(disk.uuid)
         return Facts(running, found, nodes)
 

@@ -6,7 +6,7 @@ disks, and what the instance was is the better description.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec.structs import replace
 
@@ -28,6 +28,7 @@ from ganeti.master.operations.parameters import ForceVariant, InstanceName, Inst
 from ganeti.master.parameter import Parameter
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import LockPlan
+from ganeti.model.node_calls.instances import FoundInstance
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.parameters import apply_changes
@@ -105,13 +106,13 @@ class ReinstallInstance(Operation[None], frozen=True, kw_only=True, forbid_unkno
     def locks(self, view: ConfigView) -> LockPlan:
         return instance_and_nodes(view, self.instance_uuid or self.instance_name)
 
-    async def gather(self, ctx: OperationContext, view: ConfigView) -> dict[str, Any] | None:
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> FoundInstance | None:
         """The guest, if it runs."""
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         require_complete(instance, "reinstalled")
         return await guest_on_primary(ctx, view, instance, "bring it back, or fail the instance over first")
 
-    def check(self, view: ConfigView, facts: dict[str, Any] | None, ctx: OperationContext) -> Checked:
+    def check(self, view: ConfigView, facts: FoundInstance | None, ctx: OperationContext) -> Checked:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         require_stopped(instance, facts, "reinstalled")
         os_type = self.os_type or instance.os

@@ -25,12 +25,15 @@ from ganeti.master.operations.parameters import InstanceName, InstanceUuid, IpCh
 from ganeti.master.parameter import Parameter
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import LockPlan, instance_lock
+from ganeti.model.node_calls.disks import BlockdevGetdimensions
+from ganeti.model.node_calls.instances import FoundInstance
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext, UndoNodeCall
+from ganeti.ports.nodes import ask
 
 
 class RenameInstance(Change, frozen=True, kw_only=True):
@@ -108,7 +111,7 @@ class GiveInstanceAnotherName(Operation[str], frozen=True, kw_only=True, forbid_
         new = instance_lock(creation.check_name(self.new_name))
         return instance_and_nodes(view, self.instance_uuid or self.instance_name).union(plan(exclusive=[new]))
 
-    async def gather(self, ctx: OperationContext, view: ConfigView) -> dict[str, Any] | None:
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> FoundInstance | None:
         """The guest, if it runs; and what the name stands for, where that is to be checked."""
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         if self.ip_check and not self.name_check:
@@ -122,7 +125,7 @@ class GiveInstanceAnotherName(Operation[str], frozen=True, kw_only=True, forbid_
             return None
         return await guest_on_primary(ctx, view, instance, "bring it back, or fail the instance over first")
 
-    def check(self, view: ConfigView, facts: dict[str, Any] | None, ctx: OperationContext) -> Checked:
+    def check(self, view: ConfigView, facts: FoundInstance | None, ctx: OperationContext) -> Checked:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         name = creation.check_name(self.new_name)
         refuse_used_name(view, instance, name)
@@ -155,7 +158,7 @@ class GiveInstanceAnotherName(Operation[str], frozen=True, kw_only=True, forbid_
             return
         there = [disk for disk, _ in checked.moved]
         then = [structs.replace(disk, logical_id=logical_id) for disk, logical_id in checked.moved]
-        sizes = await ctx.nodes.call(spec.primary_node_uuid, "blockdev_getdimensions", disks=[*there, *then])
+        sizes = await ask(ctx.nodes, spec.primary_node_uuid, BlockdevGetdimensions(disks=[*there, *then]))
         for index, disk in enumerate(there):
             _refuse_files(spec, disk, then[index], present=sizes[index], taken=sizes[len(there) + index])
         ctx.log.info("* renaming the files of its disks...")

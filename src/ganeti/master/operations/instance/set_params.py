@@ -48,11 +48,13 @@ from ganeti.master.operations.parameters import (
 )
 from ganeti.master.parameter import Parameter, Refused
 from ganeti.model.locks import LockPlan, group_lock, instance_lock, node_lock, node_res_lock
+from ganeti.model.node_calls.instances import InstanceInfo
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.traits import TemplateTraits
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoChange, UndoNodeCall
+from ganeti.ports.nodes import ask
 
 _EXAMPLE = {"instance_name": "one.example.com"}
 Changes = list[tuple[str, Any]]
@@ -239,12 +241,12 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
         if not (moves or sizes or self.disk_template) or view.node(instance.primary_node).offline:
             return Facts()
         spec = instance_spec(view, ctx.catalogue, instance)
-        running = await ctx.nodes.call(instance.primary_node, "instance_info", instance=spec)
+        running = await ask(ctx.nodes, instance.primary_node, InstanceInfo(instance=spec))
         if not sizes or view.node(primary).offline:
             return Facts(running)
         query = allocation.capacity_query(view, ctx.catalogue, None)
-        info = await ctx.nodes.call(primary, "node_info", **query)
-        return Facts(running, next(iter(info["hypervisors"].values()))["memory_free"])
+        info = await ask(ctx.nodes, primary, query)
+        return Facts(running, next(iter(info.hypervisors.values())).memory_free)
 
     def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Checked:
         old = view.find_instance(self.instance_uuid or self.instance_name)
@@ -306,7 +308,7 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
             spec=instance_spec(view, ctx.catalogue, new, disks=disks.disks),
             told=modification.Told(nics.told, disks.told, self._told_parameters(view, old, new)),
             warnings=warnings,
-            running_mib=(facts.running or {}).get("memory_mib", 0),
+            running_mib=facts.running_mib,
         )
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:

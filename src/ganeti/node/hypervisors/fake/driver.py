@@ -11,17 +11,17 @@ from typing import Any
 import msgspec
 
 from ganeti.base.errors import HypervisorError
+from ganeti.model.node_calls.instances import Console
+from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.model.parameters import Parameter
 from ganeti.model.traits import HypervisorTraits
 from ganeti.node.hypervisors.fake.failures import failing
 from ganeti.node.hypervisors.fake.guests import UNDER_WAY, Guest, Guests, Migration
 from ganeti.node.hypervisors.interface import (
-    Console,
     Hypervisor,
     MigrationStatus,
     MigrationTarget,
-    NodeCapacity,
     RunningInstance,
     Sighting,
 )

@@ -5,7 +5,7 @@ import glob
 import os
 from collections.abc import Iterable
 
-from ganeti.node.hypervisors.interface import NodeCapacity
+from ganeti.model.node_calls.node import NodeCapacity
 
 
 def read_memory_mib() -> tuple[int, int]:

@@ -4,8 +4,8 @@
 import os
 import shlex
 
+from ganeti.model.node_calls.instances import Console
 from ganeti.model.node_requests import InstanceSpec
-from ganeti.node.hypervisors.interface import Console
 from ganeti.node.hypervisors.kvm.display import VNC_BASE_PORT
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.sockets import LONGEST_PATH_BYTES

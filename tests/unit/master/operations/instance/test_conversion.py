@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
+from tests.fakes.node_answers import guest, node_facts
 from tests.fakes.sample_cluster import LOCAL_DIR, add_instance, catalogue, configuration
 
 from ganeti.base.errors import BlockDeviceError, PrerequisiteError
@@ -22,9 +23,7 @@ from ganeti.ports.context import UndoNodeCall
 @pytest.fixture
 def ctx() -> FakeContext:
     context = FakeContext(configuration(), catalogue())
-    memory = {"memory_total": 8192, "memory_free": 1000, "memory_dom0": 512, "cpu_total": 4, "cpu_dom0": 1}
-    info = {"storage": [{"storage_size": 9000, "storage_free": 5000}], "hypervisors": {"pretend": memory}}
-    context.nodes.handlers["node_info"] = lambda name, **_: info
+    context.nodes.handlers["node_info"] = lambda name, **_: node_facts(memory_free_mib=1000)
     context.nodes.handlers["instance_disks_remove"] = lambda name, **_: {"settled": True}
     context.nodes.handlers["instance_info"] = lambda name, **_: None
     add_instance(context.config.config, "web1", admin_state="down")
@@ -125,7 +124,7 @@ def test_disks_that_may_be_in_use_are_not_converted(ctx: FakeContext) -> None:
     add_instance(ctx.config.config, "web2")
     with pytest.raises(PrerequisiteError, match=r"The disks of web2 may be in use.*gnt-instance shutdown web2"):
         run(modify("web2", disk_template="local"), ctx)
-    ctx.nodes.handlers["instance_info"] = lambda name, **_: {"state": "running", "memory_mib": 128}
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: guest()
     with pytest.raises(PrerequisiteError, match="The disks of web1 may be in use"):
         run(modify(disk_template="local"), ctx)
     node = ctx.config.view().node("uuid-node1")

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
+from tests.fakes.node_answers import guest, node_facts
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import HypervisorError, PrerequisiteError
@@ -20,15 +21,10 @@ from ganeti.model.promises import Promise
 from ganeti.ports.context import UndoChange, UndoNodeCall
 
 
-def node_info(name: str, **_: Any) -> dict[str, Any]:
-    memory = {"memory_total": 8192, "memory_free": 4096, "memory_dom0": 512, "cpu_total": 4, "cpu_dom0": 1}
-    return {"storage": [{"storage_size": 9000, "storage_free": 5000}], "hypervisors": {"pretend": memory}}
-
-
 @pytest.fixture
 def ctx() -> FakeContext:
     context = FakeContext(configuration(), catalogue())
-    context.nodes.handlers["node_info"] = node_info
+    context.nodes.handlers["node_info"] = lambda name, **_: node_facts()
     context.nodes.handlers["all_instances_info"] = lambda name, **_: []
     return context
 
@@ -104,9 +100,7 @@ def test_an_instance_being_created_counts_on_a_node_that_is_named(ctx: FakeConte
     with pytest.raises(PrerequisiteError, match=r"Not enough memory on node node2 for web2: .* available 1024 MiB"):
         run(wanted(instance_name="web2", pnode="node2", beparams={"memory": "2g"}), ctx)
     run(wanted(instance_name="web3", pnode="node3", beparams={"memory": "2g"}), ctx)
-    ctx.nodes.handlers["all_instances_info"] = lambda name, **_: [
-        {"name": "web1", "memory_mib": 3072, "state": "running"}
-    ]
+    ctx.nodes.handlers["all_instances_info"] = lambda name, **_: [guest(memory_mib=3072)]
     run(wanted(instance_name="web4", pnode="node2", beparams={"memory": "2g"}), ctx)
 
 
@@ -281,11 +275,7 @@ def test_a_node_without_the_bridge_is_refused_by_name_before_anything_is_made(ct
 
 def test_full_nodes_are_refused_with_numbers(ctx: FakeContext) -> None:
     with pytest.raises(PrerequisiteError, match=r"needed 4096 MiB, available 100 MiB"):
-        ctx.nodes.handlers["node_info"] = lambda name: {}
-        ctx.nodes.handlers["node_info"] = lambda name, **_: {
-            "storage": [{"storage_size": 9, "storage_free": 9}],
-            "hypervisors": {"pretend": node_info("x")["hypervisors"]["pretend"] | {"memory_free": 100}},
-        }
+        ctx.nodes.handlers["node_info"] = lambda name, **_: node_facts(memory_free_mib=100, storage_free_mib=9)
         run(wanted(beparams={"memory": "4g"}, pnode="node1"), ctx)
     assert not ctx.records
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.fakes.context import FakeContext, run
+from tests.fakes.node_answers import disk_status, guest
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import BlockDeviceError, ExecutionError, PrerequisiteError
@@ -14,7 +15,7 @@ from ganeti.master.operations.instance.activate_disks import ActivateInstanceDis
 from ganeti.master.operations.instance.deactivate_disks import DeactivateInstanceDisks
 from ganeti.master.operations.instance.grow_disk import GrowDisk
 
-RUNS = {"state": "running", "memory_mib": 128}
+RUNS = guest()
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def ctx() -> FakeContext:
 
 
 def sizes(ctx: FakeContext, size_mib: int | None) -> None:
-    found = None if size_mib is None else {"dev_path": "/srv/web1.disk0", "size_mib": size_mib, "is_degraded": False}
+    found = None if size_mib is None else disk_status(dev_path="/srv/web1.disk0", size_mib=size_mib)
     ctx.nodes.handlers["blockdev_find"] = lambda name, disk: found
 
 

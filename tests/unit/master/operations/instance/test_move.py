@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
+from tests.fakes.node_answers import guest, node_facts
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import BlockDeviceError, HypervisorError, PrerequisiteError
@@ -17,7 +18,6 @@ from ganeti.master.operations.instance.move import MoveInstance
 from ganeti.ports.context import UndoNodeCall
 
 MIB = 1024 * 1024
-MEMORY = {"memory_total": 8192, "memory_free": 4096, "memory_dom0": 512, "cpu_total": 4, "cpu_dom0": 1}
 QUIET = ("node_info", "all_instances_info", "instance_info", "bridges_exist", "blockdev_read")
 
 
@@ -53,7 +53,7 @@ def ctx(copying: Copying) -> FakeContext:
     context = FakeContext(configuration(), catalogue())
     add_instance(context.config.view(), "web1", template="local")
     context.nodes.handlers.update(
-        node_info=lambda name, **_: {"storage": [{"storage_free": 100000}], "hypervisors": {"pretend": MEMORY}},
+        node_info=lambda name, **_: node_facts(storage_free_mib=100000),
         all_instances_info=lambda name, **_: [],
         blockdev_read=copying.read,
         blockdev_copy_begin=lambda name, **_: "boot-7",
@@ -156,7 +156,7 @@ def test_refusals(ctx: FakeContext, template: str, parameters: dict[str, Any], s
 def test_a_stopped_one_that_runs_all_the_same_is_refused(ctx: FakeContext) -> None:
     config = ctx.config.view()
     config.put("instances", "uuid-web1", replace(config.find_instance("web1"), admin_state="down"))
-    ctx.nodes.handlers["instance_info"] = lambda name, **_: {"state": "running"}
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: guest()
     with pytest.raises(PrerequisiteError, match="web1 runs, so it cannot be moved"):
         move(ctx)
     ctx.nodes.handlers.pop("instance_info")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
+from tests.fakes.node_answers import guest, node_facts
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import ExecutionError, HypervisorError, NodeUnreachableError, PrerequisiteError
@@ -22,20 +23,12 @@ from ganeti.master.operations.instance.shutdown import ShutdownInstance
 from ganeti.master.operations.instance.startup import StartInstance
 from ganeti.ports.context import UndoNodeCall
 
-RUNNING = {"name": "web1", "memory_mib": 128, "vcpus": 1, "state": "running", "cpu_time_s": 1.0}
+RUNNING = guest()
 QUIET = ("node_info", "all_instances_info", "instance_get_migration_status", "version")
 
 
-def node_info(name: str, **_: Any) -> dict[str, Any]:
-    memory = {
-        "memory_total": 8192,
-        "memory_free": 4096,
-        "memory_dom0": 512,
-        "cpu_total": 4,
-        "cpu_dom0": 1,
-        "hv_version": [7, 2, 22],
-    }
-    return {"storage": [], "hypervisors": {"pretend": memory}}
+def node_info(name: str, **_: Any) -> Any:
+    return node_facts(storage_free_mib=None, version=[7, 2, 22])
 
 
 @pytest.fixture
@@ -130,10 +123,8 @@ def test_a_guest_that_did_not_arrive_runs_on_where_it_was(ctx: FakeContext) -> N
 
 
 def test_different_hypervisor_versions_need_a_word(ctx: FakeContext) -> None:
-    def info(name: str, **arguments: Any) -> dict[str, Any]:
-        answer = node_info(name)
-        answer["hypervisors"]["pretend"]["hv_version"] = [7, 2, 22] if name == "node1" else [9, 0, 0]
-        return answer
+    def info(name: str, **arguments: Any) -> Any:
+        return node_facts(storage_free_mib=None, version=[7, 2, 22] if name == "node1" else [9, 0, 0])
 
     ctx.nodes.handlers["node_info"] = info
     with pytest.raises(PrerequisiteError, match="Hypervisor versions differ"):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.fakes.context import FakeContext, run
+from tests.fakes.node_answers import disk_status, guest
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import BlockDeviceError, PrerequisiteError
@@ -23,7 +24,7 @@ def ctx() -> FakeContext:
 
 
 def there(ctx: FakeContext, found: bool) -> None:
-    ctx.nodes.handlers["blockdev_find"] = lambda name, disk: {"size_mib": 64} if found else None
+    ctx.nodes.handlers["blockdev_find"] = lambda name, disk: disk_status(size_mib=64) if found else None
 
 
 def recreate(ctx: FakeContext, **parameters: Any) -> None:
@@ -85,7 +86,7 @@ def test_what_cannot_be_made_changes_nothing(ctx: FakeContext) -> None:
 
 
 def test_an_instance_that_runs_keeps_its_disks(ctx: FakeContext) -> None:
-    ctx.nodes.handlers["instance_info"] = lambda name, instance: {"state": "running"}
+    ctx.nodes.handlers["instance_info"] = lambda name, instance: guest()
     with pytest.raises(PrerequisiteError, match="shut it down first"):
         recreate(ctx)
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
+from tests.fakes.node_answers import guest
 from tests.fakes.sample_cluster import SHARED_DIR, add_instance, catalogue, configuration
 
 from ganeti.base.errors import BlockDeviceError, ExecutionError, PrerequisiteError
@@ -102,7 +103,7 @@ def test_an_address_that_answers_is_refused(ctx: FakeContext) -> None:
 
 
 def test_one_that_runs_is_refused(ctx: FakeContext) -> None:
-    ctx.nodes.handlers["instance_info"] = lambda name, **_: {"state": "running"}
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: guest()
     with pytest.raises(PrerequisiteError, match="web1 runs, so it cannot be renamed: shut it down first"):
         rename(ctx)
     config = ctx.config.view()

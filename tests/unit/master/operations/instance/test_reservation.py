@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 from tests.fakes.context import FakeContext, run
+from tests.fakes.node_answers import node_facts
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import HypervisorError, PrerequisiteError
 from ganeti.master.operations.instance.create import CreateInstance
 
-MEMORY = {"memory_total": 8192, "memory_free": 4096, "memory_dom0": 512, "cpu_total": 4, "cpu_dom0": 1}
 RESERVED = {
     "instance_name": "web1",
     "disks": [{"size": "64m"}],
@@ -31,7 +31,7 @@ BARE = {"instance_name": "web1", "disks": [], "nics": [{}], "mode": "create", "c
 def ctx() -> FakeContext:
     context = FakeContext(configuration(), catalogue())
     context.nodes.handlers.update(
-        node_info=lambda name, **_: {"storage": [{"storage_free": 100000}], "hypervisors": {"pretend": MEMORY}},
+        node_info=lambda name, **_: node_facts(storage_free_mib=100000),
         all_instances_info=lambda name, **_: [],
     )
     run(msgspec.convert(RESERVED | {"forthcoming": True}, CreateInstance), context)

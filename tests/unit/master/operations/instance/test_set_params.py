@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
+from tests.fakes.node_answers import guest, node_facts
 from tests.fakes.sample_cluster import SHARED_DIR, add_instance, catalogue, configuration
 
 from ganeti.base.errors import BlockDeviceError, PrerequisiteError
@@ -23,9 +24,7 @@ from ganeti.ports.context import UndoChange, UndoNodeCall
 @pytest.fixture
 def ctx() -> FakeContext:
     context = FakeContext(configuration(), catalogue())
-    memory = {"memory_total": 8192, "memory_free": 1000, "memory_dom0": 512, "cpu_total": 4, "cpu_dom0": 1}
-    info = {"storage": [{"storage_size": 9000, "storage_free": 5000}], "hypervisors": {"pretend": memory}}
-    context.nodes.handlers["node_info"] = lambda name, **_: info
+    context.nodes.handlers["node_info"] = lambda name, **_: node_facts(memory_free_mib=1000)
     context.nodes.handlers["instance_disks_remove"] = lambda name, **_: {"settled": True}
     add_instance(context.config.config, "web1", admin_state="down")
     return context
@@ -43,7 +42,7 @@ def runs(ctx: FakeContext, memory_mib: int = 128) -> None:
     """The instance is up, with a guest of *memory_mib*."""
     config = ctx.config.config
     config.put("instances", "uuid-web1", replace(instance(ctx), admin_state="up", disks_active=True))
-    ctx.nodes.handlers["instance_info"] = lambda name, **_: {"state": "running", "memory_mib": memory_mib}
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: guest(memory_mib=memory_mib)
 
 
 def has_network(ctx: FakeContext) -> None:

@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 from tests.fakes.context import FakeContext, FakeNodes, run
 from tests.fakes.engine_world import MemoryWorld
+from tests.fakes.node_answers import guest, node_facts
 from tests.fakes.paired_disks import CLOSED, PRIMARY, SECONDARY, PairedDisks, Pairs
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
@@ -34,19 +35,20 @@ from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import CLUSTER_KEY
 from ganeti.model.traits import Catalogue
 from ganeti.node.actions import blockdev, instances, migration
+from ganeti.node.actions.registry import REGISTRY
 from ganeti.node.state import NodeState
 from ganeti.noded.world import RealNodeWorld
 
 ONE, TWO = "uuid-node1", "uuid-node2"
 REAL = {
-    "blockdev_create": blockdev.blockdev_create,
-    "blockdev_remove": blockdev.blockdev_remove,
-    "blockdev_find": blockdev.blockdev_find,
-    "blockdev_wipe": blockdev.blockdev_wipe,
-    "instance_disks_assemble": instances.instance_disks_assemble,
-    "instance_disks_shutdown": instances.instance_disks_shutdown,
-    "instance_disks_remove": instances.instance_disks_remove,
-    "instance_disks_steal": instances.instance_disks_steal,
+    blockdev.blockdev_create.__name__,
+    blockdev.blockdev_remove.__name__,
+    blockdev.blockdev_find.__name__,
+    blockdev.blockdev_wipe.__name__,
+    instances.instance_disks_assemble.__name__,
+    instances.instance_disks_shutdown.__name__,
+    instances.instance_disks_remove.__name__,
+    instances.instance_disks_steal.__name__,
 }
 """Calls that the handlers of a real node answer, on disks in memory."""
 
@@ -66,8 +68,7 @@ class Nodes(FakeNodes):
             world.log = lambda sentence: None  # type: ignore[method-assign]
             self.states[name] = NodeState(world, calls=None, daemon=None)  # type: ignore[arg-type]
             self.states[name]._templates["pair"] = PairedDisks(world, self.pairs)
-        memory = {"memory_total": 8192, "memory_free": 4096, "memory_dom0": 512, "cpu_total": 4, "cpu_dom0": 1}
-        self.handlers["node_info"] = lambda name, **_: {"storage": [], "hypervisors": {"pretend": memory}}
+        self.handlers["node_info"] = lambda name, **_: node_facts(storage_free_mib=None)
         self.handlers["all_instances_info"] = lambda name, **_: []
 
     async def call(self, node_uuid: str, call: str, /, *, deadline_s: float | None = None, **arguments: Any) -> Any:
@@ -80,14 +81,14 @@ class Nodes(FakeNodes):
         await super().call(node_uuid, call)
         arguments |= {key: msgspec.convert(_plain(arguments[key]), kind) for key, kind in KINDS if key in arguments}
         if call in REAL:
-            return _plain(await REAL[call](self.states[name], **arguments))
+            return _plain(await REGISTRY[call].run(self.states[name], arguments))
         return await self.guest(name, call, arguments)
 
     async def guest(self, node: str, call: str, arguments: dict[str, Any]) -> Any:
         state, instance = self.states[node], arguments.get("instance")
         key = (node, instance.name if instance is not None else "")
         if call == "instance_info":
-            return {"state": "running", "memory_mib": 128} if key in self.guests else None
+            return guest() if key in self.guests else None
         if call == "instance_start":
             await instances.attach_disks(state, instance)
             self.guests.add(key)

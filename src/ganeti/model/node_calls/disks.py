@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Node calls about single disks."""
+
+import msgspec
+
+from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_requests import DiskSpec
+
+
+class DiskStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Protocols, "BlockDevStatus"."""
+
+    dev_path: str
+    major: int | None = None
+    minor: int | None = None
+    sync_percent: float | None = None
+    estimated_time_s: int | None = None
+    is_degraded: bool = False
+    ldisk_status: int = 1
+    size_mib: int | None = None
+
+
+class BlockdevFind(NodeRequest[DiskStatus | None], frozen=True, kw_only=True):
+    """What is there; null when nothing is."""
+
+    disk: DiskSpec
+
+
+class BlockdevGetdimensions(NodeRequest[list[tuple[int, int | None] | None]], frozen=True, kw_only=True):
+    """Size in MiB and spindles of each disk; null for one that is not there."""
+
+    disks: list[DiskSpec]

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Node calls about the machine itself."""
+
+from typing import Any
+
+import msgspec
+
+from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls.instances import FoundInstance
+from ganeti.model.node_calls.storage import StorageUnit
+
+
+class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True):
+    """Memory and processors as a hypervisor sees them; keys of protocols, section 6, "hv info"."""
+
+    memory_total: int
+    memory_free: int
+    memory_dom0: int
+    memory_hv: int = 0
+    cpu_total: int
+    cpu_nodes: int = 1
+    cpu_sockets: int = 1
+    cpu_dom0: int = 1
+    hv_version: list[int] | str | None = None
+
+
+class StorageSpace(msgspec.Struct, frozen=True, kw_only=True):
+    """Sizes in MiB; null where they cannot be read."""
+
+    type: str
+    name: str
+    storage_size: int | None
+    storage_free: int | None
+
+
+class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node tells of itself."""
+
+    boot_id: str
+    """Changes with every power-on."""
+    storage: list[StorageSpace]
+    """In the order asked."""
+    hypervisors: dict[str, NodeCapacity]
+    guests: list[FoundInstance] | None = None
+    """Of all these hypervisors, from before their capacity was read; null where they were not asked for."""
+
+
+class NodeInfo(NodeRequest[NodeFacts], frozen=True, kw_only=True):
+    """Space of storage units and capacity as each hypervisor (name to filled parameters) sees it."""
+
+    storage: list[StorageUnit]
+    hypervisors: dict[str, dict[str, Any]]
+    guests: bool = False

@@ -28,7 +28,7 @@ SIMULATE := $(PYTHON) -m ganeti_simulation
 SIMULATED ?= $(if $(SEED),--seed '$(SEED)') $(if $(SEEDS),--seeds '$(SEEDS)') $(if $(NODES),--nodes '$(NODES)') \
              $(if $(PLAN),--plan '$(PLAN)') $(if $(MUTATION),--mutation '$(MUTATION)')
 
-.PHONY: install demo test check campaign bench format types fast trial slow simulated clusters simulate
+.PHONY: install demo test check campaign bench deb format types fast trial slow simulated clusters simulate
 ifndef AT_ONCE
 .NOTPARALLEL:
 endif
@@ -85,6 +85,10 @@ simulate: install
 # Every figure the project claims; each file in bench/ also runs alone.
 bench: install
 	@for figure in bench/[a-z]*.py; do $(PYTHON) $$figure || exit 1; done
+
+# The Debian package, with every library it needs, in dist/.
+deb: install
+	@$(PYTHON) setup/deb
 
 format: install
 	.venv/bin/ruff format .

@@ -132,7 +132,7 @@ def _check_no_cluster(machine: Machine) -> None:
             WRONG_STATE,
         )
     queue = machine.paths.queue_dir
-    if os.path.isdir(queue) and os.listdir(queue):
+    if any(files for _, _, files in os.walk(queue)):  # a package's set-up makes the directories
         raise PrerequisiteError(
             f"The job queue directory {queue} is not empty: move away what an earlier cluster left there", WRONG_STATE
         )

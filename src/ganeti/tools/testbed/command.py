@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``gnt-testbed``: a whole cluster on this machine, to try, test or measure.
 
-    gnt-testbed up DIR [--nodes N] [--hypervisor kvm|fake] [--no-cluster] [--unprivileged]
+    gnt-testbed up DIR [--nodes N] [--hypervisor kvm|fake] [--no-cluster] [--unprivileged] [--package FILE.deb]
     gnt-testbed exec DIR NODE COMMAND...        gnt-testbed shell DIR [NODE]        gnt-testbed status DIR
     gnt-testbed kill|start|stop|cont|partition|heal DIR NODE                        gnt-testbed down DIR
 
@@ -34,7 +34,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _up(options: argparse.Namespace) -> int:
     made = bed.up(
-        options.directory, options.nodes, options.hypervisor, options.watcher_interval, options.unprivileged, _say
+        options.directory,
+        options.nodes,
+        options.hypervisor,
+        options.watcher_interval,
+        options.unprivileged,
+        _say,
+        package=options.package,
     )
     if not options.no_cluster:
         try:
@@ -140,6 +146,7 @@ def _add_up_options(parser: argparse.ArgumentParser) -> None:
         "--watcher-interval", type=int, default=15, metavar="SECONDS", help="how often cron calls the watcher (15)"
     )
     parser.add_argument("--unprivileged", action="store_true", help="nodes as directories on loopback addresses")
+    parser.add_argument("--package", type=Path, metavar="FILE", help="run what this Debian package installs (make deb)")
 
 
 if __name__ == "__main__":

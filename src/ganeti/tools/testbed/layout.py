@@ -72,6 +72,8 @@ class Layout:
     watcher_interval_s: int = 15
     unprivileged: bool = False
     netns_hub: str = "ns/hub"
+    package: str = ""
+    """A Debian package that is installed in every node; without it nodes run this very tree."""
 
     @property
     def tag(self) -> str:
@@ -113,7 +115,7 @@ class Layout:
 
     @property
     def commands(self) -> Path:
-        return self.checkout / ".venv" / "bin"
+        return Path(HELPERS) if self.package else self.checkout / ".venv" / "bin"
 
     @property
     def nodes(self) -> tuple[Node, ...]:

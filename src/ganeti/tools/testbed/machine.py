@@ -71,7 +71,7 @@ def last_words(node: Node) -> str:
 
 def _init_config(bed: Layout, node: Node) -> dict[str, object]:
     binds = {
-        str(bed.checkout): str(bed.checkout),
+        **({} if bed.package else {str(bed.checkout): str(bed.checkout)}),
         str(bed.shared): node_files.SHARED_FILE_STORAGE,
         str(node.disks): node_files.FILE_STORAGE,
     }

@@ -64,7 +64,7 @@ def write(bed: Layout, node: Node) -> None:
     """Fill the upper layer of a node that has never been started."""
     for directory in (node.upper, node.place / "work", node.place / "root", node.disks):
         directory.mkdir(parents=True)
-    for path in OWN_DIRECTORIES:
+    for path in (*OWN_DIRECTORIES, *((str(bed.checkout), "/usr/share/ganeti") if bed.package else ())):
         _own_directory(node, path)
     _write_names(bed, node)
     _write_ssh(bed, node)
@@ -136,6 +136,8 @@ def _write_ssh(bed: Layout, node: Node) -> None:
 
 def _write_ganeti(bed: Layout, node: Node) -> None:
     _put(node, "/etc/ganeti/file-storage-paths", f"{FILE_STORAGE}\n{SHARED_FILE_STORAGE}\n")
+    if bed.package:
+        return
     _link(node, "/srv/ganeti/os", bed.checkout / "os")
     for directory in ("iallocators", "tools"):
         _inside(node, f"/usr/lib/ganeti/{directory}").mkdir()

@@ -80,7 +80,6 @@ class Init:
 
     def __init__(self, config: dict[str, object]) -> None:
         self._name = str(config["name"])
-        self._commands = str(config["commands"])
         self._root = str(config.get("root", ""))
         self._interval_s = int(str(config["watcher_interval_s"]))
         self._watcher: int | None = None
@@ -92,7 +91,7 @@ class Init:
         if not self._root:
             self._start("/usr/sbin/sshd")
         if self._has_cluster():
-            self._start(f"{self._commands}/daemon-util", "start-all")
+            self._start("daemon-util", "start-all")
         next_round = time.monotonic() + self._interval_s
         while True:
             select.select([self._wakeup], [], [], max(0.0, next_round - time.monotonic()))
@@ -100,7 +99,7 @@ class Init:
             if time.monotonic() >= next_round:
                 next_round = time.monotonic() + self._interval_s
                 if self._watcher is None and self._has_cluster():
-                    self._watcher = self._start(f"{self._commands}/ganeti-watcher", "--no-wait-children")
+                    self._watcher = self._start("ganeti-watcher", "--no-wait-children")
 
     def _has_cluster(self) -> bool:
         return os.path.exists(f"{self._root}/var/lib/ganeti/ssconf_master_node")

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The Debian package on three machines that have nothing of this tree: installed, used, upgraded, removed.
+
+One story: the tests run in order.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ganeti.tools.testbed import bed as testbed
+from ganeti.tools.testbed import cluster, guest, machine
+from ganeti.tools.testbed.layout import Layout
+
+pytestmark = pytest.mark.daemons
+DATA = "/var/lib/ganeti/*.pem /var/lib/ganeti/*.key /var/lib/ganeti/config.data /var/lib/ganeti/ssconf_*"
+NODES = ("node1", "node2", "node3")
+
+
+def build(place: Path, revision: int) -> Path:
+    words = [sys.executable, str(guest.tree() / "setup/deb"), "--into", str(place), "--revision", str(revision)]
+    return Path(subprocess.check_output(words, text=True).strip())
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Path]:
+    made = Path(tempfile.mkdtemp(prefix="package-", dir="/var/tmp"))
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture(scope="module")
+def bed(place: Path) -> Iterator[Layout]:
+    made = testbed.up(place / "bed", 3, "fake", watcher_interval_s=86400, package=build(place, 1))
+    yield made
+    testbed.down(made)
+
+
+def good(bed: Layout, *words: str, node: str = "node1") -> str:
+    done = machine.run(bed, node, *words, timeout_s=120)
+    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def pids(bed: Layout, node: str) -> dict[str, str]:
+    daemons = good(bed, "daemon-util", "list-start-daemons", node=node).split()
+    running = [name for name in daemons if machine.run(bed, node, "daemon-util", "check", name).returncode == 0]
+    return {name: good(bed, "cat", f"/run/ganeti/{name}.pid", node=node).strip() for name in running}
+
+
+def test_everything_is_where_other_programs_look_for_it(bed: Layout) -> None:
+    assert machine.run(bed, "node1", "ls", str(guest.tree() / "src")).returncode, "the tree is visible in the node"
+    sbin = ("gnt-cluster", "gnt-instance", "ganeti-noded", "ganeti-luxid", "ganeti-watcher", "ganeti-cleaner")
+    helpers = ("daemon-util", "ensure-dirs", "check-cert-expired", "mon-collector", "tools/node-cleanup")
+    programs = [
+        *(f"/usr/sbin/{name}" for name in sbin),
+        *(f"/usr/bin/{name}" for name in ("hail", "hbal", "htools")),
+        *(f"/usr/lib/ganeti/{name}" for name in (*helpers, "prepare-node-join", "iallocators/hail")),
+    ]
+    for program in programs:
+        good(bed, "test", "-x", program)
+    for path in ("/lib/systemd/system/ganeti-noded.service", "/etc/logrotate.d/ganeti", "/usr/share/ganeti/os/noop"):
+        good(bed, "test", "-e", path)
+    assert "(ganeti " in good(bed, "/usr/sbin/gnt-cluster", "--version")
+    assert good(bed, "ensure-dirs", "--full-run", "--verbose") == ""
+
+
+def test_a_cluster_is_made_and_used(bed: Layout) -> None:
+    cluster.create(bed)
+    good(bed, "gnt-instance", "add", "-t", "file", "-s", "64m", "-o", "noop+default", "-n", "node2", "inst1")
+    good(bed, "gnt-cluster", "verify")
+    assert "1 instances" in good(bed, "hbal", "-L")
+
+
+def test_an_upgrade_restarts_the_daemons_and_ends_neither_job_nor_guest(bed: Layout, place: Path) -> None:
+    newer = build(place, 2)
+    good(bed, "gnt-debug", "delay", "--submit", "-n", "node2", "15")
+    job = good(bed, "gnt-job", "list", "--no-headers", "-o", "id", "--running").split()[-1]
+    before = {node: pids(bed, node) for node in NODES}
+    testbed.install(bed, newer)
+    for node in NODES:
+        assert "-2\n" in good(bed, "dpkg-query", "-W", "ganeti", node=node)
+        after = pids(bed, node)
+        assert after.keys() == before[node].keys()
+        assert not set(after.items()) & set(before[node].items()), f"a daemon of {node} still runs the old files"
+    good(bed, "gnt-job", "watch", job)
+    assert good(bed, "gnt-job", "list", "--no-headers", "-o", "status", job).strip() == "success"
+    assert good(bed, "gnt-instance", "list", "--no-headers", "-o", "status").strip() == "running"
+    good(bed, "gnt-cluster", "verify")
+
+
+def test_removing_it_leaves_guests_and_data(bed: Layout, place: Path) -> None:
+    data = good(bed, "sh", "-c", f"sha256sum {DATA}", node="node2")
+    guests = good(bed, "sh", "-c", "ls /run/ganeti/fake-hypervisor; ls -R /srv/ganeti/file-storage", node="node2")
+    assert "inst1" in guests
+    good(bed, "dpkg", "--purge", "ganeti", node="node2")
+    assert machine.run(bed, "node2", "sh", "-c", "ls /usr/sbin | grep -e ^gnt- -e ^ganeti-").returncode
+    assert machine.run(bed, "node2", "sh", "-c", "ps ax | grep '[g]aneti-noded'").returncode
+    assert good(bed, "sh", "-c", f"sha256sum {DATA}", node="node2") == data
+    there = good(bed, "sh", "-c", "ls /run/ganeti/fake-hypervisor; ls -R /srv/ganeti/file-storage", node="node2")
+    assert there == guests
+    testbed.install(bed, next(place.glob("*-2_*.deb")))
+    assert good(bed, "gnt-instance", "list", "--no-headers", "-o", "status").strip() == "running"
+    good(bed, "gnt-cluster", "verify")

@@ -66,7 +66,9 @@ def test_everything_is_where_other_programs_look_for_it(bed: Layout) -> None:
     ]
     for program in programs:
         good(bed, "test", "-x", program)
-    for path in ("/lib/systemd/system/ganeti-noded.service", "/etc/logrotate.d/ganeti", "/usr/share/ganeti/os/noop"):
+    share = ("ganeti/os/noop", "man/man8/gnt-instance.8.gz", "bash-completion/completions/gnt-instance")
+    files = ("/lib/systemd/system/ganeti-noded.service", "/etc/logrotate.d/ganeti")
+    for path in (*files, *(f"/usr/share/{name}" for name in share)):
         good(bed, "test", "-e", path)
     assert "(ganeti " in good(bed, "/usr/sbin/gnt-cluster", "--version")
     assert good(bed, "ensure-dirs", "--full-run", "--verbose") == ""
@@ -76,6 +78,7 @@ def test_a_cluster_is_made_and_used(bed: Layout) -> None:
     cluster.create(bed)
     good(bed, "gnt-instance", "add", "-t", "file", "-s", "64m", "-o", "noop+default", "-n", "node2", "inst1")
     good(bed, "gnt-cluster", "verify")
+    assert good(bed, "gnt-instance", "--complete", "startup", "in") == "inst1\n"
     assert "1 instances" in good(bed, "hbal", "-L")
 
 

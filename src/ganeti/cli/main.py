@@ -102,6 +102,10 @@ def _sentence(program: str, error: Exception) -> str:
 
 def _dispatch(program: str, words: list[str]) -> int:
     table = _load_table(program)
+    if words[:1] == ["--complete"]:
+        from ganeti.cli.completion import run as complete
+
+        return complete(program, table, [_text(word) for word in words[1:]])
     if not words or words[0] in ("-h", "--help", "help"):
         from ganeti.cli.help import program_help
 

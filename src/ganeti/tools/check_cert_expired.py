@@ -6,13 +6,17 @@ import time
 from collections.abc import Sequence
 
 NAME = "check-cert-expired"
+USAGE = f"Usage: {NAME} CERTIFICATE_FILE (exit status 0 if it has expired, 1 if not)"
 EXPIRED, NOT_EXPIRED = 0, 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
+    if words in (["-h"], ["--help"]):
+        print(USAGE)
+        return 0
     if len(words) != 1 or words[0].startswith("-"):
-        print(f"Usage: {NAME} CERTIFICATE_FILE (exit status 0 if it has expired, 1 if not)", file=sys.stderr)
+        print(USAGE, file=sys.stderr)
         return NOT_EXPIRED
     from cryptography import x509
 

@@ -179,13 +179,17 @@ def _secondary_address(options: Mapping[str, Any], machine: Machine, version: in
     if not given:
         if version == 6:
             raise PrerequisiteError(
-                "With IPv6 primary addresses, an IPv4 secondary address is needed: give it with -s", WRONG_INPUT
+                "With IPv6 primary addresses, an IPv4 secondary address is needed: give it with -s, or the primary "
+                f"address {primary_ip} again for a cluster without IPv4",
+                WRONG_INPUT,
             )
         return primary_ip
     try:
         address = ipaddress.ip_address(given)
     except ValueError:
         address = None
+    if version == 6 and address == ipaddress.ip_address(primary_ip):
+        return primary_ip
     if address is None or address.version != 4:
         raise PrerequisiteError(f"The secondary address '{given}' is not an IPv4 address", WRONG_INPUT)
     if address.is_loopback or not machine.owns(given):

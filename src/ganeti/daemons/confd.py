@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from ganeti.confd.copy import Copy
 from ganeti.confd.server import Server, keys_of
-from ganeti.daemons.node_daemon import any_address, cluster_key, options_of
+from ganeti.daemons.node_daemon import cluster_key, options_of
 from ganeti.noded.access import own_name
 from ganeti.system.daemonize import Daemon, run_daemon
+from ganeti.system.environment import any_address
 from ganeti.wire.confd import PORT
 
 NAME = "ganeti-confd"

@@ -9,7 +9,7 @@ import ganeti.node.hypervisors
 from ganeti.base.paths import Paths
 from ganeti.base.registry import import_all
 from ganeti.calls.confd_client import ConfdClient
-from ganeti.daemons.node_daemon import any_address, cluster_key, options_of, ssconf_words
+from ganeti.daemons.node_daemon import cluster_key, options_of, ssconf_words
 from ganeti.mond.answers import PORT, answer
 from ganeti.mond.cluster import ConfdView
 from ganeti.mond.collectors import Node
@@ -18,6 +18,7 @@ from ganeti.node.hypervisors.interface import Hypervisor
 from ganeti.noded.access import own_name
 from ganeti.noded.world import RealNodeWorld
 from ganeti.system.daemonize import Daemon, run_daemon
+from ganeti.system.environment import any_address
 from ganeti.system.event_loop import Background
 from ganeti.system.http_server import HttpServer
 from ganeti.wire.confd import PORT as CONFD_PORT

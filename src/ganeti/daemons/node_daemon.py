@@ -9,9 +9,6 @@ from ganeti.base.errors import PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.system.daemonize import Options, daemon_parser, parse_options
 
-_ANY = {"2": "0.0.0.0", "10": "::"}
-"""By the address family of the cluster, as ssconf has it."""
-
 
 def options_of(name: str, port: int, arguments: Sequence[str] | None) -> Options | None:
     """The options of the daemon's start; None after saying what is wrong with them."""
@@ -47,9 +44,3 @@ def ssconf_words(paths: Paths, key: str) -> list[str]:
             return file.read().split()
     except OSError:
         return []
-
-
-def any_address(paths: Paths) -> str:
-    """What stands for all addresses of this node."""
-    family = ssconf_words(paths, "primary_ip_family")
-    return _ANY.get(family[0] if family else "", _ANY["2"])

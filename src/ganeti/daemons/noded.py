@@ -23,7 +23,7 @@ from ganeti.noded.calls import NodeCalls, StoppingError
 from ganeti.noded.replica import Replica
 from ganeti.noded.world import RealNodeWorld, end_orphans
 from ganeti.system.daemonize import Daemon, parse_options, run_daemon
-from ganeti.system.environment import Environment
+from ganeti.system.environment import Environment, any_address, read_environment
 from ganeti.system.event_loop import Background
 from ganeti.system.http_server import HttpReply, HttpRequest, HttpServer
 from ganeti.system.tls import ServerFiles, reload_certificate, server_context
@@ -37,7 +37,7 @@ _log = logging.getLogger(NAME)
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse_options(NAME, sys.argv[1:] if arguments is None else arguments, make_parser())
     try:
-        options.address = check(options)
+        options.address = check(options, any_address(read_environment().paths))
     except ParameterError as err:
         print(f"{NAME}: {err}", file=sys.stderr)
         return 1

@@ -13,6 +13,7 @@ from ganeti.calls.luxi_client import LuxiClient
 from ganeti.rapi.server import Api
 from ganeti.rapi.users import UsersFile
 from ganeti.system.daemonize import Daemon, daemon_parser, parse_options, run_daemon
+from ganeti.system.environment import any_address
 from ganeti.system.http_server import HttpServer
 
 NAME = "ganeti-rapi"
@@ -44,7 +45,7 @@ async def serve(daemon: Daemon) -> None:
     api = Api(LuxiClient(paths), users, needs_login=options.require_authentication)
     server = HttpServer(
         api.answer,
-        address=options.bind or "0.0.0.0",
+        address=options.bind or any_address(paths),
         port=options.port,
         tls=_tls(paths, options.ssl_cert, options.ssl_key) if options.ssl else None,
         body_limit_bytes=BODY_LIMIT_BYTES,

@@ -54,11 +54,13 @@ class ConnectionGate:
         self._crowd = Crowd(_CROWD)
 
     def open(self, address: str, port: int) -> None:
-        """Raises `OSError` when the address cannot be had."""
+        """Raises `OSError` when the address cannot be had. `::` stands for all addresses, those of IPv4, too."""
         if self._tls is not None:
             SSLProtocol.max_size = _BUFFER_BYTES
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self._listener = socket.create_server((address, port), family=family, backlog=_BACKLOG)
+        self._listener = socket.create_server(
+            (address, port), family=family, backlog=_BACKLOG, dualstack_ipv6=address == "::"
+        )
         self._listener.setblocking(False)
         self._listen()
 

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from ganeti.base.paths import Paths
 
+_ANY_ADDRESS = {"2": "0.0.0.0", "10": "::"}
+"""By the address family of the cluster, as ssconf has it."""
+
 
 @dataclass(frozen=True)
 class Environment:
@@ -24,3 +27,13 @@ def read_environment(variables: Mapping[str, str] = os.environ) -> Environment:
     """`GANETI_ROOTDIR` and `GANETI_HOSTNAME` make this process one node of a virtual cluster."""
     root = variables.get("GANETI_ROOTDIR", "").rstrip("/")
     return Environment(Paths(root), variables.get("GANETI_HOSTNAME") or socket.gethostname())
+
+
+def any_address(paths: Paths) -> str:
+    """What a daemon listens on unless it is told otherwise: all addresses, of IPv6 too where the cluster has it."""
+    try:
+        with open(paths.ssconf_file("primary_ip_family"), encoding="utf-8") as file:
+            family = file.read().strip()
+    except OSError:
+        family = ""
+    return _ANY_ADDRESS.get(family, _ANY_ADDRESS["2"])

@@ -95,6 +95,23 @@ def test_refusals_are_one_sentence_and_change_nothing(
     assert machine.told == []
 
 
+@pytest.mark.requirement("S1.96", "S1.98")
+@pytest.mark.parametrize(
+    ("secondary", "recorded"), [("10.99.0.1", "10.99.0.1"), ("fd77::1", "fd77::1"), ("fd77:0::1", "fd77::1")]
+)
+def test_primary_addresses_may_be_ipv6(machine: Any, secondary: str, recorded: str) -> None:
+    """Hybrid with an IPv4 secondary address; IPv6 alone where the primary one is named again."""
+    machine.names |= {"node1": "fd77::1", "cluster": "fd77::100"}
+    machine.own.add("fd77::1")
+    ipv6 = OPTIONS | {"primary_ip_version": 6}
+    found = check(ipv6 | {"secondary_ip": secondary}, machine, pretend.catalogue())
+    assert (found.primary_ip, found.secondary_ip, found.master_ip) == ("fd77::1", recorded, "fd77::100")
+    assert found.master_netmask == 128
+    for wrong, sentence in ((None, "give it with -s"), ("fd77::2", "not an IPv4 address")):
+        with pytest.raises(PrerequisiteError, match=sentence):
+            check(ipv6 | {"secondary_ip": wrong}, machine, pretend.catalogue())
+
+
 def test_an_address_in_use_is_refused(machine: Any) -> None:
     machine.in_use.add("10.77.0.100")
     with pytest.raises(PrerequisiteError, match="in use already"):

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from ganeti.base.paths import Paths
-from ganeti.system.environment import Environment, read_environment
+from ganeti.system.environment import Environment, any_address, read_environment
 
 
 def test_a_virtual_node_has_its_root_and_name():
@@ -32,3 +32,16 @@ def test_a_real_node_is_what_the_machine_says():
 )
 def test_a_host_may_know_its_short_name_only(hostname, node, same):
     assert Environment(Paths(), hostname).is_named(node) is same
+
+
+@pytest.mark.requirement("S1.100")
+@pytest.mark.parametrize(
+    ("family", "address"), [(None, "0.0.0.0"), ("2\n", "0.0.0.0"), ("10\n", "::"), ("nonsense", "0.0.0.0")]
+)
+def test_daemons_listen_on_all_addresses_of_the_clusters_kind(tmp_path, family, address):
+    paths = Paths(str(tmp_path))
+    if family is not None:
+        file = tmp_path / "var/lib/ganeti/ssconf_primary_ip_family"
+        file.parent.mkdir(parents=True)
+        file.write_text(family)
+    assert any_address(paths) == address

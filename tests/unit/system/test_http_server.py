@@ -93,3 +93,22 @@ def test_a_client_that_is_gone_in_the_middle_is_no_fault_of_ours(caplog: pytest.
 
     asyncio.run(story())
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+@pytest.mark.parametrize(("bound", "client"), [("::", "127.0.0.1"), ("::", "::1"), ("::1", "::1")])
+def test_all_addresses_of_ipv6_are_those_of_ipv4_too(bound: str, client: str) -> None:
+    async def story() -> bytes:
+        async def handle(request: HttpRequest) -> HttpReply:
+            return HttpReply(200, b"done")
+
+        server = HttpServer(handle, address=bound, port=0, tls=None)
+        await server.start()
+        reader, writer = await asyncio.open_connection(client, server.port)
+        writer.write(HEAD % (b"version", 0))
+        async with asyncio.timeout(5):
+            answer = await reader.readuntil(b"done")
+        writer.close()
+        await server.close()
+        return answer
+
+    assert b" 200 " in asyncio.run(story())

@@ -23,6 +23,11 @@ _PROBE_S = 1.0
 _SCRIPT_OF_FORMER_MASTER_S = 10.0
 _ANNOUNCEMENTS = 2
 _ETHERTYPE_ARP = 0x0806
+_HOW_6 = {"flags": 0x02, "preferred_lft": 0, "valid_lft": 0xFFFFFFFF}
+"""Used at once, the question whether somebody else has it was asked (0x02, nodad); and no source of connections, or
+answers to this node would go to the former master until everybody knows the new one."""
+_ALL_NODES_6 = "ff02::1"
+_NEIGHBOUR_ADVERTISEMENT, _OVERRIDE, _LINK_ADDRESS_OPTION = 136, 0x20000000, 2
 
 
 class MasterAddress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -129,13 +134,14 @@ def _change(master: MasterAddress, action: str) -> None:
         if not indexes:
             raise ExecutionError(f"The master IP {master.ip} needs the interface {master.netdev}, which is not there")
         try:
-            route.addr(action, index=indexes[0], address=master.ip, prefixlen=master.netmask)
+            how = _HOW_6 if action == "add" and address.version == 6 else {}
+            route.addr(action, index=indexes[0], address=master.ip, prefixlen=master.netmask, **how)
         except NetlinkError as err:
             if err.code in (errno.EEXIST, errno.EADDRNOTAVAIL):
                 return  # another has done the same at the same moment
             raise ExecutionError(f"The master IP {master.ip} cannot be changed on {master.netdev}: {err}") from err
-    if action == "add" and address.version == 4:
-        _announce(master.netdev, address.packed)
+    if action == "add":
+        (_announce if address.version == 4 else _announce_6)(master.netdev, address.packed)
 
 
 def _announce(interface: str, address: bytes) -> None:
@@ -150,3 +156,20 @@ def _announce(interface: str, address: bytes) -> None:
         body = struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1) + mac + address + broadcast + address
         for _ in range(_ANNOUNCEMENTS):
             raw.send(head + body)
+
+
+def _announce_6(interface: str, address: bytes) -> None:
+    """Tell the neighbours, as `_announce`, by an unsolicited neighbour advertisement; the kernel adds the checksum."""
+    with (
+        contextlib.suppress(OSError, ValueError),
+        socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6) as raw,
+    ):
+        with open(f"/sys/class/net/{interface}/address", encoding="ascii") as file:
+            mac = bytes.fromhex(file.read().strip().replace(":", ""))
+        index = socket.if_nametoindex(interface)
+        raw.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, 255)
+        raw.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
+        head = struct.pack("!BBHI", _NEIGHBOUR_ADVERTISEMENT, 0, 0, _OVERRIDE)
+        message = head + address + struct.pack("!BB", _LINK_ADDRESS_OPTION, 1) + mac
+        for _ in range(_ANNOUNCEMENTS):
+            raw.sendto(message, (_ALL_NODES_6, 0, 0, index))

@@ -31,19 +31,22 @@ def up(
     say: Callable[[str], None] = lambda line: None,
     *,
     package: Path | None = None,
+    ip: str = "4",
 ) -> Layout:
     """Put up a testbed of running nodes without a cluster; whatever fails, nothing is left behind.
 
     Raises `PrerequisiteError` when the place, the machine or the rights do not allow it.
     """
     directory = layout.check_new(directory, node_count)
+    if ip != "4" and unprivileged:
+        raise PrerequisiteError("nodes on loopback addresses have IPv4 only: leave out --ip, or put them up as root")
     if package is not None and (unprivileged or not package.is_file()):
         raise PrerequisiteError(
             f"{package} cannot be installed in nodes: name a package's file, without --unprivileged"
         )
     loopback.check_machine() if unprivileged else _check_machine()
     bed = Layout(directory, guest.tree(), hypervisor, node_count, watcher_interval_s, unprivileged)
-    bed = dataclasses.replace(bed, package=str(package.resolve()) if package else "")
+    bed = dataclasses.replace(bed, ip=ip, package=str(package.resolve()) if package else "")
     directory.mkdir(parents=True, exist_ok=True)
     try:
         bed.save()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from ganeti.base.errors import CommandError
 from ganeti.tools.testbed import guest, layout, machine, node_files
-from ganeti.tools.testbed.layout import Layout
+from ganeti.tools.testbed.layout import Layout, Node
 
 DISK_TEMPLATES = "diskless,file,sharedfile"
 SMALL_GUESTS = (
@@ -32,7 +32,12 @@ def create(bed: Layout, say: Callable[[str], None] = lambda line: None) -> None:
     _command(bed, *init_command(bed))
     for node in others:
         say(f"gnt-node add {node.name}")
-        _command(bed, "gnt-node", "add", "--no-ssh-key-check", node.name)
+        _command(bed, "gnt-node", "add", "--no-ssh-key-check", *secondary_words(node), node.name)
+
+
+def secondary_words(node: Node) -> list[str]:
+    """Give the option that names the node's secondary address, where it has one."""
+    return ["-s", node.addresses[1]] if len(node.addresses) > 1 else []
 
 
 def init_command(bed: Layout) -> list[str]:
@@ -40,13 +45,16 @@ def init_command(bed: Layout) -> list[str]:
     mode = "openvswitch" if bed.unprivileged else "bridged"  # only root makes bridges, which must be there
     words = [
         *("gnt-cluster", "init", "--no-etc-hosts"),
-        *("--master-netdev", "lo" if bed.unprivileged else "eth0", "--master-netmask", "24"),
+        *("--master-netdev", "lo" if bed.unprivileged else "eth0"),
+        *("--master-netmask", "24" if bed.ip == "4" else "64"),
         *("--enabled-hypervisors", bed.hypervisor, "--enabled-disk-templates", DISK_TEMPLATES),
         *("--file-storage-dir", node_files.FILE_STORAGE),
         *("--shared-file-storage-dir", node_files.SHARED_FILE_STORAGE),
         *("-N", f"mode={mode},link={layout.GUEST_BRIDGE}"),
         *("--ipolicy-bounds-specs", SMALL_GUESTS),
     ]
+    if bed.ip != "4":  # without IPv4, the primary address is named a second time
+        words += ["--primary-ip-version", "6", *(secondary_words(bed.nodes[0]) or ["-s", bed.nodes[0].address])]
     parameters = HYPERVISOR_PARAMETERS.get(bed.hypervisor, {})
     if parameters:
         words += ["-H", f"{bed.hypervisor}:" + ",".join(f"{key}={value}" for key, value in parameters.items())]

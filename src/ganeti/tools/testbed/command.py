@@ -2,6 +2,7 @@
 """``gnt-testbed``: a whole cluster on this machine, to try, test or measure.
 
     gnt-testbed up DIR [--nodes N] [--hypervisor kvm|fake] [--no-cluster] [--unprivileged] [--package FILE.deb]
+                    [--ip 4|6|hybrid]
     gnt-testbed exec DIR NODE COMMAND...        gnt-testbed shell DIR [NODE]        gnt-testbed status DIR
     gnt-testbed kill|start|stop|cont|partition|heal DIR NODE                        gnt-testbed down DIR
 
@@ -41,6 +42,7 @@ def _up(options: argparse.Namespace) -> int:
         options.unprivileged,
         _say,
         package=options.package,
+        ip=options.ip,
     )
     if not options.no_cluster:
         try:
@@ -146,6 +148,8 @@ def _add_up_options(parser: argparse.ArgumentParser) -> None:
         "--watcher-interval", type=int, default=15, metavar="SECONDS", help="how often cron calls the watcher (15)"
     )
     parser.add_argument("--unprivileged", action="store_true", help="nodes as directories on loopback addresses")
+    text = "addresses of the nodes: IPv4, IPv6, or IPv6 with IPv4 for replication (4)"
+    parser.add_argument("--ip", choices=("4", "6", "hybrid"), default="4", help=text)
     parser.add_argument("--package", type=Path, metavar="FILE", help="run what this Debian package installs (make deb)")
 
 

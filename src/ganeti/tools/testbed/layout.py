@@ -15,6 +15,7 @@ from ganeti.base.errors import PrerequisiteError
 RECORD = "testbed.json"
 CLUSTER_NAME = "cluster"
 LAN_NETWORK = "10.77.0"
+LAN_NETWORK_6 = "fd77:"
 CLUSTER_INDEX = 100
 HUB = "hub"
 HELPERS = "/usr/lib/ganeti"
@@ -30,16 +31,23 @@ FORBIDDEN_IN_PATH = ":,\\\"' \n"  # overlay mounts and batch files of ip take th
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """One node of a testbed; *place* is its directory on the host."""
+    """One node of a testbed; *place* is its directory on the host, *ip* as that of the testbed."""
 
     name: str
     index: int
     place: Path
     network: str = LAN_NETWORK
+    ip: str = "4"
 
     @property
     def address(self) -> str:
-        return f"{self.network}.{self.index}"
+        """The one of cluster traffic."""
+        return self.addresses[0]
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """All of the cluster LAN; of two, the second is for replication."""
+        return _in_lan(self.network, self.index, self.ip)
 
     @property
     def upper(self) -> Path:
@@ -72,6 +80,8 @@ class Layout:
     watcher_interval_s: int = 15
     unprivileged: bool = False
     netns_hub: str = "ns/hub"
+    ip: str = "4"
+    """Addresses of the cluster LAN: ``4``, ``6``, or ``hybrid`` with IPv6 first."""
     package: str = ""
     """A Debian package that is installed in every node; without it nodes run this very tree."""
 
@@ -95,7 +105,7 @@ class Layout:
 
     @property
     def cluster_address(self) -> str:
-        return f"{self.network}.{CLUSTER_INDEX}"
+        return _in_lan(self.network, CLUSTER_INDEX, self.ip)[0]
 
     @property
     def record(self) -> Path:
@@ -120,7 +130,8 @@ class Layout:
     @property
     def nodes(self) -> tuple[Node, ...]:
         places = self.directory / "nodes"
-        return tuple(Node(f"node{n}", n, places / f"node{n}", self.network) for n in range(1, self.node_count + 1))
+        numbers = range(1, self.node_count + 1)
+        return tuple(Node(f"node{n}", n, places / f"node{n}", self.network, self.ip) for n in numbers)
 
     def node(self, name: str) -> Node:
         """Raises `PrerequisiteError` when there is no such node."""
@@ -135,6 +146,11 @@ class Layout:
         plain = dataclasses.asdict(self) | {"directory": str(self.directory), "checkout": str(self.checkout)}
         plain["nodes"] = {node.name: node.address for node in self.nodes}
         self.record.write_text(json.dumps(plain, indent=1) + "\n")
+
+
+def _in_lan(network: str, index: int, ip: str) -> tuple[str, ...]:
+    both = {"6": f"{LAN_NETWORK_6}:{index}", "4": f"{network}.{index}"}
+    return tuple(both.values()) if ip == "hybrid" else (both[ip],)
 
 
 def load(directory: Path) -> Layout:

@@ -64,12 +64,17 @@ def plug_in(bed: Layout, node: Node, pid: int) -> None:
     _batch(
         ("nsenter", "--target", str(pid), "--net", "--"),
         "link set lo up",
-        f"addr add {node.address}/24 dev eth0",
+        *map(_add_address, node.addresses),
         "link set eth0 up",
         f"link add {layout.GUEST_BRIDGE} type bridge",
         f"link set eth1 master {layout.GUEST_BRIDGE} up",
         f"link set {layout.GUEST_BRIDGE} up",
     )
+
+
+def _add_address(address: str) -> str:
+    """Nobody else has it: it is used at once, without asking the others first."""
+    return f"addr add {address}/64 dev eth0 nodad" if ":" in address else f"addr add {address}/24 dev eth0"
 
 
 def unplug(bed: Layout, node: Node) -> None:

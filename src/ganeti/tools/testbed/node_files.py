@@ -104,8 +104,9 @@ def _link(node: Node, path: str, target: Path | str) -> None:
 def hosts(bed: Layout) -> str:
     """Give the text of ``/etc/hosts``: the nodes, the cluster, and names for guests."""
     lines = ["127.0.0.1 localhost", f"{bed.cluster_address} {layout.CLUSTER_NAME}"]
-    lines += [f"{other.address} {other.name}" for other in bed.nodes]
-    lines += [f"10.78.0.{n} inst{n}" for n in range(1, bed.guest_names + 1)]
+    lines += [f"{address} {other.name}" for other in bed.nodes for address in other.addresses]
+    guests = "10.78.0." if bed.ip == "4" else "fd78::"
+    lines += [f"{guests}{n} inst{n}" for n in range(1, bed.guest_names + 1)]
     return "\n".join(lines) + "\n"
 
 
@@ -123,15 +124,15 @@ def _write_ssh(bed: Layout, node: Node) -> None:
     _put(node, "/etc/ssh/sshd_config", SSHD_CONFIG)
     (node.upper / "root/.ssh").chmod(0o700)
     _put(node, "/root/.ssh/authorized_keys", (keys / "administrator.pub").read_bytes(), 0o600)
-    known = [
-        f"{other.name},{other.address} {keys.joinpath(f'{other.name}_{kind}.pub').read_text().rpartition(' ')[0]}\n"
-        for other in bed.nodes
-        for kind in KEY_TYPES
-    ]
+    known = [_known_host(other, keys / f"{other.name}_{kind}.pub") for other in bed.nodes for kind in KEY_TYPES]
     _put(node, "/root/.ssh/known_hosts", "".join(known), 0o600)
     if node.index == 1:  # where the administrator sits; the cluster's own keys are the cluster's affair
         _put(node, "/root/.ssh/id_ed25519", (keys / "administrator").read_bytes(), 0o600)
         _put(node, "/root/.ssh/id_ed25519.pub", (keys / "administrator.pub").read_bytes())
+
+
+def _known_host(node: Node, key: Path) -> str:
+    return f"{','.join((node.name, *node.addresses))} {key.read_text().rpartition(' ')[0]}\n"
 
 
 def _write_ganeti(bed: Layout, node: Node) -> None:

@@ -10,9 +10,13 @@ IPV6_FAMILY = 10
 
 
 def secondary_address(view: ConfigView, given: str | None, primary_ip: str) -> str:
-    """Give the secondary address: the one given, or the primary where that is IPv4."""
+    """Give the secondary address: the one given, or the primary where nodes have one address only.
+
+    Where primary addresses are IPv6, the secondary one is IPv4, unless the cluster was made without IPv4.
+    """
     if given is None:
-        if view.cluster.primary_ip_family == IPV6_FAMILY:
+        master = view.node(view.cluster.master_node)
+        if view.cluster.primary_ip_family == IPV6_FAMILY and master.primary_ip != master.secondary_ip:
             raise PrerequisiteError(
                 "A node of a cluster with IPv6 primary addresses needs an IPv4 secondary address: give it with -s",
                 WRONG_INPUT,
@@ -22,6 +26,8 @@ def secondary_address(view: ConfigView, given: str | None, primary_ip: str) -> s
         address = ipaddress.ip_address(given)
     except ValueError:
         address = None
+    if view.cluster.primary_ip_family == IPV6_FAMILY and address == ipaddress.ip_address(primary_ip):
+        return primary_ip
     if address is None or address.version != 4 or address.is_loopback or address.is_unspecified:
         raise PrerequisiteError(f"Secondary IP ({given}) needs to be a valid IPv4 address", WRONG_INPUT)
     return given

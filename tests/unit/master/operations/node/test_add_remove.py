@@ -118,6 +118,26 @@ def test_a_dual_homed_master_wants_dual_homed_nodes(ctx: FakeContext) -> None:
         run(AddNodeToCluster(node_name="node4"), ctx)
 
 
+@pytest.mark.requirement("S1.99")
+def test_in_a_hybrid_cluster_a_node_needs_an_ipv4_secondary_address(ctx: FakeContext) -> None:
+    change_cluster(ctx, primary_ip_family=10)
+    change_node(ctx, "node1", primary_ip="fd77::1", secondary_ip="10.88.0.1")
+    with pytest.raises(PrerequisiteError, match="needs an IPv4 secondary address"):
+        run(AddNodeToCluster(node_name="node4", primary_ip="fd77::4"), ctx)
+    with pytest.raises(PrerequisiteError, match="doesn't have one"):
+        run(AddNodeToCluster(node_name="node4", primary_ip="fd77::4", secondary_ip="fd77::4"), ctx)
+    run(AddNodeToCluster(node_name="node4", primary_ip="fd77::4", secondary_ip="10.88.0.4"), ctx)
+    node = ctx.config.config.find_node("node4")
+    assert (node.primary_ip, node.secondary_ip) == ("fd77::4", "10.88.0.4")
+
+
+def test_a_cluster_without_ipv4_takes_nodes_of_one_address(ctx: FakeContext) -> None:
+    change_cluster(ctx, primary_ip_family=10)
+    change_node(ctx, "node1", primary_ip="fd77::1", secondary_ip="fd77::1")
+    run(AddNodeToCluster(node_name="node4", primary_ip="fd77::4"), ctx)
+    assert ctx.config.config.find_node("node4").secondary_ip == "fd77::4"
+
+
 def test_several_groups_need_one_named(ctx: FakeContext) -> None:
     ctx.config.config.put("nodegroups", "uuid-group2", NodeGroup(uuid="uuid-group2", name="blue"))
     with pytest.raises(PrerequisiteError, match=r"More than one node group exists \(blue, default\)"):

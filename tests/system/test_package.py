@@ -15,11 +15,34 @@ from pathlib import Path
 
 import pytest
 
+from ganeti.system.accounts import USER_OF
 from ganeti.tools.testbed import bed as testbed
 from ganeti.tools.testbed import cluster, guest, machine
 from ganeti.tools.testbed.layout import Layout
 
 pytestmark = pytest.mark.daemons
+TABLE = {
+    "/var/lib/ganeti": "755 gnt-masterd:gnt-masterd",
+    "/var/lib/ganeti/cluster-domain-secret": "600 gnt-masterd:gnt-masterd",
+    "/var/lib/ganeti/config.data": "640 gnt-masterd:gnt-confd",
+    "/var/lib/ganeti/hmac.key": "440 gnt-masterd:gnt-confd",
+    "/var/lib/ganeti/known_hosts": "644 gnt-masterd:gnt-masterd",
+    "/var/lib/ganeti/queue": "750 gnt-masterd:gnt-masterd",
+    "/var/lib/ganeti/queue/archive": "750 gnt-masterd:gnt-masterd",
+    "/var/lib/ganeti/queue/job-1": "640 gnt-masterd:gnt-masterd",
+    "/var/lib/ganeti/rapi.pem": "440 gnt-rapi:gnt-rapi",
+    "/var/lib/ganeti/rapi": "750 gnt-rapi:gnt-rapi",
+    "/var/lib/ganeti/server.pem": "440 gnt-masterd:gnt-masterd",
+    "/run/ganeti": "775 gnt-masterd:gnt-daemons",
+    "/run/ganeti/socket": "770 gnt-masterd:gnt-admin",
+    "/run/ganeti/socket/ganeti-master": "660 gnt-masterd:gnt-admin",
+    "/var/log/ganeti": "770 gnt-masterd:gnt-daemons",
+    "/var/log/ganeti/luxi-daemon.log": "600 gnt-masterd:gnt-daemons",
+    "/var/log/ganeti/rapi-daemon.log": "600 gnt-rapi:gnt-daemons",
+    "/var/log/ganeti/conf-daemon.log": "600 gnt-confd:gnt-daemons",
+    "/var/log/ganeti/node-daemon.log": "600 root:gnt-daemons",
+}
+"""Modes as 3.1 sets them, owners as its documents name them, by the names that Debian gives these users."""
 DATA = "/var/lib/ganeti/*.pem /var/lib/ganeti/*.key /var/lib/ganeti/config.data /var/lib/ganeti/ssconf_*"
 NODES = ("node1", "node2", "node3")
 
@@ -80,6 +103,43 @@ def test_a_cluster_is_made_and_used(bed: Layout) -> None:
     good(bed, "gnt-cluster", "verify")
     assert good(bed, "gnt-instance", "--complete", "startup", "in") == "inst1\n"
     assert "1 instances" in good(bed, "hbal", "-L")
+
+
+@pytest.mark.requirement("S1.104", "S1.105", "S1.107", "S1.108")
+def test_each_daemon_runs_as_its_own_user(bed: Layout) -> None:
+    wanted = USER_OF | {"ganeti-noded": "root", "ganeti-mond": "root"}
+    for node in NODES:
+        for daemon, pid in pids(bed, node).items():
+            status = good(bed, "cat", f"/proc/{pid}/status", node=node)
+            user = good(bed, "stat", "--format=%U", f"/proc/{pid}", node=node).strip()
+            assert user == wanted[daemon], f"{daemon} on {node}"
+            assert user == "root" or "\nCapEff:\t0000000000000000\n" in status
+    as_anybody = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
+    assert machine.run(bed, "node1", *as_anybody, "gnt-instance", "list").returncode
+    as_administrator = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--groups=gnt-admin")
+    assert "inst1" in good(bed, *as_administrator, "gnt-instance", "list")
+
+
+@pytest.mark.requirement("S1.110")
+def test_files_of_a_running_cluster_are_as_the_table_says(bed: Layout) -> None:
+    for path, wanted in TABLE.items():
+        assert good(bed, "stat", "--format=%a %U:%G", path).strip() == wanted, path
+    assert good(bed, "ensure-dirs", "--full-run", "--verbose") == ""
+    good(bed, "chmod", "o+r", "/var/lib/ganeti/hmac.key", node="node2")
+    done = machine.run(bed, "node1", "gnt-cluster", "verify", "--error-codes")
+    assert done.returncode
+    assert "ENODEFILECHECK:node:node2:" in done.stdout
+    assert "/var/lib/ganeti/hmac.key" in done.stdout
+    good(bed, "ensure-dirs", node="node2")
+    good(bed, "gnt-cluster", "verify")
+
+
+def test_the_master_moves(bed: Layout) -> None:
+    """What the former master's root has sent to the candidate belongs to the daemons of the new one."""
+    for node in ("node3", "node1"):
+        good(bed, "gnt-cluster", "master-failover", node=node)
+        good(bed, "gnt-cluster", "verify", node=node)
+        assert pids(bed, node).keys() >= {"ganeti-wconfd", "ganeti-luxid", "ganeti-rapi"}
 
 
 def test_an_upgrade_restarts_the_daemons_and_ends_neither_job_nor_guest(bed: Layout, place: Path) -> None:

@@ -95,6 +95,14 @@ def certificate_names(pem: str) -> list[str]:
     return names.get_values_for_type(x509.DNSName)
 
 
+def create_self_signed(name: str) -> str:
+    """Give key and certificate of a server that strangers talk to, as one PEM text; no node trusts it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    names = x509.SubjectAlternativeName([x509.DNSName(name)])
+    builder = _builder(_name(name), _name(name), key.public_key()).add_extension(names, critical=False)
+    return _key_pem(key) + _certificate_pem(builder.sign(key, hashes.SHA256()))
+
+
 def _load(pem: str) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(pem.encode())

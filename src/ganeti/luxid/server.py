@@ -9,6 +9,7 @@ from typing import Any
 
 from ganeti.base.errors import TransportError
 from ganeti.calls.serving import CallServer, Handler, Stream
+from ganeti.system.accounts import ADMINISTRATORS, give_group
 from ganeti.system.unix_socket import UnixServer, serve
 from ganeti.wire.framing import decode
 from ganeti.wire.luxi import MAX_MESSAGE_BYTES, MalformedRequest, read_request
@@ -23,6 +24,7 @@ class LuxiServer(CallServer):
 
     async def listen(self, path: str) -> None:
         self._servers.append(await serve(path, self.serve, limit_bytes=MAX_MESSAGE_BYTES))
+        give_group(path, ADMINISTRATORS)
 
     async def close(self) -> None:
         for server in self._servers:

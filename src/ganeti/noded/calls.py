@@ -24,6 +24,7 @@ from ganeti.node.ledger import KEPT_ANSWERS, Answer, CallLedger, Fences, Number
 from ganeti.node.promises import Promise
 from ganeti.node.state import NodeState
 from ganeti.noded.access import CandidateCertificates
+from ganeti.system.accounts import MASTER, give_group
 from ganeti.system.boot import boot_identity
 from ganeti.system.pause_points import reach
 
@@ -392,6 +393,7 @@ def _write_fences(paths: Paths, fences: Fences, certificate: str | None) -> None
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+    give_group(fresh, MASTER)
     reach("fences-written")
     os.replace(fresh, paths.epoch_file)
     directory = os.open(os.path.dirname(fresh), os.O_RDONLY | os.O_CLOEXEC)

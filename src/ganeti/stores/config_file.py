@@ -18,6 +18,7 @@ from contextlib import suppress
 
 from ganeti.master.config.file_layout import Entries, FileLayout
 from ganeti.master.config.records import ObjectKey
+from ganeti.system.accounts import CONFD, give_group
 from ganeti.system.files import sync_directory
 from ganeti.system.pause_points import reach
 
@@ -42,6 +43,7 @@ class _Image:
         try:
             _write_pieces(self.descriptor, layout.whole())
             os.fchmod(self.descriptor, CONFIG_MODE)
+            give_group(path, CONFD)
         except BaseException:
             self.discard()
             raise

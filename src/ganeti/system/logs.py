@@ -6,7 +6,10 @@ import logging.handlers
 import os
 import sys
 import time
+from contextlib import suppress
 from typing import TextIO
+
+from ganeti.system.accounts import DAEMONS, give_group
 
 _BASES = {
     "ganeti-noded": "node-daemon",
@@ -46,6 +49,8 @@ class ReopeningHandler(logging.StreamHandler[TextIO]):
 
     def _open(self) -> TextIO:
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with suppress(OSError):  # a file of before, that has it
+            give_group(self.path, DAEMONS)
         return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
 
     def reopen(self) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from ganeti.base.paths import Paths
+from ganeti.system import accounts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ class Node:
         """Start a daemon unless it runs; returns when it serves, with the daemon's own exit status if it refuses."""
         if self.is_running(daemon):
             return 0
+        if self._gives_users():
+            self._hand_over_files(daemon)
         arguments = [*self._default_arguments(daemon), *arguments]
         if self._systemd:
             return self._start_unit(daemon, arguments)
@@ -92,13 +95,30 @@ class Node:
         if program is None:
             raise Refused(f"The program {daemon} is not installed")
         words = ["start-stop-daemon", "--start", "--quiet", "--oknodo"]
-        words += ["--pidfile", self.paths.pid_file(daemon), "--startas", program, "--", *arguments]
+        words += ["--pidfile", self.paths.pid_file(daemon), *self._as_its_user(daemon), "--startas", program]
+        words += ["--", *arguments]
         with self._start_lock(daemon):
             if self.is_running(daemon):
                 return 0
             self._remove_stale_pid_file(daemon)
             status = self._run(words)
             return 0 if status == 1 and self.is_running(daemon) else status  # somebody else has started it meanwhile
+
+    def _as_its_user(self, daemon: str) -> list[str]:
+        """What makes start-stop-daemon run it as its user."""
+        user = accounts.USER_OF.get(daemon)
+        return ["--chuid", f"{user}:{user}"] if user and self._gives_users() else []
+
+    def _gives_users(self) -> bool:
+        return os.geteuid() == 0 and accounts.are_used(self.paths.root)
+
+    def _hand_over_files(self, daemon: str) -> None:
+        """Make directories and files the users' who need them: what another master has sent here, root has written."""
+        from ganeti.tools.ensure_dirs import ensure
+
+        if daemon == "ganeti-rapi":
+            make_certificate(self.paths, self.name)
+        ensure(self.paths, full=daemon in MASTER_DAEMONS)
 
     @contextmanager
     def _start_lock(self, daemon: str) -> Iterator[None]:
@@ -269,3 +289,14 @@ def has_ended(pid: int) -> bool:
             return file.read().rpartition(")")[2].split()[0] in ("Z", "X")
     except (FileNotFoundError, ProcessLookupError, IndexError):
         return True
+
+
+def make_certificate(paths: Paths, name: str) -> None:
+    """Make what the remote API shows, unless it is there: the key of the node itself is not for its user."""
+    path = f"{paths.data_dir}/rapi.pem"
+    if os.path.exists(path):
+        return
+    from ganeti.bootstrap.certificates import create_self_signed
+    from ganeti.system.files import write_atomically
+
+    write_atomically(path, create_self_signed(name).encode(), mode=0o440)

@@ -250,3 +250,16 @@ def test_a_question_on_a_terminal(master, tmp_path, typed, status, submitted):
     assert ended == status
     assert "This will remove the instance web1" in text
     assert len(master.submitted()) == submitted
+
+
+NEED_ROOT = (
+    *(f"gnt-cluster {name}" for name in ("init", "destroy", "command", "copyfile", "rename", "master-failover")),
+    *("gnt-cluster renew-crypto", "gnt-node add", "gnt-node remove", "gnt-instance console"),
+)
+
+
+@pytest.mark.requirement("S1.109")
+def test_some_commands_need_root():
+    rows = [CommandRow(program, row) for program in PROGRAMS for row in main._load_table(program)]
+    found = {row.line for row in rows if row.needs_root}
+    assert found >= {row.line for row in rows if row.line in NEED_ROOT}

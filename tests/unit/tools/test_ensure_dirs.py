@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ganeti.base.paths import Paths
-from ganeti.tools.ensure_dirs import ensure, main, rules, wrong
+from ganeti.system.accounts import rules, wrong
+from ganeti.tools.ensure_dirs import ensure, main
 
 
 def mode(path: str) -> int:

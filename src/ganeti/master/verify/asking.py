@@ -109,6 +109,7 @@ def node_checks(
         **file_checks(view, node),
         "node-net-test": neighbours(online, index),
         "master-ip": {"name": master.name, "primary_ip": cluster.master_ip},
+        "file-modes": True,
         "time": True,
         "version": True,
     }

@@ -112,6 +112,11 @@ def programs(report: NodeReport) -> Iterator[Finding]:
     name = report.node.name
     for sentence in report.part("oob-paths", []):
         yield Finding("ENODEOOBPATH", name, f"out-of-band program: {sentence}")
+    exposed = report.part("file-modes", [])
+    if exposed:
+        yield Finding(
+            "ENODEFILECHECK", name, f"files with wrong owners or modes: {', '.join(exposed)}; run ensure-dirs there"
+        )
     missing = report.part("user-scripts", [])
     if missing:
         yield Finding("ENODEUSERSCRIPTS", name, f"user scripts not present or not executable: {', '.join(missing)}")

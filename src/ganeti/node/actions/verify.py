@@ -29,6 +29,7 @@ from ganeti.node.actions.registry import NORMAL_S, node_call
 from ganeti.node.os import definition
 from ganeti.node.state import NodeState
 from ganeti.node.storage.allowed_paths import AllowedPaths
+from ganeti.system.accounts import too_open
 from ganeti.wire.config_fingerprint import fingerprint_of
 
 RELEASE = "3.1"
@@ -82,6 +83,8 @@ class NodeChecks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Answer: sentences by hypervisor (given: name to filled parameters)."""
     hvparms: list[HypervisorCheck] | None = None
     """Answer: [source, hypervisor, sentence] of the sets that are wrong."""
+    file_modes: bool | None = None
+    """Answer: files of this node that more people can read or change than should."""
     instancelist: list[str] | None = None
     """Hypervisors; answer: names of their guests."""
     instances: list[str] | None = None
@@ -304,6 +307,10 @@ async def _oob_paths(node: NodeState, value: list[str]) -> Any:
     return [reason for path in value if (reason := _program_problem(node.paths.under(path))) is not None]
 
 
+async def _file_modes(node: NodeState, value: bool) -> Any:
+    return too_open(node.paths)
+
+
 async def _user_scripts(node: NodeState, value: list[str]) -> Any:
     return [path for path in value if _program_problem(node.paths.under(path)) is not None]
 
@@ -359,6 +366,7 @@ _CHECKS: dict[str, Callable[[NodeState, Any], Awaitable[Any]]] = {
     "disks": _disks,
     "hypervisor": _hypervisor,
     "hvparms": _hvparms,
+    "file_modes": _file_modes,
     "instancelist": _instancelist,
     "instances": _instances,
     "hvinfo": _hvinfo,

@@ -88,6 +88,7 @@ class Cluster:
             "oslist": [dict(OS)],
             "oob-paths": [],
             "user-scripts": [],
+            "file-modes": [],
         }
         self.spoil(name, whole)
         return whole if "version" in checks else {key: value for key, value in whole.items() if key in checks}
@@ -150,6 +151,10 @@ def test_a_healthy_cluster_is_told_in_the_lines_of_3_1() -> None:
         ),
         (on("node2", allowed_file_storage_paths=["/etc"]), "ENODEFILESTORAGEPATHS:node:node2:Found forbidden"),
         (on("node1", oob_paths=["/bin/oob: missing"]), "ENODEOOBPATH:node:node1:"),
+        (
+            on("node1", file_modes=["/var/lib/ganeti/hmac.key (-r--r--r--, owner 0:0)"]),
+            "ENODEFILECHECK:node:node1:files with wrong owners or modes: /var/lib/ganeti/hmac.key",
+        ),
         (on("node1", user_scripts=["/etc/x"]), "ENODEUSERSCRIPTS:node:node1:"),
         (
             on("node2", oslist=[]),

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Whose files are whose: only where the package is installed, and nothing is done for others."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ganeti.base.paths import Paths
+from ganeti.system import accounts
+
+
+@pytest.fixture
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
+    """A node whose table is in force, all names in it being those of the user who runs the test."""
+    found = Paths(str(tmp_path))
+    monkeypatch.setattr(accounts, "are_used", lambda root: True)
+    monkeypatch.setattr(accounts, "owner_of", lambda rule: (os.getuid(), os.getgid()))
+    for rule in accounts.rules(found):
+        if rule.is_directory:
+            os.makedirs(rule.path, exist_ok=True)
+            os.chmod(rule.path, rule.mode)
+    return found
+
+
+def test_below_a_root_directory_nobody_has_a_user() -> None:
+    assert accounts.are_used("/srv/bed/node1") is False
+
+
+def test_files_that_more_can_read_are_named(paths: Paths) -> None:
+    assert accounts.too_open(paths) == []
+    Path(paths.hmac_key).touch()
+    os.chmod(paths.hmac_key, 0o444)
+    Path(paths.server_cert).touch()
+    os.chmod(paths.server_cert, 0o400)
+    assert accounts.too_open(paths) == [f"{paths.hmac_key} (-r--r--r--, owner {os.getuid()}:{os.getgid()})"]
+
+
+def test_a_file_that_root_wrote_gets_the_owner_of_the_table(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[str, int, int]] = []
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "chown", lambda path, user, group: given.append((path, user, group)))
+    accounts.hand_over(paths.hmac_key, paths)
+    accounts.hand_over(f"{paths.data_dir}/other", paths)
+    assert given == [(paths.hmac_key, os.getuid(), os.getgid())]
+
+
+def test_every_user_of_a_daemon_is_one_the_package_makes() -> None:
+    script = (Path(__file__).resolve().parents[3] / "setup/debian/postinst").read_text()
+    for user in accounts.USER_OF.values():
+        assert f" {user} " in script
+    for rule in accounts.rules(Paths()):
+        for name in (rule.user, rule.group):
+            assert name in ("", accounts.ROOT) or name in script, rule

@@ -26,10 +26,8 @@ def join_node(options: Mapping[str, Any]) -> None:
     or `CommandError` with one sentence; the helpers on the node have then changed nothing there.
     """
     machine = Machine.here()
-    cluster = _Cluster(machine.paths)
-    name, address = machine.resolve(str(options["node_name"]), cluster.ip_version)
-    if name == machine.hostname or (machine.owns(address) and not machine.paths.root):
-        raise PrerequisiteError(f"'{name}' is this machine, the master: it is in the cluster already", WRONG_INPUT)
+    cluster = ClusterFiles(machine.paths)
+    name, address = resolve_joining(machine, cluster, str(options["node_name"]))
     remote = Remote(
         machine,
         name,
@@ -41,6 +39,19 @@ def join_node(options: Mapping[str, Any]) -> None:
     request = prepare_request(cluster, force=bool(options.get("force_join")), setup=bool(options.get("node_setup", 1)))
     remote.run("prepare-node-join", json.dumps(request), *words)
     remote.run("node-daemon-setup", json.dumps(setup_request(cluster, name, address)), *words)
+    check_answers(machine, name, address)
+
+
+def resolve_joining(machine: Machine, cluster: "ClusterFiles", given: str) -> tuple[str, str]:
+    """Give the full name and the address of the machine that is to join; raises `PrerequisiteError`."""
+    name, address = machine.resolve(given, cluster.ip_version)
+    if name == machine.hostname or (machine.owns(address) and not machine.paths.root):
+        raise PrerequisiteError(f"'{name}' is this machine, the master: it is in the cluster already", WRONG_INPUT)
+    return name, address
+
+
+def check_answers(machine: Machine, name: str, address: str) -> None:
+    """Wait for the node daemon there; raises `NodeUnreachableError`, or `PrerequisiteError` for another release's."""
     wait_for_node_daemon(machine.paths, address, DAEMON_WITHIN_S)
     found = call_node(machine.paths, address, "version", {})
     if found != PROTOCOL:
@@ -50,7 +61,7 @@ def join_node(options: Mapping[str, Any]) -> None:
         )
 
 
-class _Cluster:
+class ClusterFiles:
     """What the files of the master say of the cluster."""
 
     def __init__(self, paths: Paths) -> None:
@@ -67,7 +78,7 @@ class _Cluster:
             ) from err
 
 
-def prepare_request(cluster: _Cluster, *, force: bool, setup: bool) -> dict[str, Any]:
+def prepare_request(cluster: ClusterFiles, *, force: bool, setup: bool) -> dict[str, Any]:
     """Input of `prepare-node-join`; keys only where the cluster looks after ssh."""
     request: dict[str, Any] = {"cluster_name": cluster.name}
     if not force:
@@ -80,7 +91,7 @@ def prepare_request(cluster: _Cluster, *, force: bool, setup: bool) -> dict[str,
     return request
 
 
-def setup_request(cluster: _Cluster, name: str, address: str) -> dict[str, Any]:
+def setup_request(cluster: ClusterFiles, name: str, address: str) -> dict[str, Any]:
     """Input of `node-daemon-setup`, with a fresh certificate of the node's own."""
     paths = cluster.paths
     authority = certificates.Authority(_text(paths.authority_key), _text(paths.authority_cert))

@@ -215,7 +215,7 @@ def test_what_the_master_sends_is_what_the_helpers_take(machine: Any, tmp_path: 
         (place / name).write_text(text)
     (tmp_path / "etc/ssh/ssh_host_ed25519_key").write_text(KEY[1])
     (tmp_path / "etc/ssh/ssh_host_ed25519_key.pub").write_text(KEY[2] + "\n")
-    cluster = join._Cluster(machine.paths)
+    cluster = join.ClusterFiles(machine.paths)
     request = json.dumps(join.prepare_request(cluster, force=False, setup=True)).encode()
     decoded = join_input.decode(request, join_input.PrepareJoin)
     assert decoded.ssh_host_key[0][:2] == KEY[:2]

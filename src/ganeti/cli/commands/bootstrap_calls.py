@@ -8,6 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from ganeti.bootstrap.own_mastership import OwnMastership
@@ -25,6 +26,20 @@ def join(options: dict[str, Any]) -> None:
     from ganeti.bootstrap.join import join_node
 
     join_node(options)
+
+
+def offer_token(options: dict[str, Any], tell: Callable[[str], None]) -> None:
+    """Wait on the master until a machine has joined with a one-time token."""
+    from ganeti.bootstrap.token_join import offer
+
+    offer(options, tell)
+
+
+def take_up_token(master: str, token: str) -> None:
+    """Have the master that waits with *token* make this machine a node."""
+    from ganeti.bootstrap.token_join import take_up
+
+    take_up(master, token)
 
 
 def leave_cluster(master_uuid: str) -> None:

@@ -29,3 +29,13 @@ NODE_INFO = Command(
     is_job=False,
     options=(option("-g", "--node-group", field="group", help="nodes of this group only"),),
 )
+
+NODE_JOIN = Command(
+    "gnt-node join",
+    "take this machine into the cluster whose master waits with 'gnt-node token'",
+    arguments=(Argument("master", "master"), Argument("token", "token", 0, 1)),
+    handler="node_setup:join_cluster",
+    is_job=False,
+    needs_root=True,
+    needs_master=False,
+)

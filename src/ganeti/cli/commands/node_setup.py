@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from ganeti.cli import jobs
-from ganeti.cli.commands.bootstrap_calls import join
+from ganeti.cli.commands.bootstrap_calls import join, offer_token, take_up_token
 from ganeti.cli.failures import Failure
 from ganeti.cli.infotext import scalar
-from ganeti.cli.invocation import err
+from ganeti.cli.invocation import err, out
 from ganeti.cli.values import RESET, read_int
 
 TYPE_CHECKING = False
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 SSH_PORT = 22
+_OWN_OPTIONS = ("readd", "no_ssh_key_check", "force_join", "no_node_setup", "verbose", "port", "timeout")
 
 
 def add(call: Invocation) -> int:
@@ -43,12 +44,42 @@ def add(call: Invocation) -> int:
     return jobs.run(call, opcode(call))
 
 
+def token(call: Invocation) -> int:
+    """Wait for the machine that comes with the token, then have the cluster take it in."""
+    _check_membership(call, call.values["node_name"], bool(call.get("readd")))
+    jobs.ask(call, {**opcode(call), "dry_run": True})
+    call.client.close()  # until the machine has come
+    options = {
+        "node_name": call.values["node_name"],
+        "node_setup": not call.get("no_node_setup"),
+        "port": call.get("port"),
+        "timeout": call.get("timeout"),
+    }
+    offer_token(options, lambda line: out(f"Run on {options['node_name']}, as root:\n  {line}"))
+    return jobs.run(call, opcode(call))
+
+
+def join_cluster(call: Invocation) -> int:
+    """Take this machine into a cluster; a token that is not among the arguments is read from standard input."""
+    given = call.get("token")
+    if not given:
+        import sys
+
+        if sys.stdin.isatty():
+            sys.stderr.write("Token: ")
+            sys.stderr.flush()
+        given = sys.stdin.readline()
+    take_up_token(call.values["master"], given)
+    out("This machine is set up; the master takes it into the cluster now")
+    return 0
+
+
 def opcode(call: Invocation) -> dict[str, Any]:
     return {
         "OP_ID": "OP_NODE_ADD",
         "readd": bool(call.get("readd")),
         "node_setup": not call.get("no_node_setup"),
-        **call.parameters("readd", "no_ssh_key_check", "force_join", "no_node_setup", "verbose"),
+        **call.parameters(*_OWN_OPTIONS),
     }
 
 

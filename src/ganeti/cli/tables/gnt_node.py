@@ -82,6 +82,13 @@ COMMANDS = (
       (('-g', '--node-group'), 'group', 'string', 'nodes of this group only', True, None, (), '', False),
      ),
      ('show',), 'node_info:info', '', False, '', False, True, False, '', (), (), ()),
+    ('join', "take this machine into the cluster whose master waits with 'gnt-node token'",
+     (
+      ('master', 'master', 1, 1, 'string', ''),
+      ('token', 'token', 0, 1, 'string', ''),
+     ),
+     (),
+     (), 'node_setup:join_cluster', '', False, '', True, False, False, '', (), (), ()),
     ('list', 'list nodes',
      (
       ('names', 'node-name', 0, None, 'string', ''),
@@ -199,4 +206,23 @@ COMMANDS = (
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
      (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'node'),), (), ()),
+    ('token', 'add a node without ssh: print a one-time token and wait for the machine to join with it',
+     (
+      ('node_name', 'node-name', 1, 1, 'string', 'node'),
+     ),
+     (
+      (('--no-node-setup',), 'no_node_setup', 'flag', "leave the node's ssh keys alone", True, None, (), '', False),
+      (('--port',), 'port', 'int', 'port to wait at, in place of 1817', True, None, (), 'PORT', False),
+      (('--timeout',), 'timeout', 'duration', 'how long the token can be used, in place of 10 minutes', True, None, (), '', False),
+      (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
+      (('-s', '--secondary-ip'), 'secondary_ip', 'string', 'address for replication', True, None, (), 'ADDRESS', False),
+      (('--readd',), 'readd', 'flag', 'the node is in the cluster already and comes back', True, None, (), '', False),
+      (('-g', '--node-group'), 'group', 'string', 'group of the node', True, None, (), 'GROUP', False),
+      (('--master-capable',), 'master_capable', 'yesno', 'may become master candidate', True, None, (), '', False),
+      (('--vm-capable',), 'vm_capable', 'yesno', 'may run instances', True, None, (), '', False),
+      (('--node-parameters',), 'ndparams', 'keyvalues', 'node parameters', True, None, (), '', False),
+      (('--hypervisor-state',), 'hv_state', 'ident-keyvalues', 'recorded state of hypervisors', True, None, (), '', True),
+      (('--disk-state',), 'disk_state', 'disk-state', 'recorded state of storage', True, None, (), '', True),
+     ),
+     (), 'node_setup:token', '', False, 'OP_NODE_ADD', True, True, False, '', (), (), ()),
 )

@@ -58,6 +58,9 @@ class Resolved:
     primary_ip: str
 
 
+_NO_NODE_SETUP = Option(("--no-node-setup",), "no_node_setup", "flag", "leave the node's ssh keys alone")
+
+
 @dataclass(frozen=True)
 class Checked:
     node: Node
@@ -69,20 +72,36 @@ class Checked:
     "OP_NODE_ADD",
     summary_field="node_name",
     hooks="node-add",
-    cli=Command(
-        "gnt-node add",
-        "add a node, or add it again",
-        arguments=("node_name",),
-        options=(
-            Option(("--no-ssh-key-check",), "no_ssh_key_check", "flag", "accept an unknown ssh host key"),
-            Option(("--force-join",), "force_join", "flag", "go on where the joining checks complain"),
-            Option(("--no-node-setup",), "no_node_setup", "flag", "leave the node's ssh keys alone"),
-            Option(("-v", "--verbose"), "verbose", "flag", "say more"),
-            PRIORITY,
+    cli=(
+        Command(
+            "gnt-node add",
+            "add a node, or add it again",
+            arguments=("node_name",),
+            options=(
+                Option(("--no-ssh-key-check",), "no_ssh_key_check", "flag", "accept an unknown ssh host key"),
+                Option(("--force-join",), "force_join", "flag", "go on where the joining checks complain"),
+                _NO_NODE_SETUP,
+                Option(("-v", "--verbose"), "verbose", "flag", "say more"),
+                PRIORITY,
+            ),
+            handler="node_setup:add",
+            is_job=False,
+            needs_root=True,
         ),
-        handler="node_setup:add",
-        is_job=False,
-        needs_root=True,
+        Command(
+            "gnt-node token",
+            "add a node without ssh: print a one-time token and wait for the machine to join with it",
+            arguments=("node_name",),
+            options=(
+                _NO_NODE_SETUP,
+                Option(("--port",), "port", "int", "port to wait at, in place of 1817", metavar="PORT"),
+                Option(("--timeout",), "timeout", "duration", "how long the token can be used, in place of 10 minutes"),
+                PRIORITY,
+            ),
+            handler="node_setup:token",
+            is_job=False,
+            needs_root=True,
+        ),
     ),
     examples=(Example("node-readd", {"node_name": "node3.example.com", "readd": True}, before=("node-offline",)),),
 )

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Joining by a one-time token: who is let in, what both sides say when it fails, and that strangers end nothing."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ganeti.base.errors import CommandError, PrerequisiteError, TransportError
+from ganeti.bootstrap import certificates, token_join
+from ganeti.bootstrap.token_join import read_token, take_up
+
+SECRET = b"s" * 16
+AUTHORITY = certificates.create_authority("cluster")
+REQUESTS = {"prepare": {"cluster_name": "cluster"}, "setup": {"cluster_name": "cluster", "node_name": "node2"}}
+
+
+class Master:
+    """One that waits at a free port of loopback for one machine."""
+
+    def __init__(self, certificate: Path, valid_s: float) -> None:
+        self.token = token_join._token(SECRET, str(certificate))
+        self.failure: Exception | None = None
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        context = token_join._server_context(str(certificate))
+        deadline_s = token_join.time.monotonic() + valid_s
+        self._thread = threading.Thread(target=self._serve, args=(context, deadline_s))
+        self._thread.start()
+
+    @property
+    def place(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def _serve(self, context: ssl.SSLContext, deadline_s: float) -> None:
+        try:
+            token_join._serve(self._listener, context, SECRET, "node2", REQUESTS, deadline_s)
+        except CommandError as err:
+            self.failure = err
+
+    def end(self) -> None:
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+        self._listener.close()
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    path = tmp_path / "server.pem"
+    path.write_text(certificates.issue_node_certificate(AUTHORITY, "node1", "cluster", ["127.0.0.1"]))
+    return path
+
+
+@pytest.fixture
+def master(certificate: Path) -> Iterator[Master]:
+    made = Master(certificate, valid_s=10)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the two helpers were given, in place of their work."""
+    given: list[dict[str, Any]] = []
+    monkeypatch.setattr(token_join.prepare_join, "prepare", lambda data, machine: given.append(json.loads(data)))
+    monkeypatch.setattr(token_join.daemon_setup, "set_up", lambda data, machine: given.append(json.loads(data)))
+    return given
+
+
+def test_a_machine_with_the_token_gets_what_it_needs(master: Master, taken: list[dict[str, Any]]) -> None:
+    take_up(master.place, master.token)
+    master.end()
+    assert taken == [REQUESTS["prepare"], REQUESTS["setup"]]
+    assert master.failure is None
+
+
+def test_strangers_learn_nothing_and_end_nothing(master: Master, taken: list[dict[str, Any]]) -> None:
+    wrong = token_join.base64.urlsafe_b64encode(b"x" * 16 + read_token(master.token)[1]).decode()
+    with pytest.raises(PrerequisiteError, match="not the one that the master waits for"):
+        take_up(master.place, wrong)
+    for junk in (b"", b"GET / HTTP/1.0\r\n\r\n", b"\x16\x03\x01" + b"\0" * 5000):
+        with socket.create_connection(("127.0.0.1", master.port), 5) as stranger:
+            stranger.sendall(junk)
+    assert taken == []
+    take_up(master.place, master.token)
+    assert len(taken) == 2
+
+
+def test_a_machine_that_cannot_be_set_up_tells_the_master(
+    master: Master, taken: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(data: bytes, machine: Any) -> None:
+        raise PrerequisiteError("This machine belongs to the cluster 'other'")
+
+    monkeypatch.setattr(token_join.prepare_join, "prepare", refuse)
+    with pytest.raises(PrerequisiteError, match="belongs to the cluster"):
+        take_up(master.place, master.token)
+    master.end()
+    assert str(master.failure) == "node2 could not be set up: This machine belongs to the cluster 'other'"
+    assert taken == []
+
+
+def test_another_master_is_not_taken_for_this_one(master: Master, taken: list[dict[str, Any]], tmp_path: Path) -> None:
+    other = tmp_path / "other.pem"
+    other.write_text(certificates.issue_node_certificate(AUTHORITY, "node9", "cluster", ["127.0.0.1"]))
+    with pytest.raises(PrerequisiteError, match="is not the master that has given this token"):
+        take_up(master.place, token_join._token(SECRET, str(other)))
+    assert taken == []
+    take_up(master.place, master.token)
+
+
+def test_a_token_ends_with_its_time(certificate: Path) -> None:
+    late = Master(certificate, valid_s=0.05)
+    late.end()
+    assert "has not joined in time" in str(late.failure)
+    with pytest.raises(TransportError, match="does gnt-node token still wait there"):
+        take_up(late.place, late.token)
+
+
+@pytest.mark.parametrize("token", ["", "short", "not/base64url", "QUJD"])
+def test_a_token_that_is_not_whole(token: str) -> None:
+    with pytest.raises(PrerequisiteError, match="not whole"):
+        take_up("node1", token)
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ("node1", ("node1", 1817)),
+        ("node1:99", ("node1", 99)),
+        ("10.0.0.1", ("10.0.0.1", 1817)),
+        ("fd77::1", ("fd77::1", 1817)),
+        ("[fd77::1]:99", ("fd77::1", 99)),
+        ("[fd77::1]", ("fd77::1", 1817)),
+    ],
+)
+def test_the_place_of_the_master(given: str, place: tuple[str, int]) -> None:
+    assert token_join._place(given) == place

@@ -13,7 +13,7 @@ SLOW   := tests/system tests/real
 LONG   := $(foreach name,system/test_deaths system/test_faults system/test_kills real/test_kvm_migration \
           system/test_candidate_keys system/test_cluster_life real/test_guest_image system/test_master_failover \
           system/test_job_life real/test_kvm_kills system/test_sync_state system/test_master_campaign \
-          system/test_htools_peer system/test_campaign system/test_htools_cluster,tests/$(name).py)
+          system/test_htools_peer system/test_campaign system/test_package system/test_htools_cluster,tests/$(name).py)
 OTHERS := $(filter-out $(LONG),$(sort $(wildcard $(addsuffix /test_*.py,$(SLOW)))))
 FILES_AT_ONCE ?= 2
 PAIRS  := -n $(FILES_AT_ONCE) --dist loadfile --no-loadscope-reorder

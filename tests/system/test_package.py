@@ -19,6 +19,7 @@ from ganeti.system.accounts import USER_OF
 from ganeti.tools.testbed import bed as testbed
 from ganeti.tools.testbed import cluster, guest, machine
 from ganeti.tools.testbed.layout import Layout
+from ganeti.tools.testbed.node_files import FILE_STORAGE
 
 pytestmark = pytest.mark.daemons
 TABLE = {
@@ -142,9 +143,37 @@ def test_the_master_moves(bed: Layout) -> None:
         assert pids(bed, node).keys() >= {"ganeti-wconfd", "ganeti-luxid", "ganeti-rapi"}
 
 
+def test_nothing_else_listens(bed: Layout) -> None:
+    every, master = {"tcp/22", "tcp/1811", "udp/1814", "tcp/1815"}, {"tcp/5080"}
+    for node in NODES:
+        rows = [line.split() for line in good(bed, "ss", "-Hlntu", node=node).splitlines()]
+        found = {f"{row[0]}/{row[4].rpartition(':')[2]}" for row in rows}
+        assert found == (every | master if node == "node1" else every)
+
+
+def test_no_secret_is_where_others_can_read_it(bed: Layout) -> None:
+    for node in NODES:
+        data = bed.node(node).upper / "var/lib/ganeti"
+        texts = [(data / name).read_text() for name in ("hmac.key", "cluster-domain-secret", "ca.key")]
+        texts.append((data / "server.pem").read_text().partition("-----END PRIVATE KEY")[0])
+        secrets = [line for text in texts for line in text.splitlines() if len(line) > 20 and "---" not in line]
+        assert len(secrets) > 6
+        patterns = "\n".join(secrets) + "\n"
+        public = "find /etc/ganeti /run /tmp /var/lib/ganeti -xdev -type f -perm -o+r"
+        put = bed.node(node).disks / "patterns"
+        put.write_text(patterns)
+        look = f"xargs -0 grep -lsF -f {FILE_STORAGE}/patterns"
+        try:
+            for where in (public, "find /var/log/ganeti -type f", "find /proc -maxdepth 2 -name cmdline"):
+                found = machine.run(bed, node, "sh", "-c", f"{where} -print0 | {look}")
+                assert found.stdout == "", where
+        finally:
+            put.unlink()
+
+
 def test_an_upgrade_restarts_the_daemons_and_ends_neither_job_nor_guest(bed: Layout, place: Path) -> None:
-    newer = build(place, 2)
-    good(bed, "gnt-debug", "delay", "--submit", "-n", "node2", "15")
+    newer = build(place, 2)  # before the job begins: that takes a while
+    good(bed, "gnt-debug", "delay", "--submit", "-n", "node2", "12")
     job = good(bed, "gnt-job", "list", "--no-headers", "-o", "id", "--running").split()[-1]
     before = {node: pids(bed, node) for node in NODES}
     testbed.install(bed, newer)

@@ -7,7 +7,7 @@ import shutil
 import sys
 from typing import Any
 
-from ganeti.base.errors import ParameterError
+from ganeti.base.errors import GanetiError, ParameterError
 from ganeti.node.actions.candidate_keys import forget_ssh_keys
 from ganeti.node.actions.files import read_text
 from ganeti.node.actions.registry import URGENT_S, node_call
@@ -70,11 +70,12 @@ async def node_stop_master(node: NodeState) -> dict[str, Any]:
 
 @node_call(timeout_s=URGENT_S)
 async def node_leave_cluster(node: NodeState, *, modify_ssh_setup: bool = False) -> None:
-    """Forget the cluster: its configuration, queue, keys and certificates go, then this daemon ends.
+    """Forget the cluster: its configuration, queue, keys and certificates go, then the daemons end.
 
     With *modify_ssh_setup*, root of the cluster's nodes may not log in here any more.
     """
     await node.forget_copy()
+    await _stop_others(node)
     if modify_ssh_setup:
         forget_ssh_keys(node.paths)
     data_dir = node.paths.data_dir
@@ -90,6 +91,16 @@ async def node_leave_cluster(node: NodeState, *, modify_ssh_setup: bool = False)
         os.unlink(node.paths.answers_file)
     node.world.log("this node has left the cluster; the node daemon ends")
     node.daemon.stop_after_answer()
+
+
+async def _stop_others(node: NodeState) -> None:
+    """End the daemons that answer for the cluster here: they would go on without files to answer from."""
+    for daemon in STARTABLE:
+        if os.path.exists(node.paths.pid_file(daemon)):
+            try:
+                await node.world.run([daemon_util(), "stop", daemon], timeout_s=URGENT_S)
+            except GanetiError as err:
+                node.world.log(f"{daemon} does not end: {err}")
 
 
 def _names(directory: str) -> list[str]:

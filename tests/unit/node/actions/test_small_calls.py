@@ -140,6 +140,19 @@ def test_leaving_takes_keys_and_configuration_and_ends_the_daemon(node) -> None:
     assert node.stopped
 
 
+def test_leaving_ends_the_other_daemons_even_if_one_does_not_obey(node, tmp_path: Path, monkeypatch) -> None:
+    util, said = tmp_path / "daemon-util", tmp_path / "said"
+    util.write_text(f'#!/bin/sh\necho "$@" >>{said}\n[ "$2" != ganeti-confd ]\n')
+    util.chmod(0o755)
+    monkeypatch.setattr(daemons, "daemon_util", lambda: str(util))
+    os.makedirs(node.paths.run_dir, exist_ok=True)
+    for daemon in ("ganeti-confd", "ganeti-mond"):
+        Path(node.paths.pid_file(daemon)).write_text("1\n")
+    node.call("node_leave_cluster")
+    assert said.read_text() == "stop ganeti-confd\nstop ganeti-mond\n"
+    assert node.stopped
+
+
 def test_addresses_and_bridges(node) -> None:
     assert node.call("node_has_ip_address", address="127.0.0.1")
     assert not node.call("node_has_ip_address", address="192.0.2.77")

@@ -83,6 +83,18 @@ def test_migration_step_by_step(ctx: FakeContext) -> None:
     assert primary(ctx) == "node2"
 
 
+@pytest.mark.requirement("S1.103")
+def test_in_a_hybrid_cluster_guests_migrate_over_ipv4(ctx: FakeContext) -> None:
+    config, asked = ctx.config.config, []
+    for name, last in (("node1", 1), ("node2", 2)):
+        node = config.find_node(name)
+        config.put("nodes", node.uuid, replace(node, primary_ip=f"fd77::{last}", secondary_ip=f"10.88.0.{last}"))
+    accept = ctx.nodes.handlers["accept_instance"]
+    ctx.nodes.handlers["accept_instance"] = lambda name, **sent: asked.append(sent["address"]) or accept(name)
+    run(MigrateInstance(instance_name="web1", target_node="node2"), ctx)
+    assert asked == ["10.88.0.2"]
+
+
 def test_a_failed_migration_leaves_the_guest_where_it_was(ctx: FakeContext) -> None:
     ctx.nodes.handlers["instance_get_migration_status"] = lambda name, **_: {
         "status": "failed",

@@ -160,6 +160,10 @@ class Hypervisor(ABC):
     async def balloon(self, name: str, memory_mib: int) -> None:
         raise self._cannot("change the memory of a running instance")
 
+    async def change_nics(self, spec: InstanceSpec) -> None:
+        """Give a running guest the NICs of *spec*; nothing is done when it does not run. Raises `HypervisorError`."""
+        raise self._cannot("change the NICs of a running instance")
+
     async def resize_disk(self, name: str, disk: AttachedDisk, size_mib: int) -> None:
         """Let a running guest see that a disk is larger; where only QEMU may enlarge it, do that."""
         raise self._cannot("change the size of a disk that is in use")

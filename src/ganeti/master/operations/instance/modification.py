@@ -114,12 +114,16 @@ class Told:
     nics: Sequence[device_changes.Told]
     disks: Sequence[device_changes.Told]
     parameters: list[tuple[str, Any]]
+    nics_plugged: bool = False
+    """Whether the running guest has its new NICs already."""
 
     @property
     def at_next_start(self) -> bool:
         """Whether a running guest goes on without something that has changed."""
         now = ("runtime_memory", "primary_node", "admin_state", "be/auto_balance", "be/always_failover")
-        return bool(self.nics or self.disks) or any(name not in now for name, _ in self.parameters)
+        return bool((self.nics and not self.nics_plugged) or self.disks) or any(
+            name not in now for name, _ in self.parameters
+        )
 
     def lines(self, view: ConfigView, instance_uuid: str) -> list[tuple[str, Any]]:
         """Everything, with the addresses that NICs got by the commit."""

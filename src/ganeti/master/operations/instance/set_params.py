@@ -19,7 +19,7 @@ from ganeti.master.disk_plan import completion
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import bare, instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
-from ganeti.master.operations.instance import conversion, modification
+from ganeti.master.operations.instance import conversion, hotplug, modification
 from ganeti.master.operations.instance.device_changes import (
     DISK_ACTIONS,
     NIC_ACTIONS,
@@ -238,7 +238,8 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
         primary = self._primary(view, instance)
         moves = primary != instance.primary_node
         sizes = self.runtime_mem is not None or bool({"memory", "maxmem"} & set(self.beparams))
-        if not (moves or sizes or self.disk_template) or view.node(instance.primary_node).offline:
+        plugs = self.hotplug and self.nics
+        if not (moves or sizes or plugs or self.disk_template) or view.node(instance.primary_node).offline:
             return Facts()
         spec = instance_spec(view, ctx.catalogue, instance)
         running = await ask(ctx.nodes, instance.primary_node, InstanceInfo(instance=spec))
@@ -298,6 +299,7 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
         if self.runtime_mem is not None:
             can_balloon = ctx.catalogue.hypervisor(old.hypervisor).can_balloon
             modification.check_runtime(view, new, facts, self.runtime_mem, can_balloon=can_balloon, force=self.force)
+        plugs = self.hotplug and bool(self.nics) and hotplug.can_plug(ctx, old, nics, facts)
         warnings += modification.check_policy(view, old, new, disks.disks, template, ignore=self.ignore_ipolicy)
         return Checked(
             old=old,
@@ -306,7 +308,7 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
             change=modification.difference(old, new, disks, nics.from_pool),
             disks=disks,
             spec=instance_spec(view, ctx.catalogue, new, disks=disks.disks),
-            told=modification.Told(nics.told, disks.told, self._told_parameters(view, old, new)),
+            told=modification.Told(nics.told, disks.told, self._told_parameters(view, old, new), plugs),
             warnings=warnings,
             running_mib=facts.running_mib,
         )
@@ -327,14 +329,14 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
         if self.disk_template and checked.old.disks and checked.disks.created:
             await conversion.copy_disks(ctx, checked.old, checked.spec)
         await self._balloon(checked, ctx)
+        if checked.told.nics_plugged:
+            await hotplug.plug_nics(ctx, checked.old, checked.spec)
         await self._remove_disks(checked, ctx)
         await ctx.config.commit(checked.change, settles=True)
         changes = checked.told.lines(ctx.config.view(), checked.old.uuid)
         if checked.old.admin_state == "up" and checked.told.at_next_start:
-            plugs = self.hotplug and bool(self.nics or self.disks)
-            why = "NICs and disks cannot be changed in a running guest yet: " if plugs else ""
             ctx.log.info(
-                f"{why}{checked.old.name} runs as before; the changes take effect when it is started the next time by "
+                f"{checked.old.name} runs as before; the changes take effect when it is started the next time by "
                 "gnt-instance, a restart from within the guest is not enough"
             )
         return changes

@@ -52,6 +52,7 @@ class FakeHypervisor(Hypervisor):
         ),
         can_migrate=True,
         can_balloon=True,
+        can_hotplug=True,
     )
 
     @property
@@ -245,6 +246,12 @@ class FakeHypervisor(Hypervisor):
             elif guest.migration is not None:
                 self._returned(guest)
 
+    async def change_nics(self, spec: InstanceSpec) -> None:
+        async with self._failing("change_nics", spec.name):
+            guest = self.guests.read(spec.name)
+            if guest is not None:
+                self.guests.write(msgspec.structs.replace(guest, macs=[nic.mac for nic in spec.nics]))
+
     async def resize_disk(self, name: str, disk: AttachedDisk, size_mib: int) -> None:
         async with self._failing("resize_disk", name):
             self.guests.required(name)
@@ -270,6 +277,7 @@ class FakeHypervisor(Hypervisor):
             boot=boot_identity(),
             started_s=self.world.now_s(),
             disk_paths=[disk.path for disk in disks],
+            macs=[nic.mac for nic in spec.nics],
         )
 
     def _describe(self, guest: Guest) -> RunningInstance:

@@ -30,6 +30,8 @@ class Guest(msgspec.Struct, frozen=True, kw_only=True):
     boot: str
     started_s: float
     disk_paths: list[str] = []
+    macs: list[str] = []
+    """Of its NICs, in their order."""
     migration: Migration | None = None
     resumes: bool = True
     """For an incoming guest: whether it ran on the source."""

@@ -65,8 +65,9 @@ def build(
     words += _confinement(record, qemu, places)
     words += _machine(record)
     words += _boot(record)
+    words += devices.root_port_arguments(record)
     words += devices.disk_arguments(record, disks, slots, remarks)
-    words += devices.nic_arguments(record, handed.taps, slots)
+    words += devices.nic_arguments(record, handed.taps)
     words += devices.removable_arguments(record, len(disks))
     words += _channels(record, places, handed.sockets)
     words += handed.display.arguments

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ganeti.base.errors import HypervisorError
-from ganeti.model.node_requests import AttachedDisk
-from ganeti.node.hypervisors.kvm.record import RuntimeRecord
+from ganeti.model.node_requests import AttachedDisk, NicSpec
+from ganeti.node.hypervisors.kvm.record import NicPlace, RuntimeRecord
 from ganeti.node.storage.interface import DiskTemplate
 
 SCSI_TYPES = ("scsi", "scsi-hd", "scsi-cd", "scsi-block", "scsi-generic")
@@ -23,9 +23,12 @@ _SCSI_UNITS = {"lsi": 7, "virtio-scsi-pci": 255, "megasas": 64}
 _IDE_UNITS_Q35 = 6
 _IDE_UNITS_PC = 4
 _NIC_MODELS = {"paravirtual": "virtio-net-pci"}
-_NIC_WITHOUT_PCI = ("ne2k_isa",)
+NIC_WITHOUT_PCI = ("ne2k_isa",)
 _FIRST_FREE_SLOT = 4
-_LAST_SLOT_Q35 = 30
+ROOT_PORTS = 8
+"""As many as an instance has NICs at most; they are the functions of one slot."""
+_ROOT_PORT_SLOT = 30
+_LAST_SLOT_Q35 = 29
 _LAST_SLOT_PC = 31
 CHOSEN_BOOT_INDEX = 1
 SECOND_BOOT_INDEX = 2
@@ -64,16 +67,25 @@ class Slots:
     def __init__(self, record: RuntimeRecord) -> None:
         self._machine = Machine(record.machine)
         self._reserved = int(record.hvparams["kvm_pci_reservations"])
-        self._next = max(self._reserved, _FIRST_FREE_SLOT)
+        self._next = self.first
+
+    @property
+    def first(self) -> int:
+        return max(self._reserved, _FIRST_FREE_SLOT)
+
+    @property
+    def last(self) -> int:
+        return self._machine.last_slot
 
     def take(self) -> str:
+        """Give the address of the next one."""
         if self._next > self._machine.last_slot:
             raise HypervisorError(
                 f"There are more disks and NICs than PCI slots: kvm_pci_reservations={self._reserved} leaves "
-                f"{max(0, self._machine.last_slot + 1 - max(self._reserved, _FIRST_FREE_SLOT))}; lower it"
+                f"{max(0, self.last + 1 - self.first)}; lower it"
             )
         self._next += 1
-        return f"bus={self._machine.pci_bus},addr={self._next - 1:#x}"
+        return f"{self._next - 1:#x}"
 
 
 def disk_arguments(record: RuntimeRecord, disks: Sequence[AttachedDisk], slots: Slots, remarks: list[str]) -> list[str]:
@@ -131,29 +143,90 @@ def removable_arguments(record: RuntimeRecord, disk_count: int) -> list[str]:
     return arguments
 
 
-def nic_arguments(record: RuntimeRecord, descriptors: Sequence[Sequence[int]], slots: Slots) -> list[str]:
-    """NICs over taps that are open already: *descriptors* holds those of each NIC, one a queue."""
-    hvparams = record.hvparams
-    kind = hvparams["nic_type"]
+def root_port_arguments(record: RuntimeRecord) -> list[str]:
+    """Ports of PCI Express: a device on the root bus itself can neither come nor go while the guest runs."""
     arguments: list[str] = []
-    for nic, queues in zip(record.nics, descriptors, strict=True):
-        identity = f"nic{nic.index}"
-        backend = [f"tap,id={identity}"]
-        backend.append(f"fd={queues[0]}" if len(queues) == 1 else "fds=" + ":".join(str(one) for one in queues))
-        if uses_vhost(record):
-            backend.append("vhost=on")
-        options = [_NIC_MODELS.get(kind, kind), f"id={identity}", f"netdev={identity}", f"mac={nic.mac}"]
-        if kind not in _NIC_WITHOUT_PCI:
-            options.append(slots.take())
-            boots = hvparams["boot_order"] == "network"
-            if boots and nic.index == 0:
-                options.append(f"bootindex={CHOSEN_BOOT_INDEX}")
-            elif not boots:
-                options.append("romfile=")
-        if len(queues) > 1:
-            options += ["mq=on", f"vectors={2 * len(queues) + 2}"]
-        arguments += ["-netdev", ",".join(backend), "-device", ",".join(options)]
+    for function in range(record.root_ports):
+        several = ",multifunction=on" if function == 0 else ""
+        place = f"bus=pcie.0,addr={_ROOT_PORT_SLOT:#x}.{function}"
+        arguments += ["-device", f"pcie-root-port,id=port{function},chassis={function + 1},{place}{several}"]
     return arguments
+
+
+def nic_places(record: RuntimeRecord) -> dict[str, NicPlace]:
+    """Where each NIC is, by its UUID: behind a port of its own, else in the slots after those of the disks."""
+    if record.nic_places:
+        return record.nic_places
+    slots = Slots(record)
+    if record.hvparams["disk_type"] == "paravirtual":
+        for _ in range(record.disk_count):
+            slots.take()
+    bus = Machine(record.machine).pci_bus
+    places = {}
+    for position, nic in enumerate(record.nics):
+        identity = f"nic{nic.index}"
+        if record.hvparams["nic_type"] in NIC_WITHOUT_PCI:
+            places[nic.uuid] = NicPlace(identity=identity)
+        elif record.root_ports:
+            places[nic.uuid] = NicPlace(identity=identity, bus=root_port(record, position), addr="0x0")
+        else:
+            places[nic.uuid] = NicPlace(identity=identity, bus=bus, addr=slots.take())
+    return places
+
+
+def root_port(record: RuntimeRecord, position: int) -> str:
+    """Name of a port; raises `HypervisorError` when there are not as many."""
+    if position >= record.root_ports:
+        raise HypervisorError(f"The machine has room for {record.root_ports} NICs: remove one first")
+    return f"port{position}"
+
+
+def nic_arguments(record: RuntimeRecord, descriptors: Sequence[Sequence[int]]) -> list[str]:
+    """NICs over taps that are open already: *descriptors* holds those of each NIC, one a queue."""
+    arguments: list[str] = []
+    places = nic_places(record)
+    for nic, queues in zip(record.nics, descriptors, strict=True):
+        place = places[nic.uuid]
+        backend = nic_backend(record, place, [str(one) for one in queues])
+        arguments += [
+            "-netdev",
+            _words(backend, "type"),
+            "-device",
+            _words(nic_device(record, nic, place, len(queues))),
+        ]
+    return arguments
+
+
+def nic_backend(record: RuntimeRecord, place: NicPlace, descriptors: Sequence[str]) -> dict[str, Any]:
+    """Options of a NIC's tap; *descriptors* are numbers, or the names under which QEMU has them."""
+    backend: dict[str, Any] = {"type": "tap", "id": place.identity}
+    backend["fd" if len(descriptors) == 1 else "fds"] = ":".join(descriptors)
+    if uses_vhost(record):
+        backend["vhost"] = True
+    return backend
+
+
+def nic_device(record: RuntimeRecord, nic: NicSpec, place: NicPlace, queues: int) -> dict[str, Any]:
+    """Options of a NIC's device."""
+    kind = record.hvparams["nic_type"]
+    device: dict[str, Any] = {"driver": _NIC_MODELS.get(kind, kind), "id": place.identity}
+    device |= {"netdev": place.identity, "mac": nic.mac}
+    if place.bus:
+        device |= {"bus": place.bus, "addr": place.addr}
+        boots = record.hvparams["boot_order"] == "network"
+        if boots and nic.index == 0:
+            device["bootindex"] = CHOSEN_BOOT_INDEX
+        elif not boots:
+            device["romfile"] = ""
+    if queues > 1:
+        device |= {"mq": True, "vectors": 2 * queues + 2}
+    return device
+
+
+def _words(options: dict[str, Any], first: str = "driver") -> str:
+    """Options as the command line has them."""
+    rest = {key: ("on" if value else "off") if isinstance(value, bool) else value for key, value in options.items()}
+    return ",".join([rest.pop(first), *(f"{key}={value}" for key, value in rest.items())])
 
 
 def uses_vhost(record: RuntimeRecord) -> bool:
@@ -237,7 +310,7 @@ def _disk_model(kind: str) -> str:
 
 def _disk_place(record: RuntimeRecord, kind: str, position: int, slots: Slots) -> list[str]:
     if kind == "paravirtual":
-        return [slots.take()]
+        return [f"bus={Machine(record.machine).pci_bus}", f"addr={slots.take()}"]
     if kind == "ide":
         return [Machine(record.machine).ide_place(position)]
     if kind == "sd":

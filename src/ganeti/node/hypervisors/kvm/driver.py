@@ -24,7 +24,18 @@ from ganeti.node.hypervisors.interface import (
     RunningInstance,
     Sighting,
 )
-from ganeti.node.hypervisors.kvm import acceleration, capacity, checks, console, emulator, launch, process, record
+from ganeti.node.hypervisors.kvm import (
+    acceleration,
+    capacity,
+    checks,
+    console,
+    devices,
+    emulator,
+    hotplug,
+    launch,
+    process,
+    record,
+)
 from ganeti.node.hypervisors.kvm.migration import Migrations
 from ganeti.node.hypervisors.kvm.parameters import PARAMETERS
 from ganeti.node.hypervisors.kvm.places import Places, check_name
@@ -46,6 +57,7 @@ class KvmHypervisor(Hypervisor):
         parameters=PARAMETERS,
         can_migrate=True,
         can_balloon=True,
+        can_hotplug=True,
         needs_network_port=True,
     )
 
@@ -175,6 +187,15 @@ class KvmHypervisor(Hypervisor):
             if used[0]["image"]["virtual-size"] < size_mib * _MIB:
                 await qmp.execute("block_resize", {"node-name": used[0]["node-name"], "size": size_mib * _MIB})
 
+    async def change_nics(self, spec: InstanceSpec) -> None:
+        check_name(spec.name)
+        if process.find(self.places, spec.name) is None:
+            return
+        _, known = self._running(spec.name)
+        if not known.started or record.read_note(self.places, spec.name) is not None:
+            raise HypervisorError(f"{spec.name} is in a migration or half started: end or cancel that first")
+        await hotplug.NicChange(self.world, self.places, known).run(record.nics_of(spec))
+
     async def migration_info(self, name: str) -> dict[str, Any]:
         self._running(name)
         return await self.migrations.info(name)
@@ -232,6 +253,7 @@ class KvmHypervisor(Hypervisor):
                 f"QEMU {qemu.version_text} corrupts memory in live migration under emulation with mem_path: "
                 "migrate non-live, or empty mem_path"
             )
+        machine = qemu.machine(hvparams["machine_version"])
         made = RuntimeRecord(
             name=spec.name,
             uuid=spec.uuid,
@@ -239,7 +261,8 @@ class KvmHypervisor(Hypervisor):
             vcpus=int(spec.beparams["vcpus"]),
             memory_mib=memory_mib,
             ram_kib=ram_kib,
-            machine=qemu.machine(hvparams["machine_version"]),
+            machine=machine,
+            root_ports=devices.ROOT_PORTS if devices.Machine(machine).is_q35 else 0,
             accelerator=accelerator,
             qemu_version=qemu.version,
             has_rng="virtio-rng-pci" in qemu.devices,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import msgspec
 
 from ganeti.base.errors import HypervisorError
-from ganeti.model.node_requests import AttachedDisk, NicSpec
+from ganeti.model.node_requests import AttachedDisk
 from ganeti.node.hypervisors.kvm import affinity, command_line, display, process, record, sockets, taps
 from ganeti.node.hypervisors.kvm.command_line import Handed
 from ganeti.node.hypervisors.kvm.emulator import Emulator
@@ -74,7 +74,7 @@ class Launch:
             for kind in command_line.socket_kinds(self.record):
                 listening[kind] = sockets.listen(self.places.socket(name, kind))
             for nic in self.record.nics:
-                opened.append(await self._tap(nic))
+                opened.append(await taps.make(self.world, self.places, self.record, nic))
             handed = Handed(
                 sockets={kind: made.fileno() for kind, made in listening.items()},
                 taps=[tap.descriptors for tap in opened],
@@ -95,22 +95,6 @@ class Launch:
             for tap in opened:
                 tap.close()
         return GuestProcess(name, pid, self.places.pid(name))
-
-    async def _tap(self, nic: NicSpec) -> taps.Tap:
-        hvparams = self.record.hvparams
-        paravirtual = hvparams["nic_type"] == "paravirtual"
-        tap = taps.open_tap(
-            nic,
-            queues=hvparams["virtio_net_queues"] if paravirtual else 1,
-            vnet_hdr=bool(hvparams["vnet_hdr"]) and paravirtual,
-        )
-        try:
-            taps.note(self.places, self.record.name, nic, tap)
-            await taps.connect(self.world, self.places, self.record.name, self.record.tags, nic, tap)
-        except BaseException:
-            tap.close()
-            raise
-        return tap
 
     async def _configure(self, guest: GuestProcess) -> None:
         """Passwords and processors; then the guest may run."""

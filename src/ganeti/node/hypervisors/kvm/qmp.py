@@ -6,6 +6,8 @@ A QMP socket serves one client at a time: connections are kept short, and who fi
 
 import asyncio
 import json
+import os
+import socket
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
@@ -70,9 +72,17 @@ class Qmp:
         self._drop()
 
     async def execute(
-        self, command: str, arguments: dict[str, Any] | None = None, *, timeout_s: float = COMMAND_S
+        self,
+        command: str,
+        arguments: dict[str, Any] | None = None,
+        *,
+        timeout_s: float = COMMAND_S,
+        descriptor: int | None = None,
     ) -> Any:
-        """Run a command and give its answer; raises `QmpError`, `QmpGoneError`, `QmpTimeoutError`."""
+        """Run a command, with an open *descriptor* where it takes one, and give its answer.
+
+        Raises `QmpError`, `QmpGoneError`, `QmpTimeoutError`.
+        """
         self._next_id += 1
         wanted = self._next_id
         message: dict[str, Any] = {"execute": command, "id": wanted}
@@ -80,7 +90,7 @@ class Qmp:
             message["arguments"] = arguments
         try:
             async with asyncio.timeout(timeout_s):
-                await self._send(message)
+                await self._send(message, descriptor)
                 answer = await self._read_until(lambda received: received.get("id") == wanted)
         except TimeoutError as err:
             raise QmpTimeoutError(f"QEMU does not answer '{command}' on {self._path} within {timeout_s:g} s") from err
@@ -101,11 +111,16 @@ class Qmp:
         except TimeoutError as err:
             raise QmpTimeoutError(f"None of {', '.join(names)} came on {self._path} within {timeout_s:g} s") from err
 
-    async def _send(self, message: dict[str, Any]) -> None:
+    async def _send(self, message: dict[str, Any], descriptor: int | None) -> None:
         if self._writer is None:
             raise QmpGoneError(f"The connection to {self._path} is closed")
         try:
-            self._writer.write(json.dumps(message).encode() + b"\n")
+            data = json.dumps(message).encode() + b"\n"
+            if descriptor is None:
+                self._writer.write(data)
+            else:
+                with socket.socket(fileno=os.dup(self._writer.get_extra_info("socket").fileno())) as twin:
+                    socket.send_fds(twin, [data], [descriptor])
             await self._writer.drain()
         except OSError as err:
             raise QmpGoneError(f"QEMU closed {self._path}: {err}") from err

@@ -18,6 +18,15 @@ FORMAT = 1
 T = TypeVar("T")
 
 
+class NicPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a NIC is in the machine, and its name there."""
+
+    identity: str
+    bus: str = ""
+    """Empty for a NIC that is not on PCI."""
+    addr: str = ""
+
+
 class RuntimeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What is fixed as long as the guest runs, here or wherever it moves."""
 
@@ -37,6 +46,10 @@ class RuntimeRecord(msgspec.Struct, frozen=True, kw_only=True):
     qemu_version: list[int]
     has_rng: bool
     nics: list[NicSpec]
+    nic_places: dict[str, NicPlace] = {}
+    """By the NIC's UUID; empty as long as they are where a start puts them (`devices.nic_places`)."""
+    root_ports: int = 0
+    """PCI Express ports that NICs are plugged into."""
     disk_count: int
     network_port: int | None = None
     tags: list[str] = []

@@ -9,6 +9,7 @@ import errno
 import fcntl
 import ipaddress
 import os
+import shutil
 import socket
 import struct
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ganeti.base.errors import CommandError, HypervisorError
 from ganeti.model.node_requests import NicSpec
 from ganeti.node.hypervisors.kvm.places import Places
+from ganeti.node.hypervisors.kvm.record import RuntimeRecord
 from ganeti.ports.node_world import NodeWorld
 
 if TYPE_CHECKING:
@@ -70,6 +72,24 @@ def open_tap(nic: NicSpec, *, queues: int = 1, vnet_hdr: bool = True) -> Tap:
     return tap
 
 
+async def make(world: NodeWorld, places: Places, record: RuntimeRecord, nic: NicSpec) -> Tap:
+    """Make the tap of a guest's NIC, note it, and connect it; raises `HypervisorError`."""
+    hvparams = record.hvparams
+    paravirtual = hvparams["nic_type"] == "paravirtual"
+    tap = open_tap(
+        nic,
+        queues=hvparams["virtio_net_queues"] if paravirtual else 1,
+        vnet_hdr=bool(hvparams["vnet_hdr"]) and paravirtual,
+    )
+    try:
+        note(places, record.name, nic, tap)
+        await connect(world, places, record.name, record.tags, nic, tap)
+    except BaseException:
+        tap.close()
+        raise
+    return tap
+
+
 async def connect(world: NodeWorld, places: Places, instance: str, tags: Sequence[str], nic: NicSpec, tap: Tap) -> None:
     """Bring a tap up where its NIC belongs; raises `HypervisorError` naming what is missing."""
     script = places.interface_script
@@ -85,10 +105,10 @@ async def connect(world: NodeWorld, places: Places, instance: str, tags: Sequenc
         raise HypervisorError(f"NIC {nic.index} has mode '{nic.mode}': there are bridged, routed and openvswitch")
 
 
-async def forget(world: NodeWorld, places: Places, name: str) -> None:
-    """Undo what a tap leaves behind although it is gone: its port in a switch."""
-    for tap in recorded(places, name):
-        if tap.startswith(_IN_SWITCH) and os.access(_OVS, os.X_OK):
+async def forget(world: NodeWorld, places: Places, name: str, index: int | None = None) -> None:
+    """Undo what a tap leaves behind although it is gone: its port in a switch. Of one NIC, or of all."""
+    for position, tap in recorded(places, name).items():
+        if index in (None, position) and tap.startswith(_IN_SWITCH) and os.access(_OVS, os.X_OK):
             with contextlib.suppress(CommandError):
                 await world.run([_OVS, "--if-exists", "del-port", tap.removeprefix(_IN_SWITCH)], timeout_s=20)
 
@@ -101,12 +121,24 @@ def note(places: Places, instance: str, nic: NicSpec, tap: Tap) -> None:
         target.write(text)
 
 
-def recorded(places: Places, instance: str) -> list[str]:
-    names = []
+def renumber(places: Places, instance: str, indexes: dict[int, int]) -> None:
+    """Keep the notes of the NICs that stay, from their old index to the new one."""
+    noted = recorded(places, instance)
+    shutil.rmtree(places.nic_dir(instance), ignore_errors=True)
+    os.makedirs(places.nic_dir(instance), mode=0o700)
+    for old, text in noted.items():
+        if old in indexes:
+            with open(f"{places.nic_dir(instance)}/{indexes[old]}", "w", encoding="ascii") as target:
+                target.write(text)
+
+
+def recorded(places: Places, instance: str) -> dict[int, str]:
+    """The tap of each NIC, by the NIC's index."""
+    names: dict[int, str] = {}
     with contextlib.suppress(FileNotFoundError):
         for entry in sorted(os.listdir(places.nic_dir(instance))):
             with open(f"{places.nic_dir(instance)}/{entry}", encoding="ascii") as source:
-                names.append(source.read().strip())
+                names[int(entry)] = source.read().strip()
     return names
 
 

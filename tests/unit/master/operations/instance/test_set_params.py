@@ -13,7 +13,7 @@ from tests.fakes.context import FakeContext, run
 from tests.fakes.node_answers import guest, node_facts
 from tests.fakes.sample_cluster import SHARED_DIR, add_instance, catalogue, configuration
 
-from ganeti.base.errors import BlockDeviceError, PrerequisiteError
+from ganeti.base.errors import BlockDeviceError, ExecutionError, HypervisorError, PrerequisiteError
 from ganeti.master.operation import Operation, decode
 from ganeti.master.operations.instance.modification import ModifyInstance
 from ganeti.master.operations.instance.set_params import ModifyInstanceOperation
@@ -170,11 +170,48 @@ def test_memory_of_a_running_guest(ctx: FakeContext) -> None:
 def test_a_running_guest_takes_changes_over_at_its_next_start(ctx: FakeContext) -> None:
     runs(ctx)
     run(modify(nics=[["add", -1, {}]]), ctx)
-    assert ctx.lines[-1].startswith(
-        "NICs and disks cannot be changed in a running guest yet: web1 runs as before; the changes take effect when it "
-    )
-    run(modify(nics=[["add", -1, {}]], hotplug=False), ctx)
     assert ctx.lines[-1].startswith("web1 runs as before; the changes take effect")
+
+
+def plugs(ctx: FakeContext) -> None:
+    """The instance is up, with a guest that can be given NICs."""
+    ctx.catalogue.hypervisors["pretend"] = dataclasses.replace(ctx.catalogue.hypervisors["pretend"], can_hotplug=True)
+    runs(ctx)
+
+
+def test_nics_change_in_a_running_guest_before_the_configuration_says_so(ctx: FakeContext) -> None:
+    plugs(ctx)
+    given: list[list[str]] = []
+    ctx.nodes.handlers["instance_change_nics"] = lambda name, **asked: given.append(
+        [nic.mac for nic in asked["instance"].nics]
+    )
+    ctx.story.clear()
+    run(modify(nics=[["add", -1, {"mac": "aa:00:00:ff:ff:01"}]]), ctx)
+    assert ctx.story[-3:] == [
+        "undo: give the guest of web1 the NICs that it had",
+        "node1 instance_change_nics",
+        "commit ModifyInstance settles",
+    ]
+    assert [macs[-1] for macs in given] == ["aa:00:00:ff:ff:01"]
+    assert not ctx.lines
+    run(modify(nics=[["add", -1, {}]], hotplug=False), ctx)
+    assert len(given) == 1
+    assert ctx.lines[-1].startswith("web1 runs as before; the changes take effect")
+
+
+def test_a_guest_that_keeps_its_nics_leaves_the_configuration_as_it_was(ctx: FakeContext) -> None:
+    plugs(ctx)
+
+    def refuse(name: str, **asked: object) -> None:
+        raise HypervisorError("web1 does not let go of NIC 0")
+
+    ctx.nodes.handlers["instance_change_nics"] = refuse
+    before = instance(ctx)
+    with pytest.raises(
+        ExecutionError, match="does not let go of NIC 0; --no-hotplug changes the NICs at the next start"
+    ):
+        run(modify(nics=[["add", -1, {}]]), ctx)
+    assert instance(ctx) == before
 
 
 def test_nics_by_index_name_and_uuid(ctx: FakeContext) -> None:

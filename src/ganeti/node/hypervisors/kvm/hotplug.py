@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""NICs of a running guest: unplugged and plugged until it has those that it should have.
+
+The runtime record is written after each device, so a migration target always makes the machine as it is. Whatever was
+interrupted is completed by the same change once more.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ganeti.base.errors import HypervisorError
+from ganeti.model.node_requests import NicSpec
+from ganeti.node.hypervisors.kvm import devices, record, taps
+from ganeti.node.hypervisors.kvm.places import Places
+from ganeti.node.hypervisors.kvm.qmp import Qmp, QmpError, QmpTimeoutError
+from ganeti.node.hypervisors.kvm.record import NicPlace, RuntimeRecord
+from ganeti.ports.node_world import NodeWorld
+
+_RELEASE_S = 20.0
+"""For the guest to let go of a device: it decides when, and one that is booting does not answer."""
+
+
+class NicChange:
+    """One change of a guest's NICs; *known* is its record before."""
+
+    def __init__(self, world: NodeWorld, places: Places, known: RuntimeRecord) -> None:
+        self._world = world
+        self._places = places
+        self._known = known
+        self._where = dict(devices.nic_places(known))
+
+    async def run(self, wanted: Sequence[NicSpec]) -> None:
+        """Make the guest's NICs those *wanted*, in their order; raises `HypervisorError`."""
+        after = {nic.uuid: nic for nic in wanted}
+        leaving = [nic for nic in self._known.nics if nic.uuid not in after or _differs(nic, after[nic.uuid])]
+        staying = [nic for nic in self._known.nics if nic not in leaving]
+        coming = [nic for nic in wanted if nic.uuid not in {one.uuid for one in staying}]
+        if (leaving or coming) and self._known.hvparams["nic_type"] in devices.NIC_WITHOUT_PCI:
+            raise HypervisorError(f"A NIC of type {self._known.hvparams['nic_type']} cannot be changed while it runs")
+        async with Qmp(self._places.socket(self._known.name, "qmp")) as qmp:
+            if leaving or coming:
+                await self._check_slots(qmp)
+            for nic in leaving:
+                await self._unplug(qmp, self._where[nic.uuid].identity, f"NIC {nic.index}")
+                await taps.forget(self._world, self._places, self._known.name, nic.index)
+                if nic.uuid not in after:
+                    del self._where[nic.uuid]
+                self._note([one for one in self._known.nics if one.uuid != nic.uuid])
+            taps.renumber(self._places, self._known.name, {nic.index: after[nic.uuid].index for nic in staying})
+            self._note([after[nic.uuid] for nic in staying])
+            for nic in coming:
+                await self._plug(qmp, nic)
+                self._note(sorted([*self._known.nics, nic], key=lambda one: one.index))
+
+    async def _check_slots(self, qmp: Qmp) -> None:
+        """QEMU gives the other devices the lowest free slots: a free one below them would move them on a target."""
+        if self._known.root_ports:
+            return
+        if devices.Machine(self._known.machine).is_q35:
+            raise HypervisorError(f"{self._known.name} runs without ports for NICs: stop it and start it again")
+        first = devices.Slots(self._known).first
+        occupied = {
+            found["slot"] for bus in await qmp.execute("query-pci") if not bus["bus"] for found in bus["devices"]
+        }
+        if any(slot >= first for slot in occupied - self._own_slots()):
+            raise HypervisorError(
+                f"kvm_pci_reservations={self._known.hvparams['kvm_pci_reservations']} leaves too few PCI slots to QEMU "
+                f"to change NICs of {self._known.name} while it runs: raise it and start the instance again"
+            )
+
+    def _own_slots(self) -> set[int]:
+        """Slots of disks and NICs on the main bus."""
+        first = devices.Slots(self._known).first
+        paravirtual = self._known.hvparams["disk_type"] == "paravirtual"
+        disks = range(first, first + self._known.disk_count) if paravirtual else ()
+        return {*disks, *(int(place.addr, 0) for place in self._where.values())}
+
+    async def _plug(self, qmp: Qmp, nic: NicSpec) -> None:
+        place = self._where.get(nic.uuid) or self._free_place()
+        await self._unplug(qmp, place.identity, f"NIC {nic.index}")  # of a change that was interrupted here
+        tap = await taps.make(self._world, self._places, self._known, nic)
+        try:
+            names = [f"{place.identity}-{number}" for number in range(len(tap.descriptors))]
+            for name, descriptor in zip(names, tap.descriptors, strict=True):
+                await qmp.execute("getfd", {"fdname": name}, descriptor=descriptor)
+            await qmp.execute("netdev_add", devices.nic_backend(self._known, place, names))
+            device = devices.nic_device(self._known, nic, place, len(names))
+            device.pop("bootindex", None)
+            try:
+                await qmp.execute("device_add", device)
+            except QmpError:
+                await qmp.execute("netdev_del", {"id": place.identity})
+                raise
+        except BaseException:
+            await taps.forget(self._world, self._places, self._known.name, nic.index)
+            raise
+        finally:
+            tap.close()
+        self._where[nic.uuid] = place
+
+    def _free_place(self) -> NicPlace:
+        used = {place.identity for place in self._where.values()}
+        identity = next(name for number in range(len(used) + 1) if (name := f"nic{number}") not in used)
+        if self._known.root_ports:
+            buses = {place.bus for place in self._where.values()}
+            ports = (devices.root_port(self._known, number) for number in range(len(buses) + 1))
+            return NicPlace(identity=identity, bus=next(port for port in ports if port not in buses), addr="0x0")
+        slots = devices.Slots(self._known)
+        free = [slot for slot in range(slots.first, slots.last + 1) if slot not in self._own_slots()]
+        if not free:
+            raise HypervisorError(f"{self._known.name} has no free PCI slot: lower kvm_pci_reservations")
+        return NicPlace(identity=identity, bus=devices.Machine(self._known.machine).pci_bus, addr=f"{free[0]:#x}")
+
+    async def _unplug(self, qmp: Qmp, identity: str, what: str) -> None:
+        """Take a device and its tap away; one that is not there is no error."""
+        try:
+            await qmp.execute("device_del", {"id": identity})
+            while (await qmp.wait_event("DEVICE_DELETED", timeout_s=_RELEASE_S))["data"].get("device") != identity:
+                pass
+        except QmpTimeoutError as err:
+            raise HypervisorError(
+                f"{self._known.name} does not let go of {what} within {_RELEASE_S:g} s: try again when it has booted"
+            ) from err
+        except QmpError as err:
+            _ignore_missing(err)
+        try:
+            await qmp.execute("netdev_del", {"id": identity})
+        except QmpError as err:
+            _ignore_missing(err)
+
+    def _note(self, nics: list[NicSpec]) -> None:
+        self._known = msgspec.structs.replace(self._known, nics=nics, nic_places=dict(self._where))
+        record.write(self._places, self._known)
+
+
+def _differs(before: NicSpec, after: NicSpec) -> bool:
+    """Whether the change concerns the device or its tap."""
+    return any(getattr(before, name) != getattr(after, name) for name in ("mac", "mode", "link", "vlan", "ip"))
+
+
+def _ignore_missing(err: QmpError) -> None:
+    if err.error_class != "DeviceNotFound":
+        raise err

@@ -2,7 +2,7 @@
 """Parameters with a type, a default and a check: hypervisor, backend, node, NIC and disk parameters.
 
 A hypervisor or a disk template declares its own list (in its own file); the four lists that belong to the
-model itself are at the end (opcodes, sections 5 to 7).
+model itself are at the end (opcodes, sections 4 to 7), and what is recorded of the state of nodes.
 """
 
 import re
@@ -192,6 +192,20 @@ NIC_PARAMETERS = (
     Parameter("mode", "string", "bridged", "how the NIC is attached", choices=("bridged", "routed", "openvswitch")),
     Parameter("link", "string", "xen-br0", "bridge, routing table or switch"),
     Parameter("vlan", "string", "", "VLAN of the port", check=_check_vlan),
+)
+
+HYPERVISOR_STATE = (
+    Parameter("mem_total", "size", 0, "memory of the machine (MiB)", minimum=0, maximum=_MOST),
+    Parameter("mem_node", "size", 0, "memory that the node itself uses (MiB)", minimum=0, maximum=_MOST),
+    Parameter("mem_hv", "size", 0, "memory that the hypervisor uses (MiB)", minimum=0, maximum=_MOST),
+    Parameter("cpu_total", "int", 1, "processors of the machine", minimum=0, maximum=_MOST),
+    Parameter("cpu_node", "int", 1, "processors that the node itself uses", minimum=0, maximum=_MOST),
+)
+
+DISK_STATE = (
+    Parameter("disk_total", "size", 0, "size of the place (MiB)", minimum=0, maximum=_MOST),
+    Parameter("disk_reserved", "size", 0, "what is kept free (MiB)", minimum=0, maximum=_MOST),
+    Parameter("disk_overhead", "size", 0, "what the place itself uses (MiB)", minimum=0, maximum=_MOST),
 )
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Dictionaries of the cluster that instances, nodes and disks inherit: what a change of them comes to. Pure."""
+"""Dictionaries of the cluster and of groups that instances, nodes and disks inherit: what a change comes to. Pure."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -11,9 +11,11 @@ from ganeti.base.errors import ParameterError
 from ganeti.base.units import parse_size_mib
 from ganeti.master.instance_spec import instance_size
 from ganeti.model import inheritance, ipolicy
-from ganeti.model.objects import Cluster
+from ganeti.model.objects import Cluster, NodeGroup
 from ganeti.model.parameters import (
     DEFAULT_MARK,
+    DISK_STATE,
+    HYPERVISOR_STATE,
     NIC_PARAMETERS,
     NODE_PARAMETERS,
     Parameter,
@@ -23,6 +25,7 @@ from ganeti.model.parameters import (
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 
+Level = TypeVar("Level", Cluster, NodeGroup)
 _IN_MIB = ("memory-size", "disk-size")
 
 
@@ -40,9 +43,9 @@ def merged(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
     return result
 
 
-def changed(cluster: Cluster, changes: Mapping[str, Any]) -> Cluster:
-    """Give *cluster* with the *changes* that `read` gave."""
-    return replace(cluster, **{name: merged(getattr(cluster, name), change) for name, change in changes.items()})
+def changed(old: Level, changes: Mapping[str, Any]) -> Level:
+    """Give the cluster or group *old* with the *changes* that `read` gave."""
+    return replace(old, **{name: merged(getattr(old, name) or {}, change) for name, change in changes.items()})
 
 
 def read(given: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
@@ -65,6 +68,14 @@ def read(given: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
             changes[attribute] = {inheritance.PROFILE: backend_input(values)}
         elif attribute == "nicparams":
             changes[attribute] = {inheritance.PROFILE: accept_all(NIC_PARAMETERS, values, "NIC")}
+        elif attribute == "hv_state_static":
+            states = dict.fromkeys(hypervisors, HYPERVISOR_STATE)
+            changes[attribute] = _by_driver(values, states, "hypervisor")
+        elif attribute == "disk_state_static":
+            changes[attribute] = {
+                template: {name: accept_all(DISK_STATE, state, "disk state") for name, state in places.items()}
+                for template, places in values.items()
+            }
         else:
             changes[attribute] = accept_all(NODE_PARAMETERS, values, "node")
     return changes
@@ -120,14 +131,18 @@ def _check_memory(backend: Mapping[str, Any], whose: str) -> None:
         )
 
 
-def policy(old: Mapping[str, Any], given: Mapping[str, Any], enabled: Sequence[str]) -> dict[str, Any]:
+def policy(
+    old: Mapping[str, Any], given: Mapping[str, Any], enabled: Sequence[str], *, above: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Give the policy *old* with what is *given*: bounds as a whole, standard sizes one by one.
 
     Raises `ParameterError`. The policy of the cluster has every key, so ``default`` gives one the value that a new
-    cluster has.
+    cluster has. That of a group has the keys that differ from the policy *above* it, and ``default`` removes one.
     """
-    fresh = ipolicy.full_policy(enabled)
-    new = fresh | dict(old)
+    if above is not None and "std" in given:
+        raise ParameterError("Instance policy: std can only be set for the cluster (gnt-cluster modify)")
+    fresh = ipolicy.full_policy(enabled) | dict(above or {})
+    new = dict(old) if above is not None else fresh | dict(old)
     for key, value in given.items():
         if value == DEFAULT_MARK:
             new[key] = fresh.get(key)
@@ -140,23 +155,28 @@ def policy(old: Mapping[str, Any], given: Mapping[str, Any], enabled: Sequence[s
         else:
             new[key] = value
     ipolicy.check_policy(new)
-    for name in new["disk-templates"]:
+    for name in new.get("disk-templates", []):
         if name not in enabled:
             raise ParameterError(
                 f"Instance policy: '{name}' is no enabled disk template: there are {', '.join(enabled)}"
             )
+    if above is not None:
+        new = {key: value for key, value in new.items() if given.get(key) != DEFAULT_MARK}
     return new
 
 
-def newly_outside(view: ConfigView, policy: Mapping[str, Any]) -> list[str]:
-    """Say of each instance that fits the policy of its group now, and would not with *policy*, that it is kept."""
-    changed_cluster = replace(view.cluster, ipolicy=dict(policy))
+def newly_outside(view: ConfigView, cluster: Cluster, *groups: NodeGroup) -> list[str]:
+    """Say of each instance that fits its policy now, and would not with *cluster* and *groups*, that it is kept."""
+    changed_groups = {group.uuid: group for group in groups}
     notes = []
     for instance in view.instances():
         group = view.group(view.node(instance.primary_node).group)
+        new_group = changed_groups.get(group.uuid, group)
+        if (group, view.cluster) == (new_group, cluster):
+            continue
         size = instance_size(view, instance, view.instance_disks(instance), view.disk_template(instance))
         before = ipolicy.violations(inheritance.group_ipolicy(view.cluster, group), size)
-        after = ipolicy.violations(inheritance.group_ipolicy(changed_cluster, group), size)
+        after = ipolicy.violations(inheritance.group_ipolicy(cluster, new_group), size)
         if after and not before:
             notes.append(f"Instance {instance.name} is kept, but lies outside the new policy: {'; '.join(after)}")
     return notes

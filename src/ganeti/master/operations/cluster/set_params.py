@@ -331,7 +331,7 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
         names = {name: getattr(self, name) for name in NAME_LISTS if getattr(self, name)}
         notes = _needless(view, names) if facts else [f"{missing}: install it there", *_needless(view, names)]
         if "ipolicy" in values:
-            notes += inherited_parameters.newly_outside(view, values["ipolicy"])
+            notes += inherited_parameters.newly_outside(view, replace(view.cluster, ipolicy=values["ipolicy"]))
         change = ChangeCluster(
             values=values,
             parameters=parameters,

@@ -7,18 +7,10 @@ from typing import Annotated, Any
 from ganeti.base import names
 from ganeti.base.command import Command
 from ganeti.base.errors import ALREADY_EXISTS, WRONG_INPUT, PrerequisiteError
-from ganeti.master.operation import Example, Hooks, Operation, operation
-from ganeti.master.operations.group.set_params import NOT_YET
+from ganeti.master.operation import Example, Hooks, operation
+from ganeti.master.operations.group.parameters import EXAMPLE, GroupParameters
 from ganeti.master.operations.lock_plans import plan
-from ganeti.master.operations.parameters import (
-    AllocPolicy,
-    DiskParameters,
-    DiskState,
-    HypervisorState,
-    InstancePolicy,
-    NodeParameters,
-    Text,
-)
+from ganeti.master.operations.parameters import Text
 from ganeti.master.parameter import Parameter
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import LockPlan
@@ -57,26 +49,19 @@ def check_new_name(view: ConfigView, name: str) -> None:
     hooks="group-add",
     cli=Command("gnt-group add", "make a node group", arguments=("group_name",)),
     rapi="POST /2/groups",
-    examples=(Example("group-add", {"group_name": "green"}),),
+    examples=(Example("group-add", {"group_name": "green", **EXAMPLE}),),
 )
-class MakeGroup(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MakeGroup(GroupParameters[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Make a node group without nodes; `OP_GROUP_ASSIGN_NODES` puts some into it."""
 
     group_name: Annotated[Text, Parameter("name of the new node group", subject="new name", metavar="group-name")]
-    alloc_policy: AllocPolicy | None = None
-
-    ndparams: Annotated[NodeParameters | None, NOT_YET] = None
-    diskparams: Annotated[DiskParameters | None, NOT_YET] = None
-    hv_state: Annotated[HypervisorState | None, NOT_YET] = None
-    disk_state: Annotated[DiskState | None, NOT_YET] = None
-    ipolicy: Annotated[InstancePolicy | None, NOT_YET] = None
 
     def locks(self, view: ConfigView) -> LockPlan:
         return plan()
 
     def check(self, view: ConfigView, facts: Any, ctx: OperationContext) -> NodeGroup:
         check_new_name(view, self.group_name)
-        return NodeGroup(uuid=ctx.entropy.uuid(), name=self.group_name, alloc_policy=self.alloc_policy or "preferred")
+        return self.changed(NodeGroup(uuid=ctx.entropy.uuid(), name=self.group_name), view, ctx.catalogue)
 
     def hooks(self, view: ConfigView, checked: NodeGroup) -> Hooks:
         master = [view.cluster.master_node]

@@ -2,36 +2,35 @@
 """OP_GROUP_SET_PARAMS: change the parameters of a node group."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from msgspec.structs import replace
 
 from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.master.capacity import check_template
-from ganeti.master.operation import Example, Hooks, Operation, operation
+from ganeti.master.operation import Example, Hooks, operation
+from ganeti.master.operations.cluster.inherited_parameters import newly_outside
+from ganeti.master.operations.group.parameters import EXAMPLE, GroupParameters
 from ganeti.master.operations.lock_plans import plan
-from ganeti.master.operations.parameters import (
-    AllocPolicy,
-    CapacityOptions,
-    DiskParameters,
-    DiskState,
-    GroupName,
-    HypervisorState,
-    InstancePolicy,
-    NodeParameters,
-)
-from ganeti.master.parameter import Refused
+from ganeti.master.operations.parameters import CapacityOptions, GroupName
 from ganeti.model.configuration import Draft
-from ganeti.model.locks import LockPlan, group_lock
+from ganeti.model.locks import LockPlan, group_lock, instance_lock
 from ganeti.model.objects import NodeGroup
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext
 
-NOT_YET = Refused("Of a node group, {name} cannot be changed yet: it keeps what it has")
-"""Nodes or instances must be asked about these."""
+_ATTRIBUTES = {
+    "alloc_policy": "alloc_policy",
+    "ndparams": "ndparams",
+    "diskparams": "diskparams",
+    "hv_state_static": "hv_state",
+    "disk_state_static": "disk_state",
+    "ipolicy": "ipolicy",
+}
+"""The parameter that says what an attribute of the group becomes."""
 
 
 class ChangeGroup(Change, frozen=True, kw_only=True):
@@ -51,6 +50,7 @@ class ChangeGroup(Change, frozen=True, kw_only=True):
 class Checked:
     group: NodeGroup
     values: dict[str, Any]
+    notes: list[str]
 
 
 @operation(
@@ -61,34 +61,30 @@ class Checked:
         "gnt-group modify", "change parameters of a node group", arguments=("group_name",), modifies="node group"
     ),
     rapi="PUT /2/groups/[group_name]/modify",
-    examples=(Example("group-policy", {"group_name": "default", "alloc_policy": "last_resort"}),),
+    examples=(Example("group-policy", {"group_name": "default", "alloc_policy": "last_resort", **EXAMPLE}),),
 )
-class ModifyGroup(Operation[list[tuple[str, Any]]], frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ModifyGroup(GroupParameters[list[tuple[str, Any]]], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Change parameters of a node group; null leaves one as it is. *capacity_params* (ours) are replaced together."""
 
     group_name: GroupName
-    alloc_policy: AllocPolicy | None = None
     capacity_params: CapacityOptions | None = None
 
-    ndparams: Annotated[NodeParameters | None, NOT_YET] = None
-    diskparams: Annotated[DiskParameters | None, NOT_YET] = None
-    hv_state: Annotated[HypervisorState | None, NOT_YET] = None
-    disk_state: Annotated[DiskState | None, NOT_YET] = None
-    ipolicy: Annotated[InstancePolicy | None, NOT_YET] = None
-
     def locks(self, view: ConfigView) -> LockPlan:
-        return plan(exclusive=[group_lock(view.find_group(self.group_name).uuid)])
+        group = view.find_group(self.group_name)
+        nodes = [node.uuid for node in view.group_nodes(group.uuid)] if self.ipolicy else []
+        instances = [instance_lock(instance.name) for instance in view.primary_instances(*nodes)]
+        return plan(exclusive=[group_lock(group.uuid)], shared=instances)
 
     def check(self, view: ConfigView, facts: Any, ctx: OperationContext) -> Checked:
-        values: dict[str, Any] = {}
-        if self.alloc_policy is not None:
-            values["alloc_policy"] = self.alloc_policy
+        old = view.find_group(self.group_name)
+        new = self.changed(old, view, ctx.catalogue)
+        values = {name: getattr(new, name) for name, given in _ATTRIBUTES.items() if getattr(self, given)}
         if self.capacity_params is not None:
             check_template(view, self.capacity_params.default_template)
             values["capacity_params"] = self.capacity_params.plain()
         if not values:
             raise PrerequisiteError("Please pass at least one modification", WRONG_INPUT)
-        return Checked(view.find_group(self.group_name), values)
+        return Checked(old, values, newly_outside(view, view.cluster, new))
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         master = [view.cluster.master_node]
@@ -101,5 +97,7 @@ class ModifyGroup(Operation[list[tuple[str, Any]]], frozen=True, kw_only=True, f
         return Hooks(self.hooks_path, "GROUP", checked.group.name, env, master, master, after)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> list[tuple[str, Any]]:
+        for note in checked.notes:
+            ctx.log.warning(note)
         await ctx.config.commit(ChangeGroup(group_uuid=checked.group.uuid, values=checked.values), settles=True)
-        return list(checked.values.items())
+        return [(_ATTRIBUTES.get(name, name), value) for name, value in checked.values.items()]

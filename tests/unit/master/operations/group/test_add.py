@@ -33,6 +33,22 @@ def test_a_group_is_made_without_nodes(ctx: FakeContext) -> None:
     assert not [node for node in ctx.config.view().nodes() if node.group in (groups["green"].uuid, groups["blue"].uuid)]
 
 
+def test_what_the_group_hands_down_is_kept(ctx: FakeContext) -> None:
+    add(
+        ctx,
+        "green",
+        ndparams={"spindle_count": "2"},
+        hv_state={"pretend": {"cpu_node": 1}},
+        diskparams={"local": {}},
+        ipolicy={"spindle-ratio": 8.0, "vcpu-ratio": "default"},
+    )
+    group = ctx.config.view().find_group("green")
+    assert (group.ndparams, group.ipolicy) == ({"spindle_count": 2}, {"spindle-ratio": 8.0})
+    assert (group.hv_state_static, group.disk_state_static) == ({"pretend": {"cpu_node": 1}}, None)
+    with pytest.raises(PrerequisiteError, match="Unknown node parameter 'moon'"):
+        add(ctx, "blue", ndparams={"moon": 1})
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [

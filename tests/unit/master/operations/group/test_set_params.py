@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.fakes.context import FakeContext, run
-from tests.fakes.sample_cluster import catalogue, configuration
+from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import PrerequisiteError
 from ganeti.master.operation import decode
@@ -17,7 +17,8 @@ from ganeti.master.operations.group.set_params import ModifyGroup
 from ganeti.master.query.cluster import cluster_info
 from ganeti.master.query.fields import QueryWorld
 from ganeti.master.query.groups import GROUPS, GroupRow
-from ganeti.model.locks import group_lock
+from ganeti.model import inheritance
+from ganeti.model.locks import group_lock, instance_lock
 
 GROUP = "uuid-group1"
 
@@ -61,6 +62,41 @@ def test_what_is_set_can_be_asked_for(ctx: FakeContext) -> None:
     assert "capacity_params" not in json.dumps(ctx.config.view().to_plain()), "3.1 reads it again"
 
 
+@pytest.mark.requirement("S1.19")
+def test_what_nodes_and_instances_inherit_is_changed_key_by_key(ctx: FakeContext) -> None:
+    assert modify(
+        ctx,
+        ndparams={"ssh_port": "2222", "spindle_count": 3},
+        hv_state={"pretend": {"mem_total": "2G"}},
+        disk_state={"local": {"srv": {"disk_total": 5}}},
+        ipolicy={"vcpu-ratio": 2.0, "minmax": [{"min": {"memory-size": "64m"}, "max": {"memory-size": "1G"}}]},
+    )[:2] == [
+        ("ndparams", {"ssh_port": 2222, "spindle_count": 3}),
+        ("hv_state", {"pretend": {"mem_total": 2048}}),
+    ]
+    assert modify(ctx, ndparams={"ssh_port": "default"}, ipolicy={"vcpu-ratio": "default"})[0] == (
+        "ndparams",
+        {"spindle_count": 3},
+    )
+    view = ctx.config.view()
+    group = view.group(GROUP)
+    assert group.disk_state_static == {"local": {"srv": {"disk_total": 5}}}
+    assert inheritance.node_nd(view, view.node("uuid-node1"))["spindle_count"] == 3
+    assert list(group.ipolicy) == ["minmax"]
+    policy = inheritance.group_ipolicy(view.cluster, group)
+    assert (policy["vcpu-ratio"], policy["minmax"][0]["max"]["memory-size"]) == (4.0, 1024)
+    assert policy["minmax"][0]["max"]["cpu-count"] == 8, "what a bound leaves out is as in the cluster's bounds"
+
+
+def test_an_instance_outside_the_new_policy_is_kept_and_named(ctx: FakeContext) -> None:
+    add_instance(ctx.config.config, "one.example.com")
+    operation = decode({"OP_ID": ModifyGroup.op_id, "group_name": "default", "ipolicy": {"disk-templates": ["none"]}})
+    assert instance_lock("one.example.com") in operation.locks(ctx.config.view()).shared
+    run(operation, ctx)
+    assert ctx.config.view().group(GROUP).ipolicy == {"disk-templates": ["none"]}
+    assert [line for line in ctx.lines if "one.example.com is kept, but lies outside the new policy" in line]
+
+
 def test_states_that_are_empty_are_not_given(ctx: FakeContext) -> None:
     changed = modify(ctx, alloc_policy="last_resort", hv_state={}, disk_state={})
     assert changed == [("alloc_policy", "last_resort")]
@@ -80,9 +116,17 @@ def test_the_cluster_has_such_parameters_too(ctx: FakeContext) -> None:
         ({}, "at least one"),
         ({"group_name": "mars", "alloc_policy": "preferred"}, "mars"),
         ({"alloc_policy": "never"}, "alloc_policy"),
-        ({"ipolicy": {"std": {}}}, "ipolicy cannot be changed yet"),
+        ({"ipolicy": {"std": {}}}, "std can only be set for the cluster"),
+        ({"ipolicy": {"moon": 1}}, "Unknown instance policy key 'moon'"),
+        ({"ipolicy": {"vcpu-ratio": 0.5}}, "vcpu-ratio must be a number of at least 1"),
+        ({"ipolicy": {"disk-templates": ["moon"]}}, "'moon' is no enabled disk template"),
+        ({"ipolicy": {"minmax": [{"min": {"cpu-count": 9}, "max": {}}]}}, "the minimum of cpu-count \\(9\\) is above"),
+        ({"ndparams": {"moon": 1}}, "Unknown node parameter 'moon'"),
+        ({"diskparams": {"moon": {}}}, "Unknown disk template 'moon'"),
+        ({"disk_state": {"local": {"srv": {"moon": 1}}}}, "Unknown disk state parameter 'moon'"),
         ({"hv_state": {}, "disk_state": {}}, "at least one"),
-        ({"hv_state": {"kvm": {}}, "disk_state": {}}, "Of a node group, hv_state cannot be changed yet"),
+        ({"hv_state": {"moon": {}}}, "Unknown hypervisor 'moon': there are pretend"),
+        ({"hv_state": {"pretend": {"mem_total": -1}}}, "Parameter 'mem_total' cannot be"),
         ({"capacity_params": {"default_template": "rbd"}}, "not enabled"),
         ({"capacity_params": {"max_disk_usage": 2}}, "max_disk_usage"),
         ({"capacity_params": {"max_inst_spec": [1, 2, 0]}}, "has a vcpus of 0: give memory and disk in MiB"),

@@ -146,6 +146,21 @@ class Paths:
         return f"{self.sysconf_dir}/node-diagnose-commands"
 
     @property
+    def restricted_commands_dir(self) -> str:
+        """What `gnt-node restricted-command` may run; where it is missing, nothing may."""
+        return f"{self.sysconf_dir}/restricted-commands"
+
+    @property
+    def repair_commands_dir(self) -> str:
+        """What may be run to repair the node (S4.12)."""
+        return f"{self.sysconf_dir}/node-repair-commands"
+
+    @property
+    def restricted_commands_lock(self) -> str:
+        """Held while one of these is looked up: mistakes are told slowly, one at a time."""
+        return f"{self.lock_dir}/ganeti-restricted-commands.lock"
+
+    @property
     def hooks_dir(self) -> str:
         return f"{self.sysconf_dir}/hooks"
 

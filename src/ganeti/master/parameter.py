@@ -284,5 +284,6 @@ def full_command(command: Command, operation: type[msgspec.Struct], op_id: str) 
         if name not in taken
         for option in known[name].options(offered=known[name].refusal is None)
     )
-    unasked = (ASSUME_YES,) if command.confirm else ()
+    forced = any("--force" in option.flags for option in options)
+    unasked = (ASSUME_YES,) if command.confirm and not forced else ()
     return replace(command, op_id=op_id, arguments=arguments, options=unasked + command.options + options)

@@ -16,6 +16,7 @@ from ganeti.mond.programs import output_of
 from ganeti.node.collectors import diagnose, diskstats, drbd, instances, load, lv, storage
 from ganeti.node.collectors.report import NEEDS_A_PERSON, OK, PERFORMANCE, STATUS, UnreadableError
 from ganeti.node.hypervisors.interface import Hypervisor, Sighting
+from ganeti.node.white_list import fault_of
 
 LVS_TIMEOUT_S = 30.0
 LARGEST_OUTPUT_BYTES = 16 * 1024 * 1024
@@ -137,7 +138,7 @@ async def _diagnose(node: Node) -> Any:
     if not name:
         return diagnose.well()
     directory = node.paths.diagnose_commands_dir
-    fault = diagnose.fault_of(directory, name)
+    fault = fault_of(directory, name)
     if fault is not None:
         return diagnose.well(fault)
     command = [f"{directory}/{name}"]

@@ -38,7 +38,7 @@ def command(call: Invocation) -> int:
     text = " ".join(words)
     if not text.strip():
         raise UsageError("gnt-cluster command needs a command, such as: gnt-cluster command uptime")
-    for node in sorted(_nodes(call), key=lambda node: bool(node.is_master)):
+    for node in sorted(online_nodes(call), key=lambda node: bool(node.is_master)):
         done = _ssh(node, ["ssh", "-n", *_settings(node, "-p"), f"root@{node.name}", text])
         if call.get("failure_only") and done.returncode == 0:
             continue
@@ -60,7 +60,7 @@ def copyfile(call: Invocation) -> int:
         raise Failure(f"There is no file '{path}' here: name one that is on the master")
     place = os.path.abspath(path)
     status = 0
-    for node in _nodes(call):
+    for node in online_nodes(call):
         if node.is_master:
             continue
         address = node.secondary_ip if call.get("use_replication_network") else node.name
@@ -72,7 +72,7 @@ def copyfile(call: Invocation) -> int:
     return status
 
 
-def _nodes(call: Invocation) -> list[_Node]:
+def online_nodes(call: Invocation) -> list[_Node]:
     """Those named, in the group named, or all; without those that are offline."""
     names = call.get("nodes") or []
     rows = call.client.call("Query", "node", _FIELDS, None)["data"]

@@ -185,6 +185,15 @@ COMMANDS = (
       (('--power-delay',), 'power_delay', 'float', 'between one node switched on and the next, in seconds [2.0]', True, None, (), 'SECONDS', False),
      ),
      (), 'node_power:power', '', False, 'OP_OOB_COMMAND', False, True, False, '', (), (), ()),
+    ('powercycle', "restart a node's machine at once, without stopping what runs there",
+     (
+      ('node_name', 'node-name', 1, 1, 'string', 'node'),
+     ),
+     (
+      (('--yes',), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
+      (('-f', '--force'), 'force', 'flag', 'also where it is the master; do not ask', True, None, (), '', False),
+     ),
+     (), '', 'Are you sure you want to hard powercycle node {node_name}?', True, 'OP_NODE_POWERCYCLE', False, True, False, '', (), (), ()),
     ('remove', 'remove a node from the cluster',
      (
       ('node_name', 'node-name', 1, 1, 'string', 'node'),
@@ -206,6 +215,17 @@ COMMANDS = (
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
      (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'node'),), (), ()),
+    ('restricted-command', 'run a command that nodes keep in their directory restricted-commands',
+     (
+      ('command', 'command', 1, 1, 'string', 'text'),
+      ('nodes', 'node-name', 0, None, 'string', 'node'),
+     ),
+     (
+      (('-M', '--show-machine-names'), 'show_machine_names', 'flag', 'begin each line with its node', True, None, (), '', False),
+      (('-g', '--node-group'), 'nodegroup', 'string', 'only nodes of this node group', True, None, (), 'GROUP', False),
+      (('--sync',), 'use_locking', 'flag', 'alone on the nodes', True, None, (), '', False),
+     ),
+     (), 'node_commands:run', '', True, 'OP_RESTRICTED_COMMAND', False, True, False, '', (), (), ()),
     ('token', 'add a node without ssh: print a one-time token and wait for the machine to join with it',
      (
       ('node_name', 'node-name', 1, 1, 'string', 'node'),

@@ -6,8 +6,6 @@ details, and no node is taken out of service by a mistake.
 """
 
 import json
-import os
-import stat
 import time
 from typing import Any
 
@@ -19,34 +17,11 @@ OK, LIVE_REPAIR, EVACUATE, EVACUATE_FAILOVER = "Ok", "live-repair", "evacuate", 
 STATUSES = (OK, LIVE_REPAIR, EVACUATE, EVACUATE_FAILOVER)
 LARGEST_OUTPUT_BYTES = 64 * 1024
 TIMEOUT_S = 60.0
-_WIDEST = 0o755
-ROOT = (0, 0)
 
 
 def well(details: Any = None) -> dict[str, Any]:
     """The object of a node that is well; *details* says why nothing else is known."""
     return {"status": OK} if details is None else {"status": OK, "details": details}
-
-
-def fault_of(directory: str, name: str, owner: tuple[int, int] = ROOT) -> str | None:
-    """Why the command *name* of the white list *directory* may not run; None if it may (S4.10)."""
-    if not is_command(name):
-        return f"'{name}' is no plain name: letters, digits, '-' and '_' are allowed"
-    path = f"{directory}/{name}"
-    for place, is_kind, kind in ((directory, stat.S_ISDIR, "directory"), (path, stat.S_ISREG, "regular file")):
-        try:
-            found = os.lstat(place)
-        except OSError as err:
-            return f"{place}: {err.strerror}"
-        if not is_kind(found.st_mode):
-            return f"{place} is no {kind}"
-        if (found.st_uid, found.st_gid) != owner:
-            return f"{place} does not belong to root:root"
-        if stat.S_IMODE(found.st_mode) & ~_WIDEST:
-            return f"{place} has mode {stat.S_IMODE(found.st_mode):04o}: the widest is {_WIDEST:04o}"
-        if not found.st_mode & stat.S_IXUSR:
-            return f"{place} is not executable"
-    return None
 
 
 def read(output: bytes) -> dict[str, Any]:

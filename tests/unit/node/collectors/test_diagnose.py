@@ -7,6 +7,7 @@ import os
 import pytest
 
 from ganeti.node.collectors import diagnose
+from ganeti.node.white_list import fault_of
 from ganeti.wire import confd
 
 pytestmark = pytest.mark.requirement("S4.3", "S4.5", "S4.6", "S4.7", "S4.8", "S4.10", "S4.11", "S4.14")
@@ -24,12 +25,12 @@ def white_list(tmp_path):
 
 
 def test_a_command_as_it_must_be(white_list):
-    assert diagnose.fault_of(str(white_list), "check-disks", US) is None
+    assert fault_of(str(white_list), "check-disks", US) is None
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../check-disks", "check disks", "check;disks", "é"])
 def test_a_name_that_is_none(white_list, name):
-    assert "is no plain name" in diagnose.fault_of(str(white_list), name, US)
+    assert "is no plain name" in fault_of(str(white_list), name, US)
 
 
 def spoilt(white_list, how):
@@ -67,11 +68,11 @@ def spoilt(white_list, how):
 )
 def test_a_command_that_may_not_run(white_list, how, words):
     spoilt(white_list, how)
-    assert words in diagnose.fault_of(str(white_list), "check-disks", US)
+    assert words in fault_of(str(white_list), "check-disks", US)
 
 
 def test_one_of_somebody_else(white_list):
-    assert "does not belong to root:root" in diagnose.fault_of(str(white_list), "check-disks", (US[0] + 1, US[1]))
+    assert "does not belong to root:root" in fault_of(str(white_list), "check-disks", (US[0] + 1, US[1]))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gnt-node restricted-command and powercycle: what they submit, and what they print."""
+
+import pytest
+
+
+@pytest.fixture
+def nodes(master):
+    """Two nodes in two groups, as a query for their ways gives them."""
+    values = [["n1", "10.0.0.1", "10.0.0.1", False, True, 22, "default"]]
+    values.append(["n2", "10.0.0.2", "10.0.0.2", False, False, 22, "green"])
+    rows = [[[0, value] for value in row] for row in values]
+
+    def answer(what, fields, qfilter):
+        named = {each[2] for each in qfilter[1:]} if qfilter else {"n1", "n2"}
+        chosen = [row for row in rows if row[0][1] in named]
+        return {"data": chosen if len(fields) > 1 else [row[:1] for row in chosen]}
+
+    master.answers["Query"] = answer
+    return master
+
+
+def test_the_output_of_each_node(gnt, nodes):
+    nodes.job([[True, "fine\nindeed"], [False, "off"]])
+    ran = gnt("gnt-node restricted-command --sync check n1 n2")
+    assert nodes.submitted() == [
+        {"OP_ID": "OP_RESTRICTED_COMMAND", "command": "check", "nodes": ["n1", "n2"], "use_locking": True}
+    ]
+    line = "-" * 48
+    assert (ran.status, ran.out) == (1, f"{line}\nnode: n1\nfine\nindeed\n{line}\nnode: n2\nerror: off\n")
+
+
+def test_only_a_group_with_names_before_each_line(gnt, nodes):
+    nodes.job([[True, "fine\nindeed"]])
+    ran = gnt("gnt-node restricted-command -M -g green check")
+    assert nodes.submitted() == [{"OP_ID": "OP_RESTRICTED_COMMAND", "command": "check", "nodes": ["n2"]}]
+    assert (ran.status, ran.out) == (0, f"{'-' * 48}\nn2: fine\nn2: indeed\n")
+
+
+def test_it_needs_nodes(gnt, master):
+    assert "name them, or a node group with -g" in gnt("gnt-node restricted-command check").err
+
+
+def test_a_powercycle_is_not_asked_about_with_yes_or_force(gnt, master):
+    for option, more in (("--yes", {}), ("-f", {"force": True})):
+        master.job("Reboot scheduled in 5 seconds")
+        assert gnt(f"gnt-node powercycle {option} n1").status == 0
+        assert master.submitted()[-1] == {"OP_ID": "OP_NODE_POWERCYCLE", "node_name": "n1", **more}

@@ -25,5 +25,6 @@ class RepairCommand(NodeRequest[str], frozen=True, kw_only=True):
 class NodePowercycle(NodeRequest[str], frozen=True, kw_only=True):
     """Restart the machine without stopping anything; gives when that is.
 
-    The node answers first, so that the job ends. A machine without the program to restart itself says so.
+    The node answers first, so that the job ends. It fails where ``/sbin/reboot`` is missing: nothing else is tried,
+    and the machine keeps running.
     """

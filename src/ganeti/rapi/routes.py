@@ -15,11 +15,8 @@ _INSTANCE: Final = "/2/instances/[instance_name]"
 _NODE: Final = "/2/nodes/[node_name]"
 UNDECLARED: Final = (
     "PUT /2/redistribute-config",
-    f"POST {_NODE}/powercycle",
     f"POST {_NODE}/evacuate",
     f"GET {_NODE}/storage",
-    f"PUT {_NODE}/storage/modify",
-    f"PUT {_NODE}/storage/repair",
     "POST /2/instances-multi-alloc",
     f"POST {_INSTANCE}/reinstall",
     f"POST {_INSTANCE}/replace-disks",
@@ -63,6 +60,8 @@ _SHAPES: Final = {
     f"GET {_INSTANCE}/info": Shape(body=False, aliases={}),
     f"PUT {_INSTANCE}/export": Shape(aliases={"destination": "target_node"}),
     f"PUT {_NODE}/role": Shape(body=False),
+    f"PUT {_NODE}/storage/modify": _NO_BODY,
+    f"PUT {_NODE}/storage/repair": _NO_BODY,
 }
 _TAGGED: Final = {"instances": "instance", "nodes": "node", "groups": "nodegroup", "networks": "network"}
 

@@ -75,6 +75,9 @@ def _arguments(route: Route, operation: type[Operation[Any]], asked: Asked, give
         name = route.shape.aliases.get(word, word.replace("-", "_"))
         if name in fields and name not in ("reason", *given, *asked.parts, *route.shape.fixed):
             found[name] = _value(word, values, fields[name])
+    if route.path.endswith("/storage/modify"):
+        words = asked.arguments.get("allocatable")
+        found["changes"] = {"allocatable": flag("allocatable", words[0])} if words else {}
     return found
 
 

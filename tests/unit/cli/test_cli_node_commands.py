@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gnt-node restricted-command and powercycle: what they submit, and what they print."""
+"""gnt-node restricted-command, powercycle, volumes, modify-storage and repair-storage."""
 
 import pytest
 
@@ -46,3 +46,33 @@ def test_a_powercycle_is_not_asked_about_with_yes_or_force(gnt, master):
         master.job("Reboot scheduled in 5 seconds")
         assert gnt(f"gnt-node powercycle {option} n1").status == 0
         assert master.submitted()[-1] == {"OP_ID": "OP_NODE_POWERCYCLE", "node_name": "n1", **more}
+
+
+def test_volumes_are_a_table(gnt, master):
+    master.job([["n1", "/dev/sda", "xenvg", "d0", "64", "web1"]])
+    ran = gnt("gnt-node volumes --units m n1")
+    fields = ["node", "phys", "vg", "name", "size", "instance"]
+    assert master.submitted() == [{"OP_ID": "OP_NODE_QUERYVOLS", "output_fields": fields, "nodes": ["n1"]}]
+    assert ran.out == "Node PhysDev  VG    Name Size Instance\nn1   /dev/sda xenvg d0     64 web1\n"
+
+
+def test_places_are_changed_and_repaired(gnt, master):
+    master.job()
+    assert gnt("gnt-node modify-storage --allocatable no n1 lvm-pv /dev/sdb").status == 0
+    assert gnt("gnt-node repair-storage --ignore-consistency n1 lvm-vg xenvg").status == 0
+    assert master.submitted() == [
+        {
+            "OP_ID": "OP_NODE_MODIFY_STORAGE",
+            "node_name": "n1",
+            "storage_type": "lvm-pv",
+            "name": "/dev/sdb",
+            "changes": {"allocatable": False},
+        },
+        {
+            "OP_ID": "OP_REPAIR_NODE_STORAGE",
+            "node_name": "n1",
+            "storage_type": "lvm-vg",
+            "name": "xenvg",
+            "ignore_consistency": True,
+        },
+    ]

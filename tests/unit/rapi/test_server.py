@@ -167,6 +167,13 @@ def test_parameters_come_from_path_arguments_and_body(api, luxi):
         ("POST", "/2/groups", {"name": "g"}, {"group_name": "g"}),
         ("PUT", "/2/groups/g/modify", {"custom_ndparams": {"ssh_port": 23}}, {"ndparams": {"ssh_port": 23}}),
         ("PUT", "/2/nodes/n/tags?tag=a&tag=b", None, {"kind": "node", "name": "n", "tags": ["a", "b"]}),
+        (
+            "PUT",
+            "/2/nodes/n/storage/modify?storage_type=lvm-pv&name=v&allocatable=0",
+            None,
+            {"changes": {"allocatable": False}},
+        ),
+        ("POST", "/2/nodes/n/powercycle?force=1", None, {"node_name": "n", "force": True}),
         ("DELETE", "/2/tags?tag=a", None, {"kind": "cluster", "tags": ["a"]}),
         ("POST", "/2/instances/i/reboot?type=soft", None, {"reboot_type": "soft"}),
         ("PUT", "/2/nodes/n/role?force=1", "drained", {"drained": True, "force": True, "offline": None}),

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gnt-node list-storage: one job, one table."""
+"""gnt-node list-storage and volumes: one job, one table."""
 
 from __future__ import annotations
 
 from ganeti.cli import jobs
 from ganeti.cli.commands.listing import size
 from ganeti.cli.failures import Failure
+from ganeti.cli.invocation import err
 from ganeti.cli.tabular import print_table
 
 TYPE_CHECKING = False
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from ganeti.cli.invocation import Invocation
 
-_TITLES = {
+_STORAGE = {
     "node": "Node",
     "type": "Type",
     "name": "Name",
@@ -23,38 +24,58 @@ _TITLES = {
     "free": "Free",
     "allocatable": "Allocatable",
 }
+_VOLUMES = {
+    "node": "Node",
+    "phys": "PhysDev",
+    "vg": "VG",
+    "name": "Name",
+    "size": "Size",
+    "instance": "Instance",
+}
 _SIZES = ("size", "used", "free")
 
 
 def show(call: Invocation) -> int:
     """Ask the nodes, print a line for each place."""
-    fields = _fields(call.get("output"))
-    parameters = {"storage_type": call.get("storage_type"), "nodes": call.get("nodes") or []}
-    rows = jobs.ask(call, {"OP_ID": call.command.op_id, "output_fields": fields, **parameters})
+    return _table(call, _STORAGE, {"storage_type": call.get("storage_type")})
+
+
+def volumes(call: Invocation) -> int:
+    """Ask the nodes, print a line for each device that part of a volume lies on."""
+    return _table(call, _VOLUMES, {})
+
+
+def _table(call: Invocation, known: dict[str, str], parameters: dict[str, Any]) -> int:
+    fields = _fields(call.get("output"), known)
+    opcode = {"OP_ID": call.command.op_id, "output_fields": fields, **parameters, "nodes": call.get("nodes") or []}
+    log: list[Any] = []
+    rows = jobs.ask(call, opcode, log)
+    for _, _, _, content in log:
+        err(str(content))
     separator = call.get("separator")
     units = call.get("units") or ("h" if separator is None else "m")
     table = [[_shown(field, value, units) for field, value in zip(fields, row, strict=True)] for row in rows]
     right = [field in _SIZES for field in fields]
-    titles = [_TITLES[field] for field in fields]
+    titles = [known[field] for field in fields]
     print_table(titles, right, table, headers=not call.get("no_headers"), separator=separator)
     return 0
 
 
-def _fields(output: str | None) -> list[str]:
+def _fields(output: str | None, known: dict[str, str]) -> list[str]:
     if output is None:
-        return list(_TITLES)
+        return list(known)
     fields = [word.strip() for word in output.removeprefix("+").split(",") if word.strip()]
     for field in fields:
-        if field not in _TITLES:
-            raise Failure(f"Unknown field '{field}': there are {', '.join(_TITLES)}")
+        if field not in known:
+            raise Failure(f"Unknown field '{field}': there are {', '.join(known)}")
     if not fields:
-        raise Failure(f"-o needs at least one field: there are {', '.join(_TITLES)}")
-    return [*_TITLES, *fields] if output.startswith("+") else fields
+        raise Failure(f"-o needs at least one field: there are {', '.join(known)}")
+    return [*known, *fields] if output.startswith("+") else fields
 
 
 def _shown(field: str, value: Any, units: str) -> str:
     if value is None:
         return "?"
     if field in _SIZES:
-        return size(value, units)
+        return size(int(value), units)
     return ("Y" if value else "N") if field == "allocatable" else str(value)

@@ -167,6 +167,16 @@ COMMANDS = (
       (('--disk-state',), 'disk_state', 'disk-state', 'recorded state of storage', True, None, (), '', True),
      ),
      (), '', '', True, 'OP_NODE_SET_PARAMS', False, True, False, 'node', (), (), ()),
+    ('modify-storage', 'change a place on a node where disks are kept',
+     (
+      ('node_name', 'node-name', 1, 1, 'string', 'node'),
+      ('storage_type', 'storage-type', 1, 1, 'string', ''),
+      ('name', 'volume-name', 1, 1, 'string', ''),
+     ),
+     (
+      (('--allocatable',), 'changes.allocatable', 'yesno', 'whether new volumes are put there', True, None, (), '', False),
+     ),
+     (), '', '', True, 'OP_NODE_MODIFY_STORAGE', False, True, False, '', (), (), ()),
     ('power', 'switch nodes on or off by their out-of-band programs, or ask whether they are on',
      (
       ('action', 'on|off|cycle|status', 1, 1, 'string', ''),
@@ -215,6 +225,16 @@ COMMANDS = (
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
      (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'node'),), (), ()),
+    ('repair-storage', 'repair a place on a node where disks are kept',
+     (
+      ('node_name', 'node-name', 1, 1, 'string', 'node'),
+      ('storage_type', 'storage-type', 1, 1, 'string', ''),
+      ('name', 'volume-name', 1, 1, 'string', ''),
+     ),
+     (
+      (('--ignore-consistency',), 'ignore_consistency', 'flag', 'go on although the disks may not be in sync', True, None, (), '', False),
+     ),
+     (), '', '', True, 'OP_REPAIR_NODE_STORAGE', False, True, False, '', (), (), ()),
     ('restricted-command', 'run a command that nodes keep in their directory restricted-commands',
      (
       ('command', 'command', 1, 1, 'string', 'text'),
@@ -245,4 +265,15 @@ COMMANDS = (
       (('--disk-state',), 'disk_state', 'disk-state', 'recorded state of storage', True, None, (), '', True),
      ),
      (), 'node_setup:token', '', False, 'OP_NODE_ADD', True, True, False, '', (), (), ()),
+    ('volumes', 'list the logical volumes of nodes',
+     (
+      ('nodes', 'node-name', 0, None, 'string', 'node'),
+     ),
+     (
+      (('--no-headers',), 'no_headers', 'flag', 'leave the titles out', True, None, (), '', False),
+      (('--separator',), 'separator', 'string', 'what stands between columns', True, None, (), 'TEXT', False),
+      (('--units',), 'units', 'string', 'unit of sizes', True, None, ('h', 'm', 'g', 't'), 'UNIT', False),
+      (('-o', '--output'), 'output', 'string', 'fields to show', True, None, (), 'FIELDS', False),
+     ),
+     (), 'node_storage:volumes', '', True, 'OP_NODE_QUERYVOLS', False, True, False, '', (), (), ()),
 )

@@ -33,6 +33,7 @@ NodeName = Annotated[Text, Parameter("name of the node", subject="node", metavar
 InstanceName = Annotated[str, Parameter("name of the instance", subject="instance", metavar="instance-name")]
 NodeUuids = Annotated[list[Text] | None, Parameter("UUIDs of the nodes, in place of names", subject="node")]
 NodeUuid = Annotated[Text | None, Parameter("UUID of the node, in place of its name", subject="node")]
+StorageType = Annotated[Text, Parameter("type of storage, such as lvm-vg", metavar="storage-type")]
 InstanceUuid = Annotated[Text | None, Parameter("UUID of the instance, in place of its name", subject="instance")]
 
 AllocPolicy = Annotated[

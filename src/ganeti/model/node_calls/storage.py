@@ -32,3 +32,30 @@ class StorageList(NodeRequest[list[StorageUnitState]], frozen=True, kw_only=True
     """Size and free space of each unit, in the order asked."""
 
     units: list[StorageUnit]
+
+
+class VolumeSegment(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a logical volume that lies on one device."""
+
+    device: str
+    group: str
+    name: str
+    size_mib: int
+    """Of the whole volume."""
+
+
+class NodeVolumes(NodeRequest[list[VolumeSegment]], frozen=True, kw_only=True):
+    """The logical volumes of the node, whoever made them."""
+
+
+class StorageModify(NodeRequest[None], frozen=True, kw_only=True):
+    """Let new volumes be put on a physical volume, or no longer."""
+
+    name: str
+    allocatable: bool
+
+
+class StorageRepair(NodeRequest[None], frozen=True, kw_only=True):
+    """Take the missing physical volumes out of a volume group."""
+
+    name: str

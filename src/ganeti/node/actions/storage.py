@@ -1,10 +1,21 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Node calls about the places where disks are kept."""
 
-from ganeti.base.errors import BlockDeviceError
+from ganeti.base.errors import BlockDeviceError, CommandError, ExecutionError
+from ganeti.base.names import line_fault, shown
 from ganeti.model.node_calls.node import StorageSpace
-from ganeti.model.node_calls.storage import StorageList, StorageUnit, StorageUnitState
-from ganeti.node.actions.registry import URGENT_S, answers
+from ganeti.model.node_calls.storage import (
+    NodeVolumes,
+    StorageList,
+    StorageModify,
+    StorageRepair,
+    StorageUnit,
+    StorageUnitState,
+    VolumeSegment,
+)
+from ganeti.node.actions.registry import FAST_S, NORMAL_S, URGENT_S, answers
+from ganeti.node.collectors import lv
+from ganeti.node.collectors.report import UnreadableError
 from ganeti.node.state import NodeState
 
 
@@ -28,3 +39,50 @@ async def space_of(node: NodeState, unit: StorageUnit) -> StorageSpace:
         return await node.template(unit.template).space(unit.setting)
     except BlockDeviceError:
         return StorageSpace(type=unit.template, name=unit.setting, storage_size=None, storage_free=None)
+
+
+@answers(NodeVolumes, timeout_s=FAST_S, changes=False)
+async def node_volumes(node: NodeState, asked: NodeVolumes) -> list[VolumeSegment]:
+    """The logical volumes here, a line for each device that a segment lies on; raises `ExecutionError`."""
+    text = await _run(node, *lv.COMMAND)
+    try:
+        segments = lv.read(text, {})
+    except UnreadableError as err:
+        raise ExecutionError(f"What lvs prints cannot be read: {err}") from err
+    return [
+        VolumeSegment(
+            device=device.partition("(")[0],
+            group=str(segment["vg_name"]),
+            name=str(segment["name"]),
+            size_mib=int(segment["size"]) // 2**20,
+        )
+        for segment in segments
+        for device in str(segment["devices"]).split(",")
+    ]
+
+
+@answers(StorageModify, timeout_s=NORMAL_S)
+async def storage_modify(node: NodeState, asked: StorageModify) -> None:
+    """Say of a physical volume whether new volumes are put there; raises `ExecutionError`."""
+    await _run(node, "pvchange", "--allocatable", "y" if asked.allocatable else "n", _name(asked.name))
+
+
+@answers(StorageRepair, timeout_s=NORMAL_S)
+async def storage_repair(node: NodeState, asked: StorageRepair) -> None:
+    """Make a volume group whole again, without what is missing; raises `ExecutionError`."""
+    await _run(node, "vgreduce", "--removemissing", _name(asked.name))
+
+
+def _name(name: str) -> str:
+    """What begins with a dash would be an option."""
+    fault = "it begins as an option does" if name.startswith("-") else line_fault(name)
+    if fault is not None:
+        raise ExecutionError(f"'{shown(name)}' cannot be the name of a volume: {fault}")
+    return name
+
+
+async def _run(node: NodeState, *words: str) -> str:
+    try:
+        return (await node.world.run(words, timeout_s=FAST_S)).stdout
+    except CommandError as err:
+        raise ExecutionError(str(err)) from err

@@ -20,6 +20,14 @@ from ganeti.ports.nodes import ask_many
 
 FIELDS = ("node", "type", "name", "size", "used", "free", "allocatable")
 
+TABLE = (
+    Option(("--no-headers",), "no_headers", "flag", "leave the titles out"),
+    Option(("--separator",), "separator", help="what stands between columns", metavar="TEXT"),
+    Option(("--units",), "units", help="unit of sizes", choices=("h", "m", "g", "t"), metavar="UNIT"),
+    Option(("-o", "--output"), "output", help="fields to show", metavar="FIELDS"),
+)
+"""Options of commands that print rows of texts and sizes."""
+
 
 @operation(
     "OP_NODE_QUERY_STORAGE",
@@ -27,12 +35,7 @@ FIELDS = ("node", "type", "name", "size", "used", "free", "allocatable")
         "gnt-node list-storage",
         "list the places where disks are kept",
         arguments=(Argument("nodes", "node-name", minimum=0, maximum=None, subject="node"),),
-        options=(
-            Option(("--no-headers",), "no_headers", "flag", "leave the titles out"),
-            Option(("--separator",), "separator", help="what stands between columns", metavar="TEXT"),
-            Option(("--units",), "units", help="unit of sizes", choices=("h", "m", "g", "t"), metavar="UNIT"),
-            Option(("-o", "--output"), "output", help="fields to show", metavar="FIELDS"),
-        ),
+        options=TABLE,
         parameters=("storage_type",),
         handler="node_storage:show",
     ),

@@ -14,6 +14,7 @@ OPTION_KINDS = (
     "string",
     "int",
     "float",
+    "ratio",  # a number, or default
     "natural",  # an int that is not negative
     "amount",  # a float that is not negative
     "size",  # MiB, with units

@@ -177,7 +177,7 @@ def _per_driver(
 
 def policy(options: Mapping[str, Any], templates: Sequence[str]) -> dict[str, Any]:
     """The instance policy of the cluster; raises `PrerequisiteError`."""
-    given = options.get("ipolicy") or {}
+    given = {key: each for key, each in (options.get("ipolicy") or {}).items() if each not in ("default", ["default"])}
     specs = {key: options[name] for name, key in _SPEC_OPTIONS.items() if options.get(name)}
     if specs and (given.get("minmax") or given.get("std")):
         raise PrerequisiteError("--specs-… and --ipolicy-…-specs exclude each other: use the latter", WRONG_INPUT)

@@ -18,6 +18,7 @@ from ganeti.cli.values import (
     read_key_values,
     read_list,
     read_ranges,
+    read_ratio,
     read_size,
     read_yes_no,
 )
@@ -48,6 +49,7 @@ READERS: dict[str, Callable[[str, str], Any]] = {
     "string": lambda option, text: text,
     "int": read_int,
     "float": read_float,
+    "ratio": read_ratio,
     "natural": lambda option, text: not_negative(option, read_int(option, text)),
     "amount": lambda option, text: not_negative(option, read_float(option, text)),
     "size": read_size,

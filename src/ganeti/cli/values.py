@@ -81,6 +81,10 @@ def read_float(option: str, text: str) -> float:
     return value
 
 
+def read_ratio(option: str, text: str) -> float | str:
+    return text if text == "default" else read_float(option, text)
+
+
 def not_negative(option: str, value: Number) -> Number:
     if value < 0:
         raise UsageError(f"{option}: {value:g} is less than nothing: give 0 or more")
@@ -241,8 +245,10 @@ def read_ranges(option: str, text: str) -> list[list[int]]:
     return ranges
 
 
-def read_bounds(option: str, text: str) -> list[dict[str, dict[str, Any]]]:
-    """Read ``min:k=v,…/max:k=v,…``, several pairs joined by ``//``."""
+def read_bounds(option: str, text: str) -> list[dict[str, dict[str, Any]]] | str:
+    """Read ``min:k=v,…/max:k=v,…``, several pairs joined by ``//``; or ``default``."""
+    if text == "default":
+        return text
     pairs = []
     for pair_text in text.split("//"):
         pair = dict(read_ident(option, side) for side in pair_text.split("/"))

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
+from ganeti.base.errors import WRONG_STATE, PrerequisiteError
 from ganeti.master.cache.node_reports import NodeReport
 from ganeti.model import inheritance
 from ganeti.model.objects import Disk, Instance, Nic, Node, NodeGroup
@@ -23,12 +24,26 @@ PROTOCOL_VERSION = 2
 Plain = dict[str, Any]
 
 
+def group_for_new(view: ConfigView, name: str | None) -> NodeGroup | None:
+    """Give the group that new instances are to be in, if one is named; its policy holds although it is (S1.26).
+
+    Raises `PrerequisiteError` for one that is not there, or takes no new instances.
+    """
+    group = view.find_group(name) if name else None
+    if group is not None and group.alloc_policy == "unallocable":
+        raise PrerequisiteError(
+            f"Node group {group.name} takes no new instances: name another one, or allow it with gnt-group modify "
+            f"--alloc-policy=last_resort {group.name}",
+            WRONG_STATE,
+        )
+    return group
+
+
 def allocate_request(
-    view: ConfigView, sketch: Instance, disks: Sequence[Disk], template: TemplateTraits, group_name: str | None
+    view: ConfigView, sketch: Instance, disks: Sequence[Disk], template: TemplateTraits, group: NodeGroup | None
 ) -> Plain:
     """Request a place for an instance that does not exist yet."""
     backend = inheritance.instance_be(view.cluster, sketch)
-    group = view.find_group(group_name) if group_name else None
     return {
         "type": "allocate",
         "name": sketch.name,

@@ -140,6 +140,8 @@ def test_ranges_and_bounds():
     assert values.read_ranges("--uid-pool", "1000,2000-2010") == [[1000, 1000], [2000, 2010]]
     with pytest.raises(UsageError, match="'5-1' is not a range"):
         values.read_ranges("--uid-pool", "5-1")
+    assert values.read_bounds("-i", "default") == values.read_ratio("-i", "default") == "default"
+    assert values.read_ratio("-i", "2") == 2.0
     assert values.read_bounds("-i", "min:memory-size=1g,cpu-count=1/max:cpu-count=4") == [
         {"min": {"memory-size": 1024, "cpu-count": 1}, "max": {"cpu-count": 4}}
     ]

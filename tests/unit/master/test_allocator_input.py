@@ -9,7 +9,13 @@ import pytest
 from msgspec import structs
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
-from ganeti.master.allocator_input import allocate_request, allocator_input, promised_of, relocate_request
+from ganeti.master.allocator_input import (
+    allocate_request,
+    allocator_input,
+    group_for_new,
+    promised_of,
+    relocate_request,
+)
 from ganeti.master.cache.cluster_picture import placed
 from ganeti.master.cache.node_reports import NodeReport, Space
 from ganeti.model.configuration import Configuration
@@ -61,7 +67,7 @@ def sketch(*nics: Nic) -> Instance:
 
 def request_of(view: Configuration, *nics: Nic, group: str | None = None) -> dict[str, Any]:
     disks = [Disk(uuid="d", dev_type=LOCAL, size=100, mode="ro", name="data"), Disk(uuid="e", dev_type=LOCAL, size=20)]
-    return allocate_request(view, sketch(*nics), disks, catalogue().templates[LOCAL], group)
+    return allocate_request(view, sketch(*nics), disks, catalogue().templates[LOCAL], group_for_new(view, group))
 
 
 def test_a_request_for_a_new_instance(view: Configuration) -> None:

@@ -63,8 +63,8 @@ _POLICY_OPTIONS = (
         metavar="min:K=V,…/max:K=V,…",
     ),
     Option(("--ipolicy-disk-templates",), "ipolicy.disk-templates", "list", "templates that are allowed"),
-    Option(("--ipolicy-vcpu-ratio",), "ipolicy.vcpu-ratio", "float", "virtual per real processor"),
-    Option(("--ipolicy-spindle-ratio",), "ipolicy.spindle-ratio", "float", "instances per spindle"),
+    Option(("--ipolicy-vcpu-ratio",), "ipolicy.vcpu-ratio", "ratio", "virtual per real processor"),
+    Option(("--ipolicy-spindle-ratio",), "ipolicy.spindle-ratio", "ratio", "instances per spindle"),
 )
 _STANDARD = Option(("--ipolicy-std-specs",), "ipolicy.std", "keyvalues", "standard instance of the policy")
 InstancePolicy = Annotated[dict[str, Any], Parameter("limits of the sizes of instances", options=_POLICY_OPTIONS)]

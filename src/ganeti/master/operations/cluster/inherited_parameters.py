@@ -143,6 +143,7 @@ def policy(
         raise ParameterError("Instance policy: std can only be set for the cluster (gnt-cluster modify)")
     fresh = ipolicy.full_policy(enabled) | dict(above or {})
     new = dict(old) if above is not None else fresh | dict(old)
+    given = {key: DEFAULT_MARK if value == [DEFAULT_MARK] else value for key, value in given.items()}
     for key, value in given.items():
         if value == DEFAULT_MARK:
             new[key] = fresh.get(key)

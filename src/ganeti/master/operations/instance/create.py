@@ -21,7 +21,7 @@ from ganeti.base.errors import (
     PrerequisiteError,
 )
 from ganeti.master import allocation, nic_networks
-from ganeti.master.allocator_input import allocate_request
+from ganeti.master.allocator_input import allocate_request, group_for_new
 from ganeti.master.allocators import BUILT_IN
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_size, instance_spec
@@ -283,7 +283,8 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
 
     async def _ask(self, ctx: OperationContext, view: ConfigView, allocator: str, wanted: Wanted) -> list[str]:
         """Names of the nodes the allocator chose; they are promised to this job unless it only asks."""
-        request = allocate_request(view, self.sketch(wanted), wanted.disks, wanted.template, self.group_name)
+        group = group_for_new(view, self.group_name)
+        request = allocate_request(view, self.sketch(wanted), wanted.disks, wanted.template, group)
         return await allocation.place_and_tell(ctx, allocator, request, promise=not self.dry_run, why=self.why)
 
     def read(self, view: ConfigView, ctx: OperationContext) -> Wanted:

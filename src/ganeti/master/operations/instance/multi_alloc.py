@@ -14,7 +14,7 @@ from ganeti.base import names
 from ganeti.base.command import Argument, Command
 from ganeti.base.errors import ALREADY_EXISTS, WRONG_INPUT, PrerequisiteError
 from ganeti.master import allocation
-from ganeti.master.allocator_input import allocate_request
+from ganeti.master.allocator_input import allocate_request, group_for_new
 from ganeti.master.allocators import BUILT_IN
 from ganeti.master.operation import Example, Operation, SubmitJobs, decode, operation
 from ganeti.master.operations.instance.create import CreateInstance
@@ -83,7 +83,7 @@ class CreateInstances(Operation[None], frozen=True, kw_only=True, forbid_unknown
         for creation in creations:
             try:
                 wanted = creation.read(view, ctx)
-                template, group = wanted.template, creation.group_name
+                template, group = wanted.template, group_for_new(view, creation.group_name)
                 requests.append(allocate_request(view, creation.sketch(wanted), wanted.disks, template, group))
             except PrerequisiteError as err:
                 raise PrerequisiteError(f"Instance {creation.instance_name}: {err}", err.code) from err

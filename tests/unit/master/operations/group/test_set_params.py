@@ -83,6 +83,9 @@ def test_what_nodes_and_instances_inherit_is_changed_key_by_key(ctx: FakeContext
     assert group.disk_state_static == {"local": {"srv": {"disk_total": 5}}}
     assert inheritance.node_nd(view, view.node("uuid-node1"))["spindle_count"] == 3
     assert list(group.ipolicy) == ["minmax"]
+    modify(ctx, ipolicy={"disk-templates": ["none"]})
+    modify(ctx, ipolicy={"disk-templates": ["default"]})
+    assert list(ctx.config.view().group(GROUP).ipolicy) == ["minmax"], "as the list of an option comes"
     policy = inheritance.group_ipolicy(view.cluster, group)
     assert (policy["vcpu-ratio"], policy["minmax"][0]["max"]["memory-size"]) == (4.0, 1024)
     assert policy["minmax"][0]["max"]["cpu-count"] == 8, "what a bound leaves out is as in the cluster's bounds"

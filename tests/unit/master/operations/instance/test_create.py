@@ -259,6 +259,15 @@ def test_refusals_change_nothing(ctx: FakeContext, changes: dict[str, Any], word
     assert not ctx.records
 
 
+@pytest.mark.requirement("S1.20", "S1.26")
+def test_a_group_that_takes_no_instances_takes_none_when_it_is_named(ctx: FakeContext) -> None:
+    group = ctx.config.view().find_group("default")
+    ctx.config.config.put("nodegroups", group.uuid, replace(group, alloc_policy="unallocable"))
+    with pytest.raises(PrerequisiteError, match="Node group default takes no new instances: name another one"):
+        run(wanted(group_name="default"), ctx)
+    assert not ctx.records
+
+
 def test_a_node_without_the_bridge_is_refused_by_name_before_anything_is_made(ctx: FakeContext) -> None:
     ctx.nodes.handlers["bridges_exist"] = lambda name, bridges: bridges
     with pytest.raises(PrerequisiteError, match="Missing bridges on node node1: br9, which instance web1") as err:

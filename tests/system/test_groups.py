@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Several node groups on real daemons: made, named anew, given nodes, allocated to, verified and emptied."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from tests.system.fake_bed import FakeBed
+
+from ganeti.tools.testbed import bed as testbed
+from ganeti.tools.testbed import cluster
+
+pytestmark = [pytest.mark.daemons, pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root")]
+ADD = ("gnt-instance", "add", "-o", "noop+default", "--no-name-check", "--no-start", "-t", "sharedfile")
+DISK = ("--disk", "0:size=16m")
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
+    """Two nodes in each group: an instance on shared storage needs one more that could take it over."""
+    layout = testbed.up(tmp_path_factory.mktemp("groups").resolve(), 4, "fake", watcher_interval_s=86400)
+    try:
+        cluster.create(layout)
+        bed = FakeBed(layout)
+        bed.run("gnt-group", "add", "--alloc-policy", "last_resort", "--ipolicy-vcpu-ratio", "2", "green")
+        bed.run("gnt-group", "assign-nodes", "green", "node3", "node4")
+        yield bed
+    finally:
+        testbed.down(layout)
+
+
+def listed(bed: FakeBed, fields: str, *names: str, what: str = "gnt-group") -> list[str]:
+    return bed.run(what, "list", "--no-headers", "--separator", ":", "-o", fields, *names).splitlines()
+
+
+def place(bed: FakeBed, name: str, *words: str) -> str:
+    """Make an instance where the allocator says; gives the group it is in."""
+    bed.run(*ADD, *DISK, "-I", "hail", *words, name)
+    [group] = listed(bed, "pnode.group", name, what="gnt-instance")
+    return group
+
+
+@pytest.mark.requirement("S1.1", "S1.10", "S1.12", "S1.19")
+def test_every_node_is_in_one_group(bed: FakeBed) -> None:
+    assert listed(bed, "name,node_cnt,alloc_policy") == ["default:2:preferred", "green:2:last_resort"]
+    assert listed(bed, "name,group", what="gnt-node") == [
+        "node1:default",
+        "node2:default",
+        "node3:green",
+        "node4:green",
+    ]
+
+
+@pytest.mark.requirement("S1.3", "S1.4", "S1.13")
+def test_another_name_changes_nothing_else(bed: FakeBed) -> None:
+    before = listed(bed, "uuid,node_list", "green")
+    bed.run("gnt-group", "rename", "green", "blue")
+    assert listed(bed, "uuid,node_list", "blue") == before
+    assert listed(bed, "group", "node3", what="gnt-node") == ["blue"]
+    assert bed.config()["nodegroups"][before[0].split(":")[0]]["name"] == "blue"
+    bed.run("gnt-group", "rename", "blue", "green")
+
+
+@pytest.mark.requirement("S1.11")
+def test_a_group_with_nodes_stays(bed: FakeBed) -> None:
+    assert "green" in bed.run("gnt-group", "remove", "green", expect=1)
+    bed.run("gnt-group", "add", "short")
+    bed.run("gnt-group", "remove", "short")
+    assert listed(bed, "name") == ["default", "green"]
+
+
+@pytest.mark.requirement("S1.20", "S1.21", "S1.22", "S1.26")
+def test_the_policy_of_a_group_holds_whether_it_is_named_or_not(bed: FakeBed) -> None:
+    assert place(bed, "policy1") == "default"
+    assert place(bed, "policy2", "--node-group", "green") == "green"
+    bed.run("gnt-group", "modify", "--alloc-policy", "unallocable", "default")
+    assert place(bed, "policy3") == "green", "the last resort"
+    bed.run("gnt-group", "modify", "--alloc-policy", "unallocable", "green")
+    bed.run(*ADD, *DISK, "-I", "hail", "policy4", expect=1)
+    assert "green takes no new instances" in bed.run(*ADD, *DISK, "-I", "hail", "-g", "green", "policy4", expect=1)
+    assert "mars" in bed.run(*ADD, *DISK, "-I", "hail", "-g", "mars", "policy4", expect=1)
+    for name, policy in (("default", "preferred"), ("green", "last_resort")):
+        bed.run("gnt-group", "modify", "--alloc-policy", policy, name)
+    bed.run("gnt-instance", "remove", "--force", "policy1")
+    bed.run("gnt-instance", "remove", "--force", "policy2")
+    bed.check()
+
+
+def test_what_a_group_hands_down_is_changed_and_taken_back(bed: FakeBed) -> None:
+    said = bed.run("gnt-group", "modify", "--node-parameters", "spindle_count=3", "green")
+    assert "ndparams" in said
+    assert listed(bed, "ndp/spindle_count", what="gnt-node") == ["1", "1", "3", "3"]
+    said = bed.run("gnt-group", "modify", "--ipolicy-disk-templates", "file", "green")
+    assert "Instance policy3 is kept, but lies outside the new policy" in said
+    bed.run(
+        "gnt-group",
+        "modify",
+        "--ipolicy-disk-templates",
+        "default",
+        "--node-parameters",
+        "spindle_count=default",
+        "green",
+    )
+    assert listed(bed, "ndp/spindle_count", "node3", what="gnt-node") == ["1"]
+
+
+@pytest.mark.requirement("S1.35", "S1.36")
+def test_groups_are_verified_one_job_each(bed: FakeBed) -> None:
+    said = bed.run("gnt-cluster", "verify", expect=None)
+    assert "Verifying group 'default'" in said and "Verifying group 'green'" in said
+    said = bed.run("gnt-cluster", "verify", "--node-group", "green", expect=None)
+    assert "Verifying group 'green'" in said and "Verifying group 'default'" not in said
+
+
+@pytest.mark.requirement("S1.28")
+def test_an_instance_changes_its_group_only_when_told(bed: FakeBed) -> None:
+    assert listed(bed, "pnode.group", "policy3", what="gnt-instance") == ["green"]
+    bed.run("gnt-instance", "change-group", "-I", "hail", "--to", "default", "policy3")
+    assert listed(bed, "pnode.group", "policy3", what="gnt-instance") == ["default"]
+    bed.run("gnt-group", "modify", "--alloc-policy", "preferred", "green")
+    assert "All instances evacuated successfully." in bed.run("gnt-group", "evacuate", "--to", "green", "default")
+    assert listed(bed, "pnode.group", "policy3", what="gnt-instance") == ["green"]
+    bed.check()
+
+
+def test_a_command_of_the_administrator_runs_on_a_group(bed: FakeBed) -> None:
+    assert "Restricted commands are off" in bed.run("gnt-node", "restricted-command", "where", "node3", expect=1)
+    for node in ("node3", "node4"):
+        bed.run(
+            "sh",
+            "-c",
+            "d=/etc/ganeti/restricted-commands; mkdir -m 755 $d; printf '#!/bin/sh\\nhostname\\n' >$d/where"
+            "; chmod 755 $d/where",
+            node=node,
+        )
+    said = bed.run("gnt-node", "restricted-command", "-M", "-g", "green", "where")
+    assert [line for line in said.splitlines() if ":" in line] == ["node3: node3", "node4: node4"]

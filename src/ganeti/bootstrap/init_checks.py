@@ -22,6 +22,7 @@ from ganeti.bootstrap.foreign_daemons import check_no_foreign_daemon
 from ganeti.bootstrap.initial_config import Beginning
 from ganeti.bootstrap.machine import Machine
 from ganeti.bootstrap.ssh_keys import host_public_keys
+from ganeti.model.cluster_values import DEFAULT_DIRECTORIES
 from ganeti.model.traits import Catalogue
 from ganeti.node.storage.allowed_paths import AllowedPaths
 
@@ -244,10 +245,7 @@ def _directories(
     options: Mapping[str, Any], machine: Machine, templates: list[str], catalogue: Catalogue
 ) -> dict[str, str]:
     """Every setting gets a value; those of enabled templates must be places that may hold disks."""
-    result = {
-        setting: init_options.storage_directory(setting, options.get(setting))
-        for setting in init_options.DEFAULT_DIRECTORIES
-    }
+    result = {setting: init_options.storage_directory(setting, options.get(setting)) for setting in DEFAULT_DIRECTORIES}
     for setting in result.keys() & init_options.not_offered(catalogue):
         if options.get(setting):
             raise PrerequisiteError(
@@ -266,7 +264,7 @@ def _directories(
             allowed.check(result[setting], directory=True)
         except FileStoragePathError as err:
             raise PrerequisiteError(f"Disk template {name}: {err.message}", WRONG_INPUT) from err
-    return {setting: path for setting, path in result.items() if setting in init_options.DEFAULT_DIRECTORIES}
+    return {setting: path for setting, path in result.items() if setting in DEFAULT_DIRECTORIES}
 
 
 def _allocator(given: str | None, machine: Machine) -> str:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What `gnt-cluster init` is given, checked and completed: pure, one refusal a sentence (protocols, section 25)."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ganeti.base import names
 from ganeti.base.errors import WRONG_INPUT, ParameterError, PrerequisiteError
 from ganeti.base.units import parse_size_mib
 from ganeti.model import cluster_values, ipolicy
+from ganeti.model.cluster_values import DEFAULT_DIRECTORIES
 from ganeti.model.parameters import (
     DEFAULT_MARK,
     NIC_PARAMETERS,
@@ -23,11 +24,6 @@ from ganeti.model.traits import Catalogue
 DEFAULT_HYPERVISOR = "kvm"
 
 DEFAULT_NETDEV = "xen-br0"
-DEFAULT_DIRECTORIES = {
-    "file_storage_dir": "/srv/ganeti/file-storage",
-    "shared_file_storage_dir": "/srv/ganeti/shared-file-storage",
-    "gluster_storage_dir": "/var/run/ganeti/gluster",
-}
 REFUSED = cluster_values.UNUSED | {
     "uid_pool": "uid_pool cannot be set yet: guests do not get a user id of their own here; leave it out",
 }
@@ -55,27 +51,29 @@ def not_offered(catalogue: Catalogue) -> set[str]:
     return {*REFUSED, *directories, *volume_group, *helper}
 
 
+@contextlib.contextmanager
+def _refusing() -> Iterator[None]:
+    """What the model refuses is wrong input here."""
+    try:
+        yield
+    except ParameterError as err:
+        raise PrerequisiteError(err.message, WRONG_INPUT) from err
+
+
 def enabled_hypervisors(given: Sequence[str] | None, catalogue: Catalogue) -> list[str]:
     """At least one, all known, none twice; raises `PrerequisiteError`."""
-    if given is not None and not given:
-        raise PrerequisiteError("At least one hypervisor must be enabled: use --enabled-hypervisors", WRONG_INPUT)
-    return _known_names(given or [DEFAULT_HYPERVISOR], "hypervisor", sorted(catalogue.hypervisors))
+    return _known_names([DEFAULT_HYPERVISOR] if given is None else given, "hypervisor", catalogue.hypervisors)
 
 
 def enabled_templates(given: Sequence[str] | None, catalogue: Catalogue) -> list[str]:
-    if given is not None and not given:
-        raise PrerequisiteError("At least one disk template must be enabled: use --enabled-disk-templates", WRONG_INPUT)
-    chosen = given or [name for name in PREFERRED if name in catalogue.templates]
-    return _known_names(chosen, "disk template", sorted(catalogue.templates))
+    chosen = [name for name in PREFERRED if name in catalogue.templates] if given is None else given
+    return _known_names(chosen, "disk template", catalogue.templates)
 
 
-def _known_names(names: Sequence[str], what: str, known: Sequence[str]) -> list[str]:
-    for name in names:
-        if name not in known:
-            raise PrerequisiteError(f"Unknown {what} '{name}': there are {', '.join(known)}", WRONG_INPUT)
-        if list(names).count(name) > 1:
-            raise PrerequisiteError(f"The {what} '{name}' is given twice", WRONG_INPUT)
-    return list(names)
+def _known_names(given: Sequence[str], what: str, known: Collection[str]) -> list[str]:
+    with _refusing():
+        cluster_values.known_names(given, what, known)
+    return list(given)
 
 
 def ip_version(given: int | None) -> int:
@@ -86,28 +84,18 @@ def ip_version(given: int | None) -> int:
 
 def netmask(given: int | None, version: int) -> int:
     longest = {4: 32, 6: 128}[version]
-    if given is not None and not 0 < given <= longest:
-        raise PrerequisiteError(
-            f"The master netmask {given} is not a prefix length: it is from 1 to {longest}", WRONG_INPUT
-        )
-    return given or longest
+    with _refusing():
+        return cluster_values.master_netmask(longest if given is None else given, longest)
 
 
 def mac_prefix(given: str | None) -> str:
-    try:
+    with _refusing():
         return cluster_values.mac_prefix(given or "aa:00:00")
-    except ParameterError as err:
-        raise PrerequisiteError(err.message, WRONG_INPUT) from err
 
 
 def storage_directory(setting: str, given: str | None) -> str:
-    path = given or DEFAULT_DIRECTORIES.get(setting, "")
-    if not path.startswith("/"):
-        raise PrerequisiteError(f"'{names.shown(path)}' for {setting} is not an absolute path", WRONG_INPUT)
-    path = path.rstrip("/") or "/"
-    if (fault := names.absolute_path_fault(path)) is not None:
-        raise PrerequisiteError(f"'{names.shown(path)}' cannot be {setting}: {fault}", WRONG_INPUT)
-    return path
+    with _refusing():
+        return cluster_values.storage_directory(setting, given or DEFAULT_DIRECTORIES.get(setting, ""))
 
 
 def ssh_key(given_type: str | None, given_bits: int | None) -> tuple[str, int]:

@@ -29,7 +29,7 @@ COMMANDS = (
      (
       (('-H', '--hypervisor-parameters'), 'os_hvp', 'ident-keyvalues', 'parameters of a hypervisor for its instances, as NAME:KEY=VALUE', True, None, (), '', False),
       (('-O', '--os-parameters'), 'osparams', 'keyvalues', 'its parameters', True, None, (), '', False),
-      (('--os-parameters-private',), 'osparams_private_cluster', 'keyvalues', '', True, None, (), '', False),
+      (('--os-parameters-private',), 'osparams_private_cluster', 'keyvalues', 'its parameters that no listing shows', True, None, (), '', False),
       (('--hidden',), 'hidden_os', 'yesno', 'whether lists leave it out', True, None, (), '', False),
       (('--blacklisted',), 'blacklisted_os', 'yesno', 'whether new instances cannot have it', True, None, (), '', False),
       (('--dry-run',), 'dry_run', 'flag', 'check only, change nothing', True, None, (), '', False),

@@ -10,7 +10,7 @@ from ganeti.base import names
 from ganeti.base.errors import ParameterError
 from ganeti.base.units import parse_size_mib
 from ganeti.master.instance_spec import instance_size
-from ganeti.model import inheritance, ipolicy
+from ganeti.model import inheritance, ipolicy, recorded_state
 from ganeti.model.objects import Cluster, NodeGroup
 from ganeti.model.parameters import (
     DEFAULT_MARK,
@@ -62,7 +62,11 @@ def read(given: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
             changes[attribute] = {
                 _os(name): _by_driver(inner, hypervisors, "hypervisor") for name, inner in values.items()
             }
-        elif attribute == "osparams":
+        elif attribute == "hv_state_static":
+            changes[attribute] = recorded_state.hypervisor_state(values, hypervisors)
+        elif attribute == "disk_state_static":
+            changes[attribute] = recorded_state.disk_state(values)
+        elif attribute in ("osparams", "osparams_private_cluster"):
             changes[attribute] = {_os(name): _texts(inner) for name, inner in values.items()}
         elif attribute == "beparams":
             changes[attribute] = {inheritance.PROFILE: backend_input(values)}

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_CLUSTER_SET_PARAMS: change the parameters of the cluster."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -12,8 +15,10 @@ from ganeti.base.errors import WRONG_INPUT, ParameterError, PrerequisiteError
 from ganeti.base.paths import IALLOCATOR_SEARCH_PATH
 from ganeti.master.capacity import check_template
 from ganeti.master.operation import Example, Hooks, Operation, operation
-from ganeti.master.operations.cluster import inherited_parameters
+from ganeti.master.operations.cluster import drivers, inherited_parameters
+from ganeti.master.operations.cluster.master_ip import move_master_address
 from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.node.candidates import fill_pool, next_candidates
 from ganeti.master.operations.parameters import (
     CapacityOptions,
     ClusterPolicy,
@@ -27,7 +32,8 @@ from ganeti.master.operations.parameters import (
 from ganeti.master.parameter import Parameter, Refused
 from ganeti.model import cluster_values, data_collectors, inheritance
 from ganeti.model.configuration import Draft
-from ganeti.model.locks import ALL_GROUPS, ALL_INSTANCES, ALL_NODES, LockPlan
+from ganeti.model.locks import ALL_GROUPS, ALL_INSTANCES, ALL_NODES, LockPlan, node_lock
+from ganeti.model.objects import Node
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
@@ -56,8 +62,16 @@ PLAIN = (
 """Parameters that are attributes of the cluster and concern nothing else."""
 NAME_LISTS = ("hidden_os", "blacklisted_os")
 """Parameters that say what to add to, and remove from, a list of names."""
-INHERITED = ("hvparams", "os_hvp", "beparams", "nicparams", "ndparams", "diskparams", "osparams")
+INHERITED = (
+    *("hvparams", "os_hvp", "beparams", "nicparams", "ndparams", "diskparams", "osparams"),
+    "osparams_private_cluster",
+)
 """Parameters that are dictionaries which instances, nodes or disks inherit."""
+STATES = ("hv_state", "disk_state")
+"""Dictionaries of what is recorded; the cluster keeps them under a longer name."""
+DIRECTORIES = ("file_storage_dir", "shared_file_storage_dir", "gluster_storage_dir")
+ADDRESS = ("master_netdev", "master_netmask")
+"""Parameters of the master's address, which moves with them."""
 _NOT_YET = Refused("Of a cluster that exists, {name} cannot be changed yet: it keeps what it was made with")
 """Nodes or instances must be asked about these."""
 
@@ -96,9 +110,28 @@ class ChangeCluster(Change, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
+class Facts:
+    has_allocator: bool = True
+    """Whether the master has the allocator that is to be the default one."""
+    problems: Sequence[str] = ()
+    """Why nodes cannot use what is newly enabled."""
+
+
+@dataclass(frozen=True)
 class Checked:
     change: ChangeCluster
+    address: dict[str, Any]
+    """What changes of the master's address."""
     notes: list[str]
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """What the model refuses is wrong input here."""
+    try:
+        yield
+    except ParameterError as err:
+        raise PrerequisiteError(err.message, WRONG_INPUT) from err
 
 
 @operation(
@@ -109,6 +142,8 @@ class Checked:
     examples=(
         Example("cluster-limit", {"max_running_jobs": 17}),
         Example("cluster-backend", {"beparams": {"vcpus": 2}}),
+        Example("cluster-candidates", {"candidate_pool_size": 4}),
+        Example("cluster-netmask", {"master_netmask": 24}),
     ),
 )
 class ModifyCluster(Operation[None], frozen=True, kw_only=True):
@@ -173,8 +208,8 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
     ] = None
     capacity_params: CapacityOptions | None = None
 
-    hv_state: Annotated[HypervisorState | None, _NOT_YET] = None
-    disk_state: Annotated[DiskState | None, _NOT_YET] = None
+    hv_state: HypervisorState | None = None
+    disk_state: DiskState | None = None
     vg_name: Annotated[
         str | None,
         Parameter('LVM volume group; "" for none', "--vg-name", subject="file name", metavar="NAME"),
@@ -183,7 +218,6 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
     enabled_hypervisors: Annotated[
         list[Text] | None,
         Parameter("the first is the default", "--enabled-hypervisors", subject="hypervisor"),
-        _NOT_YET,
     ] = None
     hvparams: Annotated[
         dict[str, Values] | None, Parameter("hypervisor parameters", "-H", "--hypervisor-parameters")
@@ -194,11 +228,13 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
     ] = None
     osparams: Annotated[dict[str, Values] | None, Parameter("parameters of an OS", subject="text")] = None
     osparams_private_cluster: Annotated[
-        dict[str, Values] | None, Parameter("parameters of an OS that are not shown", subject="text"), _NOT_YET
+        dict[str, Values] | None,
+        Parameter("parameters of an OS that are not shown", subject="text"),
     ] = None
     diskparams: DiskParameters | None = None
     candidate_pool_size: Annotated[
-        AtLeastOne | None, Parameter("how many master candidates", "-C", "--candidate-pool-size"), _NOT_YET
+        AtLeastOne | None,
+        Parameter("how many master candidates", "-C", "--candidate-pool-size"),
     ] = None
     uid_pool: Annotated[
         list[tuple[int, int]] | None, Parameter("user ids for guests", "--uid-pool", kind="ranges"), _NOT_YET
@@ -222,30 +258,28 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
         _NOT_YET,
     ] = None
     master_netdev: Annotated[
-        str | None, Parameter("device of the master address", "--master-netdev", metavar="DEVICE"), _NOT_YET
+        str | None,
+        Parameter("device of the master address", "--master-netdev", metavar="DEVICE"),
     ] = None
     master_netmask: Annotated[
         Annotated[int, msgspec.Meta(ge=0)] | None,
         Parameter("prefix length of the master address", "--master-netmask"),
-        _NOT_YET,
     ] = None
     enabled_disk_templates: Annotated[
         list[Text] | None,
         Parameter("the first is the default", "--enabled-disk-templates", subject="disk template"),
-        _NOT_YET,
     ] = None
     file_storage_dir: Annotated[
         str | None,
         Parameter("where disks in files lie", "--file-storage-dir", subject="path", metavar="DIR"),
-        _NOT_YET,
     ] = None
     shared_file_storage_dir: Annotated[
         str | None,
         Parameter("the same on all nodes", "--shared-file-storage-dir", subject="path", metavar="DIR"),
-        _NOT_YET,
     ] = None
     gluster_storage_dir: Annotated[
-        str | None, Parameter("where gluster is mounted", subject="path", metavar="DIR"), _NOT_YET
+        str | None,
+        Parameter("where gluster is mounted", subject="path", metavar="DIR"),
     ] = None
     instance_communication_network: Annotated[
         str | None,
@@ -274,17 +308,26 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
     ] = None
 
     def locks(self, view: ConfigView) -> LockPlan:
-        if not self._inherited() and not self.ipolicy:
-            return plan()
+        """The big lock, what inherits or uses the values, and nodes that become candidates."""
+        promoted = [node_lock(node.uuid) for node in self._promoted(view)]
+        if not (self._inherited() or self.ipolicy or self._of_drivers()):
+            return plan(exclusive=promoted)
+        if promoted:
+            return plan(shared=[ALL_INSTANCES, ALL_GROUPS], exclusive=[ALL_NODES])
         return plan(shared=[ALL_NODES, ALL_INSTANCES, ALL_GROUPS])
 
-    async def gather(self, ctx: OperationContext, view: ConfigView) -> bool:
-        """Give whether the master has the allocator that is to be the default one; nodes refuse hypervisor parameters.
-
-        The nodes look for the files that those name.
-        """
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
+        """Ask the master for the allocator, and nodes for what hypervisor parameters, drivers and directories need."""
         if self.hvparams:
             await self._check_on_nodes(ctx, view)
+        problems: list[str] = []
+        if self._of_drivers():
+            with _refusing():
+                new = replace(view.cluster, **self._driver_values(view, ctx.catalogue))
+            problems = await drivers.node_problems(ctx, view.cluster, new)
+        return Facts(await self._finds_allocator(ctx, view), problems)
+
+    async def _finds_allocator(self, ctx: OperationContext, view: ConfigView) -> bool:
         name = self.default_iallocator
         if not name or name == view.cluster.default_iallocator:
             return True
@@ -296,10 +339,8 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
 
     async def _check_on_nodes(self, ctx: OperationContext, view: ConfigView) -> None:
         nodes = [node.uuid for node in view.nodes() if node.vm_capable and not node.offline]
-        try:
+        with _refusing():
             changes = inherited_parameters.read({"hvparams": self.hvparams}, ctx.catalogue)
-        except ParameterError as err:
-            raise PrerequisiteError(err.message, WRONG_INPUT) from err
         cluster = inherited_parameters.changed(view.cluster, changes)
         for name in sorted(set(changes["hvparams"]) & set(cluster.enabled_hypervisors)):
             filled = inheritance.cluster_hv(cluster, name, "", ctx.catalogue.hypervisor(name).parameters)
@@ -312,34 +353,35 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
                         f"Node {node} refuses the parameters of {name}: {answer.error}", WRONG_INPUT
                     )
 
-    def check(self, view: ConfigView, facts: bool, ctx: OperationContext) -> Checked:
+    def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Checked:
         missing = f"The allocator '{self.default_iallocator}' was not found in {' or '.join(IALLOCATOR_SEARCH_PATH)}"
-        if not facts and not self.force:
-            raise PrerequisiteError(missing, WRONG_INPUT)
+        problems = [*facts.problems, *([] if facts.has_allocator else [f"{missing}: install it there"])]
+        if problems and not self.force:
+            raise PrerequisiteError(problems[0] if facts.problems else missing, WRONG_INPUT)
         check_template(view, self.capacity_params.default_template if self.capacity_params else None)
-        try:
-            values = self._values()
+        with _refusing():
+            values = self._values(view) | self._driver_values(view, ctx.catalogue)
             parameters = inherited_parameters.read(self._inherited(), ctx.catalogue)
             inherited_parameters.check(view, parameters)
             if self.ipolicy:
-                enabled = view.cluster.enabled_disk_templates
+                enabled = values.get("enabled_disk_templates", view.cluster.enabled_disk_templates)
                 values["ipolicy"] = inherited_parameters.policy(view.cluster.ipolicy, self.ipolicy, enabled)
+            if self.enabled_disk_templates is not None:
+                drivers.check_policies(view, replace(view.cluster, **values))
             self._check_collectors(view)
-        except ParameterError as err:
-            raise PrerequisiteError(err.message, WRONG_INPUT) from err
-        active, intervals_us = self.enabled_data_collectors or {}, self.data_collector_interval or {}
         names = {name: getattr(self, name) for name in NAME_LISTS if getattr(self, name)}
-        notes = _needless(view, names) if facts else [f"{missing}: install it there", *_needless(view, names)]
+        notes = [*problems, *_needless(view, names), *self._of_candidates(view)]
         if "ipolicy" in values:
             notes += inherited_parameters.newly_outside(view, replace(view.cluster, ipolicy=values["ipolicy"]))
+        address = {name: values.pop(name) for name in ADDRESS if name in values}
         change = ChangeCluster(
             values=values,
             parameters=parameters,
             names=names,
-            active_collectors=active,
-            collector_intervals_us=intervals_us,
+            active_collectors=self.enabled_data_collectors or {},
+            collector_intervals_us=self.data_collector_interval or {},
         )
-        return Checked(change, notes)
+        return Checked(change, address, notes)
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         master = [view.cluster.master_node]
@@ -353,11 +395,54 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
         for note in checked.notes:
             ctx.log.info(note)
+        if checked.address:
+            old = ctx.config.view().cluster
+            back = ChangeCluster(values={name: getattr(old, name) for name in ADDRESS})
+            new = replace(old, **checked.address)
+            await move_master_address(ctx, new, ChangeCluster(values=checked.address), back)
         if checked.change != ChangeCluster():
             await ctx.config.commit(checked.change, settles=True)
+        if self.candidate_pool_size is not None:
+            await fill_pool(ctx)
 
     def _inherited(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in INHERITED if getattr(self, name)}
+        given = {name: getattr(self, name) for name in INHERITED if getattr(self, name)}
+        return given | {f"{name}_static": getattr(self, name) for name in STATES if getattr(self, name)}
+
+    def _of_drivers(self) -> bool:
+        given = (self.enabled_hypervisors, self.enabled_disk_templates, *(getattr(self, name) for name in DIRECTORIES))
+        return any(value is not None for value in given)
+
+    def _driver_values(self, view: ConfigView, catalogue: Catalogue) -> dict[str, Any]:
+        """What is enabled and where its disks lie; raises `ParameterError`, `PrerequisiteError`."""
+        values: dict[str, Any] = {
+            name: drivers.checked_directory(name, given)
+            for name in DIRECTORIES
+            if (given := getattr(self, name)) is not None
+        }
+        if self.enabled_hypervisors is not None:
+            values["enabled_hypervisors"] = drivers.checked_hypervisors(view, self.enabled_hypervisors, catalogue)
+            without: dict[str, Any] = {
+                name: {} for name in self.enabled_hypervisors if name not in view.cluster.hvparams
+            }
+            values |= {"hvparams": {**view.cluster.hvparams, **without}} if without else {}
+        if self.enabled_disk_templates is not None:
+            values["enabled_disk_templates"] = drivers.checked_templates(view, self.enabled_disk_templates, catalogue)
+        if values:
+            drivers.check_directories(replace(view.cluster, **values), catalogue)
+        return values
+
+    def _promoted(self, view: ConfigView) -> list[Node]:
+        return next_candidates(view, pool_size=self.candidate_pool_size) if self.candidate_pool_size else []
+
+    def _of_candidates(self, view: ConfigView) -> list[str]:
+        there = sum(node.master_candidate for node in view.nodes())
+        if self.candidate_pool_size is None or there <= self.candidate_pool_size:
+            return []
+        return [
+            f"There are {there} master candidates, more than the {self.candidate_pool_size} that are wanted: they stay "
+            "until one is demoted with gnt-node modify -C no"
+        ]
 
     def _check_collectors(self, view: ConfigView) -> None:
         """Raises `ParameterError`."""
@@ -366,12 +451,23 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
         if (name := self.diagnose_data_collector_filename) and not data_collectors.is_command(name):
             raise ParameterError(f"'{name}' cannot be the name of a diagnose command: use letters, digits, '-' and '_'")
 
-    def _values(self) -> dict[str, Any]:
+    def _values(self, view: ConfigView) -> dict[str, Any]:
+        """Plain values, and those of `ADDRESS` that change; raises `ParameterError`."""
         values = {name: getattr(self, name) for name in PLAIN if getattr(self, name) is not None}
         if "mac_prefix" in values:
             values["mac_prefix"] = cluster_values.mac_prefix(values["mac_prefix"])
         if "diagnose_data_collector_filename" in values:
             values["diagnose_data_collector_filename"] = values["diagnose_data_collector_filename"] or None
+        if self.candidate_pool_size is not None:
+            values["candidate_pool_size"] = self.candidate_pool_size
+        if self.master_netdev is not None:
+            values["master_netdev"] = cluster_values.network_device(self.master_netdev)
+        if self.master_netmask is not None:
+            longest = ip_address(view.cluster.master_ip).max_prefixlen
+            values["master_netmask"] = cluster_values.master_netmask(self.master_netmask, longest)
+        for name in ADDRESS:
+            if values.get(name) == getattr(view.cluster, name):
+                del values[name]
         if self.capacity_params is not None:
             values["capacity_params"] = self.capacity_params.plain()
         return values

@@ -20,14 +20,16 @@ def hosted_instances(view: ConfigView, node_uuid: str) -> list[Instance]:
     return [instance for instance in view.instances() if node_uuid in view.instance_nodes(instance)]
 
 
-def counts(view: ConfigView, without: Iterable[str] = (), plus: int = 0) -> tuple[int, int]:
+def counts(
+    view: ConfigView, without: Iterable[str] = (), plus: int = 0, pool_size: int | None = None
+) -> tuple[int, int]:
     """Give (candidates there are, candidates there should be), nodes of *without* left out.
 
-    *plus* is the number of further nodes that could be one.
+    *plus* is the number of further nodes that could be one, *pool_size* stands for that of the cluster.
     """
     left_out = set(without)
     nodes = [node for node in view.nodes() if node.uuid not in left_out and is_eligible(node)]
-    wanted = min(len(nodes) + plus, view.cluster.candidate_pool_size)
+    wanted = min(len(nodes) + plus, pool_size or view.cluster.candidate_pool_size)
     return sum(node.master_candidate for node in nodes), wanted
 
 
@@ -37,10 +39,10 @@ def wants_another(view: ConfigView, node_uuid: str | None = None) -> bool:
     return there < wanted
 
 
-def next_candidates(view: ConfigView, without: Iterable[str] = ()) -> list[Node]:
-    """The nodes to promote so that there are enough, nodes of *without* left out."""
+def next_candidates(view: ConfigView, without: Iterable[str] = (), pool_size: int | None = None) -> list[Node]:
+    """The nodes to promote so that there are enough, nodes of *without* left out; *pool_size* as in `counts`."""
     left_out = set(without)
-    there, wanted = counts(view, left_out)
+    there, wanted = counts(view, left_out, pool_size=pool_size)
     free = [
         node for node in view.nodes() if node.uuid not in left_out and is_eligible(node) and not node.master_candidate
     ]

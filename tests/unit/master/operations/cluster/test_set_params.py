@@ -12,10 +12,11 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import ParameterError, PrerequisiteError
 from ganeti.master.operation import decode
-from ganeti.master.operations.cluster.set_params import ChangeCluster, ModifyCluster
+from ganeti.master.operations.cluster.set_params import ChangeCluster, Facts, ModifyCluster
 from ganeti.model.configuration import Draft
-from ganeti.model.locks import ALL_GROUPS, ALL_INSTANCES, ALL_NODES, BGL, LockPlan
+from ganeti.model.locks import ALL_GROUPS, ALL_INSTANCES, ALL_NODES, BGL, LockPlan, node_lock
 from ganeti.model.objects import CLUSTER_KEY, Nic
+from ganeti.model.traits import HypervisorTraits
 
 HAIL = "/usr/lib/ganeti/iallocators/hail"
 
@@ -25,7 +26,7 @@ def make() -> FakeContext:
     cluster = ctx.config.config.cluster
     ctx.config.config.put("cluster", CLUSTER_KEY, replace(cluster, default_iallocator=""))
     ctx.nodes.handlers["node_verify"] = lambda name, checks: {
-        "filelist": {path: "digest" if path == HAIL else None for path in checks["filelist"]}
+        "filelist": {path: "digest" if path == HAIL else None for path in checks.get("filelist", [])}
     }
     return ctx
 
@@ -115,7 +116,19 @@ def test_names_are_added_and_removed_and_needless_changes_told() -> None:
         ({"compression_tools": ["gzip", "zstd"]}, "compression_tools cannot be set yet: nothing is compressed"),
         ({"reserved_lvs": ["vg/root"]}, "reserved_lvs cannot be set yet"),
         ({"maintain_node_health": True}, "maintain_node_health cannot be set yet"),
-        ({"osparams_private_cluster": {"noop": {"a": "b"}}}, "osparams_private_cluster cannot be changed yet"),
+        ({"osparams_private_cluster": {"noop": {"a": 1}}}, "The OS parameter 'a' cannot be '1': it must be text"),
+        ({"enabled_hypervisors": ["moon"]}, "Unknown hypervisor 'moon': there are pretend"),
+        ({"enabled_hypervisors": []}, "At least one hypervisor must be enabled"),
+        ({"enabled_disk_templates": ["local", "local"]}, "The disk template 'local' is given twice"),
+        ({"enabled_disk_templates": ["local"]}, "policy of the cluster allows common, none, which would be disabled"),
+        ({"file_storage_dir": "disks"}, "'disks' for file_storage_dir is not an absolute path"),
+        ({"file_storage_dir": ""}, "The disk template local is enabled and needs file_storage_dir"),
+        ({"master_netmask": 33}, "The master netmask 33 is not a prefix length: it is from 1 to 32"),
+        ({"master_netdev": "../eth0"}, "'../eth0' cannot be the name of a network interface"),
+        ({"hv_state": {"moon": {}}}, "State of an unknown hypervisor 'moon'"),
+        ({"hv_state": {"pretend": {"mem_moon": 1}}}, "Unknown pretend state parameter 'mem_moon'"),
+        ({"disk_state": {"local": {"a": {}}}}, "Disk state 'local' is of no disk template"),
+        ({"disk_state": {"file": {"a": {}}}}, "it can be recorded for plain alone"),
         ({"default_iallocator": "nosuch"}, "The allocator 'nosuch' was not found in"),
         ({"default_iallocator": "../bin/sh"}, "was not found in"),
         ({"hidden_os": [["put", "a"]]}, "hidden_os"),
@@ -154,7 +167,7 @@ def test_a_change_that_waits_for_no_instance_runs_its_hooks_on_the_master() -> N
     operation = ModifyCluster(max_running_jobs=5)
     view = ctx.config.view()
     assert operation.locks(view) == LockPlan(shared=frozenset({BGL}))
-    hooks = operation.hooks(view, operation.check(view, True, ctx))  # type: ignore[arg-type]
+    hooks = operation.hooks(view, operation.check(view, Facts(), ctx))  # type: ignore[arg-type]
     assert (hooks.path, hooks.object_type, hooks.target) == ("cluster-modify", "CLUSTER", "cluster")
     assert hooks.env == {"NEW_VG_NAME": "None"}
     assert hooks.pre_nodes == hooks.post_nodes == ["uuid-node1"]
@@ -273,3 +286,87 @@ def test_a_collector_setting_that_makes_no_sense(values: dict[str, Any], words: 
     with pytest.raises(PrerequisiteError, match=words):
         modify(ctx, **values)
     assert ctx.config.view().cluster == before
+
+
+def test_a_larger_pool_makes_candidates_under_their_locks() -> None:
+    ctx = make()
+    for uuid in ("uuid-node2", "uuid-node3"):
+        node = ctx.config.view().node(uuid)
+        ctx.config.config.put("nodes", uuid, replace(node, master_candidate=False))
+    ctx.config.config.put("cluster", CLUSTER_KEY, replace(ctx.config.view().cluster, candidate_pool_size=1))
+    ctx.nodes.handlers["node_verify"] = lambda name, checks: {"client-cert": f"digest of {name}"}
+    locks = ModifyCluster(candidate_pool_size=2).locks(ctx.config.view())
+    assert locks.exclusive == {node_lock("uuid-node2")}
+    modify(ctx, candidate_pool_size=2)
+    assert [node.name for node in ctx.config.view().nodes() if node.master_candidate] == ["node1", "node2"]
+    modify(ctx, candidate_pool_size=1)
+    assert "There are 2 master candidates, more than the 1 that are wanted" in ctx.lines[-1]
+
+
+def test_what_instances_use_stays_enabled() -> None:
+    ctx = make()
+    for number in range(7):
+        add_instance(ctx.config.config, f"web{number}", template="local")
+    with pytest.raises(PrerequisiteError, match="local is used by web0, web1, web2, web3, web4 and 2 more: it stays"):
+        modify(ctx, enabled_disk_templates=["common"], ipolicy={"disk-templates": ["common"]})
+    modify(ctx, enabled_disk_templates=["local"], ipolicy={"disk-templates": ["local"]})
+    cluster = ctx.config.view().cluster
+    assert (cluster.enabled_disk_templates, cluster.ipolicy["disk-templates"]) == (["local"], ["local"])
+    ctx.catalogue.hypervisors["other"] = HypervisorTraits("other")
+    with pytest.raises(PrerequisiteError, match="The hypervisor pretend is used by web0"):
+        modify(ctx, enabled_hypervisors=["other"])
+    modify(ctx, enabled_hypervisors=["other", "pretend"])
+    cluster = ctx.config.view().cluster
+    assert (cluster.enabled_hypervisors, cluster.hvparams["other"]) == (["other", "pretend"], {})
+
+
+def test_nodes_are_asked_whether_disks_can_lie_in_a_new_directory() -> None:
+    ctx = make()
+    asked = []
+
+    def look(node: str, checks: dict[str, Any]) -> dict[str, Any]:
+        asked.append(checks)
+        missing = ["/disks is not a directory: make it, or mount it"] if node == "node3" else []
+        return {"storage": {"local /disks": missing}, "hypervisor": {}}
+
+    ctx.nodes.handlers["node_verify"] = look
+    with pytest.raises(PrerequisiteError, match="Node node3, local: /disks is not a directory: make it"):
+        modify(ctx, file_storage_dir="/disks/")
+    modify(ctx, file_storage_dir="/disks/", force=True)
+    assert ctx.config.view().cluster.file_storage_dir == "/disks"
+    assert asked[0] == {"storage": [{"template": "local", "setting": "/disks"}], "hypervisor": {}}
+    assert ctx.lines == ["Node node3, local: /disks is not a directory: make it, or mount it"]
+
+
+def test_the_address_moves_and_comes_back_where_it_cannot() -> None:
+    ctx = make()
+    modify(ctx, master_netdev="br1", master_netmask=32, max_running_jobs=4)
+    cluster = ctx.config.view().cluster
+    assert (cluster.master_netdev, cluster.master_netmask, cluster.max_running_jobs) == ("br1", 32, 4)
+    assert [line for line in ctx.story if not line.startswith("undo")] == [
+        "node1 node_deactivate_master_ip",
+        "commit ChangeCluster",
+        "node1 node_activate_master_ip",
+        "commit ChangeCluster settles",
+    ]
+    sentences = [record.sentence for record in ctx.records]
+    assert sentences == [
+        "take 10.77.0.100 on node1 again",
+        "give the cluster its old address again",
+        "give up 10.77.0.100 on node1",
+    ]
+    ctx.story.clear()
+    modify(ctx, master_netdev="br1")
+    assert ctx.story == []
+
+
+def test_recorded_states_and_secret_parameters_are_merged() -> None:
+    ctx = make()
+    modify(
+        ctx, hv_state={"pretend": {"mem_node": "1g", "cpu_node": 2}}, disk_state={"plain": {"vg": {"disk_total": 9}}}
+    )
+    modify(ctx, hv_state={"pretend": {"cpu_node": "default"}}, osparams_private_cluster={"noop": {"a": "secret"}})
+    cluster = ctx.config.view().cluster
+    assert cluster.hv_state_static == {"pretend": {"mem_node": 1024}}
+    assert cluster.disk_state_static == {"plain": {"vg": {"disk_total": 9}}}
+    assert cluster.osparams_private_cluster == {"noop": {"a": "secret"}}

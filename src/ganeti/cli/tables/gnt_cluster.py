@@ -184,6 +184,10 @@ COMMANDS = (
      ),
      (),
      (), 'cluster_switches:queue', '', False, '', False, True, False, '', (), (), ()),
+    ('redist-conf', 'give all nodes the configuration and the files every node has',
+     (),
+     (),
+     (), '', '', True, 'OP_CLUSTER_REDIST_CONF', False, True, False, '', (), (), ()),
     ('remove-tags', 'take tags from the cluster',
      (
       ('tags', 'tag', 0, None, 'string', ''),

@@ -216,10 +216,11 @@ def _cluster_resource() -> Resource:
         _cluster_field("ctime", "CTime", TIMESTAMP, "When the cluster was created"),
         _cluster_field("mtime", "MTime", TIMESTAMP, "When the cluster was last changed"),
     ]
-    return Resource("cluster", "cluster_name", table(fields), "Cluster", rows_by_job=_row_by_job)
+    return Resource("cluster", "cluster_name", table(fields), "Cluster", rows_by_job=row_by_job)
 
 
-async def _row_by_job(ctx: OperationContext) -> list[ClusterRow]:
+async def row_by_job(ctx: OperationContext) -> list[ClusterRow]:
+    """The row as a job sees it."""
     switches = ctx.master.switches()
     return [ClusterRow(QueryWorld(ctx.config.view(), ctx.catalogue), switches.drained, switches.watcher_pause)]
 

@@ -9,7 +9,8 @@ import re
 
 from ganeti.base.errors import ExecutionError, ParameterError
 from ganeti.base.paths import Paths
-from ganeti.node.actions.registry import NORMAL_S, node_call
+from ganeti.model.node_calls.files import SharedFile, SharedFiles
+from ganeti.node.actions.registry import NORMAL_S, answers, node_call
 from ganeti.node.hosts_file import with_host, without_host
 from ganeti.node.state import NodeState
 from ganeti.system.accounts import hand_over
@@ -52,6 +53,22 @@ async def upload_file(node: NodeState, *, path: str, content: str, mode: int) ->
     write_atomically(place, content.encode(), mode=mode)
     hand_over(place, node.paths)
     node.world.log(f"file {path} replaced ({len(content)} characters)")
+
+
+@answers(SharedFiles, timeout_s=NORMAL_S, changes=False)
+async def shared_files(node: NodeState, asked: SharedFiles) -> list[SharedFile]:
+    """The files that every node should have; raises `ExecutionError` for one that holds no text."""
+    own = Paths()
+    apart = {own.config_file, own.authority_key, own.under("/etc/hosts")}
+    found = []
+    for path, mode in uploadable(own).items():
+        try:
+            content = None if path in apart else read_text(node.paths.under(path))
+        except UnicodeDecodeError as err:
+            raise ExecutionError(f"File {path} holds no text: it cannot be distributed") from err
+        if content is not None:
+            found.append(SharedFile(path=path, content=content, mode=mode))
+    return found
 
 
 @node_call(timeout_s=NORMAL_S)

@@ -108,6 +108,17 @@ def test_files_go_to_known_places_with_narrow_modes(node) -> None:
         node.call("upload_file", path="/var/lib/ganeti/ca.key", content="", mode=0o644)
 
 
+def test_files_that_every_node_has_are_read_where_they_are(node) -> None:
+    Path(node.paths.data_dir).mkdir(parents=True, exist_ok=True)
+    for name, text in (("hmac.key", "key"), ("ca.key", "secret"), ("config.data", "{}")):
+        Path(node.paths.data_dir, name).write_text(text)
+    found = node.call("shared_files")
+    assert [(each.path, each.content, each.mode) for each in found] == [("/var/lib/ganeti/hmac.key", "key", 0o440)]
+    Path(node.paths.known_hosts).write_bytes(b"\xff")
+    with pytest.raises(ExecutionError, match="known_hosts holds no text"):
+        node.call("shared_files")
+
+
 def test_the_watchers_pause(node) -> None:
     assert node.call("get_watcher_pause") is None
     until = node.state.world.now_s() + 100

@@ -18,6 +18,13 @@ async def enter_host(ctx: OperationContext, node: Node) -> None:
     await _modify(ctx, [node], everybody)
 
 
+async def enter_all_hosts(ctx: OperationContext) -> None:
+    """Let all nodes know all."""
+    view = ctx.config.view()
+    if view.cluster.modify_etc_hosts:
+        await _modify(ctx, view.nodes(), {node.name: node.primary_ip for node in view.nodes()})
+
+
 async def remove_host(ctx: OperationContext, node: Node) -> None:
     """Take a node that has left out of the files of those that stay."""
     view = ctx.config.view()

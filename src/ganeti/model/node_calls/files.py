@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Node calls about the files that all nodes have alike."""
+
+import msgspec
+
+from ganeti.model.node_calls import NodeRequest
+
+
+class SharedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One file as `upload_file` takes it."""
+
+    path: str
+    content: str
+    mode: int
+
+
+class SharedFiles(NodeRequest[list[SharedFile]], frozen=True, kw_only=True):
+    """The files here that every node should have: keys, certificates, users; missing ones are left out.
+
+    Those that only candidates have, and those that each node changes for itself, are none of them.
+    """

@@ -18,7 +18,7 @@ from ganeti.model.parameters import (
     backend_input,
     defaults,
 )
-from ganeti.model.templates import PREFERRED
+from ganeti.model.templates import PARAMETERS_OF_3_1, PREFERRED
 from ganeti.model.traits import Catalogue
 
 DEFAULT_HYPERVISOR = "kvm"
@@ -121,7 +121,8 @@ def parameters(options: Mapping[str, Any], catalogue: Catalogue) -> dict[str, An
             "hvparams": _per_driver(
                 options.get("hvparams"), {name: traits.parameters for name, traits in catalogue.hypervisors.items()}
             ),
-            "diskparams": _per_driver(
+            "diskparams": PARAMETERS_OF_3_1
+            | _per_driver(
                 options.get("diskparams"), {name: traits.parameters for name, traits in catalogue.templates.items()}
             ),
             "beparams": {"default": _default_backend() | beparams},

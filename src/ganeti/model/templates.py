@@ -6,6 +6,7 @@ are asked about may have templates that are not installed here (spec: opcodes, 8
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from ganeti.model.traits import VOLUME_GROUP, TemplateTraits
 
@@ -41,6 +42,36 @@ _ALL = (
 )
 TEMPLATES = {traits.name: traits for traits in _ALL}
 """By name, in the order of the built-in policy."""
+
+PARAMETERS_OF_3_1: dict[str, dict[str, Any]] = {
+    "blockdev": {},
+    "diskless": {},
+    "drbd": {
+        "c-delay-target": 1,
+        "c-fill-target": 0,
+        "c-max-rate": 61440,
+        "c-min-rate": 4096,
+        "c-plan-ahead": 20,
+        "data-stripes": 1,
+        "disk-barriers": "n",
+        "disk-custom": "",
+        "dynamic-resync": False,
+        "meta-barriers": False,
+        "meta-stripes": 1,
+        "metavg": "xenvg",
+        "net-custom": "",
+        "protocol": "C",
+        "resync-rate": 61440,
+    },
+    "ext": {"access": "kernelspace"},
+    "file": {},
+    "gluster": {"access": "kernelspace", "host": "127.0.0.1", "port": 24007, "volume": "gv0"},
+    "plain": {"stripes": 1},
+    "rbd": {"access": "kernelspace", "pool": "rbd"},
+    "sharedfile": {},
+}
+"""Disk parameters of a new cluster by template (opcodes, section 8): a `config.data` of 3.1 has all of them, whatever
+is installed."""
 
 PAIRED = next(traits.name for traits in _ALL if traits.has_secondary)
 """The template an instance has that is given a secondary node."""

@@ -18,6 +18,7 @@ from ganeti.bootstrap import certificates, init, init_checks
 from ganeti.bootstrap.init_checks import check
 from ganeti.master.config.invariants import verify_all
 from ganeti.model.configuration import Configuration
+from ganeti.model.templates import TEMPLATES
 
 OPTIONS: dict[str, Any] = {
     "cluster_name": "cluster",
@@ -196,7 +197,9 @@ def test_what_a_cluster_begins_with(machine: Any, tmp_path: Path) -> None:
     cluster = config.cluster
     assert cluster.beparams["default"]["maxmem"] == cluster.beparams["default"]["minmem"] == 256
     assert cluster.hvparams["pretend"] == {"kernel": "/boot/other"}
-    assert [group.name for group in config.groups()] == ["default"]
+    assert set(TEMPLATES) <= set(cluster.diskparams)
+    assert (cluster.diskparams["plain"], cluster.diskparams["drbd"]["resync-rate"]) == ({"stripes": 1}, 61440)
+    assert [(group["name"], group["members"]) for group in plain["nodegroups"].values()] == [("default", [])]
     node = config.find_node("node1")
     assert (node.uuid, node.master_candidate) == (cluster.master_node, True)
     pem = (data / "client.pem").read_text()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ganeti.base.errors import ConfigurationError, ExecutionError, GanetiError, JobFileCorrupted
 from ganeti.base.paths import Paths
 from ganeti.master.queue import outcomes
-from ganeti.master.queue.undo import Line, UndoLog, decode_lines, encode_line, whole_part
+from ganeti.master.queue.undo import Line, UndoLog, decode_lines, encode_lines, whole_part
 from ganeti.stores.job_files import JobFiles
 from ganeti.system.files import read_if_there, sync_directory
 from ganeti.system.livelock import is_alive
@@ -48,7 +48,7 @@ class UndoFile:
         undoing must go on, and doing it twice does no harm.
         """
         note = not any("record" in line or "settles" in line for line in lines)
-        fresh = [encode_line(line) for line in lines]
+        fresh = [encode_lines(lines)]
         data = b"".join((*self._unwritten, *fresh))
         try:
             self._write(data, durable)

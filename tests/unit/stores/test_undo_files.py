@@ -75,6 +75,19 @@ def test_a_record_that_a_loss_of_power_tore_was_never_begun(paths):
     assert [item.number for item in UndoFile(paths, 3).log.owed(None)] == [2, 1]
 
 
+def test_records_pushed_together_are_torn_together(paths):
+    """A loss of power may let the end of a write arrive, and not its beginning."""
+    UndoFile(paths, 3).append(line(1))
+    path = Path(undo_path(paths, 3))
+    begin = path.stat().st_size
+    undo = UndoFile(paths, 3)
+    undo.append(line(2), line(3), line(4))
+    assert [item.number for item in UndoFile(paths, 3).log.owed(None)] == [4, 3, 2, 1]
+    data = path.read_bytes()
+    path.write_bytes(data[: begin + 3] + bytes(40) + data[begin + 43 :])
+    assert [item.number for item in UndoFile(paths, 3).log.owed(None)] == [1]
+
+
 def test_zeros_before_a_record_that_was_synced_are_damage(paths):
     for number in (1, 2, 3):
         UndoFile(paths, 3).append(line(number))

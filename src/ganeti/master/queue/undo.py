@@ -16,9 +16,9 @@ One JSON object a line, each synced before the step it speaks of:
 A last line cut short by a crash was never synced, so its step never began: it is ignored.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -82,8 +82,17 @@ def change_from_plain(data: Any) -> Change:
         raise ConfigurationError(f"Change {data.get('name')}: {err}") from err
 
 
+_TOGETHER: Final = "together"
+"""Key of a line that holds several."""
+
+
 def encode_line(line: Line) -> bytes:
     return msgspec.json.encode(line, enc_hook=_encode_other) + b"\n"
+
+
+def encode_lines(lines: Sequence[Line]) -> bytes:
+    """What is written at once, as one line: a loss of power tears all of it, never one record before a whole one."""
+    return encode_line(lines[0] if len(lines) == 1 else {_TOGETHER: list(lines)})
 
 
 def _encode_other(value: Any) -> Any:
@@ -109,7 +118,7 @@ def _is_record(text: bytes) -> bool:
         line = msgspec.json.decode(text)
     except msgspec.DecodeError:
         return False
-    return isinstance(line, dict) and not {"record", "settles"}.isdisjoint(line)
+    return isinstance(line, dict) and not {"record", "settles", _TOGETHER}.isdisjoint(line)
 
 
 def decode_lines(raw: bytes) -> list[Line]:
@@ -120,9 +129,10 @@ def decode_lines(raw: bytes) -> list[Line]:
             line = msgspec.json.decode(text)
         except msgspec.DecodeError as err:
             raise JobFileCorrupted(f"Line {number} of the undo log is damaged: {err}") from err
-        if not isinstance(line, dict):
+        together = line.get(_TOGETHER, [line]) if isinstance(line, dict) else [line]
+        if not isinstance(together, list) or not all(isinstance(each, dict) for each in together):
             raise JobFileCorrupted(f"Line {number} of the undo log is damaged: it is not a JSON object")
-        lines.append(line)
+        lines += together
     return lines
 
 

@@ -18,6 +18,8 @@ from ganeti_simulation.system.network import Network
 from ganeti_simulation.system.process import Process
 
 CLUSTER_NAME = "cluster.example.com"
+OTHER_CLUSTER_NAME = "other.example.com"
+"""Another name of its address, which the cluster may get."""
 CLUSTER_UUID = "00000000-0000-4000-8000-000000000000"
 GROUP_UUID = "00000000-0000-4000-8000-0000000000ff"
 MASTER_IP = "10.0.0.254"
@@ -134,7 +136,7 @@ class World:
             machine.programs.scripts |= {f"{OS_DIRECTORY}/{script}": _succeed for script in OS_SCRIPTS}
             self.machines.append(machine)
             self.supervision[machine.name] = Supervision(machine)
-        self.network.names[CLUSTER_NAME] = MASTER_IP
+        self.network.names |= {CLUSTER_NAME: MASTER_IP, OTHER_CLUSTER_NAME: MASTER_IP}
         self.network.also[MASTER_IP] = None
 
     def _new_disk(self, number: int) -> Disk:

@@ -199,6 +199,14 @@ COMMANDS = (
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
      (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'cluster'),), (), ()),
+    ('rename', 'give the cluster another name, and the address that the name has',
+     (
+      ('name', 'new-name', 1, 1, 'string', 'new name'),
+     ),
+     (
+      (('-f', '--force'), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
+     ),
+     (), '', 'The cluster gets another name; whoever reaches it by the old one or its address has to change that. Continue?', True, 'OP_CLUSTER_RENAME', False, True, False, '', (), (), ()),
     ('repair-disk-sizes', 'correct the sizes of disks in the configuration',
      (
       ('instances', 'instance-name', 0, None, 'string', 'instance'),

@@ -71,4 +71,10 @@ COMMANDS = (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
      (), 'debug_jobs:submit_job', '', False, '', False, True, False, '', (), (), ()),
+    ('test-osparams', 'check that secret OS parameters reach a job, and no file',
+     (),
+     (
+      (('--os-parameters-secret',), 'osparams_secret', 'keyvalues', 'parameters that are stored nowhere', True, None, (), '', False),
+     ),
+     (), '', '', True, 'OP_TEST_OS_PARAMS', False, True, False, '', (), (), ()),
 )

@@ -19,3 +19,13 @@ class SharedFiles(NodeRequest[list[SharedFile]], frozen=True, kw_only=True):
 
     Those that only candidates have, and those that each node changes for itself, are none of them.
     """
+
+
+class AdoptClusterName(NodeRequest[None], frozen=True, kw_only=True):
+    """The cluster that this node knows as *old* is called *new*: `ssconf` values under that name are taken from now on.
+
+    Harmless where it has been done; refused where the node is of another cluster.
+    """
+
+    old: str
+    new: str

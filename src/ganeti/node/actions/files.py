@@ -9,7 +9,7 @@ import re
 
 from ganeti.base.errors import ExecutionError, ParameterError
 from ganeti.base.paths import Paths
-from ganeti.model.node_calls.files import SharedFile, SharedFiles
+from ganeti.model.node_calls.files import AdoptClusterName, SharedFile, SharedFiles
 from ganeti.node.actions.registry import NORMAL_S, answers, node_call
 from ganeti.node.hosts_file import with_host, without_host
 from ganeti.node.state import NodeState
@@ -141,6 +141,20 @@ def _digest_of(path: str) -> str | None:
             return hashlib.sha256(file.read()).hexdigest()
     except FileNotFoundError:
         return None
+
+
+@answers(AdoptClusterName, timeout_s=NORMAL_S)
+async def adopt_cluster_name(node: NodeState, asked: AdoptClusterName) -> None:
+    """Write the cluster's new name, by which this node tells its own cluster from others."""
+    path = node.paths.ssconf_file("cluster_name")
+    with ssconf_lock(node.paths):
+        mine = (read_text(path) or "").strip()
+        if mine == asked.new:
+            return
+        if mine != asked.old:
+            raise ParameterError(f"This node belongs to cluster {mine}, not {asked.old}: remove it there first")
+        write_atomically(path, f"{asked.new}\n".encode(), mode=SSCONF_MODE)
+    node.world.log(f"the cluster is called {asked.new} now")
 
 
 def _check_cluster(node: NodeState, values: dict[str, str]) -> None:

@@ -119,6 +119,17 @@ def test_files_that_every_node_has_are_read_where_they_are(node) -> None:
         node.call("shared_files")
 
 
+def test_a_node_learns_the_new_name_of_its_own_cluster_alone(node) -> None:
+    place = Path(node.paths.ssconf_file("cluster_name"))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text("one\n")
+    for _ in range(2):
+        node.call("adopt_cluster_name", old="one", new="two")
+        assert place.read_text() == "two\n"
+    with pytest.raises(ParameterError, match="belongs to cluster two, not three"):
+        node.call("adopt_cluster_name", old="three", new="four")
+
+
 def test_the_watchers_pause(node) -> None:
     assert node.call("get_watcher_pause") is None
     until = node.state.world.now_s() + 100

@@ -3,6 +3,7 @@
 
 from typing import Annotated, Any
 
+from ganeti.base.command import Command
 from ganeti.base.errors import ExecutionError
 from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.parameter import Parameter
@@ -10,10 +11,14 @@ from ganeti.ports.context import OperationContext
 from ganeti.wire.job_file import REDACTED
 
 
-@operation("OP_TEST_OS_PARAMS", examples=(Example("os-params", {"osparams_secret": {"word": "secret"}}),))
+@operation(
+    "OP_TEST_OS_PARAMS",
+    cli=Command("gnt-debug test-osparams", "check that secret OS parameters reach a job, and no file"),
+    examples=(Example("os-params", {"osparams_secret": {"word": "secret"}}),),
+)
 class TestOsParams(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
     osparams_secret: Annotated[
-        dict[str, Any] | None, Parameter("parameters that are stored nowhere", subject="text")
+        dict[str, Any] | None, Parameter("parameters that are stored nowhere", "--os-parameters-secret", subject="text")
     ] = None
 
     async def execute(self, checked: Any, ctx: OperationContext) -> None:

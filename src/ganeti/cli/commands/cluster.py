@@ -3,6 +3,7 @@
 
 from ganeti.base.command import Argument, Command
 from ganeti.cli.commands.options import (
+    ASSUME_YES,
     YES_DO_IT,
     flag,
     option,
@@ -82,6 +83,35 @@ CLUSTER_MASTER_FAILOVER = Command(
             "--ignore-offline-nodes",
             field="ignore_offline_nodes",
             help="kept for Ganeti 3.1; nodes marked offline are never counted",
+        ),
+    ),
+)
+
+CLUSTER_EPO = Command(
+    "gnt-cluster epo",
+    "stop what runs on nodes and switch them off, or on again",
+    arguments=(Argument("names", "node|group", 0, None),),
+    handler="cluster_power:epo",
+    is_job=False,
+    options=(
+        ASSUME_YES,
+        flag("--on", field="on", help="switch on, and start what should run"),
+        flag("--groups", field="groups", help="the names are those of node groups"),
+        flag("--all", field="all", help="all nodes"),
+        option("--oob-timeout", field="oob_timeout", kind="natural", metavar="SECONDS", help="for each program"),
+        option(
+            *("--shutdown-timeout",),
+            field="shutdown_timeout",
+            kind="duration",
+            metavar="TIME",
+            help="for each guest to stop",
+        ),
+        option(
+            *("--power-delay",),
+            field="power_delay",
+            kind="amount",
+            metavar="SECONDS",
+            help="between one node switched on and the next",
         ),
     ),
 )

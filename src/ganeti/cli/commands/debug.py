@@ -29,6 +29,14 @@ DEBUG_LOCKS = Command(
     options=(*LIST_OPTIONS, option("--interval", field="interval", kind="float", help="show them again and again")),
 )
 
+DEBUG_WCONFD = Command(
+    "gnt-debug wconfd",
+    "make one call to the daemon of locks and configuration, and print its result",
+    arguments=(Argument("method", "cmd"), Argument("words", "args", 0, None)),
+    handler="debug_calls:wconfd",
+    is_job=False,
+)
+
 DEBUG_EVENTS = Command(
     "gnt-debug events",
     "follow what happens in the cluster, until interrupted",

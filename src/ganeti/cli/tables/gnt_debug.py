@@ -77,4 +77,11 @@ COMMANDS = (
       (('--os-parameters-secret',), 'osparams_secret', 'keyvalues', 'parameters that are stored nowhere', True, None, (), '', False),
      ),
      (), '', '', True, 'OP_TEST_OS_PARAMS', False, True, False, '', (), (), ()),
+    ('wconfd', 'make one call to the daemon of locks and configuration, and print its result',
+     (
+      ('method', 'cmd', 1, 1, 'string', ''),
+      ('words', 'args', 0, None, 'string', ''),
+     ),
+     (),
+     (), 'debug_calls:wconfd', '', False, '', False, True, False, '', (), (), ()),
 )

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A cluster gets other settings, another address and another name, by commands on real daemons."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from tests.system.fake_bed import FakeBed
+
+from ganeti.tools.testbed import bed as testbed
+from ganeti.tools.testbed import cluster
+
+pytestmark = [pytest.mark.daemons, pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root")]
+NODES = ("node1", "node2", "node3")
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
+    layout = testbed.up(tmp_path_factory.mktemp("settings").resolve(), 3, "fake", watcher_interval_s=86400)
+    try:
+        cluster.create(layout)
+        yield FakeBed(layout)
+    finally:
+        testbed.down(layout)
+
+
+def test_directories_must_be_there_and_templates_in_use_stay(bed: FakeBed) -> None:
+    said = bed.run("gnt-cluster", "modify", "--file-storage-dir", "/srv/ganeti/file-storage/none", expect=1)
+    assert "is not a directory: make it, or mount it" in said
+    bed.run("gnt-instance", "add", "-t", "diskless", "-o", "noop+default", "-n", "node2", "--no-start", "used1")
+    templates = ("--enabled-disk-templates", "file", "--ipolicy-disk-templates", "file")
+    assert "diskless is used by used1" in bed.run("gnt-cluster", "modify", *templates, expect=1)
+    bed.run("gnt-instance", "remove", "--force", "used1")
+    bed.run("gnt-cluster", "modify", *templates)
+    assert bed.config()["cluster"]["enabled_disk_templates"] == ["file"]
+
+
+def test_the_address_moves_with_its_netmask(bed: FakeBed) -> None:
+    address = bed.config()["cluster"]["master_ip"]
+    bed.run("gnt-cluster", "modify", "--master-netmask", "32")
+    assert f"{address}/32" in bed.run("ip", "-o", "addr")
+    said = bed.run("gnt-cluster", "modify", "--master-netdev", "moon0", expect=1)
+    assert "needs the interface moon0" in said
+    assert f"{address}/32" in bed.run("ip", "-o", "addr")
+    assert bed.config()["cluster"]["master_netdev"] == "eth0"
+
+
+def test_files_of_the_master_go_to_all_nodes(bed: FakeBed) -> None:
+    files = "/var/lib/ganeti/hmac.key", "/var/lib/ganeti/known_hosts"
+    wanted = bed.run("sha256sum", *files)
+    bed.run("rm", files[0], node="node2")
+    bed.run("truncate", "-s", "0", files[1], node="node3")
+    assert bed.run("gnt-cluster", "redist-conf") == ""
+    for node in NODES:
+        assert bed.run("sha256sum", *files, node=node) == wanted
+
+
+def test_every_node_knows_the_new_name(bed: FakeBed) -> None:
+    address = f"{bed.layout.cluster_address.rpartition('.')[0]}.99"
+    bed.run("sh", "-c", f"echo {address} others > /etc/hosts.new && cat /etc/hosts >> /etc/hosts.new")
+    bed.run("cp", "/etc/hosts.new", "/etc/hosts")
+    bed.run("gnt-cluster", "rename", "-f", "others")
+    for node in NODES:
+        assert (bed.data(node) / "ssconf_cluster_name").read_text() == "others\n"
+        assert (bed.data(node) / "known_hosts").read_text().startswith("others ")
+    assert f"{address}/32" in bed.run("ip", "-o", "addr")
+    bed.run("gnt-cluster", "add-tags", "renamed")
+    bed.wait(
+        lambda: all((bed.data(node) / "ssconf_cluster_tags").read_text() == "renamed\n" for node in NODES),
+        "all nodes take values of the cluster under its new name",
+    )
+    said = bed.run("gnt-cluster", "verify", expect=None)
+    assert "ERROR" not in said, said
+    assert f"is called others and has the address {address} already" in bed.run(
+        "gnt-cluster", "rename", "-f", "others", expect=1
+    )

@@ -7,7 +7,7 @@ from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, ParameterError, PrerequisiteError
 from ganeti.base.units import parse_size_mib
-from ganeti.model import cluster_values, ipolicy
+from ganeti.model import cluster_values, ipolicy, recorded_state
 from ganeti.model.cluster_values import DEFAULT_DIRECTORIES
 from ganeti.model.parameters import (
     DEFAULT_MARK,
@@ -128,6 +128,8 @@ def parameters(options: Mapping[str, Any], catalogue: Catalogue) -> dict[str, An
             "beparams": {"default": _default_backend() | beparams},
             "nicparams": {"default": _fill(NIC_PARAMETERS, options.get("nicparams"), "NIC")},
             "ndparams": _fill(NODE_PARAMETERS, options.get("ndparams"), "node"),
+            "hv_state_static": recorded_state.hypervisor_state(options.get("hv_state") or {}, catalogue.hypervisors),
+            "disk_state_static": recorded_state.disk_state(options.get("disk_state") or {}),
         }
     except ParameterError as err:
         raise PrerequisiteError(err.message, WRONG_INPUT) from err
@@ -225,7 +227,5 @@ def plain_values(options: Mapping[str, Any]) -> dict[str, Any]:
         "use_external_mip_script": options.get("use_external_mip_script"),
         "enabled_user_shutdown": options.get("enabled_user_shutdown"),
         "default_iallocator_params": options.get("default_iallocator_params"),
-        "hv_state_static": options.get("hv_state"),
-        "disk_state_static": options.get("disk_state"),
     }
     return {key: value for key, value in values.items() if value is not None}

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 
 from ganeti.base.command import Command
-from ganeti.base.errors import ExecutionError, PrerequisiteError
+from ganeti.base.errors import WRONG_INPUT, ExecutionError, PrerequisiteError
 from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.parameters import NodeUuids
 from ganeti.master.parameter import Parameter
@@ -24,7 +24,7 @@ _LOG_EVERY_S = 1.0
     examples=(Example("delay", {"duration": 1.0, "on_nodes": ["node3.example.com"], "on_master": True}),),
 )
 class TestDelay(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
-    duration: Annotated[float, msgspec.Meta(ge=0), Parameter("how long, in seconds", kind="amount", metavar="seconds")]
+    duration: Annotated[float, Parameter("how long, in seconds", kind="amount", metavar="seconds")]
     on_master: Annotated[
         bool, Parameter("wait on the master, too", "--no-master", option_help="do not wait on the master")
     ] = True
@@ -51,6 +51,8 @@ class TestDelay(Operation[None], frozen=True, kw_only=True, forbid_unknown_field
         return LockPlan.of(exclusive=[node_lock(uuid) for uuid in self._nodes(view)])
 
     def check(self, view: ConfigView, facts: Any, ctx: OperationContext) -> list[str]:
+        if self.duration < 0:
+            raise PrerequisiteError(f"A delay cannot last {self.duration:g} seconds: give 0 or more", WRONG_INPUT)
         if not (self.on_nodes or self.on_node_uuids):
             return []
         return self._nodes(view)
@@ -63,7 +65,7 @@ class TestDelay(Operation[None], frozen=True, kw_only=True, forbid_unknown_field
             await self._delay_once(checked, ctx)
 
     async def _delay_once(self, nodes: list[str], ctx: OperationContext) -> None:
-        if self.on_master:
+        if self.on_master or not nodes:
             await ctx.clock.sleep(self.duration)
         if nodes:
             for answer in await ctx.nodes.call_many(nodes, "test_delay", duration=self.duration):

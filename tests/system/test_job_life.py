@@ -522,7 +522,7 @@ class TestBadInput:
             ([{"OP_ID": "OP_NOT_THERE"}], "OpCodeUnknown"),
             ([{"OP_ID": "OP_TEST_DELAY"}], "OpPrereqError"),
             ([{"OP_ID": "OP_TEST_DELAY", "duration": "long"}], "OpPrereqError"),
-            ([{"OP_ID": "OP_TEST_DELAY", "duration": -1}], "OpPrereqError"),
+            ([{"OP_ID": "OP_TEST_DELAY", "duration": 1, "repeat": -1}], "OpPrereqError"),
             ([{"OP_ID": "OP_TEST_DELAY", "duration": 1, "surprise": 1}], "OpPrereqError"),
             ([delay(0, priority=3)], "OpPrereqError"),
             ([delay(0, depends=[[-1, []]])], "GenericError"),
@@ -535,6 +535,9 @@ class TestBadInput:
         success, result = master.raw_luxi("SubmitJob", ops)
         assert not success and result[0] == error and result[1][0]
         assert master.files.ids() == before
+
+    def test_a_time_that_cannot_be_fails_the_job_and_not_the_call(self, master):
+        assert master.wait(master.submit({"OP_ID": "OP_TEST_DELAY", "duration": -1})).status == "error"
 
     @pytest.mark.parametrize(
         "request_text",

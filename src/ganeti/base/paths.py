@@ -165,6 +165,10 @@ class Paths:
         return f"{self.sysconf_dir}/hooks"
 
     @property
+    def export_dir(self) -> str:
+        return self.under("/srv/ganeti/export")
+
+    @property
     def os_log_dir(self) -> str:
         return f"{self.log_dir}/os"
 

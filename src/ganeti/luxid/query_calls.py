@@ -12,6 +12,7 @@ from ganeti.calls.serving import Handler
 from ganeti.luxid.arguments import at_most, strings
 from ganeti.luxid.queries.sources import QuerySources
 from ganeti.master.query.cluster import ClusterRow, cluster_info, config_values
+from ganeti.master.query.exports import export_rows
 from ganeti.master.query.fields import QueryWorld, Resource
 from ganeti.master.query.filters import asked_names
 from ganeti.master.query.running import describe_fields, legacy_rows, names_filter, run_query, selected
@@ -70,12 +71,10 @@ class QueryCalls:
         return await self._plain_rows(resource, names, strings(uuids or [], "uuids"))
 
     async def query_exports(self, args: list[Any]) -> list[Any]:
-        """No node has exports: making them is not part of this version."""
         names, lock = at_most(args, 2, 2)
         _refuse_lock(lock)
-        for name in strings(names, "nodes"):
-            self._sources.view.find_node(name)
-        return []
+        rows = await export_rows(self._sources.view, self._sources.asker, strings(names, "nodes"))
+        return [[row.node, row.export] for row in rows]
 
     async def query_config_values(self, args: list[Any]) -> list[Any]:
         (names,) = at_most(args, 1, 1)

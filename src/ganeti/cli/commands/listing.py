@@ -114,6 +114,11 @@ def nodes(call: Invocation) -> int:
     return show_list(call, NODE, extra)
 
 
+def exports(call: Invocation) -> int:
+    names = call.get("node") or []
+    return show_list(call, of_program(call), [["|", *(["==", "node", name] for name in names)]] if names else [])
+
+
 def jobs(call: Invocation) -> int:
     selector = call.get("selector")
     extra: list[Any] = []

@@ -6,6 +6,11 @@ By name: its program, the field that names a row, the usual columns, and how val
 
 # fmt: off
 RESOURCES: dict[str, tuple[str, str, tuple[str, ...], dict[str, str]]] = {
+    'export': (
+        'gnt-backup', 'export',
+        ('node', 'export'),
+        {},
+    ),
     'filter': (
         'gnt-filter', 'uuid',
         ('uuid', 'watermark', 'priority', 'predicates', 'action', 'reason_trail'),

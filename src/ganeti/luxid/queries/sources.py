@@ -81,6 +81,8 @@ class QuerySources:
             return await self.jobs(wanted, archived="archived" in fields or _mentions(qfilter, "archived"))
         if resource.rows_of_locks is not None:
             return await resource.rows_of_locks(self._wconfd)
+        if resource.rows_of_nodes is not None:
+            return await resource.rows_of_nodes(self.view, self.asker)
         return resource.rows(QueryWorld(self.view, self._catalogue)) if resource.rows is not None else []
 
     def collector(self, *, cached: bool = True) -> Collect:

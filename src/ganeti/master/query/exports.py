@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Fields of exports (rapi, section 4): the copies of instances that nodes keep."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ganeti.master.query.fields import TEXT, Field, Resource, table
+from ganeti.base.natural import natural_key
+from ganeti.master.query.collecting import NodeAsker
+from ganeti.master.query.fields import NODATA, TEXT, Field, Resource, table
+from ganeti.model.node_calls.exports import ExportList
+from ganeti.model.view import ConfigView
 
 
 @dataclass(frozen=True)
@@ -13,15 +18,32 @@ class ExportRow:
     """Name of the exported instance; None for a node that does not answer."""
 
 
+async def export_rows(view: ConfigView, nodes: NodeAsker, names: Sequence[str] = ()) -> list[ExportRow]:
+    """A row for each export on the nodes named, or on all; one without a name for a node that does not answer."""
+    asked = [view.find_node(name) for name in names] or sorted(view.nodes(), key=lambda node: natural_key(node.name))
+    online = [node.uuid for node in asked if not node.offline]
+    told = {answer.node_uuid: answer for answer in await nodes.ask(online, ExportList.call)}
+    rows = []
+    for node in {node.uuid: node for node in asked}.values():
+        answer = told.get(node.uuid)
+        if answer is None or answer.error is not None:
+            rows.append(ExportRow(node.name, None))
+        else:
+            rows += [ExportRow(node.name, name) for name in ExportList.read(answer.value)]
+    return rows
+
+
 EXPORTS = Resource(
     "export",
     "export",
     table(
         [
-            Field("node", "Node", TEXT, "Node that keeps the export", lambda row: row.node),
-            Field("export", "Export", TEXT, "Name of the exported instance", lambda row: row.export),
+            Field("node", "Node", TEXT, "Node that keeps the export", lambda row: row.node, host_name=True),
+            Field("export", "Export", TEXT, "Name of the exported instance", lambda row: row.export or NODATA),
         ]
     ),
     "Export",
-    rows=lambda world: [],  # no operation makes exports yet
+    rows_of_nodes=export_rows,
+    columns="node export",
+    program="gnt-backup",
 )

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ganeti.base.command import Command
-from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ExecutionError, GanetiError, PrerequisiteError
+from ganeti.base.errors import WRONG_STATE, ExecutionError, GanetiError, PrerequisiteError
 from ganeti.master import allocation
 from ganeti.master.disk_plan import completion
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import bare, instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
+from ganeti.master.operations.backup.dumps import compression_level
 from ganeti.master.operations.changes import SetPrimaryNode
 from ganeti.master.operations.instance.disks import plan_of, take
 from ganeti.master.operations.instance.existing import (
@@ -43,9 +44,6 @@ from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import Instance, Node
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoChange, UndoNodeCall
-
-COMPRESSION = {"none": 0, "gzip-fast": 1, "gzip": 6, "gzip-slow": 9}
-"""The levels of zlib."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +105,7 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
 
     def check(self, view: ConfigView, facts: FoundInstance | None, ctx: OperationContext) -> Checked:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
-        if self.compress not in COMPRESSION:
-            known = ", ".join(COMPRESSION)
-            raise PrerequisiteError(f"Compression '{self.compress}' is not known: use one of {known}", WRONG_INPUT)
+        compression_level(self.compress)
         template = ctx.catalogue.template(view.disk_template(instance))
         if not template.copyable:
             raise PrerequisiteError(
@@ -164,7 +160,7 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
 
     async def _copy(self, spec: InstanceSpec, disk: DiskSpec, target: Node, ctx: OperationContext) -> None:
         """Copy one disk, empty parts left out; its undo removes what is there of it."""
-        source, level = spec.primary_node_uuid, COMPRESSION[self.compress]
+        source, level = spec.primary_node_uuid, compression_level(self.compress)
         piece = await ctx.nodes.call(source, "blockdev_read", disk=disk, offset=0, compression=level)
         size = piece["size"]
         ctx.log.info(f"* copying disk {disk.index} to {target.name}...")

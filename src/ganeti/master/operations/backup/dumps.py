@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Dumps of disks on their way: from the node that made them to the one that keeps, or imports, them."""
+
+from ganeti.base.errors import WRONG_INPUT, ExecutionError, PrerequisiteError
+from ganeti.model.node_calls.exports import ExportCopyBegin, ExportCopyWrite, ExportRead
+from ganeti.ports.context import OperationContext, UndoNodeCall
+from ganeti.ports.nodes import ask
+
+COMPRESSION = {"none": 0, "gzip-fast": 1, "gzip": 6, "gzip-slow": 9}
+"""The levels of zlib."""
+_MIB = 1024 * 1024
+_RATE_AFTER_S = 1.0
+
+
+def compression_level(name: str) -> int:
+    """Raises `PrerequisiteError` for what is not known."""
+    if name not in COMPRESSION:
+        known = ", ".join(COMPRESSION)
+        raise PrerequisiteError(f"Compression '{name}' is not known: use one of {known}", WRONG_INPUT)
+    return COMPRESSION[name]
+
+
+def discarding(name: str, node_uuid: str, node_name: str) -> UndoNodeCall:
+    """What removes an export, or an import, that has not come to its end."""
+    sentence = f"remove the unfinished dumps of {name} from {node_name}"
+    return UndoNodeCall(sentence, node_uuid, "export_discard", {"name": name})
+
+
+async def copy_dump(
+    ctx: OperationContext, source: tuple[str, str], target: tuple[str, str], dump: str, compression: int
+) -> str:
+    """Copy one dump, *source* and *target* being (uuid of a node, directory); gives the mark of the target's power-on.
+
+    Parts that hold nothing but zeros are left out. The job log has amount, rate and the time that is left.
+    """
+    began_s = ctx.clock.now_s()
+    node, directory = target
+    read = ExportRead(directory=source[1], dump=dump, offset=0, compression=compression)
+    piece = await ask(ctx.nodes, source[0], read)
+    size = piece.size
+    boot = await ask(ctx.nodes, node, ExportCopyBegin(directory=directory, dump=dump, size=size))
+    offset = piece.offset
+    while offset < size:
+        if piece.data:
+            offset = await ask(
+                ctx.nodes,
+                node,
+                ExportCopyWrite(
+                    directory=directory,
+                    dump=dump,
+                    offset=offset,
+                    data=piece.data,
+                    compressed=bool(compression),
+                    boot=boot,
+                ),
+            )
+        ctx.log.progress(_pace(dump, offset, size, ctx.clock.now_s() - began_s), offset, size)
+        read = ExportRead(directory=source[1], dump=dump, offset=offset, compression=compression)
+        piece = await ask(ctx.nodes, source[0], read)
+        if piece.size != size:
+            raise ExecutionError(f"The dump {dump} has changed its size while it was copied: begin again")
+        offset = piece.offset
+    return boot
+
+
+def _pace(dump: str, offset: int, size: int, passed_s: float) -> str:
+    if passed_s < _RATE_AFTER_S or not offset:
+        return f"{dump} is copied"
+    left_s = passed_s * (size - offset) / offset
+    return f"{dump} is copied, {offset / _MIB / passed_s:.0f} MiB/s, {left_s:.0f} s left"

@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_BACKUP_EXPORT: have the OS of an instance dump its disks, and keep the dumps on a node.
+
+The guest is stopped until its primary node has the dumps, and runs again while they go to the target node. Until the
+target says that all is there, everything is taken back; an older export is replaced at that moment and not before.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from ganeti.base.command import Command
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, GanetiError, PrerequisiteError
+from ganeti.base.names import shown
+from ganeti.master.instance_hooks import instance_hooks
+from ganeti.master.instance_spec import instance_spec
+from ganeti.master.operation import Example, Hooks, Operation, operation
+from ganeti.master.operations.backup.dumps import compression_level, copy_dump, discarding
+from ganeti.master.operations.changes import SetInstanceState
+from ganeti.master.operations.instance.disks import close_disks, open_disks, plan_of, push_undo
+from ganeti.master.operations.instance.existing import guest_on_primary, instance_and_nodes, require_complete
+from ganeti.master.operations.instance.power import stop_on_primary, undo_by_starting
+from ganeti.master.operations.instance.remove import RemoveInstanceOperation
+from ganeti.master.operations.parameters import InstanceName, InstanceUuid, ShutdownTimeout, TargetNodeUuid, Text
+from ganeti.master.parameter import Parameter
+from ganeti.model.locks import LockPlan
+from ganeti.model.node_calls.exports import UNFINISHED, ExportDiscard, ExportDump, ExportFinish, ExportList
+from ganeti.model.node_calls.exports import ExportRemove as RemoveFromNode
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.objects import Instance, Node
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask, ask_many
+from ganeti.wire.export_file import NIC_KEYS, Export, ExportedDisk, encode, texts
+
+DUMP_TIMEOUT_S = 24 * 3600.0
+_OF_REMOTE = "{name} is about an export to another cluster, which is not possible yet: leave it out"
+_OF_ZEROING = "{name} needs a helper guest that zeroes free space, and none is used yet: leave it out"
+_EXAMPLE = {"instance_name": "one.example.com", "target_node": "node3.example.com"}
+
+
+@dataclass(frozen=True)
+class Checked:
+    instance: Instance
+    spec: InstanceSpec
+    target: Node
+    runs: bool
+    compression: int
+
+
+@operation(
+    "OP_BACKUP_EXPORT",
+    summary_field="instance_name",
+    hooks="instance-export",
+    cli=Command(
+        "gnt-backup export",
+        "export an instance: have its OS dump the disks, and keep the dumps on a node",
+        arguments=("instance_name",),
+    ),
+    rapi="PUT /2/instances/[instance_name]/export",
+    examples=(
+        Example("export", _EXAMPLE, before=("create-on-file",)),
+        Example("export-stopped", _EXAMPLE, before=("create-on-file-stopped",)),
+        Example(
+            "export-and-remove",
+            _EXAMPLE | {"target_node": "node2.example.com", "remove_instance": True},
+            before=("create-on-file-stopped",),
+        ),
+    ),
+)
+class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Keep a copy of an instance on a node, from which it can be made again; an older one is replaced."""
+
+    instance_name: InstanceName
+    instance_uuid: InstanceUuid = None
+    mode: Annotated[
+        Literal["local", "remote"], Parameter("whether a node of this cluster keeps it, or another cluster takes it")
+    ] = "local"
+    target_node: Annotated[
+        Text | list[Any],
+        Parameter("node that keeps the export", "-n", "--node", subject="node", kind="string", metavar="NODE"),
+    ]
+    target_node_uuid: TargetNodeUuid = None
+    compress: Annotated[
+        str,
+        Parameter(
+            "how dumps are compressed on their way: none, gzip-fast, gzip or gzip-slow", "--transport-compression"
+        ),
+    ] = "none"
+    shutdown: Annotated[
+        bool, Parameter("stop it first", "--noshutdown", option_help="do not stop it first", kind="flag")
+    ] = True
+    shutdown_timeout: ShutdownTimeout = 120
+    remove_instance: Annotated[bool, Parameter("remove it after its export", "--remove-instance")] = False
+    ignore_remove_failures: Annotated[
+        bool, Parameter("go on where something of it cannot be removed", "--ignore-remove-failures")
+    ] = False
+    long_sleep: Annotated[bool, Parameter("keep it stopped until the dumps are on the target node", "--long-sleep")] = (
+        False
+    )
+    x509_key_name: Annotated[
+        list[Any] | None, Parameter("key of the exporting side", subject="text", refused=_OF_REMOTE)
+    ] = None
+    destination_x509_ca: Annotated[
+        Text | None, Parameter("certificate of the importing cluster", subject="text", refused=_OF_REMOTE)
+    ] = None
+    zero_free_space: Annotated[
+        bool, Parameter("write zeros over free space first", "--zero-free-space", refused=_OF_ZEROING)
+    ] = False
+    zeroing_timeout_fixed: Annotated[
+        int | None,
+        Parameter("how long zeroing may take, in seconds", "--zeroing-timeout-fixed", refused=_OF_ZEROING),
+    ] = None
+    zeroing_timeout_per_mib: Annotated[
+        float | None,
+        Parameter("how much longer for each MiB, in seconds", "--zeroing-timeout-per-mib", refused=_OF_ZEROING),
+    ] = None
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        return instance_and_nodes(view, self.instance_uuid or self.instance_name, self._target(view).uuid)
+
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> dict[str, Any] | None:
+        """The guest, if it runs."""
+        instance = view.find_instance(self.instance_uuid or self.instance_name)
+        require_complete(instance, "exported")
+        return await guest_on_primary(ctx, view, instance, "its disks cannot be read until it is back")
+
+    def check(self, view: ConfigView, facts: dict[str, Any] | None, ctx: OperationContext) -> Checked:
+        instance = view.find_instance(self.instance_uuid or self.instance_name)
+        runs = facts is not None or instance.admin_state == "up"
+        if self.remove_instance and not self.shutdown:
+            raise PrerequisiteError(
+                f"Instance {instance.name} cannot be removed without stopping it: leave --noshutdown out", WRONG_INPUT
+            )
+        if not self.shutdown and runs:
+            raise PrerequisiteError(
+                f"Disks of template {view.disk_template(instance)} have no snapshots, so a running guest cannot be "
+                "exported: leave --noshutdown out",
+                WRONG_STATE,
+            )
+        if not instance.os:
+            raise PrerequisiteError(
+                f"Instance {instance.name} has no OS, whose export script would read its disks: name one that it can "
+                f"be installed with (gnt-instance modify -O OS {instance.name})",
+                WRONG_STATE,
+            )
+        target = self._target(view)
+        for bad, word in ((target.offline, "offline"), (target.drained, "drained")):
+            if bad:
+                raise PrerequisiteError(f"Node {target.name} is {word}: choose another node", WRONG_STATE)
+        spec = instance_spec(view, ctx.catalogue, instance)
+        return Checked(instance, spec, target, runs, compression_level(self.compress))
+
+    def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
+        env = {
+            "EXPORT_MODE": self.mode,
+            "EXPORT_NODE": checked.target.name,
+            "EXPORT_DO_SHUTDOWN": str(self.shutdown),
+            "REMOVE_INSTANCE": str(self.remove_instance),
+            "SHUTDOWN_TIMEOUT": str(self.shutdown_timeout),
+        }
+        nodes = [view.cluster.master_node, checked.instance.primary_node, checked.target.uuid]
+        nodes = list(dict.fromkeys(nodes))
+        return instance_hooks(view, self.hooks_path, checked.spec, checked.instance, nodes, nodes, env)
+
+    async def execute(self, checked: Checked, ctx: OperationContext) -> tuple[bool, list[bool]]:
+        spec, target = checked.spec, checked.target
+        for uuid, name in {spec.primary_node_uuid: spec.primary_node, target.uuid: target.name}.items():
+            await ctx.undo.push(discarding(spec.name, uuid, name))
+        if checked.runs:
+            await undo_by_starting(ctx, spec)
+            ctx.log.info(f"Shutting down instance {spec.name}")
+            await stop_on_primary(ctx, spec, timeout_s=float(self.shutdown_timeout))
+        boot = await self._dump(checked, ctx)
+        stays_down = not checked.runs or self.remove_instance
+        if not stays_down and not self.long_sleep:
+            await self._start_again(spec, ctx)
+        boot = await self._send(checked, boot, ctx)
+        if not stays_down and self.long_sleep:
+            await self._start_again(spec, ctx)
+        ctx.log.info(f"Finalizing export on {target.name}")
+        await ask(ctx.nodes, target.uuid, ExportFinish(name=spec.name, config=self._config(checked, ctx), boot=boot))
+        if target.uuid != spec.primary_node_uuid:
+            await ask(ctx.nodes, spec.primary_node_uuid, ExportDiscard(name=spec.name))
+        await ctx.config.commit(SetInstanceState(instance_uuid=spec.uuid), settles=True)
+        await self._remove_older(checked, ctx)
+        if self.remove_instance:
+            await self._remove_instance(spec, ctx)
+        return True, [True for _ in spec.disks]
+
+    def _target(self, view: ConfigView) -> Node:
+        if self.mode == "local" and not isinstance(self.target_node, str):
+            given = shown(", ".join(str(each) for each in self.target_node))
+            raise PrerequisiteError(f"An export in the cluster has one target node by name, not: {given}", WRONG_INPUT)
+        if not isinstance(self.target_node, str) or self.mode != "local":
+            raise PrerequisiteError(
+                "Exports to other clusters are not possible yet: export to a node of this cluster, and import a copy "
+                "of its directory there",
+                WRONG_INPUT,
+            )
+        return view.find_node(self.target_node_uuid or self.target_node)
+
+    async def _dump(self, checked: Checked, ctx: OperationContext) -> str:
+        """Have all dumps made on the primary node; gives the mark of its power-on."""
+        spec, boot = checked.spec, ""
+        plan = plan_of(ctx, spec)
+        closes = not checked.runs and not checked.instance.disks_active
+        if closes:  # else they belong to the guest, whose undo opens them
+            await push_undo(ctx, plan.open())
+        await open_disks(ctx, plan)
+        for disk in spec.disks:
+            ctx.log.info(f"Exporting disk {disk.index} of {spec.name}")
+            boot = await ask(
+                ctx.nodes,
+                spec.primary_node_uuid,
+                ExportDump(
+                    instance=spec,
+                    index=disk.index,
+                    directory=f"{spec.name}{UNFINISHED}",
+                    dump=_dump_name(disk.index),
+                    debug=self.debug_level or 0,
+                ),
+                deadline_s=DUMP_TIMEOUT_S,
+            )
+        if closes:
+            await close_disks(ctx, spec)
+        return boot
+
+    async def _send(self, checked: Checked, boot: str, ctx: OperationContext) -> str:
+        """Bring the dumps to the target node, if that is another; gives the mark of its power-on."""
+        spec, target = checked.spec, checked.target
+        if target.uuid == spec.primary_node_uuid:
+            return boot
+        directory = f"{spec.name}{UNFINISHED}"
+        for disk in spec.disks:
+            ctx.log.info(f"Copying the dump of disk {disk.index} to {target.name}")
+            boot = await copy_dump(
+                ctx,
+                (spec.primary_node_uuid, directory),
+                (target.uuid, directory),
+                _dump_name(disk.index),
+                checked.compression,
+            )
+        return boot
+
+    async def _start_again(self, spec: InstanceSpec, ctx: OperationContext) -> None:
+        """The record that would start it, if all else fails, stays: it may be repeated."""
+        ctx.log.info(f"Starting instance {spec.name}")
+        await open_disks(ctx, plan_of(ctx, spec))
+        await ctx.nodes.call(spec.primary_node_uuid, "instance_start", instance=spec, paused=False)
+
+    def _config(self, checked: Checked, ctx: OperationContext) -> str:
+        spec = checked.spec
+        disks = [
+            ExportedDisk(
+                ivname=f"disk/{disk.index}", dump=_dump_name(disk.index), size_mib=disk.size_mib, name=disk.name
+            )
+            for disk in spec.disks
+        ]
+        nics = []
+        for nic in spec.nics:
+            values = {key: getattr(nic, key) for key in NIC_KEYS if key != "network"}
+            values["network"] = nic.network["name"] if nic.network else None
+            nics.append({key: str(value) for key, value in values.items() if value})
+        return encode(
+            Export(
+                name=spec.name,
+                timestamp=int(ctx.clock.now_s()),
+                source=spec.primary_node,
+                os=spec.os,
+                disk_template=ctx.config.view().disk_template(checked.instance),
+                hypervisor=spec.hypervisor,
+                tags=spec.tags,
+                nics=nics,
+                disks=disks,
+                hvparams=texts(spec.hvparams),
+                beparams=texts(spec.beparams),
+                osparams=texts(spec.osparams),
+                osparams_private=texts(spec.osparams_private),
+            )
+        )
+
+    async def _remove_older(self, checked: Checked, ctx: OperationContext) -> None:
+        """Other nodes keep no export of this instance any more; one that does not answer is told of."""
+        name = checked.spec.name
+        others = [node for node in ctx.config.view().nodes() if node.uuid != checked.target.uuid and not node.offline]
+        for answer in await ask_many(ctx.nodes, [node.uuid for node in others], ExportList()):
+            node_name = ctx.config.view().node(answer.node_uuid).name
+            try:
+                if answer.error is not None:
+                    raise answer.error
+                if name in answer.value:
+                    ctx.log.info(f"Removing the older export of {name} from {node_name}")
+                    await ask(ctx.nodes, answer.node_uuid, RemoveFromNode(name=name))
+            except GanetiError as err:
+                ctx.log.warning(f"Could not remove an older export of {name} from {node_name}: {err}")
+
+    async def _remove_instance(self, spec: InstanceSpec, ctx: OperationContext) -> None:
+        ctx.log.info(f"Removing instance {spec.name}")
+        removal = RemoveInstanceOperation(
+            instance_name=spec.name,
+            shutdown_timeout=self.shutdown_timeout,
+            ignore_failures=self.ignore_remove_failures,
+        )
+        await removal.execute(removal.check(ctx.config.view(), None, ctx), ctx)
+
+
+def _dump_name(index: int) -> str:
+    return f"disk{index}.dump"

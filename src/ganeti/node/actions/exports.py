@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Node calls that make, keep, read and remove exports of instances."""
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from msgspec.structs import asdict
+
+from ganeti.base.errors import BlockDeviceError
+from ganeti.model.node_calls.exports import (
+    UNFINISHED,
+    DumpPiece,
+    ExportCopyBegin,
+    ExportCopyWrite,
+    ExportDiscard,
+    ExportDump,
+    ExportFinish,
+    ExportInfo,
+    ExportList,
+    ExportRead,
+    ExportRemove,
+    ImportDump,
+)
+from ganeti.node.actions.instances import attach_disks
+from ganeti.node.actions.registry import DAY_S, FAST_S, NORMAL_S, SLOW_S, answers
+from ganeti.node.exports import Exports
+from ganeti.node.os import runner
+from ganeti.node.state import NodeState
+from ganeti.node.storage import pieces
+from ganeti.node.storage.image_io import in_thread
+from ganeti.system.boot import boot_identity
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def _at_work(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    try:
+        return await in_thread(function, *args, **kwargs)
+    except OSError as err:
+        raise BlockDeviceError(f"The export cannot be changed: {err.filename or 'a file'}: {err.strerror}") from err
+
+
+@answers(ExportDump, timeout_s=DAY_S)
+async def export_dump(node: NodeState, asked: ExportDump) -> str:
+    """Run the export script of the instance's OS on one of its disks (which are assembled if they were not)."""
+    exports = Exports(node.paths)
+    await _at_work(exports.begin, asked.directory)
+    path = exports.dump(asked.directory, asked.dump)
+    disks = await attach_disks(node, asked.instance)
+    await runner.export_disk(
+        node.world, asked.instance, disks, asked.index, dump_path=path, debug=asked.debug, timeout_s=DAY_S
+    )
+    node.world.log(f"disk {asked.index} of instance {asked.instance.name} exported by OS {asked.instance.os}")
+    return boot_identity()
+
+
+@answers(ExportRead, timeout_s=NORMAL_S, changes=False)
+async def export_read(node: NodeState, asked: ExportRead) -> DumpPiece:
+    path = Exports(node.paths).dump(asked.directory, asked.dump)
+    return DumpPiece(**asdict(await _at_work(pieces.read, path, asked.offset, compression=asked.compression)))
+
+
+@answers(ExportCopyBegin, timeout_s=SLOW_S)
+async def export_copy_begin(node: NodeState, asked: ExportCopyBegin) -> str:
+    await _at_work(Exports(node.paths).make_room, asked.directory, asked.dump, asked.size)
+    return boot_identity()
+
+
+@answers(ExportCopyWrite)
+async def export_copy_write(node: NodeState, asked: ExportCopyWrite) -> int:
+    _require_same_boot(asked.dump, asked.boot)
+    path = Exports(node.paths).dump(asked.directory, asked.dump)
+    return await _at_work(pieces.write, path, asked.offset, asked.data, compressed=asked.compressed)
+
+
+@answers(ExportFinish, timeout_s=SLOW_S)
+async def export_finish(node: NodeState, asked: ExportFinish) -> None:
+    """All dumps are here: they are an export from now on."""
+    _require_same_boot(f"of {asked.name}", asked.boot)
+    await _at_work(Exports(node.paths).publish, asked.name, asked.config)
+    node.world.log(f"export of instance {asked.name} kept here")
+
+
+@answers(ExportDiscard)
+async def export_discard(node: NodeState, asked: ExportDiscard) -> None:
+    await _at_work(Exports(node.paths).discard, asked.name)
+
+
+@answers(ExportList, timeout_s=FAST_S, changes=False)
+async def export_list(node: NodeState, asked: ExportList) -> list[str]:
+    del asked
+    return await _at_work(Exports(node.paths).listed)
+
+
+@answers(ExportInfo, timeout_s=FAST_S, changes=False)
+async def export_info(node: NodeState, asked: ExportInfo) -> str:
+    return await _at_work(Exports(node.paths).config, asked.directory)
+
+
+@answers(ExportRemove)
+async def export_remove(node: NodeState, asked: ExportRemove) -> bool:
+    removed = await _at_work(Exports(node.paths).remove, asked.name)
+    if removed:
+        node.world.log(f"export of instance {asked.name} removed")
+    return removed
+
+
+@answers(ImportDump, timeout_s=DAY_S)
+async def import_dump(node: NodeState, asked: ImportDump) -> None:
+    """Run the import script of the instance's OS on one of its disks (which are assembled if they were not)."""
+    if asked.directory.endswith(UNFINISHED):
+        _require_same_boot(asked.dump, asked.boot)
+    path = Exports(node.paths).dump(asked.directory, asked.dump)
+    disks = await attach_disks(node, asked.instance)
+    await runner.import_disk(
+        node.world, asked.instance, disks, asked.index, dump_path=path, debug=asked.debug, timeout_s=DAY_S
+    )
+    node.world.log(f"disk {asked.index} of instance {asked.instance.name} imported by OS {asked.instance.os}")
+
+
+def _require_same_boot(what: str, boot: str) -> None:
+    if boot != boot_identity():
+        raise BlockDeviceError(
+            f"This node has restarted while the dump {what} was made, so a part may be missing: begin again"
+        )

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The directory of exports on this node (protocols, section 12).
+
+What must hold: a directory without the ending of unfinished ones is a whole export, because it is made under that
+ending and renamed. Nothing outside is reached: every name is checked, and links that lead out are refused.
+"""
+
+import configparser
+import os
+
+from ganeti.base.errors import BlockDeviceError
+from ganeti.base.names import file_name_fault, shown
+from ganeti.base.paths import Paths
+from ganeti.model.node_calls.exports import UNFINISHED
+from ganeti.node.storage import image_io
+
+CONFIG = "config.ini"
+
+
+class Exports:
+    """All methods raise `BlockDeviceError`; those that remove or publish may be repeated."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+        self._top = paths.export_dir
+
+    def directory(self, directory: str) -> str:
+        """The path of a directory below that of exports, named absolutely or relative to it."""
+        path = os.path.join(self._top, self._paths.under(directory) if directory.startswith("/") else directory)
+        real = os.path.realpath(path)
+        if os.path.dirname(real) != os.path.realpath(self._top) or file_name_fault(os.path.basename(real)):
+            raise BlockDeviceError(
+                f"'{shown(directory)}' is no directory of an export: it must lie directly below {self._top}"
+            )
+        return real
+
+    def dump(self, directory: str, dump: str) -> str:
+        if file_name_fault(dump) is not None:
+            raise BlockDeviceError(f"'{shown(dump)}' cannot be the name of a dump: it must be a plain file name")
+        return f"{self.directory(directory)}/{dump}"
+
+    def begin(self, directory: str) -> None:
+        """Make an unfinished directory, unless it is there."""
+        os.makedirs(self._top, mode=0o750, exist_ok=True)
+        os.makedirs(self.directory(directory), mode=0o750, exist_ok=True)
+
+    def make_room(self, directory: str, dump: str, size: int) -> None:
+        """An empty file of this size in place of the dump."""
+        self.begin(directory)
+        path = self.dump(directory, dump)
+        free = os.statvfs(os.path.dirname(path))
+        if free.f_bavail * free.f_frsize < size:
+            raise BlockDeviceError(
+                f"The dump {path} of {size} bytes has no room: {free.f_bavail * free.f_frsize} bytes are free there"
+            )
+        image_io.write_raw(path, size, full=False)
+
+    def publish(self, name: str, config: str) -> None:
+        """Give the unfinished directory of *name* its name, durably; an older export goes."""
+        fresh, final = self.directory(f"{name}{UNFINISHED}"), self.directory(name)
+        self.begin(f"{name}{UNFINISHED}")
+        image_io.unlink(f"{fresh}/{CONFIG}")
+        descriptor = os.open(f"{fresh}/{CONFIG}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(config)
+        for entry in sorted(os.listdir(fresh)):
+            _sync_file(f"{fresh}/{entry}")
+        image_io.sync(fresh)
+        _remove(final)
+        os.rename(fresh, final)
+        image_io.sync(self._top)
+
+    def discard(self, name: str) -> None:
+        _remove(self.directory(f"{name}{UNFINISHED}"))
+
+    def remove(self, name: str) -> bool:
+        """Whether there was one."""
+        path = self.directory(name)
+        found = os.path.isdir(path)
+        _remove(path)
+        return found
+
+    def listed(self) -> list[str]:
+        try:
+            names = os.listdir(self._top)
+        except FileNotFoundError:
+            return []
+        return sorted(
+            name for name in names if not name.endswith(UNFINISHED) and os.path.isfile(f"{self._top}/{name}/{CONFIG}")
+        )
+
+    def config(self, directory: str) -> str:
+        """The text of `config.ini`, which at least has its form."""
+        path = f"{self.directory(directory)}/{CONFIG}"
+        try:
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            configparser.RawConfigParser(strict=False).read_string(text)
+        except FileNotFoundError as err:
+            raise BlockDeviceError(
+                f"There is no export in {os.path.dirname(path)}: see gnt-backup list for those there are"
+            ) from err
+        except (UnicodeDecodeError, configparser.Error) as err:
+            raise BlockDeviceError(f"{path} is damaged: {str(err).splitlines()[0]}. Export the instance again") from err
+        return text
+
+
+def _remove(path: str) -> None:
+    """Remove a flat directory; its `config.ini` goes first, so that one that is gone in part is no export."""
+    image_io.unlink(f"{path}/{CONFIG}")
+    try:
+        for entry in os.listdir(path):
+            image_io.unlink(f"{path}/{entry}")
+        os.rmdir(path)
+    except FileNotFoundError:
+        return
+    image_io.sync(os.path.dirname(path))
+
+
+def _sync_file(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

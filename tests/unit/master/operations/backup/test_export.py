@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Exporting an instance: order of steps, what is written about it, the way back, refusals."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.fakes.context import FakeContext, run
+from tests.fakes.sample_cluster import add_instance, catalogue, configuration
+
+from ganeti.base.errors import ExecutionError, PrerequisiteError
+from ganeti.master.operations.backup.export import ExportInstance
+from ganeti.wire import export_file
+
+MIB = 1024 * 1024
+QUIET = ("instance_info", "export_read", "export_list", "bridges_exist")
+
+
+class Kept:
+    """A dump on its source node, and what has come to the target."""
+
+    def __init__(self) -> None:
+        self.pieces = {0: b"head", MIB: b"tail"}
+        self.arrived: dict[int, bytes] = {}
+        self.config = ""
+        self.older: dict[str, list[str]] = {}
+
+    def read(self, name: str, *, offset: int, **_: Any) -> dict[str, Any]:
+        assert name == "node1"
+        at = min((each for each in self.pieces if each >= offset), default=2 * MIB)
+        return {"offset": at, "data": base64.b64encode(self.pieces.get(at, b"")).decode(), "size": 2 * MIB}
+
+    def write(self, name: str, *, offset: int, data: bytes, boot: str, **_: Any) -> int:
+        assert (name, boot) == ("node3", "boot-3")
+        self.arrived[offset] = data
+        return offset + len(data)
+
+    def finish(self, node: str, /, *, config: str, **_: Any) -> None:
+        self.config = config
+
+
+@pytest.fixture
+def kept() -> Kept:
+    return Kept()
+
+
+@pytest.fixture
+def ctx(kept: Kept) -> FakeContext:
+    context = FakeContext(configuration(), catalogue())
+    instance = add_instance(context.config.view(), "web1", template="local")
+    context.config.view().put("instances", instance.uuid, replace(instance, os="noop", tags=["a", "b"]))
+    context.nodes.handlers.update(
+        export_dump=lambda name, **_: f"boot-{name[-1]}",
+        export_read=kept.read,
+        export_copy_begin=lambda name, **_: f"boot-{name[-1]}",
+        export_copy_write=kept.write,
+        export_finish=kept.finish,
+        export_list=lambda name, **_: kept.older.get(name, []),
+        export_remove=lambda node, /, **_: True,
+    )
+    return context
+
+
+def export(ctx: FakeContext, **parameters: Any) -> Any:
+    return run(ExportInstance(instance_name="web1", **{"target_node": "node3", **parameters}), ctx)
+
+
+def steps(ctx: FakeContext) -> list[str]:
+    return [line for line in ctx.story if not line.endswith(QUIET)]
+
+
+def test_a_running_guest_is_down_until_its_node_has_the_dumps(ctx: FakeContext, kept: Kept) -> None:
+    assert export(ctx) == (True, [True])
+    assert steps(ctx) == [
+        "undo: remove the unfinished dumps of web1 from node1",
+        "undo: remove the unfinished dumps of web1 from node3",
+        "undo: start web1 on node1 again",
+        "undo: open the disks of web1 on node1",
+        "node1 instance_shutdown",
+        "node1 instance_disks_shutdown",
+        "node1 instance_disks_assemble",
+        "node1 export_dump",
+        "node1 instance_disks_assemble",
+        "node1 instance_start",
+        "node3 export_copy_begin",
+        "node3 export_copy_write",
+        "node3 export_copy_write",
+        "node3 export_finish",
+        "node1 export_discard",
+        "commit SetInstanceState settles",
+    ]
+    assert kept.arrived == kept.pieces, "parts that are empty are left out"
+    found = export_file.decode(kept.config)
+    assert (found.name, found.os, found.source, found.tags) == ("web1", "noop", "node1", ["a", "b"])
+    assert [(disk.dump, disk.size_mib) for disk in found.disks] == [("disk0.dump", 64)]
+
+
+def test_with_long_sleep_it_starts_when_the_target_has_them(ctx: FakeContext) -> None:
+    export(ctx, long_sleep=True)
+    assert steps(ctx).index("node3 export_copy_write") < steps(ctx).index("node1 instance_start")
+
+
+def test_the_primary_node_may_keep_it(ctx: FakeContext) -> None:
+    export(ctx, target_node="node1")
+    assert not [line for line in ctx.story if "export_copy" in line or "export_discard" in line]
+
+
+def test_an_older_export_on_another_node_goes(ctx: FakeContext, kept: Kept) -> None:
+    kept.older = {"node2": ["web1", "db1"]}
+    export(ctx)
+    assert [line for line in ctx.story if line.endswith("export_remove")] == ["node2 export_remove"]
+
+
+def test_the_instance_is_removed_after_its_export(ctx: FakeContext) -> None:
+    export(ctx, remove_instance=True)
+    assert "node1 instance_start" not in ctx.story
+    assert ctx.config.view().uuid_by_name("instances", "web1") is None
+
+
+def test_what_cannot_be_exported_is_refused(ctx: FakeContext) -> None:
+    for parameters, sentence in (
+        ({"shutdown": False}, "have no snapshots, so a running guest cannot be exported: leave --noshutdown out"),
+        ({"shutdown": False, "remove_instance": True}, "cannot be removed without stopping it"),
+        ({"compress": "lzma"}, "Compression 'lzma' is not known: use one of none, gzip-fast"),
+        ({"mode": "remote", "target_node": []}, "Exports to other clusters are not possible yet"),
+    ):
+        with pytest.raises(PrerequisiteError, match=sentence):
+            export(ctx, **parameters)
+    node = ctx.config.view().find_node("node3")
+    ctx.config.view().put("nodes", node.uuid, replace(node, drained=True))
+    with pytest.raises(PrerequisiteError, match="Node node3 is drained: choose another node"):
+        export(ctx)
+
+
+def test_a_dump_that_changes_on_its_way_is_not_kept(ctx: FakeContext, kept: Kept) -> None:
+    sizes = iter([2 * MIB, MIB])
+    ctx.nodes.handlers["export_read"] = lambda name, **words: kept.read(name, **words) | {"size": next(sizes)}
+    with pytest.raises(ExecutionError, match=r"disk0.dump has changed its size while it was copied"):
+        export(ctx)
+    assert kept.config == ""

@@ -17,7 +17,7 @@ NIC_KEYS = ("mac", "ip", "name", "network", "mode", "link", "vlan")
 class ExportedDisk(msgspec.Struct, frozen=True, kw_only=True):
     ivname: str
     dump: str
-    """File name in the directory of the export."""
+    """File name in the directory of the export; empty for a disk that could not be exported."""
     size_mib: int
     name: str | None = None
 
@@ -138,7 +138,7 @@ def _disk(at: int, disk: ExportedDisk) -> dict[str, str]:
 def _read_disk(instance: Mapping[str, str], at: int) -> ExportedDisk:
     return ExportedDisk(
         ivname=instance.get(f"disk{at}_ivname", f"disk/{at}"),
-        dump=instance[f"disk{at}_dump"],
+        dump=instance.get(f"disk{at}_dump", ""),
         size_mib=int(instance[f"disk{at}_size"]),
         name=_present(instance.get(f"disk{at}_name", "")),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gnt-instance add: from options to the parameters of OP_INSTANCE_CREATE."""
+"""gnt-instance add and gnt-backup import: from options to the parameters of OP_INSTANCE_CREATE."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ def opcode(call: Invocation) -> dict[str, Any]:
     parameters = call.parameters(*_TRANSLATED)
     if call.get("why"):
         parameters["dry_run"] = True
+    imports = call.command.program == "gnt-backup"
     return {
         "OP_ID": "OP_INSTANCE_CREATE",
-        "mode": "create",
+        **({"mode": "import", "start": False} if imports else {"mode": "create"}),
         **parameters,
         **_placement(call),
         **_hypervisor(call),
         "disks": _disks(call),
-        "nics": _nics(call),
+        "nics": _nics(call, imports=imports),
     }
 
 
@@ -62,9 +63,11 @@ def _disks(call: Invocation) -> list[dict[str, Any]]:
     return [{"size": call.get("os_size")}]
 
 
-def _nics(call: Invocation) -> list[dict[str, Any]]:
-    """No NIC, those given, or one with all defaults."""
+def _nics(call: Invocation, *, imports: bool) -> list[dict[str, Any]]:
+    """No NIC, those given, or one with all defaults; an import has those of its export, unless some are given."""
+    if call.get("no_nics") and imports:
+        raise UsageError("--no-nics: an import has the NICs of its export: remove them later with gnt-instance modify")
     if call.get("no_nics"):
         return []
-    nics: list[dict[str, Any]] = call.get("nics") or [{}]
+    nics: list[dict[str, Any]] = call.get("nics") or ([] if imports else [{}])
     return nics

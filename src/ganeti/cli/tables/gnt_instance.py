@@ -52,7 +52,7 @@ COMMANDS = (
       (('--helper-startup-timeout',), 'helper_startup_timeout', 'duration', '', True, None, (), '', False),
       (('--helper-shutdown-timeout',), 'helper_shutdown_timeout', 'duration', '', True, None, (), '', False),
      ),
-     (), 'instance_add:add', '', True, 'OP_INSTANCE_CREATE', False, True, False, '', (), (), (('-n', '-I', 'name a node or an allocator'), ('--forthcoming', '--commit', 'reserve it, or make it real'), ('-n', '--why', "--why is about an allocator's choice"), ('-g', '-n', 'a group is for an allocator to choose in'), ('-s', '--disk', '-s SIZE means --disk 0:size=SIZE'), ('--no-nics', '--net', 'keep the second'))),
+     (), 'instance_add:add', '', True, 'OP_INSTANCE_CREATE', False, True, False, '', (), (), (('-n', '-I', 'name a node or an allocator'), ('-g', '-n', 'a group is for an allocator to choose in'), ('-s', '--disk', '-s SIZE means --disk 0:size=SIZE'), ('--no-nics', '--net', 'keep the second'), ('--forthcoming', '--commit', 'reserve it, or make it real'), ('-n', '--why', "--why is about an allocator's choice"))),
     ('add-tags', 'give an instance more tags',
      (
       ('name', 'instance-name', 1, 1, 'string', 'instance'),

@@ -37,7 +37,7 @@ class Found:
         "remove the exports of an instance, which may be gone itself",
         arguments=("instance_name",),
     ),
-    examples=(Example("remove-export", _EXAMPLE, before=("export-stopped",)),),
+    examples=(Example("remove-export", _EXAMPLE, before=("create-on-file-stopped", "export-stopped")),),
 )
 class RemoveExport(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Remove the exports of an instance from all nodes."""

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from ganeti.base.command import Command, Option
 from ganeti.base.errors import (
     ALREADY_EXISTS,
     WRONG_INPUT,
@@ -26,6 +25,7 @@ from ganeti.master.allocators import BUILT_IN
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_size, instance_spec
 from ganeti.master.operation import Example, Hooks, operation
+from ganeti.master.operations.backup.importing import Source, filled, find_source, import_disks, source_locks
 from ganeti.master.operations.changes import AddInstance, FinishInstance, RemoveInstance
 from ganeti.master.operations.instance import creation_input as creation
 from ganeti.master.operations.instance.creation_checks import (
@@ -34,7 +34,7 @@ from ganeti.master.operations.instance.creation_checks import (
     refuse_used_address,
     without_inherited,
 )
-from ganeti.master.operations.instance.creation_parameters import CreationParameters
+from ganeti.master.operations.instance.creation_parameters import COMMANDS, CreationParameters
 from ganeti.master.operations.instance.disks import close_disks, create_disks
 from ganeti.master.operations.instance.existing import instance_and_nodes, require_bridges, wrong_input
 from ganeti.master.operations.instance.installation import install_os, validate_os
@@ -42,7 +42,6 @@ from ganeti.master.operations.instance.nics import read_nics
 from ganeti.master.operations.instance.power import start_guest
 from ganeti.master.operations.instance.reservation import require_as_reserved, reserved_instance
 from ganeti.master.operations.lock_plans import plan
-from ganeti.master.operations.parameters import NODE_OR_ALLOCATOR
 from ganeti.model import inheritance
 from ganeti.model.ipolicy import violations
 from ganeti.model.locks import ALL_NODE_RES, ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
@@ -66,6 +65,8 @@ class Wanted:
     beparams: dict[str, Any]
     hvparams: dict[str, Any]
     osparams: dict[str, Any]
+    os: str
+    osparams_private: dict[str, Any]
     tags: list[str]
 
 
@@ -75,6 +76,8 @@ class Facts:
     node_uuids: list[str]
     chosen_by: str
     """Name of the allocator, empty where the user named the node."""
+    source: Source | None = None
+    """The export that it is made from."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ class Checked:
     node_uuids: list[str]
     node_names: list[str]
     view_spec: InstanceSpec
+    source: Source | None = None
 
 
 _EXAMPLE: Final[dict[str, Any]] = {
@@ -103,6 +107,15 @@ _EXAMPLE: Final[dict[str, Any]] = {
     "beparams": {"maxmem": 128, "minmem": 128, "vcpus": 1},
     "start": True,
 }
+_IMPORT: Final[dict[str, Any]] = {
+    "instance_name": "two.example.com",
+    "mode": "import",
+    "src_path": "one.example.com",
+    "disks": [],
+    "nics": [],
+    "pnode": "node2.example.com",
+    "start": False,
+}
 _WITHOUT_DISKS = _EXAMPLE | {"disk_template": "diskless", "disks": []}
 
 
@@ -110,25 +123,7 @@ _WITHOUT_DISKS = _EXAMPLE | {"disk_template": "diskless", "disks": []}
     "OP_INSTANCE_CREATE",
     summary_field="instance_name",
     hooks="instance-add",
-    cli=Command(
-        "gnt-instance add",
-        "create an instance",
-        arguments=("instance_name",),
-        options=(
-            Option(("-n", "--node"), "node", help="where it runs", metavar="NODE[:SECONDARY]"),
-            Option(("-s", "--os-size"), "os_size", "size", "one disk of this size"),
-            Option(("--no-nics",), "no_nics", "flag", "no NIC at all"),
-        ),
-        excludes=(
-            NODE_OR_ALLOCATOR,
-            ("--forthcoming", "--commit", "reserve it, or make it real"),
-            ("-n", "--why", "--why is about an allocator's choice"),
-            ("-g", "-n", "a group is for an allocator to choose in"),
-            ("-s", "--disk", "-s SIZE means --disk 0:size=SIZE"),
-            ("--no-nics", "--net", "keep the second"),
-        ),
-        handler="instance_add:add",
-    ),
+    cli=COMMANDS,
     rapi="POST /2/instances",
     examples=(
         Example("create", _EXAMPLE),
@@ -144,6 +139,12 @@ _WITHOUT_DISKS = _EXAMPLE | {"disk_template": "diskless", "disks": []}
             before=("network-add", "network-connect"),
         ),
         Example("create-diskless", _WITHOUT_DISKS),
+        Example("import", _IMPORT, before=("create-on-file-stopped", "export-stopped")),
+        Example(
+            "import-and-start",
+            _IMPORT | {"start": True, "pnode": "node3.example.com"},
+            before=("create-on-file-stopped", "export-stopped"),
+        ),
         Example("create-diskless-stopped", _WITHOUT_DISKS | {"start": False}),
     ),
 )
@@ -154,20 +155,25 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         if self.commit:
             return instance_and_nodes(view, self.instance_name)
         own = instance_lock(creation.check_name(self.instance_name))
+        source = source_locks(self, view)
         if self._primary_name() is None:
             if allocation.allocator_named(view, self.iallocator) == BUILT_IN:
-                return plan(exclusive=[own])  # what it chooses is promised to us, so nobody need keep off the nodes
-            return plan(shared=[ALL_NODES], exclusive=[own, ALL_NODE_RES])
+                return plan(
+                    shared=source, exclusive=[own]
+                )  # what it chooses is promised to us, so nobody need keep off the nodes
+            return plan(shared=[ALL_NODES, *source], exclusive=[own, ALL_NODE_RES])
         uuids = [node.uuid for node in self._named_nodes(view)]
         return plan(
-            shared=[node_lock(uuid) for uuid in uuids],
+            shared=[*source, *(node_lock(uuid) for uuid in uuids)],
             exclusive=[own, *(node_res_lock(uuid) for uuid in uuids)],
         )
 
     async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts | None:
         if self.commit:
             return None
-        wanted = self.read(view, ctx)
+        source = await find_source(self, ctx, view)
+        asked = self if source is None else filled(self, source, view, ctx.catalogue)
+        wanted = asked.read(view, ctx)
         if self.name_check:
             _, address = await ctx.names.resolve(wanted.name, view.cluster.primary_ip_family)
             if self.ip_check:
@@ -177,7 +183,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
                 raise PrerequisiteError("--why is about an allocator's choice: leave -n out", WRONG_INPUT)
             if self.opportunistic_locking:
                 refuse_opportunistic(None, BUILT_IN)
-            return Facts(wanted, [node.uuid for node in self._named_nodes(view)], "")
+            return Facts(wanted, [node.uuid for node in self._named_nodes(view)], "", source)
         allocator = allocation.allocator_named(view, self.iallocator)
         if not allocator:
             raise PrerequisiteError(
@@ -187,7 +193,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             refuse_opportunistic(allocator, BUILT_IN)
         names = await self._ask(ctx, view, allocator, wanted)
         uuids = [ctx.config.view().find_node(name).uuid for name in names]
-        return Facts(wanted, uuids, allocator)
+        return Facts(wanted, uuids, allocator, source)
 
     def check(self, view: ConfigView, facts: Facts | None, ctx: OperationContext) -> Checked:
         if facts is None:
@@ -226,6 +232,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             node_uuids=facts.node_uuids,
             node_names=[view.node(uuid).name for uuid in facts.node_uuids],
             view_spec=instance_spec(view, ctx.catalogue, instance, disks=disks),
+            source=facts.source,
         )
 
     def _check_reserved(self, view: ConfigView, ctx: OperationContext) -> Checked:
@@ -250,9 +257,11 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         nodes = list(dict.fromkeys([view.cluster.master_node, *checked.node_uuids]))
-        return instance_hooks(
-            view, self.hooks_path, checked.view_spec, checked.instance, nodes, nodes, {"ADD_MODE": self.mode}
-        )
+        env: dict[str, str] = {"ADD_MODE": self.mode}
+        if (source := checked.source) is not None:
+            images = [disk.dump for disk in source.export.disks]
+            env |= {"SRC_NODE": source.node_name, "SRC_PATH": source.directory, "SRC_IMAGES": " ".join(images)}
+        return instance_hooks(view, self.hooks_path, checked.view_spec, checked.instance, nodes, nodes, env)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> list[str]:
         if checked.chosen_by:
@@ -272,7 +281,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         view = ctx.config.view()
         spec = instance_spec(view, ctx.catalogue, view.instance(checked.instance.uuid))
         await create_disks(ctx, spec, spec.disks, wait=self.wait_for_sync)
-        await self._install(spec, ctx)
+        await self._install(spec, checked.source, ctx)
         if self.start:
             await self._start(spec, ctx)
         await ctx.config.commit(
@@ -295,7 +304,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         if self.ip_check and not self.name_check:
             raise PrerequisiteError("Cannot check the IP address without the name: add --name-check", WRONG_INPUT)
         if self.mode != "create":
-            raise PrerequisiteError(f"Creation mode '{self.mode}' is not available: use mode create", WRONG_INPUT)
+            raise PrerequisiteError(f"Creation mode '{self.mode}' is not possible here: use mode create", WRONG_INPUT)
         cluster = view.cluster
         template = self._template(view, ctx)
         hypervisor = ctx.catalogue.hypervisor(self.hypervisor or cluster.enabled_hypervisors[0])
@@ -325,9 +334,11 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             beparams=backend,
             hvparams={key: value for key, value in hvparams.items() if value != "default"},
             osparams=self.osparams,
+            os=self.os_type or "",
+            osparams_private=self.osparams_private or {},
             tags=creation.check_tags(self.tags),
         )
-        return _identify_defaults(view, wanted, self.os_type or "") if self.identify_defaults else wanted
+        return _identify_defaults(view, wanted) if self.identify_defaults else wanted
 
     def _template(self, view: ConfigView, ctx: OperationContext) -> TemplateTraits:
         enabled = view.cluster.enabled_disk_templates
@@ -345,12 +356,12 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         return Instance(
             uuid="",
             name=wanted.name,
-            os=self.os_type or "",
+            os=wanted.os,
             hypervisor=wanted.hypervisor.name,
             hvparams=wanted.hvparams,
             beparams=wanted.beparams,
             osparams=wanted.osparams,
-            osparams_private=self.osparams_private or {},
+            osparams_private=wanted.osparams_private,
             nics=wanted.nics,
             tags=wanted.tags,
             forthcoming=True,
@@ -429,10 +440,14 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         elif checked.chosen_by != BUILT_IN:
             await ctx.locks.release([ALL_NODE_RES])
 
-    async def _install(self, spec: InstanceSpec, ctx: OperationContext) -> None:
+    async def _install(self, spec: InstanceSpec, source: Source | None, ctx: OperationContext) -> None:
         if self.no_install or not spec.os:
             return
-        await install_os(ctx, spec, self.osparams_secret, reinstall=False, debug=self.debug_level or 0)
+        if source is not None:
+            secret, debug = self.osparams_secret or {}, self.debug_level or 0
+            await import_disks(ctx, spec, source, self.compress, secret, debug)
+        else:
+            await install_os(ctx, spec, self.osparams_secret, reinstall=False, debug=self.debug_level or 0)
         if not self.start:
             await close_disks(ctx, spec)
 
@@ -441,9 +456,9 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         await start_guest(ctx, spec)
 
 
-def _identify_defaults(view: ConfigView, wanted: Wanted, os_type: str) -> Wanted:
+def _identify_defaults(view: ConfigView, wanted: Wanted) -> Wanted:
     """Keep only the parameters that differ from what the instance inherits: it follows later changes of the rest."""
-    cluster = view.cluster
+    cluster, os_type = view.cluster, wanted.os
     hypervisor = inheritance.cluster_hv(cluster, wanted.hypervisor.name, os_type, wanted.hypervisor.parameters)
     of_os = {**cluster.osparams.get(inheritance.os_name(os_type), {}), **cluster.osparams.get(os_type, {})}
     nic = inheritance.cluster_nic(cluster)

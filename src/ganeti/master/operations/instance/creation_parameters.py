@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The parameters of OP_INSTANCE_CREATE, with their options of gnt-instance add."""
+"""The parameters of OP_INSTANCE_CREATE, with the commands that send it."""
 
 from typing import Annotated, Any, Literal
 
 import msgspec
 
+from ganeti.base.command import Command, Option
 from ganeti.master.operation import Operation
 from ganeti.master.operations.parameters import (
+    NODE_OR_ALLOCATOR,
     Allocator,
     BackendParameters,
     Communication,
@@ -22,9 +24,63 @@ from ganeti.master.operations.parameters import (
 )
 from ganeti.master.parameter import Parameter
 
-_OF_IMPORTS = "{name} is about importing an instance, which is not possible yet: leave it out"
+_OF_REMOTE = "{name} is about an instance that another cluster sends, which is not possible yet: leave it out"
 _OF_HELPERS = "{name} is about a helper guest, and none is used yet: leave it out"
 _Seconds = Annotated[int, msgspec.Meta(ge=0)]
+
+
+_IMPORTED = (
+    *("beparams", "conflicts_check", "disk_template", "disks", "file_driver", "file_storage_dir", "group_name"),
+    *("helper_shutdown_timeout", "helper_startup_timeout", "hypervisor", "iallocator", "ignore_ipolicy", "ip_check"),
+    *("name_check", "nics", "opportunistic_locking", "osparams", "osparams_private", "osparams_secret", "tags"),
+    "wait_for_sync",
+)
+"""Parameters that an import takes as options."""
+_PLACE_AND_DEVICES = (
+    Option(("-n", "--node"), "node", help="where it runs", metavar="NODE[:SECONDARY]"),
+    Option(("-s", "--os-size"), "os_size", "size", "one disk of this size"),
+    Option(("--no-nics",), "no_nics", "flag", "no NIC at all"),
+)
+_EXCLUDES = (
+    NODE_OR_ALLOCATOR,
+    ("-g", "-n", "a group is for an allocator to choose in"),
+    ("-s", "--disk", "-s SIZE means --disk 0:size=SIZE"),
+    ("--no-nics", "--net", "keep the second"),
+)
+COMMANDS = (
+    Command(
+        "gnt-instance add",
+        "create an instance",
+        arguments=("instance_name",),
+        options=_PLACE_AND_DEVICES,
+        excludes=(
+            *_EXCLUDES,
+            ("--forthcoming", "--commit", "reserve it, or make it real"),
+            ("-n", "--why", "--why is about an allocator's choice"),
+        ),
+        handler="instance_add:add",
+    ),
+    Command(
+        "gnt-backup import",
+        "create an instance from an export",
+        arguments=("instance_name",),
+        options=(
+            *_PLACE_AND_DEVICES,
+            Option(("--src-node",), "src_node", help="node that keeps the export", metavar="NODE"),
+            Option(("--src-dir",), "src_path", help="directory of the export, or its name", metavar="DIR"),
+            Option(("--compress",), "compress", help="how dumps are compressed on their way"),
+            Option(
+                ("--identify-defaults",),
+                "identify_defaults",
+                "flag",
+                "do not keep parameters that are as the instance would inherit them",
+            ),
+        ),
+        excludes=_EXCLUDES,
+        handler="instance_add:add",
+        parameters=_IMPORTED,
+    ),
+)
 
 
 class CreationParameters(Operation[list[str]], frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -148,20 +204,22 @@ class CreationParameters(Operation[list[str]], frozen=True, kw_only=True, forbid
         ),
     ] = None
     source_handshake: Annotated[
-        list[Any] | None, Parameter("proof of the cluster it comes from", subject="text", refused=_OF_IMPORTS)
+        list[Any] | None, Parameter("proof of the cluster it comes from", subject="text", refused=_OF_REMOTE)
     ] = None
     source_instance_name: Annotated[
-        Text | None, Parameter("its name in the cluster it comes from", subject="instance", refused=_OF_IMPORTS)
+        Text | None, Parameter("its name in the cluster it comes from", subject="instance", refused=_OF_REMOTE)
     ] = None
     source_shutdown_timeout: Annotated[
-        _Seconds, Parameter("how long it may take to shut down there, in seconds", refused=_OF_IMPORTS)
+        _Seconds, Parameter("how long it may take to shut down there, in seconds", refused=_OF_REMOTE)
     ] = 120
     source_x509_ca: Annotated[
-        Text | None, Parameter("certificate of the cluster it comes from", subject="text", refused=_OF_IMPORTS)
+        Text | None, Parameter("certificate of the cluster it comes from", subject="text", refused=_OF_REMOTE)
     ] = None
-    src_node: Annotated[Text | None, Parameter("node with the export", subject="node", refused=_OF_IMPORTS)] = None
-    src_node_uuid: Annotated[
-        Text | None, Parameter("UUID of the node with the export", subject="node", refused=_OF_IMPORTS)
+    src_node: Annotated[Text | None, Parameter("node with the export", subject="node")] = None
+    src_node_uuid: Annotated[Text | None, Parameter("UUID of the node with the export", subject="node")] = None
+    src_path: Annotated[
+        Text | None, Parameter("directory of the export, below that of exports; its name alone will do", subject="path")
     ] = None
-    src_path: Annotated[Text | None, Parameter("directory of the export", subject="path", refused=_OF_IMPORTS)] = None
-    compress: Annotated[str, Parameter("how the data are compressed on their way", refused=_OF_IMPORTS)] = "none"
+    compress: Annotated[str, Parameter("how dumps are compressed on their way: none, gzip-fast, gzip or gzip-slow")] = (
+        "none"
+    )

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gnt-backup on real daemons: what a disk held is on the disk of the instance that is made from its export."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from tests.system.fake_bed import FakeBed
+
+from ganeti.tools.testbed import bed, cluster
+
+pytestmark = [
+    pytest.mark.daemons,
+    pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
+]
+STORAGE = "/srv/ganeti/file-storage"
+EXPORTS = "/srv/ganeti/export"
+
+
+@pytest.fixture(scope="module")
+def fake_bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
+    layout = bed.up(tmp_path_factory.mktemp("backup").resolve(), 2, "fake", watcher_interval_s=86400)
+    try:
+        cluster.create(layout)
+        found = FakeBed(layout)
+        add = "gnt-instance add -t file -o heartbeat+default --no-install --no-start -n node2 -s 16m -B memory=64 web"
+        found.run(*add.split())
+        write = f"dd if=/dev/urandom of=$(ls {STORAGE}/web/*) bs=1M seek=5 count=2 conv=notrunc"
+        found.run("sh", "-c", write, node="node2")
+        yield found
+    finally:
+        bed.down(layout)
+
+
+def sums(fake_bed: FakeBed, node: str, directory: str) -> list[str]:
+    """Checksums of what was written into the disks, or dumps, below a directory: the OS writes names before it."""
+    each = "dd if=$1 bs=1M skip=5 count=2 status=none | md5sum"
+    found = f"test ! -d {directory} || find {directory} -type f -size +1M -exec sh -c '{each}' sh {{}} ';'"
+    return [line.split()[0] for line in fake_bed.run("sh", "-c", found, node=node).splitlines()]
+
+
+def exports(fake_bed: FakeBed) -> str:
+    return fake_bed.run("gnt-backup", "list", "--no-headers", "--separator=:")
+
+
+def test_a_stopped_instance_comes_back_under_another_name(fake_bed: FakeBed) -> None:
+    before = sums(fake_bed, "node2", STORAGE)
+    fake_bed.run("gnt-backup", "export", "-n", "node1", "web")
+    assert (exports(fake_bed), sums(fake_bed, "node1", EXPORTS)) == ("node1:web\n", before)
+    config = fake_bed.run("cat", f"{EXPORTS}/web/config.ini").splitlines()
+    assert {"os = heartbeat+default", "disk0_size = 16", "disk_template = file", "maxmem = 64"} <= set(config)
+    fake_bed.run("gnt-backup", "import", "--src-dir", "web", "-n", "node2", "--compress=gzip", "copy")
+    assert sums(fake_bed, "node2", STORAGE) == before * 2
+    fake_bed.run("gnt-instance", "remove", "-f", "copy")
+    fake_bed.check()
+
+
+def test_a_running_one_goes_on_and_only_the_newest_export_is_kept(fake_bed: FakeBed) -> None:
+    fake_bed.run("gnt-instance", "startup", "web")
+    said = fake_bed.run("gnt-backup", "export", "--noshutdown", "-n", "node2", "web", expect=1)
+    assert "have no snapshots, so a running guest cannot be exported: leave --noshutdown out" in said
+    said = fake_bed.run("gnt-backup", "export", "--shutdown-timeout=0", "-n", "node2", "web")
+    assert "Removing the older export of web from node1" in said
+    assert exports(fake_bed) == "node2:web\n"
+    assert fake_bed.guests() == {"web": ["node2"]}
+    fake_bed.check()
+
+
+def test_it_may_go_and_come_back_and_its_export_be_removed(fake_bed: FakeBed) -> None:
+    before = sums(fake_bed, "node2", STORAGE)
+    fake_bed.run("gnt-backup", "export", "--remove-instance", "--shutdown-timeout=0", "-n", "node2", "web")
+    assert fake_bed.run("gnt-instance", "list", "--no-headers") == ""
+    fake_bed.run("gnt-backup", "import", "--src-node", "node2", "-n", "node1", "web")
+    assert sums(fake_bed, "node1", STORAGE) == before
+    fake_bed.run("gnt-backup", "remove", "web")
+    assert exports(fake_bed) == ""
+    said = fake_bed.run("gnt-backup", "import", "-n", "node1", "web2", expect=1)
+    assert "No node keeps an export 'web2': see gnt-backup list" in said
+    assert fake_bed.run("sh", "-c", f"ls -A {EXPORTS}") == ""
+    fake_bed.check()

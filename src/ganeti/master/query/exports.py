@@ -22,14 +22,14 @@ async def export_rows(view: ConfigView, nodes: NodeAsker, names: Sequence[str] =
     """A row for each export on the nodes named, or on all; one without a name for a node that does not answer."""
     asked = [view.find_node(name) for name in names] or sorted(view.nodes(), key=lambda node: natural_key(node.name))
     online = [node.uuid for node in asked if not node.offline]
-    told = {answer.node_uuid: answer for answer in await nodes.ask(online, ExportList.call)}
+    told = {answer.node_uuid: answer for answer in await nodes.ask(online, ExportList())}
     rows = []
     for node in {node.uuid: node for node in asked}.values():
         answer = told.get(node.uuid)
         if answer is None or answer.error is not None:
             rows.append(ExportRow(node.name, None))
         else:
-            rows += [ExportRow(node.name, name) for name in ExportList.read(answer.value)]
+            rows += [ExportRow(node.name, name) for name in answer.value]
     return rows
 
 

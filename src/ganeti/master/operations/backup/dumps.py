@@ -9,7 +9,7 @@ from ganeti.ports.nodes import ask
 COMPRESSION = {"none": 0, "gzip-fast": 1, "gzip": 6, "gzip-slow": 9}
 """The levels of zlib."""
 _MIB = 1024 * 1024
-_RATE_AFTER_S = 1.0
+SAY_EVERY_S = 30.0
 
 
 def compression_level(name: str) -> int:
@@ -33,7 +33,7 @@ async def copy_dump(
 
     Parts that hold nothing but zeros are left out. The job log has amount, rate and the time that is left.
     """
-    began_s = ctx.clock.now_s()
+    began_s = said_s = ctx.clock.now_s()
     node, directory = target
     read = ExportRead(directory=source[1], dump=dump, offset=0, compression=compression)
     piece = await ask(ctx.nodes, source[0], read)
@@ -54,7 +54,10 @@ async def copy_dump(
                     boot=boot,
                 ),
             )
-        ctx.log.progress(_pace(dump, offset, size, ctx.clock.now_s() - began_s), offset, size)
+        ctx.log.progress(f"{dump} is copied", offset, size)
+        if (now_s := ctx.clock.now_s()) - said_s >= SAY_EVERY_S:
+            said_s = now_s
+            ctx.log.info(_pace(dump, offset, size, now_s - began_s))
         read = ExportRead(directory=source[1], dump=dump, offset=offset, compression=compression)
         piece = await ask(ctx.nodes, source[0], read)
         if piece.size != size:
@@ -64,7 +67,6 @@ async def copy_dump(
 
 
 def _pace(dump: str, offset: int, size: int, passed_s: float) -> str:
-    if passed_s < _RATE_AFTER_S or not offset:
-        return f"{dump} is copied"
-    left_s = passed_s * (size - offset) / offset
-    return f"{dump} is copied, {offset / _MIB / passed_s:.0f} MiB/s, {left_s:.0f} s left"
+    left_s = passed_s * (size - offset) / max(offset, 1)
+    done = f"{offset / _MIB:.0f} of {size / _MIB:.0f} MiB"
+    return f"{dump}: {done} copied, {offset / _MIB / passed_s:.0f} MiB/s, {left_s:.0f} s left"

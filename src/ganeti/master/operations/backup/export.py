@@ -25,6 +25,7 @@ from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_calls.exports import UNFINISHED, ExportDiscard, ExportDump, ExportFinish, ExportList
 from ganeti.model.node_calls.exports import ExportRemove as RemoveFromNode
+from ganeti.model.node_calls.instances import FoundInstance
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance, Node
 from ganeti.model.view import ConfigView
@@ -118,13 +119,13 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
     def locks(self, view: ConfigView) -> LockPlan:
         return instance_and_nodes(view, self.instance_uuid or self.instance_name, self._target(view).uuid)
 
-    async def gather(self, ctx: OperationContext, view: ConfigView) -> dict[str, Any] | None:
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> FoundInstance | None:
         """The guest, if it runs."""
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         require_complete(instance, "exported")
         return await guest_on_primary(ctx, view, instance, "its disks cannot be read until it is back")
 
-    def check(self, view: ConfigView, facts: dict[str, Any] | None, ctx: OperationContext) -> Checked:
+    def check(self, view: ConfigView, facts: FoundInstance | None, ctx: OperationContext) -> Checked:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         runs = facts is not None or instance.admin_state == "up"
         if self.remove_instance and not self.shutdown:

@@ -135,6 +135,16 @@ def test_what_cannot_be_exported_is_refused(ctx: FakeContext) -> None:
         export(ctx)
 
 
+def test_rate_and_time_left_are_said_now_and_then(ctx: FakeContext, kept: Kept) -> None:
+    def read(name: str, **words: Any) -> dict[str, Any]:
+        ctx.time_s += 20
+        return kept.read(name, **words)
+
+    ctx.nodes.handlers["export_read"] = read
+    export(ctx)
+    assert [line for line in ctx.lines if "left" in line] == ["disk0.dump: 1 of 2 MiB copied, 0 MiB/s, 40 s left"]
+
+
 def test_a_dump_that_changes_on_its_way_is_not_kept(ctx: FakeContext, kept: Kept) -> None:
     sizes = iter([2 * MIB, MIB])
     ctx.nodes.handlers["export_read"] = lambda name, **words: kept.read(name, **words) | {"size": next(sizes)}

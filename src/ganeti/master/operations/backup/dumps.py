@@ -8,6 +8,10 @@ from ganeti.ports.nodes import ask
 
 COMPRESSION = {"none": 0, "gzip-fast": 1, "gzip": 6, "gzip-slow": 9}
 """The levels of zlib."""
+NO_REMOTE = (
+    "Exports to other clusters are not possible yet: export to a node of this cluster, and import a copy of its "
+    "directory there"
+)
 _MIB = 1024 * 1024
 SAY_EVERY_S = 30.0
 

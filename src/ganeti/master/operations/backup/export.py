@@ -14,7 +14,7 @@ from ganeti.base.names import shown
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
-from ganeti.master.operations.backup.dumps import compression_level, copy_dump, discarding
+from ganeti.master.operations.backup.dumps import NO_REMOTE, compression_level, copy_dump, discarding
 from ganeti.master.operations.changes import SetInstanceState
 from ganeti.master.operations.instance.disks import close_disks, open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.existing import guest_on_primary, instance_and_nodes, require_complete
@@ -193,11 +193,7 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
             given = shown(", ".join(str(each) for each in self.target_node))
             raise PrerequisiteError(f"An export in the cluster has one target node by name, not: {given}", WRONG_INPUT)
         if not isinstance(self.target_node, str) or self.mode != "local":
-            raise PrerequisiteError(
-                "Exports to other clusters are not possible yet: export to a node of this cluster, and import a copy "
-                "of its directory there",
-                WRONG_INPUT,
-            )
+            raise PrerequisiteError(NO_REMOTE, WRONG_INPUT)
         return view.find_node(self.target_node_uuid or self.target_node)
 
     async def _dump(self, checked: Checked, ctx: OperationContext) -> str:

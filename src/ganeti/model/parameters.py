@@ -194,20 +194,6 @@ NIC_PARAMETERS = (
     Parameter("vlan", "string", "", "VLAN of the port", check=_check_vlan),
 )
 
-HYPERVISOR_STATE = (
-    Parameter("mem_total", "size", 0, "memory of the machine (MiB)", minimum=0, maximum=_MOST),
-    Parameter("mem_node", "size", 0, "memory that the node itself uses (MiB)", minimum=0, maximum=_MOST),
-    Parameter("mem_hv", "size", 0, "memory that the hypervisor uses (MiB)", minimum=0, maximum=_MOST),
-    Parameter("cpu_total", "int", 1, "processors of the machine", minimum=0, maximum=_MOST),
-    Parameter("cpu_node", "int", 1, "processors that the node itself uses", minimum=0, maximum=_MOST),
-)
-
-DISK_STATE = (
-    Parameter("disk_total", "size", 0, "size of the place (MiB)", minimum=0, maximum=_MOST),
-    Parameter("disk_reserved", "size", 0, "what is kept free (MiB)", minimum=0, maximum=_MOST),
-    Parameter("disk_overhead", "size", 0, "what the place itself uses (MiB)", minimum=0, maximum=_MOST),
-)
-
 
 def backend_input(values: Mapping[str, Any]) -> dict[str, Any]:
     """Type backend parameters as a user gives them: ``memory`` sets both bounds (opcodes, section 5)."""

@@ -8,17 +8,20 @@ from ganeti.base.errors import ParameterError
 from ganeti.model.parameters import Parameter, accept_all
 from ganeti.model.templates import TEMPLATES, UNSHARED
 
+_MOST = 2**31 - 1
+
 HYPERVISOR_STATE = (
-    Parameter("mem_total", "size", 0, "memory of the node", minimum=0),
-    Parameter("mem_node", "size", 0, "what the node itself uses", minimum=0),
-    Parameter("mem_hv", "size", 0, "what the hypervisor uses", minimum=0),
-    Parameter("cpu_total", "int", 1, "processors of the node", minimum=0),
-    Parameter("cpu_node", "int", 1, "processors that the node itself uses", minimum=0),
+    Parameter("mem_total", "size", 0, "memory of the machine (MiB)", minimum=0, maximum=_MOST),
+    Parameter("mem_node", "size", 0, "memory that the node itself uses (MiB)", minimum=0, maximum=_MOST),
+    Parameter("mem_hv", "size", 0, "memory that the hypervisor uses (MiB)", minimum=0, maximum=_MOST),
+    Parameter("cpu_total", "int", 1, "processors of the machine", minimum=0, maximum=_MOST),
+    Parameter("cpu_node", "int", 1, "processors that the node itself uses", minimum=0, maximum=_MOST),
 )
+
 DISK_STATE = (
-    Parameter("disk_total", "size", 0, "space", minimum=0),
-    Parameter("disk_reserved", "size", 0, "space that is not for instances", minimum=0),
-    Parameter("disk_overhead", "size", 0, "space that each disk takes beside its size", minimum=0),
+    Parameter("disk_total", "size", 0, "size of the place (MiB)", minimum=0, maximum=_MOST),
+    Parameter("disk_reserved", "size", 0, "what is kept free (MiB)", minimum=0, maximum=_MOST),
+    Parameter("disk_overhead", "size", 0, "what the place itself uses (MiB)", minimum=0, maximum=_MOST),
 )
 
 
@@ -26,7 +29,7 @@ def hypervisor_state(given: Mapping[str, Mapping[str, Any]], known: Collection[s
     """Type what is recorded by hypervisor; raises `ParameterError`."""
     for name in given:
         if name not in known:
-            raise ParameterError(f"State of an unknown hypervisor '{name}': there are {', '.join(sorted(known))}")
+            raise ParameterError(f"Unknown hypervisor '{name}': there are {', '.join(sorted(known))}")
     return {name: accept_all(HYPERVISOR_STATE, values, f"{name} state") for name, values in given.items()}
 
 

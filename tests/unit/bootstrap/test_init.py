@@ -66,7 +66,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         ({"beparams": {"maxmem": "64", "minmem": "128"}}, "minmem (128) is above maxmem (64)"),
         ({"nicparams": {"mode": "flying"}}, "flying"),
         ({"ndparams": {"speed": 1}}, "Unknown node parameter"),
-        ({"hv_state": {"xyz": {}}}, "State of an unknown hypervisor 'xyz'"),
+        ({"hv_state": {"xyz": {}}}, "Unknown hypervisor 'xyz'"),
         ({"disk_state": {"plain": {"data": {"disk_moon": 1}}}}, "Unknown disk state parameter 'disk_moon'"),
         ({"ipolicy": {"std": {"disk-size": 4000000}}}, "outside every pair of bounds"),
         ({"ipolicy": {"std": {"hat-size": 4}}}, "unknown key 'hat-size'"),

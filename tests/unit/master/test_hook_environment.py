@@ -15,6 +15,7 @@ from ganeti.master.hook_environment import config_update_environment, post_envir
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import REGISTRY, Hooks, decode
+from ganeti.master.operations.cluster.set_params import Facts, ModifyCluster
 from ganeti.model.configuration import Configuration
 from ganeti.model.network_variables import network_variables
 from ganeti.model.objects import Network
@@ -117,7 +118,8 @@ def test_nodes_groups_and_the_cluster_are_told_as_they_have_become(opcode, after
     config = configuration()
     ctx = FakeContext(config, catalogue())
     operation = decode(opcode)
-    hooks = operation.hooks(config, operation.check(config, True, ctx))
+    facts = Facts() if isinstance(operation, ModifyCluster) else True
+    hooks = operation.hooks(config, operation.check(config, facts, ctx))
     assert hooks is not None
     node = msgspec.structs.replace(config.find_node("node2"), drained=True, master_candidate=False)
     config.put("nodes", node.uuid, node)

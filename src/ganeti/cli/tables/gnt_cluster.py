@@ -220,7 +220,7 @@ COMMANDS = (
      (
       (('-f', '--force'), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
      ),
-     (), '', 'The cluster gets another name; whoever reaches it by the old one or its address has to change that. Continue?', True, 'OP_CLUSTER_RENAME', False, True, False, '', (), (), ()),
+     (), '', 'The cluster gets another name; whoever reaches it by the old one or its address has to change that. Continue?', True, 'OP_CLUSTER_RENAME', True, True, False, '', (), (), ()),
     ('repair-disk-sizes', 'correct the sizes of disks in the configuration',
      (
       ('instances', 'instance-name', 0, None, 'string', 'instance'),

@@ -237,7 +237,7 @@ COMMANDS = (
      (), '', '', True, 'OP_REPAIR_NODE_STORAGE', False, True, False, '', (), (), ()),
     ('restricted-command', 'run a command that nodes keep in their directory restricted-commands',
      (
-      ('command', 'command', 1, 1, 'string', 'text'),
+      ('command', 'command', 1, 1, 'string', ''),
       ('nodes', 'node-name', 0, None, 'string', 'node'),
      ),
      (

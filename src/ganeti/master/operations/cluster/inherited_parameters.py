@@ -14,8 +14,6 @@ from ganeti.model import inheritance, ipolicy, recorded_state
 from ganeti.model.objects import Cluster, NodeGroup
 from ganeti.model.parameters import (
     DEFAULT_MARK,
-    DISK_STATE,
-    HYPERVISOR_STATE,
     NIC_PARAMETERS,
     NODE_PARAMETERS,
     Parameter,
@@ -72,14 +70,6 @@ def read(given: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
             changes[attribute] = {inheritance.PROFILE: backend_input(values)}
         elif attribute == "nicparams":
             changes[attribute] = {inheritance.PROFILE: accept_all(NIC_PARAMETERS, values, "NIC")}
-        elif attribute == "hv_state_static":
-            states = dict.fromkeys(hypervisors, HYPERVISOR_STATE)
-            changes[attribute] = _by_driver(values, states, "hypervisor")
-        elif attribute == "disk_state_static":
-            changes[attribute] = {
-                template: {name: accept_all(DISK_STATE, state, "disk state") for name, state in places.items()}
-                for template, places in values.items()
-            }
         else:
             changes[attribute] = accept_all(NODE_PARAMETERS, values, "node")
     return changes

@@ -58,6 +58,7 @@ class Resolved:
         "gnt-cluster rename",
         "give the cluster another name, and the address that the name has",
         arguments=("name",),
+        needs_root=True,
         confirm="The cluster gets another name; whoever reaches it by the old one or its address has to change that. "
         "Continue?",
     ),

@@ -24,7 +24,7 @@ class RunRepairCommand(Operation[str], frozen=True, kw_only=True, forbid_unknown
 
     node_name: NodeName
     node_uuid: NodeUuid = None
-    command: Annotated[Text, Parameter("name of the command", subject="text")]
+    command: Annotated[Text, Parameter("name of the command")]
     input: Annotated[Text | None, Parameter("what the command reads", subject="text")] = None
 
     def locks(self, view: ConfigView) -> LockPlan:

@@ -38,7 +38,7 @@ class RunRestrictedCommand(Operation[list[tuple[bool, str]]], frozen=True, kw_on
     ] = False
     nodes: Annotated[list[Text], Parameter("nodes to run it on", subject="node")]
     node_uuids: NodeUuids = None
-    command: Annotated[Text, Parameter("name of the command", subject="text", metavar="command")]
+    command: Annotated[Text, Parameter("name of the command", metavar="command")]
 
     def locks(self, view: ConfigView) -> LockPlan:
         wanted = [node_lock(node.uuid) for node in self._asked(view)]

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from tests.fakes.context import FakeContext, run
+from tests.fakes.node_answers import node_facts
 from tests.fakes.sample_cluster import catalogue, configuration
 
 from ganeti.base.errors import PrerequisiteError
 from ganeti.master.operations.instance.create import CreateInstance
 from ganeti.wire.export_file import Export, ExportedDisk, encode
 
-MEMORY = {"memory_total": 8192, "memory_free": 4096, "memory_dom0": 512, "cpu_total": 4, "cpu_dom0": 1}
 QUIET = ("node_info", "all_instances_info", "bridges_exist", "export_list", "export_info", "os_validate", "export_read")
 EXPORT = Export(
     name="old.example.com",
@@ -33,7 +33,7 @@ EXPORT = Export(
 def ctx() -> FakeContext:
     context = FakeContext(configuration(), catalogue())
     context.nodes.handlers.update(
-        node_info=lambda name, **_: {"storage": [{"storage_free": 100000}], "hypervisors": {"pretend": MEMORY}},
+        node_info=lambda name, **_: node_facts(storage_free_mib=100000),
         all_instances_info=lambda name, **_: [],
         export_list=lambda name, **_: ["old.example.com"] if name == "node1" else [],
         export_info=lambda name, **_: encode(EXPORT),

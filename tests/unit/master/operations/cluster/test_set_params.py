@@ -125,7 +125,7 @@ def test_names_are_added_and_removed_and_needless_changes_told() -> None:
         ({"file_storage_dir": ""}, "The disk template local is enabled and needs file_storage_dir"),
         ({"master_netmask": 33}, "The master netmask 33 is not a prefix length: it is from 1 to 32"),
         ({"master_netdev": "../eth0"}, "'../eth0' cannot be the name of a network interface"),
-        ({"hv_state": {"moon": {}}}, "State of an unknown hypervisor 'moon'"),
+        ({"hv_state": {"moon": {}}}, "Unknown hypervisor 'moon': there are pretend"),
         ({"hv_state": {"pretend": {"mem_moon": 1}}}, "Unknown pretend state parameter 'mem_moon'"),
         ({"disk_state": {"local": {"a": {}}}}, "Disk state 'local' is of no disk template"),
         ({"disk_state": {"file": {"a": {}}}}, "it can be recorded for plain alone"),

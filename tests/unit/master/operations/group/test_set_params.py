@@ -68,7 +68,7 @@ def test_what_nodes_and_instances_inherit_is_changed_key_by_key(ctx: FakeContext
         ctx,
         ndparams={"ssh_port": "2222", "spindle_count": 3},
         hv_state={"pretend": {"mem_total": "2G"}},
-        disk_state={"local": {"srv": {"disk_total": 5}}},
+        disk_state={"plain": {"srv": {"disk_total": 5}}},
         ipolicy={"vcpu-ratio": 2.0, "minmax": [{"min": {"memory-size": "64m"}, "max": {"memory-size": "1G"}}]},
     )[:2] == [
         ("ndparams", {"ssh_port": 2222, "spindle_count": 3}),
@@ -80,7 +80,7 @@ def test_what_nodes_and_instances_inherit_is_changed_key_by_key(ctx: FakeContext
     )
     view = ctx.config.view()
     group = view.group(GROUP)
-    assert group.disk_state_static == {"local": {"srv": {"disk_total": 5}}}
+    assert group.disk_state_static == {"plain": {"srv": {"disk_total": 5}}}
     assert inheritance.node_nd(view, view.node("uuid-node1"))["spindle_count"] == 3
     assert list(group.ipolicy) == ["minmax"]
     modify(ctx, ipolicy={"disk-templates": ["none"]})
@@ -126,7 +126,7 @@ def test_the_cluster_has_such_parameters_too(ctx: FakeContext) -> None:
         ({"ipolicy": {"minmax": [{"min": {"cpu-count": 9}, "max": {}}]}}, "the minimum of cpu-count \\(9\\) is above"),
         ({"ndparams": {"moon": 1}}, "Unknown node parameter 'moon'"),
         ({"diskparams": {"moon": {}}}, "Unknown disk template 'moon'"),
-        ({"disk_state": {"local": {"srv": {"moon": 1}}}}, "Unknown disk state parameter 'moon'"),
+        ({"disk_state": {"plain": {"srv": {"moon": 1}}}}, "Unknown disk state parameter 'moon'"),
         ({"hv_state": {}, "disk_state": {}}, "at least one"),
         ({"hv_state": {"moon": {}}}, "Unknown hypervisor 'moon': there are pretend"),
         ({"hv_state": {"pretend": {"mem_total": -1}}}, "Parameter 'mem_total' cannot be"),

@@ -219,6 +219,8 @@ def test_what_commands_say_leads_to_a_master(bed: Machines, begun: bool) -> None
     assert f"connect to node '{new}'" in bed.run(old, "gnt-node", "list", expect=11)
     assert f"connect to node '{new}'" in bed.run(third, "gnt-node", "list", expect=11)
     said = bed.run(old, "daemon-util", "start-master", expect=11)
+    if f"no answer from {third}" in said:  # too busy to answer in time
+        said = bed.run(old, "daemon-util", "start-master", expect=11)
     assert "run daemon-util start-master there" in said and f"{third} names {new}" in said, said
     assert "daemon-util start-master" in bed.run(new, "gnt-node", "list", expect=1 if begun else 11)
     if not begun:

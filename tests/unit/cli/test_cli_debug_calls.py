@@ -16,7 +16,7 @@ def daemon(tmp_path):
     fake.stop()
 
 
-def test_the_result_is_json_and_words_are_json_where_they_can_be(gnt, daemon):
+def test_a_result_is_json(gnt, daemon):
     daemon.answers["listLocks"] = lambda *words: list(words)
     ran = gnt("gnt-debug wconfd listLocks 7 [1,null] plain")
     assert (ran.status, ran.out) == (0, '[\n  7,\n  [\n    1,\n    null\n  ],\n  "plain"\n]\n')

@@ -31,6 +31,7 @@ from ganeti.master.cache.placer import Placer
 from ganeti.model.configuration import Configuration
 from ganeti.model.ipolicy import full_policy
 from ganeti.model.objects import Cluster, Disk, Instance, Node, NodeGroup
+from ganeti.model.placement_requests import Allocate, WantedDisk
 from ganeti.model.promises import Promise
 
 TEMPLATE = "drbd"
@@ -104,17 +105,15 @@ def report(number: int, guests: int, noise: str = "few") -> NodeReport:
     )
 
 
-REQUEST: dict[str, Any] = {
-    "type": "allocate",
-    "name": "new",
-    "memory": 1024,
-    "vcpus": 1,
-    "disks": [{"size": 20480, "mode": "rw", "spindles": None}],
-    "disk_template": TEMPLATE,
-    "disk_space_total": 20480 + 128,
-    "required_nodes": 2,
-    "group_name": None,
-}
+REQUEST = Allocate(
+    name="new",
+    memory=1024,
+    vcpus=1,
+    disks=[WantedDisk(size=20480)],
+    disk_template=TEMPLATE,
+    disk_space_total=20480 + 128,
+    required_nodes=2,
+)
 
 
 def measured(what: Callable[[], Any], times: int) -> float:

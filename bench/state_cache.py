@@ -125,14 +125,17 @@ def counts() -> None:
 
     from ganeti.master.cache.cluster_picture import ClusterPicture
     from ganeti.master.cache.placer import Placer
+    from ganeti.model.placement_requests import CountCapacity
 
-    request = {"type": "capacity", "default_template": "drbd", "max_inst_spec": [8192, 102400, 4]}
     for nodes, instances, groups in ((20, 200, 1), (80, 1000, 1), (200, 4000, 4), (1000, 20000, 10)):
         config = allocation.configuration(nodes, instances, groups)
         picture = ClusterPicture(functools.partial(_same, config))
         picture.take_reports({f"node{n:04d}": allocation.report(n, instances // nodes) for n in range(nodes)})
         placer = Placer(picture)
         began_s = time.process_time()
+        uuids = [group.uuid for group in config.groups()]
+        own = {uuid: {"max_inst_spec": [8192, 102400, 4]} for uuid in uuids}
+        request = CountCapacity(node_groups=uuids, default_template="drbd", group_parameters=own)
         placer.answer(config, request, "drbd", [])
         report(f"capacity counted at {nodes}x{instances}, CPU", time.process_time() - began_s, "s")
 

@@ -16,6 +16,7 @@ from ganeti.master.operation import Operation
 from ganeti.model.capacity import Capacity
 from ganeti.model.configuration import Configuration, Draft
 from ganeti.model.copies import IN_SYNC, MASTER, Copies, Copy, Membership
+from ganeti.model.placement_requests import to_protocol
 from ganeti.model.promises import Promise, Promises
 from ganeti.model.traits import Catalogue
 from ganeti.ports.config import Change
@@ -193,7 +194,8 @@ class FakeContext:
     def _answer(self, question: Question[Any]) -> Any:
         match question:
             case AnswerPlacement(request, client):
-                self._note(BUILT_IN, request, promise=client is not None)
+                forced = {"ignore_soft_errors": True} if getattr(request, "ignore_soft_errors", False) else {}
+                self._note(BUILT_IN, to_protocol(request) | forced, promise=client is not None)
                 return self.allocation
             case DescribeForAllocator():
                 return {"serial": len(self.held), "input": {"version": 2}}

@@ -36,9 +36,11 @@ OTHER: list[Any] = [10**9 + 1, "/nonexistent/other", 1]
 REQUEST = [["cluster/BGL", "shared"], ["node/x", "exclusive"]]
 MINIMUM = ["|", ["==", "name", "x"], ["!", ["=~", "name", "x"]]]
 
+PLACE = {"type": "relocate", "name": "x", "relocate_from": [], "disk_space_total": 0}
+
 LUXI_CALLS: dict[str, list[Any]] = {
-    "AnswerPlacement": [{"type": "allocate", "name": "x"}, None, False],
-    "DescribeForAllocator": [{"type": "allocate", "name": "x"}],
+    "AnswerPlacement": [PLACE, None, False],
+    "DescribeForAllocator": [PLACE],
     "ArchiveJob": [10**6],
     "AutoArchiveJobs": [10**9, 1],
     "CancelJob": [10**6, False],

@@ -25,6 +25,13 @@ from ganeti.model.node_calls.node import NodeInfo
 from ganeti.model.node_calls.storage import StorageUnit
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance, Node
+from ganeti.model.placement_requests import (
+    Allocate,
+    ChangeGroup,
+    MultiAllocate,
+    NodeEvacuate,
+    Relocate,
+)
 from ganeti.model.promises import Promise
 from ganeti.model.traits import Catalogue, TemplateTraits
 from ganeti.model.view import ConfigView
@@ -44,7 +51,9 @@ def allocator_named(view: ConfigView, given: str | None) -> str:
     return given if given not in (None, "", ".") and given is not None else view.cluster.default_iallocator
 
 
-async def place(ctx: OperationContext, allocator: str, request: Plain, *, promise: bool = True) -> list[str]:
+async def place(
+    ctx: OperationContext, allocator: str, request: Allocate | Relocate, *, promise: bool = True
+) -> list[str]:
     """Ask *allocator*; gives node names, checked against what was required (S5.37 to S5.41).
 
     With *promise*, the room is this job's until the configuration shows what it is for.
@@ -54,7 +63,7 @@ async def place(ctx: OperationContext, allocator: str, request: Plain, *, promis
 
 
 async def place_and_explain(
-    ctx: OperationContext, allocator: str, request: Plain, *, promise: bool, why: bool = False
+    ctx: OperationContext, allocator: str, request: Allocate | Relocate, *, promise: bool, why: bool = False
 ) -> tuple[list[str], list[str]]:
     """The same; with *why*, and a line for each node that was not chosen, where the allocator says so.
 
@@ -69,26 +78,24 @@ async def place_and_explain(
         wanted = promises_of(ctx.config.view(), ctx.catalogue, request, names)
         if await ctx.promises.promise(wanted, serial) is None:
             return names, []
-    raise _others_were_quicker(f"the nodes that iallocator '{allocator}' chose for {request['name']}")
+    raise _others_were_quicker(f"the nodes that iallocator '{allocator}' chose for {request.name}")
 
 
 async def place_many(
-    ctx: OperationContext, allocator: str, requests: Sequence[Plain], group_name: str | None
+    ctx: OperationContext, allocator: str, requests: Sequence[Allocate], group_name: str | None
 ) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """Ask for one placement of all *requests* (type ``allocate``); nothing is promised.
+    """Ask for one placement of all *requests*; nothing is promised.
 
     Gives the nodes of those that fit, and why the others do not, both by name.
     """
-    whole: Plain = {"type": "multi-allocate", "instances": list(requests)}
-    if group_name:
-        whole["group_name"] = group_name
+    whole = MultiAllocate(instances=list(requests), group_name=group_name or msgspec.UNSET)
     answer, _ = await ask_allocator(ctx, allocator, whole, promise=False)
     refused = f"Can't compute nodes using iallocator '{allocator}': "
     if not answer.success:
         raise PrerequisiteError(f"{refused}{answer.info or 'it gave no reason'}", INSUFFICIENT_RESOURCES)
     try:
         placed, failed = msgspec.convert(answer.result, tuple[list[tuple[str, list[str]]], list[Any]])
-        asked = {request["name"]: request for request in requests}
+        asked = {request.name: request for request in requests}
         view = ctx.config.view()
         nodes = {name: _chosen(view, allocator, asked[name], Placement(True, "", on), None) for name, on in placed}
     except (msgspec.ValidationError, KeyError) as err:
@@ -97,17 +104,18 @@ async def place_many(
     return nodes, {name: why.get(name, "it gave no reason") for name in asked if name not in nodes}
 
 
-async def moving_jobs(ctx: OperationContext, given: str | None, request: Plain) -> list[list[Plain]]:
+async def moving_jobs(
+    ctx: OperationContext, given: str | None, request: NodeEvacuate | ChangeGroup
+) -> list[list[Plain]]:
     """Ask how instances leave where they are; gives the opcodes of each job. All must be able to.
 
-    *given* names the allocator, or means the cluster's default one. *request* is of the type ``change-group`` or
-    ``node-evacuate``; nothing is promised.
+    *given* names the allocator, or means the cluster's default one. Nothing is promised.
     """
     allocator = allocator_named(ctx.config.view(), given)
     if not allocator:
         raise PrerequisiteError("The cluster has no default allocator: add -I ALLOCATOR", WRONG_INPUT)
     answer, _ = await ask_allocator(ctx, allocator, request, promise=False)
-    refused = f"Can't compute where to move {', '.join(request['instances'])} using iallocator '{allocator}': "
+    refused = f"Can't compute where to move {', '.join(request.instances)} using iallocator '{allocator}': "
     if not answer.success:
         raise PrerequisiteError(f"{refused}{answer.info or 'it gave no reason'}", INSUFFICIENT_RESOURCES)
     try:
@@ -120,13 +128,15 @@ async def moving_jobs(ctx: OperationContext, given: str | None, request: Plain) 
     return jobs
 
 
-def _chosen(view: ConfigView, allocator: str, request: Plain, answer: Placement, most: int | None) -> list[str]:
+def _chosen(
+    view: ConfigView, allocator: str, request: Allocate | Relocate, answer: Placement, most: int | None
+) -> list[str]:
     refused = f"Can't compute nodes using iallocator '{allocator}': "
     if not answer.success:
         raise PrerequisiteError("\n".join(_refusal(allocator, request, answer, most)), INSUFFICIENT_RESOURCES)
     response = Response(True, answer.info, None if isinstance(answer.result, str) else answer.result)
     try:
-        names = selected_nodes(response, request["required_nodes"], [node.name for node in view.nodes()])
+        names = selected_nodes(response, request.required_nodes, [node.name for node in view.nodes()])
     except ParameterError as err:
         raise PrerequisiteError(f"{refused}{err}", INSUFFICIENT_RESOURCES) from err
     for name in names:
@@ -134,31 +144,30 @@ def _chosen(view: ConfigView, allocator: str, request: Plain, answer: Placement,
         if not node.usable_for_instances:
             word = "offline" if node.offline else "drained" if node.drained else "not vm_capable"
             raise PrerequisiteError(f"{refused}it chose node {name}, which is {word}", INSUFFICIENT_RESOURCES)
-    if request["type"] == "relocate":
+    if isinstance(request, Relocate):
         _check_group(view, refused, request, names)
     return names
 
 
-def _refusal(allocator: str, request: Plain, answer: Placement, most: int | None) -> list[str]:
+def _refusal(allocator: str, request: Allocate | Relocate, answer: Placement, most: int | None) -> list[str]:
     """The lines of a refusal. Ours begin with the remedy, and end with what 3.1 would say."""
     refused = f"Can't compute nodes using iallocator '{allocator}': "
     info = answer.info or "it gave no reason"
     reasons = answer.reasons
     if allocator != BUILT_IN or not reasons:
         return [f"{refused}{info}", *(f"  - {line}" for line in shortened(reasons, most))]
-    first = f"{refused}{request['name']} fits nowhere as it is asked for. {reasons[0]}"
+    first = f"{refused}{request.name} fits nowhere as it is asked for. {reasons[0]}"
     return [first, *(f"  - {line}" for line in shortened(reasons[1:], most)), f"  ({info})"]
 
 
-def _check_group(view: ConfigView, refused: str, request: Plain, names: Iterable[str]) -> None:
+def _check_group(view: ConfigView, refused: str, request: Relocate, names: Iterable[str]) -> None:
     """A relocation stays in the group of the nodes that are left (protocols, section 7; X10)."""
-    groups = {view.find_node(name).group for name in request["relocate_from"]}
+    groups = {view.find_node(name).group for name in request.relocate_from}
     for name in names:
         group = view.find_node(name).group
         if group not in groups:
             raise PrerequisiteError(
-                f"{refused}it chose node {name} of node group {view.group(group).name}, in which {request['name']} is "
-                "not",
+                f"{refused}it chose node {name} of node group {view.group(group).name}, in which {request.name} is not",
                 INSUFFICIENT_RESOURCES,
             )
 
@@ -172,12 +181,12 @@ def shortened(lines: Sequence[str], most: int | None = SHOWN_REASONS) -> list[st
 
 
 async def place_and_tell(
-    ctx: OperationContext, allocator: str, request: Plain, *, promise: bool, why: bool
+    ctx: OperationContext, allocator: str, request: Allocate | Relocate, *, promise: bool, why: bool
 ) -> list[str]:
     """As `place`; with *why*, the job's log says what was chosen, and of every other node why it was not."""
     names, reasons = await place_and_explain(ctx, allocator, request, promise=promise, why=why)
     if why:
-        ctx.log.info(f"{request['name']} would be placed on {', '.join(names)}")
+        ctx.log.info(f"{request.name} would be placed on {', '.join(names)}")
         if not reasons and len(ctx.config.view().nodes()) > len(names):
             ctx.log.info(f"The iallocator '{allocator}' does not say why it chose no other node")
         for line in reasons:

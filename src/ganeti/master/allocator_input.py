@@ -15,6 +15,7 @@ from ganeti.base.errors import WRONG_STATE, PrerequisiteError
 from ganeti.master.cache.node_reports import NodeReport
 from ganeti.model import inheritance
 from ganeti.model.objects import Disk, Instance, Nic, Node, NodeGroup
+from ganeti.model.placement_requests import Allocate, MultiAllocate, PlacementRequest, Relocate, WantedDisk
 from ganeti.model.promises import Promise
 from ganeti.model.templates import disk_space_mib
 from ganeti.model.traits import Catalogue, TemplateTraits
@@ -41,52 +42,50 @@ def group_for_new(view: ConfigView, name: str | None) -> NodeGroup | None:
 
 def allocate_request(
     view: ConfigView, sketch: Instance, disks: Sequence[Disk], template: TemplateTraits, group: NodeGroup | None
-) -> Plain:
+) -> Allocate:
     """Request a place for an instance that does not exist yet."""
     backend = inheritance.instance_be(view.cluster, sketch)
-    return {
-        "type": "allocate",
-        "name": sketch.name,
-        "memory": backend["maxmem"],
-        "vcpus": backend["vcpus"],
-        "spindle_use": backend["spindle_use"],
-        "disks": [
-            {"size": disk.size, "mode": disk.mode, "spindles": disk.spindles, "name": disk.name, "vg": None}
-            | {"dev_type": template.name}
+    return Allocate(
+        name=sketch.name,
+        memory=backend["maxmem"],
+        vcpus=backend["vcpus"],
+        spindle_use=backend["spindle_use"],
+        disks=[
+            WantedDisk(
+                size=disk.size,
+                mode=disk.mode,
+                spindles=disk.spindles,
+                name=disk.name,
+                vg=None,
+                dev_type=template.name,
+            )
             for disk in disks
         ],
-        "disk_template": template.name,
-        "os": sketch.os,
-        "tags": list(sketch.tags),
-        "nics": [_wanted_nic(view, nic, group) for nic in sketch.nics],
-        "hypervisor": sketch.hypervisor,
-        "required_nodes": template.node_count,
-        "disk_space_total": disk_space_mib(template.name, [disk.size for disk in disks]),
-        "group_name": group.name if group else None,
-    }
+        disk_template=template.name,
+        os=sketch.os,
+        tags=list(sketch.tags),
+        nics=[_wanted_nic(view, nic, group) for nic in sketch.nics],
+        hypervisor=sketch.hypervisor,
+        required_nodes=template.node_count,
+        disk_space_total=disk_space_mib(template.name, [disk.size for disk in disks]),
+        group_name=group.name if group else None,
+    )
 
 
-def relocate_request(view: ConfigView, instance: Instance, from_nodes: Sequence[str]) -> Plain:
+def relocate_request(view: ConfigView, instance: Instance, from_nodes: Sequence[str]) -> Relocate:
     """Request another node of the same group; *from_nodes* are the names to leave."""
-    return {
-        "type": "relocate",
-        "name": instance.name,
-        "relocate_from": list(from_nodes),
-        "required_nodes": 1,
-        "disk_space_total": disk_space_of(view, instance),
-    }
+    return Relocate(name=instance.name, relocate_from=list(from_nodes), disk_space_total=disk_space_of(view, instance))
 
 
-def promises_of(view: ConfigView, catalogue: Catalogue, request: Mapping[str, Any], result: Any) -> list[Promise]:
+def promises_of(view: ConfigView, catalogue: Catalogue, request: PlacementRequest, result: Any) -> list[Promise]:
     """The room a request was given by an allocator's *result*, which has been checked."""
-    kind = request["type"]
-    if kind == "allocate":
+    if isinstance(request, Allocate):
         return [_allocated(view, request, result)]
-    if kind == "multi-allocate":
-        wanted = {item["name"]: item for item in request["instances"]}
+    if isinstance(request, MultiAllocate):
+        wanted = {each.name: each for each in request.instances}
         return [_allocated(view, wanted[name], names) for name, names in result[0]]
-    if kind == "relocate":
-        instance = view.find_instance(request["name"])
+    if isinstance(request, Relocate):
+        instance = view.find_instance(request.name)
         promise = promised_of(view, instance, None)
         mirrors = catalogue.template(promise.disk_template).node_count > 1
         nodes = [view.find_node(name).uuid for name in result]
@@ -94,18 +93,17 @@ def promises_of(view: ConfigView, catalogue: Catalogue, request: Mapping[str, An
     return []
 
 
-def _allocated(view: ConfigView, request: Mapping[str, Any], names: Sequence[str]) -> Promise:
-    spindles = [disk.get("spindles") for disk in request["disks"]]
+def _allocated(view: ConfigView, request: Allocate, names: Sequence[str]) -> Promise:
     return Promise(
-        instance=request["name"],
+        instance=request.name,
         nodes=[view.find_node(name).uuid for name in names],
-        memory_mib=request["memory"],
-        disk_mib=request["disk_space_total"],
-        vcpus=request["vcpus"],
-        spindle_use=request.get("spindle_use", 1),
-        spindles=_sum_of(spindles),
-        disk_template=request["disk_template"],
-        tags=request.get("tags", []),
+        memory_mib=request.memory,
+        disk_mib=request.disk_space_total,
+        vcpus=request.vcpus,
+        spindle_use=request.spindle_use,
+        spindles=_sum_of([disk.spindles for disk in request.disks]),
+        disk_template=request.disk_template,
+        tags=request.tags,
     )
 
 

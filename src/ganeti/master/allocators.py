@@ -4,21 +4,20 @@
 from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, GanetiError, ParameterError, PrerequisiteError
+from ganeti.model.placement_requests import NodeEvacuate, PlacementRequest, to_protocol
 from ganeti.ports.context import OperationContext
 from ganeti.ports.luxid import AnswerPlacement, DescribeForAllocator, Placement
 from ganeti.wire.iallocator import decode_response, encode_message
 
 BUILT_IN = "hail"
 """The allocator that is part of LuxiD, wherever a program of that name may be."""
-SOFT = "ignore_soft_errors"
-"""Key of a request beside the protocol: programs get an option for it."""
 _SHOWN_CHARACTERS = 200
 _Plain = dict[str, Any]
 _NONE: _Plain = {}
 
 
 async def ask_allocator(
-    ctx: OperationContext, name: str, request: _Plain, *, promise: bool = True, why: bool = False
+    ctx: OperationContext, name: str, request: PlacementRequest, *, promise: bool = True, why: bool = False
 ) -> tuple[Placement, int | None]:
     """Ask the allocator *name* for a place; gives its answer, whether it is a success or not.
 
@@ -27,9 +26,9 @@ async def ask_allocator(
     """
     if name == BUILT_IN:
         return await ctx.luxid.ask(AnswerPlacement(request, ctx.client if promise else None, why)), None
-    told = {key: value for key, value in request.items() if key != SOFT}
-    serial, message = await describe(ctx, told)
-    answer = await run_allocator(ctx, name, message, {"ignore-soft-errors": None} if request.get(SOFT) else {})
+    serial, message = await describe(ctx, request)
+    forced = isinstance(request, NodeEvacuate) and request.ignore_soft_errors
+    answer = await run_allocator(ctx, name, message, {"ignore-soft-errors": None} if forced else {})
     try:
         response = decode_response(answer.encode())
     except ParameterError as err:
@@ -39,10 +38,10 @@ async def ask_allocator(
     return Placement(response.success, response.info, response.result), serial
 
 
-async def describe(ctx: OperationContext, request: _Plain) -> tuple[int, _Plain]:
+async def describe(ctx: OperationContext, request: PlacementRequest) -> tuple[int, _Plain]:
     """Give the serial number of the promises, and the whole input of an allocator with *request*."""
     found = await ctx.luxid.ask(DescribeForAllocator(request))
-    return found.serial, found.input | {"request": request}
+    return found.serial, found.input | {"request": to_protocol(request)}
 
 
 async def run_allocator(ctx: OperationContext, name: str, message: _Plain, more: _Plain = _NONE) -> str:

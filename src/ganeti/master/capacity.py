@@ -12,11 +12,11 @@ from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError
 from ganeti.model import inheritance
 from ganeti.model.capacity import Capacity
 from ganeti.model.objects import NodeGroup
+from ganeti.model.placement_requests import CountCapacity
 from ganeti.model.templates import NO_DISKS, traits_of
 from ganeti.model.view import ConfigView
 from ganeti.ports.luxid import Placement
 
-CAPACITY = "capacity"
 PARAMETERS = ("max_inst_spec", "default_template", "max_cpu_ratio", "max_disk_usage")
 Plain = dict[str, Any]
 _POLICY_SIZE = ("memory-size", "disk-size", "cpu-count")
@@ -76,7 +76,7 @@ def _usual_template(view: ConfigView, group: NodeGroup) -> str:
     return next((name for name in wanted if traits_of(name) is not None), NO_DISKS)
 
 
-def requests(questions: Mapping[str, Plain]) -> list[Plain]:
+def requests(questions: Mapping[str, Plain]) -> list[CountCapacity]:
     """Requests to one allocator, one for each disk template: what there is of free space is told for one."""
     templates = dict.fromkeys(asked["default_template"] for asked in questions.values())
     own = [name for name in PARAMETERS if name != "default_template"]
@@ -86,28 +86,21 @@ def requests(questions: Mapping[str, Plain]) -> list[Plain]:
         parameters = {
             uuid: {name: asked[name] for name in own if asked[name] is not None} for uuid, asked in groups.items()
         }
-        found.append(
-            {
-                "type": CAPACITY,
-                "node_groups": list(groups),
-                "default_template": template,
-                "group_parameters": parameters,
-            }
-        )
+        found.append(CountCapacity(node_groups=list(groups), default_template=template, group_parameters=parameters))
     return found
 
 
-def read_answer(request: Plain, result: Any) -> dict[str, Plain]:
+def read_answer(request: CountCapacity, result: Any) -> dict[str, Plain]:
     """The entry of each group asked about, by uuid; raises `GanetiError` for what is no answer."""
     groups = result.get("node_groups") if isinstance(result, dict) else None
     if not isinstance(groups, dict):
         raise GanetiError("the result of a capacity request must be an object with 'node_groups'")
     found = {}
-    for uuid in request["node_groups"]:
+    for uuid in request.node_groups:
         entry = groups.get(uuid)
         if not isinstance(entry, dict) or not _is_tiered(entry.get("tspecs")):
             raise GanetiError(f"node group {uuid} has no 'tspecs' that are lists of memory, disk, vcpus and count")
-        asked = request["group_parameters"][uuid] | {"default_template": request["default_template"]}
+        asked = request.group_parameters[uuid] | {"default_template": request.default_template}
         found[uuid] = {"tspecs": _merged([entry["tspecs"]])} | {
             name: entry.get(name, asked.get(name)) for name in PARAMETERS
         }

@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar, get_args
 import msgspec
 
 from ganeti.model.capacity import Capacity
+from ganeti.model.placement_requests import PlacementRequest
 
 Answer = TypeVar("Answer")
 Plain = dict[str, Any]
@@ -64,7 +65,7 @@ class Placement(msgspec.Struct, frozen=True):
 class AnswerPlacement(Question[Placement]):
     """Ask the built-in allocator; with a client, what is chosen is promised to that."""
 
-    request: Plain
+    request: PlacementRequest
     client: Client | None
     why: bool
 
@@ -77,7 +78,7 @@ class AllocatorInput(msgspec.Struct, frozen=True):
 
 
 class DescribeForAllocator(Question[AllocatorInput]):
-    request: Plain
+    request: PlacementRequest
 
 
 class KnownCapacity(Question[dict[str, Capacity]]):

@@ -20,6 +20,7 @@ from ganeti.master.cache.cluster_picture import placed
 from ganeti.master.cache.node_reports import NodeReport, Space
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import CLUSTER_KEY, Disk, Instance, Nic, NodeGroup
+from ganeti.model.placement_requests import to_protocol
 from ganeti.model.traits import TemplateTraits
 from ganeti.placement.dispatch import answer_over
 from ganeti.placement.kernel.state import ClusterState
@@ -67,7 +68,8 @@ def sketch(*nics: Nic) -> Instance:
 
 def request_of(view: Configuration, *nics: Nic, group: str | None = None) -> dict[str, Any]:
     disks = [Disk(uuid="d", dev_type=LOCAL, size=100, mode="ro", name="data"), Disk(uuid="e", dev_type=LOCAL, size=20)]
-    return allocate_request(view, sketch(*nics), disks, catalogue().templates[LOCAL], group_for_new(view, group))
+    group_object = group_for_new(view, group)
+    return to_protocol(allocate_request(view, sketch(*nics), disks, catalogue().templates[LOCAL], group_object))
 
 
 def test_a_request_for_a_new_instance(view: Configuration) -> None:
@@ -116,9 +118,9 @@ def test_each_mirrored_disk_takes_128_mib_more_on_its_nodes(view: Configuration)
     """Beside the data there is its metadata (opcodes, section 8), which is space used on the new nodes (S5.33)."""
     pair = TemplateTraits("drbd", "lvm-vg", node_count=2)
     disks = [Disk(uuid="d", dev_type="drbd", size=100), Disk(uuid="e", dev_type="drbd", size=20)]
-    assert allocate_request(view, sketch(), disks, pair, None)["disk_space_total"] == 120 + 2 * 128
+    assert allocate_request(view, sketch(), disks, pair, None).disk_space_total == 120 + 2 * 128
     web = add_instance(view, "web", template="drbd")
-    assert relocate_request(view, web, ["node1"])["disk_space_total"] == 64 + 128
+    assert relocate_request(view, web, ["node1"]).disk_space_total == 64 + 128
     assert allocator_input(view, {}, [], LOCAL)["instances"]["web"]["disk_space_total"] == 64 + 128
     assert promised_of(view, web, None).disk_mib == 64 + 128
     assert placed(view, web).disk_mib == 64 + 128

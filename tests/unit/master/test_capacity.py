@@ -13,6 +13,7 @@ from ganeti.base.errors import GanetiError
 from ganeti.master.capacity import PARAMETERS, question, read_answer, requests, summed
 from ganeti.model.capacity import Capacity
 from ganeti.model.configuration import Configuration
+from ganeti.model.placement_requests import CountCapacity, to_protocol
 
 GROUP = "uuid-group1"
 
@@ -61,17 +62,17 @@ def test_groups_of_one_template_are_asked_about_together() -> None:
         for uuid, template, ratio in (("a", "plain", None), ("b", "drbd", None), ("c", "plain", 2.0))
     }
     plain, drbd = requests(questions)
-    assert plain == {
+    assert to_protocol(plain) == {
         "type": "capacity",
         "node_groups": ["a", "c"],
         "default_template": "plain",
         "group_parameters": {"a": {}, "c": {"max_cpu_ratio": 2.0}},
     }
-    assert drbd["node_groups"] == ["b"]
+    assert drbd.node_groups == ["b"]
     assert requests({}) == []
 
 
-REQUEST = {"node_groups": ["a"], "default_template": "plain", "group_parameters": {"a": {"max_cpu_ratio": 2.0}}}
+REQUEST = CountCapacity(node_groups=["a"], default_template="plain", group_parameters={"a": {"max_cpu_ratio": 2.0}})
 
 
 def test_an_answer_is_read_with_the_parameters_it_names() -> None:

@@ -29,7 +29,6 @@ from ganeti.luxid.placement.worker import INPUT, Answer, PlacementWorker, Questi
 from ganeti.luxid.queries.state_cache import StateCache
 from ganeti.master.allocator_input import promises_of
 from ganeti.master.cache.node_reports import FRESH_S, report_of, silent
-from ganeti.master.capacity import CAPACITY
 from ganeti.master.locks.owners import Owner
 from ganeti.master.query.collecting import NodeAsker, hypervisor_queries, storage_units
 from ganeti.master.query.fields import QueryWorld
@@ -37,6 +36,14 @@ from ganeti.model.configuration import Configuration
 from ganeti.model.node_calls.instances import AllInstancesInfo
 from ganeti.model.node_calls.node import NodeInfo
 from ganeti.model.objects import Node
+from ganeti.model.placement_requests import (
+    Allocate,
+    CountCapacity,
+    MultiAllocate,
+    PlacementRequest,
+    Relocate,
+    names_of,
+)
 from ganeti.model.promises import Promise, Promises
 from ganeti.model.traits import Catalogue
 from ganeti.ports.luxid import AllocatorInput, AnswerPlacement, DescribeForAllocator, Placement
@@ -89,12 +96,12 @@ class Placements:
         owner = None if asked.client is None else Owner.from_wire(asked.client)
         return msgspec.convert(await self.place(asked.request, owner, why=asked.why), Placement)
 
-    async def place(self, request: dict[str, Any], owner: Owner | None, *, why: bool = False) -> dict[str, Any]:
+    async def place(self, request: PlacementRequest, owner: Owner | None, *, why: bool = False) -> dict[str, Any]:
         """Give the iallocator response, and in ``reasons`` a line for each node where nothing fits, or with *why*.
 
         What is chosen is promised to *owner*, if there is one. Raises `GanetiError`.
         """
-        if request.get("type") == CAPACITY:
+        if isinstance(request, CountCapacity):
             return await self._count(request)
         answer = await self._place(request, owner, FRESH_S, why)
         if not answer["success"] and self._stale(request, RECENT_S):
@@ -109,12 +116,12 @@ class Placements:
 
     async def renew_reports(self, groups: Sequence[str], fresh_s: float | None) -> None:
         """Have the nodes of these groups report, unless their reports are as young; with None, whatever they said."""
-        request = {"type": CAPACITY, "node_groups": list(groups)}
+        request = CountCapacity(node_groups=list(groups), default_template="")
         await self._refresh(
             [node.uuid for node in self._concerned(request)] if fresh_s is None else self._stale(request, fresh_s)
         )
 
-    async def _place(self, request: dict[str, Any], owner: Owner | None, fresh_s: float, why: bool) -> dict[str, Any]:
+    async def _place(self, request: PlacementRequest, owner: Owner | None, fresh_s: float, why: bool) -> dict[str, Any]:
         for _ in range(_TRIES):
             async with self._settled(request, fresh_s) as state:
                 held = state.promises.held
@@ -131,7 +138,7 @@ class Placements:
             "Others were promised room on the chosen nodes again and again: try again later", TEMPORARILY_INSUFFICIENT
         )
 
-    async def _count(self, request: dict[str, Any]) -> dict[str, Any]:
+    async def _count(self, request: PlacementRequest) -> dict[str, Any]:
         """Capacity is counted by a worker of its own that ends with it: that takes long, and no placement must wait."""
         async with self._counting:
             async with self._settled(request, FRESH_S) as state:
@@ -149,7 +156,7 @@ class Placements:
 
     async def _ask(
         self,
-        request: dict[str, Any],
+        request: PlacementRequest,
         promises: Promises,
         held: Sequence[tuple[int | str, Promise]],
         worker: PlacementWorker | None = None,
@@ -167,10 +174,10 @@ class Placements:
 
     # What nodes report
 
-    def _settled(self, request: dict[str, Any], fresh_s: float) -> "_Settled":
+    def _settled(self, request: PlacementRequest, fresh_s: float) -> "_Settled":
         return _Settled(self, request, fresh_s)
 
-    async def begin(self, request: dict[str, Any], fresh_s: float) -> Promises:
+    async def begin(self, request: PlacementRequest, fresh_s: float) -> Promises:
         """Take the turn, with reports that count and promises our copy of the configuration goes with."""
         for rounds_left in range(_ROUNDS, -1, -1):
             await self._refresh(self._stale(request, fresh_s))
@@ -197,19 +204,19 @@ class Placements:
         await self._follower.follow(promises.position)
         return promises
 
-    def _stale(self, request: dict[str, Any], fresh_s: float) -> list[str]:
+    def _stale(self, request: PlacementRequest, fresh_s: float) -> list[str]:
         """Nodes to ask before something may be put on them, and those of whom nothing was heard for an hour."""
         concerned, now_s = dict.fromkeys(node.uuid for node in self._concerned(request)), self._now_s()
         others = [node.uuid for node in self._view.nodes() if node.usable_for_instances and node.uuid not in concerned]
         expired = self._reports.expired(others, now_s)
         return [*self._reports.stale(concerned, now_s, fresh_s), *expired]
 
-    def _concerned(self, request: dict[str, Any]) -> list[Node]:
+    def _concerned(self, request: PlacementRequest) -> list[Node]:
         """The nodes something may be put on."""
         view = self._view
         usable = [node for node in view.nodes() if node.usable_for_instances]
-        if request.get("type") == CAPACITY:
-            counted = request.get("node_groups") or ()
+        if isinstance(request, CountCapacity):
+            counted = request.node_groups
             return [node for node in usable if not counted or node.group in counted]
         group = _group_of(view, request)
         if group is None:
@@ -251,25 +258,24 @@ class Placements:
             for uuid in uuids:
                 self._asking.pop(uuid, None)
 
-    def _template(self, request: dict[str, Any]) -> str:
+    def _template(self, request: PlacementRequest) -> str:
         """The disk template whose free space the request is about."""
         view = self._view
-        named = request.get("default_template" if request.get("type") == CAPACITY else "disk_template")
-        name = request.get("name") or next(iter(request.get("instances") or []), None)
-        if isinstance(name, dict):  # one of several that are new
-            named = name.get("disk_template")
-        if isinstance(named, str):
-            return named
-        uuid = view.uuid_by_name("instances", name) if isinstance(name, str) else None
-        if uuid is not None:
-            return view.disk_template(view.instance(uuid))
+        if isinstance(request, CountCapacity):
+            return request.default_template
+        wanted = request.instances if isinstance(request, MultiAllocate) else [request]
+        if wanted and isinstance(wanted[0], Allocate):
+            return wanted[0].disk_template
+        uuids = [view.uuid_by_name("instances", name) for name in names_of(request)[:1]]
+        if uuids and uuids[0] is not None:
+            return view.disk_template(view.instance(uuids[0]))
         return next(iter(view.cluster.enabled_disk_templates), "")
 
 
 class _Settled:
     """The turn of one question; `promises` are those that count for it."""
 
-    def __init__(self, placements: Placements, request: dict[str, Any], fresh_s: float) -> None:
+    def __init__(self, placements: Placements, request: PlacementRequest, fresh_s: float) -> None:
         self._placements = placements
         self._request = request
         self._fresh_s = fresh_s
@@ -283,21 +289,20 @@ class _Settled:
         self._placements.end()
 
 
-def _is_own(name: int | str, promise: Promise, owner: Owner, request: dict[str, Any]) -> bool:
+def _is_own(name: int | str, promise: Promise, owner: Owner, request: PlacementRequest) -> bool:
     """What the asker was promised before for the same instances: it asks again, so that does not count."""
     if name != owner.name:
         return False
-    asked = [item.get("name") for item in request.get("instances") or [] if isinstance(item, dict)]
-    return promise.instance in (request.get("name"), *asked)
+    return promise.instance in names_of(request)
 
 
-def _group_of(view: Configuration, request: dict[str, Any]) -> str | None:
+def _group_of(view: Configuration, request: PlacementRequest) -> str | None:
     """The uuid of the one node group a request is about, None for all."""
     try:
-        if isinstance(group := request.get("group_name"), str) and group:
-            return view.find_group(group).uuid
-        if request.get("type") in ("relocate", "allocate-secondary"):
-            return view.node(view.find_instance(str(request.get("name"))).primary_node).group
+        if isinstance(request, Allocate | MultiAllocate) and request.group_name:
+            return view.find_group(request.group_name).uuid
+        if isinstance(request, Relocate):
+            return view.node(view.find_instance(request.name).primary_node).group
     except GanetiError:
         return None  # the allocator has its own words for an unknown name
     return None

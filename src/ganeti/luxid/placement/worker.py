@@ -19,6 +19,7 @@ import msgspec
 
 from ganeti.base.errors import NO_MEMORY, ExecutionError, GanetiError, TransportError, from_wire
 from ganeti.master.cache.node_reports import NodeReport, NodeReports
+from ganeti.model.placement_requests import PlacementRequest
 from ganeti.model.promises import Promise
 from ganeti.wire.framing import Connection, decode
 
@@ -32,8 +33,7 @@ ANSWER, INPUT = "answer", "input"
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What the worker is asked, over which state."""
 
-    request: dict[str, Any]
-    """As in the allocator protocol; empty where its input is wanted."""
+    request: PlacementRequest
     template: str
     """Disk template whose free space counts."""
     position: tuple[int, int]

@@ -14,6 +14,7 @@ from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.master.cache.cluster_picture import NODE_MEMORY_OPTION, ClusterPicture
 from ganeti.master.cache.node_reports import NodeReport
 from ganeti.model.configuration import Configuration
+from ganeti.model.placement_requests import NodeEvacuate, PlacementRequest
 from ganeti.model.promises import Promise
 from ganeti.model.templates import UNSHARED, traits_of
 from ganeti.placement.cluster.picture import Disk, Instance
@@ -21,8 +22,8 @@ from ganeti.placement.dispatch import answer_over
 from ganeti.placement.kernel.renewal import Renewal
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 from ganeti.placement.request.capacity import Capacity
-from ganeti.placement.request.reading import read_request
 from ganeti.placement.request.terms import ChangeGroup, Options
+from ganeti.placement.request.typed import terms_of
 from ganeti.placement.service import response_to
 
 _ELSEWHERE = frozenset({"verbose", "quiet", "print-nodes", "ignore-dynu", NODE_MEMORY_OPTION})
@@ -46,7 +47,7 @@ class Placer:
     def answer(
         self,
         view: Configuration,
-        request: Mapping[str, Any],
+        request: PlacementRequest,
         template: str,
         promises: Iterable[Promise],
         *,
@@ -56,9 +57,9 @@ class Placer:
 
         *promises* are those of others. Raises `RequestError`, or `PrerequisiteError` for an option nobody knows.
         """
-        wanted = read_request(request)
+        wanted = terms_of(request)
         options = replace(options_of(view.cluster.default_iallocator_params), why=why)
-        if request.get("ignore_soft_errors"):
+        if isinstance(request, NodeEvacuate) and request.ignore_soft_errors:
             options = replace(options, ignore_soft_errors=True)
         if isinstance(wanted, ChangeGroup) and all(map(partial(_is_shared, view), wanted.instances)):
             options = replace(options, capacity_checks=False)

@@ -17,6 +17,7 @@ from ganeti.master.capacity import question, read_answer, requests
 from ganeti.model.capacity import Capacity
 from ganeti.model.locks import node_lock
 from ganeti.model.objects import NodeGroup
+from ganeti.model.placement_requests import CountCapacity
 from ganeti.model.promises import Promise
 
 GROUP = "uuid-group1"
@@ -151,9 +152,9 @@ def test_only_who_was_told_what_is_missing_may_tell_it() -> None:
 
 def test_a_template_that_hail_does_not_know_is_refused_in_words() -> None:
     async def scenario(found: Bed, capacities: Capacities) -> None:
-        response = {"type": "capacity", "default_template": "invented"}
+        request = CountCapacity(node_groups=[], default_template="invented")
         with pytest.raises(GanetiError, match="name one of"):
-            await found.placements.place(response, None)
+            await found.placements.place(request, None)
 
     run(scenario)
 
@@ -162,6 +163,6 @@ def test_an_unknown_group_is_refused_in_words() -> None:
     async def scenario(found: Bed, capacities: Capacities) -> None:
         group = NodeGroup(uuid="uuid-gone", name="gone")
         with pytest.raises(GanetiError, match="no node group uuid-gone"):
-            await found.placements.place({"type": "capacity", "node_groups": [group.uuid]}, None)
+            await found.placements.place(CountCapacity(node_groups=[group.uuid], default_template="plain"), None)
 
     run(scenario)

@@ -23,6 +23,7 @@ from ganeti.model.ipolicy import full_policy
 from ganeti.model.locks import node_lock
 from ganeti.model.node_calls.instances import AllInstancesInfo
 from ganeti.model.objects import Instance
+from ganeti.model.placement_requests import Allocate, Relocate
 from ganeti.model.promises import Promise
 from ganeti.ports.luxid import DescribeForAllocator
 from ganeti.ports.nodes import NodeAnswer
@@ -54,6 +55,11 @@ class Asker:
         ]
 
 
+REQUEST = Allocate(
+    name="x", memory=3072, vcpus=1, disks=[], disk_template="diskless", disk_space_total=0, required_nodes=1
+)
+
+
 class Bed:
     def __init__(self, daemon: Any, placements: Placements, asker: Asker, clock: list[float]) -> None:
         self.daemon = daemon
@@ -62,16 +68,7 @@ class Bed:
         self.clock = clock
 
     async def place(self, name: str, memory: int = 3072, owner: Any = None, **more: Any) -> dict[str, Any]:
-        request = {
-            "type": "allocate",
-            "name": name,
-            "memory": memory,
-            "vcpus": 1,
-            "disks": [],
-            "disk_template": "diskless",
-            "disk_space_total": 0,
-            "required_nodes": 1,
-        }
+        request = replace(REQUEST, name=name, memory=memory)
         return await self.placements.place(request, None if owner is None else owner.for_locks, **more)
 
 
@@ -211,7 +208,7 @@ def test_a_node_is_asked_again_when_a_job_gives_up_what_it_had_for_itself():
 
 def test_a_report_older_than_an_hour_stands_in_no_picture():
     async def scenario(found):
-        one = {"type": "allocate", "group_name": "nowhere"}
+        one = replace(REQUEST, group_name="nowhere")
         await found.place("web1")
         found.placements._concerned = lambda request: []
         found.clock[0] = 3599.0
@@ -251,9 +248,7 @@ def test_a_program_is_told_the_same_cluster():
     async def scenario(found):
         owner = found.daemon.job(1)
         await found.place("web1", owner=owner)
-        described = await found.placements.describe(
-            DescribeForAllocator({"type": "allocate", "name": "x", "disk_template": "diskless"})
-        )
+        described = await found.placements.describe(DescribeForAllocator(REQUEST))
         told = json.loads(bytes(described.input))
         assert described.serial == 1
         assert [node["free_memory"] for node in told["nodes"].values()].count(1024) == 1
@@ -264,9 +259,8 @@ def test_a_program_is_told_the_same_cluster():
 
 def test_a_question_that_makes_no_sense_is_refused_in_words():
     async def scenario(found):
-        for request in ({}, {"type": 5}, {"type": "allocate"}, {"type": "relocate", "name": "mars"}):
-            with pytest.raises(GanetiError) as caught:
-                await found.placements.place(request, None)
-            assert "failed" not in str(caught.value), caught.value
+        with pytest.raises(GanetiError, match="mars") as caught:
+            await found.placements.place(Relocate(name="mars", relocate_from=[], disk_space_total=0), None)
+        assert "failed" not in str(caught.value), caught.value
 
     run(scenario)

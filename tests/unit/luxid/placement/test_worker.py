@@ -10,6 +10,7 @@ import pytest
 
 from ganeti.base.errors import ExecutionError, from_wire
 from ganeti.luxid.placement.worker import Answer, Question, _Answering
+from ganeti.model.placement_requests import CountCapacity
 
 
 class Starved:
@@ -27,7 +28,9 @@ class Starved:
 
 
 def test_without_memory_it_says_so_in_one_sentence(caplog: pytest.LogCaptureFixture) -> None:
-    asked = msgspec.json.encode(Question(request={}, template="plain", position=(1, 1)))
+    asked = msgspec.json.encode(
+        Question(request=CountCapacity(node_groups=[], default_template=""), template="plain", position=(1, 1))
+    )
     with caplog.at_level(logging.WARNING):
         answer: Answer = asyncio.run(_Answering(Starved(), Starved()).answer(asked))
     assert answer.error is not None

@@ -22,6 +22,7 @@ from ganeti.master.cache.replica import Replica
 from ganeti.model.configuration import Configuration
 from ganeti.model.ipolicy import full_policy
 from ganeti.model.objects import NodeGroup
+from ganeti.model.placement_requests import Allocate, WantedDisk
 from ganeti.model.promises import Promise
 from ganeti.placement.cluster.picture import Cluster
 from ganeti.placement.kernel.state import ClusterState
@@ -172,7 +173,7 @@ def test_a_silent_node_says_why(stream: Stream) -> None:
     node3 = stream.picture.cluster(LOCAL).nodes[2]
     assert node3.unavailable == "not answering (Node node3 cannot be reached: no route)"
     stream.check()
-    request = {**ALLOCATE, "memory": 10**6}
+    request = replace(ALLOCATE, memory=10**6)
     response, reasons = stream.placer.answer(stream.view, request, LOCAL, [])
     assert not response["success"]
     assert any(line.startswith("node3: is not answering (Node node3 cannot be reached: no route)") for line in reasons)
@@ -189,16 +190,15 @@ def test_instances_being_created_are_promises(stream: Stream) -> None:
     stream.check()
 
 
-ALLOCATE: dict[str, Any] = {
-    "type": "allocate",
-    "name": "new",
-    "memory": 3000,
-    "vcpus": 1,
-    "disks": [{"size": 3000, "mode": "rw", "spindles": None}],
-    "disk_template": LOCAL,
-    "disk_space_total": 3000,
-    "required_nodes": 1,
-}
+ALLOCATE = Allocate(
+    name="new",
+    memory=3000,
+    vcpus=1,
+    disks=[WantedDisk(size=3000)],
+    disk_template=LOCAL,
+    disk_space_total=3000,
+    required_nodes=1,
+)
 
 
 def test_promises_are_counted_and_taken_back(stream: Stream) -> None:
@@ -210,7 +210,7 @@ def test_promises_are_counted_and_taken_back(stream: Stream) -> None:
     chosen = []
     while found := nodes(*held):
         chosen += found
-        held += promises_of(stream.view, catalogue_of_all(), {**ALLOCATE, "name": f"new{len(held)}"}, found)
+        held += promises_of(stream.view, catalogue_of_all(), replace(ALLOCATE, name=f"new{len(held)}"), found)
     assert sorted(chosen) == ["node1", "node2", "node3"], "each has room for one"
     assert sorted(nodes() + nodes()) == sorted(chosen[:1] * 2), "no promise, no trace of one"
     gone = Promise(instance="x", nodes=["uuid-gone"], memory_mib=9999)

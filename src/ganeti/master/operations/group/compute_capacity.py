@@ -14,6 +14,7 @@ from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.parameters import Allocator
 from ganeti.master.parameter import Parameter
 from ganeti.model.capacity import Capacity, Ratio, Share, Spec, spec_fault
+from ganeti.model.placement_requests import CountCapacity
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 from ganeti.ports.luxid import KeepCapacity, KnownCapacity
@@ -126,7 +127,9 @@ class ComputeCapacity(Operation[_Plain], frozen=True, kw_only=True, forbid_unkno
         return summed({uuid: found[uuid] for uuid in checked.questions}, now_s)
 
 
-async def _count(ctx: OperationContext, allocator: str, request: _Plain) -> tuple[dict[str, _Plain], Mapping[str, str]]:
+async def _count(
+    ctx: OperationContext, allocator: str, request: CountCapacity
+) -> tuple[dict[str, _Plain], Mapping[str, str]]:
     """Ask *allocator*; gives the entry of each group, and why some have no room."""
     refused = f"Can't compute capacity using iallocator '{allocator}': "
     answer, _ = await ask_allocator(ctx, allocator, request, promise=False)

@@ -13,6 +13,7 @@ from ganeti.master.operations.parameters import Allocator, GroupName, Text
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan, group_lock, instance_lock, node_lock
 from ganeti.model.objects import Instance, Node, NodeGroup
+from ganeti.model.placement_requests import ChangeGroup
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
@@ -85,11 +86,9 @@ class EvacuateGroup(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
         instances = _instances(view, group)
         if not instances:
             return []
-        request = {
-            "type": "change-group",
-            "instances": [instance.name for instance in instances],
-            "target_groups": [target.uuid for target in targets],
-        }
+        request = ChangeGroup(
+            instances=[instance.name for instance in instances], target_groups=[target.uuid for target in targets]
+        )
         return await allocation.moving_jobs(ctx, self.iallocator, request)
 
     def check(self, view: ConfigView, facts: Opcodes, ctx: OperationContext) -> Checked:

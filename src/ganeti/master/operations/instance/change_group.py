@@ -17,6 +17,7 @@ from ganeti.master.parameter import Parameter
 from ganeti.model.locks import ALL_GROUPS, LockPlan, group_lock, instance_lock, node_lock
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
+from ganeti.model.placement_requests import ChangeGroup
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
@@ -70,11 +71,7 @@ class ChangeGroupOfInstance(Operation[None], frozen=True, kw_only=True, forbid_u
         """The opcodes of the jobs, as the allocator says."""
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         require_complete(instance, "moved")
-        request = {
-            "type": "change-group",
-            "instances": [instance.name],
-            "target_groups": self._targets(view, instance),
-        }
+        request = ChangeGroup(instances=[instance.name], target_groups=self._targets(view, instance))
         return await allocation.moving_jobs(ctx, self.iallocator, request)
 
     def check(self, view: ConfigView, facts: list[list[dict[str, Any]]], ctx: OperationContext) -> Checked:

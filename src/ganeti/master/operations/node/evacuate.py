@@ -13,6 +13,7 @@ from ganeti.master.operations.parameters import Allocator, NodeName, NodeUuid, T
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan, group_lock, instance_lock, node_lock
 from ganeti.model.objects import Instance, Node
+from ganeti.model.placement_requests import NodeEvacuate
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
@@ -94,12 +95,11 @@ class EvacuateNode(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
             return self._to(view, node, instances, remote)
         if not instances:
             return []
-        request = {
-            "type": "node-evacuate",
-            "instances": sorted(instance.name for instance in instances),
-            "evac_mode": self.mode,
-            **({"ignore_soft_errors": True} if self.ignore_soft_errors else {}),
-        }
+        request = NodeEvacuate(
+            instances=sorted(instance.name for instance in instances),
+            evac_mode=self.mode,
+            ignore_soft_errors=self.ignore_soft_errors or False,
+        )
         return await allocation.moving_jobs(ctx, self.iallocator, request)
 
     def check(self, view: ConfigView, facts: Opcodes, ctx: OperationContext) -> Checked:

@@ -14,6 +14,15 @@ from ganeti.master.allocators import BUILT_IN, ask_allocator, describe, run_allo
 from ganeti.master.operation import Operation, operation
 from ganeti.master.operations.parameters import Text
 from ganeti.master.parameter import Parameter
+from ganeti.model.placement_requests import (
+    Allocate,
+    ChangeGroup,
+    MultiAllocate,
+    NodeEvacuate,
+    PlacementRequest,
+    Relocate,
+    WantedDisk,
+)
 from ganeti.model.templates import disk_space_mib, traits_of
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
@@ -98,7 +107,7 @@ class TestAllocator(Operation[str], frozen=True, kw_only=True, forbid_unknown_fi
     count: Annotated[_Positive, Parameter("how many new instances")] = 1
     group_name: Annotated[str | None, Parameter("group that new instances go to", subject="group")] = None
 
-    def check(self, view: ConfigView, facts: Any, ctx: OperationContext) -> _Plain:
+    def check(self, view: ConfigView, facts: Any, ctx: OperationContext) -> PlacementRequest:
         if self.direction not in (IN, OUT):
             raise PrerequisiteError(f"Wrong test direction '{self.direction}': use {IN} or {OUT}", WRONG_INPUT)
         if self.mode not in MODES:
@@ -111,13 +120,12 @@ class TestAllocator(Operation[str], frozen=True, kw_only=True, forbid_unknown_fi
             return self._move_many(view)
         if self.mode == ALLOCATE:
             return self._allocate(view, self.name)
-        return {
-            "type": MULTI_ALLOCATE,
-            "instances": [self._allocate(view, f"{self.name}{number}") for number in range(self.count)],
-            **({"group_name": view.find_group(self.group_name).name} if self.group_name else {}),
-        }
+        return MultiAllocate(
+            instances=[self._allocate(view, f"{self.name}{number}") for number in range(self.count)],
+            group_name=view.find_group(self.group_name).name if self.group_name else msgspec.UNSET,
+        )
 
-    async def execute(self, checked: _Plain, ctx: OperationContext) -> str:
+    async def execute(self, checked: PlacementRequest, ctx: OperationContext) -> str:
         if self.direction == IN:
             _, message = await describe(ctx, checked)
             return encode_message(message).decode()
@@ -128,7 +136,7 @@ class TestAllocator(Operation[str], frozen=True, kw_only=True, forbid_unknown_fi
         _, message = await describe(ctx, checked)
         return await run_allocator(ctx, allocator, message)
 
-    def _allocate(self, view: ConfigView, name: str) -> _Plain:
+    def _allocate(self, view: ConfigView, name: str) -> Allocate:
         for field in ("memory", "disks", "disk_template", "os", "tags", "nics", "vcpus"):
             if getattr(self, field) is None:
                 raise PrerequisiteError(f"Missing attribute '{field}' on opcode input", WRONG_INPUT)
@@ -138,47 +146,46 @@ class TestAllocator(Operation[str], frozen=True, kw_only=True, forbid_unknown_fi
         if traits is None:
             raise PrerequisiteError(f"Disk template '{self.disk_template}' is not known", WRONG_INPUT)
         disks = [_read_disk(disk) for disk in self.disks or []]
-        return {
-            "type": ALLOCATE,
-            "name": name,
-            "memory": self.memory,
-            "vcpus": self.vcpus,
-            "spindle_use": self.spindle_use,
-            "disks": disks,
-            "disk_template": traits.name,
-            "os": self.os,
-            "tags": list(self.tags),
-            "nics": [dict(nic) for nic in self.nics or []],
-            "hypervisor": self.hypervisor or view.cluster.enabled_hypervisors[0],
-            "required_nodes": 2 if traits.has_secondary else 1,
-            "disk_space_total": disk_space_mib(traits.name, [disk["size"] for disk in disks]),
-            "group_name": view.find_group(self.group_name).name if self.group_name else None,
-        }
+        return Allocate(
+            name=name,
+            memory=self.memory or 0,
+            vcpus=self.vcpus or 0,
+            spindle_use=self.spindle_use,
+            disks=disks,
+            disk_template=traits.name,
+            os=self.os,
+            tags=list(self.tags),
+            nics=[dict(nic) for nic in self.nics or []],
+            hypervisor=self.hypervisor or view.cluster.enabled_hypervisors[0],
+            required_nodes=2 if traits.has_secondary else 1,
+            disk_space_total=disk_space_mib(traits.name, [disk.size for disk in disks]),
+            group_name=view.find_group(self.group_name).name if self.group_name else None,
+        )
 
-    def _relocate(self, view: ConfigView) -> _Plain:
+    def _relocate(self, view: ConfigView) -> Relocate:
         """What is left is what a relocation of this instance would leave: its secondary, or else its primary."""
         instance = view.find_instance(self.name)
         uuids = view.secondary_nodes(instance) or [instance.primary_node]
         return relocate_request(view, instance, [view.node(uuid).name for uuid in uuids])
 
-    def _move_many(self, view: ConfigView) -> _Plain:
+    def _move_many(self, view: ConfigView) -> NodeEvacuate | ChangeGroup:
         names = [view.find_instance(name).name for name in self.instances or [self.name]]
         if self.mode == CHANGE_GROUP:
             groups = [view.find_group(name).uuid for name in self.target_groups or []]
-            return {"type": CHANGE_GROUP, "instances": names, "target_groups": groups}
+            return ChangeGroup(instances=names, target_groups=groups)
         if self.evac_mode not in EVACUATION_MODES:
             raise PrerequisiteError(
                 f"Evacuation mode '{self.evac_mode}' is not known: use one of {', '.join(EVACUATION_MODES)}",
                 WRONG_INPUT,
             )
-        return {"type": EVACUATE, "instances": names, "evac_mode": self.evac_mode}
+        return NodeEvacuate(instances=names, evac_mode=self.evac_mode)
 
 
-def _read_disk(disk: Any) -> _Plain:
+def _read_disk(disk: Any) -> WantedDisk:
     """A disk by its size in MiB, or with size, mode and spindles; raises `PrerequisiteError`."""
     given = {"size": disk} if isinstance(disk, int) and not isinstance(disk, bool) else disk
     if not isinstance(given, dict) or not isinstance(given.get("size"), int) or given["size"] < 0:
         raise PrerequisiteError(
             f"A disk must have a size in MiB, such as {json.dumps({'size': 1024})}, not {json.dumps(disk)}", WRONG_INPUT
         )
-    return {"size": given["size"], "mode": given.get("mode", "rw"), "spindles": given.get("spindles")}
+    return WantedDisk(size=given["size"], mode=given.get("mode", "rw"), spindles=given.get("spindles"))

@@ -95,7 +95,7 @@ def test_an_allocator_says_where(ctx: FakeContext, monkeypatch: pytest.MonkeyPat
     asked: list[Any] = []
 
     async def place(ctx: Any, allocator: str, request: Any, *, promise: bool) -> list[str]:
-        asked.append((allocator, request["group_name"], promise))
+        asked.append((allocator, request.group_name, promise))
         return ["node2"]
 
     monkeypatch.setattr("ganeti.master.allocation.place", place)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a place is asked for, as it travels inside the product: from a job to LuxiD, and to its placement worker.
+
+Written as JSON, each is the request of the allocator protocol (protocols, section 7.2) word by word. So a program that
+is an allocator is given `to_protocol`, and only there it is a dictionary.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+Plain = dict[str, Any]
+
+
+class _Request(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+    pass
+
+
+class WantedDisk(msgspec.Struct, frozen=True, kw_only=True):
+    """A disk of an instance to be placed; *size* in MiB."""
+
+    size: int
+    mode: str = "rw"
+    spindles: int | None = None
+    name: str | UnsetType | None = UNSET
+    vg: str | UnsetType | None = UNSET
+    dev_type: str | UnsetType = UNSET
+
+
+class Allocate(_Request, frozen=True, kw_only=True, tag="allocate"):
+    """A place for an instance that does not exist yet; sizes in MiB."""
+
+    name: str
+    memory: int
+    vcpus: int
+    spindle_use: int = 1
+    disks: list[WantedDisk]
+    disk_template: str
+    os: str | None = None
+    tags: list[str] = []
+    nics: list[Plain] = []
+    """As the protocol has them."""
+    hypervisor: str = ""
+    required_nodes: int
+    disk_space_total: int
+    """What the disks take on each node."""
+    group_name: str | None = None
+
+
+class MultiAllocate(_Request, frozen=True, kw_only=True, tag="multi-allocate"):
+    """Places for several new instances, each on the result of the former."""
+
+    instances: list[Allocate]
+    group_name: str | UnsetType = UNSET
+
+
+class Relocate(_Request, frozen=True, kw_only=True, tag="relocate"):
+    """Another node of the same group; *relocate_from* are names of the nodes to leave."""
+
+    name: str
+    relocate_from: list[str]
+    required_nodes: int = 1
+    disk_space_total: int
+
+
+class NodeEvacuate(_Request, frozen=True, kw_only=True, tag="node-evacuate"):
+    """Instances leave the nodes that *evac_mode* says: ``primary-only``, ``secondary-only`` or ``all``."""
+
+    instances: list[str]
+    evac_mode: str
+    ignore_soft_errors: bool = False
+    """Not of the protocol: a program gets an option for it."""
+
+
+class ChangeGroup(_Request, frozen=True, kw_only=True, tag="change-group"):
+    """Instances go to another of the groups, named by UUID; without any, to every one but theirs."""
+
+    instances: list[str]
+    target_groups: list[str]
+
+
+class CountCapacity(_Request, frozen=True, kw_only=True, tag="capacity"):
+    """How many more instances fit in node groups, named by UUID (S1.65)."""
+
+    node_groups: list[str]
+    default_template: str
+    group_parameters: dict[str, Plain] = {}
+
+
+PlacementRequest = Allocate | MultiAllocate | Relocate | NodeEvacuate | ChangeGroup | CountCapacity
+
+
+def to_protocol(request: PlacementRequest) -> Plain:
+    """The request of the allocator protocol."""
+    told: Plain = msgspec.to_builtins(request)
+    told.pop("ignore_soft_errors", None)
+    return told
+
+
+def names_of(request: PlacementRequest) -> list[str]:
+    """The instances that are to get a place."""
+    match request:
+        case Allocate() | Relocate():
+            return [request.name]
+        case MultiAllocate():
+            return [each.name for each in request.instances]
+        case NodeEvacuate() | ChangeGroup():
+            return request.instances
+        case CountCapacity():
+            return []

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gnt-cluster verify-disks."""
+
+from __future__ import annotations
+
+from ganeti.cli import jobs
+from ganeti.cli.invocation import err, out
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ganeti.cli.invocation import Invocation
+
+
+def verify(call: Invocation) -> int:
+    """Tell what the jobs of the groups find; disks that only need to be opened are opened, one job an instance."""
+    batch = jobs.Batch(call)
+    for ok, job in jobs.submit_or_wait(call, {"OP_ID": call.command.op_id, **call.parameters()})["jobs"]:
+        batch.adopt(bool(ok), job)
+    status = batch.finish()
+    opening = jobs.Batch(call)
+    for results in (found for ok, found in batch.results if ok):
+        faults, closed, lost = results
+        for node, fault in sorted(faults.items()):
+            err(f"Node {node} does not say what disks it has: {fault}")
+            status = 1
+        for instance in closed:
+            out(f"Activating disks for instance '{instance}'")
+            activate = {"OP_ID": "OP_INSTANCE_ACTIVATE_DISKS", "instance_name": instance}
+            opening.add(f"disks of {instance}", [activate])
+        for instance, disks in sorted(lost.items()):
+            err(f"Instance {instance} has lost disks; gnt-instance recreate-disks makes them anew, empty:")
+            for node, disk in disks:
+                err(f"  {disk} on node {node}")
+            status = 1
+    return max(status, opening.finish())

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_GROUP_VERIFY_DISKS: which instances of a group lack disks, or have copies of them that are behind."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from ganeti.base.errors import GanetiError
+from ganeti.base.natural import natural_key
+from ganeti.master.disk_plan import disk_plan
+from ganeti.master.instance_spec import instance_spec
+from ganeti.master.operation import Example, Operation, operation
+from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.parameters import GroupName
+from ganeti.master.parameter import Parameter
+from ganeti.model.locks import LockPlan, group_lock, instance_lock, node_lock
+from ganeti.model.node_calls.disks import BlockdevFind, BlockdevGetdimensions
+from ganeti.model.node_requests import DiskSpec
+from ganeti.model.objects import Instance
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
+
+FoundDisks = tuple[dict[str, str], list[str], dict[str, list[list[str]]]]
+"""Faults of nodes by their names, instances whose disks are to be activated, and lost disks by instance: each the node
+and what the disk is called there."""
+Strict = Annotated[
+    bool,
+    Parameter(
+        "wait for jobs that change instances; without it they are looked at as they are",
+        "--no-strict",
+        option_help="do not wait for jobs that change instances",
+    ),
+]
+
+
+@operation(
+    "OP_GROUP_VERIFY_DISKS",
+    summary_field="group_name",
+    examples=(Example("group-verify-disks", {"group_name": "default"}, before=("create",)),),
+)
+class VerifyGroupDisks(Operation[FoundDisks], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Look for lost disks, and copies that are behind, of the instances of a group whose disks should be open."""
+
+    group_name: GroupName
+    is_strict: Strict = True
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        group = view.find_group(self.group_name)
+        instances = self._instances(view) if self.is_strict else []
+        return plan(
+            shared=[
+                group_lock(group.uuid),
+                *(node_lock(node.uuid) for node in view.group_nodes(group.uuid)),
+                *(instance_lock(instance.name) for instance in instances),
+            ]
+        )
+
+    def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> None:
+        view.find_group(self.group_name)
+
+    async def execute(self, checked: None, ctx: OperationContext) -> FoundDisks:
+        """Ask each node once for all disks it holds, and each primary how far the copies of mirrored ones are."""
+        view = ctx.config.view()
+        held: dict[str, list[tuple[str, DiskSpec]]] = {}
+        mirrored: list[tuple[str, str, DiskSpec]] = []
+        for instance in self._instances(view):
+            if not instance.disks_active:
+                continue
+            disks = disk_plan(view, ctx.catalogue, instance_spec(view, ctx.catalogue, instance))
+            for side in (disks.primary, *disks.secondaries):
+                held.setdefault(side.node_uuid, []).extend((instance.name, disk) for disk in side.spec.disks)
+            copied = {disk.uuid: disk for side in disks.secondaries for disk in side.spec.disks}
+            mirrored += [(disks.primary.node_uuid, instance.name, disk) for disk in copied.values()]
+        faults: dict[str, str] = {}
+        lost: dict[str, list[list[str]]] = {}
+        for uuid, disks_there in held.items():
+            node = view.node(uuid)
+            if node.offline:
+                continue
+            try:
+                request = BlockdevGetdimensions(disks=[disk for _, disk in disks_there])
+                sizes = await ask(ctx.nodes, uuid, request)
+            except GanetiError as err:
+                faults[node.name] = str(err)
+                continue
+            for (name, disk), size in zip(disks_there, sizes, strict=True):
+                if size is None:
+                    lost.setdefault(name, []).append([node.name, str(disk.logical_id[-1])])
+        return faults, await self._behind(ctx, mirrored, faults, lost), lost
+
+    async def _behind(
+        self,
+        ctx: OperationContext,
+        mirrored: Sequence[tuple[str, str, DiskSpec]],
+        faults: dict[str, str],
+        lost: dict[str, list[list[str]]],
+    ) -> list[str]:
+        """Instances with a copy that nothing brings up to date: opening their disks again may."""
+        view = ctx.config.view()
+        behind: dict[str, None] = {}
+        for uuid, name, disk in mirrored:
+            node = view.node(uuid)
+            if node.offline or node.name in faults or name in lost or name in behind:
+                continue
+            try:
+                status = await ask(ctx.nodes, uuid, BlockdevFind(disk=disk))
+            except GanetiError as err:
+                faults[node.name] = str(err)
+                continue
+            if status is not None and status.is_degraded and status.sync_percent is None:
+                behind[name] = None
+        return list(behind)
+
+    def _instances(self, view: ConfigView) -> list[Instance]:
+        members = {node.uuid for node in view.group_nodes(view.find_group(self.group_name).uuid)}
+        found = [each for each in view.instances() if each.primary_node in members and not each.forthcoming]
+        return sorted(found, key=lambda instance: natural_key(instance.name))

@@ -432,3 +432,31 @@ def test_submit_job_reads_files(gnt, many, tmp_path):
     assert len(many.submitted()) == 4
     assert "is not JSON" in gnt(f"gnt-debug submit-job {bad}").err
     assert "with the key 'OP_ID'" in gnt(f"gnt-debug submit-job {odd}").err
+
+
+def test_verify_disks_opens_what_is_behind_and_tells_what_is_lost(gnt, many):
+    found = [{"node3": "no route"}, ["db1"], {"web1": [["node1", "/srv/disk0"]]}]
+    many.answers["SubmitJob"] = 8
+    many.answers["QueryJobs"] = Turns(
+        [["success", ["success"], [{"jobs": [[True, 9]]}]]],
+        [["success", ["success"], [found]]],
+        [["success", ["success"], [[["node1", "disk/0", "/srv/disk1"]]]]],
+    )
+    ran = gnt("gnt-cluster verify-disks --no-strict -g rack1")
+    assert ran.status == 1
+    assert "Activating disks for instance 'db1'" in ran.out
+    assert "Node node3 does not say what disks it has: no route" in ran.err
+    assert "Instance web1 has lost disks" in ran.err and "/srv/disk0 on node node1" in ran.err
+    assert [opcode["OP_ID"] for opcode in many.submitted()] == [
+        "OP_CLUSTER_VERIFY_DISKS",
+        "OP_INSTANCE_ACTIVATE_DISKS",
+    ]
+
+
+def test_verify_disks_that_finds_nothing_is_a_success(gnt, many):
+    many.answers["SubmitJob"] = 8
+    many.answers["QueryJobs"] = Turns(
+        [["success", ["success"], [{"jobs": [[True, 9]]}]]], [["success", ["success"], [[{}, [], {}]]]]
+    )
+    ran = gnt("gnt-cluster verify-disks")
+    assert (ran.status, ran.err) == (0, "")

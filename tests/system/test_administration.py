@@ -53,6 +53,19 @@ def test_a_lost_disk_is_made_anew_elsewhere(bed: FakeBed) -> None:
     bed.run("gnt-instance", "remove", "--force", "lost1")
 
 
+def test_lost_disks_of_running_instances_are_told(bed: FakeBed) -> None:
+    bed.run(*ADD, "-t", "file", "-n", "node2", "gone1")
+    bed.run("gnt-cluster", "verify-disks")
+    [line] = bed.run("gnt-instance", "activate-disks", "gone1").splitlines()
+    path = line.split(":")[2]
+    bed.run("mv", path, f"{path}.away", node="node2")
+    said = bed.run("gnt-cluster", "verify-disks", expect=1)
+    assert "Instance gone1 has lost disks" in said and f"{path} on node node2" in said
+    bed.run("mv", f"{path}.away", path, node="node2")
+    bed.run("gnt-cluster", "verify-disks", "--no-strict", "-g", "default")
+    bed.run("gnt-instance", "remove", "--force", "gone1")
+
+
 def test_sizes_that_are_wrong_are_put_right(bed: FakeBed) -> None:
     bed.run(*ADD, "-t", "sharedfile", "-n", "node2", "--no-start", "sizes1")
     [line] = bed.run("gnt-instance", "activate-disks", "sizes1").splitlines()

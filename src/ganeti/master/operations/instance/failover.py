@@ -17,6 +17,7 @@ from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.changes import SetPrimaryNode
 from ganeti.master.operations.instance.cleanup import clean_up
+from ganeti.master.operations.instance.disks import plan_of
 from ganeti.master.operations.instance.existing import reachable, require_bridges
 from ganeti.master.operations.instance.move_target import (
     check_target,
@@ -41,10 +42,12 @@ from ganeti.master.operations.parameters import (
 )
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
+from ganeti.model.node_calls.disks import BlockdevFind
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoChange
+from ganeti.ports.nodes import ask
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,8 @@ class FailoverInstance(Operation[None], frozen=True, kw_only=True, forbid_unknow
                 "or add --ignore-consistency if you are sure",
                 WRONG_STATE,
             )
+        if answers:
+            await _require_equal_copies(ctx, view, instance)
         return Facts(await choose_target(ctx, move_request(self)), answers)
 
     def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Move:
@@ -166,6 +171,19 @@ class FailoverInstance(Operation[None], frozen=True, kw_only=True, forbid_unknow
                 f"Node {checked.spec.primary_node} is gone: its lock on {checked.spec.name} is taken from it"
             )
         await move_stopped(ctx, checked, shutdown_timeout_s=float(self.shutdown_timeout), steal=checked.source_gone)
+
+
+async def _require_equal_copies(ctx: OperationContext, view: ConfigView, instance: Instance) -> None:
+    """Raise `PrerequisiteError`, while the guest still runs, where a secondary's copy lacks what the primary's has."""
+    for side in plan_of(ctx, instance_spec(view, ctx.catalogue, instance)).secondaries:
+        for disk in side.spec.disks:
+            status = await ask(ctx.nodes, instance.primary_node, BlockdevFind(disk=disk))
+            if status is not None and status.is_degraded:
+                raise PrerequisiteError(
+                    f"The copy of disk {disk.index} of {instance.name} on {side.node_name} is behind: bring it up to "
+                    f"date with gnt-instance activate-disks --wait-for-sync {instance.name} first",
+                    WRONG_STATE,
+                )
 
 
 async def move_stopped(ctx: OperationContext, move: Move, *, shutdown_timeout_s: float, steal: bool) -> None:

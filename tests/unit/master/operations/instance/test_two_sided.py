@@ -281,6 +281,17 @@ def test_a_failover_switches_the_roles_and_any_failure_puts_them_back(ctx: Conte
     assert step > 4
 
 
+def test_a_failover_to_a_copy_that_is_behind_is_refused_while_the_guest_runs(ctx: Context) -> None:
+    run(wanted(start=False), ctx)
+    ctx.nodes.dead.add("node2")
+    run(StartInstance(instance_name="web1", force=True), ctx)
+    ctx.nodes.dead.clear()
+    with pytest.raises(PrerequisiteError, match=r"disk 0 of web1 on node2 is behind: .* --wait-for-sync web1 first"):
+        run(FailoverInstance(instance_name="web1", ignore_consistency=True), ctx)
+    assert ctx.nodes.roles() == [{"node1": PRIMARY, "node2": CLOSED}] * 2
+    assert ctx.nodes.guests == {("node1", "web1")}
+
+
 @pytest.mark.parametrize("offline", [True, False])
 def test_a_failover_from_a_lost_node_goes_on_with_one_copy(ctx: Context, offline: bool) -> None:
     run(wanted(), ctx)

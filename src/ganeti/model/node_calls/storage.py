@@ -59,3 +59,18 @@ class StorageRepair(NodeRequest[None], frozen=True, kw_only=True):
     """Take the missing physical volumes out of a volume group."""
 
     name: str
+
+
+class ProviderStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A provider of external storage as a node finds it."""
+
+    name: str
+    path: str
+    fault: str = ""
+    """What is wrong with it; empty where it can be used."""
+    parameters: list[tuple[str, str]] = []
+    """Name and help of each."""
+
+
+class ExtstorageDiagnose(NodeRequest[list[ProviderStatus]], frozen=True, kw_only=True):
+    """The providers of external storage, the first of each name on the search path first."""

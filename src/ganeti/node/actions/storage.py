@@ -5,7 +5,9 @@ from ganeti.base.errors import BlockDeviceError, CommandError, ExecutionError
 from ganeti.base.names import line_fault, shown
 from ganeti.model.node_calls.node import StorageSpace
 from ganeti.model.node_calls.storage import (
+    ExtstorageDiagnose,
     NodeVolumes,
+    ProviderStatus,
     StorageList,
     StorageModify,
     StorageRepair,
@@ -17,6 +19,7 @@ from ganeti.node.actions.registry import FAST_S, NORMAL_S, URGENT_S, answers
 from ganeti.node.collectors import lv
 from ganeti.node.collectors.report import UnreadableError
 from ganeti.node.state import NodeState
+from ganeti.node.storage import providers
 
 
 @answers(StorageList, timeout_s=URGENT_S, changes=False)
@@ -71,6 +74,12 @@ async def storage_modify(node: NodeState, asked: StorageModify) -> None:
 async def storage_repair(node: NodeState, asked: StorageRepair) -> None:
     """Make a volume group whole again, without what is missing; raises `ExecutionError`."""
     await _run(node, "vgreduce", "--removemissing", _name(asked.name))
+
+
+@answers(ExtstorageDiagnose, timeout_s=FAST_S, changes=False)
+async def extstorage_diagnose(node: NodeState, asked: ExtstorageDiagnose) -> list[ProviderStatus]:
+    """All providers of external storage found here, those that are shadowed or broken too."""
+    return providers.find_all(node.paths)
 
 
 def _name(name: str) -> str:

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gnt-storage: providers of external storage, as each node finds them."""
+
+from __future__ import annotations
+
+from ganeti.cli import jobs
+from ganeti.cli.invocation import err, out
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ganeti.cli.invocation import Invocation
+
+
+def diagnose(call: Invocation) -> int:
+    """Show a line for each node; status 1 where not all nodes can use all."""
+    whole = True
+    for name, nodes, groups in _ask(call, ["name", "node_status", "nodegroup_status"]):
+        valid = all(groups.values())
+        whole = whole and valid
+        out(f"Provider: {name} [global status: {'valid' if valid else 'invalid'}]")
+        for node, found in nodes.items():
+            first, *others = [_definition(*each) for each in found] or ["not found"]
+            out(f"  Node: {node}, status: {first}")
+            for other in others:
+                out(f"    not used, as it comes later: {other}")
+        for group, usable in groups.items():
+            out(f"  Nodegroup: {group}, status: {'enabled' if usable else 'disabled'}")
+        out()
+    return 0 if whole else 1
+
+
+def info(call: Invocation) -> int:
+    for name, groups, parameters in _ask(call, ["name", "nodegroup_status", "parameters"]):
+        out(f"{name}:")
+        out(f"  - Valid: {all(groups.values())}")
+        out("  - parameters:")
+        for parameter, text in parameters:
+            out(f"    - {parameter}: {text}")
+        out()
+    return 0
+
+
+def _definition(path: str, valid: bool, fault: str, parameters: list[Any]) -> str:
+    return f"{'valid' if valid else f'invalid - {fault}'} (path: {path})"
+
+
+def _ask(call: Invocation, fields: list[str]) -> list[list[Any]]:
+    """Give a row for each provider; which nodes did not answer is said on standard error."""
+    log: list[Any] = []
+    rows: list[list[Any]] = jobs.ask(call, {"OP_ID": call.command.op_id, "output_fields": fields, "names": []}, log)
+    for _, _, _, content in log:
+        err(str(content))
+    return rows

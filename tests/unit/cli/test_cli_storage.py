@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gnt-storage: what is printed of providers."""
+
+
+def test_each_node_is_a_line_and_one_that_cannot_use_it_a_failure(gnt, master):
+    path = "/srv/ganeti/extstorage/san"
+    nodes = {"n1": [[path, True, "", []]], "n2": [[path, False, "the script grow is missing", []]], "n3": []}
+    master.job([["san", nodes, {"default": False}]])
+    ran = gnt("gnt-storage diagnose")
+    assert (ran.status, ran.out) == (
+        1,
+        "Provider: san [global status: invalid]\n"
+        f"  Node: n1, status: valid (path: {path})\n"
+        f"  Node: n2, status: invalid - the script grow is missing (path: {path})\n"
+        "  Node: n3, status: not found\n"
+        "  Nodegroup: default, status: disabled\n\n",
+    )
+    fields = ["name", "node_status", "nodegroup_status"]
+    assert master.submitted() == [{"OP_ID": "OP_EXT_STORAGE_DIAGNOSE", "output_fields": fields, "names": []}]
+
+
+def test_parameters(gnt, master):
+    master.job([["san", {"default": True}, [["pool", "where disks lie"]]]])
+    ran = gnt("gnt-storage info")
+    assert (ran.status, ran.out) == (0, "san:\n  - Valid: True\n  - parameters:\n    - pool: where disks lie\n\n")

@@ -11,7 +11,9 @@ from tests.fakes.sample_cluster import catalogue, configuration
 
 from ganeti.base.errors import PrerequisiteError
 from ganeti.master.operation import decode
-from ganeti.master.operations.storage.diagnose import FIELDS, DiagnoseStorage
+from ganeti.master.operations.query.query import Query
+from ganeti.master.operations.storage.diagnose import DiagnoseStorage
+from ganeti.master.query.external_storage import EXTERNAL_STORAGE
 
 SAN = {"name": "san", "path": "/srv/ganeti/extstorage/san", "fault": "", "parameters": [["pool", "where"], ["x", ""]]}
 
@@ -22,7 +24,9 @@ def ctx() -> FakeContext:
 
 
 def ask(ctx: FakeContext, **parameters: Any) -> Any:
-    return run(decode({"OP_ID": DiagnoseStorage.op_id, "output_fields": list(FIELDS), **parameters}), ctx)
+    return run(
+        decode({"OP_ID": DiagnoseStorage.op_id, "output_fields": list(EXTERNAL_STORAGE.fields), **parameters}), ctx
+    )
 
 
 def test_what_all_nodes_have(ctx: FakeContext) -> None:
@@ -42,3 +46,9 @@ def test_a_node_without_it_makes_it_unusable_and_one_that_is_silent_is_told_of(c
     assert "No word about external storage: Node node3 does not answer" in str(ctx.log.lines)
     with pytest.raises(PrerequisiteError, match="Unknown field 'moon': there are name"):
         ask(ctx, output_fields=["moon"])
+
+
+def test_op_query_gives_the_same(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["extstorage_diagnose"] = lambda node: [SAN]
+    answer = run(Query(what="extstorage", fields=["name", "nodegroup_status"]), ctx)
+    assert answer["data"] == [[[0, "san"], [0, {"default": True}]]]

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Names, types, sources and titles of query fields are those of docs/spec/rapi.md, section 4."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ganeti.daemons.catalogue import build_catalogue
+from ganeti.master.query.fields import Field
+from ganeti.master.query.resources import declared
+
+SPEC = (Path(__file__).parents[2] / "docs" / "spec" / "rapi.md").read_text()
+SECTION = re.compile(
+    r"^#### (\w+) \((?:via|\d+)[^\n]*\n(.*?)(?=^#### |^Instance status values|\Z)", re.MULTILINE | re.DOTALL
+)
+ROW = re.compile(r"^\| `(.+?)` \| (.+?) \| (.+?) \| (.*) \|$", re.MULTILINE)
+TITLES = re.compile(r"\b(Node|Instance|Group|Network|Job): (.*?)(?= Network: |\n)")
+ASKED_FOR = {"instance.status"}
+"""Computed from what the nodes say, which the spec counts as configuration."""
+OF_OTHER_DRIVERS = {"pae", "pci_pass", "nic.X/N"}
+"""Titles of parameters of xen hypervisors, and those that the spec abbreviates."""
+PER_DISK, PER_NIC = 16, 8
+RESOURCES = {name: each.with_drivers(build_catalogue()) for name, each in declared().items()}
+
+
+def rows() -> Iterator[tuple[str, str, str, str]]:
+    """Resource, field, type and kind, both empty where the spec names the field alone."""
+    for resource, text in SECTION.findall(SPEC):
+        for names, types, kind, meaning in ROW.findall(text):
+            if names == "aliases":
+                yield from ((resource, name, "", "") for name in aliases(meaning))
+                continue
+            of_each = types.split(", ")
+            for index, name in enumerate(names.split(", ")):
+                for one in expanded(name, meaning):
+                    yield resource, one, of_each[min(index, len(of_each) - 1)], kind
+        if not ROW.search(text):
+            names = re.sub(r"\(alias (\w+)\)", r", \1", text).split(". (")[0]
+            yield from ((resource, name, "", "") for name in re.findall(r"\w+", names))
+
+
+def expanded(name: str, meaning: str) -> list[str]:
+    """``ndp/X`` stands for the names in brackets, ``disk.size/N`` for one name a disk."""
+    if name.endswith("/N"):
+        return [f"{name[:-1]}{number}" for number in range(PER_DISK if name.startswith("disk.") else PER_NIC)]
+    if not name.endswith("/X"):
+        return [name]
+    listed = re.search(r"[:(] ?((?:\w+, )+\w+)\)?$", meaning)
+    return [f"{name[:-1]}{each}" for each in listed[1].split(", ")] if listed else []
+
+
+def aliases(meaning: str) -> list[str]:
+    return [name for names in re.findall(r"([\w/, ]+) =", meaning) for name in names.strip(" ,").split(", ")]
+
+
+def titles() -> Iterator[tuple[str, str, str]]:
+    """Resource, field and title, where the spec writes both out."""
+    for resource, text in TITLES.findall(SPEC):
+        for part in text.split("; "):
+            prefix, colon, items = part.rpartition("/: ")
+            for item in items.rstrip(". ").split(", "):
+                found = re.fullmatch(r"([\w./]+) ([\w/]+)(?: \(.*)?", item)
+                if found and found[1] not in OF_OTHER_DRIVERS:
+                    name = f"{prefix}{'/' if colon else ''}{found[1]}"
+                    yield resource.lower(), name.replace("/N", "/1"), found[2].replace("/N", "/1")
+
+
+def field(resource: str, name: str) -> Field:
+    return RESOURCES[resource].fields[name]
+
+
+@pytest.mark.parametrize(("resource", "name", "types", "kind"), list(rows()))
+def test_a_field_is_as_in_the_spec(resource, name, types, kind):
+    found = field(resource, name)
+    assert types in ("", "per type", found.kind)
+    if resource in ("node", "instance") and f"{resource}.{name}" not in ASKED_FOR:
+        assert kind in ("", "live" if found.live else "config")
+
+
+@pytest.mark.parametrize(("resource", "name", "title"), list(titles()))
+def test_a_title_is_as_in_the_spec(resource, name, title):
+    assert field(resource, name).title == title
+
+
+def test_every_resource_of_the_spec_is_read():
+    assert {resource for resource, _, _, _ in rows()} == set(RESOURCES)
+    assert len(list(rows())) > 300
+    assert len(list(titles())) > 100

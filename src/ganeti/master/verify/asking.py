@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ganeti.base.paths import Paths
+from ganeti.master.instance_spec import disk_spec
 from ganeti.model import inheritance
+from ganeti.model.node_requests import DiskSpec
 from ganeti.model.objects import Instance, Node, NodeGroup
 from ganeti.model.traits import Catalogue, TemplateTraits
 from ganeti.model.view import ConfigView
@@ -73,6 +75,19 @@ def storage_units(view: ConfigView, catalogue: Catalogue) -> list[Plain]:
     return [unit for unit in units if unit is not None]
 
 
+def disks_by_node(view: ConfigView, catalogue: Catalogue, instances: Sequence[Instance]) -> dict[str, list[DiskSpec]]:
+    """By UUID of the node: the disks of *instances* that it has; those of forthcoming ones are not made yet."""
+    found: dict[str, list[DiskSpec]] = {}
+    for instance in instances:
+        if instance.forthcoming:
+            continue
+        for index, disk in enumerate(view.instance_disks(instance)):
+            if disk.dev_type in catalogue.templates:
+                for uuid in disk.nodes or [instance.primary_node]:
+                    found.setdefault(uuid, []).append(disk_spec(view, catalogue, instance, disk, index))
+    return found
+
+
 def bridges(view: ConfigView, group: NodeGroup, instances: Sequence[Instance]) -> list[str]:
     """Links that the instances and networks of a group, and new instances, need as bridges."""
     cluster = view.cluster
@@ -97,9 +112,10 @@ def node_checks(
     online: Sequence[Node],
     index: int,
     *,
+    disks: Sequence[DiskSpec],
     assess_parameters: bool,
 ) -> Plain:
-    """The checks for node *index* of *online*, the nodes of *group* that are not offline."""
+    """The checks for node *index* of *online*, the nodes of *group* that are not offline; it has *disks*."""
     node = online[index]
     cluster = view.cluster
     master = view.node(cluster.master_node)
@@ -127,6 +143,7 @@ def node_checks(
         "allowed-file-storage-paths": bool(units) or None,
         "storage": units,
         "disks": units,
+        "disk-status": disks,
         "hypervisor": hypervisors,
         "instances": list(hypervisors),
         "hvinfo": list(hypervisors),
@@ -136,7 +153,8 @@ def node_checks(
         checks["hvparms"] = [
             {"source": f"instance {instance.name}", "hypervisor": instance.hypervisor, "hvparams": hvparams}
             for instance in mine
-            if (hvparams := inheritance.instance_hv(cluster, instance, _known(catalogue, instance.hypervisor)))
+            if instance.hypervisor in catalogue.hypervisors
+            and (hvparams := inheritance.instance_hv(cluster, instance, _known(catalogue, instance.hypervisor)))
         ]
     return checks
 
@@ -155,5 +173,6 @@ def _instances_of(view: ConfigView, nodes: Sequence[Node]) -> list[Instance]:
 
 
 def _oob_programs(view: ConfigView) -> list[str]:
-    programs = {inheritance.node_nd(view, node)["oob_program"] for node in view.nodes()}
+    nodes = [node for node in view.nodes() if view.get("nodegroups", node.group) is not None]
+    programs = {inheritance.node_nd(view, node)["oob_program"] for node in nodes}
     return sorted(program for program in programs if program)

@@ -60,6 +60,16 @@ def hypervisor_parameters(view: ConfigView, catalogue: Catalogue) -> Iterator[Fi
             yield Finding("ECLUSTERCFG", "", f"hypervisor {name} parameters syntax check (source {source}): {err}")
 
 
+def incomplete_instances(view: ConfigView) -> Iterator[Finding]:
+    """Instances without what every instance has that is not just a reservation of room."""
+    for instance in view.instances():
+        for name in ("primary_node", "hypervisor", "admin_state"):
+            if not getattr(instance, name) and not instance.forthcoming:
+                yield Finding(
+                    "EINSTANCEMISSINGCFGPARAMETER", instance.name, f"the configuration parameter '{name}' is missing"
+                )
+
+
 def dangling(view: ConfigView) -> Iterator[Finding]:
     """Nodes of an unknown group, instances of an unknown node."""
     for node in view.nodes():

@@ -29,11 +29,8 @@ def running_on(reports: Reports) -> dict[str, dict[str, str]]:
 def strange_guests(view: ConfigView, group: NodeGroup, reports: Reports) -> Iterator[Finding]:
     """Guests that no configuration knows, and those of another group's instances, which its nodes cannot see."""
     known = set(view.names("instances"))
-    elsewhere = {
-        instance.name
-        for instance in view.instances()
-        if instance.primary_node and view.node(instance.primary_node).group != group.uuid
-    }
+    here = {node.uuid for node in view.group_nodes(group.uuid)}
+    elsewhere = {instance.name for instance in view.instances() if instance.primary_node not in here}
     for uuid, guests in running_on(reports).items():
         for name in sorted(set(guests) - known):
             yield Finding(
@@ -103,31 +100,20 @@ def policy(view: ConfigView, group: NodeGroup, instance: Instance) -> Iterator[F
         yield Finding("EINSTANCEPOLICY", instance.name, f"the instance policy is violated: {'; '.join(broken)}")
 
 
-def disks(view: ConfigView, catalogue: Catalogue, instance: Instance, reports: Reports) -> Iterator[Finding]:
-    """Whether each disk is where it should be, for templates whose disks the nodes can list."""
+def disks(view: ConfigView, instance: Instance, reports: Reports) -> Iterator[Finding]:
+    """Whether each disk is where it should be, and whole."""
     for index, disk in enumerate(view.instance_disks(instance)):
-        traits = catalogue.templates.get(disk.dev_type)
-        if traits is None or not traits.directory_based or not disk.logical_id:
-            continue
         for uuid in disk.nodes or [instance.primary_node]:
-            listed = listed_disks(reports.get(uuid), disk.dev_type)
-            if listed is not None and disk.logical_id[-1] not in listed:
-                yield Finding(
-                    "EINSTANCEMISSINGDISK",
-                    instance.name,
-                    f"disk/{index} {disk.logical_id[-1]} is missing on node {view.node(uuid).name}",
-                )
-
-
-def listed_disks(report: NodeReport | None, template: str) -> list[str] | None:
-    """The disks of a template that a node lists; None where it was not asked."""
-    if report is None:
-        return None
-    found: dict[str, list[str]] = report.part("disks", {})
-    for unit, paths in found.items():
-        if unit.split(" ", 1)[0] == template:
-            return paths
-    return None
+            faults = reports[uuid].part("disk-status", {}) if uuid in reports else {}
+            if disk.uuid not in faults:
+                continue
+            name = str(disk.logical_id[-1]) if disk.logical_id else disk.uuid
+            node = view.node(uuid).name
+            if (fault := faults[disk.uuid]) is None:
+                message = f"disk/{index} {name} is missing on node {node}"
+                yield Finding("EINSTANCEMISSINGDISK", instance.name, message)
+            else:
+                yield Finding("EINSTANCEFAULTYDISK", instance.name, f"disk/{index} on node {node}: {fault}")
 
 
 def orphan_disks(view: ConfigView, catalogue: Catalogue, reports: Reports) -> Iterator[Finding]:

@@ -6,6 +6,9 @@ import msgspec
 from ganeti.model.node_calls import NodeRequest
 from ganeti.model.node_requests import DiskSpec
 
+FAULTY = 4
+"""`DiskStatus.ldisk_status` of a disk whose own data cannot be used."""
+
 
 class DiskStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Protocols, "BlockDevStatus"."""

@@ -16,9 +16,11 @@ from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import BlockDeviceError, GanetiError, HypervisorError
+from ganeti.base.errors import BlockDeviceError, FileStoragePathError, GanetiError, HypervisorError
 from ganeti.base.paths import NODED_PORT
+from ganeti.model.node_calls.disks import FAULTY, DiskStatus
 from ganeti.model.node_calls.storage import StorageUnit
+from ganeti.model.node_requests import DiskSpec
 from ganeti.model.objects import CONFIG_VERSION
 from ganeti.node import ssh_key_lines
 from ganeti.node.actions.candidate_keys import authorized_keys_path, public_keys_path
@@ -79,6 +81,8 @@ class NodeChecks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Answer: sentences by ``template setting``."""
     disks: list[StorageUnit] | None = None
     """Answer: by ``template setting``, all disks found there, for finding those that nobody knows."""
+    disk_status: list[DiskSpec] | None = None
+    """Answer: by UUID of the disk, what is wrong with it; null for one that is missing."""
     hypervisor: dict[str, dict[str, Any]] | None = None
     """Answer: sentences by hypervisor (given: name to filled parameters)."""
     hvparms: list[HypervisorCheck] | None = None
@@ -214,6 +218,29 @@ async def _disks(node: NodeState, value: list[StorageUnit]) -> Any:
         f"{unit.template} {unit.setting}": list(await node.template(unit.template).list_owned(unit.setting))
         for unit in value
     }
+
+
+async def _disk_status(node: NodeState, value: list[DiskSpec]) -> Any:
+    found: dict[str, str | None] = {}
+    for disk in value:
+        try:
+            status = await node.template(disk.template).find(disk)
+        except (BlockDeviceError, FileStoragePathError) as err:
+            found[disk.uuid] = str(err)
+        else:
+            if status is None:
+                found[disk.uuid] = None
+            elif fault := _disk_fault(status, disk.size_mib):
+                found[disk.uuid] = fault
+    return found
+
+
+def _disk_fault(status: DiskStatus, size_mib: int) -> str:
+    if status.ldisk_status == FAULTY:
+        return f"{status.dev_path} is faulty"
+    if status.size_mib is not None and status.size_mib < size_mib:
+        return f"{status.dev_path} has {status.size_mib} MiB of its {size_mib} MiB"
+    return ""
 
 
 async def _hypervisor(node: NodeState, value: dict[str, dict[str, Any]]) -> Any:
@@ -364,6 +391,7 @@ _CHECKS: dict[str, Callable[[NodeState, Any], Awaitable[Any]]] = {
     "allowed_file_storage_paths": _allowed_paths,
     "storage": _storage,
     "disks": _disks,
+    "disk_status": _disk_status,
     "hypervisor": _hypervisor,
     "hvparms": _hvparms,
     "file_modes": _file_modes,

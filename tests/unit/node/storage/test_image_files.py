@@ -155,3 +155,20 @@ def test_disks_in_directories_of_their_own_choice_are_listed(node) -> None:
     node.call("blockdev_create", disk=disk)
     answer = node.call("node_verify", checks={"disks": [{"template": "file", "setting": "/srv/disks"}]})
     assert answer["disks"] == {"file /srv/disks": [disk.logical_id[1]]}
+
+
+def test_verification_is_told_what_disks_lack(node) -> None:
+    whole, short, missing = (
+        disk_spec("file", uuid=name, size_mib=4, logical_id=["loop", f"/srv/disks/web1/{name}.file.disk0"])
+        for name in ("whole", "short", "missing")
+    )
+    for disk in (whole, short):
+        node.call("blockdev_create", disk=disk)
+    os.truncate(node.paths.under(short.logical_id[1]), image_io.MIB)
+    outside = disk_spec("file", uuid="outside", logical_id=["loop", "/etc/passwd"])
+    disks = [whole, short, missing, outside]
+    answer = node.call("node_verify", checks={"disk-status": disks})["disk-status"]
+    assert set(answer) == {"short", "missing", "outside"}
+    assert answer["missing"] is None
+    assert "has 1 MiB of its 4 MiB" in answer["short"]
+    assert "/etc/passwd" in answer["outside"]

@@ -42,7 +42,8 @@ class VerifyConfiguration(Operation[bool], frozen=True, kw_only=True):
                 f"{len(view.instances())} instance(s)"
             )
         damaged = configuration.damaged_jobs(ctx.master.damaged_jobs())
-        tell("* Verifying cluster config", [*configuration.consistency(view), *damaged])
+        incomplete = configuration.incomplete_instances(view)
+        tell("* Verifying cluster config", [*configuration.consistency(view), *incomplete, *damaged])
         tell("* Verifying cluster certificate files", await _certificates(ctx))
         tell("* Verifying copies of the configuration", await _copies(ctx))
         view = ctx.config.view()

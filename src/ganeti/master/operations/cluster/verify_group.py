@@ -158,12 +158,19 @@ class _Work:
         self.tell("* Hooks Results", await self._hooks(env))
 
     async def _ask(self, assess_parameters: bool) -> list[NodeReport]:
-        scope = self.scope
+        scope, catalogue = self.scope, self.ctx.catalogue
+        disks = asking.disks_by_node(scope.view, catalogue, scope.instances)
         checks = [
             asking.node_checks(
-                scope.view, self.ctx.catalogue, scope.group, scope.online, index, assess_parameters=assess_parameters
+                scope.view,
+                catalogue,
+                scope.group,
+                scope.online,
+                index,
+                disks=disks.get(node.uuid, []),
+                assess_parameters=assess_parameters,
             )
-            for index in range(len(scope.online))
+            for index, node in enumerate(scope.online)
         ]
         return list(await asyncio.gather(*map(self._ask_one, scope.online, checks)))
 
@@ -253,7 +260,7 @@ class _Work:
         yield from instances.state(view, instance, reports)
         yield from instances.placement(view, catalogue, instance)
         yield from instances.policy(view, scope.group, instance)
-        yield from instances.disks(view, catalogue, instance, reports)
+        yield from instances.disks(view, instance, reports)
 
     def _leftovers(self, reports: dict[str, NodeReport]) -> Iterable[Finding]:
         yield from instances.orphan_disks(self.scope.view, self.ctx.catalogue, reports)

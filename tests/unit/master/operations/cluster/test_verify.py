@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace as replace_dataclass
 from typing import Any
 
 import pytest
@@ -83,6 +84,7 @@ class Cluster:
             "hvinfo": {"pretend": {"memory_free": 100000}},
             "storage": {f"local {LOCAL_DIR}": [], f"common {SHARED_DIR}": []},
             "disks": {f"common {SHARED_DIR}": disks[:1], f"local {LOCAL_DIR}": disks[1:] if name == "node2" else []},
+            "disk-status": {},
             "allowed-file-storage-paths": [],
             "instances": [{"name": "web1", "state": "running"}] if name == "node1" else [],
             "oslist": [dict(OS)],
@@ -170,8 +172,6 @@ def test_a_healthy_cluster_is_told_in_the_lines_of_3_1() -> None:
             "EINSTANCEWRONGNODE:instance:web1:instance should not run on node node3",
         ),
         (on("node3", instances=[{"name": "ghost", "state": "running"}]), "ENODEORPHANINSTANCE:node:node3:"),
-        (on("node2", disks={f"local {LOCAL_DIR}": []}), "EINSTANCEMISSINGDISK:instance:web2:disk/0"),
-        (on("node1", disks={f"common {SHARED_DIR}": []}), "EINSTANCEMISSINGDISK:instance:web1:disk/0"),
     ],
 )
 def test_each_fault_is_one_error(spoil: Callable[[str, Answer], None], line: str) -> None:
@@ -182,6 +182,27 @@ def test_each_fault_is_one_error(spoil: Callable[[str, Answer], None], line: str
     assert len(errors) == 1, errors
     assert errors[0].startswith(f"  - ERROR:{line}")
     assert good is False
+
+
+@pytest.mark.parametrize(
+    ("fault", "line"),
+    [
+        (None, "EINSTANCEMISSINGDISK:instance:web2:disk/0 {path} is missing on node node2"),
+        (
+            "x has 1 MiB of its 9 MiB",
+            "EINSTANCEFAULTYDISK:instance:web2:disk/0 on node node2: x has 1 MiB of its 9 MiB",
+        ),
+    ],
+)
+def test_a_disk_that_is_missing_or_faulty(fault: str | None, line: str) -> None:
+    cluster = Cluster()
+    disk = cluster.config.disk(cluster.web2.disks[0])
+    cluster.spoil = on("node2", disk_status={disk.uuid: fault})
+    good, lines = cluster.group()
+    assert [text for text in lines if "ERROR" in text] == [f"  - ERROR:{line.format(path=disk.logical_id[1])}"]
+    assert good is False
+    assert [each.uuid for each in cluster.asked["node2"]["disk-status"]] == [disk.uuid]
+    assert cluster.asked["node3"]["disk-status"] == []
 
 
 def test_a_node_that_does_not_answer_is_one_error() -> None:
@@ -598,6 +619,66 @@ def test_the_configuration_and_its_certificates() -> None:
     assert "Not enough master candidates" in faults[0]
     assert faults[1] == "  - ERROR: cluster : certificate file /var/lib/ganeti/ca.pem is missing or cannot be read"
     assert "source instance web1" in faults[2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (
+            {"primary_node": "gone"},
+            "ECLUSTERDANGLINGINST:node:web1:the instance has a primary node that does not exist",
+        ),
+        (
+            {"primary_node": ""},
+            "EINSTANCEMISSINGCFGPARAMETER:instance:web1:the configuration parameter 'primary_node' is missing",
+        ),
+        (
+            {"hypervisor": ""},
+            "EINSTANCEMISSINGCFGPARAMETER:instance:web1:the configuration parameter 'hypervisor' is missing",
+        ),
+    ],
+)
+def test_an_instance_that_points_nowhere_or_lacks_something(changes: Answer, line: str) -> None:
+    cluster = Cluster()
+    cluster.set_instance(cluster.web1, **changes)
+    assert run(VerifyConfiguration(error_codes=True), cluster.ctx) is False
+    assert f"  - ERROR:{line}" in cluster.ctx.lines
+    assert cluster.group()[0] is False or changes.get("primary_node") == ""
+
+
+def test_a_node_of_a_group_that_is_gone() -> None:
+    cluster = Cluster()
+    cluster.config.put("nodes", "uuid-node3", replace(cluster.config.node("uuid-node3"), group="gone"))
+    assert run(VerifyConfiguration(error_codes=True), cluster.ctx) is False
+    line = "  - ERROR:ECLUSTERDANGLINGNODES:node:node3:the node belongs to a group that does not exist"
+    assert line in cluster.ctx.lines
+    assert cluster.group()[0] is True, "the others are well"
+
+
+def test_an_instance_of_three_nodes_or_of_a_hypervisor_that_is_off() -> None:
+    cluster = Cluster()
+    disk = cluster.config.disk(cluster.web1.disks[0])
+    cluster.config.put("disks", disk.uuid, replace(disk, nodes=["uuid-node1", "uuid-node2", "uuid-node3"]))
+    cluster.set_instance(cluster.web2, hypervisor="other")
+    good, lines = cluster.group()
+    assert not good
+    assert lines[:2] == [
+        "  - WARNING:EINSTANCELAYOUT:instance:web1:instance has multiple secondary nodes: node2, node3",
+        "  - ERROR:EINSTANCEUNSUITABLENODE:instance:web2:its hypervisor other is not enabled",
+    ]
+
+
+def test_a_gluster_directory_that_cannot_be_used() -> None:
+    cluster = Cluster()
+    templates = cluster.ctx.catalogue.templates
+    templates["gluster"] = replace_dataclass(
+        templates["common"], name="gluster", directory_setting="gluster_storage_dir"
+    )
+    cluster.spoil = on("node2", storage={"gluster /run/gluster": ["it is not mounted"]})
+    assert cluster.group()[1][0] == (
+        "  - ERROR:ENODEGLUSTERSTORAGEPATHUNUSABLE:node:node2:The configured gluster storage path is unusable: "
+        "it is not mounted"
+    )
 
 
 def test_a_master_that_does_not_answer_is_told() -> None:

@@ -192,11 +192,18 @@ def test_power(gnt, many, line, opcode):
     assert many.submitted() == [{"instance_name": "web1"} | opcode]
 
 
+@pytest.mark.requirement("S1.18")
 @pytest.mark.parametrize(
     ("words", "what", "fields", "condition"),
     [
         ("--all", "instance", ["name"], None),
         ("--tags x y", "instance", ["name"], ["|", ["=[]", "tags", "x"], ["=[]", "tags", "y"]]),
+        (
+            "--node-group green",
+            "instance",
+            ["name"],
+            ["|", ["==", "pnode.group", "green"], ["==", "pnode.group.uuid", "green"]],
+        ),
         ("--node n1 n2", "node", ["pinst_list", "sinst_list"], ["|", ["==", "name", "n1"], ["==", "name", "n2"]]),
         ("--primary n1", "node", ["pinst_list"], ["|", ["==", "name", "n1"]]),
         ("--secondary n1", "node", ["sinst_list"], ["|", ["==", "name", "n1"]]),
@@ -219,6 +226,7 @@ def test_selectors(gnt, many, words, what, fields, condition):
     ("line", "message"),
     [
         ("gnt-instance stop", "needs the name of an instance, or --all"),
+        ("gnt-instance stop --node-group", "needs the name of a node group"),
         ("gnt-instance stop --node", "needs the name of a node"),
         ("gnt-instance stop --all web1", "--all takes no names"),
         ("gnt-instance add -n a -I hail web1", "-n and -I exclude each other"),

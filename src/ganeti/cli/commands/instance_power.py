@@ -50,10 +50,14 @@ def selected(call: Invocation) -> list[str]:
             raise UsageError("--all takes no names: give either --all or names")
         names = _names(call.client.call("Query", "instance", ["name"], None))
     elif not words:
-        what = {"instance": "an instance", "node": "a node", "primary": "a node", "secondary": "a node"}
+        nodes = dict.fromkeys(("node", "primary", "secondary"), "a node")
+        what = {"instance": "an instance", "node-group": "a node group", **nodes}
         raise UsageError(f"{call.command.line} needs the name of {what.get(selector, 'a tag')}, or --all", 1)
     elif selector == "instance":
         return list(dict.fromkeys(words))
+    elif selector == "node-group":
+        condition = ["|", *(["==", field, word] for word in words for field in ("pnode.group", "pnode.group.uuid"))]
+        names = _names(call.client.call("Query", "instance", ["name"], condition))
     elif selector == "tags":
         names = _names(call.client.call("Query", "instance", ["name"], _any_tag(words)))
     else:

@@ -165,6 +165,7 @@ COMMANDS = (
       (('--node-powered',), 'powered', 'yesno', 'recorded power state', True, None, (), '', False),
       (('--hypervisor-state',), 'hv_state', 'ident-keyvalues', 'recorded state of hypervisors', True, None, (), '', True),
       (('--disk-state',), 'disk_state', 'disk-state', 'recorded state of storage', True, None, (), '', True),
+      (('-g', '--node-group'), 'group', 'string', 'node group to put it into', True, None, (), 'GROUP', False),
      ),
      (), '', '', True, 'OP_NODE_SET_PARAMS', False, True, False, 'node', (), (), ()),
     ('modify-storage', 'change a place on a node where disks are kept',

@@ -15,6 +15,7 @@ _KINDS: Final = {
     "node": "the arguments are nodes: instances that use them",
     "primary": "the arguments are nodes: instances that run there",
     "secondary": "the arguments are nodes: instances mirrored there",
+    "node-group": "the arguments are node groups: instances that run there",
     "tags": "the arguments are tags of instances",
     "node-tags": "the arguments are tags of their nodes",
     "pri-node-tags": "the arguments are tags of primary nodes",

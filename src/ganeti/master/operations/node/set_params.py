@@ -17,6 +17,7 @@ from ganeti.base.errors import (
     PrerequisiteError,
 )
 from ganeti.master.operation import Example, Hooks, Operation, operation
+from ganeti.master.operations.group.assign_nodes import split_instances
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.node import addresses
 from ganeti.master.operations.node.candidate_keys import (
@@ -37,12 +38,13 @@ from ganeti.master.operations.parameters import (
     NodeParameters,
     NodeUuid,
     SecondaryIp,
+    Text,
     VmCapable,
 )
 from ganeti.master.parameter import Parameter
 from ganeti.model import inheritance
-from ganeti.model.locks import ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
-from ganeti.model.objects import CONFIG_VERSION, Node
+from ganeti.model.locks import ALL_NODES, LockPlan, group_lock, instance_lock, node_lock, node_res_lock
+from ganeti.model.objects import CONFIG_VERSION, Node, NodeGroup
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoChange
@@ -73,6 +75,11 @@ def _example(name: str, before: tuple[str, ...] = (), **changes: bool) -> Exampl
         _example("node-online", ("node-offline",), offline=False),
         _example("node-drained", drained=True),
         _example("node-undrained", ("node-drained",), drained=False),
+        Example(
+            "node-to-group",
+            {"node_name": "node3.example.com", "group": "green", "force": True},
+            before=("group-add",),
+        ),
         _example("node-demoted", master_candidate=False),
         _example("node-promoted", ("node-demoted",), master_candidate=True),
     ),
@@ -96,6 +103,9 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
     powered: Annotated[bool | None, Parameter("recorded power state", "--node-powered")] = None
     hv_state: HypervisorState | None = None
     disk_state: DiskState | None = None
+    group: Annotated[
+        Text | None, Parameter("node group to put it into", "-g", "--node-group", subject="group", metavar="GROUP")
+    ] = None
 
     def locks(self, view: ConfigView) -> LockPlan:
         node = self._node(view)
@@ -103,7 +113,8 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
         if self.secondary_ip is not None:
             instances = [instance_lock(instance.name) for instance in _mirrored_with(view, node)]
         nodes = [ALL_NODES] if self.auto_promote else [node_lock(node.uuid)]
-        return plan(shared=instances, exclusive=[*nodes, node_res_lock(node.uuid)])
+        groups = set() if self.group is None else {node.group, view.find_group(self.group).uuid}
+        return plan(shared=instances, exclusive=[*map(group_lock, sorted(groups)), *nodes, node_res_lock(node.uuid)])
 
     async def gather(self, ctx: OperationContext, view: ConfigView) -> bool | None:
         """Give whether a new secondary address is on the node; None where nobody can be asked."""
@@ -124,8 +135,10 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
         if self.secondary_ip is not None and self.secondary_ip != node.secondary_ip:
             self._check_secondary(view, node, ctx.catalogue, on_node=facts)
             changed = replace(changed, secondary_ip=self.secondary_ip)
+        if self.group is not None:
+            changed = replace(changed, group=self._check_group(view, node, self.group).uuid)
         decision = Decision(changed, decision.notes, decision.demoted, decision.comes_online)
-        return Checked(node, decision, _differences(node, changed))
+        return Checked(node, decision, _differences(view, node, changed))
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         env = {
@@ -181,6 +194,7 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
             self.vm_capable,
             self.secondary_ip,
             self.powered,
+            self.group,
         )
         if all(value is None for value in given) and not (self.ndparams or self.hv_state or self.disk_state):
             raise PrerequisiteError("Please pass at least one modification", WRONG_INPUT)
@@ -229,6 +243,25 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
                 f"Address {secondary} is not on node {node.name}: set it up there first", ENVIRONMENT_ERROR
             )
 
+    def _check_group(self, view: ConfigView, node: Node, name: str) -> NodeGroup:
+        """No instance may be split, and a node with instances is moved by *force* only (S1.34)."""
+        group = view.find_group(name)
+        split, _ = split_instances(view, {node.uuid: group.uuid})
+        if split:
+            raise PrerequisiteError(
+                f"Nodes of these instances would be in two groups: {', '.join(split)}; move all their nodes at once "
+                f"(gnt-group assign-nodes {group.name} NODE...)",
+                WRONG_STATE,
+            )
+        held = sorted(each.name for each in view.instances() if node.uuid in view.instance_nodes(each))
+        if held and group.uuid != node.group and not self.force:
+            raise PrerequisiteError(
+                f"Node {node.name} has instances ({', '.join(held)}), which would change to node group {group.name} "
+                "with it: add --force, or empty the node first (gnt-node evacuate)",
+                WRONG_STATE,
+            )
+        return group
+
     async def _come_online(self, checked: Checked, ctx: OperationContext) -> None:
         """An offline node is not called: it is marked online first, and offline again unless it answers."""
         node = checked.old
@@ -261,8 +294,10 @@ def _mirrored_with(view: ConfigView, node: Node) -> list[Any]:
     ]
 
 
-def _differences(old: Node, new: Node) -> Changes:
+def _differences(view: ConfigView, old: Node, new: Node) -> Changes:
     changes = [(name, str(getattr(new, name))) for name in SHOWN if getattr(new, name) != getattr(old, name)]
+    if new.group != old.group:
+        changes.append(("group", view.group(new.group).name))
     if new.ndparams != old.ndparams:
         changes.append(("ndparams", str(new.ndparams)))
     for name, label in (("hv_state_static", "hv_state"), ("disk_state_static", "disk_state")):

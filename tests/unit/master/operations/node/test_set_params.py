@@ -13,7 +13,7 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import ExecutionError, NodeUnreachableError, PrerequisiteError
 from ganeti.master.operations.node.set_params import ModifyNode
-from ganeti.model.objects import CLUSTER_KEY, CONFIG_VERSION, Disk
+from ganeti.model.objects import CLUSTER_KEY, CONFIG_VERSION, Disk, NodeGroup
 
 ROLES: dict[str, dict[str, bool]] = {
     "candidate": {"master_candidate": True, "drained": False, "offline": False},
@@ -195,3 +195,23 @@ def test_mirrored_instances_must_be_down_for_it() -> None:
     assert "instance/web1" in operation.locks(ctx.config.view()).shared
     with pytest.raises(PrerequisiteError, match="Instance web1 mirrors"):
         run(operation, ctx)
+
+
+@pytest.mark.requirement("S1.15", "S1.34")
+def test_another_group() -> None:
+    ctx = make()
+    config = ctx.config.config
+    config.put("nodegroups", "uuid-green", NodeGroup(uuid="uuid-green", name="green"))
+    assert run(ModifyNode(node_name="node2", group="green"), ctx) == [("group", "green")]
+    assert config.node("uuid-node2").group == "uuid-green"
+    assert run(ModifyNode(node_name="node2", group="uuid-green"), ctx) == []
+    add_instance(config, "web1", "uuid-node2")
+    with pytest.raises(PrerequisiteError, match=r"has instances \(web1\), which would change to node group default"):
+        run(ModifyNode(node_name="node2", group="default"), ctx)
+    assert run(ModifyNode(node_name="node2", group="default", force=True), ctx) == [("group", "default")]
+    [disk] = config.disks()
+    config.put("disks", disk.uuid, replace(disk, nodes=["uuid-node2", "uuid-node3"]))
+    with pytest.raises(PrerequisiteError, match="would be in two groups: web1; move all their nodes at once"):
+        run(ModifyNode(node_name="node2", group="green", force=True), ctx)
+    with pytest.raises(PrerequisiteError, match="grey"):
+        run(ModifyNode(node_name="node2", group="grey"), ctx)

@@ -63,6 +63,19 @@ def test_another_name_changes_nothing_else(bed: FakeBed) -> None:
     bed.run("gnt-group", "rename", "blue", "green")
 
 
+@pytest.mark.requirement("S1.15", "S1.18")
+def test_a_node_changes_its_group_and_instances_are_chosen_by_group(bed: FakeBed) -> None:
+    bed.run("gnt-node", "modify", "-g", "green", "node2")
+    assert listed(bed, "group", "node2", what="gnt-node") == ["green"]
+    bed.run("gnt-node", "modify", "-g", "default", "node2")
+    bed.run(*ADD, *DISK, "-n", "node1", "here")
+    bed.run(*ADD, *DISK, "-n", "node3", "there")
+    bed.run("gnt-instance", "startup", "--node-group", "green")
+    assert listed(bed, "name,admin_state", what="gnt-instance") == ["here:down", "there:up"]
+    bed.run("gnt-instance", "remove", "-f", "here")
+    bed.run("gnt-instance", "remove", "-f", "there")
+
+
 @pytest.mark.requirement("S1.11")
 def test_a_group_with_nodes_stays(bed: FakeBed) -> None:
     assert "green" in bed.run("gnt-group", "remove", "green", expect=1)
@@ -112,6 +125,21 @@ def test_groups_are_verified_one_job_each(bed: FakeBed) -> None:
     assert "Verifying group 'default'" in said and "Verifying group 'green'" in said
     said = bed.run("gnt-cluster", "verify", "--node-group", "green", expect=None)
     assert "Verifying group 'green'" in said and "Verifying group 'default'" not in said
+
+
+def test_a_disk_that_is_too_short_or_gone_is_found(bed: FakeBed) -> None:
+    [disk] = bed.config()["disks"].values()
+    path = disk["logical_id"][1]
+    verify = ("gnt-cluster", "verify", "--error-codes", "--node-group", "green")
+    bed.run("truncate", "-s", "1M", path, node="node3")
+    assert f"EINSTANCEFAULTYDISK:instance:policy3:disk/0 on node node3: {path} has 1 MiB of its 16 MiB" in bed.run(
+        *verify, expect=None
+    )
+    bed.run("mv", path, f"{path}.away", node="node3")
+    assert "EINSTANCEMISSINGDISK:instance:policy3:disk/0" in bed.run(*verify, expect=None)
+    bed.run("mv", f"{path}.away", path, node="node3")
+    bed.run("truncate", "-s", "16M", path, node="node3")
+    assert "DISK:instance" not in bed.run(*verify, expect=None)
 
 
 @pytest.mark.requirement("S1.28")

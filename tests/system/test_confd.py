@@ -62,6 +62,18 @@ def test_every_candidate_tells_what_was_acknowledged(bed: FakeBed) -> None:
         assert ask(bed, Kind.NODE_ADDRESSES, None, address) == list(addresses(bed).values())
 
 
+def test_minors_of_a_node_are_asked_for(bed: FakeBed) -> None:
+    assert bed.run("gnt-node", "list-drbd", "node2").split() == [
+        "Node",
+        "Minor",
+        "Instance",
+        "Disk",
+        "Role",
+        "PeerNode",
+    ]
+    assert "Node 'node9' not known" in bed.run("gnt-node", "list-drbd", "node9", expect=1)
+
+
 def test_with_every_master_daemon_dead_candidates_answer(bed: FakeBed) -> None:
     [master, other, _] = addresses(bed)
     bed.run("daemon-util", "stop-master")

@@ -2,7 +2,7 @@
 """The commands of gnt-node that are no operation."""
 
 from ganeti.base.command import Argument, Command
-from ganeti.cli.commands.options import CACHE, FILTER, LIST_OPTIONS, UNITS, option
+from ganeti.cli.commands.options import CACHE, FILTER, LIST_OPTIONS, NO_HEADERS, SEPARATOR, UNITS, option
 
 NODE_LIST = Command(
     "gnt-node list",
@@ -38,4 +38,13 @@ NODE_JOIN = Command(
     is_job=False,
     needs_root=True,
     needs_master=False,
+)
+
+NODE_MINORS = Command(
+    "gnt-node list-drbd",
+    "list the DRBD minors of a node",
+    arguments=(Argument("node", "node-name"),),
+    handler="node_minors:list_minors",
+    is_job=False,
+    options=(NO_HEADERS, SEPARATOR),
 )

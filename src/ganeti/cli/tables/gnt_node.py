@@ -104,6 +104,15 @@ COMMANDS = (
       (('-g', '--node-group'), 'group', 'string', 'nodes of this group only', True, None, (), '', False),
      ),
      (), 'listing:nodes', '', False, '', False, True, True, '', (), (), ()),
+    ('list-drbd', 'list the DRBD minors of a node',
+     (
+      ('node', 'node-name', 1, 1, 'string', ''),
+     ),
+     (
+      (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
+      (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
+     ),
+     (), 'node_minors:list_minors', '', False, '', False, True, False, '', (), (), ()),
     ('list-fields', "list the fields of 'list'",
      (
       ('names', 'field', 0, None, 'string', ''),

@@ -90,6 +90,10 @@ def test_the_policy_of_a_group_holds_whether_it_is_named_or_not(bed: FakeBed) ->
     assert place(bed, "policy2", "--node-group", "green") == "green"
     bed.run("gnt-group", "modify", "--alloc-policy", "unallocable", "default")
     assert place(bed, "policy3") == "green", "the last resort"
+    bed.run("gnt-group", "add", "blue")
+    assert place(bed, "several", "--node-group", "blue,green") == "green"
+    bed.run("gnt-instance", "remove", "--force", "several")
+    bed.run("gnt-group", "remove", "blue")
     bed.run("gnt-group", "modify", "--alloc-policy", "unallocable", "green")
     bed.run(*ADD, *DISK, "-I", "hail", "policy4", expect=1)
     assert "green takes no new instances" in bed.run(*ADD, *DISK, "-I", "hail", "-g", "green", "policy4", expect=1)

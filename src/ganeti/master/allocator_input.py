@@ -9,7 +9,7 @@ should have and do not use, and memory and disks of instances that are being cre
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from ganeti.base.errors import WRONG_STATE, PrerequisiteError
 from ganeti.master.cache.node_reports import NodeReport
@@ -25,25 +25,29 @@ PROTOCOL_VERSION = 2
 Plain = dict[str, Any]
 
 
-def group_for_new(view: ConfigView, name: str | None) -> NodeGroup | None:
-    """Give the group that new instances are to be in, if one is named; its policy holds although it is (S1.26).
+def groups_for_new(view: ConfigView, names: str | None) -> list[NodeGroup]:
+    """Give the groups that new instances are to be in, with commas between their names; their policy holds (S1.26).
 
     Raises `PrerequisiteError` for one that is not there, or takes no new instances.
     """
-    group = view.find_group(name) if name else None
-    if group is not None and group.alloc_policy == "unallocable":
-        raise PrerequisiteError(
-            f"Node group {group.name} takes no new instances: name another one, or allow it with gnt-group modify "
-            f"--alloc-policy=last_resort {group.name}",
-            WRONG_STATE,
-        )
-    return group
+    words = [names] if names and view.uuid_by_name("nodegroups", names) else (names or "").split(",")
+    groups = [view.find_group(name) for name in words if name]
+    for group in groups:
+        if group.alloc_policy == "unallocable":
+            raise PrerequisiteError(
+                f"Node group {group.name} takes no new instances: name another one, or allow it with gnt-group modify "
+                f"--alloc-policy=last_resort {group.name}",
+                WRONG_STATE,
+            )
+    return list({group.uuid: group for group in groups}.values())
 
 
 def allocate_request(
-    view: ConfigView, sketch: Instance, disks: Sequence[Disk], template: TemplateTraits, group: NodeGroup | None
+    view: ConfigView, sketch: Instance, disks: Sequence[Disk], template: TemplateTraits, groups: Sequence[NodeGroup]
 ) -> Allocate:
-    """Request a place for an instance that does not exist yet."""
+    """Request a place for an instance that does not exist yet; of several groups the protocol knows the nodes."""
+    group = groups[0] if len(groups) == 1 else None
+    nodes = sorted(node.name for each in groups for node in view.group_nodes(each.uuid))
     backend = inheritance.instance_be(view.cluster, sketch)
     return Allocate(
         name=sketch.name,
@@ -69,6 +73,7 @@ def allocate_request(
         required_nodes=template.node_count,
         disk_space_total=disk_space_mib(template.name, [disk.size for disk in disks]),
         group_name=group.name if group else None,
+        restrict_to_nodes=nodes if len(groups) > 1 else UNSET,
     )
 
 

@@ -8,7 +8,7 @@ is an allocator is given `to_protocol`, and only there it is a dictionary.
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, field
 
 Plain = dict[str, Any]
 
@@ -46,6 +46,8 @@ class Allocate(_Request, frozen=True, kw_only=True, tag="allocate"):
     disk_space_total: int
     """What the disks take on each node."""
     group_name: str | None = None
+    restrict_to_nodes: list[str] | UnsetType = field(name="restrict-to-nodes", default=UNSET)
+    """The nodes of several groups, of which the protocol knows one only."""
 
 
 class MultiAllocate(_Request, frozen=True, kw_only=True, tag="multi-allocate"):

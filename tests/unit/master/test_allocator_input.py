@@ -9,10 +9,11 @@ import pytest
 from msgspec import structs
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
+from ganeti.base.errors import PrerequisiteError
 from ganeti.master.allocator_input import (
     allocate_request,
     allocator_input,
-    group_for_new,
+    groups_for_new,
     promised_of,
     relocate_request,
 )
@@ -68,8 +69,8 @@ def sketch(*nics: Nic) -> Instance:
 
 def request_of(view: Configuration, *nics: Nic, group: str | None = None) -> dict[str, Any]:
     disks = [Disk(uuid="d", dev_type=LOCAL, size=100, mode="ro", name="data"), Disk(uuid="e", dev_type=LOCAL, size=20)]
-    group_object = group_for_new(view, group)
-    return to_protocol(allocate_request(view, sketch(*nics), disks, catalogue().templates[LOCAL], group_object))
+    groups = groups_for_new(view, group)
+    return to_protocol(allocate_request(view, sketch(*nics), disks, catalogue().templates[LOCAL], groups))
 
 
 def test_a_request_for_a_new_instance(view: Configuration) -> None:
@@ -114,11 +115,25 @@ def test_a_request_for_a_new_instance(view: Configuration) -> None:
     }
 
 
+@pytest.mark.requirement("S1.26")
+def test_of_several_groups_the_nodes_are_named(view: Configuration) -> None:
+    view.put("nodegroups", "uuid-green", NodeGroup(uuid="uuid-green", name="green"))
+    view.put("nodes", "uuid-node3", structs.replace(view.node("uuid-node3"), group="uuid-green"))
+    view.put("nodegroups", "uuid-blue", NodeGroup(uuid="uuid-blue", name="blue"))
+    both = request_of(view, group="green,blue,uuid-green")
+    assert (both["group_name"], both["restrict-to-nodes"]) == (None, ["node3"])
+    assert "restrict-to-nodes" not in request_of(view, group="green,uuid-green")
+    assert "restrict-to-nodes" not in request_of(view)
+    view.put("nodegroups", "uuid-blue", NodeGroup(uuid="uuid-blue", name="blue", alloc_policy="unallocable"))
+    with pytest.raises(PrerequisiteError, match="Node group blue takes no new instances"):
+        request_of(view, group="green,blue")
+
+
 def test_each_mirrored_disk_takes_128_mib_more_on_its_nodes(view: Configuration) -> None:
     """Beside the data there is its metadata (opcodes, section 8), which is space used on the new nodes (S5.33)."""
     pair = TemplateTraits("drbd", "lvm-vg", node_count=2)
     disks = [Disk(uuid="d", dev_type="drbd", size=100), Disk(uuid="e", dev_type="drbd", size=20)]
-    assert allocate_request(view, sketch(), disks, pair, None).disk_space_total == 120 + 2 * 128
+    assert allocate_request(view, sketch(), disks, pair, []).disk_space_total == 120 + 2 * 128
     web = add_instance(view, "web", template="drbd")
     assert relocate_request(view, web, ["node1"]).disk_space_total == 64 + 128
     assert allocator_input(view, {}, [], LOCAL)["instances"]["web"]["disk_space_total"] == 64 + 128

@@ -38,7 +38,7 @@ COMMANDS = (
       (('--disk',), 'disks', 'disks', 'a disk and its parameters', True, None, (), 'N:size=SIZE,…', True),
       (('--file-driver',), 'file_driver', 'string', 'driver of disks in files', True, None, ('loop', 'blktap', 'blktap2'), '', False),
       (('--file-storage-dir',), 'file_storage_dir', 'string', "directory of its disks, below the cluster's", True, None, (), 'DIR', False),
-      (('-g', '--node-group'), 'group_name', 'string', 'node group for the allocator', True, None, (), 'GROUP', False),
+      (('-g', '--node-group'), 'group_name', 'string', 'node group for the allocator; several with commas between', True, None, (), 'GROUP', False),
       (('--helper-shutdown-timeout',), 'helper_shutdown_timeout', 'duration', '', True, None, (), '', False),
       (('--helper-startup-timeout',), 'helper_startup_timeout', 'duration', '', True, None, (), '', False),
       (('-H', '--hypervisor-parameters'), 'hypervisor', 'ident-keyvalues', 'hypervisor and its parameters', True, None, (), 'HYPERVISOR:KEY=VALUE,…', True),

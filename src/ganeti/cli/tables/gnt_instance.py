@@ -31,7 +31,7 @@ COMMANDS = (
       (('--os-parameters-secret',), 'osparams_secret', 'keyvalues', 'OS parameters that are not stored at all', True, None, (), '', False),
       (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
       (('--why',), 'why', 'flag', 'change nothing: say where it would go, and why not elsewhere (not in Ganeti 3.1)', True, None, (), '', False),
-      (('-g', '--node-group'), 'group_name', 'string', 'node group for the allocator', True, None, (), 'GROUP', False),
+      (('-g', '--node-group'), 'group_name', 'string', 'node group for the allocator; several with commas between', True, None, (), 'GROUP', False),
       (('--file-storage-dir',), 'file_storage_dir', 'string', "directory of its disks, below the cluster's", True, None, (), 'DIR', False),
       (('--file-driver',), 'file_driver', 'string', 'driver of disks in files', True, None, ('loop', 'blktap', 'blktap2'), '', False),
       (('--ip-check',), 'ip_check', 'flag', "refuse if the name's address answers already", True, None, (), '', False),

@@ -20,7 +20,7 @@ from ganeti.base.errors import (
     PrerequisiteError,
 )
 from ganeti.master import allocation, nic_networks
-from ganeti.master.allocator_input import allocate_request, group_for_new
+from ganeti.master.allocator_input import allocate_request, groups_for_new
 from ganeti.master.allocators import BUILT_IN
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_size, instance_spec
@@ -292,8 +292,8 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
 
     async def _ask(self, ctx: OperationContext, view: ConfigView, allocator: str, wanted: Wanted) -> list[str]:
         """Names of the nodes the allocator chose; they are promised to this job unless it only asks."""
-        group = group_for_new(view, self.group_name)
-        request = allocate_request(view, self.sketch(wanted), wanted.disks, wanted.template, group)
+        groups = groups_for_new(view, self.group_name)
+        request = allocate_request(view, self.sketch(wanted), wanted.disks, wanted.template, groups)
         return await allocation.place_and_tell(ctx, allocator, request, promise=not self.dry_run, why=self.why)
 
     def read(self, view: ConfigView, ctx: OperationContext) -> Wanted:

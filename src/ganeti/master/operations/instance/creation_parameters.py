@@ -138,7 +138,13 @@ class CreationParameters(Operation[list[str]], frozen=True, kw_only=True, forbid
     why: Why = False
     group_name: Annotated[
         Text | None,
-        Parameter("node group for the allocator", "-g", "--node-group", subject="group", metavar="GROUP"),
+        Parameter(
+            "node group for the allocator; several with commas between",
+            "-g",
+            "--node-group",
+            subject="group",
+            metavar="GROUP",
+        ),
     ] = None
     pnode: Annotated[Text | None, Parameter("node that it runs on", subject="node")] = None
     pnode_uuid: Annotated[Text | None, Parameter("UUID of the node that it runs on", subject="node")] = None

@@ -14,7 +14,7 @@ from ganeti.base import names
 from ganeti.base.command import Argument, Command
 from ganeti.base.errors import ALREADY_EXISTS, WRONG_INPUT, PrerequisiteError
 from ganeti.master import allocation
-from ganeti.master.allocator_input import allocate_request, group_for_new
+from ganeti.master.allocator_input import allocate_request, groups_for_new
 from ganeti.master.allocators import BUILT_IN
 from ganeti.master.operation import Example, Operation, SubmitJobs, decode, operation
 from ganeti.master.operations.instance.create import CreateInstance
@@ -83,8 +83,8 @@ class CreateInstances(Operation[None], frozen=True, kw_only=True, forbid_unknown
         for creation in creations:
             try:
                 wanted = creation.read(view, ctx)
-                template, group = wanted.template, group_for_new(view, creation.group_name)
-                requests.append(allocate_request(view, creation.sketch(wanted), wanted.disks, template, group))
+                template, groups = wanted.template, groups_for_new(view, creation.group_name)
+                requests.append(allocate_request(view, creation.sketch(wanted), wanted.disks, template, groups))
             except PrerequisiteError as err:
                 raise PrerequisiteError(f"Instance {creation.instance_name}: {err}", err.code) from err
         if self._nodes_are_named():
@@ -100,7 +100,8 @@ class CreateInstances(Operation[None], frozen=True, kw_only=True, forbid_unknown
             )
         if self.opportunistic_locking:
             refuse_opportunistic(allocator, BUILT_IN)
-        nodes, failed = await allocation.place_many(ctx, allocator, requests, self._group(creations))
+        self._check_groups(creations)
+        nodes, failed = await allocation.place_many(ctx, allocator, requests, requests[0].group_name)
         return Placed([_on(each, nodes[name]) for each in creations if (name := each.instance_name) in nodes], failed)
 
     def check(self, view: ConfigView, facts: Placed, ctx: OperationContext) -> Placed:
@@ -132,14 +133,12 @@ class CreateInstances(Operation[None], frozen=True, kw_only=True, forbid_unknown
     def _nodes_are_named(self) -> bool:
         return any(values.get("pnode") or values.get("pnode_uuid") for values in self.instances)
 
-    def _group(self, creations: list[CreateInstance]) -> str | None:
-        groups = {creation.group_name for creation in creations}
-        if len(groups) > 1:
+    def _check_groups(self, creations: list[CreateInstance]) -> None:
+        if len({creation.group_name for creation in creations}) > 1:
             raise PrerequisiteError(
                 "The instances are for different node groups, and are placed together: make one batch of each group",
                 WRONG_INPUT,
             )
-        return groups.pop()
 
 
 def _decoded(index: int, values: dict[str, Any]) -> CreateInstance:

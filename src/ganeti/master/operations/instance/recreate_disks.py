@@ -206,7 +206,7 @@ class RecreateDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
         disks = [made.get(disk.uuid, disk) for disk in view.instance_disks(instance)]
         template = ctx.catalogue.template(disks[0].dev_type)
         group = view.group(view.node(instance.primary_node).group)
-        request = allocate_request(view, instance, disks, template, group)
+        request = allocate_request(view, instance, disks, template, [group])
         allocator = allocation.allocator_named(view, self.iallocator)
         names = await allocation.place(ctx, allocator, request, promise=False)
         return [ctx.config.view().find_node(name).uuid for name in names]

@@ -16,7 +16,7 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 from ganeti.base.errors import HypervisorError, PrerequisiteError
 from ganeti.master.operation import REGISTRY, decode
 from ganeti.master.operations.instance.create import CreateInstance
-from ganeti.model.objects import CLUSTER_KEY, Network
+from ganeti.model.objects import CLUSTER_KEY, Network, NodeGroup
 from ganeti.model.promises import Promise
 from ganeti.ports.context import UndoChange, UndoNodeCall
 
@@ -266,6 +266,15 @@ def test_a_group_that_takes_no_instances_takes_none_when_it_is_named(ctx: FakeCo
     with pytest.raises(PrerequisiteError, match="Node group default takes no new instances: name another one"):
         run(wanted(group_name="default"), ctx)
     assert not ctx.records
+
+
+@pytest.mark.requirement("S1.26")
+def test_a_node_outside_the_groups_that_are_named_is_refused(ctx: FakeContext) -> None:
+    for name in ("green", "blue"):
+        ctx.config.config.put("nodegroups", f"uuid-{name}", NodeGroup(uuid=f"uuid-{name}", name=name))
+    with pytest.raises(PrerequisiteError, match="it chose node node2, which was not asked for"):
+        run(wanted(group_name="green,blue"), ctx)
+    assert run(wanted(group_name="default,blue"), ctx) == ["node2"]
 
 
 def test_a_node_without_the_bridge_is_refused_by_name_before_anything_is_made(ctx: FakeContext) -> None:

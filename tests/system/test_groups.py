@@ -53,6 +53,16 @@ def test_every_node_is_in_one_group(bed: FakeBed) -> None:
     ]
 
 
+@pytest.mark.requirement("S1.5", "S1.14")
+def test_nodes_are_listed_by_group_and_are_candidates_in_any(bed: FakeBed) -> None:
+    fields = ("--no-headers", "--separator", ":", "-o", "name,role", "-g", "green")
+    bed.run("gnt-node", "modify", "--master-candidate=no", "--auto-promote", "node2")
+    bed.run("gnt-node", "modify", "--master-candidate=yes", "node4")
+    assert bed.run("gnt-node", "list", *fields).splitlines()[1] == "node4:C"
+    said = bed.run("gnt-node", "info", "-g", "green")
+    assert "Node name: node3" in said and "Node name: node4" in said and "Node name: node1" not in said
+
+
 @pytest.mark.requirement("S1.3", "S1.4", "S1.13")
 def test_another_name_changes_nothing_else(bed: FakeBed) -> None:
     before = listed(bed, "uuid,node_list", "green")

@@ -238,7 +238,7 @@ def test_exclusive_storage_counts_spindles(view: Configuration) -> None:
     assert (told["total_spindles"], told["free_spindles"]) == (4, 4)
 
 
-@pytest.mark.requirement("S5.30")
+@pytest.mark.requirement("S1.76", "S5.30")
 @pytest.mark.parametrize("flags", [{"offline": True}, {"drained": True}, {"vm_capable": False}])
 def test_a_node_that_takes_no_instances_has_no_runtime_keys(view: Configuration, flags: dict[str, bool]) -> None:
     node = view.node("uuid-node2")

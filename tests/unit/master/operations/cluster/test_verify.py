@@ -586,6 +586,7 @@ def test_simulated_errors_show_every_code() -> None:
     assert {line.split(":")[1] for line in lines if "simulated" in line} == set(CODES)
 
 
+@pytest.mark.requirement("S1.76")
 def test_nodes_without_instances_are_not_asked_about_them() -> None:
     cluster = Cluster()
     cluster.config.put("nodes", "uuid-node3", replace(cluster.config.node("uuid-node3"), vm_capable=False))

@@ -18,6 +18,7 @@ from ganeti.master.operation import REGISTRY, decode
 from ganeti.master.operations.instance.create import CreateInstance
 from ganeti.model.objects import CLUSTER_KEY, Network, NodeGroup
 from ganeti.model.promises import Promise
+from ganeti.model.traits import TemplateTraits
 from ganeti.ports.context import UndoChange, UndoNodeCall
 
 
@@ -275,6 +276,22 @@ def test_a_node_outside_the_groups_that_are_named_is_refused(ctx: FakeContext) -
     with pytest.raises(PrerequisiteError, match="it chose node node2, which was not asked for"):
         run(wanted(group_name="green,blue"), ctx)
     assert run(wanted(group_name="default,blue"), ctx) == ["node2"]
+
+
+@pytest.mark.requirement("S1.24", "S1.27")
+def test_the_two_nodes_of_an_instance_are_in_one_group(ctx: FakeContext) -> None:
+    ctx.catalogue.templates["pair"] = TemplateTraits("pair", "pair", node_count=2)
+    config = ctx.config.config
+    templates = [*config.cluster.enabled_disk_templates, "pair"]
+    policy = {**config.cluster.ipolicy, "disk-templates": templates}
+    cluster = replace(config.cluster, enabled_disk_templates=templates, ipolicy=policy)
+    config.put("cluster", CLUSTER_KEY, cluster)
+    config.put("nodegroups", "uuid-green", NodeGroup(uuid="uuid-green", name="green"))
+    config.put("nodes", "uuid-node3", replace(config.node("uuid-node3"), group="uuid-green"))
+    with pytest.raises(PrerequisiteError, match="Primary and secondary node must be in the same node group"):
+        run(wanted(disk_template="pair", pnode="node1", snode="node3"), ctx)
+    assert not ctx.records
+    run(wanted(disk_template="pair", pnode="node1", snode="node2", dry_run=True), ctx)
 
 
 def test_a_node_without_the_bridge_is_refused_by_name_before_anything_is_made(ctx: FakeContext) -> None:

@@ -215,3 +215,13 @@ def test_another_group() -> None:
         run(ModifyNode(node_name="node2", group="green", force=True), ctx)
     with pytest.raises(PrerequisiteError, match="grey"):
         run(ModifyNode(node_name="node2", group="grey"), ctx)
+
+
+@pytest.mark.requirement("S1.74", "S1.75", "S1.77")
+def test_a_node_may_be_capable_of_nothing() -> None:
+    ctx = make()
+    assert run(ModifyNode(node_name="node2", vm_capable=False, master_capable=False), ctx)
+    node = ctx.config.view().find_node("node2")
+    assert (node.master_capable, node.vm_capable, node.master_candidate) == (False, False, False)
+    with pytest.raises(PrerequisiteError, match="not master capable"):
+        run(ModifyNode(node_name="node2", master_candidate=True), ctx)

@@ -105,6 +105,10 @@ def test_storage_of_all_nodes(bed: FakeBed) -> None:
     assert "type 'lvm-vg'" in bed.run("gnt-node", "list-storage", "-t", "lvm-vg", expect=1)
 
 
+def test_the_job_queue_tests_itself(bed: FakeBed) -> None:
+    assert bed.run("gnt-debug", "test-jobqueue").splitlines()[-1] == "The job queue works"
+
+
 @pytest.mark.requirement("S1.17")
 def test_words_and_files_reach_all_nodes(bed: FakeBed) -> None:
     lines = bed.run("gnt-cluster", "command", "-M", "hostname").splitlines()

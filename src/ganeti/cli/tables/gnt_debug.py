@@ -71,6 +71,12 @@ COMMANDS = (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
      (), 'debug_jobs:submit_job', '', False, '', False, True, False, '', (), (), ()),
+    ('test-jobqueue', 'check that jobs wait, log, end and fail as they should',
+     (),
+     (
+      (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
+     ),
+     (), 'debug_queue:test', '', False, 'OP_TEST_JQUEUE', False, True, False, '', (), (), ()),
     ('test-osparams', 'check that secret OS parameters reach a job, and no file',
      (),
      (

@@ -10,7 +10,10 @@ from tests.fakes.context import FakeContext, run
 from tests.fakes.sample_cluster import catalogue, configuration
 
 from ganeti.base.errors import PrerequisiteError
+from ganeti.master import operations
 from ganeti.master.operation import decode
+
+operations.load()
 
 
 @pytest.mark.parametrize(

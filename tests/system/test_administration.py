@@ -105,6 +105,21 @@ def test_storage_of_all_nodes(bed: FakeBed) -> None:
     assert "type 'lvm-vg'" in bed.run("gnt-node", "list-storage", "-t", "lvm-vg", expect=1)
 
 
+def test_providers_of_external_storage(bed: FakeBed) -> None:
+    make = (
+        "d=/srv/ganeti/extstorage/san; mkdir -p $d; echo 'pool where disks lie' >$d/parameters.list; "
+        "for s in create remove grow attach detach setinfo verify; do echo '#!/bin/sh' >$d/$s; chmod 755 $d/$s; done"
+    )
+    assert bed.run("gnt-storage", "diagnose") == ""
+    for node in ("node1", "node2"):
+        bed.run("sh", "-c", make, node=node)
+    said = bed.run("gnt-storage", "diagnose", expect=1)
+    assert "Provider: san [global status: invalid]" in said and "  Node: node3, status: not found" in said
+    bed.run("sh", "-c", make, node="node3")
+    assert "  Nodegroup: default, status: enabled" in bed.run("gnt-storage", "diagnose")
+    assert "    - pool: where disks lie" in bed.run("gnt-storage", "info")
+
+
 def test_the_job_queue_tests_itself(bed: FakeBed) -> None:
     assert bed.run("gnt-debug", "test-jobqueue").splitlines()[-1] == "The job queue works"
 

@@ -172,6 +172,7 @@ def test_joining_is_refused(bed: Layout, master: Master) -> None:
     assert master.configuration() == before
 
 
+@pytest.mark.requirement("S1.2")
 def test_a_healthy_cluster_verifies_clean(master: Master) -> None:
     done = master.verify()
     assert done.returncode == 0, done.stdout

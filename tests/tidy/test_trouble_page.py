@@ -23,6 +23,12 @@ def test_every_code_of_verify_has_its_remedy():
     assert not missing, told(missing)
 
 
+def test_every_code_of_verify_is_found_by_a_test():
+    text = "".join(path.read_text() for path in (TREE / "tests/unit/master/operations/cluster").glob("test_verify*.py"))
+    missing = sorted(code for code in CODES if code not in text and code not in NEVER_FOUND)
+    assert not missing, told(missing)
+
+
 def test_what_is_quoted_is_printed_somewhere(modules):
     printed = "\n".join(_sentences(module.tree) for module in modules)
     missing = [quote for quote in _quotes() if quote not in printed]

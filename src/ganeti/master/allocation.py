@@ -144,7 +144,7 @@ def _chosen(
         if not node.usable_for_instances:
             word = "offline" if node.offline else "drained" if node.drained else "not vm_capable"
             raise PrerequisiteError(f"{refused}it chose node {name}, which is {word}", INSUFFICIENT_RESOURCES)
-        if isinstance(request, Allocate) and request.restrict_to_nodes and name not in request.restrict_to_nodes:
+        if isinstance(request, Allocate) and name not in request.allowed([name]):
             raise PrerequisiteError(f"{refused}it chose node {name}, which was not asked for", INSUFFICIENT_RESOURCES)
     if isinstance(request, Relocate):
         _check_group(view, refused, request, names)

@@ -5,6 +5,7 @@ Written as JSON, each is the request of the allocator protocol (protocols, secti
 is an allocator is given `to_protocol`, and only there it is a dictionary.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -48,6 +49,11 @@ class Allocate(_Request, frozen=True, kw_only=True, tag="allocate"):
     group_name: str | None = None
     restrict_to_nodes: list[str] | UnsetType = field(name="restrict-to-nodes", default=UNSET)
     """The nodes of several groups, of which the protocol knows one only."""
+
+    def allowed(self, names: Collection[str]) -> list[str]:
+        """Those of *names* that may be chosen."""
+        only = self.restrict_to_nodes
+        return [name for name in names if isinstance(only, UnsetType) or name in only]
 
 
 class MultiAllocate(_Request, frozen=True, kw_only=True, tag="multi-allocate"):

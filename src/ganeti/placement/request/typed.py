@@ -48,4 +48,5 @@ def _allocate(request: asked.Allocate, group: str = "") -> Allocate:
         tags=tuple(request.tags),
         networks=tuple(nic["network"] for nic in request.nics if nic.get("network") is not None),
     )
-    return Allocate(instance, request.required_nodes, group, tuple(request.restrict_to_nodes or ()) or None)
+    only = request.restrict_to_nodes
+    return Allocate(instance, request.required_nodes, group, None if only is msgspec.UNSET else tuple(only))

@@ -75,7 +75,7 @@ def test_prepare_refuses_before_it_writes(machine: Any, tmp_path: Path, data: by
     assert pretend.tree(tmp_path) == before
 
 
-@pytest.mark.requirement("S3.2", "S3.8")
+@pytest.mark.requirement("S3.2", "S3.8", "S3.9", "S3.11")
 def test_prepare_sets_keys_and_tells_sshd(machine: Any, tmp_path: Path) -> None:
     data = encoded(
         node_daemon_certificate=AUTHORITY.certificate,

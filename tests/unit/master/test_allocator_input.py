@@ -73,6 +73,7 @@ def request_of(view: Configuration, *nics: Nic, group: str | None = None) -> dic
     return to_protocol(allocate_request(view, sketch(*nics), disks, catalogue().templates[LOCAL], groups))
 
 
+@pytest.mark.requirement("S5.34")
 def test_a_request_for_a_new_instance(view: Configuration) -> None:
     plain = Nic(mac="aa:00:00:00:00:01", ip="10.0.0.1", uuid="n1")
     routed = Nic(mac="aa:00:00:00:00:02", uuid="n2", name="second", nicparams={"mode": "routed", "link": "tab"})
@@ -129,6 +130,7 @@ def test_of_several_groups_the_nodes_are_named(view: Configuration) -> None:
         request_of(view, group="green,blue")
 
 
+@pytest.mark.requirement("S5.33")
 def test_each_mirrored_disk_takes_128_mib_more_on_its_nodes(view: Configuration) -> None:
     """Beside the data there is its metadata (opcodes, section 8), which is space used on the new nodes (S5.33)."""
     pair = TemplateTraits("drbd", "lvm-vg", node_count=2)

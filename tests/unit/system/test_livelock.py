@@ -36,7 +36,7 @@ def holder(tmp_path):
     process.communicate()
 
 
-@pytest.mark.requirement("S2.23", "S2.28")
+@pytest.mark.requirement("S2.23", "S2.28", "S2.25")
 def test_a_killed_holder_is_dead_at_once(holder):
     process, path = holder
     assert is_alive(path)

@@ -76,6 +76,7 @@ def test_unknown_version() -> None:
         decoded({"version": 3})
 
 
+@pytest.mark.requirement("S5.37")
 def test_response_goes_out_in_the_order_of_3_1() -> None:
     assert encode_response(Response(True, "fine", ["a"])) == b'{"success":true,"info":"fine","result":["a"]}\n'
     assert decode_response(encode_response(Response(False, "no", []))) == Response(False, "no", [])

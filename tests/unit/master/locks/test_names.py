@@ -57,6 +57,7 @@ def test_levels_are_read_by_their_word():
         read_level("node_res")
 
 
+@pytest.mark.requirement("S2.27", "S2.31")
 def test_owners_are_the_same_whatever_their_process():
     owner = Owner.from_wire([12, "/run/job-12", 345])
     assert owner == Owner(12, "/run/job-12", 1)

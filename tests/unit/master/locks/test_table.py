@@ -55,7 +55,7 @@ def test_s1_95_order_example(table):
     assert order == [["E1"], ["E2"], ["S1", "S2", "S3", "S4", "S5"], ["E3"], ["S6"], ["E4"], ["E5"]]
 
 
-@pytest.mark.requirement("S1.93")
+@pytest.mark.requirement("S1.93", "S1.91")
 def test_shared_requests_join_the_group_of_their_priority(table):
     """S1.93: they skip ahead of exclusive ones if a shared one of that priority waits already."""
     table.update(job(1), {NODE: "exclusive"})
@@ -247,7 +247,7 @@ def test_withdrawing_a_request_lets_those_behind_pass(table):
     assert (names(change.granted), change.weakened) == (["S1"], ())
 
 
-@pytest.mark.requirement("S1.87")
+@pytest.mark.requirement("S1.87", "S1.92")
 def test_a_better_priority_overtakes(table):
     table.update(job(1), {NODE: "exclusive"})
     for number in (2, 3, 4):
@@ -259,6 +259,7 @@ def test_a_better_priority_overtakes(table):
         table.change_priority(job(1), 0)
 
 
+@pytest.mark.requirement("S2.44")
 def test_removal_of_the_dead_frees_all_of_them_at_once(table):
     table.update(job(1), {NODE: "exclusive"})
     table.update(job(2), {"node/n2": "exclusive"})

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ganeti.master.queue.run_queue import RunQueue
 
 
-@pytest.mark.requirement("S1.78")
+@pytest.mark.requirement("S1.78", "S1.88")
 def test_lower_numbers_go_first_and_ties_in_the_order_of_arrival():
     queue = RunQueue()
     for job_id, priority in [(1, 0), (2, -10), (3, 0), (4, 10), (5, -10)]:

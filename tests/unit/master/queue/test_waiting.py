@@ -147,7 +147,7 @@ def test_who_waits_for_a_start_hears_when_it_was_in_vain():
     assert ev.Announce(1) in machine.handle(ev.SpawnerLost(1), 2.0)
 
 
-@pytest.mark.requirement("S1.84", "S1.90")
+@pytest.mark.requirement("S1.84", "S1.90", "S1.85")
 def test_long_waiting_raises_the_priority_up_to_where_it_just_waits():
     machine = machine_of(1)
     machine.submit([job(1)], 0.0)

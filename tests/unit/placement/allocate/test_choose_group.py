@@ -45,7 +45,7 @@ def test_an_unallocable_group_is_never_chosen() -> None:
     assert chosen(closed, group_of("usual", AllocPolicy.PREFERRED, 1000)) is None
 
 
-@pytest.mark.requirement("S1.21", "S1.22")
+@pytest.mark.requirement("S1.21", "S1.22", "S1.23")
 def test_a_last_resort_is_chosen_where_no_preferred_group_has_room() -> None:
     last = group_of("last", AllocPolicy.LAST_RESORT, 16000)
     assert chosen(last, group_of("usual", AllocPolicy.PREFERRED, 6000)) == "usual"

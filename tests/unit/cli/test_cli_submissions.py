@@ -217,9 +217,23 @@ def test_selectors(gnt, many, words, what, fields, condition):
         many.answers["Query"] = cells(["a"], ["b"])
     else:
         many.answers["Query"] = cells(*[[["a", "b"]] * len(fields)] * 2)
+    if words.startswith(("--node ", "--primary", "--secondary", "--node-group")):
+        known = cells(*[[word, f"uuid-{word}"] for word in words.split()[1:]])
+        many.answers["Query"] = Turns(known, many.answers["Query"])
     assert gnt(f"gnt-instance stop --force-multiple {words}").status == 0
-    assert many.calls("Query") == [[what, fields, condition]]
+    assert many.calls("Query")[-1] == [what, fields, condition]
     assert [opcode["instance_name"] for opcode in many.submitted()] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [("--node n1 n9", "no node 'n9'"), ("--primary n9", "no node 'n9'"), ("--node-group n9", "no node group 'n9'")],
+)
+def test_a_selector_that_names_nothing_does_nothing(gnt, many, words, message):
+    many.answers["Query"] = cells(["n1.example.com", "uuid-n1"])
+    ran = gnt(f"gnt-instance stop --force-multiple {words}")
+    assert ran.status == 1 and message in ran.err
+    assert not many.submitted()
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,7 @@ def selected(call: Invocation) -> list[str]:
     elif selector == "instance":
         return list(dict.fromkeys(words))
     elif selector == "node-group":
+        _require_known(call, "group", "node group", words)
         condition = ["|", *(["==", field, word] for word in words for field in ("pnode.group", "pnode.group.uuid"))]
         names = _names(call.client.call("Query", "instance", ["name"], condition))
     elif selector == "tags":
@@ -71,9 +72,20 @@ def _on_nodes(call: Invocation, selector: str, words: list[str]) -> list[str]:
     if selector.endswith("tags"):
         condition = _any_tag(words)
     else:
+        _require_known(call, "node", "node", words)
         condition = ["|", *(["==", "name", word] for word in words)]
     answer = call.client.call("Query", "node", list(_LISTS[selector]), condition)
     return list(dict.fromkeys(name for row in answer["data"] for _, names in row for name in names or []))
+
+
+def _require_known(call: Invocation, kind: str, what: str, words: list[str]) -> None:
+    """Raise `UsageError` for a word that is neither the name, its beginning up to a dot, nor the UUID of one."""
+    condition = ["|", *(["==", field, word] for word in words for field in ("name", "uuid"))]
+    answer = call.client.call("Query", kind, ["name", "uuid"], condition)
+    known = [(row[0][1], row[1][1]) for row in answer["data"]]
+    for word in words:
+        if not any(word in pair or pair[0].startswith(f"{word}.") for pair in known):
+            raise UsageError(f"There is no {what} '{word}', nothing was done", 1)
 
 
 def _any_tag(tags: Iterable[str]) -> list[Any]:

@@ -225,6 +225,13 @@ def test_selectors(gnt, many, words, what, fields, condition):
     assert [opcode["instance_name"] for opcode in many.submitted()] == ["a", "b"]
 
 
+@pytest.mark.parametrize("line", ["gnt-cluster redist-conf --yes-do-it", "gnt-backup export -f -n n1 web1"])
+def test_options_of_old_scripts_are_taken(gnt, master, line):
+    master.job([True, [True]] if "export" in line else None)
+    assert gnt(line).err == ""
+    assert len(master.submitted()) == 1 and "assume_yes" not in master.submitted()[0]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [("--node n1 n9", "no node 'n9'"), ("--primary n9", "no node 'n9'"), ("--node-group n9", "no node group 'n9'")],

@@ -8,6 +8,7 @@ COMMANDS = (
       ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),
      ),
      (
+      (('-f', '--force'), 'assume_yes', 'flag', 'for scripts of 3.1: nothing is asked here', True, None, (), '', False),
       (('-n', '--node'), 'target_node', 'string', 'node that keeps the export', True, None, (), 'NODE', False),
       (('--transport-compression',), 'compress', 'string', 'how dumps are compressed on their way: none, gzip-fast, gzip or gzip-slow [none]', True, None, (), '', False),
       (('--noshutdown',), 'shutdown', 'flag', 'do not stop it first', False, None, (), '', False),

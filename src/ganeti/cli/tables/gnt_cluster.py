@@ -200,7 +200,9 @@ COMMANDS = (
      (), 'cluster_switches:queue', '', False, '', False, True, False, '', (), (), ()),
     ('redist-conf', 'give all nodes the configuration and the files every node has',
      (),
-     (),
+     (
+      (('--yes-do-it',), 'assume_yes', 'flag', 'for scripts of 3.1: nothing is asked here', True, None, (), '', False),
+     ),
      (), '', '', True, 'OP_CLUSTER_REDIST_CONF', False, True, False, '', (), (), ()),
     ('remove-tags', 'take tags from the cluster',
      (

@@ -8,7 +8,7 @@ target says that all is there, everything is taken back; an older export is repl
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from ganeti.base.command import Command
+from ganeti.base.command import Command, Option
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, GanetiError, PrerequisiteError
 from ganeti.base.names import shown
 from ganeti.master.instance_hooks import instance_hooks
@@ -56,6 +56,7 @@ class Checked:
         "gnt-backup export",
         "export an instance: have its OS dump the disks, and keep the dumps on a node",
         arguments=("instance_name",),
+        options=(Option(("-f", "--force"), "assume_yes", "flag", "for scripts of 3.1: nothing is asked here"),),
     ),
     rapi="PUT /2/instances/[instance_name]/export",
     examples=(

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from ganeti.base.command import Command
+from ganeti.base.command import Command, Option
 from ganeti.base.errors import GanetiError
 from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.lock_plans import plan
@@ -17,7 +17,11 @@ from ganeti.ports.nodes import ask
 
 @operation(
     "OP_CLUSTER_REDIST_CONF",
-    cli=Command("gnt-cluster redist-conf", "give all nodes the configuration and the files every node has"),
+    cli=Command(
+        "gnt-cluster redist-conf",
+        "give all nodes the configuration and the files every node has",
+        options=(Option(("--yes-do-it",), "assume_yes", "flag", "for scripts of 3.1: nothing is asked here"),),
+    ),
     rapi="PUT /2/redistribute-config",
     examples=(Example("redist-conf"),),
 )

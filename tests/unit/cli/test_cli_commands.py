@@ -106,6 +106,22 @@ def test_version_works_on_every_node(gnt, tmp_path, monkeypatch):
     ]
 
 
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        ("--to 3.1", 0, "is at version 3.1 already"),
+        ("--to 3.2", 1, "Version 3.2 is not installed, 3.1 is"),
+        ("--to 3", 1, "'3' is not a version"),
+        ("--resume", 1, "none to resume"),
+        ("", 1, "needs either --to VERSION or --resume"),
+        ("--to 3.1 --resume", 1, "needs either --to VERSION or --resume"),
+    ],
+)
+def test_an_upgrade_knows_one_version(gnt, words, status, said):
+    ran = gnt(f"gnt-cluster upgrade {words}")
+    assert ran.status == status and said in ran.out + ran.err
+
+
 def test_no_cluster_and_not_the_master(gnt, tmp_path, monkeypatch):
     ran = gnt("gnt-node list")
     assert ran.status == 5

@@ -66,6 +66,18 @@ CLUSTER_VERSION = Command(
     needs_master=False,
 )
 
+CLUSTER_UPGRADE = Command(
+    "gnt-cluster upgrade",
+    "move the cluster to another installed version",
+    handler="cluster_upgrade:upgrade",
+    is_job=False,
+    needs_root=True,
+    options=(
+        option("--to", field="to", metavar="VERSION", help="the version wanted, such as 3.1"),
+        flag("--resume", field="resume", help="go on with an upgrade that was interrupted"),
+    ),
+)
+
 CLUSTER_MASTER_FAILOVER = Command(
     "gnt-cluster master-failover",
     "make this node the master",

@@ -241,6 +241,13 @@ COMMANDS = (
      (),
      (),
      (), 'policy_command:show_cluster', '', False, '', False, True, False, '', (), (), ()),
+    ('upgrade', 'move the cluster to another installed version',
+     (),
+     (
+      (('--to',), 'to', 'string', 'the version wanted, such as 3.1', True, None, (), 'VERSION', False),
+      (('--resume',), 'resume', 'flag', 'go on with an upgrade that was interrupted', True, None, (), '', False),
+     ),
+     (), 'cluster_upgrade:upgrade', '', False, '', True, True, False, '', (), (), ()),
     ('verify', 'verify the configuration and all groups',
      (),
      (

@@ -234,7 +234,11 @@ def test_options_of_old_scripts_are_taken(gnt, master, line):
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [("--node n1 n9", "no node 'n9'"), ("--primary n9", "no node 'n9'"), ("--node-group n9", "no node group 'n9'")],
+    [
+        ("--node n1 n9", "Node 'n9' not known"),
+        ("--primary n9", "Node 'n9' not known"),
+        ("--node-group n9", "Node group 'n9' not known"),
+    ],
 )
 def test_a_selector_that_names_nothing_does_nothing(gnt, many, words, message):
     many.answers["Query"] = cells(["n1.example.com", "uuid-n1"])

@@ -56,7 +56,7 @@ def selected(call: Invocation) -> list[str]:
     elif selector == "instance":
         return list(dict.fromkeys(words))
     elif selector == "node-group":
-        _require_known(call, "group", "node group", words)
+        _require_known(call, "group", "Node group", words)
         condition = ["|", *(["==", field, word] for word in words for field in ("pnode.group", "pnode.group.uuid"))]
         names = _names(call.client.call("Query", "instance", ["name"], condition))
     elif selector == "tags":
@@ -72,7 +72,7 @@ def _on_nodes(call: Invocation, selector: str, words: list[str]) -> list[str]:
     if selector.endswith("tags"):
         condition = _any_tag(words)
     else:
-        _require_known(call, "node", "node", words)
+        _require_known(call, "node", "Node", words)
         condition = ["|", *(["==", "name", word] for word in words)]
     answer = call.client.call("Query", "node", list(_LISTS[selector]), condition)
     return list(dict.fromkeys(name for row in answer["data"] for _, names in row for name in names or []))
@@ -85,7 +85,7 @@ def _require_known(call: Invocation, kind: str, what: str, words: list[str]) -> 
     known = [(row[0][1], row[1][1]) for row in answer["data"]]
     for word in words:
         if not any(word in pair or pair[0].startswith(f"{word}.") for pair in known):
-            raise UsageError(f"There is no {what} '{word}', nothing was done", 1)
+            raise UsageError(f"{what} '{word}' not known: nothing was done", 1)
 
 
 def _any_tag(tags: Iterable[str]) -> list[Any]:

@@ -45,6 +45,22 @@ class Module:
         """Every node of the syntax tree."""
         return list(ast.walk(self.tree))
 
+    @functools.cached_property
+    def attributes(self) -> frozenset[str]:
+        """The names read or set after a dot."""
+        return frozenset(node.attr for node in self.nodes if isinstance(node, ast.Attribute))
+
+    @functools.cached_property
+    def texts(self) -> frozenset[str]:
+        """The constants that are text."""
+        constants = (node.value for node in self.nodes if isinstance(node, ast.Constant))
+        return frozenset(value for value in constants if isinstance(value, str))
+
+    @functools.cached_property
+    def arguments(self) -> frozenset[str]:
+        """The names of arguments, given or taken."""
+        return frozenset(node.arg for node in self.nodes if isinstance(node, ast.keyword | ast.arg) and node.arg)
+
     def imports(self) -> Iterator[tuple[int, str]]:
         """Yield line and dotted name of everything imported, wherever in the file it stands."""
         for node in self.nodes:

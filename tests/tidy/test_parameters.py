@@ -169,7 +169,7 @@ def test_every_option_of_a_program_is_read(modules: list[Module]) -> None:
         package = module.name.rpartition(".")[0]
         nearby = [other for other in modules if other.name.startswith(package)]
         for line, dest in _argparse_options(module):
-            if not any(_attributes(other, dest) for other in nearby):
+            if not any(dest in other.attributes for other in nearby):
                 faults.append(f"{module.place}:{line}: nobody reads the option '{dest}'")
     assert not faults, told(faults)
 
@@ -235,20 +235,12 @@ def _gone_through(function: Function, module: Module) -> Iterator[str]:
             yield from (each for each in value if isinstance(each, str))
 
 
-def _attributes(module: Module, name: str) -> bool:
-    return any(isinstance(node, ast.Attribute) and node.attr == name for node in module.nodes)
-
-
 def _names(module: Module, name: str) -> bool:
-    return _attributes(module, name) or any(
-        isinstance(node, ast.Constant) and node.value == name for node in module.nodes
-    )
+    return name in module.attributes or name in module.texts
 
 
 def _mentions(module: Module, name: str) -> bool:
-    return _names(module, name) or any(
-        isinstance(node, ast.keyword | ast.arg) and node.arg == name for node in module.nodes
-    )
+    return _names(module, name) or name in module.arguments
 
 
 def _argparse_options(module: Module) -> Iterator[tuple[int, str]]:

@@ -61,14 +61,18 @@ class ConfdClient:
     def _exchange(self, selector: selectors.BaseSelector, question: Question, end_s: float) -> Any:
         """Datagrams get lost: the question is repeated until there is an answer, and others may be newer."""
         newest: Reply | None = None
-        silent = {key.fileobj for key in selector.get_map().values()}
+        silent: set[Any] = {key.fileobj for key in selector.get_map().values()}
         again_s = None
         while silent and (now_s := self._clock()) < end_s:
             if again_s is None or now_s >= again_s:
-                self._send(silent, question)
+                silent -= self._send(silent, question)
                 again_s = now_s + _AGAIN_S
             for key, _ in selector.select(max(0.001, min(again_s, end_s) - now_s)):
-                found = self._receive(key.fileobj, question)
+                try:
+                    found = self._receive(key.fileobj, question)
+                except ConnectionRefusedError:
+                    silent.discard(key.fileobj)
+                    continue
                 if found is None:
                     continue
                 silent.discard(key.fileobj)
@@ -76,18 +80,27 @@ class ConfdClient:
                     end_s = min(end_s, self._clock() + _OTHERS_S)
                 newest = max(found, newest or found, key=_newness)
         if newest is None:
-            raise SilentError(f"no answer within {self._expiry_s:g} s")
+            raise SilentError(f"no answer within {self._expiry_s:g} s" if silent else "no ConfD listens there")
         return newest.answer
 
-    def _send(self, connections: Iterable[Any], question: Question) -> None:
+    def _send(self, connections: Iterable[Any], question: Question) -> set[Any]:
+        """Give the connections to whose places the system has said that nobody listens: they are not waited for."""
+        refused = set()
         for connection in connections:
             for key in self._keys:
-                with suppress(OSError):  # nobody listens there, as an earlier datagram has told
+                try:
                     connection.send(request(question, time.time(), key))
+                except ConnectionRefusedError:
+                    refused.add(connection)
+                except OSError:
+                    continue
+        return refused
 
     def _receive(self, connection: Any, question: Question) -> Reply | None:
         try:
             return read_reply(connection.recv(LARGEST_REPLY_BYTES), question, self._keys)
+        except ConnectionRefusedError:
+            raise
         except OSError:
             return None
 

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from tests.fakes.cluster_drawing import draw
 from tests.fakes.cluster_files import to_text
+from tests.fakes.thoroughness import examples
 
 from ganeti.base.errors import ExecutionError
 from ganeti.placement.allocate.relocate import allocate_secondary
@@ -43,7 +44,7 @@ from ganeti.tools.htools.programs import hbal
 
 ROOT = Path(__file__).parents[3]
 SOURCES = Path(kernel.LIBRARY).parent
-SEEDS = range(4)
+SEEDS = range(examples(4))
 ALLOCATIONS = """
 #include <stdlib.h>
 extern long allocations_left;  // the one that gets it to 0 fails, and with `for_good` all after it

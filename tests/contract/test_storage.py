@@ -28,7 +28,12 @@ from ganeti.noded.world import RealNodeWorld
 
 import_all(ganeti.node.storage)
 SETTING = "/srv/disks"
-DRIVERS: dict[str, type[DiskTemplate]] = {**DiskTemplate.registry, PairedDisks.traits.name: PairedDisks}
+SERVED_BY_A_DAEMON = ("mirror",)
+"""Their disks are there while their daemon runs: `tests/real/test_mirror.py` is their suite."""
+DRIVERS: dict[str, type[DiskTemplate]] = {
+    **{name: driver for name, driver in DiskTemplate.registry.items() if name not in SERVED_BY_A_DAEMON},
+    PairedDisks.traits.name: PairedDisks,
+}
 TEMPLATES = sorted(DRIVERS)
 WITH_DISKS = [name for name in TEMPLATES if DRIVERS[name].traits.has_disks]
 IN_DIRECTORIES = [name for name in WITH_DISKS if DRIVERS[name].traits.directory_based]

@@ -9,7 +9,7 @@ from parsed_tree import PACKAGE, TREE, told
 CORE = {"base", "model", "ports"}
 DECIDING = CORE | {"wire", "placement", "master"}
 BELOW_ROOMS = DECIDING | {"system", "node", "stores", "calls", "bootstrap"}
-ROOMS = {"wconfd", "luxid", "job", "noded", "confd", "mond", "rapi"}
+ROOMS = {"wconfd", "luxid", "job", "noded", "confd", "mond", "rapi", "mirrord"}
 RESERVED = {"web", "maintd", "coordination"}
 """Rooms of what comes, with their place in the order; `docs/architecture.md` says what is to be in each."""
 MAY_IMPORT = {
@@ -32,6 +32,7 @@ MAY_IMPORT = {
     "rapi": BELOW_ROOMS,
     "maintd": BELOW_ROOMS,
     "mond": BELOW_ROOMS,
+    "mirrord": BELOW_ROOMS,
     "confd": BELOW_ROOMS,
     "coordination": DECIDING | {"system", "stores"},
     "tools": BELOW_ROOMS | ROOMS,

@@ -17,6 +17,8 @@ def disk_spec(view: ConfigView, catalogue: Catalogue, instance: Instance, disk: 
     group = view.group(view.node(instance.primary_node).group)
     parameters = catalogue.template(disk.dev_type).parameters
     filled = inheritance.disk_params(view.cluster, group, disk.dev_type, parameters)
+    paired = catalogue.template(disk.dev_type).has_secondary
+    copies = [view.node(uuid) for uuid in disk.nodes] if paired else []
     return DiskSpec(
         uuid=disk.uuid,
         template=disk.dev_type,
@@ -26,6 +28,7 @@ def disk_spec(view: ConfigView, catalogue: Catalogue, instance: Instance, disk: 
         mode=disk.mode,
         name=disk.name,
         params=filled | (disk.params or {}),
+        copies={node.name: node.secondary_ip for node in copies},
     )
 
 

@@ -40,8 +40,16 @@ _ALL = (
         directory_setting="gluster_storage_dir",
     ),
 )
-TEMPLATES = {traits.name: traits for traits in _ALL}
-"""By name, in the order of the built-in policy."""
+_OURS = (
+    TemplateTraits(
+        "mirror", "file", node_count=2, directory_based=True, directory_setting="file_storage_dir", convertible=False
+    ),
+)
+TEMPLATES = {traits.name: traits for traits in (*_ALL, *_OURS)}
+"""By name."""
+
+IN_BUILT_IN_POLICY = tuple(traits.name for traits in _ALL)
+"""Those of 3.1, in its order: what a cluster allows whose policy says nothing."""
 
 PARAMETERS_OF_3_1: dict[str, dict[str, Any]] = {
     "blockdev": {},

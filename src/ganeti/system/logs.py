@@ -17,6 +17,7 @@ _BASES = {
     "ganeti-luxid": "luxi-daemon",
     "ganeti-confd": "conf-daemon",
     "ganeti-mond": "monitoring-daemon",
+    "ganeti-mirrord": "mirror-daemon",
     "ganeti-maintd": "maintenance-daemon",
     "ganeti-rapi": "rapi-daemon",
     "ganeti-watcher": "watcher",

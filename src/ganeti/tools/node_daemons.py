@@ -27,6 +27,9 @@ NODE_DAEMONS = ("ganeti-noded", "ganeti-confd", "ganeti-mond")
 MASTER_DAEMONS = ("ganeti-wconfd", "ganeti-luxid", "ganeti-rapi")
 """In the order of their start; stopped the other way round."""
 
+ON_DEMAND = ("ganeti-mirrord",)
+"""Started by the node daemon when there is something for them to do."""
+
 SYSTEMD_RUNS = "/run/systemd/system"
 DEFAULTS_FILE = "/etc/default/ganeti"
 STOP_WITHIN_S = 30.0
@@ -58,7 +61,7 @@ class Node:
     def known(self, name: str) -> str:
         """Give the full name of an installed daemon; raises `Refused` listing those there are."""
         full = name if name.startswith("ganeti-") else f"ganeti-{name}"
-        if full not in (*NODE_DAEMONS, *MASTER_DAEMONS):
+        if full not in (*NODE_DAEMONS, *MASTER_DAEMONS, *ON_DEMAND):
             raise Refused(f"There is no daemon '{name}': there are {', '.join(self.daemons())}")
         if self.command(full) is None:
             raise Refused(f"The program {full} is not installed: it belongs into {self._commands}, beside daemon-util")

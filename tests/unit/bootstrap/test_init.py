@@ -18,7 +18,7 @@ from ganeti.bootstrap import certificates, init, init_checks
 from ganeti.bootstrap.init_checks import check
 from ganeti.master.config.invariants import verify_all
 from ganeti.model.configuration import Configuration
-from ganeti.model.templates import TEMPLATES
+from ganeti.model.templates import IN_BUILT_IN_POLICY
 
 OPTIONS: dict[str, Any] = {
     "cluster_name": "cluster",
@@ -199,7 +199,7 @@ def test_what_a_cluster_begins_with(machine: Any, tmp_path: Path) -> None:
     cluster = config.cluster
     assert cluster.beparams["default"]["maxmem"] == cluster.beparams["default"]["minmem"] == 256
     assert cluster.hvparams["pretend"] == {"kernel": "/boot/other"}
-    assert set(TEMPLATES) <= set(cluster.diskparams)
+    assert set(IN_BUILT_IN_POLICY) <= set(cluster.diskparams)
     assert (cluster.diskparams["plain"], cluster.diskparams["drbd"]["resync-rate"]) == ({"stripes": 1}, 61440)
     assert [(group["name"], group["members"]) for group in plain["nodegroups"].values()] == [("default", [])]
     node = config.find_node("node1")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ganeti.base.paths import Paths
-from ganeti.tools.node_daemons import MASTER_DAEMONS, NODE_DAEMONS
+from ganeti.tools.node_daemons import MASTER_DAEMONS, NODE_DAEMONS, ON_DEMAND
 
 TREE = Path(__file__).resolve().parents[3]
 UNITS = [
@@ -28,7 +28,7 @@ def read(path: Path) -> configparser.ConfigParser:
 
 def test_every_daemon_of_the_tree_has_a_unit() -> None:
     here = {f"ganeti-{path.stem}" for path in (TREE / "src/ganeti/daemons").glob("*.py")}
-    wanted = {name for name in (*NODE_DAEMONS, *MASTER_DAEMONS) if name in here}
+    wanted = {name for name in (*NODE_DAEMONS, *MASTER_DAEMONS, *ON_DEMAND) if name in here}
     assert {path.stem for path in UNITS} == wanted
 
 

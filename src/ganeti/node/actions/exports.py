@@ -21,7 +21,7 @@ from ganeti.model.node_calls.exports import (
     ExportRemove,
     ImportDump,
 )
-from ganeti.node.actions.instances import attach_disks
+from ganeti.node.actions.instances import attach_files
 from ganeti.node.actions.registry import DAY_S, FAST_S, NORMAL_S, SLOW_S, answers
 from ganeti.node.exports import Exports
 from ganeti.node.os import runner
@@ -47,7 +47,7 @@ async def export_dump(node: NodeState, asked: ExportDump) -> str:
     exports = Exports(node.paths)
     await _at_work(exports.begin, asked.directory)
     path = exports.dump(asked.directory, asked.dump)
-    disks = await attach_disks(node, asked.instance)
+    disks = await attach_files(node, asked.instance)
     await runner.export_disk(
         node.world, asked.instance, disks, asked.index, dump_path=path, debug=asked.debug, timeout_s=DAY_S
     )
@@ -112,7 +112,7 @@ async def import_dump(node: NodeState, asked: ImportDump) -> None:
     if asked.directory.endswith(UNFINISHED):
         _require_same_boot(asked.dump, asked.boot)
     path = Exports(node.paths).dump(asked.directory, asked.dump)
-    disks = await attach_disks(node, asked.instance)
+    disks = await attach_files(node, asked.instance)
     await runner.import_disk(
         node.world, asked.instance, disks, asked.index, dump_path=path, debug=asked.debug, timeout_s=DAY_S
     )

@@ -47,6 +47,12 @@ async def attach_disks(node: NodeState, instance: InstanceSpec, *, for_migration
     ]
 
 
+async def attach_files(node: NodeState, instance: InstanceSpec) -> list[AttachedDisk]:
+    """The same for programs that read and write files: each disk has a path."""
+    attached = await attach_disks(node, instance)
+    return [await node.template_of(disk.spec).as_file(disk) for disk in attached]
+
+
 async def detach_disks(node: NodeState, instance: InstanceSpec) -> None:
     for disk in reversed(instance.disks):
         await node.template_of(disk).deactivate(disk)
@@ -172,7 +178,7 @@ async def instance_os_add(
     timeout_s: float = DAY_S,
 ) -> None:
     """Run the create script of the instance's OS on its disks (which are assembled if they were not)."""
-    disks = await attach_disks(node, instance)
+    disks = await attach_files(node, instance)
     await runner.create(node.world, instance, disks, reinstall=reinstall, debug=debug, timeout_s=timeout_s)
     node.world.log(f"instance {instance.name} {'re' if reinstall else ''}installed with OS {instance.os}")
 
@@ -180,6 +186,6 @@ async def instance_os_add(
 @node_call(timeout_s=SLOW_S)
 async def instance_run_rename(node: NodeState, *, instance: InstanceSpec, old_name: str, debug: int = 0) -> None:
     """Tell the OS that the instance, which was *old_name*, has the name it has now."""
-    disks = await attach_disks(node, instance)
+    disks = await attach_files(node, instance)
     await runner.rename(node.world, instance, disks, old_name=old_name, debug=debug, timeout_s=SLOW_S)
     node.world.log(f"instance {old_name} renamed to {instance.name} by OS {instance.os}")

@@ -85,6 +85,20 @@ async def migration_continue(node: NodeState, *, instance: InstanceSpec) -> None
     await node.hypervisor_of(instance).continue_switchover(instance.name)
 
 
+@node_call(timeout_s=NORMAL_S)
+async def migration_hand_over(node: NodeState, *, instance: InstanceSpec) -> None:
+    """On the source, at its switchover: let the target's copies of the disks be the ones that are written."""
+    for disk in instance.disks:
+        await node.template_of(disk).hand_over(disk)
+
+
+@node_call(timeout_s=NORMAL_S)
+async def migration_take_over(node: NodeState, *, instance: InstanceSpec) -> None:
+    """On the target, after the source has handed over."""
+    for disk in instance.disks:
+        await node.template_of(disk).take_over(disk, instance.name)
+
+
 @node_call()
 async def migration_cancel(node: NodeState, *, instance: InstanceSpec) -> MigrationStatus:
     """Return to running here; ``completed`` when it is too late for that."""
@@ -122,6 +136,7 @@ async def instance_finalize_migration_src(node: NodeState, *, instance: Instance
     if success:
         await _let_go(node, instance)
     else:
+        await _take_back(node, instance)
         await node.hypervisor_of(instance).finalize_source(instance.name, success=False)
     node.world.log(f"instance {instance.name} {'has left' if success else 'runs on, its migration failed'}")
 
@@ -143,6 +158,7 @@ async def migration_resolve(node: NodeState, *, instance: InstanceSpec) -> Resol
     if settled:
         await _let_go(node, instance)
     else:
+        await _take_back(node, instance)
         await hypervisor.finalize_source(instance.name, success=False)
     where = "had reached the target" if settled else "stays here"
     node.world.log(f"migration of instance {instance.name} resolved: it was {status.status}, the guest {where}")
@@ -168,6 +184,11 @@ async def yield_disks(node: NodeState, instance: InstanceSpec) -> None:
     """Let another node write the disks of *instance*; copies that are kept here follow it."""
     for disk in instance.disks:
         await node.template_of(disk).become_secondary(disk)
+
+
+async def _take_back(node: NodeState, instance: InstanceSpec) -> None:
+    for disk in instance.disks:
+        await node.template_of(disk).take_back(disk)
 
 
 async def _settle_disks(node: NodeState, instance: InstanceSpec, *, arrived: bool) -> None:

@@ -36,8 +36,9 @@ SPARSE_RESERVE_MIB = 16
 """A sparse disk takes no space when it is made, but on a full file system its first write would fail."""
 
 FORMATS = (RAW, QCOW2)
-DRIVERS = ("loop", "blktap", "blktap2")
-"""Drivers that 3.1 knows; all mean the same here: the hypervisor opens the file."""
+MIRROR = "mirror"
+DRIVERS = ("loop", "blktap", "blktap2", MIRROR)
+"""Drivers that 3.1 knows; all mean the same here: the hypervisor opens the file. The last one is ours: see `mirror`."""
 
 PARAMETERS = (
     Parameter("format", "string", RAW, "format of the image files", choices=FORMATS),
@@ -84,7 +85,7 @@ class ImageFileTemplate(DiskTemplate):
             raise
 
     async def remove(self, disk: DiskSpec) -> None:
-        path = await _place_if_there(self.allowed, disk)
+        path = await place_if_there(self.allowed, disk)
         if path is None:
             return
         holder = await in_thread(self._lock(path).foreign) if self.traits.shared else None
@@ -108,12 +109,12 @@ class ImageFileTemplate(DiskTemplate):
         return AttachedDisk(spec=disk, path=path, image_format=self._format(disk))
 
     async def deactivate(self, disk: DiskSpec) -> None:
-        if self.traits.shared and (path := await _place_if_there(self.allowed, disk)) is not None:
+        if self.traits.shared and (path := await place_if_there(self.allowed, disk)) is not None:
             await self._on_lock(self._lock(path).release)
 
     async def settle_migration(self, disk: DiskSpec, owner: str, *, arrived: bool) -> None:
         if self.traits.shared:
-            path = await (self._place(disk) if arrived else _place_if_there(self.allowed, disk))
+            path = await (self._place(disk) if arrived else place_if_there(self.allowed, disk))
             if path is None:
                 return
             lock = self._lock(path)
@@ -348,7 +349,7 @@ class ImageFileTemplate(DiskTemplate):
         return image_io.directory_problems(directory, self.world.node_name, links=self.traits.shared)
 
 
-async def _place_if_there(allowed: AllowedPaths, disk: DiskSpec) -> str | None:
+async def place_if_there(allowed: AllowedPaths, disk: DiskSpec) -> str | None:
     """For what closes and removes: None where no disk was ever allowed to be made, if nothing is there.
 
     The undo of a disk that was refused has the same path: there is nothing to undo.
@@ -380,7 +381,7 @@ def _images_below(setting: str, top: str) -> list[str]:
 
 
 def _image_of(name: str) -> str:
-    return name.partition(".lock")[0]
+    return name.partition(".lock")[0].removesuffix(f".{MIRROR}")
 
 
 def _is_full(disk: DiskSpec) -> bool:

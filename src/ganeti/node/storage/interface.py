@@ -68,6 +68,25 @@ class DiskTemplate(ABC):
         """
         del disk, owner, reason
 
+    async def hand_over(self, disk: DiskSpec) -> None:
+        """On the source, whose guest has stopped for good or nearly so: stop writing to the copies.
+
+        Raises `BlockDeviceError` where the target's copy is not equal. Templates with a copy on each node take part.
+        """
+        del disk
+
+    async def take_over(self, disk: DiskSpec, owner: str) -> None:
+        """On the target, after `hand_over`: what is written here goes to the source's copy too."""
+        del disk, owner
+
+    async def take_back(self, disk: DiskSpec) -> None:
+        """On the source, where the guest goes on after all; without `hand_over` there is nothing to do."""
+        del disk
+
+    async def as_file(self, attached: AttachedDisk) -> AttachedDisk:
+        """The same disk with a path, for programs that read or write files."""
+        return attached
+
     async def rename(self, disk: DiskSpec, logical_id: list[Any]) -> None:
         """Give a closed disk another logical id; where that names it already, nothing is done.
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from ganeti.model.templates import TEMPLATES, traits_of
+from ganeti.model.templates import IN_BUILT_IN_POLICY, traits_of
 from ganeti.placement.cluster.failure import FailMode, Refusal
 
 
@@ -33,7 +33,7 @@ class Policy:
 BUILT_IN_POLICY = Policy(
     standard=Spec(128, 1, 1024, 1, 1, 1),
     ranges=((Spec(128, 1, 1024, 1, 1, 1), Spec(32768, 8, 1048576, 16, 8, 12)),),
-    templates=tuple(TEMPLATES),
+    templates=IN_BUILT_IN_POLICY,
     vcpu_ratio=4.0,
     spindle_ratio=32.0,
 )

@@ -318,6 +318,7 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
                 reason = status.get("error") or "the hypervisor gave no reason"
                 raise ExecutionError(f"Could not migrate instance {spec.name}: {state}: {reason}")
             if state == "pre-switchover":
+                await self._hand_over(checked, ctx)
                 await ctx.nodes.call(source, "migration_continue", instance=spec)
             if status["transferred_ram"] != moved:
                 moved, moved_at_s = status["transferred_ram"], ctx.clock.now_s()
@@ -328,6 +329,13 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
                     f"Could not migrate instance {spec.name}: no data moved for {STALL_S:.0f} seconds in state {state}"
                 )
             await ctx.clock.sleep(POLL_S)
+
+    async def _hand_over(self, checked: Checked, ctx: OperationContext) -> None:
+        """The guest has stopped: where both nodes have a copy of its disks, the target's is written from now on."""
+        view = ctx.config.view()
+        if view.secondary_nodes(checked.instance):
+            await ctx.nodes.call(checked.instance.primary_node, "migration_hand_over", instance=checked.spec)
+            await ctx.nodes.call(checked.target_uuid, "migration_take_over", instance=checked.spec)
 
     async def _settle(self, checked: Checked, ctx: OperationContext) -> None:
         """The guest has arrived: both nodes are told, then it is written down; repeating any of it does no harm."""

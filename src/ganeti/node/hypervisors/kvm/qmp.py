@@ -153,6 +153,10 @@ class Qmp:
             raise HypervisorError(f"QEMU sent what is no message on {self._path}")
         return message
 
+    def close(self) -> None:
+        """For a connection that is kept longer than a context."""
+        self._drop()
+
     def _drop(self) -> None:
         if self._writer is not None:
             self._writer.close()

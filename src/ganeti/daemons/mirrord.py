@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""ganeti-mirrord: keeps the copies of mirrored disks equal. It starts with the first one that is in use on the node."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+
+from ganeti.daemons.node_daemon import options_of
+from ganeti.mirrord.disk import Surroundings
+from ganeti.mirrord.peers import Peers
+from ganeti.mirrord.server import Server
+from ganeti.node.storage.mirror.places import Places
+from ganeti.node.storage.mirror.requests import PORT
+from ganeti.system.daemonize import Daemon, run_daemon
+from ganeti.system.environment import any_address
+from ganeti.system.tls import ServerFiles, reload_certificate, server_context
+
+NAME = "ganeti-mirrord"
+_IDLE_S = 60.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = options_of(NAME, PORT, arguments)
+    return 1 if options is None else run_daemon(NAME, options, serve)
+
+
+async def serve(daemon: Daemon) -> None:
+    paths = daemon.environment.paths
+    places, files = Places(paths), ServerFiles.of(paths)
+    os.makedirs(places.directory, mode=0o700, exist_ok=True)
+    tls = server_context(files)
+    daemon.on_hangup = lambda: reload_certificate(tls, files)
+    server = Server(Surroundings(places, Peers(paths)))
+    await server.start(daemon.options.bind or any_address(paths), daemon.options.port, tls)
+    daemon.ready()
+    while not daemon.stopping.is_set():
+        try:
+            await asyncio.wait_for(daemon.stopping.wait(), _IDLE_S)
+        except TimeoutError:
+            if server.is_idle:
+                daemon.log.info("no mirrored disk is in use here any more")
+                break
+            reload_certificate(tls, files)
+    server.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

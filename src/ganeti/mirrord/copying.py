@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""On the primary: the mirror job that makes the other copy equal and keeps it so, through every loss of that node."""
+
+import asyncio
+
+from ganeti.base.errors import BlockDeviceError, GanetiError
+from ganeti.mirrord.peers import Peers
+from ganeti.mirrord.record import Record
+from ganeti.mirrord.storage_daemon import Job, StorageDaemon
+from ganeti.node.storage.mirror.requests import HANDED, SECONDARY, Kept
+
+FOLLOWING = (SECONDARY, HANDED)
+"""Roles in which a copy takes the other node's writes."""
+_FOLLOWED_S = 1.0
+_COPYING_S = 0.25
+
+
+class Copying:
+    """Its user holds the disk's *lock* around every call; the task it starts takes it for each look."""
+
+    def __init__(self, record: Record, daemon: StorageDaemon, peers: Peers, lock: asyncio.Lock) -> None:
+        self.job: Job | None = None
+        self.in_sync = False
+        self._record = record
+        self._daemon = daemon
+        self._peers = peers
+        self._lock = lock
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        if self._task is None:
+            self._task = asyncio.create_task(self._look_again())
+
+    async def stop(self) -> None:
+        """The job goes on, nobody looks after it."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def end(self) -> bool:
+        """End the job, too; true where both copies were equal at that moment."""
+        await self.stop()
+        try:
+            return await self._daemon.detach()
+        finally:
+            self.in_sync, self.job = False, None
+
+    async def attach(self, *, equal: bool) -> None:
+        """Begin to write to both copies, which are *equal* or made so first.
+
+        Raises `BlockDeviceError` or `HypervisorError` where the other one cannot be reached.
+        """
+        opened = self._record.opened
+        peer = await self._peers.state(opened)
+        if peer.role not in FOLLOWING:
+            raise BlockDeviceError(f"The copy on {opened.peer} is {peer.role} there")
+        if equal:
+            await self.mark(self._record.kept)
+        else:
+            await self._mark_incomplete()
+        await self._daemon.attach(whole=not equal)
+        self.job = await self._daemon.job()
+
+    async def mark(self, kept: Kept) -> None:
+        """Tell the other node what its copy is."""
+        await self._peers.mark(self._record.opened, kept)
+        self._record.note_marked(kept.generation)
+
+    async def _mark_incomplete(self) -> None:
+        await self.mark(Kept(generation=self._record.kept.generation))
+
+    async def _look_again(self) -> None:
+        while True:
+            if not self._lock.locked():
+                async with self._lock:
+                    try:
+                        await self._look()
+                    except (GanetiError, OSError) as err:
+                        self._record.say(str(err))
+            await asyncio.sleep(_FOLLOWED_S if self.in_sync or self.job is None else _COPYING_S)
+
+    async def _look(self) -> None:
+        if self._daemon.process_id() is None:
+            self._record.say("its storage daemon has ended: it is started again")
+            self._lose()
+            await self._daemon.stop()
+            await self._daemon.start()
+        self.job = job = await self._daemon.job()
+        if job is None or job.has_ended:
+            self._lose()
+            if job is not None:
+                await self._daemon.detach()
+            await self.attach(equal=False)
+        elif job.in_sync:
+            if not self.in_sync:
+                await self.mark(Kept(generation=self._record.kept.generation, valid=True))
+                self.in_sync = True
+                self._record.say("both copies are equal")
+        elif not job.works:
+            self._lose()
+            await self._resume()
+
+    def _lose(self) -> None:
+        """From now on this copy has more than the other one."""
+        if self.in_sync:
+            self.in_sync = False
+            self._record.keep(Kept(generation=self._record.kept.generation + 1, valid=True))
+            self._record.say(f"the copy on {self._record.opened.peer} is lost")
+
+    async def _resume(self) -> None:
+        """What has changed meanwhile is copied; to another copy than was lost, everything."""
+        peer = await self._peers.state(self._record.opened)
+        if peer.kept.generation != self._record.opened.marked:
+            await self._daemon.detach()
+            await self.attach(equal=False)
+            return
+        await self._mark_incomplete()
+        await self._daemon.resume()

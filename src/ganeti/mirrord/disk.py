@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""One mirrored disk on this node, and what its copy may do.
+
+Invariants. A node lets its guest write only a copy that is valid and of the highest generation it can learn of; the
+generation grows each time a copy goes on without the other one or becomes the primary's. A copy takes writes from the
+other node only while it is not the primary's, and from none of a lower generation. A copy is not valid from the first
+byte of a resynchronisation to its last. Both copies are *clean* only while nothing can be written to either.
+"""
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from ganeti.base.errors import BlockDeviceError, HypervisorError
+from ganeti.mirrord.copying import FOLLOWING, Copying
+from ganeti.mirrord.link import Link
+from ganeti.mirrord.peers import Peers, PeerSilentError
+from ganeti.mirrord.record import Record, make_valid
+from ganeti.mirrord.storage_daemon import StorageDaemon
+from ganeti.node.storage.mirror.places import Places
+from ganeti.node.storage.mirror.requests import (
+    CLOSED,
+    HANDED,
+    INCOMING,
+    PRIMARY,
+    SECONDARY,
+    Connect,
+    Kept,
+    Opened,
+    State,
+)
+
+_WRITING = (PRIMARY, INCOMING)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What all disks of a node share."""
+
+    places: Places
+    peers: Peers
+
+
+class Disk:
+    """Changes of one disk happen one after another, under its lock."""
+
+    def __init__(self, around: Surroundings, opened: Opened) -> None:
+        self._places = around.places
+        self._peers = around.peers
+        self._lock = asyncio.Lock()
+        self._record = Record(around.places, opened)
+        self._daemon = StorageDaemon(around.places, opened.uuid, opened.image)
+        self._copying = Copying(self._record, self._daemon, around.peers, self._lock)
+        self.link = Link(self._record, around.peers)
+
+    @property
+    def opened(self) -> Opened:
+        return self._record.opened
+
+    async def go_on(self) -> None:
+        """After a restart of ganeti-mirrord: take the disk as it is."""
+        async with self._lock:
+            await self._daemon.start()
+            if self.opened.role in _WRITING:
+                await self.link.open()
+                self._copying.start()
+
+    async def open(self, wanted: Opened) -> None:
+        """Become primary or secondary, as *wanted* says; raises `BlockDeviceError`."""
+        async with self._lock:
+            if wanted.role == PRIMARY:
+                await self._become_primary(wanted)
+            else:
+                await self._become_secondary(wanted)
+
+    async def close(self) -> None:
+        async with self._lock:
+            await self._leave_primary()
+            await self.link.close()
+            await self._daemon.hide()
+            await self._daemon.stop()
+            self._places.forget(self.opened.uuid)
+            self._record.opened = replace(self.opened, role=CLOSED)
+
+    async def hand_over(self) -> None:
+        """Raises `BlockDeviceError` where the other copy is not equal: the guest stays here then."""
+        async with self._lock:
+            if self.opened.role == HANDED:
+                return
+            job = await self._daemon.job()
+            if self.opened.role != PRIMARY or job is None or not job.in_sync:
+                raise BlockDeviceError(
+                    f"Disk {self.opened.image} cannot be handed over: the copy on {self.opened.peer} is not up to date"
+                )
+            if not await self._copying.end():
+                self._copying.start()
+                raise BlockDeviceError(f"Disk {self.opened.image}: {self.opened.peer} was lost during the switchover")
+            self._record.be(HANDED)
+
+    async def take_over(self) -> None:
+        async with self._lock:
+            if self.opened.role in _WRITING:
+                return
+            peer, kept = await self._peers.state(self.opened), self._record.kept
+            if peer.role != HANDED or kept.generation != peer.kept.generation or not kept.valid:
+                raise BlockDeviceError(f"Disk {self.opened.image} is not handed over by {self.opened.peer}")
+            await self.link.cut()
+            await self.link.open()
+            await self._daemon.attach(whole=False)
+            self._record.note_marked(peer.kept.generation)
+            self._record.be(INCOMING)
+            self._copying.start()
+
+    async def take_back(self) -> None:
+        """The guest goes on here: the target follows again, from the beginning, since it may have run meanwhile."""
+        async with self._lock:
+            if self.opened.role != HANDED:
+                return
+            with contextlib.suppress(BlockDeviceError):
+                await self._peers.take_back(self.opened)
+            await self.link.cut()
+            self._record.keep(Kept(generation=self._record.kept.generation + 1, valid=True))
+            self._record.be(PRIMARY)
+            await self.link.open()
+            self._copying.start()
+
+    async def steal(self) -> None:
+        async with self._lock:
+            if self.opened.role != PRIMARY:
+                await self.link.cut()
+                make_valid(self.opened.image)
+
+    async def as_file(self) -> str:
+        async with self._lock:
+            return await self._daemon.show()
+
+    def state(self) -> State:
+        job, is_primary = self._copying.job, self.opened.role in _WRITING
+        copying = job if job is not None and is_primary and job.works and not job.ready else None
+        return State(
+            role=self.opened.role,
+            kept=self._record.kept,
+            in_sync=self._copying.in_sync,
+            connected=job is not None and job.works,
+            percent=copying.percent if copying is not None else None,
+            seconds_left=copying.seconds_left if copying is not None else None,
+        )
+
+    async def mark(self, kept: Kept) -> None:
+        """What the primary says this copy is; raises `BlockDeviceError` where that one may not say it."""
+        async with self._lock:
+            if self.opened.role not in FOLLOWING or kept.generation < self._record.kept.generation:
+                raise BlockDeviceError(
+                    f"Disk {self.opened.image} is {self.opened.role} here with generation "
+                    f"{self._record.kept.generation}"
+                )
+            self._record.keep(kept)
+
+    async def yield_back(self) -> None:
+        """The source of a migration takes its guest back."""
+        async with self._lock:
+            if self.opened.role == PRIMARY:
+                raise BlockDeviceError(f"Disk {self.opened.image} is in use here: the guest has arrived")
+            if self.opened.role == INCOMING:
+                await self._copying.end()
+                self._record.be(SECONDARY)
+
+    def admit(self, wanted: Connect) -> None:
+        """Raises `BlockDeviceError` where this copy takes no writes of *wanted*."""
+        generation = self._record.kept.generation
+        if self.opened.role not in FOLLOWING or wanted.generation < generation:
+            raise BlockDeviceError(
+                f"Disk {self.opened.image} is {self.opened.role} on this node with generation {generation}: writes of "
+                f"generation {wanted.generation} are refused"
+            )
+
+    async def _become_primary(self, wanted: Opened) -> None:
+        if self.opened.role in _WRITING:
+            arrives = self.opened.role == INCOMING
+            self._record.rewrite(replace(wanted, marked=self.opened.marked))
+            if arrives:
+                await self._next_generation()
+            return
+        kept = await self._newest(wanted)
+        await self.link.cut()
+        await self._daemon.start()
+        self._record.keep(replace(kept, clean=False))
+        self._record.rewrite(wanted)
+        await self.link.open()
+        try:
+            await self._copying.attach(equal=kept.clean)
+        except (BlockDeviceError, HypervisorError) as err:
+            self._record.say(str(err))
+            await self._next_generation()
+        self._copying.start()
+
+    async def _newest(self, wanted: Opened) -> Kept:
+        """What this copy is, where it may be written; raises `BlockDeviceError` where the other one is newer."""
+        mine = self._record.kept
+        try:
+            peer = await self._peers.state(wanted)
+        except PeerSilentError as err:
+            if not mine.valid:
+                raise BlockDeviceError(
+                    f"The copy of disk {wanted.image} on this node is not complete, and the other one cannot be "
+                    f"reached: {err}"
+                ) from err
+            return replace(mine, clean=False)
+        if peer.role == PRIMARY:
+            raise BlockDeviceError(f"Disk {wanted.image} is in use on node {wanted.peer}: stop the instance there")
+        theirs = peer.kept
+        if (theirs.generation, theirs.valid) > (mine.generation, mine.valid):
+            raise BlockDeviceError(
+                f"The copy of disk {wanted.image} on this node is behind that of node {wanted.peer}: start the "
+                f"instance there, the copies are then made equal"
+            )
+        equal = mine.clean and theirs.clean and mine.generation == theirs.generation
+        return Kept(generation=max(mine.generation, 1), valid=True, clean=equal)
+
+    async def _become_secondary(self, wanted: Opened) -> None:
+        await self._leave_primary()
+        await self._daemon.start()
+        self._record.rewrite(replace(wanted, role=SECONDARY))
+
+    async def _leave_primary(self) -> None:
+        """Nothing writes here any more: where both copies are equal, that is kept."""
+        if self.opened.role not in _WRITING:
+            return
+        try:
+            equal = await self._copying.end()
+        except HypervisorError as err:
+            self._record.say(f"its storage daemon does not answer: {err}")
+            equal = False
+        if equal:
+            kept = replace(self._record.kept, clean=True)
+            with contextlib.suppress(BlockDeviceError):
+                await self._copying.mark(kept)
+                self._record.keep(kept)
+        await self.link.close()
+
+    async def _next_generation(self) -> None:
+        kept = Kept(generation=self._record.kept.generation + 1, valid=True)
+        self._record.keep(kept)
+        job = await self._daemon.job()
+        if job is not None and job.in_sync:
+            with contextlib.suppress(BlockDeviceError):
+                await self._copying.mark(kept)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The connections of one disk between this node's storage daemon and the other node's."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Coroutine
+from typing import Any
+
+from ganeti.base.errors import GanetiError
+from ganeti.mirrord.peers import Peers, Streams
+from ganeti.mirrord.record import Record
+from ganeti.mirrord.relay import carry
+
+_AFTER_CUT_S = 0.5
+"""Nobody is asked again so soon: writes would wait for a node that hangs a second time."""
+
+
+class Link:
+    """On the primary, a socket that leads to the other copy; on the secondary, the primary's bytes to this one."""
+
+    def __init__(self, record: Record, peers: Peers) -> None:
+        self._record = record
+        self._peers = peers
+        self._entrance: asyncio.Server | None = None
+        self._carrying: set[asyncio.Task[bool]] = set()
+        self._refused_until_s = 0.0
+
+    async def open(self) -> None:
+        """Let the storage daemon reach the other copy."""
+        if self._entrance is None:
+            path = self._record.places.file(self._record.opened.uuid, "peer")
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+            self._entrance = await asyncio.start_unix_server(self._enter, path)
+
+    async def close(self) -> None:
+        if self._entrance is not None:
+            self._entrance.close()
+            self._entrance = None
+        await self.cut()
+
+    async def cut(self) -> None:
+        """End all connections with the other node."""
+        for task in list(self._carrying):
+            task.cancel()
+        await asyncio.gather(*self._carrying, return_exceptions=True)
+
+    async def serve(self, far: Streams) -> None:
+        """Carry the primary's bytes to this copy until one side ends."""
+        near = await asyncio.open_unix_connection(self._record.places.file(self._record.opened.uuid, "nbd"))
+        await self._run(carry(near, far, watched=False))
+
+    async def _enter(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        clock, record = asyncio.get_running_loop().time, self._record
+        try:
+            if clock() < self._refused_until_s:
+                return
+            far = await self._peers.connect(record.opened, record.kept.generation)
+            if await self._run(carry((reader, writer), far, watched=True)):
+                self._refused_until_s = clock() + _AFTER_CUT_S
+                record.say(f"node {record.opened.peer} does not answer: the connection is cut")
+        except (GanetiError, OSError) as err:
+            record.say(str(err))
+        finally:
+            writer.transport.abort()
+
+    async def _run(self, carrying: Coroutine[Any, Any, bool]) -> bool:
+        task = asyncio.create_task(carrying)
+        self._carrying.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                task.cancel()
+                raise
+            return False
+        finally:
+            self._carrying.discard(task)

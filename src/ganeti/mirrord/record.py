@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is written down of one disk in use: its role here, and what its copy is."""
+
+import logging
+
+from msgspec.structs import replace
+
+from ganeti.base.errors import BlockDeviceError
+from ganeti.node.storage.mirror.places import Places, read_kept, write_kept
+from ganeti.node.storage.mirror.requests import Kept, Opened
+
+_log = logging.getLogger(__name__)
+
+
+class Record:
+    """Kept on disk at each change, so that a later ganeti-mirrord goes on with it."""
+
+    def __init__(self, places: Places, opened: Opened) -> None:
+        self.places = places
+        self.opened = opened
+        self._said = ""
+
+    @property
+    def kept(self) -> Kept:
+        return read_kept(self.opened.image)
+
+    def keep(self, kept: Kept) -> None:
+        if kept != self.kept:
+            write_kept(self.opened.image, kept)
+
+    def be(self, role: str) -> None:
+        self.rewrite(replace(self.opened, role=role))
+
+    def note_marked(self, generation: int) -> None:
+        """The generation that the other copy was told it has; where it has another one, a job is not resumed."""
+        self.rewrite(replace(self.opened, marked=generation))
+
+    def rewrite(self, opened: Opened) -> None:
+        self.opened = opened
+        self.places.write_opened(opened)
+
+    def say(self, sentence: str) -> None:
+        """One line in the log, unless it is the one before."""
+        if sentence != self._said:
+            self._said = sentence
+            _log.info("disk %s (%s): %s", self.opened.image, self.opened.owner or "secondary", sentence)
+
+
+def make_valid(image: str) -> None:
+    """Make a copy the newest one; raises `BlockDeviceError` where it is not complete."""
+    kept = read_kept(image)
+    if not kept.valid:
+        raise BlockDeviceError(
+            f"The copy of disk {image} on this node is not complete: what the lost node wrote is not in it. Bring that "
+            "node back, or give the instance new disks (gnt-instance recreate-disks)"
+        )
+    write_kept(image, Kept(generation=kept.generation + 1, valid=True))

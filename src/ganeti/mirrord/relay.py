@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Bytes of NBD between a storage daemon and the other node, and when the other node counts as lost.
+
+NBD answers every request. So a connection on which something was sent, and nothing came back for `SILENCE_S`, is cut:
+the storage daemon then sees an error instead of waiting for a node that hangs.
+"""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+
+SILENCE_S = 0.9
+"""With the second that QEMU tries to connect again, a guest's write waits less than two."""
+_LOOK_S = 0.1
+_BLOCK_BYTES = 256 * 1024
+
+
+class Watch:
+    """When the last request went out that nothing has come back for."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._since_s: float | None = None
+
+    def sent(self) -> None:
+        if self._since_s is None:
+            self._since_s = self._now_s()
+
+    def received(self) -> None:
+        self._since_s = None
+
+    @property
+    def is_silent(self) -> bool:
+        return self._since_s is not None and self._now_s() - self._since_s > SILENCE_S
+
+
+async def carry(
+    near: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    far: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    *,
+    watched: bool,
+) -> bool:
+    """Carry bytes both ways until one side ends; with *watched*, until the far side is silent: true then."""
+    watch = Watch(asyncio.get_running_loop().time)
+    for _, writer in (near, far):
+        without_delay(writer)
+    ways = [
+        asyncio.ensure_future(_one_way(near[0], far[1], watch.sent)),
+        asyncio.ensure_future(_one_way(far[0], near[1], watch.received)),
+    ]
+    try:
+        while True:
+            done, _ = await asyncio.wait(ways, timeout=_LOOK_S if watched else None, return_when="FIRST_COMPLETED")
+            if done:
+                return False
+            if watch.is_silent:
+                return True
+    finally:
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+        for _, writer in (near, far):
+            writer.transport.abort()
+
+
+async def _one_way(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, told: Callable[[], None]) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(_BLOCK_BYTES):
+            told()
+            writer.write(data)
+            await writer.drain()
+
+
+def without_delay(writer: asyncio.StreamWriter) -> None:
+    """Small messages go at once."""
+    found = writer.get_extra_info("socket")
+    if found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

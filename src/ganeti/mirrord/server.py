@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The two doors of ganeti-mirrord: a Unix socket for the node daemon, and TLS for the other nodes of the cluster."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import ssl
+
+import msgspec
+
+from ganeti.base.errors import BlockDeviceError, GanetiError
+from ganeti.mirrord.disk import Disk, Surroundings
+from ganeti.mirrord.peers import Streams
+from ganeti.mirrord.record import make_valid
+from ganeti.node.storage.mirror.places import read_kept
+from ganeti.node.storage.mirror.requests import (
+    CLOSED,
+    AsFile,
+    AskPeer,
+    Close,
+    Connect,
+    Done,
+    HandOver,
+    Look,
+    Mark,
+    Open,
+    Opened,
+    OwnRequest,
+    PeerRequest,
+    Refusal,
+    State,
+    Steal,
+    TakeBack,
+    TakeOver,
+    Yield,
+)
+
+_log = logging.getLogger(__name__)
+_REQUEST_S = 10.0
+_LINE_LIMIT_BYTES = 64 * 1024
+
+Answer = Done | State
+
+
+class Server:
+    """All mirrored disks that are in use on this node."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._disks: dict[str, Disk] = {}
+        self._servers: list[asyncio.Server] = []
+
+    async def start(self, address: str, port: int, tls: ssl.SSLContext) -> None:
+        """Go on with the disks that were in use, then listen."""
+        for opened in self._around.places.opened():
+            disk = self._disks[opened.uuid] = Disk(self._around, opened)
+            try:
+                await disk.go_on()
+            except (GanetiError, OSError) as err:
+                _log.error("disk %s (%s): %s", opened.image, opened.owner, err)
+        self._servers.append(
+            await asyncio.start_server(self._peer, address, port, ssl=tls, limit=_LINE_LIMIT_BYTES, reuse_address=True)
+        )
+        control = self._around.places.control
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(control)
+        self._servers.append(await asyncio.start_unix_server(self._own, control, limit=_LINE_LIMIT_BYTES))
+        os.chmod(control, 0o600)
+
+    def close(self) -> None:
+        """Storage daemons go on: the next ganeti-mirrord takes them as they are."""
+        for server in self._servers:
+            server.close()
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._disks
+
+    async def carry_out(self, request: OwnRequest) -> Answer:
+        """What the node daemon asks; raises `BlockDeviceError`."""
+        match request:
+            case Open(disk=wanted):
+                return await self._open(wanted)
+            case Look(uuid=uuid, image=image):
+                disk = self._disks.get(uuid)
+                return disk.state() if disk is not None else State(role=CLOSED, kept=read_kept(image))
+            case Close(uuid=uuid):
+                if (disk := self._disks.pop(uuid, None)) is not None:
+                    await disk.close()
+            case Steal(uuid=uuid, image=image):
+                if (disk := self._disks.get(uuid)) is not None:
+                    await disk.steal()
+                else:
+                    make_valid(image)
+            case HandOver(uuid=uuid):
+                await self._disk(uuid).hand_over()
+            case TakeOver(uuid=uuid):
+                await self._disk(uuid).take_over()
+            case TakeBack(uuid=uuid):
+                if uuid in self._disks:
+                    await self._disks[uuid].take_back()
+            case AsFile(uuid=uuid):
+                return Done(path=await self._disk(uuid).as_file())
+        return Done()
+
+    async def _open(self, wanted: Opened) -> Done:
+        disk = self._disks.get(wanted.uuid) or Disk(self._around, msgspec.structs.replace(wanted, role=CLOSED))
+        self._disks[wanted.uuid] = disk
+        try:
+            await disk.open(wanted)
+        finally:
+            if disk.opened.role == CLOSED:
+                self._disks.pop(wanted.uuid, None)
+        return Done()
+
+    def _disk(self, uuid: str) -> Disk:
+        if uuid not in self._disks:
+            raise BlockDeviceError(f"Disk {uuid} is not open on this node")
+        return self._disks[uuid]
+
+    async def _own(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            while line := await reader.readline():
+                writer.write(await self._answered(line))
+                await writer.drain()
+        writer.close()
+
+    async def _answered(self, line: bytes) -> bytes:
+        try:
+            answer: Answer | Refusal = await self.carry_out(msgspec.json.decode(line, type=OwnRequest))
+        except (GanetiError, OSError, msgspec.DecodeError) as err:
+            answer = Refusal(error=str(err))
+        return msgspec.json.encode(answer) + b"\n"
+
+    async def _peer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self._serve_peer((reader, writer))
+        except (OSError, ValueError) as err:
+            _log.debug("a connection of another node ended: %s", err)
+        finally:
+            writer.transport.abort()
+
+    async def _serve_peer(self, streams: Streams) -> None:
+        reader, writer = streams
+        async with asyncio.timeout(_REQUEST_S):
+            line = await reader.readline()
+        try:
+            request = msgspec.json.decode(line, type=PeerRequest)
+            answer: Answer | Refusal = await self._answer_peer(request, writer)
+        except (GanetiError, OSError, msgspec.DecodeError) as err:
+            answer = Refusal(error=str(err))
+        writer.write(msgspec.json.encode(answer) + b"\n")
+        await writer.drain()
+        if isinstance(answer, Done) and isinstance(request, Connect):
+            await self._disk(request.uuid).link.serve(streams)
+
+    async def _answer_peer(self, request: PeerRequest, writer: asyncio.StreamWriter) -> Answer:
+        disk = self._disk(request.uuid)
+        names = names_of(writer)
+        if disk.opened.peer not in names:
+            raise BlockDeviceError(f"Disk {request.uuid} has no copy on {', '.join(sorted(names)) or 'that machine'}")
+        match request:
+            case AskPeer():
+                return disk.state()
+            case Mark(kept=kept):
+                await disk.mark(kept)
+            case Yield():
+                await disk.yield_back()
+            case Connect():
+                disk.admit(request)
+        return Done()
+
+
+def names_of(writer: asyncio.StreamWriter) -> set[str]:
+    """The names in the certificate of the other side."""
+    certificate = writer.get_extra_info("peercert") or {}
+    subject = {value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"}
+    return subject | {value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"}

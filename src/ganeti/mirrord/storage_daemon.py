@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""One disk's storage daemon: QEMU's own, which serves the image by NBD and mirrors it to the other node.
+
+It outlives ganeti-mirrord, as a guest's QEMU does: a later one finds it by its process id and goes on.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ganeti.base.errors import BlockDeviceError, HypervisorError
+from ganeti.node.hypervisors.kvm.qmp import Qmp, QmpError, QmpGoneError, QmpTimeoutError
+from ganeti.node.storage.mirror.places import Places
+from ganeti.system.boot import process_start
+from ganeti.system.files import write_atomically
+
+PROGRAM = "qemu-storage-daemon"
+_DISK, _PEER, _JOB, _EXPORT = "disk", "peer", "copies", "disk"
+_START_S = 10.0
+_STOP_S = 10.0
+_JOB_END_S = 5.0
+_POLL_S = 0.02
+_RECONNECT_S = 1
+"""How long writes wait for a connection to the other node that was lost; NBD takes whole seconds."""
+
+
+class Job(msgspec.Struct, frozen=True):
+    """The mirror job, as QEMU tells it."""
+
+    status: str
+    ready: bool
+    io_status: str = msgspec.field(name="io-status", default="ok")
+    done: int = msgspec.field(name="offset", default=0)
+    total: int = msgspec.field(name="len", default=0)
+    speed: int = 0
+
+    @property
+    def works(self) -> bool:
+        return self.io_status == "ok" and self.status in ("running", "ready", "created")
+
+    @property
+    def in_sync(self) -> bool:
+        return self.ready and self.works
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in ("concluded", "aborting", "null")
+
+    @property
+    def percent(self) -> float:
+        return 100.0 * self.done / max(self.total, 1)
+
+    @property
+    def seconds_left(self) -> int | None:
+        """Where QEMU holds the copy to a speed; else nobody knows."""
+        return (self.total - self.done) // self.speed if self.speed else None
+
+
+class StorageDaemon:
+    """Commands one after another: whoever uses it holds its disk's lock."""
+
+    def __init__(self, places: Places, uuid: str, image: str) -> None:
+        self._places = places
+        self._uuid = uuid
+        self._image = image
+        self._process: asyncio.subprocess.Process | None = None
+        self._qmp: Qmp | None = None
+
+    async def start(self) -> None:
+        """Serve the image; one that runs is taken as it is. Raises `BlockDeviceError`."""
+        if self.process_id() is None:
+            await self._spawn()
+        try:
+            qmp = await self._connection()
+            if await qmp.execute("query-block-exports"):
+                return
+            layers = ({"driver": "file", "node-name": "file", "filename": self._image, "cache": {"direct": True}},)
+            await self._add(layers[0])
+            await self._add({"driver": "raw", "node-name": _DISK, "file": "file"})
+            address = {"type": "unix", "data": {"path": self._name("nbd")}}
+            await qmp.execute("nbd-server-start", {"addr": address, "max-connections": 16})
+            export = {"type": "nbd", "id": _EXPORT, "node-name": _DISK, "name": _DISK, "writable": True}
+            await qmp.execute("block-export-add", export)
+        except HypervisorError as err:
+            await self.stop()
+            raise BlockDeviceError(f"Disk {self._image} cannot be opened: {err}") from err
+
+    async def stop(self) -> None:
+        """End it; what was written is on disk."""
+        self._drop()
+        process_id = self.process_id()
+        if process_id is not None:
+            await _end(process_id, lambda: self.process_id() is None)
+
+    def process_id(self) -> int | None:
+        """Of the living storage daemon of this disk."""
+        return living(self._places.file(self._uuid, "pid"))
+
+    async def job(self) -> Job | None:
+        """The mirror job; raises `HypervisorError`."""
+        try:
+            found = await (await self._connection()).execute("query-block-jobs")
+        except (QmpGoneError, QmpTimeoutError):
+            self._drop()  # the next command connects again
+            raise
+        return next((msgspec.convert(job, Job) for job in found if job.get("device") == _JOB), None)
+
+    async def attach(self, *, whole: bool) -> None:
+        """Begin to write to both copies; with *whole*, the other one is first made equal."""
+        qmp = await self._connection()
+        server = {"type": "unix", "path": self._name("peer")}
+        await self._add(
+            {
+                "driver": "nbd",
+                "node-name": _PEER,
+                "server": server,
+                "export": _DISK,
+                "reconnect-delay": _RECONNECT_S,
+                "open-timeout": _RECONNECT_S,
+            }
+        )
+        try:
+            await qmp.execute(
+                "blockdev-mirror",
+                {
+                    "job-id": _JOB,
+                    "device": _DISK,
+                    "target": _PEER,
+                    "sync": "full" if whole else "none",
+                    "copy-mode": "write-blocking",
+                    "on-target-error": "stop",
+                    "on-source-error": "report",
+                    "auto-dismiss": False,
+                },
+            )
+        except HypervisorError:
+            await self._remove_peer()
+            raise
+
+    async def resume(self) -> None:
+        """Let a job that lost the other node try again: it copies what has changed since."""
+        await (await self._connection()).execute("block-job-resume", {"device": _JOB})
+
+    async def detach(self) -> bool:
+        """End the mirror job; true where both copies were equal at that moment."""
+        job = await self.job()
+        equal = job is not None and job.in_sync
+        qmp = await self._connection()
+        if job is not None:
+            with contextlib.suppress(QmpError):
+                await qmp.execute("block-job-cancel", {"device": _JOB, "force": not equal})
+            ended = await self._wait_concluded()
+            equal = equal and ended is not None and not ended.get("error")
+        await self._remove_peer()
+        return equal
+
+    async def _wait_concluded(self) -> dict[str, Any] | None:
+        qmp = await self._connection()
+        deadline = asyncio.get_running_loop().time() + _JOB_END_S
+        while asyncio.get_running_loop().time() < deadline:
+            jobs = {job["id"]: job for job in await qmp.execute("query-jobs")}
+            if _JOB not in jobs:
+                return None
+            if jobs[_JOB]["status"] == "concluded":
+                await qmp.execute("job-dismiss", {"id": _JOB})
+                return dict(jobs[_JOB])
+            await asyncio.sleep(_POLL_S)
+        raise HypervisorError(f"The mirror job of disk {self._image} does not end within {_JOB_END_S:g} s")
+
+    async def _remove_peer(self) -> None:
+        qmp = await self._connection()
+        if any(node["node-name"] == _PEER for node in await qmp.execute("query-named-block-nodes", {"flat": True})):
+            await qmp.execute("blockdev-del", {"node-name": _PEER})
+
+    async def _add(self, options: dict[str, Any]) -> None:
+        await (await self._connection()).execute("blockdev-add", options)
+
+    async def show(self) -> str:
+        """Show the disk as a file, by a process beside it that speaks NBD; gives the file's path."""
+        path, pid_file = self._places.file(self._uuid, "file"), self._places.file(self._uuid, "show")
+        if living(pid_file) is not None:
+            return path
+        with open(path, "wb"):
+            pass
+        node = {
+            "driver": "nbd",
+            "node-name": _DISK,
+            "server": {"type": "unix", "path": self._name("nbd")},
+            "export": _DISK,
+        }
+        export = f"type=fuse,id=show,node-name={_DISK},mountpoint={path},writable=on,growable=off,allow-other=off"
+        shown = await self._run(["--blockdev", json.dumps(node), "--export", export], pid_file)
+        deadline = asyncio.get_running_loop().time() + _START_S
+        while os.stat(path).st_size == 0:
+            if shown.returncode is not None or asyncio.get_running_loop().time() > deadline:
+                raise BlockDeviceError(
+                    f"Disk {self._image} cannot be shown as a file: see that this node has /dev/fuse and fusermount3"
+                )
+            await asyncio.sleep(_POLL_S)
+        return path
+
+    async def hide(self) -> None:
+        """End what `show` began."""
+        pid_file = self._places.file(self._uuid, "show")
+        process_id = living(pid_file)
+        if process_id is not None:
+            await _end(process_id, lambda: living(pid_file) is None)
+
+    async def _spawn(self) -> None:
+        for kind in ("qmp", "nbd"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._places.file(self._uuid, kind))
+        chardev = f"socket,id=qmp,path={self._name('qmp')},server=on,wait=off"
+        self._process = await self._run(
+            ["--chardev", chardev, "--monitor", "chardev=qmp"], self._places.file(self._uuid, "pid")
+        )
+
+    async def _run(self, options: list[str], pid_file: str) -> asyncio.subprocess.Process:
+        log = f"{self._places.paths.log_dir}/mirrord-disks.log"
+        with open(log, "ab", opener=_private) as said:
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    PROGRAM,
+                    *options,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=said,
+                    cwd=self._places.directory,
+                    start_new_session=True,
+                )
+            except OSError as err:
+                raise BlockDeviceError(
+                    f"{PROGRAM} cannot be started: {err.strerror}; install the package qemu-system-common"
+                ) from err
+        text = f"{process.pid} {process_start(process.pid)}\n"
+        write_atomically(pid_file, text.encode(), mode=0o600, durable=False)
+        return process
+
+    async def _connection(self) -> Qmp:
+        if self._qmp is not None:
+            return self._qmp
+        deadline = asyncio.get_running_loop().time() + _START_S
+        while True:
+            qmp = Qmp(self._places.file(self._uuid, "qmp"))
+            try:
+                self._qmp = await qmp.__aenter__()
+                return self._qmp
+            except QmpGoneError:
+                if self.process_id() is None or asyncio.get_running_loop().time() > deadline:
+                    raise
+                await asyncio.sleep(_POLL_S)
+
+    def _drop(self) -> None:
+        if self._qmp is not None:
+            self._qmp.close()
+            self._qmp = None
+
+    def _name(self, kind: str) -> str:
+        """Of a socket, below the directory that the storage daemon runs in: short, wherever that is."""
+        return os.path.basename(self._places.file(self._uuid, kind))
+
+
+def living(pid_file: str) -> int | None:
+    """The process that *pid_file* names, unless it has ended."""
+    try:
+        with open(pid_file, encoding="utf-8") as file:
+            number, start = file.read().split()
+    except (FileNotFoundError, ValueError):
+        return None
+    return int(number) if process_start(int(number)) == start and not _is_zombie(number) else None
+
+
+def _is_zombie(number: str) -> bool:
+    try:
+        with open(f"/proc/{number}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+async def _end(process_id: int, gone: Callable[[], bool]) -> None:
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process_id, sign)
+        for _ in range(round(_STOP_S / _POLL_S)):
+            if gone():
+                return
+            await asyncio.sleep(_POLL_S)
+    raise BlockDeviceError(f"The storage daemon {process_id} does not end")
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o640)

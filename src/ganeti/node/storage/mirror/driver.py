@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The disk template `mirror`: a raw image on each of two nodes, written to both; ganeti-mirrord does the writing.
+
+The logical id is ``["mirror", PATH]``: the same path on both nodes. A guest reaches its disk by the socket of the
+disk's storage daemon; whoever needs a file gets one that leads there.
+"""
+
+from dataclasses import replace
+
+from ganeti.base.errors import BlockDeviceError
+from ganeti.model.node_calls.disks import DiskStatus
+from ganeti.model.node_requests import AttachedDisk, DiskSpec
+from ganeti.node.actions.daemons import daemon_util
+from ganeti.node.storage import image_io
+from ganeti.node.storage.image_files import MIRROR, ImageFileTemplate, of_image_files, place_if_there
+from ganeti.node.storage.image_io import in_thread
+from ganeti.node.storage.mirror.client import T, ask
+from ganeti.node.storage.mirror.places import Places, kept_file, read_kept
+from ganeti.node.storage.mirror.requests import (
+    CLOSED,
+    PRIMARY,
+    SECONDARY,
+    AsFile,
+    Close,
+    Done,
+    HandOver,
+    Look,
+    Open,
+    Opened,
+    OwnRequest,
+    State,
+    Steal,
+    TakeBack,
+    TakeOver,
+)
+from ganeti.ports.node_world import NodeWorld
+
+_RECONNECT_S = 30
+"""How long a guest's writes wait for its storage daemon to be started again."""
+_FAULTY = 4
+
+
+class MirroredDisks(ImageFileTemplate):
+    traits = replace(of_image_files(MIRROR), formats=(), logical_id_driver=MIRROR)
+
+    def __init__(self, world: NodeWorld) -> None:
+        super().__init__(world)
+        self._places = Places(world.paths)
+
+    async def remove(self, disk: DiskSpec) -> None:
+        await self.deactivate(disk)
+        path = await place_if_there(self.allowed, disk)
+        if path is not None:
+            await in_thread(_unlink, kept_file(path))
+        await super().remove(disk)
+
+    async def activate(self, disk: DiskSpec, owner: str, *, for_migration: bool = False) -> AttachedDisk:
+        path = await self.stored_path(disk)
+        state = await self._look(disk, path)
+        if not for_migration or state.role == CLOSED:
+            role = SECONDARY if for_migration else PRIMARY
+            await self._ask(Open(disk=self._opened(disk, path, role, owner)), Done)
+        server = {"type": "unix", "path": self._places.socket(disk.uuid)}
+        reached = {"driver": "nbd", "server": server, "export": "disk", "reconnect-delay": _RECONNECT_S}
+        return AttachedDisk(spec=disk, path="", blockdev=reached)
+
+    async def as_file(self, attached: AttachedDisk) -> AttachedDisk:
+        found = await self._ask(AsFile(uuid=attached.spec.uuid), Done)
+        return AttachedDisk(spec=attached.spec, path=found.path)
+
+    async def deactivate(self, disk: DiskSpec) -> None:
+        if self._places.is_open(disk.uuid):
+            await self._ask(Close(uuid=disk.uuid), Done)
+
+    async def become_secondary(self, disk: DiskSpec) -> None:
+        path = await self._path_if_there(disk)
+        if path is not None and self.world.node_name in disk.copies:
+            await self._ask(Open(disk=self._opened(disk, path, SECONDARY, "")), Done)
+
+    async def hand_over(self, disk: DiskSpec) -> None:
+        await self._ask(HandOver(uuid=disk.uuid), Done)
+
+    async def take_over(self, disk: DiskSpec, owner: str) -> None:
+        await self._ask(TakeOver(uuid=disk.uuid), Done)
+
+    async def take_back(self, disk: DiskSpec) -> None:
+        if self._places.is_open(disk.uuid):
+            await self._ask(TakeBack(uuid=disk.uuid), Done)
+
+    async def settle_migration(self, disk: DiskSpec, owner: str, *, arrived: bool) -> None:
+        if arrived:
+            await self.activate(disk, owner)
+        elif self._places.is_open(disk.uuid):
+            await self.become_secondary(disk)
+
+    async def steal(self, disk: DiskSpec, owner: str, reason: str) -> None:
+        path = await self.stored_path(disk)
+        await self._ask(Steal(uuid=disk.uuid, image=path), Done)
+        self.world.log(f"disk {path} taken for {owner}: {reason}")
+
+    async def find(self, disk: DiskSpec) -> DiskStatus | None:
+        found = await super().find(disk)
+        if found is None:
+            return None
+        state = await self._look(disk, found.dev_path)
+        alone = len(disk.copies) < 2
+        return DiskStatus(
+            dev_path=found.dev_path,
+            size_mib=found.size_mib,
+            sync_percent=state.percent,
+            estimated_time_s=state.seconds_left,
+            is_degraded=alone or not (state.in_sync if state.role == PRIMARY else state.kept.valid),
+            ldisk_status=1 if state.kept.valid else _FAULTY,
+        )
+
+    async def grow(self, disk: DiskSpec, amount_mib: int, *, in_use: bool = False) -> None:
+        if self._places.is_open(disk.uuid):
+            raise BlockDeviceError(f"Disk {disk.index} is in use: stop the instance to let a mirrored disk grow")
+        await super().grow(disk, amount_mib, in_use=in_use)
+
+    async def _look(self, disk: DiskSpec, path: str) -> State:
+        if not self._places.is_open(disk.uuid):
+            return State(role=CLOSED, kept=await in_thread(read_kept, path))
+        return await self._ask(Look(uuid=disk.uuid, image=path), State)
+
+    async def _ask(self, request: OwnRequest, answer: type[T]) -> T:
+        return await ask(self.world, daemon_util(), request, answer)
+
+    async def _path_if_there(self, disk: DiskSpec) -> str | None:
+        """None where no copy is kept, or was ever allowed to be."""
+        path = await place_if_there(self.allowed, disk)
+        return path if path is not None and await self._size(path, disk) is not None else None
+
+    def _opened(self, disk: DiskSpec, path: str, role: str, owner: str) -> Opened:
+        others = {name: address for name, address in disk.copies.items() if name != self.world.node_name}
+        peer, address = next(iter(others.items()), ("", ""))
+        return Opened(uuid=disk.uuid, image=path, role=role, owner=owner, peer=peer, address=address)
+
+
+def _unlink(path: str) -> None:
+    try:
+        image_io.unlink(path)
+    except FileNotFoundError:
+        return

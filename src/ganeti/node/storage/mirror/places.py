@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Where ganeti-mirrord keeps its files: ``run/ganeti/mirror``, and beside each image.
+
+control            the socket the node daemon asks by
+ID.json            a disk that is in use here (`Opened`), gone with the node's power
+ID.pid ID.qmp      its storage daemon, and the socket that one is commanded by
+ID.nbd             the disk itself, for the guest's QEMU and for the other node
+ID.peer            where the storage daemon reaches the other node's copy
+ID.file ID.show    the disk as a file, while a program needs one, and the process that shows it
+IMAGE.mirror       `Kept`, on the image's own file system
+"""
+
+import os
+from dataclasses import dataclass
+
+import msgspec
+
+from ganeti.base.errors import BlockDeviceError
+from ganeti.base.paths import Paths
+from ganeti.node.storage.mirror.requests import Kept, Opened
+from ganeti.system.files import read_if_there, write_atomically
+
+LONGEST_SOCKET_BYTES = 107
+_ID_LENGTH = 13
+"""A UUID without its tail: sockets have short names."""
+
+
+@dataclass(frozen=True)
+class Places:
+    paths: Paths
+
+    @property
+    def directory(self) -> str:
+        return f"{self.paths.run_dir}/mirror"
+
+    @property
+    def control(self) -> str:
+        return f"{self.directory}/control"
+
+    def file(self, uuid: str, kind: str) -> str:
+        return f"{self.directory}/{identity(uuid)}.{kind}"
+
+    def socket(self, uuid: str) -> str:
+        """Where the guest's QEMU finds the disk; raises `BlockDeviceError` where no socket can have that name."""
+        path = self.file(uuid, "nbd")
+        if len(os.fsencode(path)) > LONGEST_SOCKET_BYTES:
+            raise BlockDeviceError(f"The path {path} is too long for a socket: use a shorter root directory")
+        return path
+
+    def opened(self) -> list[Opened]:
+        """The disks in use here."""
+        try:
+            names = sorted(name for name in os.listdir(self.directory) if name.endswith(".json"))
+        except FileNotFoundError:
+            return []
+        found = [read_if_there(f"{self.directory}/{name}") for name in names]
+        return [msgspec.json.decode(data, type=Opened) for data in found if data]
+
+    def is_open(self, uuid: str) -> bool:
+        return os.path.exists(self.file(uuid, "json"))
+
+    def write_opened(self, disk: Opened) -> None:
+        write_atomically(self.file(disk.uuid, "json"), msgspec.json.encode(disk), mode=0o600)
+
+    def forget(self, uuid: str) -> None:
+        for kind in ("nbd", "peer", "qmp", "pid", "file", "show", "json"):
+            try:
+                os.unlink(self.file(uuid, kind))
+            except FileNotFoundError:
+                continue
+
+
+def identity(uuid: str) -> str:
+    return uuid[:_ID_LENGTH]
+
+
+def kept_file(image: str) -> str:
+    return f"{image}.mirror"
+
+
+def read_kept(image: str) -> Kept:
+    data = read_if_there(kept_file(image))
+    try:
+        return msgspec.json.decode(data, type=Kept) if data else Kept()
+    except msgspec.DecodeError as err:
+        raise BlockDeviceError(
+            f"{kept_file(image)} cannot be read: {err}; if the other node's copy is good, remove it"
+        ) from err
+
+
+def write_kept(image: str, kept: Kept) -> None:
+    if not os.path.exists(image):
+        raise BlockDeviceError(f"Disk {image} is missing")
+    write_atomically(kept_file(image), msgspec.json.encode(kept), mode=0o600)

@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,7 @@ from ganeti.model.node_calls.disks import DiskStatus
 from ganeti.model.node_requests import DiskSpec
 from ganeti.node.storage.mirror.driver import MirroredDisks
 from ganeti.node.storage.mirror.places import Places, read_kept
-from ganeti.node.storage.mirror.requests import PRIMARY
+from ganeti.node.storage.mirror.requests import PORT, PRIMARY
 from ganeti.noded.world import RealNodeWorld
 
 pytestmark = pytest.mark.real
@@ -70,10 +71,9 @@ class Node:
         wait_until(lambda: os.path.exists(self.places.control) and self.answers(), f"{self.name} answers")
 
     def answers(self) -> bool:
-        import socket
 
         with socket.socket() as client:
-            return client.connect_ex((self.address, 1817)) == 0
+            return client.connect_ex((self.address, PORT)) == 0
 
     def kill(self, number: int = signal.SIGKILL) -> None:
         assert self.daemon is not None
@@ -354,10 +354,12 @@ def test_roles_change_at_a_switchover_and_back(pair: Pair) -> None:
             web1.write_some(random.Random(14 + turn), 10)
         run(target.driver.activate(disk, "web1", for_migration=True))
         run(source.driver.hand_over(disk))
+        written_ns = source.image(disk).stat().st_mtime_ns
         run(target.driver.take_over(disk, "web1"))
         run(target.driver.settle_migration(disk, "web1", arrived=True))
         run(source.driver.become_secondary(disk))
         pair.wait_equal(disk, target)
+        assert source.image(disk).stat().st_mtime_ns == written_ns, "nothing had to be copied"
         with guest(target, disk) as web1:
             web1.write_some(random.Random(16 + turn), 10)
         assert pair.are_equal(disk)

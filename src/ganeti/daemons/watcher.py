@@ -9,12 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ganeti.base.errors import EXIT_NOT_MASTER, CommandError, GanetiError, UnitParseError
 from ganeti.base.paths import Paths
 from ganeti.base.units import parse_duration_s
 from ganeti.bootstrap.own_mastership import is_master, read_own_mastership
 from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S
+from ganeti.daemons.watcher_disks import DiskWork
 from ganeti.daemons.watcher_lock import WatcherLock
 from ganeti.daemons.watcher_master import MasterWork
 from ganeti.node.local_hooks import OwnHooks, Phase, scripts_in
@@ -28,7 +30,6 @@ DAEMON_WITHIN_S = 120.0
 HOOKS_PATH = "watcher"
 _ANSWERING = ("ganeti-confd", "ganeti-mond")
 _NOT_YET = {
-    "--no-strict": "the watcher does not look at disks",
     "--rapi-ip": "the watcher does not look after the remote API",
 }
 _log = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UnitParseError as err:
         print(f"{NAME}: --job-age: {err}", file=sys.stderr)
         return 1
-    for option, given in (("--no-strict", options.no_strict), ("--rapi-ip", options.rapi_ip is not None)):
+    for option, given in (("--rapi-ip", options.rapi_ip is not None),):
         if given:
             print(f"{NAME}: {option} is not possible yet: {_NOT_YET[option]}; leave it out", file=sys.stderr)
             return 1
@@ -52,8 +53,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         os.makedirs(paths.log_dir, mode=0o770, exist_ok=True)
         set_up_logs(NAME, paths.log_dir, debug=bool(options.debug), foreground=bool(options.debug))
-        if options.no_verify_disks:
-            _log.info("--no-verify-disks changes nothing: disks are not looked at in any case")
         with WatcherLock(f"{paths.lock_dir}/ganeti-watcher.lock") as lock:
             if not lock.taken:
                 _log.info("another watcher is at work: nothing done")
@@ -78,8 +77,10 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--no-wait-children", dest="wait", action="store_false", help="do not wait for the children of the groups"
     )
-    parser.add_argument("--no-verify-disks", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--no-strict", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--no-verify-disks", action="store_true", help="do not look at mirrored disks")
+    parser.add_argument(
+        "--no-strict", action="store_true", help="look at disks without waiting for jobs that change instances"
+    )
     parser.add_argument("--rapi-ip", default=None, help=argparse.SUPPRESS)
     return parser
 
@@ -112,6 +113,7 @@ def _work(environment: Environment, options: argparse.Namespace, job_age_s: int,
             wait=options.wait,
             let_go=let_go,
             ignore_pause=options.ignore_pause,
+            disks=None if options.no_verify_disks else partial(DiskWork, paths, strict=not options.no_strict),
         )
     except NotMasterError as err:
         _log.info("%s: its daemons stay down", err)

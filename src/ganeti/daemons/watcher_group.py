@@ -19,6 +19,7 @@ import msgspec
 from ganeti.base.errors import GanetiError, TransportError
 from ganeti.base.paths import Paths
 from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S, WAIT_S, follow
+from ganeti.daemons.watcher_disks import DiskWork
 from ganeti.daemons.watcher_lock import WatcherLock
 from ganeti.daemons.watcher_look import look
 from ganeti.master.watcher import (
@@ -52,9 +53,18 @@ _log = logging.getLogger(__name__)
 
 
 class GroupWork:
-    """One round for one node group; *groups* gives the uuids of those there are."""
+    """One round for one node group; *groups* gives the uuids of those there are, *disks* looks after its disks."""
 
-    def __init__(self, paths: Paths, uuid: str, groups: Callable[[], list[str]], *, ignore_pause: bool = False) -> None:
+    def __init__(
+        self,
+        paths: Paths,
+        uuid: str,
+        groups: Callable[[], list[str]],
+        *,
+        ignore_pause: bool = False,
+        disks: Callable[[str], DiskWork] | None = None,
+    ) -> None:
+        self._disks = disks
         self._paths = paths
         self._uuid = uuid
         self._groups = groups
@@ -66,6 +76,8 @@ class GroupWork:
             if not lock.taken:
                 return EXIT_WATCHED
             self._watch()
+            if self._disks is not None and self._held_back() is None:
+                self._disks(self._uuid).run()
             return 0
 
     def _watch(self) -> None:

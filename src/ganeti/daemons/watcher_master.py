@@ -25,6 +25,7 @@ from ganeti.base.errors import (
 from ganeti.base.paths import Paths
 from ganeti.bootstrap.node_call import call_node
 from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S, WAIT_S
+from ganeti.daemons.watcher_disks import DiskWork
 from ganeti.daemons.watcher_group import EXIT_WATCHED, GROUP_STATUS, GroupWork
 from ganeti.system.files import read_if_there
 from ganeti.system.forking import fork
@@ -59,6 +60,7 @@ class MasterWork:
         wait: bool,
         let_go: Callable[[], None],
         ignore_pause: bool = False,
+        disks: Callable[[str], DiskWork] | None = None,
     ) -> int:
         """Gives the exit status; *let_go* of the lock of all watchers is called once each group has its child.
 
@@ -76,7 +78,7 @@ class MasterWork:
             self._luxi("AutoArchiveJobs", job_age_s, ARCHIVE_FOR_S)
         groups = self._chosen(group)
         self._forget_gone(self._groups())
-        make = functools.partial(GroupWork, self._paths, groups=self._groups, ignore_pause=ignore_pause)
+        make = functools.partial(GroupWork, self._paths, groups=self._groups, ignore_pause=ignore_pause, disks=disks)
         return self._watch_groups(groups, make, let_go, wait=wait)
 
     def _ensure_remote_api(self) -> None:

@@ -13,6 +13,7 @@ FOLLOWING = (SECONDARY, HANDED)
 """Roles in which a copy takes the other node's writes."""
 _FOLLOWED_S = 1.0
 _COPYING_S = 0.25
+_IDLE_LOOKS = 5
 
 
 class Copying:
@@ -26,6 +27,7 @@ class Copying:
         self._peers = peers
         self._lock = lock
         self._task: asyncio.Task[None] | None = None
+        self._looks = 0
 
     def start(self) -> None:
         if self._task is None:
@@ -55,20 +57,17 @@ class Copying:
         peer = await self._peers.state(opened)
         if peer.role not in FOLLOWING:
             raise BlockDeviceError(f"The copy on {opened.peer} is {peer.role} there")
-        if equal:
-            await self.mark(self._record.kept)
-        else:
-            await self._mark_incomplete()
+        await self.mark(self._record.kept if equal else self._incomplete(), peer.session)
         await self._daemon.attach(whole=not equal)
         self.job = await self._daemon.job()
 
-    async def mark(self, kept: Kept) -> None:
+    async def mark(self, kept: Kept, session: str | None = None) -> None:
         """Tell the other node what its copy is."""
         await self._peers.mark(self._record.opened, kept)
-        self._record.note_marked(kept.generation)
+        self._record.note_marked(kept.generation, self._record.opened.marked_session if session is None else session)
 
-    async def _mark_incomplete(self) -> None:
-        await self.mark(Kept(generation=self._record.kept.generation))
+    def _incomplete(self) -> Kept:
+        return Kept(generation=self._record.kept.generation)
 
     async def _look_again(self) -> None:
         while True:
@@ -93,13 +92,32 @@ class Copying:
                 await self._daemon.detach()
             await self.attach(equal=False)
         elif job.in_sync:
-            if not self.in_sync:
-                await self.mark(Kept(generation=self._record.kept.generation, valid=True))
-                self.in_sync = True
-                self._record.say("both copies are equal")
+            await self._confirm()
         elif not job.works:
             self._lose()
             await self._resume()
+
+    async def _confirm(self) -> None:
+        """QEMU has nothing left to copy. An idle guest notices no loss, so the other node is asked now and then."""
+        self._looks += 1
+        if self.in_sync and self._looks % _IDLE_LOOKS:
+            return
+        try:
+            peer = await self._peers.state(self._record.opened)
+        except BlockDeviceError:
+            self._lose()
+            raise
+        if not self._record.is_as_marked(peer):
+            self._lose()
+            await self._begin_anew()
+        elif not self.in_sync:
+            await self.mark(Kept(generation=self._record.kept.generation, valid=True))
+            self.in_sync = True
+            self._record.say("both copies are equal")
+
+    async def _begin_anew(self) -> None:
+        await self._daemon.detach()
+        await self.attach(equal=False)
 
     def _lose(self) -> None:
         """From now on this copy has more than the other one."""
@@ -111,9 +129,8 @@ class Copying:
     async def _resume(self) -> None:
         """What has changed meanwhile is copied; to another copy than was lost, everything."""
         peer = await self._peers.state(self._record.opened)
-        if peer.kept.generation != self._record.opened.marked:
-            await self._daemon.detach()
-            await self.attach(equal=False)
+        if not self._record.is_as_marked(peer):
+            await self._begin_anew()
             return
-        await self._mark_incomplete()
+        await self.mark(self._incomplete())
         await self._daemon.resume()

@@ -9,6 +9,7 @@ byte of a resynchronisation to its last. Both copies are *clean* only while noth
 
 import asyncio
 import contextlib
+import secrets
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -97,7 +98,7 @@ class Disk:
             if not await self._copying.end():
                 self._copying.start()
                 raise BlockDeviceError(f"Disk {self.opened.image}: {self.opened.peer} was lost during the switchover")
-            self._record.be(HANDED)
+            self._record.rewrite(replace(self.opened, role=HANDED, session=secrets.token_hex(8)))
 
     async def take_over(self) -> None:
         async with self._lock:
@@ -109,7 +110,7 @@ class Disk:
             await self.link.cut()
             await self.link.open()
             await self._daemon.attach(whole=False)
-            self._record.note_marked(peer.kept.generation)
+            self._record.note_marked(peer.kept.generation, peer.session)
             self._record.be(INCOMING)
             self._copying.start()
 
@@ -142,6 +143,7 @@ class Disk:
         return State(
             role=self.opened.role,
             kept=self._record.kept,
+            session=self.opened.session,
             in_sync=self._copying.in_sync,
             connected=job is not None and job.works,
             percent=copying.percent if copying is not None else None,
@@ -179,7 +181,8 @@ class Disk:
     async def _become_primary(self, wanted: Opened) -> None:
         if self.opened.role in _WRITING:
             arrives = self.opened.role == INCOMING
-            self._record.rewrite(replace(wanted, marked=self.opened.marked))
+            own = self.opened
+            self._record.rewrite(replace(wanted, marked=own.marked, marked_session=own.marked_session))
             if arrives:
                 await self._next_generation()
             return
@@ -222,7 +225,8 @@ class Disk:
     async def _become_secondary(self, wanted: Opened) -> None:
         await self._leave_primary()
         await self._daemon.start()
-        self._record.rewrite(replace(wanted, role=SECONDARY))
+        session = self.opened.session if self.opened.role != CLOSED else ""
+        self._record.rewrite(replace(wanted, role=SECONDARY, session=session or secrets.token_hex(8)))
 
     async def _leave_primary(self) -> None:
         """Nothing writes here any more: where both copies are equal, that is kept."""

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.node.storage.mirror.places import Places, read_kept, write_kept
-from ganeti.node.storage.mirror.requests import Kept, Opened
+from ganeti.node.storage.mirror.requests import Kept, Opened, State
 
 _log = logging.getLogger(__name__)
 
@@ -31,9 +31,13 @@ class Record:
     def be(self, role: str) -> None:
         self.rewrite(replace(self.opened, role=role))
 
-    def note_marked(self, generation: int) -> None:
-        """The generation that the other copy was told it has; where it has another one, a job is not resumed."""
-        self.rewrite(replace(self.opened, marked=generation))
+    def note_marked(self, generation: int, session: str) -> None:
+        """What the other copy was told it is, and when it was opened."""
+        self.rewrite(replace(self.opened, marked=generation, marked_session=session))
+
+    def is_as_marked(self, peer: State) -> bool:
+        """Whether the other copy has all that it was sent: it was neither closed nor another one's since."""
+        return (peer.kept.generation, peer.session) == (self.opened.marked, self.opened.marked_session)
 
     def rewrite(self, opened: Opened) -> None:
         self.opened = opened

@@ -106,7 +106,7 @@ def groups(paths, monkeypatch):
     acts = {uuid: lambda: 0 for uuid in GROUPS}
 
     class Work:
-        def __init__(self, paths, uuid, groups, ignore_pause):
+        def __init__(self, paths, uuid, groups, ignore_pause, disks):
             self.act = acts[uuid]
 
         def run(self):

@@ -16,7 +16,9 @@ from ganeti.daemons.watcher_lock import WatcherLock
 from ganeti.node.actions import daemons
 from ganeti.system.environment import Environment
 
-OPTIONS = argparse.Namespace(ignore_pause=False, daemon_timeout=1.0, nodegroup=None, wait=True)
+OPTIONS = argparse.Namespace(
+    ignore_pause=False, daemon_timeout=1.0, nodegroup=None, wait=True, no_verify_disks=False, no_strict=False
+)
 
 
 @pytest.fixture
@@ -101,10 +103,13 @@ def test_what_a_child_needs_to_know_of_the_options_reaches_it(environment, monke
 
     monkeypatch.setattr(watcher, "_daemon_util", lambda *_: 0)
     monkeypatch.setattr(watcher, "MasterWork", Work)
-    options = argparse.Namespace(ignore_pause=True, daemon_timeout=1.0, nodegroup="u1", wait=False)
+    options = argparse.Namespace(
+        ignore_pause=True, daemon_timeout=1.0, nodegroup="u1", wait=False, no_verify_disks=True, no_strict=False
+    )
     let_go = object()
     assert watcher._watch(environment, options, 60, let_go) == 0
-    assert made == [{"group": "u1", "job_age_s": 60, "wait": False, "let_go": let_go, "ignore_pause": True}]
+    told = {"group": "u1", "job_age_s": 60, "wait": False, "let_go": let_go, "ignore_pause": True, "disks": None}
+    assert made == [told]
 
 
 def test_an_interrupted_take_over_of_this_node_is_finished(environment, monkeypatch):

@@ -169,7 +169,7 @@ def _status(disk: dict[str, Any], status: list[Any]) -> str:
     path, major, minor, sync_percent, eta_s, degraded, backing = status
     numbers = f" ({_or_na(major)}:{_or_na(minor)})"
     text = f"{path or 'N/A'}{numbers}"
-    if disk.get("drbd_info"):
+    if disk.get("drbd_info") or len(disk.get("nodes") or ()) > 1:
         if sync_percent is not None:
             eta = f"ETA {scalar(eta_s)}s" if eta_s is not None else "ETA unknown"
             text += f" *RECOVERING* {sync_percent:5.2f}%, {eta}"

@@ -226,7 +226,12 @@ class ImageFileTemplate(DiskTemplate):
             return [str(err)]
 
     async def list_owned(self, setting: str) -> Sequence[str]:
-        return await image_io.read(setting, _images_below, setting, self.world.paths.under(setting))
+        found = await image_io.read(setting, _images_below, setting, self.world.paths.under(setting))
+        return [path for path in found if self.owns(os.path.basename(path))]
+
+    def owns(self, name: str) -> bool:
+        """Whether a file of this name below the template's directory is one of its disks."""
+        return f".{MIRROR}.disk" not in name
 
     async def _size(self, path: str, disk: DiskSpec) -> int | None:
         try:

@@ -7,7 +7,7 @@ from ganeti.base.errors import CommandError
 from ganeti.tools.testbed import guest, layout, machine, node_files
 from ganeti.tools.testbed.layout import Layout, Node
 
-DISK_TEMPLATES = "diskless,file,sharedfile"
+DISK_TEMPLATES = "diskless,file,sharedfile,mirror"
 SMALL_GUESTS = (
     "min:cpu-count=1,disk-count=0,disk-size=1,memory-size=1,nic-count=0,spindle-use=1"
     "/max:cpu-count=8,disk-count=16,disk-size=1048576,memory-size=32768,nic-count=8,spindle-use=12"
@@ -48,6 +48,7 @@ def init_command(bed: Layout) -> list[str]:
         *("--master-netdev", "lo" if bed.unprivileged else "eth0"),
         *("--master-netmask", "24" if bed.ip == "4" else "64"),
         *("--enabled-hypervisors", bed.hypervisor, "--enabled-disk-templates", DISK_TEMPLATES),
+        *("--ipolicy-disk-templates", DISK_TEMPLATES),
         *("--file-storage-dir", node_files.FILE_STORAGE),
         *("--shared-file-storage-dir", node_files.SHARED_FILE_STORAGE),
         *("-N", f"mode={mode},link={layout.GUEST_BRIDGE}"),

@@ -22,6 +22,8 @@ from ganeti.tools.testbed.layout import Layout, Node
 from ganeti.tools.testbed.watching import Watch
 
 GUESTS = ("inst1", "inst2", "inst3")
+TEMPLATES = {"inst1": "sharedfile", "inst2": "sharedfile", "inst3": "mirror"}
+MIRRORED = "inst3"
 ADDRESSES = {name: f"10.78.0.{number}" for number, name in enumerate(GUESTS, 1)}
 BEATS_PER_S = 2
 BOOTS_WITHIN_S = 60.0
@@ -71,7 +73,8 @@ def create_guests(story: Story) -> None:
     began = time.monotonic()
     for name in GUESTS:
         story.command(
-            *("gnt-instance", "add", "-t", "sharedfile", "-o", "heartbeat+default", "--disk", "0:size=64m"),
+            *("gnt-instance", "add", "-t", TEMPLATES[name], "-o", "heartbeat+default", "--disk", "0:size=64m"),
+            *(("-n", "node2:node3") if name == MIRRORED else ()),
             *("-B", "memory=128,vcpus=1", "-O", f"rate={BEATS_PER_S},ack={watching.ACK}", "--net", "0:", name),
         )
     story.wait_for_guests(began)
@@ -98,20 +101,7 @@ def migrate(story: Story) -> None:
         raise CommandError(f"{name} lost {lost} beats in the migration")
 
 
-def choose_victim(story: Story) -> Node:
-    """Give a node that is not the master and runs guests, moving one there if need be."""
-    candidates = {node.name for node in story.bed.nodes[1:]}
-    placed = story.instances()
-    homes = [node for node in placed.values() if node in candidates]
-    if homes:
-        return story.bed.node(max(sorted(set(homes)), key=homes.count))
-    name, target = GUESTS[-1], sorted(candidates)[0]
-    story.command("gnt-instance", "migrate", "-f", "-n", target, name)
-    return story.bed.node(target)
-
-
-def pull_the_plug(story: Story) -> Node:
-    victim = choose_victim(story)
+def pull_the_plug(story: Story, victim: Node) -> None:
     chapter(f"The plug of {victim.name} is pulled")
     lost = tuple(name for name, home in sorted(story.instances().items()) if home == victim.name)
     pulled = time.monotonic()
@@ -131,7 +121,6 @@ def pull_the_plug(story: Story) -> Node:
         )
         if not acknowledged[name] <= held[name] < first:
             raise CommandError(f"{name}'s disk holds {held[name]}, but {acknowledged[name]} was acknowledged")
-    return victim
 
 
 def bring_back(story: Story, victim: Node) -> None:
@@ -147,6 +136,18 @@ def bring_back(story: Story, victim: Node) -> None:
     tell(f"guests running on {victim.name}: {len(left)}")
     if left:
         raise CommandError(f"{victim.name} came back with {len(left)} guests that live elsewhere")
+    wait_for_copies(story)
+
+
+def wait_for_copies(story: Story) -> None:
+    """The watcher, which a timer runs every few minutes, opens the copy on the node that was away."""
+    story.command("ganeti-watcher", "--ignore-pause")
+    processes.wait_for(
+        lambda: "*DEGRADED*" not in story.command("gnt-instance", "info", MIRRORED, show=False),
+        30,
+        f"the second copy of {MIRRORED}",
+    )
+    tell(f"both copies of the disk of {MIRRORED} are equal again")
 
 
 def conclude(story: Story) -> None:
@@ -196,7 +197,10 @@ def main() -> int:
                 story.command("gnt-node", "list")
                 create_guests(story)
                 migrate(story)
-                bring_back(story, pull_the_plug(story))
+                for _ in range(2):  # the primary node of the mirrored guest, then the one it is on then
+                    victim = bed.node(story.instances()[MIRRORED])
+                    pull_the_plug(story, victim)
+                    bring_back(story, victim)
                 conclude(story)
             print(f"\nThe story took {time.monotonic() - began:.0f} s.")
             if keep:

@@ -93,15 +93,22 @@ def watching(bed: Layout, addresses: Sequence[str]) -> Iterator[Watch]:
 
 
 def held_beat(bed: Layout, name: str) -> int:
-    """Give the beat that the guest's disk on the shared storage holds, read from outside.
+    """Give the beat that the guest's disk holds, read from outside: on the shared storage, or of a mirrored disk the
+    newest copy.
 
     Raises `CommandError` when no disk there says it belongs to the guest.
     """
     mark = f"{guest.MAGIC}\nhostname={name}\n".encode()
-    for path in bed.shared.rglob("*"):
-        if path.is_file() and _read(path, guest.CONFIG_SECTOR * guest.SECTOR_BYTES, len(mark)) == mark:
-            return int(_read(path, 0, 8) or b"0")
-    raise CommandError(f"no disk below {bed.shared} belongs to {name}")
+    places = [bed.shared, *(bed.directory / "nodes" / node.name / "disks" for node in bed.nodes)]
+    found = [
+        int(_read(path, 0, 8) or b"0")
+        for place in places
+        for path in place.rglob("*")
+        if path.is_file() and _read(path, guest.CONFIG_SECTOR * guest.SECTOR_BYTES, len(mark)) == mark
+    ]
+    if not found:
+        raise CommandError(f"no disk below {bed.directory} belongs to {name}")
+    return max(found)
 
 
 def _read(path: Path, offset: int, count: int) -> bytes:

@@ -167,6 +167,7 @@ def _describe_disk(disk: Disk, status: DiskStatus | None) -> dict[str, Any]:
         "iv_name": disk.iv_name,
         "dev_type": disk.dev_type,
         "logical_id": disk.logical_id,
+        "nodes": disk.nodes,
         "drbd_info": None,
         "pstatus": primary,
         "sstatus": None,

@@ -118,6 +118,9 @@ class MirroredDisks(ImageFileTemplate):
             raise BlockDeviceError(f"Disk {disk.index} is in use: stop the instance to let a mirrored disk grow")
         await super().grow(disk, amount_mib, in_use=in_use)
 
+    def owns(self, name: str) -> bool:
+        return not super().owns(name)
+
     async def _look(self, disk: DiskSpec, path: str) -> State:
         if not self._places.is_open(disk.uuid):
             return State(role=CLOSED, kept=await in_thread(read_kept, path))

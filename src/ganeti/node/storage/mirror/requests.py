@@ -7,7 +7,7 @@ the bytes of NBD.
 
 import msgspec
 
-PORT = 1817
+PORT = 1818
 PRIMARY, SECONDARY = "primary", "secondary"
 HANDED, INCOMING = "handed", "incoming"
 """During the switchover of a migration: the source that does not write any more, and the target that will."""
@@ -41,8 +41,12 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
     peer: str = ""
     """Name of the other node."""
     address: str = ""
+    session: str = ""
+    """New each time a copy is opened as secondary: after a loss of power it is another one."""
     marked: int = -1
     """The generation that the other node's copy was last told it has."""
+    marked_session: str = ""
+    """The session of the other node's copy then."""
 
 
 class Open(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -98,6 +102,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
     role: str
     kept: Kept
+    session: str = ""
     in_sync: bool = False
     connected: bool = False
     percent: float | None = None

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""An instance with mirrored disks by the commands of an administrator: made, moved, rescued, made whole, removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.system.fake_bed import FakeBed
+
+from ganeti.tools.testbed import bed as testbed
+from ganeti.tools.testbed import cluster, machine, processes
+
+pytestmark = pytest.mark.daemons
+NAME = "inst1"
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
+    layout = testbed.up(tmp_path_factory.mktemp("mirror").resolve(), 3, "fake", watcher_interval_s=86400)
+    cluster.create(layout, say=lambda sentence: None)
+    yield FakeBed(layout)
+    testbed.down(layout)
+
+
+@pytest.fixture
+def instance(bed: FakeBed) -> Iterator[FakeBed]:
+    bed.run(
+        "gnt-instance", "add", "-t", "mirror", "--disk", "0:size=8m", "-o", "noop+default", "-n", "node2:node3", NAME
+    )
+    yield bed
+    bed.run("gnt-instance", "remove", "-f", "--ignore-failures", NAME)
+    for node in ("node1", "node2", "node3"):
+        left = bed.run("find", "/srv/ganeti/file-storage", "/run/ganeti/mirror", "-name", "*-*", node=node, expect=None)
+        assert "mirror.disk" not in left and ".json" not in left
+        assert "qemu-storage-daemon" not in bed.run("ps", "-eo", "comm,args", node=node)
+
+
+def place(bed: FakeBed) -> list[str]:
+    words = ("gnt-instance", "list", "--no-headers", "--separator=|", "-o", "pnode,snodes,status", NAME)
+    return bed.run(*words).strip().split("|")
+
+
+def is_whole(bed: FakeBed) -> bool:
+    said = bed.run("gnt-instance", "info", NAME)
+    return "in sync, status ok" in said and "*RECOVERING*" not in said
+
+
+def whole(bed: FakeBed) -> None:
+    bed.wait(lambda: is_whole(bed), "both copies are equal")
+
+
+def test_it_moves_between_its_two_nodes_and_nowhere_else(instance: FakeBed) -> None:
+    bed = instance
+    whole(bed)
+    assert place(bed) == ["node2", "node3", "running"]
+    bed.run("gnt-instance", "failover", "-f", NAME)
+    assert place(bed) == ["node3", "node2", "running"]
+    whole(bed)
+    assert "can only move to its secondary node node2" in bed.run(
+        "gnt-instance", "failover", "-f", "-n", "node1", NAME, expect=1
+    )
+    bed.run("gnt-instance", "reboot", "-t", "full", NAME)
+    bed.run("gnt-instance", "shutdown", NAME)
+    assert "mirror" not in bed.run("pgrep", "-af", "qemu-storage-daemon", node="node3", expect=None)
+    bed.run("gnt-instance", "grow-disk", NAME, "0", "8m")
+    bed.run("gnt-instance", "startup", NAME)
+    whole(bed)
+    assert bed.run("gnt-instance", "list", "--no-headers", "-o", "disk.size/0", NAME).strip() == "16M"
+    assert "ERROR" not in bed.run("gnt-cluster", "verify")
+
+
+def test_a_node_without_power_costs_nothing_but_a_copy(instance: FakeBed) -> None:
+    """First the primary's is lost, then that of the node it went to."""
+    bed = instance
+    for lost, left in (("node2", "node3"), ("node3", "node2")):
+        whole(bed)
+        victim = bed.layout.node(lost)
+        machine.kill(bed.layout, victim)
+        bed.run("gnt-node", "modify", "--offline", "yes", "--force", lost)
+        bed.run("gnt-instance", "failover", "-f", NAME)
+        assert place(bed) == [left, lost, "running"]
+        assert "*DEGRADED*" in bed.run("gnt-instance", "info", NAME)
+        machine.start(bed.layout, victim)
+        processes.wait_for(
+            lambda node=lost: not machine.run(bed.layout, node, "daemon-util", "check", "ganeti-noded").returncode,
+            30,
+            f"the daemons of {lost}",
+        )
+        bed.run("gnt-node", "modify", "--offline", "no", lost)
+        assert not is_whole(bed)
+        bed.run("ganeti-watcher", "--ignore-pause", "--no-verify-disks")
+        assert not is_whole(bed)
+        bed.run("ganeti-watcher", "--ignore-pause", "--no-strict")
+        whole(bed)
+    assert "ERROR" not in bed.run("gnt-cluster", "verify")
+
+
+def test_a_copy_that_missed_something_does_not_start(instance: FakeBed) -> None:
+    """The instance was stopped while its secondary was away: its primary has the newer copy."""
+    bed = instance
+    whole(bed)
+    machine.kill(bed.layout, bed.layout.node("node3"))
+    bed.run("gnt-node", "modify", "--offline", "yes", "--force", "node3")
+    bed.wait(lambda: "*DEGRADED*" in bed.run("gnt-instance", "info", NAME), "the loss is seen")
+    bed.run("gnt-instance", "shutdown", NAME)
+    machine.start(bed.layout, bed.layout.node("node3"))
+    processes.wait_for(
+        lambda: not machine.run(bed.layout, "node3", "daemon-util", "check", "ganeti-noded").returncode,
+        30,
+        "the daemons of node3",
+    )
+    bed.run("gnt-node", "modify", "--offline", "no", "node3")
+    bed.run("gnt-instance", "startup", NAME)
+    whole(bed)
+    assert place(bed) == ["node2", "node3", "running"]

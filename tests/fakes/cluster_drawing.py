@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from ganeti.model.templates import TEMPLATES, traits_of
+from ganeti.model.templates import IN_BUILT_IN_POLICY, traits_of
 from ganeti.placement.cluster.picture import AllocPolicy, Cluster, Disk, Group, Instance, Node, Status
 from ganeti.placement.cluster.policy import BUILT_IN_POLICY, Policy, Spec
 
@@ -191,7 +191,9 @@ class _Artist:
         ranges = [(small, large)]
         if dice.chance(0.25):
             ranges.append((large, Spec(65536, 16, 2097152, 16, 8, 24)))
-        names = [name for name in TEMPLATES if dice.chance(0.7)] if dice.chance(0.4) else list(TEMPLATES)
+        names = (
+            [name for name in IN_BUILT_IN_POLICY if dice.chance(0.7)] if dice.chance(0.4) else list(IN_BUILT_IN_POLICY)
+        )
         return Policy(
             standard=Spec(dice.pick((512, 1024)), 1, dice.pick((8192, 10240)), 1, 1, 1),
             ranges=tuple(ranges),

@@ -108,7 +108,7 @@ def test_an_init_that_is_refused_leaves_the_machine_alone(bed: Layout, master: M
         ({"fake": "nothing"}, "Unknown hypervisor 'nothing'"),
         ({"cluster": "node2"}, "is in use already"),
         ({"cluster": "no.such.name.invalid"}, "has no IPv4 address"),
-        ({"diskless,file,sharedfile": "diskless,papyrus"}, "Unknown disk template 'papyrus'"),
+        ({cluster.DISK_TEMPLATES: "diskless,papyrus"}, "Unknown disk template 'papyrus'"),
         ({"/srv/ganeti/file-storage": "/etc"}, "cannot hold a disk"),
     ):
         told = master.refused(*(changed.get(word, word) for word in words))

@@ -88,6 +88,22 @@ def test_one_node_writes_and_the_other_one_may_not(pair: Pair) -> None:
     assert pair.are_equal(disk)
 
 
+def test_a_copy_is_opened_while_the_other_one_is_closed_and_is_the_newer_one_then(pair: Pair) -> None:
+    disk = pair.opened(pair.disk())
+    for node in pair.nodes:
+        run(node.driver.deactivate(disk))
+    run(pair.one.driver.activate(disk, "web1"))
+    with guest(pair.one, disk) as web1:
+        web1.write_some(random.Random(30), 5)
+    run(pair.one.driver.deactivate(disk))
+    run(pair.one.driver.become_secondary(disk))
+    with pytest.raises(BlockDeviceError, match=r"is behind that of node node1\.example\.com"):
+        run(pair.two.driver.activate(disk, "web1"))
+    run(pair.one.driver.deactivate(disk))
+    pair.use(disk, pair.one, pair.two)
+    assert pair.are_equal(disk)
+
+
 def test_a_copy_that_is_not_complete_is_neither_opened_nor_taken(pair: Pair) -> None:
     disk = pair.disk()
     for node in pair.nodes:

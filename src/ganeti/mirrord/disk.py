@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ganeti.base.errors import BlockDeviceError, HypervisorError
 from ganeti.mirrord.copying import FOLLOWING, Copying
 from ganeti.mirrord.link import Link
-from ganeti.mirrord.peers import Peers, PeerSilentError
+from ganeti.mirrord.peers import Peers
 from ganeti.mirrord.record import Record, make_valid
 from ganeti.mirrord.storage_daemon import StorageDaemon
 from ganeti.node.storage.mirror.places import Places
@@ -204,7 +204,7 @@ class Disk:
         mine = self._record.kept
         try:
             peer = await self._peers.state(wanted)
-        except PeerSilentError as err:
+        except BlockDeviceError as err:  # the node is silent, or the disk is closed there: what is in it is not known
             if not mine.valid:
                 raise BlockDeviceError(
                     f"The copy of disk {wanted.image} on this node is not complete, and the other one cannot be "

@@ -101,7 +101,6 @@ NAMES = [
     ("gnt-cluster modify --reserved-lvs a/b", FAILED, "reserved_lvs cannot be set yet"),
     ("gnt-debug delay -i 0.1", FAILED, "interruptible is not possible yet"),
     ("ganeti-watcher --rapi-ip 192.0.2.1", FAILED, "--rapi-ip is not possible yet"),
-    ("ganeti-watcher --no-strict", FAILED, "--no-strict is not possible yet"),
     (ADD + "--communication=yes new1", FAILED, "leave --communication out"),
     (BARE + "--commit new1", FAILED, "Instance 'new1' not known"),
 ]
@@ -140,7 +139,7 @@ SIZES = [
 ]
 
 TEMPLATES = [
-    ("gnt-instance add -t bogus -s 8m -o noop+default new1", FAILED, "'bogus': there are diskless, file, sharedfile"),
+    ("gnt-instance add -t bogus -s 8m -o noop+default new1", FAILED, "'bogus': there are diskless, file, mirror"),
     ("gnt-instance add -t drbd -s 8m -o noop+default new1", FAILED, "'drbd': there are"),
     (ADD + "--file-storage-dir /etc new1", FAILED, "must be relative to the cluster's"),
     (ADD + "--file-storage-dir ../x new1", FAILED, r"'../x': it must be written without '\.\.'"),

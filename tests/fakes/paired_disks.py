@@ -71,7 +71,7 @@ class PairedDisks(DiskTemplate):
 
     async def create(self, disk: DiskSpec) -> None:
         copies = self._copies(disk)
-        if self.world.node_name not in disk.logical_id[1:3]:
+        if self.world.node_name not in (disk.copies or disk.logical_id[1:3]):
             raise BlockDeviceError(f"Disk {_name(disk)} cannot be made: it has no copy on {self.world.node_name}")
         mine = copies.get(self.world.node_name)
         if mine is None:
@@ -133,7 +133,8 @@ class PairedDisks(DiskTemplate):
         mine = self._copies(disk).get(self.world.node_name)
         if mine is None:
             return None
-        others = self._others(disk).values()
+        wanted = disk.copies or self._others(disk)
+        others = [other for node, other in self._others(disk).items() if node in wanted]
         for other in others:
             if mine.role == PRIMARY and other.role == SECONDARY and not other.valid:
                 other.percent += 50.0

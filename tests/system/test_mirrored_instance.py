@@ -114,3 +114,69 @@ def test_a_copy_that_missed_something_does_not_start(instance: FakeBed) -> None:
     bed.run("gnt-instance", "startup", NAME)
     whole(bed)
     assert place(bed) == ["node2", "node3", "running"]
+
+
+def copies(bed: FakeBed) -> list[str]:
+    """Nodes that have an image of a mirrored disk."""
+    where = ("find", "/srv/ganeti/file-storage", "-name", "*.mirror.disk0")
+    return [node for node in ("node1", "node2", "node3") if bed.run(*where, node=node, expect=None).strip()]
+
+
+def test_the_secondary_node_is_replaced_while_the_guest_runs_or_not(instance: FakeBed) -> None:
+    bed = instance
+    whole(bed)
+    assert "Give one of -p, -s, -a, -n NODE and -I" in bed.run("gnt-instance", "replace-disks", NAME, expect=2)
+    assert "give one of them" in bed.run("gnt-instance", "replace-disks", "-s", "-a", NAME, expect=2)
+    assert "gnt-instance failover" in bed.run("gnt-instance", "replace-disks", "-p", NAME, expect=1)
+    assert "is the secondary node" in bed.run("gnt-instance", "replace-disks", "-n", "node3", NAME, expect=1)
+    bed.run("gnt-instance", "replace-disks", "-n", "node1", NAME)
+    assert (place(bed), copies(bed)) == (["node2", "node1", "running"], ["node1", "node2"])
+    assert is_whole(bed)
+    bed.run("gnt-instance", "failover", "-f", NAME)
+    assert place(bed) == ["node1", "node2", "running"]
+    whole(bed)
+    bed.run("gnt-instance", "shutdown", NAME)
+    bed.run("gnt-instance", "replace-disks", "-I", "hail", NAME)
+    assert copies(bed) == ["node1", "node3"]
+    bed.run("gnt-instance", "startup", NAME)
+    assert place(bed) == ["node1", "node3", "running"]
+    whole(bed)
+    assert "ERROR" not in bed.run("gnt-cluster", "verify")
+
+
+def test_a_lost_or_bad_copy_is_made_anew(instance: FakeBed) -> None:
+    bed = instance
+    whole(bed)
+    assert "nothing is replaced" in bed.run("gnt-instance", "replace-disks", "-a", NAME)
+    bed.run("gnt-instance", "replace-disks", "-s", NAME)
+    assert is_whole(bed)
+    bed.run("gnt-instance", "shutdown", NAME)
+    bed.run("sh", "-c", f"rm /srv/ganeti/file-storage/{NAME}/*", node="node3")
+    assert copies(bed) == ["node2"]
+    bed.run("gnt-instance", "replace-disks", "-a", NAME)
+    assert copies(bed) == ["node2", "node3"]
+    bed.run("gnt-instance", "startup", NAME)
+    whole(bed)
+
+
+def test_a_node_that_is_lost_for_good_is_left(instance: FakeBed) -> None:
+    """Its primary is gone: the instance lives on at the secondary, and gets another one."""
+    bed = instance
+    whole(bed)
+    victim = bed.layout.node("node2")
+    machine.kill(bed.layout, victim)
+    bed.run("gnt-node", "modify", "--offline", "yes", "--force", "node2")
+    bed.run("gnt-instance", "failover", "-f", NAME)
+    said = bed.run("gnt-instance", "replace-disks", "-n", "node1", NAME)
+    assert "stays on node2" in said
+    assert place(bed) == ["node3", "node1", "running"]
+    whole(bed)
+    machine.start(bed.layout, victim)
+    processes.wait_for(
+        lambda: not machine.run(bed.layout, "node2", "daemon-util", "check", "ganeti-noded").returncode,
+        30,
+        "the daemons of node2",
+    )
+    bed.run("gnt-node", "modify", "--offline", "no", "node2")
+    assert "mirror.disk0 is unknown" in bed.run("gnt-cluster", "verify", expect=1)
+    bed.run("sh", "-c", f"rm -r /srv/ganeti/file-storage/{NAME}", node="node2")

@@ -182,6 +182,9 @@ class Disk:
         if self.opened.role in _WRITING:
             arrives = self.opened.role == INCOMING
             own = self.opened
+            if wanted.peer != own.peer:
+                await self._change_peer(wanted)
+                return
             self._record.rewrite(replace(wanted, marked=own.marked, marked_session=own.marked_session))
             if arrives:
                 await self._next_generation()
@@ -197,6 +200,14 @@ class Disk:
         except (BlockDeviceError, HypervisorError) as err:
             self._record.say(str(err))
             await self._next_generation()
+        self._copying.start()
+
+    async def _change_peer(self, wanted: Opened) -> None:
+        """The second copy is on another node from now on: the first one goes on alone until that is complete."""
+        await self._copying.end()
+        await self.link.cut()
+        self._record.rewrite(wanted)
+        await self._next_generation()
         self._copying.start()
 
     async def _newest(self, wanted: Opened) -> Kept:

@@ -40,6 +40,7 @@ REFUSED_TEXTS = {
 OTHERWISE = {
     "OP_INSTANCE_CHANGE_GROUP": {"instance_name": "one"},
     "OP_INSTANCE_CREATE": {"instance_name": "new"},
+    "OP_INSTANCE_REPLACE_DISKS": {"instance_name": "one", "mode": "replace_new_secondary"},
     "OP_NODE_ADD": {"node_name": "new", "readd": False},
     "OP_NODE_EVACUATE": {"node_name": "node2"},
     "OP_GROUP_EVACUATE": {"group_name": "default"},

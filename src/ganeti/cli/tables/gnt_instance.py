@@ -319,6 +319,21 @@ COMMANDS = (
       (('--no-ip-check',), 'ip_check', 'flag', 'as without it; there for old scripts', False, None, (), '', False),
      ),
      (), '', '', True, 'OP_INSTANCE_RENAME', False, True, False, '', (), (), ()),
+    ('replace-disks', 'give mirrored disks another secondary node, or make a bad copy anew',
+     (
+      ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),
+     ),
+     (
+      (('-p', '--on-primary'), 'mode', 'flag', 'make the copies on the primary node anew', 'replace_on_primary', None, (), '', False),
+      (('-s', '--on-secondary'), 'mode', 'flag', 'make the copies on the secondary node anew', 'replace_on_secondary', None, (), '', False),
+      (('-a', '--auto'), 'mode', 'flag', 'make those copies anew that are bad', 'replace_auto', None, (), '', False),
+      (('--disks',), 'disks', 'list', 'only these disks, by their indexes', True, None, (), 'N,…', False),
+      (('--early-release',), 'early_release', 'flag', 'free the locks of the nodes before the new copies are complete', True, None, (), '', False),
+      (('--ignore-ipolicy',), 'ignore_ipolicy', 'flag', 'do not check the instance policy', True, None, (), '', False),
+      (('-n', '--new-secondary'), 'remote_node', 'string', 'the new secondary node', True, None, (), 'NODE', False),
+      (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
+     ),
+     (), 'instance_disks:replace', '', True, 'OP_INSTANCE_REPLACE_DISKS', False, True, False, '', (), (), (('-p', '-s', 'give one of them'), ('-p', '-a', 'give one of them'), ('-s', '-a', 'give one of them'))),
     ('shutdown', 'stop instances',
      (
       ('names', 'name', 0, None, 'string', ''),

@@ -27,6 +27,7 @@ from ganeti.master.operations.instance.disks import plan_of
 from ganeti.master.operations.instance.failover import FailoverInstance
 from ganeti.master.operations.instance.migrate import MigrateInstance
 from ganeti.master.operations.instance.remove import RemoveInstanceOperation
+from ganeti.master.operations.instance.replace_disks import ReplaceDisks
 from ganeti.master.operations.instance.startup import StartInstance
 from ganeti.master.queue.job_log import JobLog
 from ganeti.master.queue.undo import UndoLog, decode_lines, encode_line, record_line
@@ -39,7 +40,7 @@ from ganeti.node.actions.registry import REGISTRY
 from ganeti.node.state import NodeState
 from ganeti.noded.world import RealNodeWorld
 
-ONE, TWO = "uuid-node1", "uuid-node2"
+ONE, TWO, THREE = "uuid-node1", "uuid-node2", "uuid-node3"
 REAL = {
     blockdev.blockdev_create.__name__,
     blockdev.blockdev_remove.__name__,
@@ -364,3 +365,107 @@ def test_an_instance_on_one_node_has_no_other_side(ctx: Context) -> None:
     view = ctx.config.view()
     plan = plan_of(ctx, instance_spec(view, ctx.catalogue, view.find_instance("web2")))  # type: ignore[arg-type]
     assert plan.secondaries == () and len(plan.open()) == len(plan.close()) == len(plan.remove()) == 1
+
+
+def elsewhere(**changes: Any) -> ReplaceDisks:
+    fields: dict[str, Any] = {"instance_name": "web1", "mode": "replace_new_secondary", "remote_node": "node3"}
+    return ReplaceDisks(**(fields | changes))
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_copies_move_to_another_node_and_the_old_ones_go_then(ctx: Context, running: bool) -> None:
+    run(wanted(start=running), ctx)
+    ctx.story.clear()
+    run(elsewhere(), ctx)
+    one = {"node1": PRIMARY, "node3": SECONDARY} if running else {"node1": CLOSED, "node3": CLOSED}
+    assert ctx.nodes.roles() == [one, one]
+    view = ctx.config.view()
+    assert [view.disk(uuid).nodes for uuid in view.find_instance("web1").disks] == [[ONE, THREE]] * 2
+    removed = [line for line in ctx.story if "blockdev_remove" in line]
+    assert removed and all(line.startswith("node2 ") for line in removed)
+    first = ctx.story.index(removed[0])
+    assert not any("blockdev_create" in line or "assemble" in line for line in ctx.story[first:])
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_failure_at_any_step_of_the_move_leaves_the_old_copies(ctx: Context, running: bool) -> None:
+    run(wanted(start=running), ctx)
+    before = ctx.nodes.roles()
+    for step in count(1):
+        failed = failing(elsewhere(), ctx, step)
+        if failed:
+            unwound(ctx)
+        elif ctx.nodes.count < step:
+            break
+        else:  # what cannot be done on the node that is left does not hold the others up
+            assert secondaries(ctx) == [THREE]
+            ctx.nodes.pairs.disks = {name: copies for name, copies in ctx.nodes.pairs.disks.items() if copies}
+            run(elsewhere(remote_node="node2"), ctx)
+            for copies in ctx.nodes.pairs.disks.values():
+                copies.pop("node3", None)
+        assert step < 50
+        assert (ctx.nodes.roles(), secondaries(ctx)) == (before, [TWO]), step
+    assert step > 4
+
+
+def secondaries(ctx: Context) -> list[str]:
+    view = ctx.config.view()
+    return view.secondary_nodes(view.find_instance("web1"))
+
+
+@pytest.mark.parametrize("mode", ["replace_new_secondary", "replace_on_secondary"])
+def test_the_only_good_copy_is_not_removed(ctx: Context, mode: str) -> None:
+    run(wanted(start=False), ctx)
+    for copies in ctx.nodes.pairs.disks.values():
+        copies["node1"].valid, copies["node2"].valid = False, True
+    before = ctx.nodes.roles()
+    ctx.records.clear()
+    with pytest.raises(GanetiError, match="behind"):
+        run(elsewhere(mode=mode, remote_node="node3" if mode == "replace_new_secondary" else None), ctx)
+    unwound(ctx)
+    assert ctx.nodes.roles() == before
+
+
+def test_a_bad_copy_is_made_anew_on_its_node(ctx: Context) -> None:
+    run(wanted(), ctx)
+    ctx.story.clear()
+    run(elsewhere(mode="replace_on_secondary", remote_node=None, disks=[1]), ctx)
+    assert [line.split()[0:2] for line in ctx.story if "blockdev_remove" in line or "blockdev_create" in line] == [
+        ["node2", "blockdev_remove"],
+        ["node2", "blockdev_create"],
+    ]
+    assert ctx.nodes.roles() == [{"node1": PRIMARY, "node2": SECONDARY}] * 2
+
+
+def test_a_repair_finds_the_lost_copy_itself(ctx: Context) -> None:
+    run(wanted(), ctx)
+    run(elsewhere(mode="replace_auto", remote_node=None), ctx)
+    assert any("nothing is replaced" in line for line in ctx.log.lines)
+    ctx.nodes.pairs.disks["web1-0"].pop("node2")
+    run(elsewhere(mode="replace_auto", remote_node=None), ctx)
+    assert ctx.nodes.roles() == [{"node1": PRIMARY, "node2": SECONDARY}] * 2
+    ctx.nodes.pairs.disks["web1-1"].pop("node1")
+    with pytest.raises(PrerequisiteError, match="copy of disk 1 on the primary node is bad: fail web1 over"):
+        run(elsewhere(mode="replace_auto", remote_node=None), ctx)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"remote_node": "node1"}, "is the primary node of web1 already"),
+        ({"remote_node": "node2"}, "is the secondary node of web1 already"),
+        ({"remote_node": None}, "Name the new secondary node, or an allocator"),
+        ({"iallocator": "hail"}, "one of them"),
+        ({"disks": [0]}, "All disks get the new secondary node"),
+        ({"mode": "replace_on_primary"}, "gnt-instance failover"),
+        ({"mode": "replace_on_secondary"}, "keeps the nodes"),
+        ({"mode": "replace_auto", "remote_node": None, "disks": [0]}, "finds the disks itself"),
+        ({"mode": "replace_on_secondary", "remote_node": None, "disks": [7]}, "7"),
+    ],
+)
+def test_what_cannot_be_replaced_is_refused(ctx: Context, changes: dict[str, Any], sentence: str) -> None:
+    run(wanted(), ctx)
+    before = ctx.nodes.roles()
+    with pytest.raises(PrerequisiteError, match=sentence):
+        run(elsewhere(**changes), ctx)
+    assert ctx.nodes.roles() == before

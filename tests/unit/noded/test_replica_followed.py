@@ -108,7 +108,9 @@ async def state_of(daemon: Any, node: FollowingNode) -> dict[str, Any]:
 
 
 def tags_of(node: FollowingNode) -> str:
-    return Path(node.paths.ssconf_file("cluster_tags")).read_text()
+    """The cluster's tags as the node's ssconf has them; before the first publication there is no such file."""
+    path = Path(node.paths.ssconf_file("cluster_tags"))
+    return path.read_text() if path.exists() else ""
 
 
 def published(node: FollowingNode) -> str:
@@ -174,7 +176,7 @@ def test_a_node_with_other_ssconf_is_sent_it_again(root: Path, asked: bool, monk
                 await daemon.client.call("flushConfig")
                 assert tags_of(node) == "right\n"
             else:
-                await until(lambda path=path: path.exists() and tags_of(node) == "right\n")
+                await until(lambda: tags_of(node) == "right\n")
 
     tell(root, story)
 

@@ -59,7 +59,10 @@ def test_a_plan_is_carried_out(fake_bed):
         assert opcode["input"]["priority"] == 10
         assert ["hbal", "too full here"] in [entry[:2] for entry in opcode["input"]["reason"]]
     fake_bed.check()
-    assert "Nothing to do, exiting" in fake_bed.run("hbal", "-L", "-X")
+    # Free disk is that of this machine, where other work writes between two nodes' answers: the score is seldom 0.
+    again = fake_bed.run("hbal", "-L", "-X")
+    assert "Got job IDs" not in again, again
+    assert nodes_of_guests(fake_bed) == {"node1": 2, "node2": 2, "node3": 2}
 
 
 def test_a_scan_and_what_it_wrote(fake_bed):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""For every test: `tests.fakes` can be imported, interrupts work as elsewhere, laws take as many examples as asked for."""
+"""For every test: `tests.fakes` can be imported, interrupts work as elsewhere, laws take as many examples as asked."""
 
 import signal
 import sys

@@ -97,7 +97,6 @@ NAMES = [
     (DISK + "0:size=8m,spindles=2 new1", FAILED, "spindles are counted with exclusive storage only"),
     (DISK + "0:size=8m,access=userspace new1", FAILED, "access userspace is not possible"),
     ("gnt-cluster modify --install-image /srv/a", FAILED, "install_image cannot be set yet"),
-    ("gnt-cluster modify --maintain-node-health yes", FAILED, "maintain_node_health cannot be set yet"),
     ("gnt-cluster modify --reserved-lvs a/b", FAILED, "reserved_lvs cannot be set yet"),
     ("gnt-debug delay -i 0.1", FAILED, "interruptible is not possible yet"),
     ("ganeti-watcher --rapi-ip 192.0.2.1", FAILED, "--rapi-ip is not possible yet"),

@@ -226,6 +226,7 @@ def plain_values(options: Mapping[str, Any]) -> dict[str, Any]:
         "prealloc_wipe_disks": options.get("prealloc_wipe_disks"),
         "use_external_mip_script": options.get("use_external_mip_script"),
         "enabled_user_shutdown": options.get("enabled_user_shutdown"),
+        "maintain_node_health": options.get("maintain_node_health"),
         "default_iallocator_params": options.get("default_iallocator_params"),
     }
     return {key: value for key, value in values.items() if value is not None}

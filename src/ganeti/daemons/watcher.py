@@ -14,11 +14,13 @@ from functools import partial
 from ganeti.base.errors import EXIT_NOT_MASTER, CommandError, GanetiError, UnitParseError
 from ganeti.base.paths import Paths
 from ganeti.base.units import parse_duration_s
+from ganeti.bootstrap.demanded_daemons import demanded
 from ganeti.bootstrap.own_mastership import is_master, read_own_mastership
 from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S
 from ganeti.daemons.watcher_disks import DiskWork
 from ganeti.daemons.watcher_lock import WatcherLock
 from ganeti.daemons.watcher_master import MasterWork
+from ganeti.daemons.watcher_remote_api import RemoteApi
 from ganeti.node.local_hooks import OwnHooks, Phase, scripts_in
 from ganeti.system.environment import Environment, read_environment
 from ganeti.system.files import read_if_there
@@ -29,9 +31,6 @@ DEFAULT_JOB_AGE = "6h"
 DAEMON_WITHIN_S = 120.0
 HOOKS_PATH = "watcher"
 _ANSWERING = ("ganeti-confd", "ganeti-mond")
-_NOT_YET = {
-    "--rapi-ip": "the watcher does not look after the remote API",
-}
 _log = logging.getLogger(__name__)
 
 
@@ -42,10 +41,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UnitParseError as err:
         print(f"{NAME}: --job-age: {err}", file=sys.stderr)
         return 1
-    for option, given in (("--rapi-ip", options.rapi_ip is not None),):
-        if given:
-            print(f"{NAME}: {option} is not possible yet: {_NOT_YET[option]}; leave it out", file=sys.stderr)
-            return 1
     environment = read_environment()
     paths = environment.paths
     if not os.path.exists(paths.ssconf_file("cluster_name")):
@@ -81,7 +76,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--no-strict", action="store_true", help="look at disks without waiting for jobs that change instances"
     )
-    parser.add_argument("--rapi-ip", default=None, help=argparse.SUPPRESS)
+    parser.add_argument("--rapi-ip", default=None, metavar="ADDRESS", help="ask the remote API here whether it answers")
     return parser
 
 
@@ -92,11 +87,12 @@ def _watch(environment: Environment, options: argparse.Namespace, job_age_s: int
         _log.info("paused until %s: nothing done", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(until)))
         return 0
     ensure_daemon("ganeti-noded")
-    _ensure_answering()
+    _ensure_answering(environment)
     if options.nodegroup is not None:  # a part of a round, and no round of its own
         return _work(environment, options, job_age_s, let_go)
     _run_hooks(paths, "pre")
     try:
+        _maintain_node(paths)
         return _work(environment, options, job_age_s, let_go)
     finally:
         _run_hooks(paths, "post")
@@ -107,7 +103,8 @@ def _work(environment: Environment, options: argparse.Namespace, job_age_s: int,
     if not is_master(paths, environment.hostname):
         return _finish_take_over(environment)
     try:
-        return MasterWork(paths, ensure_daemon, restart_daemon, options.daemon_timeout).run(
+        api = RemoteApi(paths, ensure_daemon, restart_daemon, options.rapi_ip, options.daemon_timeout)
+        return MasterWork(paths, ensure_daemon, restart_daemon, options.daemon_timeout, api.ensure).run(
             group=options.nodegroup,
             job_age_s=job_age_s,
             wait=options.wait,
@@ -131,6 +128,19 @@ def _finish_take_over(environment: Environment) -> int:
     _log.warning("this node has begun to become the master and was interrupted: it goes on now")
     machine = Machine(environment.paths.root, environment.hostname, lambda line: _log.warning("%s", line))
     return finish_take_over(machine, own.promised)
+
+
+def _maintain_node(paths: Paths) -> None:
+    """Where the cluster wants it, end what runs on this node although it was given up."""
+    if (read_if_there(paths.ssconf_file("maintain_node_health")) or b"").strip() != b"True":
+        return
+    import asyncio  # seldom needed, and slow to import
+
+    from ganeti.daemons.watcher_health import end_guests_if_offline
+    from ganeti.noded.access import own_name
+
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where our starter ignores it, no child can be waited for
+    asyncio.run(end_guests_if_offline(paths, own_name(paths)))
 
 
 def _run_hooks(paths: Paths, phase: Phase) -> None:
@@ -172,9 +182,9 @@ def ensure_daemon(name: str) -> None:
     _start(name, "could not be started")
 
 
-def _ensure_answering() -> None:
+def _ensure_answering(environment: Environment) -> None:
     """Those without which the rest of a round is as good."""
-    for name in _ANSWERING:
+    for name in (*_ANSWERING, *demanded(environment.paths, environment.hostname)):
         try:
             ensure_daemon(name)
         except CommandError as err:

@@ -100,8 +100,9 @@ class GroupWork:
         for sentence in decision.sentences:
             _log.warning("%s", sentence)
         self._save(before, decision.state)
-        if decision.start:
-            self._start(decision.start, before, decision.state)
+        jobs = [_start_job(name) for name in decision.start] + [_mark_job(name) for name in decision.shut_down]
+        if jobs:
+            self._submit(jobs, before, decision.state)
             self._write_status(self._look())
 
     # How things are
@@ -156,45 +157,39 @@ class GroupWork:
 
     # What is done
 
-    def _start(self, names: list[str], before: WatcherState, state: WatcherState) -> None:
-        """Start instances; *state* counts the attempts, and is saved: they count even if the watcher dies over them.
-
-        An attempt that was none is taken back to what was *before*.
+    def _submit(self, jobs: list[dict[str, Any]], before: WatcherState, state: WatcherState) -> None:
+        """Start instances, or mark them as down; *state* counts the attempts, and is saved: they count even if the
+        watcher dies over them. An attempt that was none is taken back to what was *before*.
         """
-        reason = [REASON, "restart", time.time_ns()]
-        comment = "started by the watcher"
-        jobs = [
-            [{"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": name, "comment": comment, "reason": [reason]}]
-            for name in names
-        ]
         deadline_s = time.monotonic() + STARTS_WITHIN_S
+        names = [str(job["instance_name"]) for job in jobs]
         try:
-            answers = self._luxi("SubmitManyJobs", jobs)
+            answers = self._luxi("SubmitManyJobs", [[job] for job in jobs])
         except TransportError:
             raise  # the jobs may have been taken
         except GanetiError:
             self._save(state, before)
             raise
-        started = {name: int(answer) for name, (ok, answer) in zip(names, answers, strict=True) if ok}
+        taken = {name: int(answer) for name, (ok, answer) in zip(names, answers, strict=True) if ok}
         for name, (ok, answer) in zip(names, answers, strict=True):
             if ok:
-                _log.info("job %s starts %s", answer, name)
+                _log.info("job %s sees to %s", answer, name)
             else:
-                _log.error("%s cannot be started: %s", name, answer)
-        tried = without_attempts(state, before, [name for name in names if name not in started])
+                _log.error("%s cannot be started or marked as down: %s", name, answer)
+        tried = without_attempts(state, before, [name for name in names if name not in taken])
         self._save(state, tried)
-        never = [name for name, job_id in started.items() if not self._await_start(job_id, name, deadline_s)]
+        never = [name for name, job_id in taken.items() if not self._await_job(job_id, name, deadline_s)]
         self._save(tried, without_attempts(tried, before, never))
 
-    def _await_start(self, job_id: int, name: str, deadline_s: float) -> bool:
+    def _await_job(self, job_id: int, name: str, deadline_s: float) -> bool:
         """Whether a job has tried: one that has not begun by then is cancelled, or the next round would add another."""
         ended = follow(self._paths.luxi_socket, job_id, ["status"], deadline_s)
         if ended is None:
             cancelled, said = self._luxi("CancelJob", job_id)
-            _log.error("job %d has not started %s within %g seconds: %s", job_id, name, STARTS_WITHIN_S, said)
+            _log.error("job %d has not seen to %s within %g seconds: %s", job_id, name, STARTS_WITHIN_S, said)
             return not cancelled
         if ended[0] != "success":
-            _log.error("job %d could not start %s: it ended with %s", job_id, name, ended[0])
+            _log.error("job %d could not see to %s: it ended with %s", job_id, name, ended[0])
         return True
 
     # Files
@@ -220,6 +215,20 @@ class GroupWork:
 
     def _luxi(self, method: str, *arguments: Any) -> Any:
         return ask(self._paths.luxi_socket, ANSWER_WITHIN_S + WAIT_S, method, *arguments)
+
+
+def _start_job(name: str) -> dict[str, Any]:
+    return {"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": name, **_said("restart", "started by the watcher")}
+
+
+def _mark_job(name: str) -> dict[str, Any]:
+    comment = "its user shut it down"
+    shutdown = {"OP_ID": "OP_INSTANCE_SHUTDOWN", "instance_name": name, "admin_state_source": "user"}
+    return shutdown | _said("cleanup", comment)
+
+
+def _said(why: str, comment: str) -> dict[str, Any]:
+    return {"comment": comment, "reason": [[REASON, why, time.time_ns()]]}
 
 
 def data_file(paths: Paths, uuid: str) -> str:

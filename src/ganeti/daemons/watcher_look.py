@@ -28,8 +28,8 @@ NOW = {"cache": "off"}
 class _Look(msgspec.Struct, frozen=True):
     began_s: float
     """By the clock that counts from the machine's start."""
-    instances: list[tuple[str, str, str, str]]
-    """Uuid of the group, name, status, primary node."""
+    instances: list[tuple[str, str, str, str, str]]
+    """Uuid of the group, name, status, primary node, wanted state."""
     nodes: list[tuple[str, str, str | None]]
     """Uuid of the group, name, boot id; none of one that does not answer or is offline."""
 
@@ -62,7 +62,7 @@ def _seen_since(paths: Paths, wanted_s: float) -> _Look | None:
 
 def _ask_nodes(paths: Paths) -> _Look:
     began_s = _clock_s()
-    rows = _query(paths, "instance", ["pnode.group.uuid", "name", "status", "pnode"])
+    rows = _query(paths, "instance", ["pnode.group.uuid", "name", "status", "pnode", "admin_state"])
     instances = [tuple(str(value) for _, value in row) for row in rows if all(not cell[0] for cell in row)]
     nodes = [
         (str(group), str(name), str(boot_id) if not offline and status == 0 and boot_id else None)
@@ -70,7 +70,7 @@ def _ask_nodes(paths: Paths) -> _Look:
             paths, "node", ["group.uuid", "name", "offline", "bootid"]
         )
     ]
-    return _Look(began_s, instances, nodes)  # type: ignore[arg-type]  # four fields were asked for
+    return _Look(began_s, instances, nodes)  # type: ignore[arg-type]  # five fields were asked for
 
 
 def _query(paths: Paths, what: str, fields: list[str]) -> list[Any]:

@@ -17,7 +17,6 @@ import msgspec
 from ganeti.base.errors import (
     EXIT_FAILURE,
     WRONG_INPUT,
-    CommandError,
     GanetiError,
     PrerequisiteError,
     TransportError,
@@ -34,7 +33,6 @@ from ganeti.wire.framing_sync import ask
 ARCHIVE_FOR_S = 60
 _MASTER_DAEMONS = {"ganeti-wconfd": "wconfd_socket", "ganeti-luxid": "luxi_socket"}
 _ASKED = {"ganeti-wconfd": ("echo", "watcher"), "ganeti-luxid": ("QueryConfigValues", ["drain_flag"])}
-_REMOTE_API = "ganeti-rapi"
 _GROUP_FILE = re.compile(rf"watcher\.([^.]+)\.(?:data|instance-status)|{re.escape(GROUP_STATUS)}(.+)")
 _PAUSE_S = 0.2
 _LEAST_S = 0.1
@@ -45,12 +43,18 @@ class MasterWork:
     """One round on the master; *ensure* starts a daemon unless it runs, *restart* one that hangs."""
 
     def __init__(
-        self, paths: Paths, ensure: Callable[[str], None], restart: Callable[[str], None], answer_within_s: float
+        self,
+        paths: Paths,
+        ensure: Callable[[str], None],
+        restart: Callable[[str], None],
+        answer_within_s: float,
+        ensure_remote_api: Callable[[], None] = lambda: None,
     ) -> None:
         self._paths = paths
         self._answer_within_s = answer_within_s
         self._ensure = ensure
         self._restart = restart
+        self._ensure_remote_api = ensure_remote_api
 
     def run(
         self,
@@ -80,13 +84,6 @@ class MasterWork:
         self._forget_gone(self._groups())
         make = functools.partial(GroupWork, self._paths, groups=self._groups, ignore_pause=ignore_pause, disks=disks)
         return self._watch_groups(groups, make, let_go, wait=wait)
-
-    def _ensure_remote_api(self) -> None:
-        """Without it the rest of a round is as good."""
-        try:
-            self._ensure(_REMOTE_API)
-        except CommandError as err:
-            _log.error("%s", err)
 
     def ensure_answer(self, name: str) -> None:
         """Start a daemon again that runs and does not answer; raises `TransportError` if that does not help."""

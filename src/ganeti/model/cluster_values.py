@@ -17,8 +17,6 @@ DEFAULT_DIRECTORIES = {
 _MAC_PREFIX = re.compile(r"[0-9a-f]{2}:[0-9a-f]{2}:[0-9a-f]{2}", re.IGNORECASE)
 
 UNUSED = {
-    "maintain_node_health": "maintain_node_health cannot be set yet: what runs on a node that is marked offline is not "
-    "stopped by itself; leave it out, and switch such a node off",
     "install_image": "install_image cannot be set yet: no instance is installed from an image here; leave it out",
     "zeroing_image": "zeroing_image cannot be set yet: the free space of disks is not zeroed here; leave it out",
     "compression_tools": "compression_tools cannot be set yet: nothing is compressed before there are backups; leave "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Being told when a file in a directory has been replaced (inotify), so that nobody has to poll."""
+"""Being told when a file in a directory is made or replaced (inotify), so that nobody has to poll."""
 
 import asyncio
 import ctypes
@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable
 
 _IN_MOVED_TO = 0x80
+_IN_CREATE = 0x100
 _IN_Q_OVERFLOW = 0x4000
 _IN_NONBLOCK = os.O_NONBLOCK
 _IN_CLOEXEC = os.O_CLOEXEC
@@ -16,16 +17,22 @@ _BUFFER_BYTES = 64 * 1024
 
 
 class DirectoryWatch:
-    """Calls *replaced* with the name of each file renamed into *directory*, and *lost* when names were missed."""
+    """Calls *replaced* with the name of each file renamed into *directory*, and *lost* when names were missed.
 
-    def __init__(self, directory: str, replaced: Callable[[str], None], lost: Callable[[], None]) -> None:
+    With *created* also with the names of files that are made there.
+    """
+
+    def __init__(
+        self, directory: str, replaced: Callable[[str], None], lost: Callable[[], None], *, created: bool = False
+    ) -> None:
         self._replaced = replaced
         self._lost = lost
         libc = ctypes.CDLL(None, use_errno=True)
         self._descriptor = libc.inotify_init1(_IN_NONBLOCK | _IN_CLOEXEC)
         if self._descriptor < 0:
             raise OSError(ctypes.get_errno(), "cannot watch directories")
-        if libc.inotify_add_watch(self._descriptor, os.fsencode(directory), ctypes.c_uint32(_IN_MOVED_TO)) < 0:
+        wanted = ctypes.c_uint32(_IN_MOVED_TO | (_IN_CREATE if created else 0))
+        if libc.inotify_add_watch(self._descriptor, os.fsencode(directory), wanted) < 0:
             code = ctypes.get_errno()
             os.close(self._descriptor)
             raise OSError(code, os.strerror(code), directory)

@@ -18,6 +18,8 @@ _BASES = {
     "ganeti-confd": "conf-daemon",
     "ganeti-mond": "monitoring-daemon",
     "ganeti-mirrord": "mirror-daemon",
+    "ganeti-kvmd": "kvm-daemon",
+    "ganeti-metad": "meta-daemon",
     "ganeti-maintd": "maintenance-daemon",
     "ganeti-rapi": "rapi-daemon",
     "ganeti-watcher": "watcher",

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from ganeti.base.paths import Paths
+from ganeti.bootstrap.demanded_daemons import BY_CLUSTER, ON_DEMAND, demanded
 from ganeti.system import accounts
 
 TYPE_CHECKING = False
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 NODE_DAEMONS = ("ganeti-noded", "ganeti-confd", "ganeti-mond")
 MASTER_DAEMONS = ("ganeti-wconfd", "ganeti-luxid", "ganeti-rapi")
 """In the order of their start; stopped the other way round."""
-
-ON_DEMAND = ("ganeti-mirrord",)
-"""Started by the node daemon when there is something for them to do."""
 
 SYSTEMD_RUNS = "/run/systemd/system"
 DEFAULTS_FILE = "/etc/default/ganeti"
@@ -55,8 +53,10 @@ class Node:
         return path if os.access(path, os.X_OK) else None
 
     def daemons(self) -> list[str]:
-        """Those installed here, in the order of their start."""
-        return [name for name in (*NODE_DAEMONS, *MASTER_DAEMONS) if self.command(name)]
+        """Those installed here that are to run, or do, in the order of their start."""
+        wanted = demanded(self.paths, self.name)
+        others = [name for name in BY_CLUSTER if name in wanted or self.is_running(name)]
+        return [name for name in (*NODE_DAEMONS, *others, *MASTER_DAEMONS) if self.command(name)]
 
     def known(self, name: str) -> str:
         """Give the full name of an installed daemon; raises `Refused` listing those there are."""

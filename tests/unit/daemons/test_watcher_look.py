@@ -25,9 +25,9 @@ CHILDREN = 50
 WITHIN_S = 30.0
 ONE, TWO = "11111111-aaaa", "22222222-bbbb"
 INSTANCES = [
-    [[0, ONE], [0, "web1"], [0, "running"], [0, "node1"]],
-    [[0, TWO], [0, "web2"], [0, "ERROR_down"], [0, "node2"]],
-    [[0, TWO], [0, "web3"], [2, None], [0, "node2"]],
+    [[0, ONE], [0, "web1"], [0, "running"], [0, "node1"], [0, "up"]],
+    [[0, TWO], [0, "web2"], [0, "ERROR_down"], [0, "node2"], [0, "up"]],
+    [[0, TWO], [0, "web3"], [2, None], [0, "node2"], [0, "up"]],
 ]
 NODES = [
     [[0, ONE], [0, "node1"], [0, False], [0, "b1"]],

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from ganeti.base.errors import CommandError, PrerequisiteError, TransportError
+from ganeti.base.errors import PrerequisiteError, TransportError
 from ganeti.base.paths import Paths
 from ganeti.daemons import watcher_master
 from ganeti.daemons.watcher_lock import WatcherLock
@@ -275,14 +275,3 @@ def test_one_group_is_named_by_its_uuid(paths, groups):
     assert run(paths, group=GROUPS[1]) == 0
     with pytest.raises(PrerequisiteError, match="gnt-group list"):
         run(paths, group="../x")
-
-
-def test_a_remote_api_that_does_not_start_stops_nothing_else(caplog):
-    asked = []
-
-    def ensure(name):
-        asked.append(name)
-        raise CommandError(f"{name} could not be started (exit status 1): see its log")
-
-    MasterWork(Paths("/nowhere"), ensure, lambda name: None, 0.0)._ensure_remote_api()
-    assert asked == ["ganeti-rapi"] and "ganeti-rapi could not be started" in caplog.text

@@ -17,7 +17,13 @@ from ganeti.node.actions import daemons
 from ganeti.system.environment import Environment
 
 OPTIONS = argparse.Namespace(
-    ignore_pause=False, daemon_timeout=1.0, nodegroup=None, wait=True, no_verify_disks=False, no_strict=False
+    ignore_pause=False,
+    daemon_timeout=1.0,
+    nodegroup=None,
+    wait=True,
+    no_verify_disks=False,
+    no_strict=False,
+    rapi_ip=None,
 )
 
 
@@ -104,7 +110,13 @@ def test_what_a_child_needs_to_know_of_the_options_reaches_it(environment, monke
     monkeypatch.setattr(watcher, "_daemon_util", lambda *_: 0)
     monkeypatch.setattr(watcher, "MasterWork", Work)
     options = argparse.Namespace(
-        ignore_pause=True, daemon_timeout=1.0, nodegroup="u1", wait=False, no_verify_disks=True, no_strict=False
+        ignore_pause=True,
+        daemon_timeout=1.0,
+        nodegroup="u1",
+        wait=False,
+        no_verify_disks=True,
+        no_strict=False,
+        rapi_ip=None,
     )
     let_go = object()
     assert watcher._watch(environment, options, 60, let_go) == 0

@@ -58,6 +58,21 @@ def test_left_alone() -> None:
     assert decide(WatcherState(), [DOWN], {"node1": None}, frozenset(), 1000.0).start == []
 
 
+def test_one_shut_down_by_its_user_is_marked_as_down_five_times_at_most_and_never_started() -> None:
+    ended = InstanceNow("web1", "USER_down", "node1")
+    state, marked = WatcherState(), 0
+    for round_number in range(8):
+        decision = look(state, ended, 1000.0 + 300 * round_number)
+        state, marked = decision.state, marked + len(decision.shut_down)
+        assert decision.start == []
+    assert marked == MAX_ATTEMPTS and "given up" in decision.sentences[0]
+    assert state.instance["web1"] == Attempts(cleanup_count=MAX_ATTEMPTS, cleanup_when=2200.0)
+    assert look(state, ended, 2201.0 + FORGET_AFTER_S).shut_down == ["web1"]
+    assert look(WatcherState(), InstanceNow("web1", "USER_down", "node1", "down"), 1000.0).shut_down == []
+    assert look(WatcherState(), ended, 1000.0, frozenset({"web1"})).shut_down == []
+    assert decide(WatcherState(), [ended], {"node1": None}, frozenset(), 1000.0).shut_down == []
+
+
 def test_a_busy_instance_keeps_its_count() -> None:
     state = WatcherState(instance={"web1": Attempts(3, 1000.0)})
     assert look(state, DOWN, 1100.0, frozenset({"web1"})).state.instance["web1"].restart_count == 3

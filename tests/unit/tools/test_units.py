@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ganeti.base.paths import Paths
-from ganeti.tools.node_daemons import MASTER_DAEMONS, NODE_DAEMONS, ON_DEMAND
+from ganeti.bootstrap.demanded_daemons import ON_DEMAND
+from ganeti.tools.node_daemons import MASTER_DAEMONS, NODE_DAEMONS
 
 TREE = Path(__file__).resolve().parents[3]
 UNITS = [

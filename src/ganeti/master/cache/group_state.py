@@ -13,7 +13,7 @@ from ganeti.master.query.fields import Resource
 from ganeti.master.query.running import cell
 
 NODE_FIELDS = ("offline", "bootid", "mtotal", "mnode", "mfree", "ctotal", "cnos", "dtotal", "dfree")
-INSTANCE_FIELDS = ("pnode", "status", "oper_ram")
+INSTANCE_FIELDS = ("pnode", "status", "admin_state", "oper_ram")
 _VALUE = 1
 
 Plain = dict[str, Any]

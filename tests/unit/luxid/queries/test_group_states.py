@@ -145,8 +145,8 @@ def test_each_node_of_the_group_is_asked_once_and_what_it_says_is_given_and_kept
             "dfree": 50,
         }
         assert state["instances"] == {
-            "web1": {"pnode": "node1", "status": "running", "oper_ram": 128},
-            "web2": {"pnode": "node2", "status": "ERROR_down", "oper_ram": None},
+            "web1": {"pnode": "node1", "status": "running", "admin_state": "up", "oper_ram": 128},
+            "web2": {"pnode": "node2", "status": "ERROR_down", "admin_state": "up", "oper_ram": None},
         }
         assert found.stale() == [THREE], "placement takes what was said"
         found.nodes.calls.clear()
@@ -206,7 +206,12 @@ def test_a_node_that_answers_too_late_has_no_values_and_nothing_of_before_counts
         found.nodes.late = {ONE}
         state = await found.groups.renew(RenewGroupState(GROUP))
         assert set(state["nodes"]["node1"].values()) == {False, None}
-        assert state["instances"]["web1"] == {"pnode": "node1", "status": "ERROR_nodedown", "oper_ram": None}
+        assert state["instances"]["web1"] == {
+            "pnode": "node1",
+            "status": "ERROR_nodedown",
+            "admin_state": "up",
+            "oper_ram": None,
+        }
         assert state["nodes"]["node2"]["mfree"] == 4096
         found.nodes.calls.clear()
         assert (await found.listed())["node1"] is None

@@ -95,6 +95,27 @@ async def node_problems(ctx: OperationContext, old: Cluster, new: Cluster) -> li
     return found
 
 
+async def ensure_user_shutdown(ctx: OperationContext, old: Cluster) -> None:
+    """Start or stop on each node the daemons that see users' shutdowns, where they are not wanted as under *old*."""
+    view = ctx.config.view()
+    before, after = _user_shutdown_daemons(old, ctx.catalogue), _user_shutdown_daemons(view.cluster, ctx.catalogue)
+    nodes = [node.uuid for node in view.nodes() if node.vm_capable and not node.offline]
+    for daemon in sorted(before ^ after):
+        run = daemon in after
+        for answer in await ctx.nodes.call_many(nodes, "node_ensure_daemon", daemon=daemon, run=run):
+            if answer.error is not None:
+                ctx.log.warning(
+                    f"Node {view.node(answer.node_uuid).name}: {daemon} was not {'started' if run else 'stopped'}: "
+                    f"{answer.error}"
+                )
+
+
+def _user_shutdown_daemons(cluster: Cluster, catalogue: Catalogue) -> set[str]:
+    enabled = cluster.enabled_hypervisors if cluster.enabled_user_shutdown else []
+    traits = [catalogue.hypervisors[name] for name in enabled if name in catalogue.hypervisors]
+    return {each.user_shutdown_daemon for each in traits if each.user_shutdown_daemon}
+
+
 def _refuse_used(what: str, users: Sequence[str]) -> None:
     if users:
         names = sorted(users, key=natural_key)

@@ -164,8 +164,7 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
     ] = None
     maintain_node_health: Annotated[
         bool | None,
-        Parameter("stop what should not run", "--maintain-node-health"),
-        _unused("maintain_node_health", emptied=True),
+        Parameter("a node that is offline and alive ends the guests it still has", "--maintain-node-health"),
     ] = None
     prealloc_wipe_disks: Annotated[bool | None, Parameter("wipe disks before use", "--prealloc-wipe-disks")] = None
     default_iallocator: Annotated[
@@ -395,13 +394,14 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
         for note in checked.notes:
             ctx.log.info(note)
+        old = ctx.config.view().cluster
         if checked.address:
-            old = ctx.config.view().cluster
             back = ChangeCluster(values={name: getattr(old, name) for name in ADDRESS})
             new = replace(old, **checked.address)
             await move_master_address(ctx, new, ChangeCluster(values=checked.address), back)
         if checked.change != ChangeCluster():
             await ctx.config.commit(checked.change, settles=True)
+        await drivers.ensure_user_shutdown(ctx, old)
         if self.candidate_pool_size is not None:
             await fill_pool(ctx)
 

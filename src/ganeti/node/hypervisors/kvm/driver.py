@@ -35,6 +35,7 @@ from ganeti.node.hypervisors.kvm import (
     launch,
     process,
     record,
+    user_shutdown,
 )
 from ganeti.node.hypervisors.kvm.migration import Migrations
 from ganeti.node.hypervisors.kvm.parameters import PARAMETERS
@@ -59,6 +60,7 @@ class KvmHypervisor(Hypervisor):
         can_balloon=True,
         can_hotplug=True,
         needs_network_port=True,
+        user_shutdown_daemon="ganeti-kvmd",
     )
 
     @property
@@ -115,7 +117,9 @@ class KvmHypervisor(Hypervisor):
 
     async def list_instances(self) -> list[RunningInstance]:
         found = process.find_all(self.places)
-        return list(await asyncio.gather(*(self._describe(guest) for guest in found)))
+        living = {guest.name for guest in found}
+        ended = [name for name in user_shutdown.noted(self.places) if name not in living]
+        return [*await asyncio.gather(*(self._describe(guest) for guest in found)), *map(_ended, ended)]
 
     def seen(self) -> list[Sighting]:
         return [
@@ -131,7 +135,9 @@ class KvmHypervisor(Hypervisor):
     async def info(self, name: str) -> RunningInstance | None:
         check_name(name)
         guest = process.find(self.places, name)
-        return await self._describe(guest) if guest is not None else None
+        if guest is not None:
+            return await self._describe(guest)
+        return _ended(name) if os.path.exists(self.places.user_shutdown(name)) else None
 
     async def capacity(self) -> NodeCapacity:
         guests = process.find_all(self.places)
@@ -356,3 +362,8 @@ class KvmHypervisor(Hypervisor):
         if guest is None or known is None:
             raise HypervisorError(f"The instance {name} does not run on this node")
         return guest, known
+
+
+def _ended(name: str) -> RunningInstance:
+    """A guest that was shut down from inside, and whose process has ended."""
+    return RunningInstance(name=name, memory_mib=0, vcpus=0, state=SHUTDOWN)

@@ -5,6 +5,7 @@ pid/NAME            written and locked by QEMU itself
 conf/NAME.runtime   the runtime record
 conf/NAME.migration what a migration under way needs to end it (no key)
 ctrl/NAME.qmp       QMP; .monitor human monitor, .serial console, .qga guest agent, .kvmd a second QMP
+ctrl/NAME.shutdown  says that the guest was shut down from inside; written by ganeti-kvmd
 nic/NAME/N          name of the tap of NIC N
 keys/NAME-ROLE/     one-time key of a migration under way, mode 0700
 chroot/NAME         empty directory, for use_chroot
@@ -62,6 +63,14 @@ class Places:
     def socket(self, name: str, kind: str) -> str:
         return f"{self.base}/ctrl/{name}.{kind}"
 
+    @property
+    def control_dir(self) -> str:
+        return f"{self.base}/ctrl"
+
+    def user_shutdown(self, name: str) -> str:
+        """There as long as a guest that was shut down from inside is neither started nor stopped."""
+        return f"{self.base}/ctrl/{name}.shutdown"
+
     def nic_dir(self, name: str) -> str:
         return f"{self.base}/nic/{name}"
 
@@ -90,7 +99,10 @@ class Places:
 
     def forget(self, name: str) -> None:
         """Remove every file of a guest that does not run any more (its logs stay)."""
-        files = (self.pid(name), self.record(name), self.process(name), self.migration(name), f"{self.base}/uid/{name}")
+        files = (
+            *(self.pid(name), self.record(name), self.process(name), self.migration(name)),
+            *(f"{self.base}/uid/{name}", self.user_shutdown(name)),
+        )
         for path in files:
             _remove_file(path)
         for kind in CONTROL_SOCKETS:

@@ -99,8 +99,11 @@ class Qmp:
             raise QmpError(f"QEMU refused '{command}': {error.get('desc', error)}", error.get("class", "GenericError"))
         return answer.get("return")
 
-    async def wait_event(self, *names: str, timeout_s: float) -> dict[str, Any]:
-        """Wait for the next event of one of these names, also one that came during an earlier command."""
+    async def wait_event(self, *names: str, timeout_s: float | None) -> dict[str, Any]:
+        """Wait for the next event of one of these names, also one that came during an earlier command.
+
+        Without a timeout it waits as long as QEMU lives. Raises `QmpGoneError`, `QmpTimeoutError`.
+        """
         try:
             async with asyncio.timeout(timeout_s):
                 while True:

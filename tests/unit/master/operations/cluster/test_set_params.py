@@ -47,6 +47,7 @@ def modify(ctx: FakeContext, **values: Any) -> None:
         ("use_external_mip_script", True),
         ("modify_etc_hosts", True),
         ("enabled_user_shutdown", True),
+        ("maintain_node_health", True),
         ("default_iallocator", "hail"),
     ],
 )
@@ -115,7 +116,6 @@ def test_names_are_added_and_removed_and_needless_changes_told() -> None:
         ({"zeroing_image": "/srv/zero.img"}, "zeroing_image cannot be set yet"),
         ({"compression_tools": ["gzip", "zstd"]}, "compression_tools cannot be set yet: nothing is compressed"),
         ({"reserved_lvs": ["vg/root"]}, "reserved_lvs cannot be set yet"),
-        ({"maintain_node_health": True}, "maintain_node_health cannot be set yet"),
         ({"osparams_private_cluster": {"noop": {"a": 1}}}, "The OS parameter 'a' cannot be '1': it must be text"),
         ({"enabled_hypervisors": ["moon"]}, "Unknown hypervisor 'moon': there are pretend"),
         ({"enabled_hypervisors": []}, "At least one hypervisor must be enabled"),

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Daemons of a node that are not always wanted: which ones the cluster wants here now, by the node's ssconf files.
+
+Imports little: cron asks every few minutes.
+"""
+
+from collections.abc import Collection
+
+from ganeti.base.paths import Paths
+
+BY_CLUSTER = ("ganeti-kvmd",)
+"""The cluster's values say whether they are to run."""
+ON_DEMAND = ("ganeti-mirrord", *BY_CLUSTER)
+"""Started by node calls when there is something for them to do."""
+
+
+def demanded(paths: Paths, own_name: str) -> list[str]:
+    """Daemons of `BY_CLUSTER` that must run on this node: those of hypervisors whose users may end their guests."""
+    if _words(paths, "enabled_user_shutdown") != ["True"] or not _is_vm_capable(paths, own_name):
+        return []
+    return [daemon for name in _words(paths, "hypervisor_list") if (daemon := f"ganeti-{name}d") in BY_CLUSTER]
+
+
+def _is_vm_capable(paths: Paths, own_name: str) -> bool:
+    unable = [word.removesuffix("=False") for word in _words(paths, "node_vm_capable") if word.endswith("=False")]
+    return not any(_is_name_of(name, own_name) for name in unable)
+
+
+def _is_name_of(full: str, own: str) -> bool:
+    return full == own or ("." not in own and full.startswith(f"{own}."))
+
+
+def _words(paths: Paths, key: str) -> Collection[str]:
+    try:
+        with open(paths.ssconf_file(key), encoding="utf-8") as file:
+            return file.read().split()
+    except OSError:
+        return []

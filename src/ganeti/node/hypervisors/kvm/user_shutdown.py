@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Guests shut down from inside: who ended a guest, by QEMU's own events, and the note that says so (protocols, 1).
+
+A guest started with ``user_shutdown`` keeps its QEMU when it powers off, and has a second QMP socket that says why.
+`Follower` listens there; once the guest is off it writes the note, if its user wanted that, and ends QEMU.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ganeti.base.errors import HypervisorError
+from ganeti.node.hypervisors.kvm import process
+from ganeti.node.hypervisors.kvm.places import Places
+from ganeti.node.hypervisors.kvm.qmp import Qmp
+from ganeti.node.hypervisors.kvm.status import SHUTDOWN, state_of
+from ganeti.system.files import write_atomically
+
+SOCKET = "kvmd"
+BUTTON_COUNTS_S = 600.0
+"""How long a press on the power button explains that the guest powers off."""
+_GREETING_S = 90.0
+"""QEMU greets when it has its memory and its disks."""
+_BY_GUEST = "guest-shutdown"
+_NOTE = ".shutdown"
+_PRESSED, _RESET, _OFF = "POWERDOWN", "RESET", "SHUTDOWN"
+
+
+class PowerStory:
+    """What QEMU has told of one guest's power. Pure."""
+
+    def __init__(self) -> None:
+        self._pressed_s: float | None = None
+
+    def hear(self, event: dict[str, Any]) -> bool | None:
+        """None while the guest is on; once it is off, whether its user wanted that.
+
+        A press on the power button is an administrator's wish; a reboot, a panic and QEMU's own end are nobody's.
+        """
+        now_s = float(event.get("timestamp", {}).get("seconds", 0))
+        if event["event"] == _PRESSED:
+            self._pressed_s = now_s
+        elif event["event"] == _RESET:
+            self._pressed_s = None
+        elif event["event"] == _OFF:
+            pressed = self._pressed_s is not None and now_s - self._pressed_s <= BUTTON_COUNTS_S
+            data = event.get("data", {})
+            return bool(data.get("guest")) and data.get("reason", _BY_GUEST) == _BY_GUEST and not pressed
+        return None
+
+
+class Follower:
+    """Follows every guest of this node that has the socket, until `close`."""
+
+    def __init__(self, places: Places, log: Callable[[str], None]) -> None:
+        self._places = places
+        self._log = log
+        self._following: dict[str, asyncio.Task[None]] = {}
+
+    def look(self) -> None:
+        """Follow those that are there and are not followed yet."""
+        for entry in os.listdir(self._places.control_dir):
+            if entry.removesuffix(f".{SOCKET}") not in self._following:
+                self.appeared(entry)
+
+    def appeared(self, entry: str) -> None:
+        """A file has appeared beside the sockets; a guest's new socket means a new QEMU."""
+        name = entry.removesuffix(f".{SOCKET}")
+        if name == entry:
+            return
+        if (old := self._following.pop(name, None)) is not None:
+            old.cancel()
+        task = asyncio.get_running_loop().create_task(self._follow(name))
+        self._following[name] = task
+        task.add_done_callback(lambda done: self._forget(name, done))
+
+    async def close(self) -> None:
+        tasks = list(self._following.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _forget(self, name: str, task: asyncio.Task[None]) -> None:
+        if self._following.get(name) is task:
+            del self._following[name]
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self._log(f"instance {name} is not followed any more: {fault}")
+
+    async def _follow(self, name: str) -> None:
+        try:
+            async with Qmp(self._places.socket(name, SOCKET), timeout_s=_GREETING_S) as qmp:
+                by_user = await _await_end(qmp)
+                if by_user and process.find(self._places, name) is not None:
+                    _write_note(self._places, name)
+                why = "its user shut it down" if by_user else "it is off, not by its user"
+                self._log(f"instance {name}: {why}; its QEMU ends")
+                await qmp.execute("quit")
+        except HypervisorError:
+            return  # QEMU has ended: nothing is left to follow
+
+
+async def _await_end(qmp: Qmp) -> bool:
+    """Whether the guest's user ended it; a guest found off was ended while nobody followed, and is its user's."""
+    if state_of((await qmp.execute("query-status"))["status"]) == SHUTDOWN:
+        return True
+    story = PowerStory()
+    while (by_user := story.hear(await qmp.wait_event(_PRESSED, _RESET, _OFF, timeout_s=None))) is None:
+        pass
+    return by_user
+
+
+def _write_note(places: Places, name: str) -> None:
+    write_atomically(places.user_shutdown(name), b"%d\n" % int(time.time()), mode=0o600, durable=False)
+
+
+def noted(places: Places) -> list[str]:
+    """Names of guests that have the note."""
+    try:
+        entries = os.listdir(places.control_dir)
+    except FileNotFoundError:
+        return []
+    return sorted(entry.removesuffix(_NOTE) for entry in entries if entry.endswith(_NOTE))

@@ -26,6 +26,9 @@ _START_S = 10.0
 _STOP_S = 10.0
 _JOB_END_S = 5.0
 _POLL_S = 0.02
+_PARTS_MAX = 2**24
+"""Of a disk, each of which has a bit in two bitmaps of its storage daemon: 2 MiB each."""
+_SMALLEST_PART_BYTES, _LARGEST_PART_BYTES = 4096, 65536
 _RECONNECT_S = 1
 """How long writes wait for a connection to the other node that was lost; NBD takes whole seconds."""
 
@@ -134,6 +137,7 @@ class StorageDaemon:
                     "target": _PEER,
                     "sync": "full" if whole else "none",
                     "copy-mode": "write-blocking",
+                    "granularity": part_bytes(os.path.getsize(self._image)),
                     "on-target-error": "stop",
                     "on-source-error": "report",
                     "auto-dismiss": False,
@@ -264,6 +268,14 @@ class StorageDaemon:
     def _name(self, kind: str) -> str:
         """Of a socket, below the directory that the storage daemon runs in: short, wherever that is."""
         return os.path.basename(self._places.file(self._uuid, kind))
+
+
+def part_bytes(size: int) -> int:
+    """Of what length QEMU notes changes. It has writes to the same part wait for each other, so parts are small."""
+    length = _SMALLEST_PART_BYTES
+    while length < _LARGEST_PART_BYTES and size > length * _PARTS_MAX:
+        length *= 2
+    return length
 
 
 def living(pid_file: str) -> int | None:

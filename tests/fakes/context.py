@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -140,6 +141,7 @@ class FakeContext:
         self.quicker: list[str] = []
         """Nodes (uuids) on which somebody else is promised room first, once each."""
         self.nodes.handlers["iallocator_runner"] = self._run_allocator
+        self.rings = False
         self.log = self.locks = self.undo = self.clock = self.entropy = self.names = self
         self.luxid = self.promises = self.master = self
 
@@ -149,6 +151,23 @@ class FakeContext:
     warning = info
 
     def progress(self, text: str, done: float, total: float) -> None: ...
+
+    def add(self, kind: str, value: object) -> None:
+        self.lines.append(f"{kind} {value}")
+
+    @contextlib.asynccontextmanager
+    async def bell(self, job: JobIdentity) -> AsyncIterator[FakeContext]:
+        """*rings* says whether somebody does, at once."""
+        del job
+        yield self
+
+    @property
+    def path(self) -> str:
+        return "/run/bell"
+
+    async def rung(self, within_s: float) -> bool:
+        self.time_s += 0 if self.rings else within_s
+        return self.rings
 
     def damaged_jobs(self) -> list[tuple[int, str]]:
         return self.set_aside

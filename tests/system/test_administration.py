@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -138,3 +139,19 @@ def test_words_and_files_reach_all_nodes(bed: FakeBed) -> None:
     assert bed.run("cat", "/etc/motd.new", node="node2") == "hello\n"
     bed.run("test", "-e", "/etc/motd.new", node="node3", expect=1)
     assert "no file '/nowhere'" in bed.run("gnt-cluster", "copyfile", "/nowhere", expect=1)
+
+
+def test_a_delay_ends_when_somebody_connects_to_its_socket(bed: FakeBed) -> None:
+    job = bed.submit("gnt-debug", "delay", "--interruptible", "600")
+    found: list[str] = []
+
+    def announced() -> bool:
+        found[:] = re.findall(r"delay-test, \['(/\S+)'\]", bed.run("gnt-job", "info", str(job)))
+        return bool(found)
+
+    bed.wait(announced, "the job names its socket")
+    connect = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+    bed.run("python3", "-c", connect, found[0])
+    bed.wait(lambda: bed.job_status(job) == "success", "the delay ends")
+    assert "Interrupted, time spent waiting: " in bed.run("gnt-job", "info", str(job))
+    bed.run("test", "!", "-e", found[0])

@@ -68,9 +68,27 @@ def test_a_running_one_goes_on_and_only_the_newest_export_is_kept(fake_bed: Fake
     fake_bed.check()
 
 
+def test_dumps_are_compressed_by_a_program_of_the_site(fake_bed: FakeBed) -> None:
+    said = fake_bed.run("gnt-backup", "export", "--transport-compression=sitezip", "-n", "node1", "web", expect=1)
+    assert "Compression 'sitezip' is not enabled in the cluster: use one of none, gzip" in said
+    fake_bed.run("gnt-cluster", "modify", "--compression-tools", "gzip,sitezip")
+    said = fake_bed.run("gnt-backup", "export", "--transport-compression=sitezip", "-n", "node1", "web", expect=1)
+    assert "Compression sitezip cannot be used on node node2: sitezip cannot be started: the program is not" in said
+    tool = 'echo "$*" >> /tmp/sitezip.log; case "$1" in -h) ;; -d) exec gzip -d ;; *) exec gzip ;; esac'
+    for node in ("node1", "node2"):
+        script = f"printf '#!/bin/sh\n%s\n' '{tool}' > /usr/bin/sitezip && chmod +x /usr/bin/sitezip"
+        fake_bed.run("sh", "-c", script, node=node)
+    options = ("--transport-compression=sitezip", "--shutdown-timeout=0")
+    fake_bed.run("gnt-backup", "export", *options, "-n", "node1", "web")
+    assert sums(fake_bed, "node1", EXPORTS) == sums(fake_bed, "node2", STORAGE)
+    assert "-d" in fake_bed.run("cat", "/tmp/sitezip.log").split()
+    fake_bed.check()
+
+
 def test_it_may_go_and_come_back_and_its_export_be_removed(fake_bed: FakeBed) -> None:
     before = sums(fake_bed, "node2", STORAGE)
     fake_bed.run("gnt-backup", "export", "--remove-instance", "--shutdown-timeout=0", "-n", "node2", "web")
+    assert exports(fake_bed) == "node2:web\n"
     assert fake_bed.run("gnt-instance", "list", "--no-headers") == ""
     fake_bed.run("gnt-backup", "import", "--src-node", "node2", "-n", "node1", "web")
     assert sums(fake_bed, "node1", STORAGE) == before

@@ -233,7 +233,11 @@ RUNNING = [
     ("gnt-instance reinstall -f inst1", FAILED, "so it cannot be reinstalled: shut it down first"),
     ("gnt-instance move -n node2 inst1", CONFIRM, "give -f to go on"),
     ("gnt-instance move -f -n node9 inst1", FAILED, "Node 'node9' not known: there are"),
-    ("gnt-instance move -f --compress=lzma -n node2 inst1", FAILED, "Compression 'lzma' is not known: use one of"),
+    (
+        "gnt-instance move -f --compress=lzma -n node2 inst1",
+        FAILED,
+        "Compression 'lzma' is not enabled in the cluster: use one of",
+    ),
     ("gnt-instance change-group --to bogus inst1", FAILED, "'bogus' not known"),
     ("gnt-instance change-group --to default inst1", FAILED, "is in node group default: name another one"),
     ("gnt-instance batch-create /nowhere.json", FAILED, "/nowhere.json cannot be read: No such file"),

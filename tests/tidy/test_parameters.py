@@ -40,6 +40,7 @@ ONLY_TOLD = {"hooks"}
 """Methods that pass parameters on to scripts: those are told, which is not acting."""
 ONLY_KEPT = (
     "src/ganeti/master/operations/cluster/set_params.py",
+    "src/ganeti/master/operations/cluster/cluster_parameters.py",
     "src/ganeti/master/query/cluster.py",
     "src/ganeti/master/config/publication.py",
     "src/ganeti/model/objects.py",
@@ -84,7 +85,7 @@ def test_every_setting_of_the_cluster_is_read_by_what_it_is_for(modules: list[Mo
     settable = {
         *set_params.PLAIN,
         *set_params.NAME_LISTS,
-        *init_options.plain_values(given | {"candidate_pool_size": 1}),
+        *init_options.plain_values(given | {"candidate_pool_size": 1, "compression_tools": ["gzip"]}),
     }
     settable -= {*refused(set_params.ModifyCluster)}
     readers = [module for module in modules if not module.place.startswith(ONLY_KEPT)]

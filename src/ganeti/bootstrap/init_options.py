@@ -24,7 +24,11 @@ from ganeti.model.traits import Catalogue
 DEFAULT_HYPERVISOR = "kvm"
 
 DEFAULT_NETDEV = "xen-br0"
-REFUSED = cluster_values.UNUSED | {
+REFUSED = {
+    **{
+        name: f"{name} cannot be set yet: nothing here acts on it; leave it out"
+        for name in ("install_image", "zeroing_image")
+    },
     "uid_pool": "uid_pool cannot be set yet: guests do not get a user id of their own here; leave it out",
 }
 """Options that nothing acts on yet: why each is refused."""
@@ -229,4 +233,8 @@ def plain_values(options: Mapping[str, Any]) -> dict[str, Any]:
         "maintain_node_health": options.get("maintain_node_health"),
         "default_iallocator_params": options.get("default_iallocator_params"),
     }
+    for name in ("compression_tools",):
+        if options.get(name) is not None:
+            with _refusing():
+                values[name] = cluster_values.FORMS[name](options[name])
     return {key: value for key, value in values.items() if value is not None}

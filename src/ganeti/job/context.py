@@ -7,6 +7,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
 from ganeti.base.errors import RESOLVER_ERROR, ResolverError
@@ -15,11 +16,12 @@ from ganeti.base.paths import Paths
 from ganeti.calls.luxi_client import LuxiClient
 from ganeti.calls.promise_calls import list_promises, promise_room
 from ganeti.calls.wconfd_client import WConfdClient
+from ganeti.job.bell import opened_bell
 from ganeti.master.locks.owners import Owner
 from ganeti.model import promises as model_promises
 from ganeti.model.traits import Catalogue
 from ganeti.ports.config import ConfigPort
-from ganeti.ports.context import JobIdentity, JobLogPort, Switches, UndoPort
+from ganeti.ports.context import Bell, JobIdentity, JobLogPort, Switches, UndoPort
 from ganeti.ports.luxid import Client
 from ganeti.ports.nodes import NodesPort
 from ganeti.stores import undo_files
@@ -100,6 +102,9 @@ class MasterFiles:
 
     def damaged_jobs(self) -> list[tuple[int, str]]:
         return undo_files.damaged_jobs(self._paths)
+
+    def bell(self, job: JobIdentity) -> AbstractAsyncContextManager[Bell]:
+        return opened_bell(f"{self._paths.socket_dir}/job-{job.job_id}-{job.opcode_index}")
 
     def switches(self) -> Switches:
         return Switches(JobFiles(self._paths).drained(), watcher_pause(self._paths))

@@ -2,7 +2,9 @@
 """Single values of the cluster object that have a form: the same whether a cluster is made with them or given them."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Any
 
 from ganeti.base import names
 from ganeti.base.errors import ParameterError
@@ -16,14 +18,10 @@ DEFAULT_DIRECTORIES = {
 
 _MAC_PREFIX = re.compile(r"[0-9a-f]{2}:[0-9a-f]{2}:[0-9a-f]{2}", re.IGNORECASE)
 
-UNUSED = {
-    "install_image": "install_image cannot be set yet: no instance is installed from an image here; leave it out",
-    "zeroing_image": "zeroing_image cannot be set yet: the free space of disks is not zeroed here; leave it out",
-    "compression_tools": "compression_tools cannot be set yet: nothing is compressed before there are backups; leave "
-    "it out",
-    "reserved_lvs": "reserved_lvs cannot be set yet: there are no disks in LVM volume groups here; leave it out",
-}
-"""Settings that `config.data` of 3.1 may carry and nothing here acts on: why each is refused."""
+_TOOL = re.compile(r"[-_A-Za-z0-9]+")
+ALWAYS_A_TOOL = "gzip"
+"""The compression tool that other programs take for granted."""
+_IMAGE = re.compile(r"/|(https?|ftp)://[^/]", re.IGNORECASE)
 
 
 def mac_prefix(given: str) -> str:
@@ -44,6 +42,37 @@ def known_names(given: Sequence[str], what: str, known: Collection[str]) -> None
             raise ParameterError(f"Unknown {what} '{names.shown(name)}': there are {', '.join(sorted(known))}")
         if list(given).count(name) > 1:
             raise ParameterError(f"The {what} '{name}' is given twice")
+
+
+def compression_tools(given: Sequence[str]) -> list[str]:
+    """Give the names of programs that may compress disks on their way; raises `ParameterError`."""
+    for name in given:
+        if not _TOOL.fullmatch(name) or name == "none":
+            raise ParameterError(
+                f"'{names.shown(name)}' cannot be a compression tool: name a program by letters, digits, '-' and '_'"
+            )
+    if ALWAYS_A_TOOL not in given:
+        raise ParameterError(f"The compression tool {ALWAYS_A_TOOL} cannot be left out: add it to the list")
+    return list(dict.fromkeys(given))
+
+
+def image_place(setting: str, given: str) -> str:
+    """Give an absolute path, or a URL, of a disk image; raises `ParameterError`. Empty is none."""
+    if given and not _IMAGE.match(given):
+        raise ParameterError(
+            f"'{names.shown(given)}' cannot be the {setting}: give an absolute path, or a URL of http, https or ftp"
+        )
+    return given
+
+
+def volume_patterns(given: Sequence[str]) -> list[str]:
+    """Give regular expressions of names ``VG/LV``; raises `ParameterError`."""
+    for pattern in given:
+        try:
+            re.compile(pattern)
+        except re.error as err:
+            raise ParameterError(f"'{names.shown(pattern)}' is no regular expression: {err}") from err
+    return list(given)
 
 
 def storage_directory(setting: str, path: str) -> str:
@@ -68,3 +97,13 @@ def network_device(name: str) -> str:
     if not 0 < len(name) <= 15 or "/" in name or name in (".", "..") or any(each.isspace() for each in name):
         raise ParameterError(f"'{names.shown(name)}' cannot be the name of a network interface: give one such as eth0")
     return name
+
+
+FORMS: dict[str, Callable[[Any], Any]] = {
+    "mac_prefix": mac_prefix,
+    "install_image": partial(image_place, "install image"),
+    "zeroing_image": partial(image_place, "zeroing image"),
+    "compression_tools": compression_tools,
+    "reserved_lvs": volume_patterns,
+}
+"""Attributes of the cluster that stand alone, with what checks and writes each; raises `ParameterError`."""

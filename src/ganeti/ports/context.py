@@ -2,6 +2,7 @@
 """What an operation may ask of the world while it gathers facts and acts (D3)."""
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -43,6 +44,10 @@ class JobLogPort(Protocol):
 
     def progress(self, text: str, done: float, total: float) -> None:
         """Say how far a step of known length is."""
+        ...
+
+    def add(self, kind: str, value: object) -> None:
+        """An entry of another log type of 3.1, for programs."""
         ...
 
 
@@ -124,6 +129,17 @@ class Switches:
     """Until when (seconds since the epoch) the watcher does nothing."""
 
 
+class Bell(Protocol):
+    """A Unix socket of the master on which somebody outside ends a wait of this job, by connecting."""
+
+    @property
+    def path(self) -> str: ...
+
+    async def rung(self, within_s: float) -> bool:
+        """Wait until somebody has connected, or that long; gives whether somebody has."""
+        ...
+
+
 class MasterFilesPort(Protocol):
     """What lies on the master's disk beside the configuration."""
 
@@ -136,6 +152,10 @@ class MasterFilesPort(Protocol):
         ...
 
     def switches(self) -> Switches: ...
+
+    def bell(self, job: JobIdentity) -> AbstractAsyncContextManager[Bell]:
+        """A bell for a step of this job; it is gone at the end."""
+        ...
 
 
 class OperationContext(Protocol):

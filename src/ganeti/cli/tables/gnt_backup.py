@@ -10,7 +10,7 @@ COMMANDS = (
      (
       (('-f', '--force'), 'assume_yes', 'flag', 'for scripts of 3.1: nothing is asked here', True, None, (), '', False),
       (('-n', '--node'), 'target_node', 'string', 'node that keeps the export', True, None, (), 'NODE', False),
-      (('--transport-compression',), 'compress', 'string', 'how dumps are compressed on their way: none, gzip-fast, gzip or gzip-slow [none]', True, None, (), '', False),
+      (('--transport-compression',), 'compress', 'string', 'how dumps are compressed on their way: none, or a tool of the cluster [none]', True, None, (), '', False),
       (('--noshutdown',), 'shutdown', 'flag', 'do not stop it first', False, None, (), '', False),
       (('--shutdown-timeout',), 'shutdown_timeout', 'duration', 'how long the guest may take to shut down, in seconds [120]', True, None, (), '', False),
       (('--remove-instance',), 'remove_instance', 'flag', 'remove it after its export', True, None, (), '', False),

@@ -11,7 +11,7 @@ COMMANDS = (
       (('--no-master',), 'on_master', 'flag', 'do not wait on the master', False, None, (), '', False),
       (('-n', '--node'), 'on_nodes', 'string', 'wait on this node, too', True, None, (), 'NODE', True),
       (('-r', '--repeat'), 'repeat', 'natural', 'how often [0]', True, None, (), '', False),
-      (('-i', '--interruptible'), 'interruptible', 'flag', '', True, None, (), '', False),
+      (('-i', '--interruptible'), 'interruptible', 'flag', 'wait on the master alone, and end when somebody connects to the socket that the job log names', True, None, (), '', False),
       (('-l', '--no-locks'), 'no_locks', 'flag', 'take no locks', True, None, (), '', False),
      ),
      (), '', '', True, 'OP_TEST_DELAY', False, True, False, '', (('no_locks', False),), (), ()),

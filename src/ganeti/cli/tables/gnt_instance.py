@@ -225,7 +225,7 @@ COMMANDS = (
       (('--shutdown-timeout',), 'shutdown_timeout', 'duration', 'how long the guest may take to shut down, in seconds [120]', True, None, (), '', False),
       (('--ignore-ipolicy',), 'ignore_ipolicy', 'flag', 'do not check the instance policy', True, None, (), '', False),
       (('-n', '--node', '--target-node'), 'target_node', 'string', 'where to move to', True, None, (), 'NODE', False),
-      (('--compress',), 'compress', 'string', 'how data are compressed on their way: none, gzip-fast, gzip or gzip-slow [none]', True, None, (), '', False),
+      (('--compress',), 'compress', 'string', 'how data are compressed on their way: none, or a tool of the cluster [none]', True, None, (), '', False),
       (('--ignore-consistency',), 'ignore_consistency', 'flag', 'go on although the disks may not be in sync', True, None, (), '', False),
      ),
      (), '', 'Instance {instance_name} will be moved. It is shut down while its disks are copied. Continue?', True, 'OP_INSTANCE_MOVE', False, True, False, '', (), (), ()),

@@ -5,21 +5,11 @@ A *directory* is named relative to the node's directory of exports. One whose na
 yet, or holds dumps on their way to an import.
 """
 
-import msgspec
-
 from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls.disk_copy import Piece
 from ganeti.model.node_requests import InstanceSpec
 
 UNFINISHED = ".new"
-
-
-class DumpPiece(msgspec.Struct, frozen=True, kw_only=True):
-    """Some bytes of a dump; without any, all before *offset* has been looked at."""
-
-    offset: int
-    data: bytes = b""
-    size: int
-    """Of the whole, in bytes."""
 
 
 class ExportDump(NodeRequest[str], frozen=True, kw_only=True):
@@ -32,14 +22,14 @@ class ExportDump(NodeRequest[str], frozen=True, kw_only=True):
     debug: int
 
 
-class ExportRead(NodeRequest[DumpPiece], frozen=True, kw_only=True):
+class ExportRead(NodeRequest[Piece], frozen=True, kw_only=True):
     """The first piece of a dump at or after *offset* that is not empty."""
 
     directory: str
     dump: str
     offset: int
-    compression: int
-    """Level of zlib, 0 for none."""
+    compression: str
+    """``none`` or one of the cluster's compression tools."""
 
 
 class ExportCopyBegin(NodeRequest[str], frozen=True, kw_only=True):
@@ -57,7 +47,7 @@ class ExportCopyWrite(NodeRequest[int], frozen=True, kw_only=True):
     dump: str
     offset: int
     data: bytes
-    compressed: bool
+    compression: str
     boot: str
 
 

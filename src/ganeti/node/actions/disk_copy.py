@@ -8,14 +8,22 @@ the beginning refuses to go on, because pieces that were written before may be g
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from ganeti.base.errors import BlockDeviceError
+from ganeti.model.node_calls.disk_copy import (
+    BlockdevCopyBegin,
+    BlockdevCopyEnd,
+    BlockdevCopyWrite,
+    BlockdevRead,
+    CompressionFault,
+    Piece,
+)
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
-from ganeti.node.actions.registry import NORMAL_S, SLOW_S, node_call
+from ganeti.node.actions.registry import FAST_S, NORMAL_S, SLOW_S, answers, node_call
 from ganeti.node.state import NodeState
-from ganeti.node.storage import pieces
+from ganeti.node.storage import compression, pieces
 from ganeti.node.storage.image_io import in_thread
-from ganeti.node.storage.pieces import Piece
 from ganeti.system.boot import boot_identity
 
 
@@ -25,36 +33,41 @@ class Arrived(msgspec.Struct, frozen=True, kw_only=True):
     settled: bool
 
 
-@node_call(timeout_s=NORMAL_S, changes=False)
-async def blockdev_read(node: NodeState, *, disk: DiskSpec, offset: int, compression: int = 0) -> Piece:
-    """The first piece at or after *offset* that is not empty."""
-    path = await node.template_of(disk).stored_path(disk)
-    return await in_thread(pieces.read, path, offset, compression=compression)
+@answers(CompressionFault, timeout_s=FAST_S, changes=False)
+async def compression_fault(node: NodeState, asked: CompressionFault) -> str:
+    return await compression.fault(node.world, asked.tool)
 
 
-@node_call(timeout_s=SLOW_S)
-async def blockdev_copy_begin(node: NodeState, *, disk: DiskSpec, size: int) -> str:
-    """Make room for the copy of a disk of *size* bytes; gives a mark of this power-on for the calls that follow."""
-    await node.template_of(disk).begin_copy(disk, size)
+@answers(BlockdevRead, timeout_s=NORMAL_S, changes=False)
+async def blockdev_read(node: NodeState, asked: BlockdevRead) -> Piece:
+    path = await node.template_of(asked.disk).stored_path(asked.disk)
+    return await packed(node, await in_thread(pieces.read, path, asked.offset), asked.compression)
+
+
+async def packed(node: NodeState, piece: Piece, tool: str) -> Piece:
+    """The piece with its data compressed, if it has any."""
+    return replace(piece, data=await compression.compress(node.world, tool, piece.data)) if piece.data else piece
+
+
+@answers(BlockdevCopyBegin, timeout_s=SLOW_S)
+async def blockdev_copy_begin(node: NodeState, asked: BlockdevCopyBegin) -> str:
+    await node.template_of(asked.disk).begin_copy(asked.disk, asked.size)
     return boot_identity()
 
 
-@node_call()
-async def blockdev_copy_write(
-    node: NodeState, *, disk: DiskSpec, offset: int, data: bytes, compressed: bool, boot: str
-) -> int:
-    """Write a piece into a copy that has begun; gives the offset after it."""
-    _require_same_boot(disk, boot)
-    path = node.template_of(disk).unfinished_path(disk)
-    return await in_thread(pieces.write, path, offset, data, compressed=compressed)
+@answers(BlockdevCopyWrite)
+async def blockdev_copy_write(node: NodeState, asked: BlockdevCopyWrite) -> int:
+    _require_same_boot(asked.disk, asked.boot)
+    path = node.template_of(asked.disk).unfinished_path(asked.disk)
+    data = await compression.decompress(node.world, asked.compression, asked.data)
+    return await in_thread(pieces.write, path, asked.offset, data)
 
 
-@node_call(timeout_s=SLOW_S)
-async def blockdev_copy_end(node: NodeState, *, disk: DiskSpec, boot: str) -> None:
-    """All has been written: the copy is a disk from now on."""
-    _require_same_boot(disk, boot)
-    await node.template_of(disk).end_copy(disk)
-    node.world.log(f"disk {disk.logical_id[-1]} of {disk.size_mib} MiB copied from another node")
+@answers(BlockdevCopyEnd, timeout_s=SLOW_S)
+async def blockdev_copy_end(node: NodeState, asked: BlockdevCopyEnd) -> None:
+    _require_same_boot(asked.disk, asked.boot)
+    await node.template_of(asked.disk).end_copy(asked.disk)
+    node.world.log(f"disk {asked.disk.logical_id[-1]} of {asked.disk.size_mib} MiB copied from another node")
 
 
 @node_call(changes=False)

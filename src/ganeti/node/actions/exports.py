@@ -4,12 +4,10 @@
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from msgspec.structs import asdict
-
 from ganeti.base.errors import BlockDeviceError
+from ganeti.model.node_calls.disk_copy import Piece
 from ganeti.model.node_calls.exports import (
     UNFINISHED,
-    DumpPiece,
     ExportCopyBegin,
     ExportCopyWrite,
     ExportDiscard,
@@ -21,12 +19,13 @@ from ganeti.model.node_calls.exports import (
     ExportRemove,
     ImportDump,
 )
+from ganeti.node.actions.disk_copy import packed
 from ganeti.node.actions.instances import attach_files
 from ganeti.node.actions.registry import DAY_S, FAST_S, NORMAL_S, SLOW_S, answers
 from ganeti.node.exports import Exports
 from ganeti.node.os import runner
 from ganeti.node.state import NodeState
-from ganeti.node.storage import pieces
+from ganeti.node.storage import compression, pieces
 from ganeti.node.storage.image_io import in_thread
 from ganeti.system.boot import boot_identity
 
@@ -56,9 +55,9 @@ async def export_dump(node: NodeState, asked: ExportDump) -> str:
 
 
 @answers(ExportRead, timeout_s=NORMAL_S, changes=False)
-async def export_read(node: NodeState, asked: ExportRead) -> DumpPiece:
+async def export_read(node: NodeState, asked: ExportRead) -> Piece:
     path = Exports(node.paths).dump(asked.directory, asked.dump)
-    return DumpPiece(**asdict(await _at_work(pieces.read, path, asked.offset, compression=asked.compression)))
+    return await packed(node, await _at_work(pieces.read, path, asked.offset), asked.compression)
 
 
 @answers(ExportCopyBegin, timeout_s=SLOW_S)
@@ -71,7 +70,8 @@ async def export_copy_begin(node: NodeState, asked: ExportCopyBegin) -> str:
 async def export_copy_write(node: NodeState, asked: ExportCopyWrite) -> int:
     _require_same_boot(asked.dump, asked.boot)
     path = Exports(node.paths).dump(asked.directory, asked.dump)
-    return await _at_work(pieces.write, path, asked.offset, asked.data, compressed=asked.compressed)
+    data = await compression.decompress(node.world, asked.compression, asked.data)
+    return await _at_work(pieces.write, path, asked.offset, data)
 
 
 @answers(ExportFinish, timeout_s=SLOW_S)

@@ -5,11 +5,9 @@ What is written lies in a new file or device, empty until then: parts that are l
 """
 
 import os
-import zlib
-
-import msgspec
 
 from ganeti.base.errors import BlockDeviceError
+from ganeti.model.node_calls.disk_copy import Piece
 from ganeti.node.storage.image_io import MIB
 
 READ_MIB = 4
@@ -18,17 +16,8 @@ SKIPPED_MIB = 1024
 """A call that finds nothing but zeros answers after so many, and is made again."""
 
 
-class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """Some bytes of a disk; without any, all before *offset* has been looked at."""
-
-    offset: int
-    data: bytes = b""
-    size: int
-    """Of the whole, in bytes."""
-
-
-def read(path: str, offset: int, *, compression: int) -> Piece:
-    """Give the first piece at or after *offset* that is not empty, compressed to this level of zlib unless it is 0."""
+def read(path: str, offset: int) -> Piece:
+    """Give the first piece at or after *offset* that is not empty."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         size = os.lseek(descriptor, 0, os.SEEK_END)
@@ -38,16 +27,16 @@ def read(path: str, offset: int, *, compression: int) -> Piece:
             if not data:
                 raise BlockDeviceError(f"Disk {path} has become shorter than {size} bytes while it is copied")
             if data.strip(b"\0"):
-                return Piece(offset=offset, data=zlib.compress(data, compression) if compression else data, size=size)
+                return Piece(offset=offset, data=data, size=size)
             offset += len(data)
         return Piece(offset=min(offset, size), size=size)
     finally:
         os.close(descriptor)
 
 
-def write(path: str, offset: int, data: bytes, *, compressed: bool) -> int:
+def write(path: str, offset: int, data: bytes) -> int:
     """Put a piece where it belongs; gives the offset after it. It is not synced."""
-    content = memoryview(zlib.decompress(data) if compressed else data)
+    content = memoryview(data)
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         if offset + len(content) > os.lseek(descriptor, 0, os.SEEK_END):

@@ -25,7 +25,7 @@ INSTANCE = InstanceSpec(
 def test_a_copy_is_a_disk_at_its_end(node: OneNode) -> None:
     assert not node.call("instance_disks_arrived", instance=INSTANCE).settled
     boot = node.call("blockdev_copy_begin", disk=DISK, size=SIZE)
-    wrote = node.call("blockdev_copy_write", disk=DISK, offset=4096, data=b"abc", compressed=False, boot=boot)
+    wrote = node.call("blockdev_copy_write", disk=DISK, offset=4096, data=b"abc", compression="none", boot=boot)
     assert wrote == 4099
     assert not node.call("instance_disks_arrived", instance=INSTANCE).settled
     node.call("blockdev_copy_end", disk=DISK, boot=boot)
@@ -38,6 +38,6 @@ def test_a_copy_is_a_disk_at_its_end(node: OneNode) -> None:
 @pytest.mark.parametrize("call", ["blockdev_copy_write", "blockdev_copy_end"])
 def test_a_node_that_has_restarted_does_not_go_on(node: OneNode, call: str) -> None:
     node.call("blockdev_copy_begin", disk=DISK, size=SIZE)
-    arguments = {"offset": 0, "data": b"abc", "compressed": False} if call == "blockdev_copy_write" else {}
+    arguments = {"offset": 0, "data": b"abc", "compression": "none"} if call == "blockdev_copy_write" else {}
     with pytest.raises(BlockDeviceError, match=r"has restarted while disk .* was copied to it"):
         node.call(call, disk=DISK, boot="before", **arguments)

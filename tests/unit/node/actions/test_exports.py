@@ -16,7 +16,7 @@ CONFIG = "[export]\nversion = 0\n"
 
 def begin(node: OneNode) -> str:
     boot: str = node.call("export_copy_begin", size=4096, **NEW)
-    node.call("export_copy_write", offset=100, data=b"abc", compressed=False, boot=boot, **NEW)
+    node.call("export_copy_write", offset=100, data=b"abc", compression="none", boot=boot, **NEW)
     return boot
 
 
@@ -26,7 +26,7 @@ def test_an_export_is_there_at_its_end(node: OneNode) -> None:
     node.call("export_finish", name="web1", config=CONFIG, boot=boot)
     assert node.call("export_list") == ["web1"]
     assert node.call("export_info", directory="web1") == CONFIG
-    piece = node.call("export_read", directory="web1", dump="disk0.dump", offset=0, compression=0)
+    piece = node.call("export_read", directory="web1", dump="disk0.dump", offset=0, compression="none")
     assert (piece.offset, piece.size, piece.data.strip(b"\0")) == (0, 4096, b"abc")
     boot = begin(node)
     node.call("export_finish", name="web1", config=CONFIG + "os = new\n", boot=boot)
@@ -54,7 +54,7 @@ def test_a_link_that_leads_out_and_a_dump_that_is_a_path_are_refused(node: OneNo
     with pytest.raises(BlockDeviceError, match="is no directory of an export"):
         node.call("export_info", directory="web2")
     with pytest.raises(BlockDeviceError, match="cannot be the name of a dump"):
-        node.call("export_read", directory=NEW["directory"], dump="../../x", offset=0, compression=0)
+        node.call("export_read", directory=NEW["directory"], dump="../../x", offset=0, compression="none")
 
 
 def test_a_damaged_description_and_a_missing_one_are_named(node: OneNode) -> None:
@@ -68,7 +68,7 @@ def test_a_damaged_description_and_a_missing_one_are_named(node: OneNode) -> Non
 def test_a_node_that_has_restarted_does_not_go_on(node: OneNode) -> None:
     begin(node)
     with pytest.raises(BlockDeviceError, match="has restarted while the dump"):
-        node.call("export_copy_write", offset=0, data=b"x", compressed=False, boot="before", **NEW)
+        node.call("export_copy_write", offset=0, data=b"x", compression="none", boot="before", **NEW)
     with pytest.raises(BlockDeviceError, match="has restarted while the dump"):
         node.call("export_finish", name="web1", config=CONFIG, boot="before")
 

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Dumps of disks on their way: from the node that made them to the one that keeps, or imports, them."""
 
-from ganeti.base.errors import WRONG_INPUT, ExecutionError, PrerequisiteError
-from ganeti.model.node_calls.exports import ExportCopyBegin, ExportCopyWrite, ExportRead
-from ganeti.ports.context import OperationContext, UndoNodeCall
-from ganeti.ports.nodes import ask
+from collections.abc import Iterable
 
-COMPRESSION = {"none": 0, "gzip-fast": 1, "gzip": 6, "gzip-slow": 9}
-"""The levels of zlib."""
+from ganeti.base.errors import ENVIRONMENT_ERROR, WRONG_INPUT, ExecutionError, PrerequisiteError
+from ganeti.base.names import shown
+from ganeti.model.node_calls.disk_copy import CompressionFault
+from ganeti.model.node_calls.exports import ExportCopyBegin, ExportCopyWrite, ExportRead
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext, UndoNodeCall
+from ganeti.ports.nodes import ask, ask_many
+
+NO_COMPRESSION = "none"
 NO_REMOTE = (
     "Exports to other clusters are not possible yet: export to a node of this cluster, and import a copy of its "
     "directory there"
@@ -16,12 +20,29 @@ _MIB = 1024 * 1024
 SAY_EVERY_S = 30.0
 
 
-def compression_level(name: str) -> int:
-    """Raises `PrerequisiteError` for what is not known."""
-    if name not in COMPRESSION:
-        known = ", ".join(COMPRESSION)
-        raise PrerequisiteError(f"Compression '{name}' is not known: use one of {known}", WRONG_INPUT)
-    return COMPRESSION[name]
+def check_compression(view: ConfigView, tool: str) -> None:
+    """Raises `PrerequisiteError` for what the cluster's list of tools has not."""
+    if tool not in (known := (NO_COMPRESSION, *view.cluster.compression_tools)):
+        raise PrerequisiteError(
+            f"Compression '{shown(tool)}' is not enabled in the cluster: use one of {', '.join(known)}, or add it with "
+            "gnt-cluster modify --compression-tools",
+            WRONG_INPUT,
+        )
+
+
+async def require_compression(ctx: OperationContext, view: ConfigView, tool: str, nodes: Iterable[str]) -> None:
+    """Raises `PrerequisiteError` unless the cluster has *tool* and all *nodes* (by uuid) can run it."""
+    check_compression(view, tool)
+    if tool == NO_COMPRESSION:
+        return
+    for answer in await ask_many(ctx.nodes, dict.fromkeys(nodes), CompressionFault(tool=tool)):
+        if answer.error is not None:
+            raise answer.error
+        if answer.value:
+            raise PrerequisiteError(
+                f"Compression {tool} cannot be used on node {view.node(answer.node_uuid).name}: {answer.value}",
+                ENVIRONMENT_ERROR,
+            )
 
 
 def discarding(name: str, node_uuid: str, node_name: str) -> UndoNodeCall:
@@ -31,7 +52,7 @@ def discarding(name: str, node_uuid: str, node_name: str) -> UndoNodeCall:
 
 
 async def copy_dump(
-    ctx: OperationContext, source: tuple[str, str], target: tuple[str, str], dump: str, compression: int
+    ctx: OperationContext, source: tuple[str, str], target: tuple[str, str], dump: str, compression: str
 ) -> str:
     """Copy one dump, *source* and *target* being (uuid of a node, directory); gives the mark of the target's power-on.
 
@@ -54,7 +75,7 @@ async def copy_dump(
                     dump=dump,
                     offset=offset,
                     data=piece.data,
-                    compressed=bool(compression),
+                    compression=compression,
                     boot=boot,
                 ),
             )

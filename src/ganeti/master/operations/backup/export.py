@@ -14,7 +14,7 @@ from ganeti.base.names import shown
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
-from ganeti.master.operations.backup.dumps import NO_REMOTE, compression_level, copy_dump, discarding
+from ganeti.master.operations.backup.dumps import NO_REMOTE, copy_dump, discarding, require_compression
 from ganeti.master.operations.changes import SetInstanceState
 from ganeti.master.operations.instance.disks import close_disks, open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.existing import guest_on_primary, instance_and_nodes, require_complete
@@ -45,7 +45,6 @@ class Checked:
     spec: InstanceSpec
     target: Node
     runs: bool
-    compression: int
 
 
 @operation(
@@ -84,9 +83,7 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
     target_node_uuid: TargetNodeUuid = None
     compress: Annotated[
         str,
-        Parameter(
-            "how dumps are compressed on their way: none, gzip-fast, gzip or gzip-slow", "--transport-compression"
-        ),
+        Parameter("how dumps are compressed on their way: none, or a tool of the cluster", "--transport-compression"),
     ] = "none"
     shutdown: Annotated[
         bool, Parameter("stop it first", "--noshutdown", option_help="do not stop it first", kind="flag")
@@ -124,6 +121,7 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         """The guest, if it runs."""
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         require_complete(instance, "exported")
+        await require_compression(ctx, view, self.compress, [instance.primary_node, self._target(view).uuid])
         return await guest_on_primary(ctx, view, instance, "its disks cannot be read until it is back")
 
     def check(self, view: ConfigView, facts: FoundInstance | None, ctx: OperationContext) -> Checked:
@@ -150,7 +148,7 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
             if bad:
                 raise PrerequisiteError(f"Node {target.name} is {word}: choose another node", WRONG_STATE)
         spec = instance_spec(view, ctx.catalogue, instance)
-        return Checked(instance, spec, target, runs, compression_level(self.compress))
+        return Checked(instance, spec, target, runs)
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         env = {
@@ -236,7 +234,7 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
                 (spec.primary_node_uuid, directory),
                 (target.uuid, directory),
                 _dump_name(disk.index),
-                checked.compression,
+                self.compress,
             )
         return boot
 

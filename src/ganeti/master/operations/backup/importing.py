@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.base.names import host_name_fault, shown
-from ganeti.master.operations.backup.dumps import compression_level, copy_dump, discarding
+from ganeti.master.operations.backup.dumps import check_compression, copy_dump, discarding, require_compression
 from ganeti.master.operations.instance.creation_parameters import CreationParameters
 from ganeti.master.operations.instance.disks import open_disks, plan_of, push_undo
 from ganeti.master.operations.parameters import NicInput
@@ -66,7 +66,7 @@ async def find_source(asked: CreationParameters, ctx: OperationContext, view: Co
         raise PrerequisiteError(
             "An import fills the disks at once: leave --forthcoming, --commit and --no-install out", WRONG_INPUT
         )
-    compression_level(asked.compress)
+    check_compression(view, asked.compress)
     directory = _directory(asked)
     named = asked.src_node_uuid or asked.src_node
     node = view.find_node(named) if named else view.node(await _keeper(ctx, view, directory))
@@ -80,6 +80,12 @@ async def find_source(asked: CreationParameters, ctx: OperationContext, view: Co
             WRONG_INPUT,
         )
     return Source(node.uuid, node.name, directory, export)
+
+
+async def check_way(asked: CreationParameters, ctx: OperationContext, source: Source | None, node_uuid: str) -> None:
+    """Raises `PrerequisiteError` where dumps cannot be compressed as is asked for on their way to a node."""
+    if source is not None and source.node_uuid != node_uuid:
+        await require_compression(ctx, ctx.config.view(), asked.compress, [source.node_uuid, node_uuid])
 
 
 def filled(asked: Asked, source: Source, view: ConfigView, catalogue: Catalogue) -> Asked:
@@ -135,7 +141,7 @@ async def import_disks(
             directory = f"{spec.name}{UNFINISHED}"
             ctx.log.info(f"Copying the dump of disk {index} from {source.node_name}")
             places = (source.node_uuid, source.directory), (spec.primary_node_uuid, directory)
-            boot = await copy_dump(ctx, *places, disk.dump, compression_level(compress))
+            boot = await copy_dump(ctx, *places, disk.dump, compress)
         request = ImportDump(instance=full, index=index, directory=directory, dump=disk.dump, boot=boot, debug=debug)
         await ask(ctx.nodes, spec.primary_node_uuid, request, deadline_s=IMPORT_TIMEOUT_S)
         if not here:

@@ -5,31 +5,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Annotated, Any, Literal
+from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_INPUT, ParameterError, PrerequisiteError
 from ganeti.base.paths import IALLOCATOR_SEARCH_PATH
 from ganeti.master.capacity import check_template
-from ganeti.master.operation import Example, Hooks, Operation, operation
+from ganeti.master.operation import Example, Hooks, operation
 from ganeti.master.operations.cluster import drivers, inherited_parameters
+from ganeti.master.operations.cluster.cluster_parameters import ClusterParameters, NameChange
 from ganeti.master.operations.cluster.master_ip import move_master_address
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.node.candidates import fill_pool, next_candidates
-from ganeti.master.operations.parameters import (
-    CapacityOptions,
-    ClusterPolicy,
-    DiskParameters,
-    DiskState,
-    HypervisorState,
-    NodeParameters,
-    Text,
-    Values,
-)
-from ganeti.master.parameter import Parameter, Refused
 from ganeti.model import cluster_values, data_collectors, inheritance
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import ALL_GROUPS, ALL_INSTANCES, ALL_NODES, LockPlan, node_lock
@@ -38,9 +27,6 @@ from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext
-
-AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
-NameChange = tuple[Literal["add", "remove"], Text]
 
 PLAIN = (
     "max_running_jobs",
@@ -72,13 +58,6 @@ STATES = ("hv_state", "disk_state")
 DIRECTORIES = ("file_storage_dir", "shared_file_storage_dir", "gluster_storage_dir")
 ADDRESS = ("master_netdev", "master_netmask")
 """Parameters of the master's address, which moves with them."""
-_NOT_YET = Refused("Of a cluster that exists, {name} cannot be changed yet: it keeps what it was made with")
-"""Nodes or instances must be asked about these."""
-
-
-def _unused(name: str, *, emptied: bool = False) -> Refused:
-    """Nothing acts on this setting, which `config.data` of 3.1 may carry; what was imported can be *emptied*."""
-    return Refused(cluster_values.UNUSED[name], emptied=emptied)
 
 
 class ChangeCluster(Change, frozen=True, kw_only=True):
@@ -146,165 +125,13 @@ def _refusing() -> Iterator[None]:
         Example("cluster-netmask", {"master_netmask": 24}),
     ),
 )
-class ModifyCluster(Operation[None], frozen=True, kw_only=True):
+class ModifyCluster(ClusterParameters, frozen=True, kw_only=True):
     """Change parameters of the cluster; null leaves one as it is.
 
     Instances and nodes are locked only for what they inherit: to let more jobs run must not wait for the jobs that
     run. A dictionary that is given changes only the keys that it names, and ``default`` takes one back.
     *capacity_params* (ours) are replaced together.
     """
-
-    force: Annotated[bool, Parameter("do not ask, and go on where that is possible", "-f", "--force")] = False
-    max_running_jobs: Annotated[
-        AtLeastOne | None, Parameter("how many jobs may run at a time", "--max-running-jobs")
-    ] = None
-    max_tracked_jobs: Annotated[
-        AtLeastOne | None,
-        Parameter("kept for Ganeti 3.1; here the changes of all jobs are seen at once", "--max-tracked-jobs"),
-    ] = None
-    maintain_node_health: Annotated[
-        bool | None,
-        Parameter("a node that is offline and alive ends the guests it still has", "--maintain-node-health"),
-    ] = None
-    prealloc_wipe_disks: Annotated[bool | None, Parameter("wipe disks before use", "--prealloc-wipe-disks")] = None
-    default_iallocator: Annotated[
-        str | None, Parameter("allocator to use", "-I", "--default-iallocator", subject="object", metavar="NAME")
-    ] = None
-    default_iallocator_params: Annotated[Values | None, Parameter("its parameters", "--default-iallocator-params")] = (
-        None
-    )
-    mac_prefix: Annotated[
-        Text | None, Parameter("how MAC addresses begin", "-m", "--mac-prefix", metavar="XX:XX:XX")
-    ] = None
-    reserved_lvs: Annotated[
-        list[Text] | None, Parameter("volumes that are none of ours", "--reserved-lvs"), _unused("reserved_lvs")
-    ] = None
-    use_external_mip_script: Annotated[
-        bool | None, Parameter("the site's own script sets up the master address", "--use-external-mip-script")
-    ] = None
-    modify_etc_hosts: Annotated[bool | None, Parameter("keep nodes in /etc/hosts", "--modify-etc-hosts")] = None
-    install_image: Annotated[
-        str | None,
-        Parameter("image for installing guests", "--install-image", metavar="IMAGE"),
-        _unused("install_image", emptied=True),
-    ] = None
-    zeroing_image: Annotated[
-        str | None,
-        Parameter("image for zeroing free space", "--zeroing-image", metavar="IMAGE"),
-        _unused("zeroing_image", emptied=True),
-    ] = None
-    compression_tools: Annotated[
-        list[Text] | None,
-        Parameter("tools instances may be sent with", "--compression-tools"),
-        _unused("compression_tools"),
-    ] = None
-    enabled_user_shutdown: Annotated[bool | None, Parameter("guests may shut themselves down", "--user-shutdown")] = (
-        None
-    )
-    hidden_os: Annotated[list[NameChange] | None, Parameter("OSes to hide from lists, or to show again")] = None
-    blacklisted_os: Annotated[
-        list[NameChange] | None, Parameter("OSes that new instances cannot have, or can have again")
-    ] = None
-    capacity_params: CapacityOptions | None = None
-
-    hv_state: HypervisorState | None = None
-    disk_state: DiskState | None = None
-    vg_name: Annotated[
-        str | None,
-        Parameter('LVM volume group; "" for none', "--vg-name", subject="file name", metavar="NAME"),
-        _NOT_YET,
-    ] = None
-    enabled_hypervisors: Annotated[
-        list[Text] | None,
-        Parameter("the first is the default", "--enabled-hypervisors", subject="hypervisor"),
-    ] = None
-    hvparams: Annotated[
-        dict[str, Values] | None, Parameter("hypervisor parameters", "-H", "--hypervisor-parameters")
-    ] = None
-    beparams: Annotated[Values | None, Parameter("backend parameters", "-B", "--backend-parameters")] = None
-    os_hvp: Annotated[
-        dict[str, dict[str, Values]] | None, Parameter("hypervisor parameters of instances with an OS")
-    ] = None
-    osparams: Annotated[dict[str, Values] | None, Parameter("parameters of an OS", subject="text")] = None
-    osparams_private_cluster: Annotated[
-        dict[str, Values] | None,
-        Parameter("parameters of an OS that are not shown", subject="text"),
-    ] = None
-    diskparams: DiskParameters | None = None
-    candidate_pool_size: Annotated[
-        AtLeastOne | None,
-        Parameter("how many master candidates", "-C", "--candidate-pool-size"),
-    ] = None
-    uid_pool: Annotated[
-        list[tuple[int, int]] | None, Parameter("user ids for guests", "--uid-pool", kind="ranges"), _NOT_YET
-    ] = None
-    add_uids: Annotated[
-        list[tuple[int, int]] | None,
-        Parameter("add to the user ids for guests", "--add-uids", kind="ranges"),
-        _NOT_YET,
-    ] = None
-    remove_uids: Annotated[
-        list[tuple[int, int]] | None,
-        Parameter("remove from the user ids for guests", "--remove-uids", kind="ranges"),
-        _NOT_YET,
-    ] = None
-    nicparams: Annotated[Values | None, Parameter("NIC parameters", "-N", "--nic-parameters")] = None
-    ndparams: NodeParameters | None = None
-    ipolicy: ClusterPolicy | None = None
-    drbd_helper: Annotated[
-        str | None,
-        Parameter("helper of the mirror's kernel part", "--drbd-usermode-helper", metavar="PATH"),
-        _NOT_YET,
-    ] = None
-    master_netdev: Annotated[
-        str | None,
-        Parameter("device of the master address", "--master-netdev", metavar="DEVICE"),
-    ] = None
-    master_netmask: Annotated[
-        Annotated[int, msgspec.Meta(ge=0)] | None,
-        Parameter("prefix length of the master address", "--master-netmask"),
-    ] = None
-    enabled_disk_templates: Annotated[
-        list[Text] | None,
-        Parameter("the first is the default", "--enabled-disk-templates", subject="disk template"),
-    ] = None
-    file_storage_dir: Annotated[
-        str | None,
-        Parameter("where disks in files lie", "--file-storage-dir", subject="path", metavar="DIR"),
-    ] = None
-    shared_file_storage_dir: Annotated[
-        str | None,
-        Parameter("the same on all nodes", "--shared-file-storage-dir", subject="path", metavar="DIR"),
-    ] = None
-    gluster_storage_dir: Annotated[
-        str | None,
-        Parameter("where gluster is mounted", subject="path", metavar="DIR"),
-    ] = None
-    instance_communication_network: Annotated[
-        str | None,
-        Parameter("network over which guests reach their node", "--instance-communication-network", metavar="NETWORK"),
-        _NOT_YET,
-    ] = None
-    enabled_data_collectors: Annotated[
-        dict[str, bool] | None, Parameter("which ones measure", "--enabled-data-collectors", kind="name-yesno")
-    ] = None
-    data_collector_interval: Annotated[
-        dict[str, int] | None,
-        Parameter(
-            "how often they do (microseconds; seconds on the command line)",
-            *("--data-collector-interval",),
-            kind="name-seconds",
-            metavar="NAME=SECONDS",
-        ),
-    ] = None
-    diagnose_data_collector_filename: Annotated[
-        str | None,
-        Parameter(
-            "command in /etc/ganeti/node-diagnose-commands that says how a node is; empty for none",
-            "--diagnose-data-collector-filename",
-            metavar="NAME",
-        ),
-    ] = None
 
     def locks(self, view: ConfigView) -> LockPlan:
         """The big lock, what inherits or uses the values, and nodes that become candidates."""
@@ -454,8 +281,9 @@ class ModifyCluster(Operation[None], frozen=True, kw_only=True):
     def _values(self, view: ConfigView) -> dict[str, Any]:
         """Plain values, and those of `ADDRESS` that change; raises `ParameterError`."""
         values = {name: getattr(self, name) for name in PLAIN if getattr(self, name) is not None}
-        if "mac_prefix" in values:
-            values["mac_prefix"] = cluster_values.mac_prefix(values["mac_prefix"])
+        for name, form in cluster_values.FORMS.items():
+            if name in values:
+                values[name] = form(values[name])
         if "diagnose_data_collector_filename" in values:
             values["diagnose_data_collector_filename"] = values["diagnose_data_collector_filename"] or None
         if self.candidate_pool_size is not None:

@@ -25,7 +25,14 @@ from ganeti.master.allocators import BUILT_IN
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_size, instance_spec
 from ganeti.master.operation import Example, Hooks, operation
-from ganeti.master.operations.backup.importing import Source, filled, find_source, import_disks, source_locks
+from ganeti.master.operations.backup.importing import (
+    Source,
+    check_way,
+    filled,
+    find_source,
+    import_disks,
+    source_locks,
+)
 from ganeti.master.operations.changes import AddInstance, FinishInstance, RemoveInstance
 from ganeti.master.operations.instance import creation_input as creation
 from ganeti.master.operations.instance.creation_checks import (
@@ -405,6 +412,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             ctx, node_uuid, spec, checked.template, ignore_memory=not self.start, copies_on=checked.node_uuids[1:]
         )
         await require_bridges(ctx, node_uuid, spec)
+        await check_way(self, ctx, checked.source, node_uuid)
         try:
             await ctx.nodes.call(
                 node_uuid, "hypervisor_validate_params", hypervisor=spec.hypervisor, hvparams=spec.hvparams

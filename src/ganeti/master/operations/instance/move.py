@@ -16,7 +16,7 @@ from ganeti.master.disk_plan import completion
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import bare, instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
-from ganeti.master.operations.backup.dumps import compression_level
+from ganeti.master.operations.backup.dumps import require_compression
 from ganeti.master.operations.changes import SetPrimaryNode
 from ganeti.master.operations.instance.disks import plan_of, take
 from ganeti.master.operations.instance.existing import (
@@ -39,11 +39,13 @@ from ganeti.master.operations.parameters import (
 )
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
+from ganeti.model.node_calls.disk_copy import BlockdevCopyBegin, BlockdevCopyEnd, BlockdevCopyWrite, BlockdevRead
 from ganeti.model.node_calls.instances import FoundInstance
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import Instance, Node
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoChange, UndoNodeCall
+from ganeti.ports.nodes import ask
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
     ]
     target_node_uuid: TargetNodeUuid = None
     compress: Annotated[
-        str, Parameter("how data are compressed on their way: none, gzip-fast, gzip or gzip-slow", "--compress")
+        str, Parameter("how data are compressed on their way: none, or a tool of the cluster", "--compress")
     ] = "none"
     ignore_consistency: IgnoreConsistency = False
 
@@ -101,11 +103,11 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         """The guest, if it runs."""
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         require_complete(instance, "moved")
+        await require_compression(ctx, view, self.compress, [instance.primary_node, self._target(view).uuid])
         return await guest_on_primary(ctx, view, instance, "its disks cannot be read until it is back")
 
     def check(self, view: ConfigView, facts: FoundInstance | None, ctx: OperationContext) -> Checked:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
-        compression_level(self.compress)
         template = ctx.catalogue.template(view.disk_template(instance))
         if not template.copyable:
             raise PrerequisiteError(
@@ -160,31 +162,26 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
 
     async def _copy(self, spec: InstanceSpec, disk: DiskSpec, target: Node, ctx: OperationContext) -> None:
         """Copy one disk, empty parts left out; its undo removes what is there of it."""
-        source, level = spec.primary_node_uuid, compression_level(self.compress)
-        piece = await ctx.nodes.call(source, "blockdev_read", disk=disk, offset=0, compression=level)
-        size = piece["size"]
+        source = spec.primary_node_uuid
+        piece = await ask(ctx.nodes, source, BlockdevRead(disk=disk, offset=0, compression=self.compress))
+        size = piece.size
         ctx.log.info(f"* copying disk {disk.index} to {target.name}...")
         sentence = f"remove the copy of disk {disk.index} of {spec.name} from {target.name}"
         await ctx.undo.push(UndoNodeCall(sentence, target.uuid, "blockdev_remove", {"disk": disk}))
-        boot = await ctx.nodes.call(target.uuid, "blockdev_copy_begin", disk=disk, size=size)
-        offset = piece["offset"]
+        boot = await ask(ctx.nodes, target.uuid, BlockdevCopyBegin(disk=disk, size=size))
+        offset = piece.offset
         while offset < size:
-            if piece["data"]:
-                offset = await ctx.nodes.call(
-                    target.uuid,
-                    "blockdev_copy_write",
-                    disk=disk,
-                    offset=offset,
-                    data=piece["data"],
-                    compressed=bool(level),
-                    boot=boot,
+            if piece.data:
+                write = BlockdevCopyWrite(
+                    disk=disk, offset=offset, data=piece.data, compression=self.compress, boot=boot
                 )
+                offset = await ask(ctx.nodes, target.uuid, write)
             ctx.log.progress(f"disk {disk.index} is copied", offset, size)
-            piece = await ctx.nodes.call(source, "blockdev_read", disk=disk, offset=offset, compression=level)
-            if piece["size"] != size:
+            piece = await ask(ctx.nodes, source, BlockdevRead(disk=disk, offset=offset, compression=self.compress))
+            if piece.size != size:
                 raise ExecutionError(f"Disk {disk.index} of {spec.name} has changed its size while it was copied")
-            offset = piece["offset"]
-        await ctx.nodes.call(target.uuid, "blockdev_copy_end", disk=disk, boot=boot)
+            offset = piece.offset
+        await ask(ctx.nodes, target.uuid, BlockdevCopyEnd(disk=disk, boot=boot))
 
     async def _settle(self, spec: InstanceSpec, arrive: SetPrimaryNode, ctx: OperationContext) -> None:
         """Make the target primary and remove the disks of the source: what has begun is completed."""

@@ -14,14 +14,15 @@ from ganeti.model.locks import LockPlan, node_lock
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
-_LOG_EVERY_S = 1.0
-
 
 @operation(
     "OP_TEST_DELAY",
     summary_field="duration",
     cli=Command("gnt-debug delay", "run a job that only waits", arguments=("duration",), sends=(("no_locks", False),)),
-    examples=(Example("delay", {"duration": 1.0, "on_nodes": ["node3.example.com"], "on_master": True}),),
+    examples=(
+        Example("delay", {"duration": 1.0, "on_nodes": ["node3.example.com"], "on_master": True}),
+        Example("delay-interruptible", {"duration": 1.0, "interruptible": True}),
+    ),
 )
 class TestDelay(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
     duration: Annotated[float, Parameter("how long, in seconds", kind="amount", metavar="seconds")]
@@ -37,10 +38,9 @@ class TestDelay(Operation[None], frozen=True, kw_only=True, forbid_unknown_field
     interruptible: Annotated[
         bool,
         Parameter(
-            "end when somebody asks for it",
+            "wait on the master alone, and end when somebody connects to the socket that the job log names",
             "-i",
             "--interruptible",
-            refused="interruptible is not possible yet: a delay ends by itself only; leave it out",
         ),
     ] = False
     no_locks: Annotated[bool, Parameter("take no locks", "-l", "--no-locks", value=True)] = True
@@ -58,9 +58,11 @@ class TestDelay(Operation[None], frozen=True, kw_only=True, forbid_unknown_field
         return self._nodes(view)
 
     async def execute(self, checked: list[str], ctx: OperationContext) -> None:
-        if self.repeat == 0:
+        if self.interruptible:
+            await self._wait_for_bell(ctx)
+        elif self.repeat == 0:
             await self._delay_once(checked, ctx)
-        for number in range(self.repeat):
+        for number in range(0 if self.interruptible else self.repeat):
             ctx.log.info(f"Test delay iteration {number}/{self.repeat - 1}")
             await self._delay_once(checked, ctx)
 
@@ -71,6 +73,15 @@ class TestDelay(Operation[None], frozen=True, kw_only=True, forbid_unknown_field
             for answer in await ctx.nodes.call_many(nodes, "test_delay", duration=self.duration):
                 if answer.error is not None:
                     raise ExecutionError(f"Failure during test_delay: {answer.error}")
+
+    async def _wait_for_bell(self, ctx: OperationContext) -> None:
+        """As 3.1 does, whatever nodes and repetitions were asked for."""
+        began_s = ctx.clock.now_s()
+        async with ctx.master.bell(ctx.job) as bell:
+            ctx.log.add("delay-test", [bell.path])
+            rung = await bell.rung(self.duration)
+        if rung:
+            ctx.log.info(f"Interrupted, time spent waiting: {ctx.clock.now_s() - began_s:.0f}")
 
     def _nodes(self, view: ConfigView) -> list[str]:
         nodes = [view.find_node(name).uuid for name in self.on_nodes]

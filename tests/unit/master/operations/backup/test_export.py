@@ -124,7 +124,7 @@ def test_what_cannot_be_exported_is_refused(ctx: FakeContext) -> None:
     for parameters, sentence in (
         ({"shutdown": False}, "have no snapshots, so a running guest cannot be exported: leave --noshutdown out"),
         ({"shutdown": False, "remove_instance": True}, "cannot be removed without stopping it"),
-        ({"compress": "lzma"}, "Compression 'lzma' is not known: use one of none, gzip-fast"),
+        ({"compress": "lzma"}, "Compression 'lzma' is not enabled in the cluster: use one of none, gzip"),
         ({"mode": "remote", "target_node": []}, "Exports to other clusters are not possible yet"),
     ):
         with pytest.raises(PrerequisiteError, match=sentence):

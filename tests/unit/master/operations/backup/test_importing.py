@@ -103,7 +103,7 @@ def test_what_cannot_be_imported_is_refused(ctx: FakeContext) -> None:
     for parameters, sentence in (
         ({"src_path": "gone"}, "No node keeps an export 'gone': see gnt-backup list"),
         ({"no_install": True}, "leave --forthcoming, --commit and --no-install out"),
-        ({"compress": "lzma"}, "Compression 'lzma' is not known"),
+        ({"compress": "lzma"}, "Compression 'lzma' is not enabled in the cluster"),
         ({"mode": "remote-import"}, "Creation mode 'remote-import' is not possible yet"),
     ):
         with pytest.raises(PrerequisiteError, match=sentence):

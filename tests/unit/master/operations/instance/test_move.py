@@ -15,10 +15,11 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import BlockDeviceError, HypervisorError, PrerequisiteError
 from ganeti.master.operations.instance.move import MoveInstance
+from ganeti.model.objects import CLUSTER_KEY
 from ganeti.ports.context import UndoNodeCall
 
 MIB = 1024 * 1024
-QUIET = ("node_info", "all_instances_info", "instance_info", "bridges_exist", "blockdev_read")
+QUIET = ("node_info", "all_instances_info", "instance_info", "bridges_exist", "blockdev_read", "compression_fault")
 
 
 class Copying:
@@ -29,17 +30,16 @@ class Copying:
         self.size = size
         self.arrived: dict[int, bytes] = {}
 
-    def read(self, name: str, *, disk: Any, offset: int, compression: int) -> dict[str, Any]:
+    def read(self, name: str, *, disk: Any, offset: int, compression: str) -> dict[str, Any]:
         assert name == "node1"
         at = min((each for each in self.pieces if each >= offset), default=self.size)
         data = self.pieces.get(at, b"")
-        data = zlib.compress(data) if compression and data else data
+        data = zlib.compress(data) if compression == "gzip" and data else data
         return {"offset": at, "data": base64.b64encode(data).decode(), "size": self.size}
 
-    def write(self, name: str, *, disk: Any, offset: int, data: str, compressed: bool, boot: str) -> int:
+    def write(self, name: str, *, disk: Any, offset: int, data: bytes, compression: str, boot: str) -> int:
         assert (name, boot) == ("node2", "boot-7")
-        content = base64.b64decode(data)
-        self.arrived[offset] = zlib.decompress(content) if compressed else content
+        self.arrived[offset] = zlib.decompress(data) if compression == "gzip" else data
         return offset + len(self.arrived[offset])
 
 
@@ -55,6 +55,7 @@ def ctx(copying: Copying) -> FakeContext:
     context.nodes.handlers.update(
         node_info=lambda name, **_: node_facts(storage_free_mib=100000),
         all_instances_info=lambda name, **_: [],
+        compression_fault=lambda name, *, tool: "",
         blockdev_read=copying.read,
         blockdev_copy_begin=lambda name, **_: "boot-7",
         blockdev_copy_write=copying.write,
@@ -103,8 +104,17 @@ def test_a_running_instance_step_by_step(ctx: FakeContext, copying: Copying) -> 
 def test_data_are_compressed_on_their_way_if_asked(ctx: FakeContext, copying: Copying) -> None:
     move(ctx, compress="gzip")
     assert copying.arrived == copying.pieces
-    with pytest.raises(PrerequisiteError, match="Compression 'lzma' is not known: use one of none, gzip-fast"):
+    with pytest.raises(PrerequisiteError, match="Compression 'lzma' is not enabled in the cluster: use one of none, g"):
         move(ctx, target_node="node3", compress="lzma")
+
+
+def test_a_tool_of_the_site_must_be_on_both_nodes(ctx: FakeContext) -> None:
+    cluster = ctx.config.view().cluster
+    ctx.config.view().put("cluster", CLUSTER_KEY, replace(cluster, compression_tools=["gzip", "lzma"]))
+    ctx.nodes.handlers["compression_fault"] = lambda name, *, tool: f"{tool} is missing" if name == "node2" else ""
+    with pytest.raises(PrerequisiteError, match="Compression lzma cannot be used on node node2: lzma is missing"):
+        move(ctx, compress="lzma")
+    assert not ctx.records
 
 
 def test_what_completes_the_move_asks_the_target_first(ctx: FakeContext) -> None:

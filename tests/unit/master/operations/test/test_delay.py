@@ -33,6 +33,16 @@ def test_where_nobody_is_named_the_job_itself_waits(
     assert (ctx.time_s - 1000.0, ctx.story) == (slept_s, story)
 
 
+def test_an_interruptible_one_ends_when_its_socket_is_connected_to() -> None:
+    ctx = FakeContext(configuration(), catalogue())
+    asked = decode({"OP_ID": "OP_TEST_DELAY", "duration": 2.0, "interruptible": True, "on_nodes": ["node3"]})
+    run(asked, ctx)
+    assert (ctx.lines, ctx.story, ctx.time_s) == (["delay-test ['/run/bell']"], [], 1002.0)
+    ctx.rings = True
+    run(asked, ctx)
+    assert ctx.lines[-1].startswith("Interrupted, time spent waiting: ")
+
+
 def test_a_negative_time_is_taken_and_fails_the_job() -> None:
     ctx = FakeContext(configuration(), catalogue())
     operation = decode({"OP_ID": "OP_TEST_DELAY", "duration": -1})

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Node calls that bring the bytes of a disk to another node, piece by piece through the job.
+
+*compression* is ``none`` or one of the cluster's compression tools.
+"""
+
+import msgspec
+
+from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_requests import DiskSpec
+
+
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
+    """Some bytes of a disk or dump; without any, all before *offset* has been looked at."""
+
+    offset: int
+    data: bytes = b""
+    size: int
+    """Of the whole, in bytes."""
+
+
+class CompressionFault(NodeRequest[str], frozen=True, kw_only=True):
+    """Why a compression tool cannot be used on this node; empty when it can."""
+
+    tool: str
+
+
+class BlockdevRead(NodeRequest[Piece], frozen=True, kw_only=True):
+    """The first piece at or after *offset* that is not empty."""
+
+    disk: DiskSpec
+    offset: int
+    compression: str = "none"
+
+
+class BlockdevCopyBegin(NodeRequest[str], frozen=True, kw_only=True):
+    """Make room for the copy of a disk of *size* bytes; gives a mark of this power-on for the calls that follow."""
+
+    disk: DiskSpec
+    size: int
+
+
+class BlockdevCopyWrite(NodeRequest[int], frozen=True, kw_only=True):
+    """Write a piece into a copy that has begun; gives the offset after it."""
+
+    disk: DiskSpec
+    offset: int
+    data: bytes
+    compression: str
+    boot: str
+
+
+class BlockdevCopyEnd(NodeRequest[None], frozen=True, kw_only=True):
+    """All has been written: the copy is a disk from now on."""
+
+    disk: DiskSpec
+    boot: str

@@ -46,6 +46,8 @@ class DiskPlan:
 
     primary: Side
     secondaries: tuple[Side, ...] = ()
+    opened_by_role: bool = False
+    """Whether the primary is told when another node writes too."""
 
     @property
     def present(self) -> list[Side]:
@@ -70,6 +72,16 @@ class DiskPlan:
             for side in (*self.secondaries, self.primary)
             if disk in side.spec.disks
         ]
+
+    def adopt(self, disk: DiskSpec, source: list[Any]) -> list[DiskStep]:
+        """Let a volume of the primary node become *disk*; the undo gives it its own name *source* back."""
+        undo = _undo(
+            f"give disk {disk.index} of {self.primary.spec.name} its own name {source[-1]} back",
+            self.primary,
+            "blockdev_rename",
+            {"disk": disk, "logical_id": source},
+        )
+        return [DiskStep(self.primary, "blockdev_adopt", {"disk": disk, "source": source}, undo)]
 
     def grow(self, disk: DiskSpec, amount_mib: int, *, in_use: bool) -> list[DiskStep]:
         """Enlarge *disk* on each node that holds a copy; *in_use* says that the guest has it open. No way back."""
@@ -111,13 +123,20 @@ class DiskPlan:
         if target is None:
             target = Side(node_uuid, node_name, spec)
             undo = _close(f"close the disks of {spec.name} on {node_name}", target)
-            return [replace(_use(target, for_migration=True), undo=undo)]
-        alone = _as_undo(f"let {self.primary.node_name} alone write the disks of {spec.name}", _use(self.primary))
+            admitted = [replace(_use(target, for_migration=True), undo=undo)]
+            if self.opened_by_role:
+                admitted.insert(0, replace(_use(self.primary, for_migration=True), undo=self._alone()))
+            return admitted
+        alone = self._alone()
         follow = _as_undo(f"let the disks of {spec.name} on {node_name} follow again", _follow(target))
         return [
             replace(_use(self.primary, for_migration=True), undo=alone),
             replace(_use(target, for_migration=True), undo=follow),
         ]
+
+    def _alone(self) -> UndoNodeCall:
+        sentence = f"let {self.primary.node_name} alone write the disks of {self.primary.spec.name}"
+        return _as_undo(sentence, _use(self.primary))
 
     def remove(self) -> list[DiskStep]:
         """Remove all disks. There is no way back: `completion` is recorded before the first step."""
@@ -141,6 +160,7 @@ def disk_plan(view: ConfigView, catalogue: Catalogue, spec: InstanceSpec) -> Dis
         tuple(
             Side(node.uuid, node.name, structs.replace(bare(spec), disks=disks), node.offline) for node, disks in nodes
         ),
+        any(catalogue.template(disk.template).opened_by_role for disk in spec.disks),
     )
 
 

@@ -27,7 +27,7 @@ _ALL = (
         directory_setting="shared_file_storage_dir",
     ),
     TemplateTraits("plain", VOLUME_GROUP, copyable=True, checks_free_space=True),
-    TemplateTraits("blockdev", "blockdev", shared=True, growable=False),
+    TemplateTraits("blockdev", "blockdev", shared=True, growable=False, convertible=False),
     TemplateTraits("drbd", VOLUME_GROUP, node_count=2, checks_free_space=True, metadata_mib=128),
     TemplateTraits("rbd", "rados", shared=True, evacuable=True),
     TemplateTraits("ext", "ext", shared=True, evacuable=True),

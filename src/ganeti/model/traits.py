@@ -7,13 +7,18 @@ operations and queries. Nothing outside the drivers compares names.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 
 if TYPE_CHECKING:
+    from ganeti.model.new_disk import NewDisk
     from ganeti.model.parameters import Parameter
+
+KERNELSPACE, USERSPACE = "kernelspace", "userspace"
+"""How a hypervisor reaches a disk: by a device of the kernel, or by a library of its own."""
 
 VOLUME_GROUP = "lvm-vg"
 """The storage type of disks in the cluster's volume group."""
@@ -48,6 +53,22 @@ class TemplateTraits:
     parameters: tuple[Parameter, ...] = ()
     logical_id_driver: str = ""
     """First element of the logical id, where the template has one (file driver name)."""
+    accesses: tuple[str, ...] = (KERNELSPACE,)
+    """Values of the disk parameter ``access`` that are accepted."""
+    keys: tuple[str, ...] = ()
+    """What can be said of a new disk of this template alone (``provider``, ``vg``, ``adopt``)."""
+    free_keys: bool = False
+    """Whatever else is said of a new disk is a parameter of its own, checked on the node."""
+    naming: Callable[[NewDisk], list[Any]] | None = None
+    """Makes the logical id of a new disk; None for a file below the instance's directory."""
+    adoptee: Callable[[NewDisk], list[Any]] | None = None
+    """The logical id of what the key ``adopt`` names; None where nothing can be adopted."""
+    adopts_only: bool = False
+    """Disks are there already: nothing is made."""
+    opened_by_role: bool = False
+    """A disk is told whether one node writes it or, during a migration, two."""
+    locked: bool = True
+    """A second node cannot open a disk of a shared template while the first one has it open."""
 
     @property
     def has_secondary(self) -> bool:

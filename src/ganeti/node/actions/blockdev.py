@@ -50,6 +50,13 @@ async def blockdev_rename(node: NodeState, *, disk: DiskSpec, logical_id: list[A
 
 
 @node_call()
+async def blockdev_adopt(node: NodeState, *, disk: DiskSpec, source: list[Any]) -> None:
+    """Let a volume that nobody uses become a disk."""
+    await node.template_of(disk).adopt(disk, source)
+    node.world.log(f"volume {source[-1]} is disk {_name(disk)} now")
+
+
+@node_call()
 async def blockdev_assemble(
     node: NodeState, *, disk: DiskSpec, owner: str, for_migration: bool = False
 ) -> AttachedDisk:

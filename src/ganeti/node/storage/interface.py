@@ -94,6 +94,14 @@ class DiskTemplate(ABC):
         """
         del disk, logical_id
 
+    async def adopt(self, disk: DiskSpec, source: list[Any]) -> None:
+        """Let the volume with the logical id *source*, which nobody uses, become *disk*; `rename` takes it back.
+
+        Templates that state an `adoptee` take part.
+        """
+        del disk, source
+        raise BlockDeviceError(f"Disks of template {self.traits.name} cannot be adopted")
+
     async def stored_path(self, disk: DiskSpec) -> str:
         """The file or device with the bytes of a copyable disk, which nobody uses."""
         raise self._not_copyable()

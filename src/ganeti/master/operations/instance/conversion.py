@@ -6,8 +6,8 @@ from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.master.instance_spec import instance_spec
-from ganeti.master.operations.instance.creation_input import instance_directory, place_disks
 from ganeti.master.operations.instance.device_changes import DiskChanges
+from ganeti.master.operations.instance.disk_places import instance_directory, place_disks
 from ganeti.master.operations.instance.disks import close_disks, open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.modification import Facts
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
@@ -96,7 +96,10 @@ def converted(
             )
         return DiskChanges([], [], (), tuple(old))
     fresh = [_like(disk, traits, entropy) for disk in old]
-    new = place_disks(fresh, traits, node_uuids, instance_directory(view, traits, directory), instance.name)
+    asked: list[dict[str, Any]] = [{} for _ in fresh]
+    new = place_disks(
+        view, fresh, asked, traits, node_uuids, instance_directory(view, traits, directory), instance.name
+    )
     return DiskChanges(new, [], tuple(new), tuple(old))
 
 

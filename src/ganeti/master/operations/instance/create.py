@@ -7,7 +7,7 @@ ends. Everything after it has its undo on disk; one last commit makes the instan
 """
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -35,13 +35,15 @@ from ganeti.master.operations.backup.importing import (
 )
 from ganeti.master.operations.changes import AddInstance, FinishInstance, RemoveInstance
 from ganeti.master.operations.instance import creation_input as creation
+from ganeti.master.operations.instance import disk_places
+from ganeti.master.operations.instance.adoption import Adopted, check_adoption, find_adoptees
 from ganeti.master.operations.instance.creation_checks import (
     refuse_conflicts,
     refuse_opportunistic,
     refuse_used_address,
-    without_inherited,
 )
 from ganeti.master.operations.instance.creation_parameters import COMMANDS, CreationParameters
+from ganeti.master.operations.instance.creation_wanted import Wanted, identify_defaults
 from ganeti.master.operations.instance.disks import close_disks, create_disks
 from ganeti.master.operations.instance.existing import instance_and_nodes, require_bridges, wrong_input
 from ganeti.master.operations.instance.installation import install_os, validate_os
@@ -53,28 +55,11 @@ from ganeti.model import inheritance
 from ganeti.model.ipolicy import violations
 from ganeti.model.locks import ALL_NODE_RES, ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
 from ganeti.model.node_requests import InstanceSpec
-from ganeti.model.objects import Disk, Instance, Nic
+from ganeti.model.objects import Disk, Instance
 from ganeti.model.parameters import accept_all, backend_input
-from ganeti.model.traits import HypervisorTraits, TemplateTraits
+from ganeti.model.traits import TemplateTraits
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoChange
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The request, read and typed, before it has a node."""
-
-    name: str
-    template: TemplateTraits
-    hypervisor: HypervisorTraits
-    disks: list[Disk]
-    nics: list[Nic]
-    beparams: dict[str, Any]
-    hvparams: dict[str, Any]
-    osparams: dict[str, Any]
-    os: str
-    osparams_private: dict[str, Any]
-    tags: list[str]
 
 
 @dataclass(frozen=True)
@@ -85,6 +70,7 @@ class Facts:
     """Name of the allocator, empty where the user named the node."""
     source: Source | None = None
     """The export that it is made from."""
+    adopted: Adopted = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -100,6 +86,7 @@ class Checked:
     node_names: list[str]
     view_spec: InstanceSpec
     source: Source | None = None
+    adopted: Adopted = field(default_factory=dict)
 
 
 _EXAMPLE: Final[dict[str, Any]] = {
@@ -185,12 +172,14 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             _, address = await ctx.names.resolve(wanted.name, view.cluster.primary_ip_family)
             if self.ip_check:
                 await refuse_used_address(ctx, view, wanted.name, address)
-        if self._primary_name() is not None:
+        uuids = [node.uuid for node in self._named_nodes(view)] if self.names_node else []
+        check_adoption(self.disks, uuids)
+        if self.names_node:
             if self.why:
                 raise PrerequisiteError("--why is about an allocator's choice: leave -n out", WRONG_INPUT)
             if self.opportunistic_locking:
                 refuse_opportunistic(None, BUILT_IN)
-            return Facts(wanted, [node.uuid for node in self._named_nodes(view)], "", source)
+            return await self._with_adopted(ctx, view, Facts(wanted, uuids, "", source))
         allocator = allocation.allocator_named(view, self.iallocator)
         if not allocator:
             raise PrerequisiteError(
@@ -207,8 +196,10 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             return self._check_reserved(view, ctx)
         wanted = facts.wanted
         self._check_nodes(view, wanted.template, facts.node_uuids)
-        directory = creation.instance_directory(view, wanted.template, self.file_storage_dir)
-        disks = creation.place_disks(wanted.disks, wanted.template, facts.node_uuids, directory, wanted.name)
+        directory = disk_places.instance_directory(view, wanted.template, self.file_storage_dir)
+        disks = disk_places.place_disks(
+            view, wanted.disks, wanted.asked, wanted.template, facts.node_uuids, directory, wanted.name
+        )
         instance = replace(
             self.sketch(wanted),
             uuid=ctx.entropy.uuid(),
@@ -240,6 +231,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             node_names=[view.node(uuid).name for uuid in facts.node_uuids],
             view_spec=instance_spec(view, ctx.catalogue, instance, disks=disks),
             source=facts.source,
+            adopted=facts.adopted,
         )
 
     def _check_reserved(self, view: ConfigView, ctx: OperationContext) -> Checked:
@@ -287,8 +279,9 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             return checked.node_names
         view = ctx.config.view()
         spec = instance_spec(view, ctx.catalogue, view.instance(checked.instance.uuid))
-        await create_disks(ctx, spec, spec.disks, wait=self.wait_for_sync)
-        await self._install(spec, checked.source, ctx)
+        await create_disks(ctx, spec, spec.disks, wait=self.wait_for_sync, adopted=checked.adopted)
+        if not checked.adopted:
+            await self._install(spec, checked.source, ctx)
         if self.start:
             await self._start(spec, ctx)
         await ctx.config.commit(
@@ -296,6 +289,16 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             settles=True,
         )
         return checked.node_names
+
+    async def _with_adopted(self, ctx: OperationContext, view: ConfigView, facts: Facts) -> Facts:
+        """The same with the sizes of the volumes that are adopted, if any are."""
+        wanted = facts.wanted
+        if not check_adoption(wanted.asked, facts.node_uuids):
+            return facts
+        disks, adopted = await find_adoptees(
+            ctx, view, wanted.disks, wanted.asked, wanted.template, facts.node_uuids, wanted.name
+        )
+        return dataclasses.replace(facts, wanted=dataclasses.replace(wanted, disks=disks), adopted=adopted)
 
     async def _ask(self, ctx: OperationContext, view: ConfigView, allocator: str, wanted: Wanted) -> list[str]:
         """Names of the nodes the allocator chose; they are promised to this job unless it only asks."""
@@ -337,6 +340,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             template=template,
             hypervisor=hypervisor,
             disks=creation.read_disks(self.disks, template, ctx.entropy),
+            asked=self.disks,
             nics=read_nics(self.nics, view, ctx.entropy),
             beparams=backend,
             hvparams={key: value for key, value in hvparams.items() if value != "default"},
@@ -345,7 +349,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             osparams_private=self.osparams_private or {},
             tags=creation.check_tags(self.tags),
         )
-        return _identify_defaults(view, wanted) if self.identify_defaults else wanted
+        return identify_defaults(view, wanted) if self.identify_defaults else wanted
 
     def _template(self, view: ConfigView, ctx: OperationContext) -> TemplateTraits:
         enabled = view.cluster.enabled_disk_templates
@@ -462,21 +466,6 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
     async def _start(self, spec: InstanceSpec, ctx: OperationContext) -> None:
         ctx.log.info("* starting instance...")
         await start_guest(ctx, spec)
-
-
-def _identify_defaults(view: ConfigView, wanted: Wanted) -> Wanted:
-    """Keep only the parameters that differ from what the instance inherits: it follows later changes of the rest."""
-    cluster, os_type = view.cluster, wanted.os
-    hypervisor = inheritance.cluster_hv(cluster, wanted.hypervisor.name, os_type, wanted.hypervisor.parameters)
-    of_os = {**cluster.osparams.get(inheritance.os_name(os_type), {}), **cluster.osparams.get(os_type, {})}
-    nic = inheritance.cluster_nic(cluster)
-    return dataclasses.replace(
-        wanted,
-        nics=[replace(each, nicparams=without_inherited(each.nicparams, nic)) for each in wanted.nics],
-        beparams=without_inherited(wanted.beparams, inheritance.cluster_be(cluster)),
-        hvparams=without_inherited(wanted.hvparams, hypervisor),
-        osparams=without_inherited(wanted.osparams, of_os),
-    )
 
 
 class KeepForthcoming(FinishInstance, frozen=True, kw_only=True):

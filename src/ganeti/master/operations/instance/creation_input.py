@@ -1,29 +1,34 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reading what a user asked for when creating an instance: name, disks, tags."""
 
-import os.path
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
 from ganeti.base import names
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError, TagError, UnitParseError
+from ganeti.base.names import shown
 from ganeti.base.units import parse_size_mib
 from ganeti.master.operations.instance.nics import check_device_names
+from ganeti.model.new_disk import adopts
 from ganeti.model.objects import Disk
 from ganeti.model.tags import check_tag, with_tags
-from ganeti.model.traits import TemplateTraits
-from ganeti.model.view import ConfigView
+from ganeti.model.traits import KERNELSPACE, USERSPACE, TemplateTraits
 from ganeti.ports.context import EntropyPort
 
 MAX_DISKS = 16
 MAX_DISK_MIB = 2**43 - 1
 """What fits into a file offset."""
-_DISK_ACCESS = ("kernelspace", "userspace")
+_DISK_ACCESS = (KERNELSPACE, USERSPACE)
 _DISK_KEYS = frozenset({"size", "mode", "name", "spindles", "access", "format", "dev_type"})
-_KEYS_OF_VOLUMES = frozenset({"adopt", "vg", "metavg"})
-"""Of templates in volume groups, none of which is available."""
+_KEYS_OF_TEMPLATES = {
+    "adopt": "a volume that is there already",
+    "vg": "a volume group",
+    "metavg": "a volume group for metadata",
+    "provider": "a provider of external storage",
+}
+"""What only some templates have a use for, and what each is about."""
+_OWN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 def check_name(name: str) -> str:
@@ -62,28 +67,8 @@ def read_disks(asked: Sequence[Mapping[str, Any]], traits: TemplateTraits, entro
 
 
 def read_disk(index: int, values: Mapping[str, Any], traits: TemplateTraits, entropy: EntropyPort) -> Disk:
-    if elsewhere := sorted(set(values) & _KEYS_OF_VOLUMES):
-        raise PrerequisiteError(
-            f"Disk {index}: '{elsewhere[0]}' is about volumes that are there already, and disks of template "
-            f"{traits.name} are made: leave it out",
-            WRONG_INPUT,
-        )
-    unknown = set(values) - _DISK_KEYS
-    if unknown:
-        raise PrerequisiteError(
-            f"Disk {index}: unknown parameter '{sorted(unknown)[0]}': there are {', '.join(sorted(_DISK_KEYS))}",
-            WRONG_INPUT,
-        )
-    if "size" not in values:
-        raise PrerequisiteError(f"Disk {index}: the size is missing: write --disk {index}:size=SIZE", WRONG_INPUT)
-    try:
-        size_mib = parse_size_mib(values["size"])
-    except UnitParseError as err:
-        raise PrerequisiteError(f"Disk {index}: {err}", WRONG_INPUT) from err
-    if size_mib <= 0:
-        raise PrerequisiteError(f"Disk {index}: the size must be more than zero", WRONG_INPUT)
-    if size_mib > MAX_DISK_MIB:
-        raise PrerequisiteError(f"Disk {index}: a disk can have {MAX_DISK_MIB} MiB at most", WRONG_INPUT)
+    own = _check_keys(index, values, traits)
+    size_mib = 0 if adopts(values) and not values.get("size") else _size(index, values)
     if values.get("dev_type", traits.name) != traits.name:
         raise PrerequisiteError(
             f"Disk {index}: dev_type '{values['dev_type']}' is not possible: all disks have the instance's template",
@@ -93,10 +78,10 @@ def read_disk(index: int, values: Mapping[str, Any], traits: TemplateTraits, ent
         raise PrerequisiteError(
             f"Disk {index}: access '{values['access']}' is unknown: use {' or '.join(_DISK_ACCESS)}", WRONG_INPUT
         )
-    if values.get("access") == "userspace":
+    if values.get("access", traits.accesses[0]) not in traits.accesses:
         raise PrerequisiteError(
-            f"Disk {index}: access userspace is not possible: the hypervisor opens the disks of template {traits.name} "
-            "in one way only; leave access out",
+            f"Disk {index}: access {values['access']} is not possible: the hypervisor opens the disks of template "
+            f"{traits.name} in one way only; leave access out",
             WRONG_INPUT,
         )
     if values.get("spindles") is not None:
@@ -111,7 +96,9 @@ def read_disk(index: int, values: Mapping[str, Any], traits: TemplateTraits, ent
     mode = values.get("mode", "rw")
     if mode not in ("ro", "rw"):
         raise PrerequisiteError(f"Disk {index}: access mode '{mode}' is unknown: use ro or rw", WRONG_INPUT)
-    params: dict[str, Any] = {}
+    params: dict[str, Any] = {key: values[key] for key in own}
+    if "access" in values and len(traits.accesses) > 1:
+        params["access"] = values["access"]
     if "format" in values:
         if values["format"] not in traits.formats:
             allowed = ", ".join(traits.formats) or "none for this template"
@@ -131,31 +118,45 @@ def read_disk(index: int, values: Mapping[str, Any], traits: TemplateTraits, ent
     )
 
 
-def place_disks(
-    disks: Sequence[Disk],
-    traits: TemplateTraits,
-    node_uuids: list[str],
-    directory: str,
-    instance_name: str,
-    first: int = 0,
-) -> list[Disk]:
-    """Give each disk its nodes and its logical id below the instance's directory; they are counted from *first*."""
-    placed = []
-    for index, disk in enumerate(disks, first):
-        path = f"{directory}/{instance_name}/{disk.uuid}.{traits.name}.disk{index}"
-        placed.append(replace(disk, nodes=list(node_uuids), logical_id=[traits.logical_id_driver, path]))
-    return placed
-
-
-def instance_directory(view: ConfigView, traits: TemplateTraits, asked: str | None) -> str:
-    """The directory that holds the instance directories; *asked* is a relative part below the cluster's."""
-    base: str = getattr(view.cluster, traits.directory_setting) if traits.directory_setting else ""
-    if asked is None:
-        return base
-    if (fault := names.relative_path_fault(asked)) is not None:
+def _check_keys(index: int, values: Mapping[str, Any], traits: TemplateTraits) -> list[str]:
+    """Refuse what the template has no use for; gives the keys that are parameters of the disk's own."""
+    for key in sorted(set(_KEYS_OF_TEMPLATES) & set(values) - set(traits.keys)):
         raise PrerequisiteError(
-            f"File storage directory '{names.shown(asked)}' must be relative to the cluster's ({base}) and stay below "
-            f"it: {fault}",
+            f"Disk {index}: '{key}' is about {_KEYS_OF_TEMPLATES[key]}, and disks of template {traits.name} have none: "
+            "leave it out",
             WRONG_INPUT,
         )
-    return os.path.normpath(f"{base}/{asked}")
+    if traits.adopts_only and not adopts(values):
+        raise PrerequisiteError(
+            f"Disk {index}: disks of template {traits.name} are not made: name one that is there, by "
+            f"--disk {index}:adopt=NAME",
+            WRONG_INPUT,
+        )
+    known = _DISK_KEYS | set(traits.keys)
+    own = sorted(set(values) - known)
+    if own and not traits.free_keys:
+        raise PrerequisiteError(
+            f"Disk {index}: unknown parameter '{shown(own[0])}': there are {', '.join(sorted(known))}", WRONG_INPUT
+        )
+    for key in own:
+        if not _OWN_KEY.fullmatch(key) or not isinstance(values[key], str | int | float):
+            raise PrerequisiteError(
+                f"Disk {index}: '{shown(key)}={shown(str(values[key]))}' cannot be a parameter of a provider: its name "
+                "has letters, digits and the characters _ -, and its value is text",
+                WRONG_INPUT,
+            )
+    return own
+
+
+def _size(index: int, values: Mapping[str, Any]) -> int:
+    if "size" not in values:
+        raise PrerequisiteError(f"Disk {index}: the size is missing: write --disk {index}:size=SIZE", WRONG_INPUT)
+    try:
+        size_mib = parse_size_mib(values["size"])
+    except UnitParseError as err:
+        raise PrerequisiteError(f"Disk {index}: {err}", WRONG_INPUT) from err
+    if size_mib <= 0:
+        raise PrerequisiteError(f"Disk {index}: the size must be more than zero", WRONG_INPUT)
+    if size_mib > MAX_DISK_MIB:
+        raise PrerequisiteError(f"Disk {index}: a disk can have {MAX_DISK_MIB} MiB at most", WRONG_INPUT)
+    return size_mib

@@ -10,9 +10,11 @@ from msgspec.structs import replace
 
 from ganeti.base import names
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, WRONG_STATE, PrerequisiteError
-from ganeti.master.operations.instance.creation_input import MAX_DISKS, place_disks, read_disk
+from ganeti.master.operations.instance.creation_input import MAX_DISKS, read_disk
+from ganeti.master.operations.instance.disk_places import place_disks
 from ganeti.master.operations.instance.nics import MAX_NICS, changed_nic, check_device_names, new_nic
 from ganeti.master.operations.parameters import NicInput, Values
+from ganeti.model.new_disk import adopts
 from ganeti.model.objects import Disk, Nic
 from ganeti.model.traits import TemplateTraits
 from ganeti.model.view import ConfigView
@@ -184,8 +186,11 @@ def change_disks(
         if change.action in ("add", "attach"):
             index = inserted("disk", now, change.where, MAX_DISKS)
             if change.action == "add":
+                _refuse_adoption(index, change.values)
                 disk = read_disk(index, change.values, traits, entropy)
-                now[index:index] = place_disks([disk], traits, node_uuids, directory, instance_name, first=index)
+                now[index:index] = place_disks(
+                    view, [disk], [change.values], traits, node_uuids, directory, instance_name, first=index
+                )
             else:
                 now.insert(index, _detached(view, now, change.values, traits, node_uuids))
                 attached.add(now[index].uuid)
@@ -210,6 +215,14 @@ def change_disks(
         tuple(disk for disk in now if disk.uuid not in known | attached),
         tuple(removed),
     )
+
+
+def _refuse_adoption(index: int, values: Mapping[str, Any]) -> None:
+    if adopts(values):
+        raise PrerequisiteError(
+            f"Disk {index}: a volume that is there already is adopted when an instance is made: leave adopt out",
+            WRONG_INPUT,
+        )
 
 
 def _changed_disk(index: int, disk: Disk, values: Mapping[str, Any], traits: TemplateTraits) -> Disk:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Carrying out the steps of a disk plan (`master/disk_plan.py`), and waiting until all copies are equal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ganeti.base.errors import ExecutionError, GanetiError
 from ganeti.master.disk_plan import DiskPlan, DiskStep, Side, disk_plan
@@ -31,15 +32,25 @@ async def take(ctx: OperationContext, step: DiskStep) -> None:
     await ctx.nodes.call(step.side.node_uuid, step.call, **step.arguments)
 
 
-async def create_disks(ctx: OperationContext, spec: InstanceSpec, disks: Sequence[DiskSpec], *, wait: bool) -> None:
-    """Make some of the disks of *spec*, each with its undo; with *wait*, until their copies are equal."""
+async def create_disks(
+    ctx: OperationContext,
+    spec: InstanceSpec,
+    disks: Sequence[DiskSpec],
+    *,
+    wait: bool,
+    adopted: Mapping[str, list[Any]] | None = None,
+) -> None:
+    """Make some of the disks of *spec*, each with its undo; with *wait*, until their copies are equal.
+
+    *adopted* has the logical ids of the volumes that become disks as they are, by UUID of the disk.
+    """
     if not disks:
         return
-    ctx.log.info("* creating instance disks...")
-    wipes = ctx.config.view().cluster.prealloc_wipe_disks
+    ctx.log.info("* adopting volumes as instance disks..." if adopted else "* creating instance disks...")
+    wipes = ctx.config.view().cluster.prealloc_wipe_disks and not adopted
     plan = plan_of(ctx, spec)
     for disk in disks:
-        for step in plan.create(disk):
+        for step in plan.adopt(disk, adopted[disk.uuid]) if adopted else plan.create(disk):
             await push_undo(ctx, [step])
             await take(ctx, step)
             if wipes:

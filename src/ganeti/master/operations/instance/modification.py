@@ -13,8 +13,8 @@ from ganeti.master import nic_networks
 from ganeti.master.instance_spec import instance_size
 from ganeti.master.operations.instance import device_changes
 from ganeti.master.operations.instance.creation_checks import refuse_conflicts
-from ganeti.master.operations.instance.creation_input import instance_directory
 from ganeti.master.operations.instance.device_changes import DeviceChange, DiskChanges
+from ganeti.master.operations.instance.disk_places import instance_directory
 from ganeti.model import inheritance
 from ganeti.model.configuration import Draft
 from ganeti.model.ipolicy import violations

@@ -98,7 +98,7 @@ def test_only_what_is_reserved_can_be_made_real(ctx: FakeContext) -> None:
 
 
 def test_what_is_about_volumes_is_refused_with_its_reason(ctx: FakeContext) -> None:
-    with pytest.raises(PrerequisiteError, match="'adopt' is about volumes that are there already"):
+    with pytest.raises(PrerequisiteError, match="'adopt' is about a volume that is there already"):
         run(
             msgspec.convert(
                 RESERVED | {"instance_name": "web2", "disks": [{"size": 1, "adopt": "lv"}]}, CreateInstance

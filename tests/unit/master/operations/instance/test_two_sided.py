@@ -139,12 +139,14 @@ def ctx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     config.put("cluster", CLUSTER_KEY, replace(cluster, enabled_disk_templates=["pair"], ipolicy={}))
     context = Context(config, Catalogue(traits.templates | {"pair": PairedDisks.traits}, traits.hypervisors))
     context.nodes = Nodes(context, tmp_path)
-    monkeypatch.setattr("ganeti.master.operations.instance.creation_input.place_disks", place)
+    monkeypatch.setattr("ganeti.master.operations.instance.disk_places.place_disks", place)
     yield context
     context.nodes.pairs.close()
 
 
-def place(disks: Any, traits: Any, node_uuids: list[str], directory: str, instance_name: str) -> Any:
+def place(
+    view: Any, disks: Any, asked: Any, traits: Any, node_uuids: list[str], directory: str, instance_name: str
+) -> Any:
     names = [uuid.removeprefix("uuid-") for uuid in node_uuids]
     return [
         replace(disk, nodes=node_uuids, logical_id=["pair", *names, f"{instance_name}-{index}"])

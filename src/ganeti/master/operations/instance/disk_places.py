@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Where the disks of an instance go: their nodes, and logical ids as their template names them. Pure."""
+
+import os.path
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from ganeti.base import names
+from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
+from ganeti.model import inheritance
+from ganeti.model.new_disk import NewDisk
+from ganeti.model.objects import Disk
+from ganeti.model.traits import TemplateTraits
+from ganeti.model.view import ConfigView
+
+
+def new_disk(
+    view: ConfigView,
+    disk: Disk,
+    asked: Mapping[str, Any],
+    traits: TemplateTraits,
+    node_uuids: Sequence[str],
+    directory: str,
+    instance_name: str,
+    index: int,
+) -> NewDisk:
+    """All that a template may build the logical id of *disk* from."""
+    group = view.group(view.node(node_uuids[0]).group)
+    return NewDisk(
+        template=traits.name,
+        uuid=disk.uuid,
+        index=index,
+        instance_name=instance_name,
+        directory=directory,
+        volume_group=view.cluster.volume_group_name or "",
+        asked=asked,
+        params=inheritance.disk_params(view.cluster, group, traits.name, traits.parameters) | (disk.params or {}),
+    )
+
+
+def place_disks(
+    view: ConfigView,
+    disks: Sequence[Disk],
+    asked: Sequence[Mapping[str, Any]],
+    traits: TemplateTraits,
+    node_uuids: list[str],
+    directory: str,
+    instance_name: str,
+    first: int = 0,
+) -> list[Disk]:
+    """Give each disk its nodes and its logical id; they are counted from *first*.
+
+    *asked* is what the user said of each. Raises `PrerequisiteError` where the template lacks something in it.
+    """
+    placed = []
+    for index, (disk, values) in enumerate(zip(disks, asked, strict=True), first):
+        new = new_disk(view, disk, values, traits, node_uuids, directory, instance_name, index)
+        placed.append(replace(disk, nodes=list(node_uuids), logical_id=_logical_id(new, traits)))
+    return placed
+
+
+def _logical_id(new: NewDisk, traits: TemplateTraits) -> list[Any]:
+    if traits.naming is not None:
+        return traits.naming(new)
+    return [traits.logical_id_driver, f"{new.directory}/{new.instance_name}/{new.name}"]
+
+
+def instance_directory(view: ConfigView, traits: TemplateTraits, asked: str | None) -> str:
+    """The directory that holds the instance directories; *asked* is a relative part below the cluster's."""
+    base: str = getattr(view.cluster, traits.directory_setting) if traits.directory_setting else ""
+    if asked is None:
+        return base
+    if (fault := names.relative_path_fault(asked)) is not None:
+        raise PrerequisiteError(
+            f"File storage directory '{names.shown(asked)}' must be relative to the cluster's ({base}) and stay below "
+            f"it: {fault}",
+            WRONG_INPUT,
+        )
+    return os.path.normpath(f"{base}/{asked}")

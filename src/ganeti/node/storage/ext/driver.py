@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The disk template `ext`: each disk is a volume of a provider, whose scripts make it, attach it and remove it.
+
+The logical id is ``[PROVIDER, VOLUME]``. What is attached on this node stands in ``run/ganeti/extstorage/VOLUME``
+until it is detached: a look at a volume that nobody uses here leaves it as it was.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from ganeti.base.errors import BlockDeviceError, CommandError
+from ganeti.model.new_disk import NewDisk
+from ganeti.model.node_calls.disks import DiskStatus
+from ganeti.model.node_calls.node import StorageSpace
+from ganeti.model.node_requests import AttachedDisk, DiskSpec
+from ganeti.model.parameters import Parameter
+from ganeti.model.templates import TEMPLATES
+from ganeti.model.traits import KERNELSPACE, USERSPACE
+from ganeti.node.storage import devices
+from ganeti.node.storage.ext.scripts import (
+    Places,
+    Provider,
+    ScriptFailedError,
+    find_provider,
+    volume_of,
+)
+from ganeti.node.storage.image_io import MIB, in_thread
+from ganeti.node.storage.interface import DiskTemplate
+from ganeti.node.storage.uris import block_options
+from ganeti.system.files import read_if_there, write_atomically
+
+_QEMU = "kvm"
+"""The hypervisor that takes URIs."""
+ACCESS = Parameter(
+    "access",
+    "string",
+    KERNELSPACE,
+    "whether the hypervisor opens a device of the kernel or reaches the storage by itself",
+    choices=(KERNELSPACE, USERSPACE),
+)
+
+
+class Attached(msgspec.Struct, frozen=True, kw_only=True):
+    """A volume that is in use here."""
+
+    places: Places
+    owner: str
+    shared: bool
+    """Whether another node may write too."""
+
+
+def _logical_id(new: NewDisk) -> list[Any]:
+    return [new.word("provider", f"write --disk {new.index}:size=SIZE,provider=NAME"), new.name]
+
+
+class ExternalDisks(DiskTemplate):
+    traits = replace(
+        TEMPLATES["ext"],
+        parameters=(ACCESS,),
+        accesses=(KERNELSPACE, USERSPACE),
+        keys=("provider",),
+        free_keys=True,
+        naming=_logical_id,
+        opened_by_role=True,
+        locked=False,
+    )
+
+    async def create(self, disk: DiskSpec) -> None:
+        provider = find_provider(self.world, disk)
+        there = await self.find(disk)
+        if there is None:
+            await provider.run("verify", disk)
+            await provider.run("create", disk, VOL_SIZE=str(disk.size_mib))
+            made = await self.find(disk)
+            if made is None or (made.size_mib is not None and made.size_mib < disk.size_mib):
+                size = "is not there" if made is None else f"has {made.size_mib} MiB"
+                await self.remove(disk)
+                raise BlockDeviceError(
+                    f"Provider {provider.name} says that it made volume {volume_of(disk)} of {disk.size_mib} MiB, but "
+                    f"it {size}"
+                )
+        elif there.size_mib != disk.size_mib:
+            raise BlockDeviceError(
+                f"Disk {volume_of(disk)} of {disk.size_mib} MiB cannot be made: there is one of {there.size_mib} MiB "
+                "already; remove it first"
+            )
+
+    async def remove(self, disk: DiskSpec) -> None:
+        """A script that fails for a volume that cannot be attached either has nothing to remove."""
+        await self.deactivate(disk)
+        provider = find_provider(self.world, disk)
+        try:
+            await provider.run("remove", disk)
+        except ScriptFailedError:
+            if await self.find(disk) is not None:
+                raise
+            self.world.log(f"volume {volume_of(disk)} of provider {provider.name} was gone already")
+
+    async def activate(self, disk: DiskSpec, owner: str, *, for_migration: bool = False) -> AttachedDisk:
+        provider = find_provider(self.world, disk)
+        try:
+            places = await self._attach(provider, disk)
+        except ScriptFailedError as err:
+            raise BlockDeviceError(f"Disk {volume_of(disk)} is missing, or cannot be reached: {err}") from err
+        before = await in_thread(self._read, disk)
+        await in_thread(self._write, disk, Attached(places=places, owner=owner, shared=for_migration))
+        if provider.has("open"):
+            await provider.run("open", disk, VOL_OPEN_EXCLUSIVE=str(not for_migration))
+        if before is None or before.owner != owner:
+            await self._tell_owner(provider, disk, owner)
+        size = await self._size(places)
+        if size is not None and size < disk.size_mib * MIB:
+            raise BlockDeviceError(
+                f"Disk {volume_of(disk)} should have {disk.size_mib} MiB and provider {provider.name} attaches one of "
+                f"{size // MIB} MiB"
+            )
+        return self._attached(disk, places)
+
+    async def deactivate(self, disk: DiskSpec) -> None:
+        if await in_thread(self._read, disk) is None:
+            return
+        provider = find_provider(self.world, disk)
+        if provider.has("close"):
+            await provider.run("close", disk)
+        await provider.run("detach", disk)
+        await in_thread(self._forget, disk)
+
+    async def settle_migration(self, disk: DiskSpec, owner: str, *, arrived: bool) -> None:
+        if arrived:
+            await self.activate(disk, owner)
+        else:
+            await self.deactivate(disk)
+
+    async def find(self, disk: DiskSpec) -> DiskStatus | None:
+        """A volume that cannot be attached is not there, as far as this interface can say."""
+        provider = find_provider(self.world, disk)
+        held = await in_thread(self._read, disk)
+        try:
+            places = await self._attach(provider, disk)
+        except ScriptFailedError:
+            return None
+        try:
+            size = await self._size(places)
+        finally:
+            if held is None:
+                await provider.run("detach", disk)
+        return DiskStatus(dev_path=places.path, size_mib=None if size is None else size // MIB)
+
+    async def grow(self, disk: DiskSpec, amount_mib: int, *, in_use: bool = False) -> None:
+        if amount_mib < 0:
+            raise BlockDeviceError(f"Disk {disk.logical_id} cannot grow by {amount_mib} MiB: give a positive size")
+        provider, wanted_mib = find_provider(self.world, disk), disk.size_mib + amount_mib
+        found = await self.find(disk)
+        if found is None:
+            raise BlockDeviceError(f"Disk {volume_of(disk)} is missing: provider {provider.name} cannot attach it")
+        if found.size_mib is not None and found.size_mib >= wanted_mib:
+            return
+        await provider.run("grow", disk, VOL_SIZE=str(disk.size_mib), VOL_NEW_SIZE=str(wanted_mib))
+        grown = await self.find(disk)
+        if grown is None or (grown.size_mib is not None and grown.size_mib < wanted_mib):
+            raise BlockDeviceError(
+                f"Provider {provider.name} says that volume {volume_of(disk)} has grown to {wanted_mib} MiB, but it "
+                f"has {grown.size_mib if grown else 'gone'} MiB"
+            )
+
+    async def wipe(self, disk: DiskSpec, offset_mib: int, size_mib: int) -> None:
+        """The volume is attached for as long as it takes."""
+        provider = find_provider(self.world, disk)
+        held = await in_thread(self._read, disk)
+        places = await self._attach(provider, disk)
+        try:
+            size = await self._size(places)
+            if not places.path:
+                raise BlockDeviceError(f"Disk {volume_of(disk)} cannot be wiped: it has no block device on this node")
+            if offset_mib < 0 or size_mib < 0 or size is None or (offset_mib + size_mib) * MIB > size:
+                raise BlockDeviceError(
+                    f"Disk {volume_of(disk)} cannot be wiped from {offset_mib} to {offset_mib + size_mib} MiB: it has "
+                    "not so many"
+                )
+            await in_thread(devices.write_zeros, places.path, offset_mib * MIB, size_mib * MIB)
+        finally:
+            if held is None:
+                await provider.run("detach", disk)
+
+    async def as_file(self, attached: AttachedDisk) -> AttachedDisk:
+        if not attached.path:
+            raise BlockDeviceError(
+                f"Disk {volume_of(attached.spec)} has no block device on this node, which OS scripts need: let the "
+                "provider's attach print one"
+            )
+        return attached
+
+    async def space(self, setting: str) -> StorageSpace:
+        return StorageSpace(type=self.traits.storage_type, name=setting, storage_size=None, storage_free=None)
+
+    async def verify(self, setting: str) -> list[str]:
+        return []
+
+    async def list_owned(self, setting: str) -> Sequence[str]:
+        """Providers have no script that lists volumes."""
+        return []
+
+    async def _attach(self, provider: Provider, disk: DiskSpec) -> Places:
+        places = await provider.attach(disk)
+        if places.path and await in_thread(devices.size_of, places.path) is None:
+            raise BlockDeviceError(f"Provider {provider.name}: attach names {places.path}, which is not there")
+        return places
+
+    async def _size(self, places: Places) -> int | None:
+        if places.path:
+            return await in_thread(devices.size_of, places.path)
+        if _QEMU not in places.uris:
+            return None
+        options = block_options(places.uris[_QEMU])
+        image = "json:" + msgspec.json.encode({"driver": "raw", "file": options}).decode()
+        try:
+            done = await self.world.run(["qemu-img", "info", "--output=json", "-U", image])
+        except CommandError as err:
+            raise BlockDeviceError(f"Disk {places.uris[_QEMU]} cannot be reached: {err}") from err
+        return int(msgspec.json.decode(done.stdout)["virtual-size"])
+
+    async def _tell_owner(self, provider: Provider, disk: DiskSpec, owner: str) -> None:
+        """A provider that cannot keep a note does no harm."""
+        try:
+            await provider.run("setinfo", disk, VOL_METADATA=f"originstname+{owner}")
+        except BlockDeviceError as err:
+            self.world.log(str(err))
+
+    def _attached(self, disk: DiskSpec, places: Places) -> AttachedDisk:
+        if disk.params.get("access") != USERSPACE:
+            if not places.path:
+                raise BlockDeviceError(
+                    f"Disk {volume_of(disk)} has no block device on this node: use access=userspace, which provider "
+                    f"{disk.logical_id[0]} offers for {', '.join(sorted(places.uris))}"
+                )
+            return AttachedDisk(spec=disk, path=places.path, uri=places.uris.get(_QEMU, ""))
+        uri = places.uris.get(_QEMU)
+        if uri is None:
+            raise BlockDeviceError(
+                f"Disk {volume_of(disk)}: provider {disk.logical_id[0]} offers no URI for {_QEMU}: use "
+                "access=kernelspace"
+            )
+        return AttachedDisk(spec=disk, path=places.path, uri=uri, blockdev=block_options(uri))
+
+    def _file(self, disk: DiskSpec) -> str:
+        return f"{self.world.paths.run_dir}/extstorage/{volume_of(disk)}"
+
+    def _read(self, disk: DiskSpec) -> Attached | None:
+        data = read_if_there(self._file(disk))
+        return msgspec.json.decode(data, type=Attached) if data else None
+
+    def _write(self, disk: DiskSpec, attached: Attached) -> None:
+        os.makedirs(os.path.dirname(self._file(disk)), mode=0o700, exist_ok=True)
+        write_atomically(self._file(disk), msgspec.json.encode(attached), mode=0o600)
+
+    def _forget(self, disk: DiskSpec) -> None:
+        try:
+            os.unlink(self._file(disk))
+        except FileNotFoundError:
+            return

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Providers of external storage that say no, hang or lie; and what a hypervisor is told."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fakes.one_node import OneNode, disk_spec
+
+from ganeti.base.errors import BlockDeviceError, PrerequisiteError
+from ganeti.model.new_disk import NewDisk
+from ganeti.model.node_requests import DiskSpec
+from ganeti.node.storage.ext import scripts
+from ganeti.node.storage.ext.driver import ExternalDisks
+
+LOOPED = Path(__file__).resolve().parents[4] / "fakes/extstorage/looped"
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not os.path.exists("/dev/loop-control"), reason="the provider attaches loop devices"
+)
+
+
+class Storage:
+    """A node with a provider, and the directory that it keeps volumes in."""
+
+    def __init__(self, node: OneNode, top: Path) -> None:
+        self.node, self.top = node, top
+        top.mkdir()
+        place = Path(node.paths.under("/srv/ganeti/extstorage"))
+        place.mkdir(parents=True)
+        (place / "looped").symlink_to(LOOPED)
+
+    def disk(self, size_mib: int = 4, **changes: Any) -> DiskSpec:
+        fields: dict[str, Any] = {"logical_id": ["looped", "vol1"], "size_mib": size_mib, "params": {}} | changes
+        return disk_spec("ext", **fields | {"params": {"dir": str(self.top), **fields["params"]}})
+
+    def fault(self, script: str, text: str) -> None:
+        (self.top / f".fault.{script}").write_text(text + "\n")
+
+    @property
+    def calls(self) -> list[str]:
+        return [line.split()[0] for line in (self.top / ".calls").read_text().splitlines()]
+
+    def call(self, name: str, **arguments: Any) -> Any:
+        return self.node.call(name, **arguments)
+
+
+@pytest.fixture
+def storage(node: OneNode, tmp_path: Path) -> Any:
+    found = Storage(node, tmp_path / "volumes")
+    yield found
+    for fault in found.top.glob(".fault.*"):
+        fault.unlink()
+    found.call("blockdev_shutdown", disk=found.disk())
+    found.call("blockdev_remove", disk=found.disk())
+
+
+def test_scripts_are_told_what_3_1_tells_them(storage: Storage) -> None:
+    disk = storage.disk(name="data")
+    storage.call("blockdev_create", disk=disk)
+    storage.call("blockdev_assemble", disk=disk, owner="web1")
+    storage.call("blockdev_grow", disk=disk, amount_mib=4)
+    storage.call("blockdev_assemble", disk=disk, owner="web1", for_migration=True)
+    storage.call("blockdev_shutdown", disk=disk)
+    told = [line for line in (storage.top / ".calls").read_text().splitlines() if not line.startswith(("att", "det"))]
+    assert told == [
+        "verify vol1 size= new= meta= cname=data exclusive= snapshot=/",
+        "create vol1 size=4 new= meta= cname=data exclusive= snapshot=/",
+        "open vol1 size= new= meta= cname=data exclusive=True snapshot=/",
+        "setinfo vol1 size= new= meta=originstname+web1 cname=data exclusive= snapshot=/",
+        "grow vol1 size=4 new=8 meta= cname=data exclusive= snapshot=/",
+        "open vol1 size= new= meta= cname=data exclusive=False snapshot=/",
+        "close vol1 size= new= meta= cname=data exclusive= snapshot=/",
+    ]
+    assert (Path(storage.node.paths.log_dir) / "extstorage/looped-create-vol1.log").exists()
+
+
+def test_a_look_leaves_a_volume_as_it_was(storage: Storage) -> None:
+    storage.call("blockdev_create", disk=storage.disk())
+    assert storage.calls[-1] == "detach"
+    storage.call("blockdev_assemble", disk=storage.disk(), owner="web1")
+    assert storage.call("blockdev_find", disk=storage.disk()).size_mib == 4
+    assert storage.calls[-1] == "attach"
+
+
+def test_what_the_provider_does_not_take_is_not_made(storage: Storage) -> None:
+    storage.fault("verify", "echo speed must be a number; exit 3")
+    with pytest.raises(BlockDeviceError, match="the script verify for volume vol1 ended with status 3: speed must be"):
+        storage.call("blockdev_create", disk=storage.disk(params={"speed": "fast"}))
+    assert "create" not in storage.calls
+    with pytest.raises(BlockDeviceError, match="Provider looped has no parameter colour: there are dir, speed"):
+        storage.call("blockdev_create", disk=storage.disk(params={"colour": "red"}))
+    with pytest.raises(BlockDeviceError, match="Node node1 has no provider other: install it below"):
+        storage.call("blockdev_create", disk=storage.disk(logical_id=["other", "vol1"]))
+    for logical_id in (["../x", "vol1"], ["looped", "a/b"], ["looped"], [1, 2]):
+        with pytest.raises(BlockDeviceError, match=r"it must be \[provider, name\]"):
+            storage.call("blockdev_find", disk=storage.disk(logical_id=logical_id))
+
+
+def test_a_provider_that_hangs_is_cut_off(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scripts, "QUICK_S", 0.5)
+    storage.call("blockdev_create", disk=storage.disk())
+    storage.fault("attach", "sleep 60")
+    begun_s = time.monotonic()
+    with pytest.raises(BlockDeviceError, match=r"did not end within 0.5 seconds and was stopped"):
+        storage.call("blockdev_assemble", disk=storage.disk(), owner="web1")
+    with pytest.raises(BlockDeviceError, match=r"did not end within 0.5 seconds"):
+        storage.call("blockdev_find", disk=storage.disk())
+    assert time.monotonic() - begun_s < 10
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("echo /etc/hosts; exit 0", "/etc/hosts is no block device"),
+        ("echo /dev/nothing-here; exit 0", "names /dev/nothing-here, which is not there"),
+        ("echo relative/path; exit 0", "which is no absolute path"),
+        ("exit 0", "names neither a device nor a URI"),
+        ("truncate -s 2M $volume", "should have 4 MiB and provider looped attaches one of 2 MiB"),
+    ],
+)
+def test_an_attachment_that_cannot_be_is_refused(storage: Storage, text: str, sentence: str) -> None:
+    storage.call("blockdev_create", disk=storage.disk())
+    storage.fault("attach", text)
+    with pytest.raises(BlockDeviceError, match=sentence):
+        storage.call("blockdev_assemble", disk=storage.disk(), owner="web1")
+
+
+def test_a_provider_that_says_yes_and_does_nothing_is_found_out(storage: Storage) -> None:
+    storage.fault("create", "exit 0")
+    with pytest.raises(BlockDeviceError, match="says that it made volume vol1 of 4 MiB, but it is not there"):
+        storage.call("blockdev_create", disk=storage.disk())
+    storage.fault("create", 'truncate -s 3M "$volume"; exit 0')
+    with pytest.raises(BlockDeviceError, match="but it has 3 MiB"):
+        storage.call("blockdev_create", disk=storage.disk())
+    assert not (storage.top / "vol1").exists()
+    (storage.top / ".fault.create").unlink()
+    storage.call("blockdev_create", disk=storage.disk())
+    storage.fault("grow", "exit 0")
+    with pytest.raises(BlockDeviceError, match="has grown to 8 MiB, but it has 4 MiB"):
+        storage.call("blockdev_grow", disk=storage.disk(), amount_mib=4)
+    storage.fault("remove", "echo busy; exit 1")
+    with pytest.raises(BlockDeviceError, match="ended with status 1: busy"):
+        storage.call("blockdev_remove", disk=storage.disk())
+
+
+def test_a_hypervisor_is_given_a_uri_where_that_is_asked_for(storage: Storage) -> None:
+    storage.call("blockdev_create", disk=storage.disk())
+    kernel = storage.call("blockdev_assemble", disk=storage.disk(), owner="web1")
+    assert kernel.blockdev is None
+    assert kernel.path.startswith("/dev/loop")
+    direct = storage.call("blockdev_assemble", disk=storage.disk(params={"access": "userspace"}), owner="web1")
+    assert direct.blockdev == {"driver": "file", "filename": f"{storage.top}/vol1"}
+    assert direct.uri == f"file://{storage.top}/vol1"
+    storage.fault("attach", 'echo; echo "kvm:file://$volume"; exit 0')
+    assert storage.call("blockdev_find", disk=storage.disk()).size_mib == 4
+    with pytest.raises(BlockDeviceError, match="use access=userspace, which provider looped offers for kvm"):
+        storage.call("blockdev_assemble", disk=storage.disk(), owner="web1")
+
+
+def test_a_new_volume_needs_a_provider_with_a_name() -> None:
+    naming = ExternalDisks.traits.naming
+    assert naming is not None
+    assert naming(NewDisk("ext", "u", 1, "web1", asked={"provider": "san"})) == ["san", "u.ext.disk1"]
+    for asked in ({}, {"provider": ""}, {"provider": "../x"}, {"provider": 7}):
+        with pytest.raises(PrerequisiteError, match="Disk 1: provider"):
+            naming(NewDisk("ext", "u", 1, "web1", asked=asked))

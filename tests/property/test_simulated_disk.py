@@ -7,7 +7,7 @@ import stat
 import tempfile
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.fakes.thoroughness import examples
 
@@ -119,6 +119,7 @@ def answer(world, step):
 
 @settings(max_examples=examples(400), deadline=None)
 @given(st.lists(steps, min_size=1, max_size=40))
+@example([("link", "d", "f/")])
 def test_every_history_is_one_of_a_real_directory(history):
     umask = os.umask(0)
     try:

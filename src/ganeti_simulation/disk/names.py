@@ -254,12 +254,12 @@ class Names:
             raise refused(err.errno or 0, source, path) from None
         if found is not None:
             raise refused(errno.EEXIST, source, path)
+        if path.endswith("/"):
+            raise refused(errno.ENOENT, source, path)
         if inode.disk is not directory.disk:
             raise refused(errno.EXDEV, source, path)
         if type(inode) is Directory:
             raise refused(errno.EPERM, source, path)
-        if path.endswith("/"):
-            raise refused(errno.ENOENT, source, path)
         self._place(directory, name, inode, source, path)
         inode.changed_ns = inode.disk.now_ns()
 

@@ -6,8 +6,10 @@ from __future__ import annotations
 import base64
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ pytestmark = [
     pytest.mark.requirement("S2.16"),
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
 ]
+TREE = Path(__file__).resolve().parents[2]
 CLIENT = """
 import http.client, json, ssl, sys
 method, path, body, headers = json.loads(sys.argv[1])
@@ -54,11 +57,13 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
         testbed.down(layout)
 
 
-def send(bed: FakeBed, method: str, path: str, body: Any = None, password: str = "secret") -> tuple[int, Any]:
+def send(
+    bed: FakeBed, method: str, path: str, body: Any = None, password: str = "secret", node: str = "node1"
+) -> tuple[int, Any]:
     login = base64.b64encode(f"jack:{password}".encode()).decode()
     headers = {"Authorization": f"Basic {login}", "Content-Type": "application/json"}
     asked = json.dumps([method, path, None if body is None else json.dumps(body), headers])
-    done = machine.run(bed.layout, "node1", sys.executable, "-c", CLIENT, asked)
+    done = machine.run(bed.layout, node, sys.executable, "-c", CLIENT, asked)
     assert done.returncode == 0, done.stderr
     status, answer = json.loads(done.stdout)
     return status, answer
@@ -119,6 +124,39 @@ def test_the_life_of_an_instance(bed: FakeBed) -> None:
     assert send(bed, "GET", f"{one}/console")[0] == 503
     succeed(bed, send(bed, "DELETE", one))
     assert send(bed, "GET", "/2/instances") == (200, [])
+
+
+def fetched(script: str) -> str:
+    """What a script of `setup/` prints that fetches something of Debian's; skips where it cannot be had."""
+    done = subprocess.run([TREE / "setup" / script], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(done.stderr.strip().splitlines()[-1])
+    return done.stdout.strip()
+
+
+def test_every_method_of_the_client_library_of_debian(bed: FakeBed) -> None:
+    modules = fetched("peer-client")
+    program = str(TREE / "tests/system/programs/debian_client.py")
+    command = ["env", f"PYTHONPATH={modules}", "/usr/bin/python3", "-B", program, "ganeti.rapi.client", *nodes(bed)]
+    found = json.loads(bed.run(*command).splitlines()[-1])
+    assert found == {"failed": [], "not_called": []}
+
+
+def test_placement_tools_of_debian_read_the_cluster(bed: FakeBed) -> None:
+    peer = fetched("peer-htools")
+    assert nodes(bed)[1] in bed.run(peer, "hbal", "-m", "https://jack:secret@127.0.0.1:5080", "-p")
+    assert "HTS_OK=1" in bed.run(peer, "hspace", "--machine-readable=yes", "-m", "https://jack:secret@127.0.0.1:5080")
+
+
+def test_another_node_passes_requests_on_to_the_master(bed: FakeBed) -> None:
+    bed.run("mkdir", "-p", "/var/lib/ganeti/rapi", node="node2")
+    bed.run("/usr/lib/ganeti/daemon-util", "start", "ganeti-rapi", node="node2")
+    bed.run("/usr/lib/ganeti/daemon-util", "stop", "ganeti-rapi")
+    bed.run("/usr/lib/ganeti/daemon-util", "start", "ganeti-rapi", "-b", "0.0.0.0")
+    assert send(bed, "GET", "/2/nodes", node="node2") == send(bed, "GET", "/2/nodes")
+    assert send(bed, "PUT", "/2/tags?tag=passed", password="guess", node="node2")[0] == 401
+    succeed(bed, send(bed, "PUT", "/2/tags?tag=passed", node="node2"))
+    assert "passed" in send(bed, "GET", "/2/tags", node="node2")[1]
 
 
 def test_htools_read_the_cluster_through_it(bed: FakeBed) -> None:

@@ -1,24 +1,30 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""ganeti-rapi: the remote API on the master, over HTTPS (rapi)."""
+"""ganeti-rapi: the remote API over HTTPS; on another node than the master it passes requests on to there (rapi)."""
 
 import argparse
+import functools
 import os
-import ssl
 import sys
 from collections.abc import Sequence
 
-from ganeti.base.errors import PrerequisiteError
 from ganeti.base.paths import Paths
-from ganeti.calls.luxi_client import LuxiClient
+from ganeti.calls.luxi_pool import LuxiPool
+from ganeti.rapi.forwarding import Forwarder
 from ganeti.rapi.server import Api
 from ganeti.rapi.users import UsersFile
-from ganeti.system.daemonize import Daemon, daemon_parser, parse_options, run_daemon
+from ganeti.system.daemonize import Daemon, DaemonRefused, Options, daemon_parser, parse_options, run_daemon
 from ganeti.system.environment import any_address
+from ganeti.system.http_relay import HttpRelay
 from ganeti.system.http_server import HttpServer
+from ganeti.system.interface_address import address_of
+from ganeti.system.shown_certificate import ShownCertificate
+from ganeti.system.unix_socket import allow_many_connections
 
 NAME = "ganeti-rapi"
 PORT = 5080
 BODY_LIMIT_BYTES = 4 * 1024 * 1024
+CLIENTS_MAX = 4096
+WAITING_S = 60.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,47 +32,81 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.port is not None and not 0 <= options.port <= 65535:
         print(f"{NAME}: Port {options.port} is not between 0 and 65535", file=sys.stderr)
         return 1
+    if options.max_clients < 1:
+        print(f"{NAME}: --max-clients must be 1 or more, not {options.max_clients}", file=sys.stderr)
+        return 1
     return run_daemon(NAME, options, serve)
 
 
 def make_parser() -> argparse.ArgumentParser:
     parser = daemon_parser(NAME)
+    parser.add_argument("-i", "--interface", default=None, metavar="NAME", help="listen on this interface's address")
     parser.add_argument("--no-ssl", dest="ssl", action="store_false", help="answer over plain HTTP")
     parser.add_argument("-K", "--ssl-key", default=None, metavar="FILE", help="key of the certificate")
     parser.add_argument("-C", "--ssl-cert", default=None, metavar="FILE", help="certificate that is shown")
+    parser.add_argument(
+        "--ssl-chain", default=None, metavar="FILE", help="certificates that are sent with it, up to a known authority"
+    )
     parser.add_argument("--require-authentication", action="store_true", help="let nobody read without a log-in")
+    parser.add_argument(
+        "--max-clients", type=int, default=CLIENTS_MAX, metavar="NUMBER", help="requests that are answered at once"
+    )
     parser.set_defaults(port=PORT)
     return parser
 
 
 async def serve(daemon: Daemon) -> None:
-    paths, options = daemon.environment.paths, daemon.options
+    environment, options = daemon.environment, daemon.options
+    paths = environment.paths
+    shown = _shown(paths, options)
+    luxi = LuxiPool(paths)
     users = UsersFile(f"{paths.data_dir}/rapi/users")
-    api = Api(LuxiClient(paths), users, needs_login=options.require_authentication)
+    api = Api(luxi, users, needs_login=options.require_authentication, clients_max=options.max_clients)
+    relay = _relay(paths, shown)
     server = HttpServer(
-        api.answer,
-        address=options.bind or any_address(paths),
+        Forwarder(api.answer, paths, environment.hostname, relay, options.port).answer,
+        address=_address(paths, options),
         port=options.port,
-        tls=_tls(paths, options.ssl_cert, options.ssl_key) if options.ssl else None,
+        tls=shown.context if shown is not None else None,
         body_limit_bytes=BODY_LIMIT_BYTES,
+        waiting_max=options.max_clients,
+        waiting_s=WAITING_S,
     )
+    allow_many_connections()
     await server.start()
+    if shown is not None:
+        daemon.on_hangup = functools.partial(shown.renew, daemon.log.warning)
     daemon.log.info("answers on port %d", server.port)
     daemon.ready()
     await daemon.stopping.wait()
     await server.close()
+    await relay.close()
+    luxi.close()
 
 
-def _tls(paths: Paths, certificate: str | None, key: str | None) -> ssl.SSLContext:
-    """With the certificate of the options, else `rapi.pem`, else the one of this node."""
-    own = f"{paths.data_dir}/rapi.pem"
-    shown = certificate or (own if os.path.exists(own) else paths.server_cert)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+def _address(paths: Paths, options: Options) -> str:
+    if options.interface is None:
+        return str(options.bind or any_address(paths))
     try:
-        context.load_cert_chain(shown, key)
+        return address_of(options.interface)
     except OSError as err:
-        raise PrerequisiteError(f"The certificate {shown} cannot be used: {err.strerror}; name one with -C") from err
-    return context
+        raise DaemonRefused(f"Interface {options.interface} has no IPv4 address: {err.strerror or err}") from err
+
+
+def _relay(paths: Paths, shown: ShownCertificate | None) -> HttpRelay:
+    """Nodes have certificates of their own, of the cluster's authority; `rapi.pem` is the same on all of them."""
+    if shown is None:
+        return HttpRelay(None)
+    return HttpRelay(shown.path, paths.authority_cert if shown.path == paths.server_cert else None)
+
+
+def _shown(paths: Paths, options: Options) -> ShownCertificate | None:
+    """With the certificate of the options, else `rapi.pem`, else the one of this node."""
+    if not options.ssl:
+        return None
+    own = f"{paths.data_dir}/rapi.pem"
+    path = options.ssl_cert or (own if os.path.exists(own) else paths.server_cert)
+    return ShownCertificate(path, options.ssl_key, options.ssl_chain)
 
 
 if __name__ == "__main__":

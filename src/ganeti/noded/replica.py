@@ -408,14 +408,16 @@ class _MasterDaemons:
         self._ending: asyncio.Task[Any] | None = None
         self._wconfd = paths.pid_file("ganeti-wconfd")
         self._luxid = paths.pid_file("ganeti-luxid")
-        self._rapi = paths.pid_file("ganeti-rapi")
 
     def run(self) -> bool:
         return is_alive(self._wconfd)
 
     def are_left_over(self) -> bool:
-        """Whether one outlives its ganeti-wconfd, which may have ended by itself as deposed."""
-        return is_alive(self._luxid) or is_alive(self._rapi)
+        """Whether LuxiD outlives its ganeti-wconfd, which may have ended by itself as deposed.
+
+        A ganeti-rapi does no harm: where it is not on the master, it passes requests on to there.
+        """
+        return is_alive(self._luxid)
 
     def end(self, caller: Caller) -> None:
         """In the background, once: whoever is waited for tries again."""

@@ -2,14 +2,17 @@
 """What a client of `/2` gets back, and the error that becomes such an answer (rapi, section 2)."""
 
 import html
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from ganeti.base.errors import UNKNOWN_ENTITY, GanetiError, JobQueueFull, PrerequisiteError, TransportError
 from ganeti.system.http_server import HttpReply
+
+SHORT_BYTES = 128 * 1024
+"""A longer answer is sent while it is written."""
 
 
 class RequestRefused(Exception):
@@ -22,8 +25,23 @@ class RequestRefused(Exception):
         self.headers = headers or {}
 
 
-def answered(value: Any) -> HttpReply:
-    return HttpReply(200, msgspec.json.encode(value) + b"\n")
+class Streamed(Protocol):
+    """An answer that is written piece by piece."""
+
+    def chunks(self) -> AsyncIterator[bytes]: ...
+
+
+async def answered(value: Any) -> HttpReply:
+    """Give the reply to *value*, or to what a `Streamed` one writes: in one piece, where it is short."""
+    if not hasattr(value, "chunks"):
+        return HttpReply(200, msgspec.json.encode(value) + b"\n")
+    pieces = value.chunks()
+    begun = b""
+    async for piece in pieces:
+        begun += piece
+        if len(begun) > SHORT_BYTES:
+            return HttpReply(200, begun, chunks=pieces)
+    return HttpReply(200, begun)
 
 
 def refused(error: RequestRefused) -> HttpReply:

@@ -1,15 +1,28 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What `/2` answers without a job: lists, objects, jobs, filters, queries (rapi, section 3)."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
+
+import msgspec
 
 from ganeti.base.errors import JobLost, PrerequisiteError
 from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.asked import Asked
 
 FEATURES: Final = ["instance-create-reqv1", "instance-reinstall-reqv1", "node-migrate-reqv1", "node-evac-res1"]
+
+
+def _known_templates(shown: dict[str, Any]) -> dict[str, Any]:
+    """Leave disk templates that 3.1 has not out of policies: htools would refuse to read the cluster."""
+    for key in ("ipolicy", "custom_ipolicy"):
+        policy = shown.get(key)
+        if isinstance(policy, dict) and isinstance(policy.get(_TEMPLATES), list):
+            known = [name for name in policy[_TEMPLATES] if name in _TEMPLATES_OF_3_1]
+            shown = {**shown, key: {**policy, _TEMPLATES: known}}
+    return shown
 
 
 def _listed(words: str) -> list[str]:
@@ -37,7 +50,13 @@ GROUP_FIELDS: Final = _listed(
 JOB_FIELDS: Final = ["id", "ops", "status", "summary", "opstatus", "received_ts", "start_ts", "end_ts"]
 _JOB_DETAILS: Final = [*JOB_FIELDS, "oplog", "opresult"]
 _FILTER_FIELDS: Final = ["watermark", "priority", "predicates", "action", "reason_trail", "uuid"]
+_TEMPLATES: Final = "disk-templates"
+_TEMPLATES_OF_3_1: Final = frozenset(
+    ["blockdev", "diskless", "drbd", "ext", "file", "gluster", "plain", "rbd", "sharedfile"]
+)
 _ROLES: Final = {"M": "master", "C": "master-candidate", "R": "regular", "D": "drained", "O": "offline"}
+_ROWS_AT_ONCE: Final = 100
+_VALUES: Final = msgspec.json.Decoder(list[msgspec.Raw])
 WAIT_S: Final = 10.0
 """How long a wait for a job is held open."""
 
@@ -47,6 +66,9 @@ class Luxi(Protocol):
 
     async def call(self, method: str, *arguments: Any, patience_s: float = ..., only_asks: bool = ...) -> Any:
         """Raises what LuxiD answers, or `TransportError`."""
+
+    async def raw(self, method: str, *arguments: Any, patience_s: float = ..., only_asks: bool = ...) -> msgspec.Raw:
+        """As `call`; the answer is JSON as it came."""
 
 
 Reader = Callable[[Luxi, Asked], Awaitable[Any]]
@@ -73,17 +95,23 @@ class _Kind:
     owner: str
     """What their tags are asked for by."""
     key: str = "name"
+    shown: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    """Makes of an object what clients of 3.1 can read; None where all of it is."""
 
     async def listed(self, luxi: Luxi, asked: Asked) -> Any:
         if not asked.flag("bulk"):
             rows = await ask(luxi, self.call, [], ["name"], asked.flag("lock"))
             return [{self.key: name, "uri": f"{self.path}/{name}"} for [name] in rows]
-        rows = await ask(luxi, self.call, [], list(self.fields), asked.flag("lock"))
-        return [dict(zip(self.fields, row, strict=True)) for row in rows]
+        rows = await luxi.raw(self.call, [], list(self.fields), asked.flag("lock"), only_asks=True)
+        if self.shown is not None:
+            return [self.shown(dict(zip(self.fields, row, strict=True))) for row in msgspec.json.decode(rows)]
+        return RowsAsObjects(self.fields, rows)
 
     async def show(self, luxi: Luxi, asked: Asked) -> Any:
         [row] = await self.rows(luxi, asked, list(self.fields))
         shown = dict(zip(self.fields, row, strict=True))
+        if self.shown is not None:
+            return self.shown(shown)
         return shown | {"secondary_ip": shown["sip"]} if self.owner == "node" else shown
 
     async def rows(self, luxi: Luxi, asked: Asked, fields: list[str]) -> Any:
@@ -107,8 +135,29 @@ class _Kind:
 
 _INSTANCES: Final = _Kind("/2/instances", "instance_name", "QueryInstances", INSTANCE_FIELDS, "instance", "id")
 _NODES: Final = _Kind("/2/nodes", "node_name", "QueryNodes", NODE_FIELDS, "node", "id")
-_GROUPS: Final = _Kind("/2/groups", "group_name", "QueryGroups", GROUP_FIELDS, "nodegroup")
+_GROUPS: Final = _Kind("/2/groups", "group_name", "QueryGroups", GROUP_FIELDS, "nodegroup", shown=_known_templates)
 _NETWORKS: Final = _Kind("/2/networks", "network_name", "QueryNetworks", NETWORK_FIELDS, "network")
+
+
+class RowsAsObjects:
+    """A long list, whose rows become objects while they are sent: values pass as they came."""
+
+    def __init__(self, fields: Sequence[str], rows: msgspec.Raw) -> None:
+        self._keys = [b"%s:" % msgspec.json.encode(name) for name in fields]
+        self._rows = msgspec.json.decode(rows, type=list[msgspec.Raw])
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        before = b"["
+        for start in range(0, len(self._rows), _ROWS_AT_ONCE):
+            rows = b",".join(self._object(row) for row in self._rows[start : start + _ROWS_AT_ONCE])
+            yield before + rows
+            before = b","
+            await asyncio.sleep(0)
+        yield b"]\n" if self._rows else b"[]\n"
+
+    def _object(self, row: msgspec.Raw) -> bytes:
+        values = _VALUES.decode(row)
+        return b"{%s}" % b",".join([key + bytes(value) for key, value in zip(self._keys, values, strict=True)])
 
 
 async def ask(luxi: Luxi, method: str, *arguments: Any) -> Any:
@@ -123,7 +172,7 @@ def constant(value: Any) -> Reader:
 
 
 async def _info(luxi: Luxi, asked: Asked) -> Any:
-    found = await ask(luxi, "QueryClusterInfo")
+    found = _known_templates(await ask(luxi, "QueryClusterInfo"))
     return found | {"vg_name": found.get("volume_group_name"), "drbd_helper": found.get("drbd_usermode_helper")}
 
 

@@ -13,22 +13,6 @@ from ganeti.master.operation import Operation
 
 _INSTANCE: Final = "/2/instances/[instance_name]"
 _NODE: Final = "/2/nodes/[node_name]"
-UNDECLARED: Final = (
-    "PUT /2/redistribute-config",
-    f"POST {_NODE}/evacuate",
-    f"GET {_NODE}/storage",
-    "POST /2/instances-multi-alloc",
-    f"POST {_INSTANCE}/reinstall",
-    f"POST {_INSTANCE}/replace-disks",
-    f"PUT {_INSTANCE}/activate-disks",
-    f"PUT {_INSTANCE}/deactivate-disks",
-    f"POST {_INSTANCE}/recreate-disks",
-    f"PUT {_INSTANCE}/prepare-export",
-    f"PUT {_INSTANCE}/export",
-    f"PUT {_INSTANCE}/rename",
-    f"POST {_INSTANCE}/disk/[disk]/grow",
-)
-"""Routes of 3.1 that are answered with 501 as long as no operation declares them."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +27,10 @@ class Shape:
     """Values that no request may give."""
     forbidden: tuple[str, ...] = ()
     """Parameters that are refused here with 403."""
+    legacy: tuple[str, ...] = ()
+    """Query arguments of an older form of the request: where one is given, the body is ignored."""
+    comma_lists: tuple[str, ...] = ()
+    """Keys of the body whose list of numbers may be text with commas."""
 
 
 _NO_BODY: Final = Shape(body=False)
@@ -59,6 +47,11 @@ _SHAPES: Final = {
     f"PUT {_INSTANCE}/startup": _NO_BODY,
     f"GET {_INSTANCE}/info": Shape(body=False, aliases={}),
     f"PUT {_INSTANCE}/export": Shape(aliases={"destination": "target_node"}),
+    f"POST {_INSTANCE}/reinstall": Shape(aliases={"os": "os_type"}),
+    f"POST {_INSTANCE}/replace-disks": Shape(
+        legacy=("remote_node", "mode", "disks", "iallocator"), comma_lists=("disks",)
+    ),
+    f"POST {_NODE}/migrate": Shape(legacy=("live", "mode")),
     f"PUT {_NODE}/role": Shape(body=False),
     f"PUT {_NODE}/storage/modify": _NO_BODY,
     f"PUT {_NODE}/storage/repair": _NO_BODY,
@@ -72,8 +65,7 @@ class Route:
 
     method: str
     path: str
-    operation: type[Operation[Any]] | None = None
-    """None where nothing here can do it yet."""
+    operation: type[Operation[Any]]
     shape: Shape = Shape()
 
     @property
@@ -84,10 +76,8 @@ class Route:
 
 
 def routes(operations: Iterable[type[Operation[Any]]]) -> list[Route]:
-    """All requests that submit a job: those that operations declare, and those still to be declared."""
-    found = {said: _route(said, operation) for operation in operations for said in operation.routes}
-    shapes = {_any_name(said) for said in found}
-    return [*found.values(), *(_route(said, None) for said in UNDECLARED if _any_name(said) not in shapes)]
+    """All requests that submit a job, as operations declare them."""
+    return [_route(said, operation) for operation in operations for said in operation.routes]
 
 
 class PathTable:
@@ -95,10 +85,15 @@ class PathTable:
 
     def __init__(self) -> None:
         self._methods: dict[tuple[str, ...], dict[str, tuple[str, Any]]] = {}
+        self._by_length: dict[int, list[tuple[tuple[str, ...], dict[str, tuple[str, Any]]]]] = {}
 
     def add(self, method: str, path: str, target: Any) -> None:
         """The first that is added for a method of a path is it."""
-        self._methods.setdefault(_key(path), {}).setdefault(method, (path, target))
+        key = _key(path)
+        if key not in self._methods:
+            self._methods[key] = {}
+            self._by_length.setdefault(len(key), []).append((key, self._methods[key]))
+        self._methods[key].setdefault(method, (path, target))
 
     def find(self, path: str) -> Mapping[str, tuple[str, Any]] | None:
         """Give the methods of a path: with each the path as it was added, and its target."""
@@ -106,10 +101,8 @@ class PathTable:
         exact = self._methods.get(parts)
         if exact is not None:
             return exact
-        for key, methods in self._methods.items():
-            if len(key) == len(parts) and all(
-                mine == "*" or mine == other for mine, other in zip(key, parts, strict=True)
-            ):
+        for key, methods in self._by_length.get(len(parts), ()):
+            if all(mine == "*" or mine == other for mine, other in zip(key, parts, strict=True)):
                 return methods
         return None
 
@@ -124,7 +117,7 @@ def filled(template: str, path: str) -> dict[str, str]:
     return {mine[1:-1]: part for mine, part in pairs if mine.startswith("[")}
 
 
-def _route(said: str, operation: type[Operation[Any]] | None) -> Route:
+def _route(said: str, operation: type[Operation[Any]]) -> Route:
     method, _, path = said.partition(" ")
     shape = _SHAPES.get(said, Shape())
     if path.endswith("/tags"):
@@ -135,7 +128,3 @@ def _route(said: str, operation: type[Operation[Any]] | None) -> Route:
 
 def _key(path: str) -> tuple[str, ...]:
     return tuple("*" if part.startswith("[") else part for part in path.strip("/").split("/"))
-
-
-def _any_name(said: str) -> str:
-    return re.sub(r"\[[^]]+\]", "*", said)

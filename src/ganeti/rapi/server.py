@@ -14,7 +14,7 @@ from ganeti.rapi.answers import RequestRefused, answered, as_refusal, refused
 from ganeti.rapi.asked import Asked, read_request
 from ganeti.rapi.reading import RESOURCES, Luxi, Resource
 from ganeti.rapi.routes import PathTable, Route, filled, routes
-from ganeti.rapi.submission import opcode
+from ganeti.rapi.submission import job
 from ganeti.rapi.users import REALM, UsersFile, credentials
 from ganeti.system.http_server import HttpReply, HttpRequest
 
@@ -29,8 +29,16 @@ class Api:
     """Answers requests; *needs_login* asks for credentials also where anybody may read."""
 
     def __init__(
-        self, luxi: Luxi, users: UsersFile, *, needs_login: bool = False, now_s: Callable[[], float] = time.monotonic
+        self,
+        luxi: Luxi,
+        users: UsersFile,
+        *,
+        needs_login: bool = False,
+        clients_max: int = 4096,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clients_max = clients_max
+        self._busy = 0
         self._luxi = luxi
         self._users = users
         self._needs_login = needs_login
@@ -38,8 +46,17 @@ class Api:
         self.table = path_table()
 
     async def answer(self, request: HttpRequest) -> HttpReply:
+        if self._busy >= self._clients_max:
+            return refused(RequestRefused(503, "Too many requests are being answered: try again", {"Retry-After": "1"}))
+        self._busy += 1
         try:
-            return answered(await self._answer(request))
+            return await self._guarded(request)
+        finally:
+            self._busy -= 1
+
+    async def _guarded(self, request: HttpRequest) -> HttpReply:
+        try:
+            return await answered(await self._answer(request))
         except RequestRefused as refusal:
             return refused(refusal)
         except GanetiError as err:
@@ -62,7 +79,7 @@ class Api:
         return await self._submit(target, asked)
 
     async def _submit(self, route: Route, asked: Asked) -> Any:
-        return await self._luxi.call("SubmitJob", [opcode(route, asked, time.time_ns())], patience_s=0.0)
+        return await self._luxi.call("SubmitJob", job(route, asked, time.time_ns()), patience_s=0.0)
 
     def _admit(self, request: HttpRequest, access: str) -> None:
         """Raises `RequestRefused` for who may not do this."""

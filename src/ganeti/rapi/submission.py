@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """From a request to the opcode of its job: parameters by their declarations. Pure (rapi, sections 1 and 3)."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -17,15 +19,36 @@ _ROLES: Final = {
     "drained": {"drained": True},
     "offline": {"offline": True},
 }
+_OF_A_CREATION: Final = {"name": "instance_name", "os": "os_type"}
 _OF_THE_API: Final = frozenset(("dry_run", "reason", "debug_level", "priority", "comment"))
 """Parameters of all opcodes that a body does not give."""
 
 
-def opcode(route: Route, asked: Asked, now_ns: int) -> dict[str, Any]:
-    """Give the serialised opcode; raises `RequestRefused`."""
+def job(route: Route, asked: Asked, now_ns: int) -> list[dict[str, Any]]:
+    """Give the serialised opcodes of one job; raises `RequestRefused`."""
     operation = route.operation
-    if operation is None:
-        raise RequestRefused(501, f"{route.method} {route.path} is not possible yet: use the commands on the master")
+    if route.path.endswith("/reinstall"):
+        return _reinstallation(route, operation, asked, now_ns)
+    return [_opcode(route, operation, asked, now_ns)]
+
+
+def _reinstallation(route: Route, operation: type[Operation[Any]], asked: Asked, now_ns: int) -> list[dict[str, Any]]:
+    """As in 3.1 the instance is stopped before, and started afterwards unless the request says otherwise."""
+    body = asked.object()
+    start = not asked.flag("nostartup")
+    if asked.has_body:
+        start = body.pop("start", True)
+        if not isinstance(start, bool):
+            raise RequestRefused(400, "The parameter 'start' must be true or false")
+    words = {name: values for name, values in asked.arguments.items() if name != "os" or not asked.has_body}
+    install = _opcode(route, operation, replace(asked, body=body, has_body=bool(body), arguments=words), now_ns)
+    instance = {"instance_name": asked.parts["instance_name"], "reason": install["reason"]}
+    before = decode({"OP_ID": "OP_INSTANCE_SHUTDOWN", **instance}).to_plain()
+    after = decode({"OP_ID": "OP_INSTANCE_STARTUP", **instance}).to_plain()
+    return [before, install, *([after] if start else [])]
+
+
+def _opcode(route: Route, operation: type[Operation[Any]], asked: Asked, now_ns: int) -> dict[str, Any]:
     plain = _body(route, operation, asked)
     plain |= _arguments(route, operation, asked, plain)
     plain |= route.shape.fixed
@@ -45,6 +68,8 @@ def _body(route: Route, operation: type[Operation[Any]], asked: Asked) -> dict[s
         return dict(_ROLES[role])
     if not route.shape.body:
         return {}
+    if any(word in asked.arguments for word in route.shape.legacy):
+        return {}
     given = asked.object()
     if route.path == "/2/instances":
         _check_version(given)
@@ -58,7 +83,23 @@ def _body(route: Route, operation: type[Operation[Any]], asked: Asked) -> dict[s
             raise RequestRefused(403, f"The parameter '{name}' cannot be given over the remote API")
         if name in route.shape.fixed or name in asked.parts or name in _OF_THE_API or name == "OP_ID":
             raise RequestRefused(400, f"The body may not give '{name}'")
-    return given
+    if isinstance(given.get("instances"), list) and route.path == "/2/instances-multi-alloc":
+        given["instances"] = [_named(each, _OF_A_CREATION) for each in given["instances"]]
+    return given | {name: _as_list(given[name]) for name in route.shape.comma_lists if name in given}
+
+
+def _named(given: Any, aliases: Mapping[str, str]) -> Any:
+    """Put the names of parameters in the place of their aliases."""
+    if not isinstance(given, dict):
+        return given
+    return {aliases.get(name, name): value for name, value in given.items() if name != "__version__"}
+
+
+def _as_list(value: Any) -> Any:
+    """Read a list of numbers that is told as text with commas."""
+    if isinstance(value, str) and all(word.strip().isdecimal() for word in value.split(",")):
+        return [int(word) for word in value.split(",")]
+    return value
 
 
 def _check_version(given: dict[str, Any]) -> None:
@@ -83,14 +124,20 @@ def _arguments(route: Route, operation: type[Operation[Any]], asked: Asked, give
 
 def _value(word: str, values: list[str], type_: Any) -> Any:
     """Turn words into what a parameter of this type takes; the decoder says what is wrong with it."""
-    kinds = {type(each).__name__ for each in _plain_types(msgspec.inspect.type_info(type_))}
-    if "BoolType" in kinds:
+    types = {type(each).__name__: each for each in _plain_types(msgspec.inspect.type_info(type_))}
+    if "BoolType" in types:
         return flag(word, values[0])
-    if "ListType" in kinds:
-        return values
-    if "IntType" in kinds and values[0].lstrip("-").isdigit():
-        return int(values[0])
-    return values[0]
+    if "ListType" in types:
+        divided = [part for value in values for part in value.split(",") if part]
+        return [_number(part, types["ListType"].item_type) for part in divided]
+    return _number(values[0], type_) if "IntType" in types else values[0]
+
+
+def _number(word: str, type_: Any) -> int | str:
+    """Give a number where one is wanted and *word* is one."""
+    info = type_ if isinstance(type_, msgspec.inspect.Type) else msgspec.inspect.type_info(type_)
+    wanted = any(isinstance(each, msgspec.inspect.IntType) for each in _plain_types(info))
+    return int(word) if wanted and word.removeprefix("-").isdecimal() and len(word) < 20 else word
 
 
 def _plain_types(info: Any) -> list[Any]:
@@ -103,9 +150,14 @@ def _plain_types(info: Any) -> list[Any]:
 
 def _parts(operation: type[Operation[Any]], asked: Asked) -> dict[str, Any]:
     """Give what the path names; an opcode for several instances gets a list of one."""
-    if "instance_name" in asked.parts and "instance_name" not in _fields(operation):
-        return {"instances": [asked.parts["instance_name"]]}
-    return dict(asked.parts)
+    fields = _fields(operation)
+    found: dict[str, Any] = {}
+    for name, part in asked.parts.items():
+        if name in fields:
+            found[name] = _value(name, [part], fields[name])
+        else:
+            found["instances" if name == "instance_name" else "nodes"] = [part]
+    return found
 
 
 def _reason(route: Route, asked: Asked, now_ns: int) -> list[Any]:

@@ -41,7 +41,14 @@ Trust = Callable[[bytes | None], bool]
 class ConnectionGate:
     """Listens from `open` to `close`, and hands the connections to protocols."""
 
-    def __init__(self, protocol: Callable[[], asyncio.Protocol], tls: ssl.SSLContext | None, trusts: Trust) -> None:
+    def __init__(
+        self,
+        protocol: Callable[[], asyncio.Protocol],
+        tls: ssl.SSLContext | None,
+        trusts: Trust,
+        waiting_max: int = WAITING_MAX,
+        waiting_s: float | None = None,
+    ) -> None:
         self._protocol = protocol
         self._tls = tls
         self._trusts = trusts
@@ -50,7 +57,7 @@ class ConnectionGate:
         self._resume: asyncio.TimerHandle | None = None
         self._silent = Pool("connections that have said nothing", SILENT_MAX, SILENT_S)
         self._strangers = Pool("connections without a trusted certificate", STRANGERS_MAX, STRANGER_S)
-        self._waiting = Pool("connections that wait", WAITING_MAX)
+        self._waiting = Pool("connections that wait", waiting_max, waiting_s)
         self._crowd = Crowd(_CROWD)
 
     def open(self, address: str, port: int) -> None:

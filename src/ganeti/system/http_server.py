@@ -4,14 +4,14 @@
 import asyncio
 import os
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import MappingProxyType
 
 import msgspec
 from aiohttp import web
 
 from ganeti.base.errors import TransportError
-from ganeti.system.connection_gate import ConnectionGate, Trust
+from ganeti.system.connection_gate import WAITING_MAX, ConnectionGate, Trust
 
 BODY_LIMIT_BYTES = 64 * 1024 * 1024
 BODY_PAUSE_S = 30.0
@@ -45,6 +45,8 @@ class HttpReply(msgspec.Struct, frozen=True):
     body: bytes
     content_type: str = "application/json"
     headers: Mapping[str, str] = _NONE
+    chunks: AsyncIterator[bytes] | None = None
+    """What follows *body*, sent as it comes; a client that takes nothing for `BODY_PAUSE_S` is cut off."""
 
 
 Handler = Callable[[HttpRequest], Awaitable[HttpReply]]
@@ -65,8 +67,13 @@ class HttpServer:
         door: Door = lambda request: None,
         trusts: Trust = lambda certificate: True,
         body_limit_bytes: int = BODY_LIMIT_BYTES,
+        waiting_max: int = WAITING_MAX,
+        waiting_s: float | None = None,
     ) -> None:
-        """Clients that *trusts* knows by their certificates may keep connections open; the door looks at all."""
+        """Clients that *trusts* knows by their certificates may keep connections open; the door looks at all.
+
+        *waiting_max* connections may have no request that is worked on, each for *waiting_s*.
+        """
         self._handler = handler
         self._door = door
         self._address = address
@@ -74,12 +81,13 @@ class HttpServer:
         self._tls = tls
         self._trusts = trusts
         self._body_limit_bytes = body_limit_bytes
+        self._waiting = (waiting_max, waiting_s)
         self._server: _Server | None = None
 
     async def start(self) -> None:
         """Raises `TransportError` when the address cannot be had."""
         server = _Server(self._handle, access_log=None, keepalive_timeout=KEEPALIVE_S, lingering_time=LINGER_S)
-        server.gate = ConnectionGate(server, self._tls, self._trusts)
+        server.gate = ConnectionGate(server, self._tls, self._trusts, *self._waiting)
         try:
             server.gate.open(self._address, self._port)
         except OSError as err:
@@ -132,9 +140,26 @@ class HttpServer:
             return _response(HttpReply(400, b"The request did not come to its end\n", "text/plain"), close=True)
         gate.works(key)
         try:
-            return _response(await self._handler(msgspec.structs.replace(asked, body=bytes(body))))
+            reply = await self._handler(msgspec.structs.replace(asked, body=bytes(body)))
+            return _response(reply) if reply.chunks is None else await _streamed(request, reply, reply.chunks)
         finally:
             gate.waits(key, transport)
+
+
+async def _streamed(request: web.BaseRequest, reply: HttpReply, chunks: AsyncIterator[bytes]) -> web.StreamResponse:
+    response = web.StreamResponse(status=reply.status, headers={**reply.headers, "Content-Type": reply.content_type})
+    try:
+        await response.prepare(request)
+        if reply.body:
+            await response.write(reply.body)
+        async for chunk in chunks:
+            await asyncio.wait_for(response.write(chunk), BODY_PAUSE_S)
+        await response.write_eof()
+    except (ConnectionError, TimeoutError):  # nobody reads on
+        response.force_close()
+        if request.transport is not None:
+            request.transport.abort()
+    return response
 
 
 class _Server(web.Server):

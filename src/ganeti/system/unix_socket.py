@@ -36,7 +36,7 @@ _CROWD = 500
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
-async def connect(path: str, timeout_s: float = 10.0) -> Connection:
+async def connect(path: str, timeout_s: float = 10.0, limit_bytes: int = MESSAGE_LIMIT_BYTES) -> Connection:
     """Connect to a daemon; raises `TransportError` saying who does not answer."""
     try:
         client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -54,7 +54,7 @@ async def connect(path: str, timeout_s: float = 10.0) -> Connection:
     except BaseException:
         client.close()
         raise
-    return Connection(*streams)
+    return Connection(*streams, limit_bytes)
 
 
 async def _stand_in_line(client: socket.socket, name: str) -> None:

@@ -71,6 +71,11 @@ class Connection:
         """How much the other side has not taken yet."""
         return self._writer.transport.get_write_buffer_size()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the other side is known to have closed it, or has sent what nobody asked for."""
+        return self._reader.at_eof() or self._writer.is_closing() or bool(self._buffer)
+
     async def receive_bytes(self, message_s: float | None = None) -> bytes | None:
         """Wait for one document; None at the end of the stream. Between documents the other side may take its time,
         for one it has *message_s* seconds from the first byte we look at to the last.

@@ -8,9 +8,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from ganeti.base.errors import UNKNOWN_ENTITY, JobQueueFull, PrerequisiteError, TransportError
+from ganeti.rapi.reading import INSTANCE_FIELDS
 from ganeti.rapi.routes import Route
 from ganeti.rapi.server import FAILURES_MAX, FAILURES_S, Api, path_table
 from ganeti.rapi.users import UsersFile
@@ -34,6 +36,9 @@ class Luxi:
         if isinstance(self.gives, Exception):
             raise self.gives
         return self.gives
+
+    async def raw(self, method: str, *arguments: Any, patience_s: float = 0.0, only_asks: bool = False) -> Any:
+        return msgspec.Raw(msgspec.json.encode(await self.call(method, *arguments)))
 
 
 @pytest.fixture
@@ -237,3 +242,52 @@ def test_lists_and_objects(api, luxi):
     luxi.gives = [["success"], None]
     wait = send(api, "GET", "/2/jobs/9/wait", {"fields": ["status"]})
     assert wait[1] == {"job_info": ["success"], "log_entries": None}
+
+
+def test_a_reinstallation_is_a_chain(api: Api, luxi: Luxi) -> None:
+    send(api, "POST", "/2/instances/web1/reinstall", {"os": "noop", "start": True})
+    [(_, opcodes)] = luxi.asked
+    assert [each["OP_ID"] for each in opcodes] == [
+        "OP_INSTANCE_SHUTDOWN",
+        "OP_INSTANCE_REINSTALL",
+        "OP_INSTANCE_STARTUP",
+    ]
+    assert opcodes[1]["os_type"] == "noop"
+
+
+def test_the_older_forms_of_requests(api: Api, luxi: Luxi) -> None:
+    send(api, "POST", "/2/instances/web1/reinstall?os=noop&nostartup=1")
+    [(_, opcodes)] = luxi.asked
+    assert [each["OP_ID"] for each in opcodes] == ["OP_INSTANCE_SHUTDOWN", "OP_INSTANCE_REINSTALL"]
+    luxi.asked.clear()
+    send(api, "POST", "/2/instances/web1/replace-disks?disks=0,1&mode=replace_on_primary", {"mode": "replace_auto"})
+    assert (submitted(luxi)["disks"], submitted(luxi)["mode"]) == ([0, 1], "replace_on_primary")
+    luxi.asked.clear()
+    send(api, "POST", "/2/instances/web1/replace-disks", {"disks": "0,1", "mode": "replace_auto"})
+    assert submitted(luxi)["disks"] == [0, 1]
+
+
+def test_a_long_list_is_streamed_as_it_came(api: Api, luxi: Luxi) -> None:
+    width = len(INSTANCE_FIELDS)
+    luxi.gives = [[f"web{number}", *([1.5] * (width - 1))] for number in range(450)]
+    path = "/2/instances"
+    reply = asyncio.run(_whole(api, HttpRequest("GET", path, b"", "192.0.2.1", None, "bulk=1", {})))
+    rows = json.loads(reply)
+    assert [row["name"] for row in rows] == [f"web{number}" for number in range(450)]
+    assert set(rows[0]) == set(INSTANCE_FIELDS)
+
+
+async def _whole(api: Api, request: HttpRequest) -> bytes:
+    reply = await api.answer(request)
+    rest = b"".join([chunk async for chunk in reply.chunks]) if reply.chunks is not None else b""
+    assert reply.chunks is not None and len(reply.body) < len(rest) + len(reply.body)
+    return reply.body + rest
+
+
+def test_policies_name_the_templates_of_3_1_alone(api: Api, luxi: Luxi) -> None:
+    luxi.gives = {"ipolicy": {"disk-templates": ["plain", "mirror"]}}
+    assert send(api, "GET", "/2/info")[1]["ipolicy"] == {"disk-templates": ["plain"]}
+
+
+def test_requests_beyond_the_most_are_put_off(luxi: Luxi, users: UsersFile) -> None:
+    assert send(Api(luxi, users, clients_max=0), "GET", "/version")[0] == 503

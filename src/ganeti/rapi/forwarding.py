@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The remote API on a node that is not the master: requests go to the master's, and its answers come back."""
+
+import os
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from ganeti.base.errors import TransportError
+from ganeti.base.paths import Paths
+from ganeti.rapi.answers import RequestRefused, refused
+from ganeti.system.http_relay import HttpRelay
+from ganeti.system.http_server import HttpReply, HttpRequest
+
+_PASSED: Final = "X-Ganeti-Forwarded-By"
+Answer = Callable[[HttpRequest], Awaitable[HttpReply]]
+
+
+class Forwarder:
+    """Answers requests on the master, and passes them on elsewhere; looks each time which of the two this is.
+
+    A request is passed on once only: of two nodes that name each other as master, the second refuses.
+    """
+
+    def __init__(self, answer: Answer, paths: Paths, hostname: str, relay: HttpRelay, port: int) -> None:
+        self._answer = answer
+        self._paths = paths
+        self._hostname = hostname
+        self._relay = relay
+        self._port = port
+        self._seen: tuple[int, int] | None = None
+        self._elsewhere = False
+
+    async def answer(self, request: HttpRequest) -> HttpReply:
+        if not self._is_elsewhere() or os.path.exists(self._paths.luxi_socket):
+            return await self._answer(request)
+        if _PASSED in request.headers:
+            return refused(RequestRefused(502, "This node is not the master: a failover may be under way"))
+        try:
+            address = self._read("master_ip")
+            return await self._relay.send(request, address, self._port, {_PASSED: self._hostname})
+        except TransportError as err:
+            return refused(RequestRefused(502, str(err)))
+
+    def _is_elsewhere(self) -> bool:
+        try:
+            state = os.stat(self._paths.ssconf_file("master_node"))
+        except OSError:
+            return False
+        seen = (state.st_ino, state.st_mtime_ns)
+        if seen != self._seen:
+            master = self._read("master_node")
+            self._seen = seen
+            self._elsewhere = bool(master) and master.partition(".")[0] != self._hostname.partition(".")[0]
+        return self._elsewhere
+
+    def _read(self, key: str) -> str:
+        with open(self._paths.ssconf_file(key), encoding="utf-8") as file:
+            return file.read().strip()

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The certificate that a server shows to strangers: read again when it is renewed, without a restart."""
+
+import os
+import ssl
+import tempfile
+from collections.abc import Callable
+
+from ganeti.base.errors import PrerequisiteError
+
+
+class ShownCertificate:
+    """A TLS context with the certificate of *path*; *chain* holds those between it and a known authority."""
+
+    def __init__(self, path: str, key: str | None = None, chain: str | None = None) -> None:
+        """Raises `PrerequisiteError` for files that cannot be used."""
+        self.path = path
+        self._key = key
+        self._chain = chain
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._load()
+
+    def renew(self, warn: Callable[[str], None]) -> None:
+        """Show what the files hold now, from the next connection on; where they cannot be used, what was shown."""
+        try:
+            self._load()
+        except PrerequisiteError as err:
+            warn(f"{err}; the one from before is shown")
+
+    def _load(self) -> None:
+        try:
+            if self._chain is None:
+                self.context.load_cert_chain(self.path, self._key)
+                return
+            with tempfile.NamedTemporaryFile("wb") as whole:  # of certificates alone: nothing in it is secret
+                whole.write(_certificates(self.path) + _certificates(self._chain, besides=_certificates(self.path)))
+                whole.flush()
+                self.context.load_cert_chain(whole.name, self._key or self.path)
+        except (OSError, ValueError) as err:
+            reason = os.strerror(err.errno) if isinstance(err, OSError) and err.errno and err.errno > 0 else str(err)
+            raise PrerequisiteError(f"The certificate {self.path} cannot be used: {reason}; name one with -C") from err
+
+
+def _certificates(path: str, besides: bytes = b"") -> bytes:
+    """Give the certificates of a PEM file, without keys, and without the one that *besides* begins with."""
+    with open(path, "rb") as file:
+        text = file.read()
+    end = b"-----END CERTIFICATE-----"
+    found = [
+        b"-----BEGIN CERTIFICATE-----" + part.partition(end)[0] + end + b"\n"
+        for part in text.split(b"-----BEGIN CERTIFICATE-----")[1:]
+    ]
+    return b"".join(each for each in found if each != besides)

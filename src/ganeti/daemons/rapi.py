@@ -13,10 +13,9 @@ from ganeti.rapi.forwarding import Forwarder
 from ganeti.rapi.server import Api
 from ganeti.rapi.users import UsersFile
 from ganeti.system.daemonize import Daemon, DaemonRefused, Options, daemon_parser, parse_options, run_daemon
-from ganeti.system.environment import any_address
+from ganeti.system.environment import address_of, any_address
 from ganeti.system.http_relay import HttpRelay
 from ganeti.system.http_server import HttpServer
-from ganeti.system.interface_address import address_of
 from ganeti.system.shown_certificate import ShownCertificate
 from ganeti.system.unix_socket import allow_many_connections
 

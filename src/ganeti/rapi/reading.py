@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from ganeti.base.errors import JobLost, PrerequisiteError
+from ganeti.model.templates import IN_BUILT_IN_POLICY
 from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.asked import Asked
 
@@ -51,9 +52,7 @@ JOB_FIELDS: Final = ["id", "ops", "status", "summary", "opstatus", "received_ts"
 _JOB_DETAILS: Final = [*JOB_FIELDS, "oplog", "opresult"]
 _FILTER_FIELDS: Final = ["watermark", "priority", "predicates", "action", "reason_trail", "uuid"]
 _TEMPLATES: Final = "disk-templates"
-_TEMPLATES_OF_3_1: Final = frozenset(
-    ["blockdev", "diskless", "drbd", "ext", "file", "gluster", "plain", "rbd", "sharedfile"]
-)
+_TEMPLATES_OF_3_1: Final = frozenset(IN_BUILT_IN_POLICY)
 _ROLES: Final = {"M": "master", "C": "master-candidate", "R": "regular", "D": "drained", "O": "offline"}
 _ROWS_AT_ONCE: Final = 100
 _VALUES: Final = msgspec.json.Decoder(list[msgspec.Raw])

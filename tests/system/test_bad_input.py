@@ -99,7 +99,6 @@ NAMES = [
     ("gnt-cluster modify --install-image /srv/a", FAILED, "install_image cannot be set yet"),
     ("gnt-cluster modify --reserved-lvs a/b", FAILED, "reserved_lvs cannot be set yet"),
     ("gnt-debug delay -i 0.1", FAILED, "interruptible is not possible yet"),
-    ("ganeti-watcher --rapi-ip 192.0.2.1", FAILED, "--rapi-ip is not possible yet"),
     (ADD + "--communication=yes new1", FAILED, "leave --communication out"),
     (BARE + "--commit new1", FAILED, "Instance 'new1' not known"),
 ]

@@ -9,7 +9,7 @@ from parsed_tree import PACKAGE, TREE, told
 CORE = {"base", "model", "ports"}
 DECIDING = CORE | {"wire", "placement", "master"}
 BELOW_ROOMS = DECIDING | {"system", "node", "stores", "calls", "bootstrap"}
-ROOMS = {"wconfd", "luxid", "job", "noded", "confd", "mond", "rapi", "mirrord"}
+ROOMS = {"wconfd", "luxid", "job", "noded", "confd", "mond", "rapi", "mirrord", "metad"}
 RESERVED = {"web", "maintd", "coordination"}
 """Rooms of what comes, with their place in the order; `docs/architecture.md` says what is to be in each."""
 MAY_IMPORT = {
@@ -33,6 +33,7 @@ MAY_IMPORT = {
     "maintd": BELOW_ROOMS,
     "mond": BELOW_ROOMS,
     "mirrord": BELOW_ROOMS,
+    "metad": BELOW_ROOMS,
     "confd": BELOW_ROOMS,
     "coordination": DECIDING | {"system", "stores"},
     "tools": BELOW_ROOMS | ROOMS,

@@ -4,21 +4,27 @@
 Imports little: cron asks every few minutes.
 """
 
+import os
 from collections.abc import Collection
 
 from ganeti.base.paths import Paths
 
-BY_CLUSTER = ("ganeti-kvmd",)
-"""The cluster's values say whether they are to run."""
+BY_CLUSTER = ("ganeti-kvmd", "ganeti-metad")
+"""The cluster's values, or what they have to do, say whether they are to run."""
 ON_DEMAND = ("ganeti-mirrord", *BY_CLUSTER)
 """Started by node calls when there is something for them to do."""
 
 
 def demanded(paths: Paths, own_name: str) -> list[str]:
-    """Daemons of `BY_CLUSTER` that must run on this node: those of hypervisors whose users may end their guests."""
+    """Daemons of `BY_CLUSTER` that must run on this node.
+
+    Those of hypervisors whose users may end their guests, and the one of metadata where guests want some.
+    """
+    metadata = ["ganeti-metad"] if os.path.exists(f"{paths.run_dir}/metad.json") else []
     if _words(paths, "enabled_user_shutdown") != ["True"] or not _is_vm_capable(paths, own_name):
-        return []
-    return [daemon for name in _words(paths, "hypervisor_list") if (daemon := f"ganeti-{name}d") in BY_CLUSTER]
+        return metadata
+    hypervisors = [f"ganeti-{name}d" for name in _words(paths, "hypervisor_list")]
+    return [*metadata, *(daemon for daemon in hypervisors if daemon in BY_CLUSTER)]
 
 
 def _is_vm_capable(paths: Paths, own_name: str) -> bool:

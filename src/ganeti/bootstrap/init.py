@@ -90,7 +90,8 @@ def catalogue() -> Catalogue:
 def _write(beginning: Beginning, machine: Machine, files: FileSet) -> None:
     paths = machine.paths
     _directories(beginning, machine, files)
-    ids = Identities(str(uuid.uuid4()), str(uuid.uuid4()), str(uuid.uuid4()), time.time())
+    cluster, node, group, network = (str(uuid.uuid4()) for _ in range(4))
+    ids = Identities(cluster, node, group, network, time.time())
     if beginning.modify_etc_hosts:
         _enter_host(machine, files, beginning)
     if beginning.modify_ssh_setup:

@@ -56,6 +56,7 @@ CLUSTER_INIT = Command(
             "zeroing_image",
             "compression_tools",
             "enabled_user_shutdown",
+            "instance_communication_network",
             "ipolicy",
         ),
         Option(("--no-etc-hosts",), "modify_etc_hosts", "flag", "leave /etc/hosts alone", value=False),

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from ganeti.base import names
 from ganeti.base.errors import WRONG_INPUT, ParameterError, PrerequisiteError
 from ganeti.base.units import parse_size_mib
 from ganeti.model import cluster_values, ipolicy, recorded_state
@@ -217,6 +218,12 @@ def _spec(values: Mapping[str, Any] | None, what: str) -> dict[str, int]:
     return result
 
 
+def _communication_network(name: str | None) -> str | None:
+    if name and (fault := names.reference_fault(name)) is not None:
+        raise PrerequisiteError(f"A network cannot be called '{names.shown(name)}': {fault}", WRONG_INPUT)
+    return name
+
+
 def plain_values(options: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes of the cluster that are taken as they come, once checked."""
     pool = options.get("candidate_pool_size")
@@ -231,6 +238,7 @@ def plain_values(options: Mapping[str, Any]) -> dict[str, Any]:
         "use_external_mip_script": options.get("use_external_mip_script"),
         "enabled_user_shutdown": options.get("enabled_user_shutdown"),
         "maintain_node_health": options.get("maintain_node_health"),
+        "instance_communication_network": _communication_network(options.get("instance_communication_network")),
         "default_iallocator_params": options.get("default_iallocator_params"),
     }
     for name in ("compression_tools",):

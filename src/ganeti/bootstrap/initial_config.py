@@ -5,9 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
 from ganeti.bootstrap import init_options
 from ganeti.master.config.publication import SsconfSource, ssconf_files
-from ganeti.model import data_collectors
+from ganeti.master.operations.cluster.communication import new_network
+from ganeti.model import communication, data_collectors
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import CLUSTER_KEY, CONFIG_VERSION, Cluster, Node, NodeGroup
 
@@ -55,6 +58,7 @@ class Identities:
     cluster_uuid: str
     node_uuid: str
     group_uuid: str
+    network_uuid: str
     now_s: float
 
 
@@ -78,8 +82,12 @@ def configuration(beginning: Beginning, ids: Identities, certificate_digest: str
         **times,
     )
     config.put("nodes", ids.node_uuid, node)
-    group = NodeGroup(uuid=ids.group_uuid, name=FIRST_GROUP, **times)
+    talk = config.cluster.instance_communication_network
+    networks = {ids.network_uuid: dict(communication.NICPARAMS)} if talk else {}
+    group = NodeGroup(uuid=ids.group_uuid, name=FIRST_GROUP, networks=networks, **times)
     config.put("nodegroups", ids.group_uuid, group)
+    if talk:
+        config.put("networks", ids.network_uuid, replace(new_network(talk, ids.network_uuid), **times))
     return config
 
 

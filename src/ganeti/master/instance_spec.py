@@ -12,6 +12,9 @@ from ganeti.model.objects import Disk, Instance, Nic
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 
+_BOOKKEEPING = ("reservations", "ext_reservations")
+"""Of a network: which addresses are taken; a character for each address, which no node needs."""
+
 
 def disk_spec(view: ConfigView, catalogue: Catalogue, instance: Instance, disk: Disk, index: int) -> DiskSpec:
     group = view.group(view.node(instance.primary_node).group)
@@ -37,7 +40,7 @@ def _nic_spec(view: ConfigView, instance: Instance, nic: Nic, index: int) -> Nic
     filled = inheritance.nic_params(view.cluster, nic, group)
     network: dict[str, Any] | None = None
     if nic.network is not None:
-        network = view.network(nic.network).to_plain()
+        network = {key: value for key, value in view.network(nic.network).to_plain().items() if key not in _BOOKKEEPING}
     return NicSpec(
         index=index,
         uuid=nic.uuid,

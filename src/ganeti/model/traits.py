@@ -102,6 +102,8 @@ class HypervisorTraits:
     can_balloon: bool = False
     needs_network_port: bool = False
     """Whether an instance gets a TCP port of the cluster (display)."""
+    serves_metadata: bool = False
+    """Whether guests reach the metadata daemon of their node over a NIC for communication."""
     user_shutdown_daemon: str = ""
     """What runs on each node where users may shut their guests down from inside; empty if nothing has to."""
 

@@ -32,6 +32,7 @@ _GOODBYE_S = 1.0
 _BACKLOG = 1024
 _AT_ONCE = 64
 _PAUSE_S = 0.5
+_IP_FREEBIND = 15
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 Trust = Callable[[bytes | None], bool]
@@ -60,14 +61,20 @@ class ConnectionGate:
         self._waiting = Pool("connections that wait", waiting_max, waiting_s)
         self._crowd = Crowd(_CROWD)
 
-    def open(self, address: str, port: int) -> None:
-        """Raises `OSError` when the address cannot be had. `::` stands for all addresses, those of IPv4, too."""
+    def open(self, address: str, port: int, *, early: bool = False) -> None:
+        """Raises `OSError` when the address cannot be had. `::` stands for all addresses, those of IPv4, too.
+
+        With *early* the machine need not have the address yet.
+        """
         if self._tls is not None:
             SSLProtocol.max_size = _BUFFER_BYTES
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self._listener = socket.create_server(
-            (address, port), family=family, backlog=_BACKLOG, dualstack_ipv6=address == "::"
-        )
+        if early:
+            self._listener = _listen_early(family, address, port)
+        else:
+            self._listener = socket.create_server(
+                (address, port), family=family, backlog=_BACKLOG, dualstack_ipv6=address == "::"
+            )
         self._listener.setblocking(False)
         self._listen()
 
@@ -201,3 +208,16 @@ class ConnectionGate:
 def _address(transport: asyncio.Transport) -> str:
     peer = transport.get_extra_info("peername")
     return str(peer[0]) if peer else ""
+
+
+def _listen_early(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.setsockopt(socket.IPPROTO_IP, _IP_FREEBIND, 1)
+        made.bind((address, port))
+        made.listen(_BACKLOG)
+    except OSError:
+        made.close()
+        raise
+    return made

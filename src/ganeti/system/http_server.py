@@ -69,10 +69,12 @@ class HttpServer:
         body_limit_bytes: int = BODY_LIMIT_BYTES,
         waiting_max: int = WAITING_MAX,
         waiting_s: float | None = None,
+        early: bool = False,
     ) -> None:
         """Clients that *trusts* knows by their certificates may keep connections open; the door looks at all.
 
-        *waiting_max* connections may have no request that is worked on, each for *waiting_s*.
+        *waiting_max* connections may have no request that is worked on, each for *waiting_s*. With *early* the
+        machine need not have the address yet.
         """
         self._handler = handler
         self._door = door
@@ -82,6 +84,7 @@ class HttpServer:
         self._trusts = trusts
         self._body_limit_bytes = body_limit_bytes
         self._waiting = (waiting_max, waiting_s)
+        self._early = early
         self._server: _Server | None = None
 
     async def start(self) -> None:
@@ -89,7 +92,7 @@ class HttpServer:
         server = _Server(self._handle, access_log=None, keepalive_timeout=KEEPALIVE_S, lingering_time=LINGER_S)
         server.gate = ConnectionGate(server, self._tls, self._trusts, *self._waiting)
         try:
-            server.gate.open(self._address, self._port)
+            server.gate.open(self._address, self._port, early=self._early)
         except OSError as err:
             reason = os.strerror(err.errno) if err.errno else str(err)
             raise TransportError(f"Cannot listen on {self._address} port {self._port}: {reason}") from err

@@ -37,6 +37,14 @@ DEBUG_WCONFD = Command(
     is_job=False,
 )
 
+DEBUG_METAD = Command(
+    "gnt-debug metad",
+    "make one call to the metadata daemon of this node, and print its result",
+    arguments=(Argument("method", "cmd"), Argument("words", "args", 0, None)),
+    handler="debug_calls:metad",
+    is_job=False,
+)
+
 DEBUG_EVENTS = Command(
     "gnt-debug events",
     "follow what happens in the cluster, until interrupted",

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gnt-debug wconfd: one call to the daemon of locks and configuration, as it is."""
+"""gnt-debug wconfd and metad: one call to a daemon of this node, as it is."""
 
 from __future__ import annotations
 
 import json
+import os
 
 from ganeti.base.errors import GanetiError, TransportError
 from ganeti.base.paths import Paths
@@ -28,7 +29,21 @@ def wconfd(call: Invocation) -> int:
     method, arguments = call.values["method"], [_value(word) for word in call.get("words") or []]
     if method in _STREAMS:
         raise Failure(f"The call {method} never ends: follow the cluster with 'gnt-debug events'")
-    path = Paths(environment.root()).wconfd_socket
+    return _call(
+        Paths(environment.root()).wconfd_socket, "The configuration daemon", "ganeti-wconfd", method, arguments
+    )
+
+
+def metad(call: Invocation) -> int:
+    """The same to the metadata daemon: echo, list, update_config, forget."""
+    method, arguments = call.values["method"], [_value(word) for word in call.get("words") or []]
+    path = f"{Paths(environment.root()).socket_dir}/ganeti-metad"
+    if not os.path.exists(path):
+        raise Failure("No metadata daemon runs on this node: it starts with the first guest that has --communication")
+    return _call(path, "The metadata daemon", "ganeti-metad", method, arguments)
+
+
+def _call(path: str, title: str, name: str, method: str, arguments: list[Any]) -> int:
     try:
         connection = connect(path, _ANSWER_WITHIN_S)
     except TransportError as err:
@@ -37,9 +52,7 @@ def wconfd(call: Invocation) -> int:
         try:
             answer = connection.call(method, *arguments)
         except TransportError as err:
-            raise Failure(
-                f"The configuration daemon gave no answer: {err}; see 'daemon-util check ganeti-wconfd'"
-            ) from err
+            raise Failure(f"{title} gave no answer: {err}; see 'daemon-util check {name}'") from err
         except GanetiError as err:
             raise Failure(f"The call {method} failed: {err}") from err
     out(json.dumps(answer, indent=2, sort_keys=True, ensure_ascii=False))

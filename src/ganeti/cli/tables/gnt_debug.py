@@ -57,6 +57,13 @@ COMMANDS = (
       (('--interval',), 'interval', 'float', 'show them again and again', True, None, (), '', False),
      ),
      (), 'listing:locks', '', False, '', False, True, False, '', (), (), ()),
+    ('metad', 'make one call to the metadata daemon of this node, and print its result',
+     (
+      ('method', 'cmd', 1, 1, 'string', ''),
+      ('words', 'args', 0, None, 'string', ''),
+     ),
+     (),
+     (), 'debug_calls:metad', '', False, '', False, True, False, '', (), (), ()),
     ('submit-job', 'submit lists of opcodes from JSON files',
      (
       ('files', 'op-list-file', 1, None, 'string', ''),

@@ -118,11 +118,10 @@ ConflictsCheck = Annotated[
 Communication = Annotated[
     bool,
     Parameter(
-        "channel from guest to cluster",
+        "a NIC by which the guest reaches its metadata",
         "-c",
         "--communication",
         kind="yesno",
-        refused="The cluster has no network for instance communication: leave --communication out",
     ),
 ]
 NameCheck = Annotated[

@@ -13,7 +13,8 @@ from ganeti.model.node_calls.instances import (
     InstanceInfo,
 )
 from ganeti.model.node_requests import AttachedDisk, DiskSpec, InstanceSpec
-from ganeti.node.actions.migration import forget_migrated, yield_disks
+from ganeti.node import metadata
+from ganeti.node.actions.migration import forget_migrated, tell_metadata, yield_disks
 from ganeti.node.actions.registry import DAY_S, NORMAL_S, SLOW_S, URGENT_S, answers, node_call
 from ganeti.node.hypervisors.interface import RunningInstance
 from ganeti.node.os import runner
@@ -117,6 +118,7 @@ async def instance_start(node: NodeState, *, instance: InstanceSpec, paused: boo
     """Start a guest on its disks (which are assembled if they were not)."""
     disks = await attach_disks(node, instance)
     forget_migrated(node, instance.name)
+    await tell_metadata(node, instance)
     await node.hypervisor_of(instance).start(instance, disks, paused=paused)
     node.world.log(f"instance {instance.name} started{' paused' if paused else ''}")
 
@@ -135,6 +137,7 @@ async def instance_shutdown(node: NodeState, *, instance: InstanceSpec, timeout_
     hypervisor = node.hypervisor_of(instance)
     found = await hypervisor.info(instance.name)
     await hypervisor.stop(instance.name, timeout_s=timeout_s)
+    await metadata.forget(node.world, instance.name)
     if found is not None:
         node.world.log(f"instance {instance.name} stopped, it was {found.state}")
 

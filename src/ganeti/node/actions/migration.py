@@ -16,6 +16,8 @@ import msgspec
 
 from ganeti.base.errors import BlockDeviceError, HypervisorError
 from ganeti.model.node_requests import InstanceSpec
+from ganeti.node import metadata
+from ganeti.node.actions.daemons import daemon_util
 from ganeti.node.actions.registry import NORMAL_S, SLOW_S, URGENT_S, node_call
 from ganeti.node.hypervisors.interface import MigrationStatus, MigrationTarget
 from ganeti.node.state import NodeState
@@ -56,6 +58,7 @@ async def accept_instance(
             await node.template_of(disk).activate(disk, instance.name, for_migration=True) for disk in instance.disks
         ]
         forget_migrated(node, instance.name)
+        await tell_metadata(node, instance)
         target = await hypervisor.accept(instance, disks, info, address)
     except BaseException:
         with contextlib.suppress(HypervisorError):
@@ -171,12 +174,19 @@ def forget_migrated(node: NodeState, name: str) -> None:
         os.unlink(_marker(node, name))
 
 
+async def tell_metadata(node: NodeState, instance: InstanceSpec) -> None:
+    """Let a guest that comes here find its metadata."""
+    if node.hypervisor_of(instance).traits.serves_metadata:
+        await metadata.tell(node.world, daemon_util(), instance)
+
+
 async def _let_go(node: NodeState, instance: InstanceSpec) -> None:
     marker = _marker(node, instance.name)
     os.makedirs(os.path.dirname(marker), mode=0o750, exist_ok=True)
     with open(marker, "w", encoding="utf-8") as file:
         os.fsync(file.fileno())
     await node.hypervisor_of(instance).finalize_source(instance.name, success=True)
+    await metadata.forget(node.world, instance.name)
     await yield_disks(node, instance)
 
 

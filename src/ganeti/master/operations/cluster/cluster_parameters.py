@@ -156,8 +156,11 @@ class ClusterParameters(Operation[None], frozen=True, kw_only=True):
     ] = None
     instance_communication_network: Annotated[
         str | None,
-        Parameter("network over which guests reach their node", "--instance-communication-network", metavar="NETWORK"),
-        _NOT_YET,
+        Parameter(
+            "network over which guests reach their metadata; made if there is none, empty for none",
+            "--instance-communication-network",
+            metavar="NETWORK",
+        ),
     ] = None
     enabled_data_collectors: Annotated[
         dict[str, bool] | None, Parameter("which ones measure", "--enabled-data-collectors", kind="name-yesno")

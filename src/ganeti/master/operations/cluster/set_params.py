@@ -14,8 +14,9 @@ from ganeti.base.errors import WRONG_INPUT, ParameterError, PrerequisiteError
 from ganeti.base.paths import IALLOCATOR_SEARCH_PATH
 from ganeti.master.capacity import check_template
 from ganeti.master.operation import Example, Hooks, operation
-from ganeti.master.operations.cluster import drivers, inherited_parameters
+from ganeti.master.operations.cluster import communication, drivers, inherited_parameters
 from ganeti.master.operations.cluster.cluster_parameters import ClusterParameters, NameChange
+from ganeti.master.operations.cluster.communication import SetCommunicationNetwork
 from ganeti.master.operations.cluster.master_ip import move_master_address
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.node.candidates import fill_pool, next_candidates
@@ -102,6 +103,7 @@ class Checked:
     address: dict[str, Any]
     """What changes of the master's address."""
     notes: list[str]
+    network: SetCommunicationNetwork | None
 
 
 @contextmanager
@@ -123,6 +125,7 @@ def _refusing() -> Iterator[None]:
         Example("cluster-backend", {"beparams": {"vcpus": 2}}),
         Example("cluster-candidates", {"candidate_pool_size": 4}),
         Example("cluster-netmask", {"master_netmask": 24}),
+        Example("cluster-communication", {"instance_communication_network": "talk"}),
     ),
 )
 class ModifyCluster(ClusterParameters, frozen=True, kw_only=True):
@@ -136,8 +139,11 @@ class ModifyCluster(ClusterParameters, frozen=True, kw_only=True):
     def locks(self, view: ConfigView) -> LockPlan:
         """The big lock, what inherits or uses the values, and nodes that become candidates."""
         promoted = [node_lock(node.uuid) for node in self._promoted(view)]
+        groups = [ALL_GROUPS] if self.instance_communication_network is not None else []
         if not (self._inherited() or self.ipolicy or self._of_drivers()):
-            return plan(exclusive=promoted)
+            return plan(exclusive=[*promoted, *groups])
+        if groups:
+            return plan(shared=[ALL_INSTANCES], exclusive=[ALL_NODES, ALL_GROUPS])
         if promoted:
             return plan(shared=[ALL_INSTANCES, ALL_GROUPS], exclusive=[ALL_NODES])
         return plan(shared=[ALL_NODES, ALL_INSTANCES, ALL_GROUPS])
@@ -207,7 +213,8 @@ class ModifyCluster(ClusterParameters, frozen=True, kw_only=True):
             active_collectors=self.enabled_data_collectors or {},
             collector_intervals_us=self.data_collector_interval or {},
         )
-        return Checked(change, address, notes)
+        network = communication.planned(view, self.instance_communication_network, ctx.entropy.uuid())
+        return Checked(change, address, notes, network)
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         master = [view.cluster.master_node]
@@ -228,6 +235,8 @@ class ModifyCluster(ClusterParameters, frozen=True, kw_only=True):
             await move_master_address(ctx, new, ChangeCluster(values=checked.address), back)
         if checked.change != ChangeCluster():
             await ctx.config.commit(checked.change, settles=True)
+        if checked.network is not None:
+            await ctx.config.commit(checked.network, settles=True)
         await drivers.ensure_user_shutdown(ctx, old)
         if self.candidate_pool_size is not None:
             await fill_pool(ctx)

@@ -8,6 +8,7 @@ from ganeti.base import names
 from ganeti.base.command import Command
 from ganeti.base.errors import ALREADY_EXISTS, WRONG_INPUT, PrerequisiteError
 from ganeti.master.operation import Example, Hooks, operation
+from ganeti.master.operations.cluster.communication import networks_of_new_group
 from ganeti.master.operations.group.parameters import EXAMPLE, GroupParameters
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Text
@@ -61,7 +62,9 @@ class MakeGroup(GroupParameters[None], frozen=True, kw_only=True, forbid_unknown
 
     def check(self, view: ConfigView, facts: Any, ctx: OperationContext) -> NodeGroup:
         check_new_name(view, self.group_name)
-        return self.changed(NodeGroup(uuid=ctx.entropy.uuid(), name=self.group_name), view, ctx.catalogue)
+        networks = networks_of_new_group(view)
+        group = NodeGroup(uuid=ctx.entropy.uuid(), name=self.group_name, networks=networks)
+        return self.changed(group, view, ctx.catalogue)
 
     def hooks(self, view: ConfigView, checked: NodeGroup) -> Hooks:
         master = [view.cluster.master_node]

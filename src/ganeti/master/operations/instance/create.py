@@ -37,6 +37,7 @@ from ganeti.master.operations.changes import AddInstance, FinishInstance, Remove
 from ganeti.master.operations.instance import creation_input as creation
 from ganeti.master.operations.instance import disk_places
 from ganeti.master.operations.instance.adoption import Adopted, check_adoption, find_adoptees
+from ganeti.master.operations.instance.communication import wanted_nics
 from ganeti.master.operations.instance.creation_checks import (
     refuse_conflicts,
     refuse_opportunistic,
@@ -133,6 +134,11 @@ _WITHOUT_DISKS = _EXAMPLE | {"disk_template": "diskless", "disks": []}
             before=("network-add", "network-connect"),
         ),
         Example("create-diskless", _WITHOUT_DISKS),
+        Example(
+            "create-communicating",
+            _WITHOUT_DISKS | {"instance_communication": True},
+            before=("cluster-communication",),
+        ),
         Example("import", _IMPORT, before=("create-on-file-stopped", "export-stopped")),
         Example(
             "import-and-start",
@@ -341,7 +347,9 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             hypervisor=hypervisor,
             disks=creation.read_disks(self.disks, template, ctx.entropy),
             asked=self.disks,
-            nics=read_nics(self.nics, view, ctx.entropy),
+            nics=read_nics(
+                [*self.nics, *wanted_nics(view, name, wanted=self.instance_communication)], view, ctx.entropy
+            ),
             beparams=backend,
             hvparams={key: value for key, value in hvparams.items() if value != "default"},
             osparams=self.osparams,

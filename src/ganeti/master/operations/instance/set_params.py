@@ -20,6 +20,7 @@ from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import bare, instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.instance import conversion, hotplug, modification
+from ganeti.master.operations.instance.communication import changes as communication_changes
 from ganeti.master.operations.instance.device_changes import (
     DISK_ACTIONS,
     NIC_ACTIONS,
@@ -290,7 +291,9 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
             view,
             old,
             new,
-            read_changes("NIC", self.nics, NIC_ACTIONS),
+            read_changes(
+                "NIC", [*self.nics, *communication_changes(view, old, self.instance_communication)], NIC_ACTIONS
+            ),
             ctx.entropy,
             conflicts_check=self.conflicts_check,
         )
@@ -352,7 +355,7 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
     def _check_anything_given(self) -> None:
         given = (self.nics, self.disks, self.beparams, self.hvparams, self.osparams, self.osparams_private)
         others = (self.runtime_mem, self.pnode, self.pnode_uuid, self.os_name, self.offline, self.disk_template)
-        if not any(given) and all(each is None for each in others):
+        if not any(given) and all(each is None for each in (*others, self.instance_communication)):
             raise PrerequisiteError("No changes submitted: name at least one parameter to change", WRONG_INPUT)
 
     def _admin_state(self, old: Instance) -> str:

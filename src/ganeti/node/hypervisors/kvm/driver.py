@@ -60,6 +60,7 @@ class KvmHypervisor(Hypervisor):
         can_balloon=True,
         can_hotplug=True,
         needs_network_port=True,
+        serves_metadata=True,
         user_shutdown_daemon="ganeti-kvmd",
     )
 

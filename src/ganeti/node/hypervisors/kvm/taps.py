@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ganeti.base.errors import CommandError, HypervisorError
+from ganeti.model.communication import METADATA_ADDRESS, is_communication
 from ganeti.model.node_requests import NicSpec
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.record import RuntimeRecord
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from pyroute2 import AsyncIPRoute
 
 TUN_DEVICE = "/dev/net/tun"
-COMMUNICATION_NIC = "ganeti:communication:"
-"""How the name of a NIC for instance communication begins; its tap has a name of its own."""
 _TUNSETIFF = 0x400454CA
 _IFF_TAP = 0x0002
 _IFF_NO_PI = 0x1000
@@ -56,7 +55,7 @@ class Tap:
 
 def open_tap(nic: NicSpec, *, queues: int = 1, vnet_hdr: bool = True) -> Tap:
     """Make a tap of a free name; raises `HypervisorError`."""
-    pattern = "gnt.com.%d" if (nic.name or "").startswith(COMMUNICATION_NIC) else "tap%d"
+    pattern = "gnt.com.%d" if is_communication(nic) else "tap%d"
     flags = _IFF_TAP | _IFF_NO_PI | (_IFF_VNET_HDR if vnet_hdr else 0) | (_IFF_MULTI_QUEUE if queues > 1 else 0)
     tap = Tap(pattern)
     try:
@@ -93,7 +92,9 @@ async def make(world: NodeWorld, places: Places, record: RuntimeRecord, nic: Nic
 async def connect(world: NodeWorld, places: Places, instance: str, tags: Sequence[str], nic: NicSpec, tap: Tap) -> None:
     """Bring a tap up where its NIC belongs; raises `HypervisorError` naming what is missing."""
     script = places.interface_script
-    if os.access(script, os.X_OK):
+    if is_communication(nic):
+        await _serve_metadata(nic, tap)
+    elif os.access(script, os.X_OK):
         await _run_script(world, script, instance, tags, nic, tap)
     elif nic.mode == "bridged":
         await _join_bridge(nic, tap)
@@ -269,6 +270,29 @@ async def _route(nic: NicSpec, tap: Tap) -> None:
         _set_kernel(f"/proc/sys/net/ipv6/conf/{tap.name}", ("proxy_ndp", "forwarding"))
 
 
+async def _serve_metadata(nic: NicSpec, tap: Tap) -> None:
+    """The node has the metadata's address on this tap, and reaches the guest's only there; nothing is passed on.
+
+    A guest that takes another one's address gets no answer: that goes to the other's tap.
+    """
+    from pyroute2 import NetlinkError
+
+    if not nic.ip:
+        raise HypervisorError(f"NIC {nic.index} is for communication and has no address: give it ip=pool")
+    async with _open_links() as links:
+        index = await _required(links, tap.name, "The tap")
+        try:
+            await links.addr("add", index=index, address=METADATA_ADDRESS, prefixlen=32)
+            await links.link("set", index=index, state="up")
+            await links.route(
+                "replace", family=socket.AF_INET, dst=f"{nic.ip}/32", oif=index, table=_MAIN_TABLE, proto="static"
+            )
+        except NetlinkError as err:
+            raise HypervisorError(f"Cannot give {tap.name} the address {METADATA_ADDRESS}: {err}") from err
+    _set_kernel(f"/proc/sys/net/ipv4/conf/{tap.name}", ("rp_filter",))
+    _set_kernel(f"/proc/sys/net/ipv4/conf/{tap.name}", ("forwarding",), "0")
+
+
 def _table(nic: NicSpec) -> int:
     """Number of a routing table given by number or name."""
     if nic.link in ("", "main"):
@@ -287,13 +311,13 @@ def _table(nic: NicSpec) -> int:
     )
 
 
-def _set_kernel(directory: str, switches: Sequence[str]) -> None:
+def _set_kernel(directory: str, switches: Sequence[str], value: str = "1") -> None:
     for switch in switches:
         try:
             with open(f"{directory}/{switch}", "w", encoding="ascii") as target:
-                target.write("1")
+                target.write(value)
         except OSError as err:
-            raise HypervisorError(f"Cannot switch on {directory}/{switch}: {err.strerror}") from err
+            raise HypervisorError(f"Cannot write {value} to {directory}/{switch}: {err.strerror}") from err
 
 
 async def _join_switch(world: NodeWorld, nic: NicSpec, tap: Tap) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.fakes import volume_groups
 from tests.fakes.paired_disks import CLOSED, PRIMARY, SECONDARY, PairedDisks, Pairs
 
 import ganeti.node.storage
@@ -53,6 +54,8 @@ class Harness:
     """Where a disk is made."""
     lists = True
     """Whether all disks of the template can be found without knowing them."""
+    setting = SETTING
+    """What the cluster says of where disks lie."""
     told_space = True
     """Whether somebody knows how much room there is."""
 
@@ -153,7 +156,35 @@ class ExternalHarness(Harness):
             subprocess.run(["losetup", "-d", line.split()[0]], check=True)
 
 
+class LogicalHarness(Harness):
+    """A volume group on loop devices, with the real tools of LVM 2."""
+
+    def __init__(self, root: Path, template: str) -> None:
+        super().__init__(root, template)
+        if reason := volume_groups.why_not():
+            pytest.skip(reason)
+        self.group = volume_groups.VolumeGroup(root / "lvm", Path(self.paths.under("/dev")))
+        self.setting = "xenvg"
+
+    def driver(self, node: str = "node1") -> DiskTemplate:
+        world = volume_groups.ToolWorld(self.paths, node)
+        world.tools = self.group.tools
+        world.log = self.logged.append  # type: ignore[method-assign]
+        return DRIVERS[self.template](world)
+
+    def logical_id(self, index: int) -> list[Any]:
+        return ["xenvg", f"uuid-{index}.disk{index}"]
+
+    def left(self) -> list[str]:
+        return self.group.volumes()
+
+    def close(self) -> None:
+        self.group.close()
+
+
+SLOW = ("plain",)
 HARNESSES: dict[str, type[Harness]] = {
+    "plain": LogicalHarness,
     "ext": ExternalHarness,
     **dict.fromkeys(("diskless", "file", "sharedfile"), Harness),
     PairedDisks.traits.name: PairedHarness,
@@ -174,11 +205,21 @@ def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Harness]:
 
 
 def over(templates: list[str]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("place", templates, indirect=True)
+    return pytest.mark.parametrize(
+        "place", [pytest.param(name, marks=marks(name)) for name in templates], indirect=True
+    )
+
+
+def marks(template: str) -> list[pytest.MarkDecorator]:
+    """What takes long is no part of the quick check."""
+    return [pytest.mark.real] if template in SLOW else []
 
 
 over_variants = pytest.mark.parametrize(
-    ("place", "image_format"), VARIANTS, indirect=["place"], ids=["-".join(filter(None, pair)) for pair in VARIANTS]
+    ("place", "image_format"),
+    [pytest.param(*pair, marks=marks(pair[0])) for pair in VARIANTS],
+    indirect=["place"],
+    ids=["-".join(filter(None, pair)) for pair in VARIANTS],
 )
 
 
@@ -328,7 +369,7 @@ def test_all_disks_are_listed_for_finding_orphans(place: Harness) -> None:
             await driver.activate(disk, "web1")
 
     run(make())
-    assert list(run(driver.list_owned(SETTING))) == [disk.logical_id[-1] for disk in disks]
+    assert list(run(driver.list_owned(place.setting))) == [disk.logical_id[-1] for disk in disks]
 
 
 @over(IN_DIRECTORIES)
@@ -347,16 +388,16 @@ def test_space_is_told_and_unknown_where_the_setting_leads_nowhere(place: Harnes
     if not place.told_space:
         assert run(place.driver().space(SETTING)).storage_free is None
         return
-    space = run(place.driver().space(SETTING))
+    space = run(place.driver().space(place.setting))
     assert space.storage_size >= space.storage_free > 0
-    nowhere = run(place.driver().space("/srv/nowhere"))
+    nowhere = run(place.driver().space("/srv/nowhere" if place.setting == SETTING else "nowhere"))
     assert (nowhere.storage_size, nowhere.storage_free) == (None, None)
 
 
 @over(WITH_DISKS)
 def test_verify_says_what_is_wrong_with_the_setting(place: Harness) -> None:
     driver = place.driver()
-    assert run(driver.verify(SETTING)) == []
+    assert run(driver.verify(place.setting)) == []
     assert place.left() == []
     if place.template not in IN_DIRECTORIES:
         return
@@ -404,7 +445,7 @@ def test_a_disk_that_another_node_uses_keeps_its_name(place: Harness) -> None:
 @over(TEMPLATES)
 def test_a_disk_is_copied_piece_by_piece_or_refused(place: Harness) -> None:
     driver, disk = place.driver(), place.disk(size_mib=16)
-    if place.template not in IN_DIRECTORIES:
+    if place.template not in IN_DIRECTORIES and not driver.traits.copyable:
         with pytest.raises(BlockDeviceError, match="cannot be copied to another node"):
             run(driver.stored_path(disk))
         return
@@ -413,7 +454,8 @@ def test_a_disk_is_copied_piece_by_piece_or_refused(place: Harness) -> None:
     mib = 1024 * 1024
     content = bytes(5 * mib) + os.urandom(2 * mib) + bytes(9 * mib)
     source.write_bytes(content)
-    copy = msgspec.structs.replace(disk, logical_id=["loop", f"{SETTING}/copy/uuid-0.file.disk0"])
+    logical_id = ["loop", f"{SETTING}/copy/uuid-0.file.disk0"]
+    copy = msgspec.structs.replace(disk, logical_id=place.logical_id(9) if driver.traits.naming else logical_id)
     run(driver.begin_copy(copy, len(content)))
     assert run(driver.find(copy)) is None, "it has its name when it is whole"
     offset = written = 0

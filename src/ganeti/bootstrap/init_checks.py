@@ -12,6 +12,7 @@ from ganeti.base.errors import (
     NOT_UNIQUE,
     WRONG_INPUT,
     WRONG_STATE,
+    CommandError,
     FileStoragePathError,
     PrerequisiteError,
 )
@@ -38,7 +39,11 @@ def check(options: Mapping[str, Any], machine: Machine, catalogue: Catalogue) ->
     _check_no_cluster(machine)
     check_no_foreign_daemon(machine.paths, os.path.dirname(machine.program("daemon-util")))
     hypervisors = init_options.enabled_hypervisors(options.get("enabled_hypervisors"), catalogue)
-    templates = init_options.enabled_templates(options.get("enabled_disk_templates"), catalogue)
+    templates = init_options.enabled_templates(
+        options.get("enabled_disk_templates"),
+        catalogue,
+        has_volume_group=bool(options.get("vg_name")) or _has_group(machine, DEFAULT_VOLUME_GROUP),
+    )
     version = init_options.ip_version(options.get("primary_ip_version"))
     node_name, primary_ip = _own_address(machine, version)
     cluster_name, master_ip = _master_address(options, machine, version, node_name, primary_ip)
@@ -198,6 +203,13 @@ def _secondary_address(options: Mapping[str, Any], machine: Machine, version: in
             f"The secondary address {given} is not an address of this machine on a network", WRONG_INPUT
         )
     return str(given)
+
+
+def _has_group(machine: Machine, name: str) -> bool:
+    try:
+        return machine.run(["vgs", "--noheadings", "--", name], check=False).returncode == 0
+    except CommandError:
+        return False
 
 
 def _volume_group(

@@ -70,8 +70,16 @@ def enabled_hypervisors(given: Sequence[str] | None, catalogue: Catalogue) -> li
     return _known_names([DEFAULT_HYPERVISOR] if given is None else given, "hypervisor", catalogue.hypervisors)
 
 
-def enabled_templates(given: Sequence[str] | None, catalogue: Catalogue) -> list[str]:
-    chosen = [name for name in PREFERRED if name in catalogue.templates] if given is None else given
+def enabled_templates(
+    given: Sequence[str] | None, catalogue: Catalogue, *, has_volume_group: bool = False
+) -> list[str]:
+    """Those that are named; otherwise what this machine can serve, of those that are preferred."""
+    usable = (
+        name
+        for name in PREFERRED
+        if name in catalogue.templates and (has_volume_group or not catalogue.template(name).uses_node_disk)
+    )
+    chosen = list(usable) if given is None else given
     return _known_names(chosen, "disk template", catalogue.templates)
 
 

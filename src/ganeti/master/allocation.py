@@ -221,8 +221,8 @@ def hv_filled(view: ConfigView, catalogue: Catalogue, hypervisor: str) -> Plain:
 def capacity_query(view: ConfigView, catalogue: Catalogue, template: TemplateTraits | None) -> NodeInfo:
     """Asks for memory, processors and the space a template uses."""
     storage = []
-    if template is not None and template.directory_setting:
-        storage.append(StorageUnit(template=template.name, setting=getattr(view.cluster, template.directory_setting)))
+    if template is not None and template.setting and (setting := getattr(view.cluster, template.setting)):
+        storage.append(StorageUnit(template=template.name, setting=setting))
     hypervisor = view.cluster.enabled_hypervisors[0]
     return NodeInfo(storage=storage, hypervisors={hypervisor: hv_filled(view, catalogue, hypervisor)})
 

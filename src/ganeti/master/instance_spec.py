@@ -20,7 +20,8 @@ def disk_spec(view: ConfigView, catalogue: Catalogue, instance: Instance, disk: 
     group = view.group(view.node(instance.primary_node).group)
     parameters = catalogue.template(disk.dev_type).parameters
     filled = inheritance.disk_params(view.cluster, group, disk.dev_type, parameters)
-    paired = catalogue.template(disk.dev_type).has_secondary
+    traits = catalogue.template(disk.dev_type)
+    paired = traits.has_secondary
     copies = [view.node(uuid) for uuid in disk.nodes] if paired else []
     return DiskSpec(
         uuid=disk.uuid,
@@ -31,8 +32,15 @@ def disk_spec(view: ConfigView, catalogue: Catalogue, instance: Instance, disk: 
         mode=disk.mode,
         name=disk.name,
         params=filled | (disk.params or {}),
+        exclusive=traits.uses_node_disk and uses_exclusively(view, instance.primary_node),
+        spindles=disk.spindles,
         copies={node.name: node.secondary_ip for node in copies},
     )
+
+
+def uses_exclusively(view: ConfigView, node_uuid: str) -> bool:
+    """Whether each physical volume of a node holds one disk only."""
+    return bool(inheritance.node_nd(view, view.node(node_uuid))["exclusive_storage"])
 
 
 def _nic_spec(view: ConfigView, instance: Instance, nic: Nic, index: int) -> NicSpec:

@@ -22,6 +22,10 @@ class DiskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     params: dict[str, Any] = {}
     """Filled disk parameters of the template, ``format`` among them where the template has formats."""
     children: list["DiskSpec"] = []
+    exclusive: bool = False
+    """Whether the physical volumes below it hold nothing else."""
+    spindles: int | None = None
+    """How many physical volumes it takes then."""
     copies: dict[str, str] = {}
     """Where the template keeps several copies: the nodes that have one, with the address they are reached at."""
 

@@ -71,6 +71,11 @@ class TemplateTraits:
     """A second node cannot open a disk of a shared template while the first one has it open."""
 
     @property
+    def setting(self) -> str:
+        """Attribute of the cluster that says where disks are kept: a directory or a volume group; empty for none."""
+        return self.directory_setting or ("volume_group_name" if self.uses_node_disk else "")
+
+    @property
     def has_secondary(self) -> bool:
         """Whether an instance lives on two nodes."""
         return self.node_count > 1

@@ -90,7 +90,7 @@ COMMANDS = (
       (('--master-netdev',), 'master_netdev', 'string', 'device of the master address', True, None, (), 'DEVICE', False),
       (('--master-netmask',), 'master_netmask', 'int', 'prefix length of the master address', True, None, (), '', False),
       (('-N', '--nic-parameters'), 'nicparams', 'keyvalues', 'NIC parameters', True, None, (), '', False),
-      (('--vg-name',), 'vg_name', 'string', '', True, None, (), 'NAME', False),
+      (('--vg-name',), 'vg_name', 'string', 'LVM volume group; "" for none', True, None, (), 'NAME', False),
       (('--maintain-node-health',), 'maintain_node_health', 'yesno', 'a node that is offline and alive ends the guests it still has', True, None, (), '', False),
       (('--uid-pool',), 'uid_pool', 'ranges', '', True, None, (), '', False),
       (('--drbd-usermode-helper',), 'drbd_helper', 'string', '', True, None, (), 'PATH', False),

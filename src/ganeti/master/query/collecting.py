@@ -137,8 +137,8 @@ def storage_units(cluster: Cluster, world: QueryWorld) -> list[StorageUnit]:
         StorageUnit(template=name, setting=setting)
         for name in cluster.enabled_disk_templates
         if (traits := world.catalogue.templates.get(name)) is not None
-        and traits.directory_setting
-        and (setting := getattr(cluster, traits.directory_setting))
+        and traits.setting
+        and (setting := getattr(cluster, traits.setting))
     ]
 
 

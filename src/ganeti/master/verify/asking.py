@@ -62,7 +62,7 @@ def file_checks(view: ConfigView, node: Node) -> Plain:
 
 def template_unit(view: ConfigView, traits: TemplateTraits) -> Plain | None:
     """A disk template and what the cluster says where its disks are; None where there is nothing to look at."""
-    setting = getattr(view.cluster, traits.directory_setting, "") if traits.directory_setting else ""
+    setting = getattr(view.cluster, traits.setting, "") if traits.setting else ""
     return {"template": traits.name, "setting": setting} if setting else None
 
 

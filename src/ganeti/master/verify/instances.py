@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What verification finds about instances and their disks."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from ganeti.master.instance_spec import instance_size
 from ganeti.master.verify.findings import WARNING, Finding
 from ganeti.master.verify.nodes import NodeReport
 from ganeti.model import inheritance, ipolicy
-from ganeti.model.objects import Instance, NodeGroup
+from ganeti.model.objects import Disk, Instance, NodeGroup
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.placement.cluster.tags import read_rules
@@ -116,22 +119,29 @@ def disks(view: ConfigView, instance: Instance, reports: Reports) -> Iterator[Fi
                 yield Finding("EINSTANCEFAULTYDISK", instance.name, f"disk/{index} on node {node}: {fault}")
 
 
+def _with_children(disks: Sequence[Disk]) -> Iterator[Disk]:
+    for disk in disks:
+        yield disk
+        yield from _with_children([replace(child, nodes=child.nodes or disk.nodes) for child in disk.children])
+
+
 def orphan_disks(view: ConfigView, catalogue: Catalogue, reports: Reports) -> Iterator[Finding]:
     """Disks that no configuration knows there; those on storage that all nodes share are told once."""
     known: dict[str, set[str]] = {}
     homes: dict[str, set[str]] = {}
-    for disk in view.disks():
+    for disk in _with_children(view.disks()):
         if disk.logical_id:
             known.setdefault(disk.dev_type, set()).add(str(disk.logical_id[-1]))
+    reserved = [re.compile(pattern) for pattern in view.cluster.reserved_lvs]
     for instance in view.instances():
-        for disk in view.instance_disks(instance):
+        for disk in _with_children(view.instance_disks(instance)):
             if disk.logical_id:
                 homes.setdefault(str(disk.logical_id[-1]), set()).update(disk.nodes or [instance.primary_node])
     told: set[str] = set()
     for uuid, report in reports.items():
         found: dict[str, list[str]] = report.part("disks", {})
         for unit, paths in sorted(found.items()):
-            template = unit.split(" ", 1)[0]
+            template, _, setting = unit.partition(" ")
             for path in paths:
                 shared = catalogue.template(template).shared
                 at_home = shared or uuid in homes.get(path, {uuid})
@@ -139,7 +149,9 @@ def orphan_disks(view: ConfigView, catalogue: Catalogue, reports: Reports) -> It
                     continue
                 if shared:
                     told.add(path)
-                yield Finding("ENODEORPHANLV", view.node(uuid).name, f"volume {path} is unknown")
+                name = f"{setting}/{path}" if catalogue.template(template).uses_node_disk else path
+                if not any(pattern.fullmatch(name) for pattern in reserved):
+                    yield Finding("ENODEORPHANLV", view.node(uuid).name, f"volume {name} is unknown")
 
 
 def exclusion_tags(view: ConfigView, instances: Sequence[Instance]) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ _UNUSABLE = {
     "file_storage_dir": ("ENODEFILESTORAGEPATHUNUSABLE", "file storage path"),
     "shared_file_storage_dir": ("ENODESHAREDFILESTORAGEPATHUNUSABLE", "shared file storage path"),
     "gluster_storage_dir": ("ENODEGLUSTERSTORAGEPATHUNUSABLE", "gluster storage path"),
+    "volume_group_name": ("ENODELVM", "volume group"),
 }
 
 
@@ -102,7 +103,7 @@ def storage(report: NodeReport, catalogue: Catalogue) -> Iterator[Finding]:
     if forbidden:
         yield Finding("ENODEFILESTORAGEPATHS", name, f"Found forbidden file storage paths: {'; '.join(forbidden)}")
     for unit, sentences in sorted(report.part("storage", {}).items()):
-        setting = catalogue.template(unit.split(" ", 1)[0]).directory_setting
+        setting = catalogue.template(unit.split(" ", 1)[0]).setting
         code, words = _UNUSABLE.get(setting, ("ENODESETUP", "storage"))
         for sentence in sentences:
             yield Finding(code, name, f"The configured {words} is unusable: {sentence}")

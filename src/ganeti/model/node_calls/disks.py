@@ -21,6 +21,7 @@ class DiskStatus(msgspec.Struct, frozen=True, kw_only=True):
     is_degraded: bool = False
     ldisk_status: int = 1
     size_mib: int | None = None
+    spindles: int | None = None
 
 
 class BlockdevFind(NodeRequest[DiskStatus | None], frozen=True, kw_only=True):

@@ -34,6 +34,12 @@ class StorageList(NodeRequest[list[StorageUnitState]], frozen=True, kw_only=True
     units: list[StorageUnit]
 
 
+class PhysicalVolumes(NodeRequest[list[StorageUnitState]], frozen=True, kw_only=True):
+    """The physical volumes of a volume group, which the template in *unit* keeps its disks in."""
+
+    unit: StorageUnit
+
+
 class VolumeSegment(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a logical volume that lies on one device."""
 

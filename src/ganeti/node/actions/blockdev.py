@@ -84,7 +84,9 @@ async def blockdev_grow(node: NodeState, *, disk: DiskSpec, amount_mib: int, in_
 @answers(BlockdevGetdimensions, changes=False)
 async def blockdev_getdimensions(node: NodeState, asked: BlockdevGetdimensions) -> list[tuple[int, int | None] | None]:
     found = [await node.template_of(disk).find(disk) for disk in asked.disks]
-    return [None if status is None or status.size_mib is None else (status.size_mib, None) for status in found]
+    return [
+        None if status is None or status.size_mib is None else (status.size_mib, status.spindles) for status in found
+    ]
 
 
 @node_call()

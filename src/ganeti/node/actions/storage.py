@@ -7,6 +7,7 @@ from ganeti.model.node_calls.node import StorageSpace
 from ganeti.model.node_calls.storage import (
     ExtstorageDiagnose,
     NodeVolumes,
+    PhysicalVolumes,
     ProviderStatus,
     StorageList,
     StorageModify,
@@ -20,6 +21,7 @@ from ganeti.node.collectors import lv
 from ganeti.node.collectors.report import UnreadableError
 from ganeti.node.state import NodeState
 from ganeti.node.storage import providers
+from ganeti.node.storage.lvm.volumes import MIB, Volumes
 
 
 @answers(StorageList, timeout_s=URGENT_S, changes=False)
@@ -42,6 +44,21 @@ async def space_of(node: NodeState, unit: StorageUnit) -> StorageSpace:
         return await node.template(unit.template).space(unit.setting)
     except BlockDeviceError:
         return StorageSpace(type=unit.template, name=unit.setting, storage_size=None, storage_free=None)
+
+
+@answers(PhysicalVolumes, timeout_s=FAST_S, changes=False)
+async def physical_volumes(node: NodeState, asked: PhysicalVolumes) -> list[StorageUnitState]:
+    """The physical volumes of a volume group; raises `BlockDeviceError`."""
+    return [
+        StorageUnitState(
+            template=asked.unit.template,
+            name=each.name,
+            size_mib=each.size // MIB,
+            free_mib=each.free // MIB,
+            allocatable=each.allocatable,
+        )
+        for each in await Volumes(node.world).physical(asked.unit.setting)
+    ]
 
 
 @answers(NodeVolumes, timeout_s=FAST_S, changes=False)

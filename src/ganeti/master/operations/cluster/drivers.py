@@ -53,10 +53,10 @@ def check_policies(view: ConfigView, cluster: Cluster) -> None:
 def check_directories(cluster: Cluster, catalogue: Catalogue) -> None:
     """Refuse that an enabled template has nowhere to put its disks; raises `ParameterError`."""
     for name in cluster.enabled_disk_templates:
-        setting = catalogue.template(name).directory_setting if name in catalogue.templates else ""
+        setting = catalogue.template(name).setting if name in catalogue.templates else ""
         if setting and not getattr(cluster, setting):
             raise ParameterError(
-                f"The disk template {name} is enabled and needs {setting}: give a directory, or disable the template"
+                f"The disk template {name} is enabled and needs {setting}: set it, or disable the template"
             )
 
 
@@ -71,7 +71,7 @@ async def node_problems(ctx: OperationContext, old: Cluster, new: Cluster) -> li
     units = [
         {"template": name, "setting": getattr(new, setting)}
         for name in new.enabled_disk_templates
-        if (setting := catalogue.template(name).directory_setting) and getattr(new, setting)
+        if (setting := catalogue.template(name).setting) and getattr(new, setting)
         if name not in old.enabled_disk_templates or getattr(new, setting) != getattr(old, setting)
     ]
     hypervisors = {

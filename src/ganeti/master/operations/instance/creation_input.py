@@ -84,12 +84,15 @@ def read_disk(index: int, values: Mapping[str, Any], traits: TemplateTraits, ent
             f"{traits.name} in one way only; leave access out",
             WRONG_INPUT,
         )
-    if values.get("spindles") is not None:
+    spindles = values.get("spindles")
+    if spindles is not None and not traits.uses_node_disk:
         raise PrerequisiteError(
             f"Disk {index}: spindles are counted with exclusive storage only, which template {traits.name} does not "
             "have: leave spindles out",
             WRONG_INPUT,
         )
+    if spindles is not None and (isinstance(spindles, bool) or not isinstance(spindles, int) or spindles < 1):
+        raise PrerequisiteError(f"Disk {index}: spindles must be a whole number from 1, not {spindles}", WRONG_INPUT)
     name = values.get("name")
     if name is not None and not isinstance(name, str):
         raise PrerequisiteError(f"Disk {index}: its name must be text, not {name}", WRONG_INPUT)
@@ -113,6 +116,7 @@ def read_disk(index: int, values: Mapping[str, Any], traits: TemplateTraits, ent
         mode=mode,
         name=name,
         iv_name=f"disk/{index}",
+        spindles=spindles,
         params=params or None,
         forthcoming=True,
     )

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ganeti.base import names
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
+from ganeti.master.instance_spec import uses_exclusively
 from ganeti.model import inheritance
 from ganeti.model.new_disk import NewDisk
 from ganeti.model.objects import Disk
@@ -56,6 +57,12 @@ def place_disks(
     """
     placed = []
     for index, (disk, values) in enumerate(zip(disks, asked, strict=True), first):
+        if disk.spindles is not None and not uses_exclusively(view, node_uuids[0]):
+            raise PrerequisiteError(
+                f"Disk {index}: spindles are counted with exclusive storage only, which node "
+                f"{view.node(node_uuids[0]).name} does not have: leave spindles out",
+                WRONG_INPUT,
+            )
         new = new_disk(view, disk, values, traits, node_uuids, directory, instance_name, index)
         placed.append(replace(disk, nodes=list(node_uuids), logical_id=_logical_id(new, traits)))
     return placed

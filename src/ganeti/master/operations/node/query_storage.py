@@ -11,13 +11,15 @@ from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Text
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan, node_lock
-from ganeti.model.node_calls.storage import StorageList, StorageUnit, StorageUnitState
+from ganeti.model.node_calls.storage import PhysicalVolumes, StorageList, StorageUnit, StorageUnitState
 from ganeti.model.objects import Node
-from ganeti.model.traits import Catalogue
+from ganeti.model.traits import VOLUME_GROUP, Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import ask_many
 
+PHYSICAL = "lvm-pv"
+"""The type of the physical volumes below a volume group, where no template keeps disks by itself."""
 FIELDS = ("node", "type", "name", "size", "used", "free", "allocatable")
 
 TABLE = (
@@ -61,19 +63,30 @@ class QueryStorage(Operation[list[list[Any]]], frozen=True, kw_only=True, forbid
             if field not in FIELDS:
                 raise PrerequisiteError(f"Unknown field '{shown(field)}': there are {', '.join(FIELDS)}", WRONG_INPUT)
         units = units_of(view, ctx.catalogue, self.storage_type)
-        return self._asked(view), [unit for unit in units if self.name in (None, unit.setting)]
+        return self._asked(view), [
+            unit for unit in units if self.name in (None, unit.setting) or self.storage_type == PHYSICAL
+        ]
 
     async def execute(self, checked: tuple[list[Node], list[StorageUnit]], ctx: OperationContext) -> list[list[Any]]:
         nodes, units = checked
         rows: list[list[Any]] = []
         online = [node.uuid for node in nodes if not node.offline and node.vm_capable]
-        answers = await ask_many(ctx.nodes, online, StorageList(units=units)) if units else []
+        physical = self.storage_type == PHYSICAL
+        if physical:
+            asked = [await ask_many(ctx.nodes, online, PhysicalVolumes(unit=unit)) for unit in units]
+            answers = [answer for each in asked for answer in each]
+        else:
+            answers = await ask_many(ctx.nodes, online, StorageList(units=units)) if units else []
         names = {node.uuid: node.name for node in nodes}
         for answer in answers:
             if answer.error is not None:
                 ctx.log.warning(f"Node {names[answer.node_uuid]} does not say what it has: {answer.error}")
                 continue
-            rows += [self._row(names[answer.node_uuid], unit, ctx.catalogue) for unit in answer.value]
+            rows += [
+                self._row(names[answer.node_uuid], unit, ctx.catalogue)
+                for unit in answer.value
+                if self.name in (None, unit.name)
+            ]
         return sorted(rows, key=lambda row: [str(value) for value in row])
 
     def _asked(self, view: ConfigView) -> list[Node]:
@@ -82,7 +95,7 @@ class QueryStorage(Operation[list[list[Any]]], frozen=True, kw_only=True, forbid
     def _row(self, node: str, unit: StorageUnitState, catalogue: Catalogue) -> list[Any]:
         values = {
             "node": node,
-            "type": catalogue.template(unit.template).storage_type,
+            "type": PHYSICAL if self.storage_type == PHYSICAL else catalogue.template(unit.template).storage_type,
             "name": unit.name,
             "size": unit.size_mib,
             "used": unit.used_mib,
@@ -95,12 +108,12 @@ class QueryStorage(Operation[list[list[Any]]], frozen=True, kw_only=True, forbid
 def units_of(view: ConfigView, catalogue: Catalogue, storage_type: str | None) -> list[StorageUnit]:
     """The cluster's places of a type; raises `PrerequisiteError` for a type that no enabled template has."""
     traits = [catalogue.template(name) for name in view.cluster.enabled_disk_templates]
-    placed = [each for each in traits if each.directory_setting]
+    placed = [each for each in traits if each.setting]
     wanted = storage_type or (placed[0].storage_type if placed else None)
     found = {
-        each.directory_setting: StorageUnit(template=each.name, setting=getattr(view.cluster, each.directory_setting))
+        each.setting: StorageUnit(template=each.name, setting=getattr(view.cluster, each.setting))
         for each in placed
-        if each.storage_type == wanted
+        if each.storage_type == (VOLUME_GROUP if wanted == PHYSICAL else wanted)
     }
     if not found:
         types = ", ".join(dict.fromkeys(each.storage_type for each in placed)) or "none"

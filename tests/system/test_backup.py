@@ -85,6 +85,60 @@ def test_dumps_are_compressed_by_a_program_of_the_site(fake_bed: FakeBed) -> Non
     fake_bed.check()
 
 
+def test_a_helper_guest_works_on_the_disks_before_they_are_dumped(fake_bed: FakeBed) -> None:
+    """The helper runs in the instance's place; here somebody else ends it."""
+    said = fake_bed.run("gnt-backup", "export", "--zero-free-space", "-n", "node1", "web", expect=1)
+    assert "name its image first (gnt-cluster modify --zeroing-image IMAGE)" in said
+    fake_bed.run("gnt-cluster", "modify", "--zeroing-image", "/srv/zero.img")
+    said = fake_bed.run(
+        "gnt-backup", "export", "--shutdown-timeout=0", "--zero-free-space", "-n", "node1", "web", expect=1
+    )
+    assert "The image /srv/zero.img cannot be had: No such file or directory" in said
+    assert fake_bed.guests() == {"web": ["node2"]}, "it runs again"
+    fake_bed.run("sh", "-c", "echo boot > /srv/zero.img", node="node2")
+    options = ("--shutdown-timeout=0", "--zero-free-space", "-n", "node1")
+    said = fake_bed.run(
+        "gnt-backup", "export", *options, "--zeroing-timeout-fixed=0", "--zeroing-timeout-per-mib=0", "web", expect=1
+    )
+    assert "The helper guest of web has not ended within 0 seconds and was stopped: give it more time" in said
+    job = fake_bed.submit("gnt-backup", "export", *options, "web")
+    guest = "/run/ganeti/fake-hypervisor/web"
+    helper = f"grep -q helper-images/web.img {guest}"
+    fake_bed.wait(lambda: fake_bed.run("sh", "-c", f"{helper}; echo $?", node="node2") == "0\n", "the helper runs")
+    fake_bed.run("rm", guest, node="node2")
+    fake_bed.wait(lambda: fake_bed.job_status(job) in ("success", "error"), "the export ends")
+    assert fake_bed.job_status(job) == "success"
+    assert fake_bed.run("ls", "/var/lib/ganeti/helper-images", node="node2") == ""
+    assert sums(fake_bed, "node1", EXPORTS) == sums(fake_bed, "node2", STORAGE)
+    fake_bed.check()
+
+
+def test_an_instance_is_made_from_an_image(fake_bed: FakeBed) -> None:
+    fake_bed.run("sh", "-c", "dd if=/dev/urandom of=/srv/base.raw bs=1M count=3", node="node2")
+    add = (
+        "gnt-instance",
+        "add",
+        "-t",
+        "file",
+        "--no-start",
+        "-n",
+        "node2",
+        "-B",
+        "memory=64",
+        "-O",
+        "os-image=/srv/base.raw",
+    )
+    assert "is larger than the disk of 2 MiB" in fake_bed.run(*add, "-s", "2m", "imaged", expect=1)
+    fake_bed.run(*add, "-s", "4m", "imaged")
+    compare = f"cmp -n 3145728 /srv/base.raw {STORAGE}/imaged/*"
+    fake_bed.run("sh", "-c", compare, node="node2")
+    fake_bed.run("sh", "-c", f"dd if=/dev/zero of=$(ls {STORAGE}/imaged/*) bs=1M count=2 conv=notrunc", node="node2")
+    fake_bed.run("gnt-instance", "reinstall", "-f", "imaged")
+    fake_bed.run("sh", "-c", compare, node="node2")
+    fake_bed.run("gnt-instance", "remove", "-f", "imaged")
+    fake_bed.check()
+
+
 def test_it_may_go_and_come_back_and_its_export_be_removed(fake_bed: FakeBed) -> None:
     before = sums(fake_bed, "node2", STORAGE)
     fake_bed.run("gnt-backup", "export", "--remove-instance", "--shutdown-timeout=0", "-n", "node2", "web")

@@ -174,7 +174,11 @@ PARAMETERS = [
     (ADD + "-B vcpus=2,vcpus=3 new1", USAGE, "'vcpus' is given twice"),
     (ADD + "-B bogus=1 new1", FAILED, "Unknown backend parameter 'bogus': there are"),
     (ADD + "-B minmem=512,maxmem=256 new1", FAILED, "above the maximum"),
-    ("gnt-instance add -t sharedfile -s 8m new1", FAILED, "add -o OS, or --no-install"),
+    (
+        "gnt-instance add -t sharedfile -s 8m new1",
+        FAILED,
+        "add -o OS, an image with -O os-image=IMAGE, or --no-install",
+    ),
     ("gnt-instance add -t sharedfile -s 8m -o nosuch new1", FAILED, "OS 'nosuch' not known: there are heartbeat, noop"),
     ("gnt-instance add -t sharedfile -s 8m -o noop new1", FAILED, r"write noop\+VARIANT, with default"),
     ("gnt-instance add -t sharedfile -s 8m -o noop+bogus new1", FAILED, "no variant 'bogus': there are default"),

@@ -85,7 +85,9 @@ def test_every_setting_of_the_cluster_is_read_by_what_it_is_for(modules: list[Mo
     settable = {
         *set_params.PLAIN,
         *set_params.NAME_LISTS,
-        *init_options.plain_values(given | {"candidate_pool_size": 1, "compression_tools": ["gzip"]}),
+        *init_options.plain_values(
+            given | {"candidate_pool_size": 1, "compression_tools": ["gzip"], "zeroing_image": "/x"}
+        ),
     }
     settable -= {*refused(set_params.ModifyCluster)}
     readers = [module for module in modules if not module.place.startswith(ONLY_KEPT)]

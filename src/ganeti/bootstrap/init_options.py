@@ -26,10 +26,7 @@ DEFAULT_HYPERVISOR = "kvm"
 
 DEFAULT_NETDEV = "xen-br0"
 REFUSED = {
-    **{
-        name: f"{name} cannot be set yet: nothing here acts on it; leave it out"
-        for name in ("install_image", "zeroing_image")
-    },
+    **{name: f"{name} cannot be set yet: nothing here acts on it; leave it out" for name in ("install_image",)},
     "uid_pool": "uid_pool cannot be set yet: guests do not get a user id of their own here; leave it out",
 }
 """Options that nothing acts on yet: why each is refused."""
@@ -249,7 +246,7 @@ def plain_values(options: Mapping[str, Any]) -> dict[str, Any]:
         "instance_communication_network": _communication_network(options.get("instance_communication_network")),
         "default_iallocator_params": options.get("default_iallocator_params"),
     }
-    for name in ("compression_tools",):
+    for name in ("compression_tools", "zeroing_image"):
         if options.get(name) is not None:
             with _refusing():
                 values[name] = cluster_values.FORMS[name](options[name])

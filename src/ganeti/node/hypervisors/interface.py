@@ -122,6 +122,10 @@ class Hypervisor(ABC):
     async def check_parameters(self, hvparams: dict[str, Any]) -> None:
         """Check filled parameters against this node (files there, values it knows); raises `HypervisorError`."""
 
+    def booting_from_disk(self, hvparams: dict[str, Any]) -> dict[str, Any]:
+        """Filled parameters with which a guest boots from its first disk, whatever it boots from otherwise."""
+        return hvparams
+
     @abstractmethod
     def console(self, spec: InstanceSpec) -> Console: ...
 

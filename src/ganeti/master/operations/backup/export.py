@@ -8,6 +8,8 @@ target says that all is there, everything is taken back; an older export is repl
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+import msgspec
+
 from ganeti.base.command import Command, Option
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, GanetiError, PrerequisiteError
 from ganeti.base.names import shown
@@ -18,6 +20,7 @@ from ganeti.master.operations.backup.dumps import NO_REMOTE, copy_dump, discardi
 from ganeti.master.operations.changes import SetInstanceState
 from ganeti.master.operations.instance.disks import close_disks, open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.existing import guest_on_primary, instance_and_nodes, require_complete
+from ganeti.master.operations.instance.helper_guest import run_helper
 from ganeti.master.operations.instance.power import stop_on_primary, undo_by_starting
 from ganeti.master.operations.instance.remove import RemoveInstanceOperation
 from ganeti.master.operations.parameters import InstanceName, InstanceUuid, ShutdownTimeout, TargetNodeUuid, Text
@@ -35,7 +38,11 @@ from ganeti.wire.export_file import NIC_KEYS, Export, ExportedDisk, encode, text
 
 DUMP_TIMEOUT_S = 24 * 3600.0
 _OF_REMOTE = "{name} is about an export to another cluster, which is not possible yet: leave it out"
-_OF_ZEROING = "{name} needs a helper guest that zeroes free space, and none is used yet: leave it out"
+ZEROING_FIXED_S = 600
+ZEROING_PER_MIB_S = 0.2
+"""How long a helper guest may zero free space, unless the request says it: for disks that write 5 MiB/s."""
+Seconds = Annotated[int, msgspec.Meta(ge=0)]
+SecondsPerMib = Annotated[float, msgspec.Meta(ge=0)]
 _EXAMPLE = {"instance_name": "one.example.com", "target_node": "node3.example.com"}
 
 
@@ -45,6 +52,11 @@ class Checked:
     spec: InstanceSpec
     target: Node
     runs: bool
+
+    @property
+    def closes(self) -> bool:
+        """Whether the disks are closed outside the export."""
+        return not self.runs and not self.instance.disks_active
 
 
 @operation(
@@ -103,15 +115,13 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         Text | None, Parameter("certificate of the importing cluster", subject="text", refused=_OF_REMOTE)
     ] = None
     zero_free_space: Annotated[
-        bool, Parameter("write zeros over free space first", "--zero-free-space", refused=_OF_ZEROING)
+        bool, Parameter("have a helper guest write zeros over free space first", "--zero-free-space")
     ] = False
     zeroing_timeout_fixed: Annotated[
-        int | None,
-        Parameter("how long zeroing may take, in seconds", "--zeroing-timeout-fixed", refused=_OF_ZEROING),
+        Seconds | None, Parameter("how long zeroing may take, in seconds", "--zeroing-timeout-fixed")
     ] = None
     zeroing_timeout_per_mib: Annotated[
-        float | None,
-        Parameter("how much longer for each MiB, in seconds", "--zeroing-timeout-per-mib", refused=_OF_ZEROING),
+        SecondsPerMib | None, Parameter("how much longer for each MiB, in seconds", "--zeroing-timeout-per-mib")
     ] = None
 
     def locks(self, view: ConfigView) -> LockPlan:
@@ -127,6 +137,7 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
     def check(self, view: ConfigView, facts: FoundInstance | None, ctx: OperationContext) -> Checked:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         runs = facts is not None or instance.admin_state == "up"
+        self._check_zeroing(view, instance)
         if self.remove_instance and not self.shutdown:
             raise PrerequisiteError(
                 f"Instance {instance.name} cannot be removed without stopping it: leave --noshutdown out", WRONG_INPUT
@@ -170,6 +181,9 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
             await undo_by_starting(ctx, spec)
             ctx.log.info(f"Shutting down instance {spec.name}")
             await stop_on_primary(ctx, spec, timeout_s=float(self.shutdown_timeout))
+        await self._open(checked, ctx)
+        if self.zero_free_space:
+            await self._zero(checked, ctx)
         boot = await self._dump(checked, ctx)
         stays_down = not checked.runs or self.remove_instance
         if not stays_down and not self.long_sleep:
@@ -195,14 +209,37 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
             raise PrerequisiteError(NO_REMOTE, WRONG_INPUT)
         return view.find_node(self.target_node_uuid or self.target_node)
 
+    def _check_zeroing(self, view: ConfigView, instance: Instance) -> None:
+        if not self.zero_free_space:
+            if self.zeroing_timeout_fixed is not None or self.zeroing_timeout_per_mib is not None:
+                raise PrerequisiteError("A time for zeroing is given without --zero-free-space: add it", WRONG_INPUT)
+            return
+        if not view.cluster.zeroing_image:
+            raise PrerequisiteError(
+                "No helper guest can zero free space: name its image first (gnt-cluster modify --zeroing-image IMAGE)",
+                WRONG_STATE,
+            )
+        if not instance.disks:
+            raise PrerequisiteError(f"Instance {instance.name} has no disks: leave --zero-free-space out", WRONG_INPUT)
+
+    async def _open(self, checked: Checked, ctx: OperationContext) -> None:
+        plan = plan_of(ctx, checked.spec)
+        if checked.closes:  # else they belong to the guest, whose undo opens them
+            await push_undo(ctx, plan.open())
+        await open_disks(ctx, plan)
+
+    async def _zero(self, checked: Checked, ctx: OperationContext) -> None:
+        spec, fixed_s, per_mib_s = checked.spec, self.zeroing_timeout_fixed, self.zeroing_timeout_per_mib
+        end_within_s = float(ZEROING_FIXED_S if fixed_s is None else fixed_s)
+        end_within_s += sum(disk.size_mib for disk in spec.disks) * (
+            ZEROING_PER_MIB_S if per_mib_s is None else per_mib_s
+        )
+        ctx.log.info(f"Zeroing the free space of the disks of {spec.name} by a helper guest")
+        await run_helper(ctx, spec, ctx.config.view().cluster.zeroing_image, end_within_s=end_within_s)
+
     async def _dump(self, checked: Checked, ctx: OperationContext) -> str:
         """Have all dumps made on the primary node; gives the mark of its power-on."""
         spec, boot = checked.spec, ""
-        plan = plan_of(ctx, spec)
-        closes = not checked.runs and not checked.instance.disks_active
-        if closes:  # else they belong to the guest, whose undo opens them
-            await push_undo(ctx, plan.open())
-        await open_disks(ctx, plan)
         for disk in spec.disks:
             ctx.log.info(f"Exporting disk {disk.index} of {spec.name}")
             boot = await ask(
@@ -217,7 +254,7 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
                 ),
                 deadline_s=DUMP_TIMEOUT_S,
             )
-        if closes:
+        if checked.closes:
             await close_disks(ctx, spec)
         return boot
 

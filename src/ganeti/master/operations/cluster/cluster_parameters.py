@@ -65,8 +65,9 @@ class ClusterParameters(Operation[None], frozen=True, kw_only=True):
     ] = None
     zeroing_image: Annotated[
         str | None,
-        Parameter("image for zeroing free space", "--zeroing-image", metavar="IMAGE"),
-        _NOTHING_ACTS,
+        Parameter(
+            "image of a helper guest that zeroes free space: a path, or a URL", "--zeroing-image", metavar="IMAGE"
+        ),
     ] = None
     compression_tools: Annotated[
         list[Text] | None,

@@ -47,7 +47,7 @@ from ganeti.master.operations.instance.creation_parameters import COMMANDS, Crea
 from ganeti.master.operations.instance.creation_wanted import Wanted, identify_defaults
 from ganeti.master.operations.instance.disks import close_disks, create_disks
 from ganeti.master.operations.instance.existing import instance_and_nodes, require_bridges, wrong_input
-from ganeti.master.operations.instance.installation import install_os, validate_os
+from ganeti.master.operations.instance.installation import OS_IMAGE, image_of, install_os, validate_os
 from ganeti.master.operations.instance.nics import read_nics
 from ganeti.master.operations.instance.power import start_guest
 from ganeti.master.operations.instance.reservation import require_as_reserved, reserved_instance
@@ -329,8 +329,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             raise PrerequisiteError(
                 f"Hypervisor {hypervisor.name} is not enabled in the cluster: use one of {enabled}", WRONG_INPUT
             )
-        if not self.os_type and not self.no_install:
-            raise PrerequisiteError("The OS is missing: add -o OS, or --no-install for none", WRONG_INPUT)
+        self._check_installation()
         try:
             backend = backend_input({key: value for key, value in self.beparams.items() if value != "default"})
             hvparams = accept_all(hypervisor.parameters, self.hvparams, "hypervisor", for_instance=True)
@@ -358,6 +357,17 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             tags=creation.check_tags(self.tags),
         )
         return identify_defaults(view, wanted) if self.identify_defaults else wanted
+
+    def _check_installation(self) -> None:
+        if self.no_install:
+            return
+        image = image_of(self.osparams)
+        if not self.os_type and not image:
+            raise PrerequisiteError(
+                f"The OS is missing: add -o OS, an image with -O {OS_IMAGE}=IMAGE, or --no-install", WRONG_INPUT
+            )
+        if image and not self.disks:
+            raise PrerequisiteError(f"There is no disk that {image} could be written onto: add --disk", WRONG_INPUT)
 
     def _template(self, view: ConfigView, ctx: OperationContext) -> TemplateTraits:
         enabled = view.cluster.enabled_disk_templates
@@ -433,7 +443,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             raise
         except ParameterError as err:
             raise wrong_input(err) from err
-        if spec.os and not self.no_install:
+        if not self.no_install:
             await validate_os(ctx, spec, self.osparams_secret, force_variant=self.force_variant)
 
     async def _reserve(self, checked: Checked, ctx: OperationContext) -> None:
@@ -461,7 +471,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             await ctx.locks.release([ALL_NODE_RES])
 
     async def _install(self, spec: InstanceSpec, source: Source | None, ctx: OperationContext) -> None:
-        if self.no_install or not spec.os:
+        if self.no_install or not (spec.os or image_of(spec.osparams)):
             return
         if source is not None:
             secret, debug = self.osparams_secret or {}, self.debug_level or 0

@@ -9,17 +9,33 @@ from msgspec.structs import replace
 from ganeti.base.errors import ParameterError, PrerequisiteError
 from ganeti.master.operations.instance.disks import open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.existing import wrong_input
+from ganeti.model import cluster_values
+from ganeti.model.node_calls.images import DiskImage
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
 
 OS_INSTALL_TIMEOUT_S = 24 * 3600.0
+OS_IMAGE = "os-image"
+"""The OS parameter that is no OS's own: a disk image, by path or URL, which the first disk is filled from (3.1)."""
+
+
+def image_of(osparams: Mapping[str, Any]) -> str:
+    """The image that an installation begins with, empty for none; raises `PrerequisiteError`."""
+    try:
+        return cluster_values.image_place(f"OS parameter {OS_IMAGE}", str(osparams.get(OS_IMAGE) or ""))
+    except ParameterError as err:
+        raise wrong_input(err) from err
 
 
 async def validate_os(
     ctx: OperationContext, spec: InstanceSpec, secret: Mapping[str, Any] | None = None, *, force_variant: bool
 ) -> None:
-    """Have the primary node look at OS, variant and parameters; raises `PrerequisiteError`."""
+    """Have the primary node look at OS, if there is one, variant and parameters; raises `PrerequisiteError`."""
+    if not spec.os:
+        return
     params = spec.osparams | spec.osparams_private | dict(secret or {})
+    params.pop(OS_IMAGE, None)
     try:
         await ctx.nodes.call(
             spec.primary_node_uuid, "os_validate", name=spec.os, params=params, force_variant=force_variant
@@ -33,10 +49,16 @@ async def validate_os(
 async def install_os(
     ctx: OperationContext, spec: InstanceSpec, secret: Mapping[str, Any] | None, *, reinstall: bool, debug: int
 ) -> None:
-    """Open the disks, with their undo, and run the create script on them; they stay open."""
+    """Open the disks, with their undo, fill them from the image, and run the create script; they stay open."""
     disks = plan_of(ctx, spec)
     await push_undo(ctx, disks.open())
     await open_disks(ctx, disks)
+    if image := image_of(spec.osparams):
+        ctx.log.info(f"* filling the first disk from image {image}...")
+        request = DiskImage(instance=spec, index=0, image=image)
+        await ask(ctx.nodes, spec.primary_node_uuid, request, deadline_s=OS_INSTALL_TIMEOUT_S)
+    if not spec.os:
+        return
     ctx.log.info("* running the instance OS create scripts...")
     await ctx.nodes.call(
         spec.primary_node_uuid,

@@ -22,7 +22,7 @@ from ganeti.master.operations.instance.existing import (
     require_complete,
     require_stopped,
 )
-from ganeti.master.operations.instance.installation import install_os, validate_os
+from ganeti.master.operations.instance.installation import OS_IMAGE, image_of, install_os, validate_os
 from ganeti.master.operations.instance.selection import SELECTED, SELECTORS
 from ganeti.master.operations.parameters import ForceVariant, InstanceName, InstanceUuid, Text, Values
 from ganeti.master.parameter import Parameter
@@ -122,14 +122,17 @@ class ReinstallInstance(Operation[None], frozen=True, kw_only=True, forbid_unkno
                 f"(gnt-instance modify --disk add:size=SIZE {instance.name})",
                 WRONG_STATE,
             )
-        if not os_type:
-            raise PrerequisiteError(f"Instance {instance.name} has no OS: name one with -o OS", WRONG_INPUT)
         wanted = replace(
             instance,
             os=os_type,
             osparams=apply_changes(instance.osparams, self.osparams or {}),
             osparams_private=apply_changes(instance.osparams_private, self.osparams_private or {}),
         )
+        if not os_type and not image_of(wanted.osparams):
+            raise PrerequisiteError(
+                f"Instance {instance.name} has no OS: name one with -o OS, or an image with -O {OS_IMAGE}=IMAGE",
+                WRONG_INPUT,
+            )
         return Checked(instance, instance_spec(view, ctx.catalogue, wanted))
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:

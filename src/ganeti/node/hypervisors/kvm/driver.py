@@ -38,7 +38,7 @@ from ganeti.node.hypervisors.kvm import (
     user_shutdown,
 )
 from ganeti.node.hypervisors.kvm.migration import Migrations
-from ganeti.node.hypervisors.kvm.parameters import PARAMETERS
+from ganeti.node.hypervisors.kvm.parameters import BOOTING_FROM_DISK, PARAMETERS
 from ganeti.node.hypervisors.kvm.places import Places, check_name
 from ganeti.node.hypervisors.kvm.process import GuestProcess
 from ganeti.node.hypervisors.kvm.qmp import Qmp, QmpGoneError
@@ -169,6 +169,9 @@ class KvmHypervisor(Hypervisor):
         qemu = await emulator.describe(self.world, self.places, filled)
         checks.check_files(filled)
         await checks.check_node(filled, qemu, self.places)
+
+    def booting_from_disk(self, hvparams: dict[str, Any]) -> dict[str, Any]:
+        return hvparams | BOOTING_FROM_DISK
 
     def console(self, spec: InstanceSpec) -> Console:
         return console.console_of(spec, checks.filled(spec.hvparams), self.places)

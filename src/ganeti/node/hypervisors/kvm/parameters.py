@@ -175,3 +175,13 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter("migration_caps", "string", "", "migration capabilities to switch on", check=_check_capabilities),
     Parameter("vnet_hdr", "bool", True, "offloads on paravirtual NICs"),
 )
+
+BOOTING_FROM_DISK = {
+    "kernel_path": "",
+    "initrd_path": "",
+    "floppy_image_path": "",
+    "cdrom_image_path": "",
+    "cdrom2_image_path": "",
+    "boot_order": "disk",
+}
+"""With these a guest boots from its first disk, whatever it boots from otherwise."""

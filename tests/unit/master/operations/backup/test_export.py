@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
+from tests.fakes.node_answers import guest
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import ExecutionError, PrerequisiteError
 from ganeti.master.operations.backup.export import ExportInstance
+from ganeti.model.objects import CLUSTER_KEY
 from ganeti.wire import export_file
 
 MIB = 1024 * 1024
@@ -120,11 +122,50 @@ def test_the_instance_is_removed_after_its_export(ctx: FakeContext) -> None:
     assert ctx.config.view().uuid_by_name("instances", "web1") is None
 
 
+def zeroing(ctx: FakeContext, kept: Kept, *, seconds: float) -> None:
+    """The cluster has an image whose guest takes that long."""
+    cluster = ctx.config.view().cluster
+    ctx.config.view().put("cluster", CLUSTER_KEY, replace(cluster, zeroing_image="/srv/zero.img"))
+    begun: list[float] = []
+
+    def start(name: str, *, image: str, **_: Any) -> None:
+        assert (name, image) == ("node1", "/srv/zero.img")
+        begun.append(ctx.time_s)
+
+    def info(name: str, **_: Any) -> Any:
+        return guest() if begun and ctx.time_s - begun[0] < seconds else None
+
+    ctx.nodes.handlers |= {"helper_start": start, "instance_info": info}
+
+
+def test_a_helper_guest_zeroes_free_space_between_the_stop_and_the_dump(ctx: FakeContext, kept: Kept) -> None:
+    zeroing(ctx, kept, seconds=30)
+    export(ctx, zero_free_space=True)
+    told = [line for line in ctx.story if "helper" in line or line.endswith(("instance_shutdown", "export_dump"))]
+    assert told == [
+        "node1 instance_shutdown",
+        "undo: end the helper guest of web1 on node1",
+        "node1 helper_start",
+        "node1 helper_end",
+        "node1 export_dump",
+    ]
+
+
+def test_a_helper_guest_that_does_not_end_is_ended_and_nothing_is_dumped(ctx: FakeContext, kept: Kept) -> None:
+    zeroing(ctx, kept, seconds=1e9)
+    with pytest.raises(ExecutionError, match="web1 has not ended within 42 seconds and was stopped: give it more time"):
+        export(ctx, zero_free_space=True, zeroing_timeout_fixed=10, zeroing_timeout_per_mib=0.5)
+    assert ctx.story[-1] == "node1 helper_end"
+    assert not [line for line in ctx.story if "export_dump" in line]
+
+
 def test_what_cannot_be_exported_is_refused(ctx: FakeContext) -> None:
     for parameters, sentence in (
         ({"shutdown": False}, "have no snapshots, so a running guest cannot be exported: leave --noshutdown out"),
         ({"shutdown": False, "remove_instance": True}, "cannot be removed without stopping it"),
         ({"compress": "lzma"}, "Compression 'lzma' is not enabled in the cluster: use one of none, gzip"),
+        ({"zero_free_space": True}, "No helper guest can zero free space: name its image first"),
+        ({"zeroing_timeout_fixed": 3}, "A time for zeroing is given without --zero-free-space: add it"),
         ({"mode": "remote", "target_node": []}, "Exports to other clusters are not possible yet"),
     ):
         with pytest.raises(PrerequisiteError, match=sentence):

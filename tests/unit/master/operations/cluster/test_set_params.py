@@ -113,7 +113,7 @@ def test_names_are_added_and_removed_and_needless_changes_told() -> None:
         ({"mac_prefix": "01:00:00"}, "first byte must be even"),
         ({"mac_prefix": ""}, "it must not be empty"),
         ({"install_image": "/srv/base.img"}, "install_image cannot be set yet"),
-        ({"zeroing_image": "/srv/zero.img"}, "zeroing_image cannot be set yet"),
+        ({"zeroing_image": "zero.img"}, "cannot be the zeroing image: give an absolute path, or a URL of http"),
         ({"compression_tools": ["zstd"]}, "The compression tool gzip cannot be left out: add it to the list"),
         ({"compression_tools": ["gzip", "rm -rf"]}, "'rm -rf' cannot be a compression tool"),
         ({"compression_tools": ["gzip", "none"]}, "'none' cannot be a compression tool"),

@@ -98,3 +98,19 @@ def test_a_node_that_is_offline_and_parameters_that_are_wrong(ctx: FakeContext) 
     config.put("nodes", "uuid-node1", replace(config.node("uuid-node1"), offline=True))
     with pytest.raises(PrerequisiteError, match="Node node1 is marked offline"):
         reinstall(ctx)
+
+
+def test_an_image_instead_of_an_os_or_before_it(ctx: FakeContext) -> None:
+    filled: list[tuple[str, int]] = []
+    ctx.nodes.handlers["disk_image"] = lambda name, *, image, index, instance: filled.append((image, index)) or 4096
+    ctx.nodes.handlers["os_validate"] = lambda _, *, params, **rest: params.pop("os-image")  # what no OS knows
+    change(ctx, os="", osparams={"os-image": "https://images.example.com/base.raw"})
+    reinstall(ctx)
+    assert filled == [("https://images.example.com/base.raw", 0)]
+    assert not [line for line in ctx.story if line.endswith(("os_validate", "instance_os_add"))]
+    ctx.nodes.handlers["os_validate"] = None
+    reinstall(ctx, os_type="noop", osparams={"os-image": "/srv/base.raw"})
+    assert filled[-1] == ("/srv/base.raw", 0)
+    assert ctx.story.index("node1 disk_image") < ctx.story.index("node1 instance_os_add")
+    with pytest.raises(PrerequisiteError, match="cannot be the OS parameter os-image: give an absolute path, or a URL"):
+        reinstall(ctx, osparams={"os-image": "base.raw"})

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Images come onto disks, by path and by URL, and helper guests start from copies of them."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from tests.fakes.one_node import OneNode
+
+from ganeti.base.errors import BlockDeviceError
+from ganeti.model.node_requests import DiskSpec, InstanceSpec
+
+MIB = 1024 * 1024
+DISK = DiskSpec(uuid="d0", template="file", logical_id=["loop", "/srv/disks/web1/d0"], size_mib=4, index=0)
+INSTANCE = InstanceSpec(
+    name="web1",
+    uuid="uuid-web1",
+    hypervisor="fake",
+    os="",
+    primary_node="node1",
+    primary_node_uuid="uuid-node1",
+    hvparams={},
+    beparams={"maxmem": 128, "vcpus": 1},
+    disks=[DISK],
+)
+CONTENT = os.urandom(MIB) + bytes(MIB) + os.urandom(1000)
+
+
+@pytest.fixture
+def place(node: OneNode) -> Path:
+    """Where the images are."""
+    node.call("blockdev_create", disk=DISK)
+    directory = Path(node.paths.under("/srv/images"))
+    directory.mkdir()
+    (directory / "base.raw").write_bytes(CONTENT)
+    return directory
+
+
+@pytest.fixture
+def server(place: Path) -> Iterator[str]:
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *words: object) -> None: ...
+
+    made = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(place)))
+    thread = threading.Thread(target=made.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{made.server_port}"
+    made.shutdown()
+    thread.join()
+    made.server_close()
+
+
+def disk_content(node: OneNode) -> bytes:
+    return Path(node.paths.under("/srv/disks/web1/d0")).read_bytes()
+
+
+def test_a_disk_is_filled_and_filled_again(node: OneNode, place: Path, server: str) -> None:
+    assert node.call("disk_image", instance=INSTANCE, index=0, image=str(place / "base.raw")) == len(CONTENT)
+    assert disk_content(node) == CONTENT + bytes(4 * MIB - len(CONTENT))
+    other = bytes(MIB) + os.urandom(MIB)
+    (place / "other.raw").write_bytes(other)
+    assert node.call("disk_image", instance=INSTANCE, index=0, image=f"{server}/other.raw") == len(other)
+    assert disk_content(node)[: 2 * MIB] == other
+
+
+def test_a_qcow2_disk_is_filled_too(node: OneNode, place: Path) -> None:
+    disk = replace(DISK, logical_id=["loop", "/srv/disks/web1/d1"], params={"format": "qcow2"})
+    node.call("blockdev_create", disk=disk)
+    instance = replace(INSTANCE, disks=[disk])
+    node.call("disk_image", instance=instance, index=0, image=str(place / "base.raw"))
+    raw = str(place / "back.raw")
+    path = node.paths.under("/srv/disks/web1/d1")
+    node.run(node.state.world.run(["qemu-img", "convert", "-U", "-f", "qcow2", "-O", "raw", path, raw]))
+    assert Path(raw).read_bytes()[: len(CONTENT)] == CONTENT
+    assert os.listdir(f"{node.paths.data_dir}/helper-images") == []
+
+
+def test_what_is_no_image_is_said(node: OneNode, place: Path, server: str) -> None:
+    (place / "large.raw").write_bytes(os.urandom(5 * MIB))
+    (place / "cow.raw").write_bytes(b"QFI\xfb" + bytes(MIB))
+    (place / "empty.raw").touch()
+    os.mkfifo(place / "fifo")
+    for image, sentence in (
+        (str(place / "large.raw"), "is larger than the disk of 4 MiB"),
+        (str(place / "cow.raw"), r"is of format qcow2: convert it first \(qemu-img convert -O raw IMAGE NEW\)"),
+        (str(place / "empty.raw"), "is empty"),
+        (str(place / "gone.raw"), "cannot be had: No such file or directory"),
+        (str(place), "Is a directory"),
+        (str(place / "fifo"), "is not a file"),
+        (f"{server}/gone.raw", "cannot be had"),
+        ("http://127.0.0.1:1/x", "cannot be had"),
+        ("file:///etc/passwd", "is neither an absolute path nor a URL"),
+    ):
+        with pytest.raises(BlockDeviceError, match=sentence):
+            node.call("disk_image", instance=INSTANCE, index=0, image=image)
+
+
+def test_a_helper_guest_has_a_copy_of_the_image_before_the_disks(node: OneNode, place: Path) -> None:
+    image = str(place / "base.raw")
+    for _ in ("once", "again"):
+        node.call("helper_start", instance=INSTANCE, image=image)
+    guests = Path(node.paths.run_dir) / "fake-hypervisor"
+    copy = f"{node.paths.data_dir}/helper-images/web1.img"
+    disks = node.paths.under("/srv/disks/web1/d0")
+    assert f'["{copy}","{disks}"]' in (guests / "web1").read_text().replace(", ", ",")
+    assert Path(copy).read_bytes()[: len(CONTENT)] == CONTENT
+    for _ in ("once", "again"):
+        node.call("helper_end", instance=INSTANCE)
+    assert not (guests / "web1").exists()
+    assert not os.path.exists(copy)
+    assert node.call("instance_info", instance=INSTANCE) is None

@@ -108,6 +108,24 @@ def test_capacity_falls_with_what_is_created_and_is_kept_otherwise(fake_bed):
     assert room(fake_bed) == before
 
 
+@need_root
+def test_what_if_nodes_came_or_were_lost(fake_bed):
+    before = room(fake_bed)
+    assert room(fake_bed, "--if-added=2:like=node2") == 3 * before, "one of four may fail, as one of two did"
+    assert room(fake_bed, "--if-added=1:memory=8g,disk=100g,cpus=64") > before
+    fake_bed.run(*ADD, "web1")
+    told = fake_bed.run("gnt-group", "capacity", *SPEC, "--if-lost=node1")
+    assert "If this were lost, " in told and "would" in told
+    assert room(fake_bed, "--if-lost=node1") < room(fake_bed) < before, "nothing of that is kept"
+    for wrong, sentence in (
+        ("--if-lost=mars", "mars"),
+        ("--if-added=2:like=mars", "There is no node mars"),
+        ("--if-added=many", "New nodes cannot be 'many'"),
+    ):
+        assert sentence in fake_bed.run("gnt-group", "capacity", *SPEC, wrong, expect=1)
+    fake_bed.run("gnt-instance", "remove", "-f", "web1")
+
+
 @pytest.mark.requirement("S1.66")
 @need_root
 def test_parameters_are_those_of_the_group_and_then_the_clusters(fake_bed):

@@ -76,7 +76,9 @@ def _usual_template(view: ConfigView, group: NodeGroup) -> str:
     return next((name for name in wanted if traits_of(name) is not None), NO_DISKS)
 
 
-def requests(questions: Mapping[str, Plain]) -> list[CountCapacity]:
+def requests(
+    questions: Mapping[str, Plain], if_added: Sequence[str] = (), if_lost: Sequence[str] = ()
+) -> list[CountCapacity]:
     """Requests to one allocator, one for each disk template: what there is of free space is told for one."""
     templates = dict.fromkeys(asked["default_template"] for asked in questions.values())
     own = [name for name in PARAMETERS if name != "default_template"]
@@ -86,7 +88,15 @@ def requests(questions: Mapping[str, Plain]) -> list[CountCapacity]:
         parameters = {
             uuid: {name: asked[name] for name in own if asked[name] is not None} for uuid, asked in groups.items()
         }
-        found.append(CountCapacity(node_groups=list(groups), default_template=template, group_parameters=parameters))
+        found.append(
+            CountCapacity(
+                node_groups=list(groups),
+                default_template=template,
+                group_parameters=parameters,
+                if_added=list(if_added),
+                if_lost=list(if_lost),
+            )
+        )
     return found
 
 
@@ -117,6 +127,12 @@ def reasons(answer: Placement) -> dict[str, str]:
         return {}
     empty = [uuid for uuid, entry in answer.result["node_groups"].items() if not entry["tspecs"]]
     return dict(zip(empty, told, strict=True)) if len(told) == len(empty) else {}
+
+
+def supposed(answer: Placement) -> str:
+    """What would become of instances, as the built-in allocator tells it first."""
+    told = answer.info.partition(": ")[2].partition("; ")[0]
+    return told if "would" in told else ""
 
 
 def _is_tiered(given: Any) -> bool:

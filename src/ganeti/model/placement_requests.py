@@ -94,6 +94,10 @@ class CountCapacity(_Request, frozen=True, kw_only=True, tag="capacity"):
     node_groups: list[str]
     default_template: str
     group_parameters: dict[str, Plain] = {}
+    if_added: list[str] = []
+    """Kinds of new nodes that are to be supposed, in the words of the command line (ours)."""
+    if_lost: list[str] = []
+    """Names of nodes and groups that are to be supposed as lost (ours)."""
 
 
 PlacementRequest = Allocate | MultiAllocate | Relocate | NodeEvacuate | ChangeGroup | CountCapacity
@@ -103,6 +107,9 @@ def to_protocol(request: PlacementRequest) -> Plain:
     """The request of the allocator protocol."""
     told: Plain = msgspec.to_builtins(request)
     told.pop("ignore_soft_errors", None)
+    for supposed in ("if_added", "if_lost"):
+        if not told.get(supposed):
+            told.pop(supposed, None)
     return told
 
 

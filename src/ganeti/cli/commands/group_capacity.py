@@ -51,6 +51,7 @@ def opcode(call: Invocation) -> dict[str, Any]:
         "node_groups": call.get("groups", []),
         "cached": call.get("cache") != "off",
         "max_inst_spec": None if call.get("max_spec") is None else read_spec("--max-spec", call.get("max_spec")),
+        **{name: call.get(name) for name in ("if_added", "if_lost") if call.get(name)},
         **{name: call.get(name) for name in ("iallocator", "default_template", "max_cpu_ratio", "max_disk_usage")},
     }
 

@@ -55,6 +55,8 @@ COMMANDS = (
       (('-t', '--disk-template'), 'default_template', 'string', 'kind of the disks', True, None, (), 'TEMPLATE', False),
       (('--max-cpu-ratio',), 'max_cpu_ratio', 'float', 'virtual to physical processors', True, None, (), '', False),
       (('--max-disk-usage',), 'max_disk_usage', 'float', "share of a node's disk, up to 1", True, None, (), '', False),
+      (('--if-added',), 'if_added', 'string', 'count as if there were these new nodes', True, None, (), 'N:memory=SIZE,disk=SIZE,cpus=N', True),
+      (('--if-lost',), 'if_lost', 'list', 'count as if this node or node group were lost', True, None, (), 'NODE|GROUP', True),
      ),
      (), 'group_capacity:show', '', False, 'OP_COMPUTE_CAPACITY', False, True, False, '', (), (), ()),
     ('evacuate', 'move all instances of a node group to other groups',

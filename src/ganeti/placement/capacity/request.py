@@ -12,6 +12,7 @@ from ganeti.model.templates import NO_DISKS, traits_of
 from ganeti.placement.capacity.count import Allocation, Room
 from ganeti.placement.capacity.room import survey
 from ganeti.placement.capacity.sizes import asked_size, largest_sizes
+from ganeti.placement.capacity.what_if import Supposed, suppose
 from ganeti.placement.capacity.why import why_no_room
 from ganeti.placement.cluster.picture import Cluster, Group
 from ganeti.placement.kernel.state import ClusterState
@@ -37,8 +38,15 @@ def answer(
 
     *prepare* may put into a state what is not in *cluster*: room that was promised.
     """
+    supposed = Supposed(cluster) if request.what_if is None else suppose(cluster, request.what_if)
+
+    def make(state: ClusterState) -> None:
+        supposed.make_moves(state)
+        prepare(state)
+
     chosen = _chosen(cluster, request.groups)
-    return Capacities({group.uuid: _count(cluster, group, request, options, prepare) for group in chosen})
+    counted = {group.uuid: _count(supposed.cluster, group, request, options, make) for group in chosen}
+    return Capacities(counted, supposed.sentence)
 
 
 def _chosen(cluster: Cluster, names: tuple[str, ...]) -> list[Group]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from dataclasses import fields as fields_of
 from typing import Any, NamedTuple
 
+from ganeti.placement.request.what_if import WhatIf
+
 
 class Shape(NamedTuple):
     """The size of an instance, in the order of S1.69."""
@@ -42,6 +44,8 @@ class Capacity:
     groups: tuple[str, ...] = ()
     parameters: CapacityParameters = CapacityParameters()
     own: Mapping[str, CapacityParameters] = field(default_factory=dict)
+    what_if: WhatIf | None = None
+    """What the cluster is to be taken for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +78,14 @@ class Capacities:
     """What fits into each group, by UUID."""
 
     groups: Mapping[str, GroupCapacity]
+    supposed: str = ""
+    """What would become of instances, where nodes were supposed to be lost."""
 
     @property
     def info(self) -> str:
         count = sum(number for group in self.groups.values() for _, number in group.sizes)
-        return "; ".join([f"{count} more instances fit into {len(self.groups)} node groups", *self.reasons])
+        fits = f"{count} more instances fit into {len(self.groups)} node groups"
+        return "; ".join([*([self.supposed] if self.supposed else []), fits, *self.reasons])
 
     @property
     def reasons(self) -> list[str]:

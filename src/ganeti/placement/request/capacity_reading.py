@@ -5,10 +5,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ganeti.base.errors import ParameterError
 from ganeti.model.templates import TEMPLATES
+from ganeti.placement.request import what_if
 from ganeti.placement.request.capacity import PARAMETER_NAMES, Capacity, CapacityParameters, Shape
 from ganeti.placement.request.fields import Fields
 from ganeti.placement.request.terms import RequestError
+from ganeti.placement.request.what_if import WhatIf
 
 _WHOLE_DISK = 1.0
 _LEAST = Shape(memory_mib=1, disk_mib=0, vcpus=1)
@@ -23,7 +26,15 @@ def read(fields: Fields) -> Capacity:
         groups=fields.strings("node_groups", []),
         parameters=_read_parameters(fields.data, "the request"),
         own={uuid: _read_parameters(data, f"node group {uuid}") for uuid, data in own.items()},
+        what_if=_read_what_if(fields),
     )
+
+
+def _read_what_if(fields: Fields) -> WhatIf | None:
+    try:
+        return what_if.read(list(fields.strings("if_added", [])), list(fields.strings("if_lost", [])))
+    except ParameterError as err:
+        raise RequestError(err.message) from err
 
 
 def _read_parameters(data: Any, where: str) -> CapacityParameters:

@@ -6,16 +6,27 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from ganeti.base.command import PRIORITY, Argument, Command, Option
-from ganeti.base.errors import INSUFFICIENT_RESOURCES, WRONG_INPUT, GanetiError, PrerequisiteError
+from ganeti.base.errors import INSUFFICIENT_RESOURCES, WRONG_INPUT, GanetiError, ParameterError, PrerequisiteError
 from ganeti.master.allocation import allocator_named
-from ganeti.master.allocators import ask_allocator
-from ganeti.master.capacity import PARAMETERS, check_template, question, read_answer, reasons, refusal, requests, summed
+from ganeti.master.allocators import BUILT_IN, ask_allocator
+from ganeti.master.capacity import (
+    PARAMETERS,
+    check_template,
+    question,
+    read_answer,
+    reasons,
+    refusal,
+    requests,
+    summed,
+    supposed,
+)
 from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.parameters import Allocator
 from ganeti.master.parameter import Parameter
 from ganeti.model.capacity import Capacity, Ratio, Share, Spec, spec_fault
 from ganeti.model.placement_requests import CountCapacity
 from ganeti.model.view import ConfigView
+from ganeti.placement.request import what_if
 from ganeti.ports.context import OperationContext
 from ganeti.ports.luxid import KeepCapacity, KnownCapacity
 
@@ -29,6 +40,8 @@ class Checked:
     allocator: str
     questions: dict[str, _Plain]
     refused: Mapping[str, str]
+    lost: list[str]
+    """What is supposed to be lost, by its name."""
 
 
 @operation(
@@ -59,8 +72,9 @@ class ComputeCapacity(Operation[_Plain], frozen=True, kw_only=True, forbid_unkno
 
     The parameters override those of the groups and of the cluster. What the policy of a group admits nothing of is
     refused for groups that are named, or if it is so of all; of others the answer is that nothing fits. Why a group has
-    no room stands in the job's log, as the result's form is fixed (S1.69 to S1.71). No lock is held: what is counted
-    may be taken the next moment, like any free room.
+    no room stands in the job's log, as the result's form is fixed (S1.69 to S1.71). With *if_added* and *if_lost*
+    (ours) it is counted as if nodes had come and gone, and what would become of instances stands in the log; nothing of
+    that is kept. No lock is held: what is counted may be taken the next moment, like any free room.
     """
 
     iallocator: Allocator | None = None
@@ -86,6 +100,27 @@ class ComputeCapacity(Operation[_Plain], frozen=True, kw_only=True, forbid_unkno
     ] = None
     max_cpu_ratio: Annotated[Ratio | None, Parameter("virtual to physical processors", "--max-cpu-ratio")] = None
     max_disk_usage: Annotated[Share | None, Parameter("share of a node's disk, up to 1", "--max-disk-usage")] = None
+    if_added: Annotated[
+        list[str],
+        Parameter(
+            "count as if there were these new nodes",
+            "--if-added",
+            subject="text",
+            repeatable=True,
+            metavar="N:memory=SIZE,disk=SIZE,cpus=N",
+        ),
+    ] = []
+    if_lost: Annotated[
+        list[str],
+        Parameter(
+            "count as if this node or node group were lost",
+            "--if-lost",
+            subject="text",
+            repeatable=True,
+            kind="list",
+            metavar="NODE|GROUP",
+        ),
+    ] = []
     node_groups: Annotated[
         list[str], Parameter("groups to count in; all without it", subject="group", metavar="group")
     ] = []
@@ -99,6 +134,7 @@ class ComputeCapacity(Operation[_Plain], frozen=True, kw_only=True, forbid_unkno
         if self.max_inst_spec is not None and (fault := spec_fault(self.max_inst_spec)):
             raise PrerequisiteError(fault, WRONG_INPUT)
         check_template(view, self.default_template)
+        lost = self._check_supposed(view, allocator)
         named = [view.find_group(name) for name in self.node_groups] or view.groups()
         groups = sorted({group.uuid: group for group in named}.values(), key=lambda group: group.name)
         given = {name: getattr(self, name) for name in PARAMETERS}
@@ -108,17 +144,38 @@ class ComputeCapacity(Operation[_Plain], frozen=True, kw_only=True, forbid_unkno
         refused = {group.uuid: why for group in groups if (why := refusal(view, group, questions[group.uuid]))}
         if refused and (self.node_groups or len(refused) == len(groups)):
             raise PrerequisiteError(next(iter(refused.values())), WRONG_INPUT)
-        return Checked(allocator, questions, refused)
+        return Checked(allocator, questions, refused, lost)
+
+    def _check_supposed(self, view: ConfigView, allocator: str) -> list[str]:
+        """Give the names of what is lost; raises `PrerequisiteError`."""
+        if not self.if_added and not self.if_lost:
+            return []
+        if allocator != BUILT_IN:
+            raise PrerequisiteError(
+                f"The allocator '{allocator}' cannot count what is only supposed: use -I {BUILT_IN}", WRONG_INPUT
+            )
+        try:
+            what_if.read(self.if_added, self.if_lost)
+        except ParameterError as err:
+            raise PrerequisiteError(err.message, WRONG_INPUT) from err
+        groups = [view.uuid_by_name("nodegroups", name) or view.get("nodegroups", name) for name in self.if_lost]
+        return [
+            name if group is not None else view.find_node(name).name
+            for name, group in zip(self.if_lost, groups, strict=True)
+        ]
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> _Plain:
         now_s = ctx.clock.now_s()
-        known = await ctx.luxid.ask(KnownCapacity(ctx.client, checked.questions, self.cached))
+        supposing = bool(self.if_added or checked.lost)
+        known: dict[str, Capacity] = {}
+        if not supposing:
+            known = await ctx.luxid.ask(KnownCapacity(ctx.client, checked.questions, self.cached))
         missing = {uuid: asked for uuid, asked in checked.questions.items() if uuid not in known}
         counted: dict[str, Capacity] = {}
-        for request in requests(missing):
+        for request in requests(missing, self.if_added, checked.lost):
             entries, whys = await _count(ctx, checked.allocator, request)
             counted |= {uuid: Capacity(entry, now_s, whys.get(uuid, "")) for uuid, entry in entries.items()}
-        if counted:
+        if counted and not supposing:
             await ctx.luxid.ask(KeepCapacity(ctx.client, counted))
         found = {**known, **counted}
         for uuid in checked.questions:
@@ -139,4 +196,6 @@ async def _count(
         entries = read_answer(request, answer.result)
     except GanetiError as err:
         raise PrerequisiteError(f"{refused}{err}", WRONG_INPUT) from err
+    if told := supposed(answer):
+        ctx.log.info(f"If this were lost, {told}")
     return entries, reasons(answer)

@@ -62,6 +62,20 @@ class _Assumptions(Group, title="What is assumed of it"):
         store=lambda options, text: options.offline.extend(values.words(text or "")),
         completion="manynodes",
     )
+    if_added: list[str] = option(
+        *("if-added", "N:SPEC", "hspace"),
+        "count as if there were N more nodes: N:memory=SIZE,disk=SIZE,cpus=N[,group=GROUP], or N:like=NODE",
+        default=[],
+        store=lambda options, text: options.if_added.append(text or ""),
+        completion="string",
+    )
+    if_lost: list[str] = option(
+        *("if-lost", "NODE|GROUP", "hspace"),
+        "count as if this node or node group were lost and its instances had moved; may be given several times",
+        default=[],
+        store=lambda options, text: options.if_lost.append(text or ""),
+        completion="string",
+    )
     static_node_memory_mib: int = option(
         *("static-kvm-node-memory", "N", "hbal hail hinfo hroller hscan hspace hsqueeze"),
         "memory a KVM node keeps for itself, in MiB; 0: what the node reports",

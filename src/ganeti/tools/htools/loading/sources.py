@@ -55,6 +55,8 @@ class Loaded:
     movable: list[bool]
     split: list[str]
     options: Options
+    prepare: "Callable[[ClusterState], None]" = lambda state: None
+    """What is done to each new state."""
 
     @property
     def master(self) -> str:
@@ -65,13 +67,15 @@ class Loaded:
         """A fresh state of the cluster, with the limits of the options."""
         from ganeti.placement.kernel.state import ClusterState
 
-        return ClusterState(
+        state = ClusterState(
             self.cluster,
             exclusion_prefixes=self.options.exclusion_tags or (),
             min_disk_ratio=self.options.min_disk_ratio,
             max_cpu_ratio=self.options.max_cpu_ratio,
             n1_by_report=os.environ.get(N1_RULE) != "3.1",
         )
+        self.prepare(state)
+        return state
 
     @cached_property
     def suffix(self) -> str:

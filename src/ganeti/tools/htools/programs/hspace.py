@@ -3,8 +3,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
+from ganeti.base.errors import ParameterError
 from ganeti.tools.htools.haskell.failures import ToolError
 from ganeti.tools.htools.haskell.figures import fixed
 from ganeti.tools.htools.haskell.quoting import quoted
@@ -29,7 +31,7 @@ def measure_capacity(options: "Options") -> int:
     """Load the cluster, fill it both ways, and tell the result; gives the exit status."""
     from ganeti.tools.htools.loading.sources import load
 
-    loaded = load(options)
+    loaded = _supposed(options, load(options))
     state = loaded.state()
     if not loaded.cluster.policy.templates:
         raise ToolError("null list of disk templates received from cluster")
@@ -55,6 +57,24 @@ def measure_capacity(options: "Options") -> int:
     if options.html is not None:
         _write_page(work, options.html, {"tiered": tiered, "standard": standard})
     return 0
+
+
+def _supposed(options: "Options", loaded: "Loaded") -> "Loaded":
+    """The cluster as it would be with what ``--if-added`` and ``--if-lost`` say; tells what becomes of instances."""
+    from ganeti.placement.request import what_if
+
+    try:
+        wanted = what_if.read(options.if_added, options.if_lost)
+        if wanted is None:
+            return loaded
+        from ganeti.placement.capacity.what_if import suppose
+
+        found = suppose(loaded.cluster, wanted)
+    except ParameterError as err:
+        raise ToolError(str(err)) from None
+    if found.sentence:
+        report.complain(f"If this were lost, {found.sentence}.")
+    return replace(loaded, cluster=found.cluster, prepare=found.make_moves)
 
 
 def _write_page(work: Work, path: str, outcomes: dict[str, Outcome]) -> None:

@@ -157,7 +157,7 @@ async def _answer(hypervisor: Hypervisor, request: dict[str, Any]) -> Any:
     for key, shape in shapes.items():
         if key in arguments:
             arguments[key] = msgspec.convert(arguments[key], shape)
-    method = getattr(hypervisor, request["method"])
+    method = getattr(hypervisor, request["method"], None) or getattr(hypervisor.devices, request["method"])
     positional = [arguments.pop(key) for key in _POSITIONAL if key in arguments]
     return msgspec.to_builtins(await method(*positional, **arguments))
 

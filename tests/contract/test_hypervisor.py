@@ -397,20 +397,22 @@ def test_what_a_guest_that_has_left_leaves_behind_can_be_cleaned_up(node: Node, 
 
 def test_the_target_refuses_what_does_not_fit(node: Node, other: Node, tmp_path: Path) -> None:
     async def story() -> None:
-        spec = spec_of(node)
-        await node.fresh.start(spec, [])
+        (tmp_path / "one.img").write_bytes(bytes(1024 * 1024))
+        disk = hypervisor_world.disk(tmp_path / "one.img")
+        spec = msgspec.structs.replace(spec_of(node), disks=[disk.spec])
+        await node.fresh.start(spec, [disk])
         info = await node.fresh.migration_info(NAME)
         with pytest.raises(HypervisorError, match="disks"):
-            await other.fresh.accept(spec, [hypervisor_world.disk(tmp_path / "extra.img")], info, ADDRESS)
+            await other.fresh.accept(spec, [], info, ADDRESS)
         stranger = msgspec.structs.replace(spec, uuid="11111111-2222-3333-4444-555555555555")
         with pytest.raises(HypervisorError, match="not of"):
-            await other.fresh.accept(stranger, [], info, ADDRESS)
+            await other.fresh.accept(stranger, [disk], info, ADDRESS)
         with pytest.raises(HypervisorError, match="cannot be read"):
-            await other.fresh.accept(spec, [], {"name": NAME}, ADDRESS)
+            await other.fresh.accept(spec, [disk], {"name": NAME}, ADDRESS)
         assert await other.state() is None and other.leftovers() == []
-        await other.fresh.start(spec, [])
+        await other.fresh.start(msgspec.structs.replace(spec, disks=[]), [])
         with pytest.raises(HypervisorError, match="on the target already"):
-            await other.fresh.accept(spec, [], info, ADDRESS)
+            await other.fresh.accept(spec, [disk], info, ADDRESS)
 
     asyncio.run(story())
 

@@ -22,7 +22,7 @@ import msgspec
 from tests.contract import hypervisor_world
 
 from ganeti.base.errors import GanetiError, from_wire
-from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.tools.testbed import guest
 
 BRIDGE = "gnt-br0"
@@ -96,7 +96,11 @@ class LabNode:
         return [int(number) for number in re.findall(r"^HB (\d+)\r?$", self.console(name), re.M)]
 
     def wait_console(self, name: str, pattern: str) -> None:
-        wait_until(lambda: re.search(pattern, self.console(name), re.M) is not None, f"{pattern} on {name}'s console")
+        wait_until(
+            lambda: re.search(pattern, self.console(name), re.M) is not None,
+            f"{pattern} on {name}'s console",
+            lambda: self.console(name)[-500:],
+        )
 
     def wait_beats(self, name: str, more: int = 3) -> None:
         """Wait until the guest has written that many more beats."""
@@ -166,20 +170,24 @@ class Lab:
             **changes,
         )
 
-    def disks(self, name: str) -> list[Any]:
-        path = self.directory / f"{name}.img"
+    def disks(self, name: str) -> list[AttachedDisk]:
+        return [self.disk(name)]
+
+    def disk(self, name: str, index: int = 0, size_mib: int = 16) -> AttachedDisk:
+        path = self.directory / (f"{name}-{index}.img" if index else f"{name}.img")
         if not path.exists():
             path.touch()
-            os.truncate(path, 16 * 1024 * 1024)
-        return [hypervisor_world.disk(path)]
+            os.truncate(path, size_mib * 1024 * 1024)
+        return hypervisor_world.disk(path, index)
 
     def start(self, node: LabNode, spec: InstanceSpec) -> None:
-        node.call("start", spec=spec, disks=self.disks(spec.name) if spec.disks else [])
+        node.call("start", spec=spec, disks=attached(spec))
 
     def accept(self, spec: InstanceSpec, source: LabNode, target: LabNode) -> dict[str, Any]:
         info = source.call("migration_info", name=spec.name)
-        disks = self.disks(spec.name) if spec.disks else []
-        found: dict[str, Any] = target.call("accept", spec=spec, disks=disks, info=info, address=target.address)
+        found: dict[str, Any] = target.call(
+            "accept", spec=spec, disks=attached(spec), info=info, address=target.address
+        )
         return found
 
     def begin(self, spec: InstanceSpec, source: LabNode, target: LabNode, *, live: bool = True) -> dict[str, Any]:
@@ -233,6 +241,10 @@ class Pings:
         numbers = [int(found) for found in re.findall(r"seq=(\d+)", self._answers)]
         assert len(numbers) > 5, f"only {len(numbers)} pings were answered"
         return max(later - earlier for earlier, later in itertools.pairwise(numbers)) * self.STEP_S
+
+
+def attached(spec: InstanceSpec) -> list[AttachedDisk]:
+    return [AttachedDisk(spec=disk, path=disk.logical_id[1]) for disk in spec.disks]
 
 
 def run(*argv: str) -> str:

@@ -34,10 +34,10 @@ class Started:
     async def start(self, disks: int = 0, beparams: dict[str, Any] | None = None, **hvparams: Any) -> None:
         images = [self.image(f"disk{index}.img") for index in range(disks)]
         attached = [hypervisor_world.disk(path, index) for index, path in enumerate(images)]
-        spec = hypervisor_world.instance(
+        self.spec = hypervisor_world.instance(
             "kvm", NAME, hvparams=hvparams, beparams=beparams or {}, disks=[one.spec for one in attached]
         )
-        await self.hypervisor.start(spec, attached)
+        await self.hypervisor.start(self.spec, attached)
 
     def image(self, name: str, size: int = 16 * 1024 * 1024) -> Path:
         path = self.directory / name

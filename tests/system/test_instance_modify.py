@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.system.fake_bed import FakeBed
@@ -47,12 +48,26 @@ def test_disks_are_made_detached_attached_and_removed(fake_bed: FakeBed) -> None
     assert modify(fake_bed, "--disk data:detach")[-1] == " - disk/1 -> detach"
     assert listed(fake_bed, "disk.count") == "1"
     fake_bed.run("gnt-instance", "startup", "web")
-    assert "web runs as before" in "".join(modify(fake_bed, "--disk 0:attach,name=data"))
-    assert "may be in use" in modify(fake_bed, "--disk 0:remove", expect=1)[-1]
-    fake_bed.run("gnt-instance", "shutdown", "--timeout=0", "web")
-    assert listed(fake_bed, "disk.sizes") == "16,8"
+    assert modify(fake_bed, "--disk 0:attach,name=data")[-2:] == [
+        "Modified instance web",
+        " - disk/0 -> attach:size=16,mode=ro",
+    ]
+    assert len(guest(fake_bed)["disk_paths"]) == 2
+    assert "web runs as before" in "".join(modify(fake_bed, "--no-hotplug --disk add:size=4m"))
+    assert "may be in use" in modify(fake_bed, "--no-hotplug --disk 0:remove", expect=1)[-1]
+    assert len(guest(fake_bed)["disk_paths"]) == 2
     assert modify(fake_bed, "--disk 0:remove")[-1] == " - disk/0 -> remove"
+    assert len(guest(fake_bed)["disk_paths"]) == 2
+    assert listed(fake_bed, "disk.sizes") == "8,4"
+    fake_bed.run("gnt-instance", "shutdown", "--timeout=0", "web")
+    assert modify(fake_bed, "--disk 1:remove")[-1] == " - disk/1 -> remove"
     fake_bed.check()
+
+
+def guest(fake_bed: FakeBed) -> dict[str, Any]:
+    """The guest as it runs."""
+    found: dict[str, Any] = json.loads(fake_bed.run("cat", "/run/ganeti/fake-hypervisor/web", node="node2"))
+    return found
 
 
 def test_nics_are_added_changed_and_removed(fake_bed: FakeBed) -> None:
@@ -70,8 +85,8 @@ def test_memory_of_a_guest_follows_at_once_and_the_rest_at_its_start(fake_bed: F
     said = modify(fake_bed, "-B vcpus=3,maxmem=256")
     assert said[-2:] == [" - be/vcpus -> 3", " - be/maxmem -> 256"]
     fake_bed.run("gnt-instance", "reboot", "--type=full", "--shutdown-timeout=0", "web")
-    guest = json.loads(fake_bed.run("cat", "/run/ganeti/fake-hypervisor/web", node="node2"))
-    assert (guest["vcpus"], guest["memory_mib"]) == (3, 256)
+    found = guest(fake_bed)
+    assert (found["vcpus"], found["memory_mib"]) == (3, 256)
     fake_bed.check()
 
 

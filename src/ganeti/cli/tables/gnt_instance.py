@@ -212,7 +212,7 @@ COMMANDS = (
       (('--offline',), 'offline', 'flag', 'mark it offline: it is not started', True, None, (), '', False),
       (('--online',), 'offline', 'flag', 'it can be started again', False, None, (), '', False),
       (('--no-conflicts-check',), 'conflicts_check', 'flag', 'do not look for address conflicts', False, None, (), '', False),
-      (('--no-hotplug',), 'hotplug', 'flag', 'change NICs and disks at the next start only', False, None, (), '', False),
+      (('--no-hotplug',), 'hotplug', 'flag', 'change a running guest at its next start only', False, None, (), '', False),
       (('-c', '--communication'), 'instance_communication', 'yesno', 'a NIC by which the guest reaches its metadata', True, None, (), '', False),
      ),
      (), '', '', True, 'OP_INSTANCE_SET_PARAMS', False, True, False, 'instance', (), (), (('--online', '--offline', 'keep the second'),)),

@@ -11,8 +11,23 @@ unplugs and plugs until they agree.
 - A guest that does not run has nothing to change: its next start makes it from the configuration.
 """
 
+import msgspec
+
 from ganeti.model.node_calls import NodeRequest
 from ganeti.model.node_requests import InstanceSpec
+
+
+class HotplugObstacles(msgspec.Struct, frozen=True, kw_only=True):
+    """Why devices of a guest cannot come or go while it runs, as the end of a sentence; empty where they can."""
+
+    nics: str = ""
+    disks: str = ""
+
+
+class InstanceHotplugObstacles(NodeRequest[HotplugObstacles], frozen=True, kw_only=True):
+    """Ask what of a running guest cannot change; raises `HypervisorError` when it does not run."""
+
+    instance: InstanceSpec
 
 
 class InstanceChangeNics(NodeRequest[None], frozen=True, kw_only=True):
@@ -26,3 +41,28 @@ class InstanceChangeNics(NodeRequest[None], frozen=True, kw_only=True):
     """
 
     instance: InstanceSpec
+
+
+class InstanceChangeDisks(NodeRequest[None], frozen=True, kw_only=True):
+    """Give a guest the disks of its specification, in their order; they are opened on the node before.
+
+    A disk that the guest has stays as it is; its name and access mode hold from the next start on. A disk that is taken
+    away is free in the guest, but still open on the node.
+
+    Raises `HypervisorError`, `BlockDeviceError` on the node.
+    """
+
+    instance: InstanceSpec
+
+
+class InstanceChangeParameters(NodeRequest[list[str]], frozen=True, kw_only=True):
+    """Give a running guest those of the hypervisor parameters *names* that it can take over while it runs.
+
+    The answer has the names of those that the guest has now; the others hold from its next start on. The file of a
+    password is read again, even where its path is the same.
+
+    Raises `HypervisorError` on the node for a value that is refused.
+    """
+
+    instance: InstanceSpec
+    names: list[str]

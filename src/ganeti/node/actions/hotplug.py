@@ -1,13 +1,45 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Node calls about devices of a running guest."""
 
-from ganeti.model.node_calls.hotplug import InstanceChangeNics
-from ganeti.node.actions.registry import NORMAL_S, answers
+from ganeti.model.node_calls.hotplug import (
+    HotplugObstacles,
+    InstanceChangeDisks,
+    InstanceChangeNics,
+    InstanceChangeParameters,
+    InstanceHotplugObstacles,
+)
+from ganeti.node.actions.instances import attach_disks
+from ganeti.node.actions.registry import NORMAL_S, URGENT_S, answers
 from ganeti.node.state import NodeState
+
+
+@answers(InstanceHotplugObstacles, timeout_s=URGENT_S, changes=False)
+async def instance_hotplug_obstacles(node: NodeState, asked: InstanceHotplugObstacles) -> HotplugObstacles:
+    """Why devices of a running guest cannot change."""
+    return await node.hypervisor_of(asked.instance).devices.hotplug_obstacles(asked.instance.name)
 
 
 @answers(InstanceChangeNics, timeout_s=NORMAL_S)
 async def instance_change_nics(node: NodeState, asked: InstanceChangeNics) -> None:
     """Plug and unplug NICs of a guest while it runs."""
-    await node.hypervisor_of(asked.instance).change_nics(asked.instance)
+    await node.hypervisor_of(asked.instance).devices.change_nics(asked.instance)
     node.world.log(f"instance {asked.instance.name} given the NICs of its configuration")
+
+
+@answers(InstanceChangeDisks, timeout_s=NORMAL_S)
+async def instance_change_disks(node: NodeState, asked: InstanceChangeDisks) -> None:
+    """Plug and unplug disks of a guest while it runs."""
+    hypervisor = node.hypervisor_of(asked.instance)
+    if await hypervisor.info(asked.instance.name) is None:
+        return
+    await hypervisor.devices.change_disks(asked.instance, await attach_disks(node, asked.instance))
+    node.world.log(f"instance {asked.instance.name} given the disks of its configuration")
+
+
+@answers(InstanceChangeParameters, timeout_s=NORMAL_S)
+async def instance_change_parameters(node: NodeState, asked: InstanceChangeParameters) -> list[str]:
+    """Change hypervisor parameters of a guest while it runs."""
+    taken = await node.hypervisor_of(asked.instance).devices.change_parameters(asked.instance, asked.names)
+    if taken:
+        node.world.log(f"instance {asked.instance.name} has taken over {', '.join(taken)}")
+    return taken

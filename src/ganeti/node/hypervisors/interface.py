@@ -22,6 +22,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from ganeti.base.errors import HypervisorError
+from ganeti.model.node_calls.hotplug import HotplugObstacles
 from ganeti.model.node_calls.instances import Console
 from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
@@ -164,15 +166,50 @@ class Hypervisor(ABC):
     async def balloon(self, name: str, memory_mib: int) -> None:
         raise self._cannot("change the memory of a running instance")
 
-    async def change_nics(self, spec: InstanceSpec) -> None:
-        """Give a running guest the NICs of *spec*; nothing is done when it does not run. Raises `HypervisorError`."""
-        raise self._cannot("change the NICs of a running instance")
+    @property
+    def devices(self) -> "RunningDevices":
+        """What changes devices of guests that run."""
+        return RunningDevices(self.traits.name)
 
     async def resize_disk(self, name: str, disk: AttachedDisk, size_mib: int) -> None:
         """Let a running guest see that a disk is larger; where only QEMU may enlarge it, do that."""
         raise self._cannot("change the size of a disk that is in use")
 
     def _cannot(self, what: str) -> Exception:
-        from ganeti.base.errors import HypervisorError
-
         return HypervisorError(f"The hypervisor {self.traits.name} cannot {what}")
+
+
+class RunningDevices:
+    """Changes of guests while they run; a hypervisor without such changes has this one.
+
+    A guest that does not run has nothing to change. All raise `HypervisorError` for what a guest or its emulator
+    refuses; what has changed until then stays, and the same call completes it.
+    """
+
+    def __init__(self, hypervisor: str) -> None:
+        self._hypervisor = hypervisor
+
+    async def hotplug_obstacles(self, name: str) -> HotplugObstacles:
+        """Say what of a running guest cannot change; raises `HypervisorError` when it does not run."""
+        del name
+        reason = f"the hypervisor {self._hypervisor} cannot change devices of a running guest"
+        return HotplugObstacles(nics=reason, disks=reason)
+
+    async def change_nics(self, spec: InstanceSpec) -> None:
+        """Give a guest the NICs of *spec*."""
+        raise self._cannot(spec)
+
+    async def change_disks(self, spec: InstanceSpec, disks: Sequence[AttachedDisk]) -> None:
+        """Give a guest the disks of *spec*."""
+        raise self._cannot(spec)
+
+    async def change_parameters(self, spec: InstanceSpec, names: Sequence[str]) -> list[str]:
+        """Give a guest those of the hypervisor parameters *names* of *spec* that it can take over.
+
+        Gives the names of those that it has now.
+        """
+        del spec, names
+        return []
+
+    def _cannot(self, spec: InstanceSpec) -> HypervisorError:
+        return HypervisorError(f"The hypervisor {self._hypervisor} cannot change devices of {spec.name} while it runs")

@@ -34,7 +34,8 @@ RING_SECTORS = 1024
 MODULES = (
     *("virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_mmio"),
     *("virtio_blk", "failover", "net_failover", "virtio_net", "virtio-rng", "virtio_balloon", "virtio_mem"),
-    *("virtio_console", "button", "evdev", "scsi_common", "scsi_mod", "sd_mod", "virtio_scsi"),
+    *("virtio_console", "button", "evdev", "scsi_common", "scsi_mod", "sd_mod", "cdrom", "sr_mod"),
+    "virtio_scsi",
 )
 
 

@@ -18,6 +18,7 @@ from ganeti.master.operations.instance.disk_places import instance_directory
 from ganeti.model import inheritance
 from ganeti.model.configuration import Draft
 from ganeti.model.ipolicy import violations
+from ganeti.model.node_calls.hotplug import HotplugObstacles
 from ganeti.model.node_calls.instances import FoundInstance
 from ganeti.model.objects import Disk, Instance, Nic
 from ganeti.model.parameters import accept_all, apply_changes, backend_input
@@ -35,6 +36,8 @@ class Facts:
 
     running: FoundInstance | None = None
     free_mib: int | None = None
+    obstacles: HotplugObstacles | None = None
+    """What of the running guest cannot change; null where nothing of it is to change, or nothing can."""
 
     @property
     def running_mib(self) -> int:
@@ -116,12 +119,18 @@ class Told:
     parameters: list[tuple[str, Any]]
     nics_plugged: bool = False
     """Whether the running guest has its new NICs already."""
+    disks_plugged: bool = False
 
-    @property
-    def at_next_start(self) -> bool:
-        """Whether a running guest goes on without something that has changed."""
-        now = ("runtime_memory", "primary_node", "admin_state", "be/auto_balance", "be/always_failover")
-        return bool((self.nics and not self.nics_plugged) or self.disks) or any(
+    def at_next_start(self, taken: Sequence[str]) -> bool:
+        """Whether a running guest goes on without something that has changed; it has *taken* some over."""
+        now = [f"hv/{name}" for name in taken]
+        now += ("runtime_memory", "primary_node", "admin_state", "be/auto_balance", "be/always_failover")
+        later = [
+            told
+            for told in self.disks
+            if (set(told.keys) != {"name"} if told.action == "modify" else not self.disks_plugged)
+        ]
+        return bool((self.nics and not self.nics_plugged) or later) or any(
             name not in now for name, _ in self.parameters
         )
 
@@ -189,14 +198,8 @@ def template_of(
 
 
 def check_disk_changes(view: ConfigView, instance: Instance, changes: Sequence[DeviceChange]) -> None:
-    """Raise `PrerequisiteError` where a disk is in use, or one of its nodes cannot be asked."""
+    """Raise `PrerequisiteError` where one of the nodes of a disk cannot be asked."""
     for change in changes:
-        if change.action in ("remove", "detach") and (instance.disks_active or instance.admin_state == "up"):
-            raise PrerequisiteError(
-                f"Disk {change.where} of {instance.name} may be in use, so it cannot be taken away: shut the instance "
-                "down first",
-                WRONG_STATE,
-            )
         offline = [view.node(uuid).name for uuid in view.instance_nodes(instance) if view.node(uuid).offline]
         if change.action in ("add", "remove") and offline:
             raise PrerequisiteError(

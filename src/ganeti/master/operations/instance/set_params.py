@@ -15,11 +15,10 @@ from msgspec.structs import replace
 from ganeti.base.command import Command, Option
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ParameterError, PrerequisiteError
 from ganeti.master import allocation
-from ganeti.master.disk_plan import completion
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import bare, instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
-from ganeti.master.operations.instance import conversion, hotplug, modification
+from ganeti.master.operations.instance import changed_disks, conversion, live_changes, modification
 from ganeti.master.operations.instance.communication import changes as communication_changes
 from ganeti.master.operations.instance.device_changes import (
     DISK_ACTIONS,
@@ -30,10 +29,10 @@ from ganeti.master.operations.instance.device_changes import (
     change_disks,
     read_changes,
 )
-from ganeti.master.operations.instance.disks import create_disks, plan_of, take
 from ganeti.master.operations.instance.existing import require_bridges, require_complete, wrong_input
 from ganeti.master.operations.instance.installation import validate_os
-from ganeti.master.operations.instance.modification import Facts, ForgetDisks, ModifyInstance, ReserveDisks
+from ganeti.master.operations.instance.live_changes import LivePlan
+from ganeti.master.operations.instance.modification import Facts, ModifyInstance
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import (
     Allocator,
@@ -49,12 +48,13 @@ from ganeti.master.operations.parameters import (
 )
 from ganeti.master.parameter import Parameter, Refused
 from ganeti.model.locks import LockPlan, group_lock, instance_lock, node_lock, node_res_lock
+from ganeti.model.node_calls.hotplug import InstanceHotplugObstacles
 from ganeti.model.node_calls.instances import InstanceInfo
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.traits import TemplateTraits
 from ganeti.model.view import ConfigView
-from ganeti.ports.context import OperationContext, UndoChange, UndoNodeCall
+from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import ask
 
 _EXAMPLE = {"instance_name": "one.example.com"}
@@ -71,6 +71,7 @@ class Checked:
     spec: InstanceSpec
     """The instance as it will be."""
     told: modification.Told
+    live: LivePlan
     warnings: list[str]
     running_mib: int
 
@@ -97,6 +98,12 @@ class Checked:
             "modify-disks",
             _EXAMPLE | {"disks": [["add", 0, {"size": 64}], ["remove", 1, {}]]},
             before=("create-stopped",),
+        ),
+        Example("modify-plug-disk", _EXAMPLE | {"disks": [["add", -1, {"size": 64}]]}, before=("create",)),
+        Example(
+            "modify-exchange-disk",
+            _EXAMPLE | {"disks": [["add", 0, {"size": 64}], ["remove", 1, {}]]},
+            before=("create",),
         ),
         Example("modify-template", _EXAMPLE | {"disk_template": "file"}, before=("create-stopped",)),
         Example("modify-diskless", _EXAMPLE | {"disk_template": "diskless", "force": True}, before=("create-stopped",)),
@@ -215,9 +222,9 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
     hotplug: Annotated[
         bool,
         Parameter(
-            "change NICs and disks of a running guest; where that is not possible, at its next start",
+            "change a running guest at once; where that is not possible, at its next start",
             "--no-hotplug",
-            option_help="change NICs and disks at the next start only",
+            option_help="change a running guest at its next start only",
         ),
     ] = True
     instance_communication: Communication | None = None
@@ -239,16 +246,20 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
         primary = self._primary(view, instance)
         moves = primary != instance.primary_node
         sizes = self.runtime_mem is not None or bool({"memory", "maxmem"} & set(self.beparams))
-        plugs = self.hotplug and self.nics
+        plugs = self.hotplug and (self.nics or self.disks or self.hvparams)
         if not (moves or sizes or plugs or self.disk_template) or view.node(instance.primary_node).offline:
             return Facts()
         spec = instance_spec(view, ctx.catalogue, instance)
         running = await ask(ctx.nodes, instance.primary_node, InstanceInfo(instance=spec))
+        can_plug = ctx.catalogue.hypervisor(instance.hypervisor).can_hotplug
+        obstacles = None
+        if plugs and can_plug and running is not None:
+            obstacles = await ask(ctx.nodes, instance.primary_node, InstanceHotplugObstacles(instance=bare(spec)))
         if not sizes or view.node(primary).offline:
-            return Facts(running)
+            return Facts(running, obstacles=obstacles)
         query = allocation.capacity_query(view, ctx.catalogue, None)
         info = await ask(ctx.nodes, primary, query)
-        return Facts(running, next(iter(info.hypervisors.values())).memory_free)
+        return Facts(running, next(iter(info.hypervisors.values())).memory_free, obstacles)
 
     def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Checked:
         old = view.find_instance(self.instance_uuid or self.instance_name)
@@ -272,6 +283,7 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
             directory = self.file_storage_dir
             disks = conversion.converted(view, old, template, ctx.entropy, nodes, directory, force=self.force)
         else:
+            live_changes.check_disks_in_use(old, disk_changes, facts)
             disks = self._disks(view, old, primary, template, disk_changes, ctx)
         self._check_for_new_disks(old, template, disks)
         try:
@@ -302,7 +314,7 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
         if self.runtime_mem is not None:
             can_balloon = ctx.catalogue.hypervisor(old.hypervisor).can_balloon
             modification.check_runtime(view, new, facts, self.runtime_mem, can_balloon=can_balloon, force=self.force)
-        plugs = self.hotplug and bool(self.nics) and hotplug.can_plug(ctx, old, nics, facts)
+        live = live_changes.plan_live(facts, nics, disks, list(self.hvparams), warnings)
         warnings += modification.check_policy(view, old, new, disks.disks, template, ignore=self.ignore_ipolicy)
         return Checked(
             old=old,
@@ -311,7 +323,8 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
             change=modification.difference(old, new, disks, nics.from_pool),
             disks=disks,
             spec=instance_spec(view, ctx.catalogue, new, disks=disks.disks),
-            told=modification.Told(nics.told, disks.told, self._told_parameters(view, old, new), plugs),
+            told=modification.Told(nics.told, disks.told, self._told_parameters(view, old, new), live.nics, live.disks),
+            live=live,
             warnings=warnings,
             running_mib=facts.running_mib,
         )
@@ -328,16 +341,18 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
         for warning in checked.warnings:
             ctx.log.warning(warning)
         await self._check_on_node(checked, ctx)
-        await self._make_disks(checked, ctx)
+        wait = self.wait_for_sync and not checked.old.disks_active
+        await changed_disks.make_disks(ctx, checked.spec, checked.disks, wait=wait)
         if self.disk_template and checked.old.disks and checked.disks.created:
             await conversion.copy_disks(ctx, checked.old, checked.spec)
-        await self._balloon(checked, ctx)
-        if checked.told.nics_plugged:
-            await hotplug.plug_nics(ctx, checked.old, checked.spec)
-        await self._remove_disks(checked, ctx)
+        if self.runtime_mem is not None:
+            await live_changes.balloon(ctx, checked.old, checked.spec, checked.running_mib, self.runtime_mem)
+        await live_changes.change_devices(ctx, checked.old, checked.spec, checked.live)
+        taken = await live_changes.change_parameters(ctx, checked.old, checked.spec, checked.live)
+        await changed_disks.remove_disks(ctx, checked.old, checked.disks, checked.change)
         await ctx.config.commit(checked.change, settles=True)
         changes = checked.told.lines(ctx.config.view(), checked.old.uuid)
-        if checked.old.admin_state == "up" and checked.told.at_next_start:
+        if checked.old.admin_state == "up" and checked.told.at_next_start(taken):
             ctx.log.info(
                 f"{checked.old.name} runs as before; the changes take effect when it is started the next time by "
                 "gnt-instance, a restart from within the guest is not enough"
@@ -461,37 +476,3 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
             raise wrong_input(err) from err
         if spec.os and (self.os_name or self.osparams or self.osparams_private):
             await validate_os(ctx, spec, force_variant=self.force_variant)
-
-    async def _make_disks(self, checked: Checked, ctx: OperationContext) -> None:
-        """Enter new disks as forthcoming, and make them: both are taken back where the rest fails."""
-        created = list(checked.disks.created)
-        if not created:
-            return
-        uuids = [disk.uuid for disk in created]
-        sentence = f"take the new disks of {checked.old.name} out of the configuration"
-        await ctx.undo.push(UndoChange(sentence, ForgetDisks(disk_uuids=uuids)))
-        await ctx.config.commit(ReserveDisks(disks=created))
-        new = [disk for disk in checked.spec.disks if disk.uuid in uuids]
-        wait = self.wait_for_sync and not checked.old.disks_active
-        await create_disks(ctx, checked.spec, new, wait=wait)
-
-    async def _balloon(self, checked: Checked, ctx: OperationContext) -> None:
-        if self.runtime_mem is None:
-            return
-        node_uuid, spec = checked.old.primary_node, checked.spec
-        arguments = {"instance": bare(spec), "memory_mib": checked.running_mib}
-        sentence = f"give {spec.name} its {checked.running_mib} MiB of memory again"
-        await ctx.undo.push(UndoNodeCall(sentence, node_uuid, "instance_balloon_memory", arguments))
-        await ctx.nodes.call(node_uuid, "instance_balloon_memory", instance=spec, memory_mib=self.runtime_mem)
-
-    async def _remove_disks(self, checked: Checked, ctx: OperationContext) -> None:
-        """Remove the data of disks. There is no way back from that: what has begun is completed, the change too."""
-        uuids = {disk.uuid for disk in checked.disks.removed}
-        if not uuids:
-            return
-        spec = instance_spec(ctx.config.view(), ctx.catalogue, checked.old)
-        gone = replace(spec, disks=[disk for disk in spec.disks if disk.uuid in uuids])
-        steps = plan_of(ctx, gone).remove()
-        await ctx.undo.push(completion(steps, f"complete the removal of disks of {spec.name}", checked.change))
-        for step in steps:
-            await take(ctx, step)

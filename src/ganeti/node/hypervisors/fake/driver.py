@@ -16,6 +16,7 @@ from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.model.parameters import Parameter
 from ganeti.model.traits import HypervisorTraits
+from ganeti.node.hypervisors.fake.devices import FakeDevices
 from ganeti.node.hypervisors.fake.failures import failing
 from ganeti.node.hypervisors.fake.guests import UNDER_WAY, Guest, Guests, Migration
 from ganeti.node.hypervisors.interface import (
@@ -156,10 +157,10 @@ class FakeHypervisor(Hypervisor):
                 raise HypervisorError(f"The migration source sent a runtime record that cannot be read: {err}") from err
             if coming.uuid != spec.uuid:
                 raise HypervisorError(f"The runtime record is of {coming.name}, not of {spec.name}")
-            if len(disks) != len(coming.disk_paths):
+            if len(disks) < len(coming.disk_paths):
                 raise HypervisorError(
-                    f"{spec.name} runs with {len(coming.disk_paths)} disks, "
-                    f"but {len(disks)} are activated on the target"
+                    f"{spec.name} runs with {len(coming.disk_paths)} disks, of which some are not activated on the "
+                    "target"
                 )
             there = self.guests.read(spec.name)
             if there is not None and there.state in ("running", "paused"):
@@ -170,7 +171,7 @@ class FakeHypervisor(Hypervisor):
                     coming,
                     state="incoming",
                     boot=boot_identity(),
-                    disk_paths=[disk.path for disk in disks],
+                    disk_paths=[disk.path for disk in disks][: len(coming.disk_paths)],
                     migration=None,
                     resumes=resumes,
                 )
@@ -246,11 +247,9 @@ class FakeHypervisor(Hypervisor):
             elif guest.migration is not None:
                 self._returned(guest)
 
-    async def change_nics(self, spec: InstanceSpec) -> None:
-        async with self._failing("change_nics", spec.name):
-            guest = self.guests.read(spec.name)
-            if guest is not None:
-                self.guests.write(msgspec.structs.replace(guest, macs=[nic.mac for nic in spec.nics]))
+    @property
+    def devices(self) -> FakeDevices:
+        return FakeDevices(self.world, self.directory)
 
     async def resize_disk(self, name: str, disk: AttachedDisk, size_mib: int) -> None:
         async with self._failing("resize_disk", name):

@@ -42,9 +42,12 @@ def check(mask: str, vcpus: int) -> None:
         raise HypervisorError(f"cpu_mask={mask} has {len(sets)} lists, but the instance has {vcpus} virtual CPUs")
 
 
-def apply(mask: str, pid: int, threads: Mapping[int, int]) -> None:
-    """Pin a process (*threads*: virtual CPU to its thread id); raises `HypervisorError`."""
-    sets = parse(mask)
+def apply(mask: str, pid: int, threads: Mapping[int, int], *, anywhere: frozenset[int] | None = None) -> None:
+    """Pin a process (*threads*: virtual CPU to its thread id); raises `HypervisorError`.
+
+    What may run on all processors is left alone, or put on those *anywhere*.
+    """
+    sets = [anywhere if processors is None else processors for processors in parse(mask)]
     try:
         if len(sets) == 1:
             if sets[0] is not None:

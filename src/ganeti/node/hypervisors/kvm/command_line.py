@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_requests import AttachedDisk
-from ganeti.node.hypervisors.kvm import devices, emulator
+from ganeti.node.hypervisors.kvm import devices, disks, emulator, removable
 from ganeti.node.hypervisors.kvm.display import Display
 from ganeti.node.hypervisors.kvm.emulator import KVM, Emulator
 from ganeti.node.hypervisors.kvm.places import Places
@@ -52,23 +52,22 @@ def build(
     record: RuntimeRecord,
     qemu: Emulator,
     places: Places,
-    disks: Sequence[AttachedDisk],
+    attached: Sequence[AttachedDisk],
     handed: Handed,
     *,
     incoming: bool,
     remarks: list[str],
 ) -> list[str]:
     """Give the words of the command; raises `HypervisorError` for what cannot be built."""
-    slots = devices.Slots(record)
     words = [qemu.path, "-name", f"guest={record.name},debug-threads=on", "-uuid", record.uuid]
     words += ["-pidfile", places.pid(record.name), "-nodefaults", "-no-user-config"]
     words += _confinement(record, qemu, places)
     words += _machine(record)
     words += _boot(record)
     words += devices.root_port_arguments(record)
-    words += devices.disk_arguments(record, disks, slots, remarks)
+    words += disks.arguments(record, attached, remarks)
     words += devices.nic_arguments(record, handed.taps)
-    words += devices.removable_arguments(record, len(disks))
+    words += removable.arguments(record)
     words += _channels(record, places, handed.sockets)
     words += handed.display.arguments
     words += _peripherals(record)

@@ -31,18 +31,20 @@ from ganeti.node.hypervisors.kvm import (
     console,
     devices,
     emulator,
-    hotplug,
     launch,
     process,
     record,
+    removable,
     user_shutdown,
 )
+from ganeti.node.hypervisors.kvm.disks import start_places
 from ganeti.node.hypervisors.kvm.migration import Migrations
 from ganeti.node.hypervisors.kvm.parameters import BOOTING_FROM_DISK, PARAMETERS
 from ganeti.node.hypervisors.kvm.places import Places, check_name
 from ganeti.node.hypervisors.kvm.process import GuestProcess
 from ganeti.node.hypervisors.kvm.qmp import Qmp, QmpGoneError
 from ganeti.node.hypervisors.kvm.record import RuntimeRecord
+from ganeti.node.hypervisors.kvm.running_devices import KvmDevices
 from ganeti.node.hypervisors.kvm.status import INCOMING, PAUSED, RUNNING, SHUTDOWN, state_of
 
 _STATUS_S = 5.0
@@ -188,23 +190,19 @@ class KvmHypervisor(Hypervisor):
         record.write(self.places, msgspec.structs.replace(known, memory_mib=memory_mib))
 
     async def resize_disk(self, name: str, disk: AttachedDisk, size_mib: int) -> None:
-        guest, _ = self._running(name)
+        guest, known = self._running(name)
+        identity = next((place.identity for place in known.disks if place.uuid == disk.spec.uuid), None)
+        if identity is None:
+            raise HypervisorError(f"Disk {disk.spec.index} of {name} is not in the running guest: start it again first")
         async with Qmp(self.places.socket(guest.name, "qmp")) as qmp:
             nodes = await qmp.execute("query-named-block-nodes", {"flat": True})
-            used = [node for node in nodes if (node["drv"], node["file"]) == (disk.image_format, disk.path)]
-            if not used:
-                raise HypervisorError(f"Disk {disk.spec.index} of {name} is not at {disk.path} in the running guest")
-            if used[0]["image"]["virtual-size"] < size_mib * _MIB:
-                await qmp.execute("block_resize", {"node-name": used[0]["node-name"], "size": size_mib * _MIB})
+            image = next(node["image"] for node in nodes if node.get("node-name") == identity)
+            if image["virtual-size"] < size_mib * _MIB:
+                await qmp.execute("block_resize", {"node-name": identity, "size": size_mib * _MIB})
 
-    async def change_nics(self, spec: InstanceSpec) -> None:
-        check_name(spec.name)
-        if process.find(self.places, spec.name) is None:
-            return
-        _, known = self._running(spec.name)
-        if not known.started or record.read_note(self.places, spec.name) is not None:
-            raise HypervisorError(f"{spec.name} is in a migration or half started: end or cancel that first")
-        await hotplug.NicChange(self.world, self.places, known).run(record.nics_of(spec))
+    @property
+    def devices(self) -> KvmDevices:
+        return KvmDevices(self.world, self.places)
 
     async def migration_info(self, name: str) -> dict[str, Any]:
         self._running(name)
@@ -264,6 +262,7 @@ class KvmHypervisor(Hypervisor):
                 "migrate non-live, or empty mem_path"
             )
         machine = qemu.machine(hvparams["machine_version"])
+        is_q35 = devices.Machine(machine).is_q35
         made = RuntimeRecord(
             name=spec.name,
             uuid=spec.uuid,
@@ -272,17 +271,18 @@ class KvmHypervisor(Hypervisor):
             memory_mib=memory_mib,
             ram_kib=ram_kib,
             machine=machine,
-            root_ports=devices.ROOT_PORTS if devices.Machine(machine).is_q35 else 0,
+            root_ports=devices.ROOT_PORTS if is_q35 else 0,
+            disk_ports=devices.DISK_PORTS if is_q35 and hvparams["disk_type"] == "paravirtual" else 0,
             accelerator=accelerator,
             qemu_version=qemu.version,
             has_rng="virtio-rng-pci" in qemu.devices,
             nics=record.nics_of(spec),
-            disk_count=len(spec.disks),
+            cd_drives=removable.drives(hvparams),
             network_port=spec.network_port,
             tags=spec.tags,
             live_obstacle=obstacle,
         )
-        return made, qemu
+        return msgspec.structs.replace(made, disks=start_places(made, spec.disks)), qemu
 
     async def _continue(self, guest: GuestProcess) -> None:
         try:

@@ -21,7 +21,7 @@ import msgspec
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.node.hypervisors.interface import MigrationStatus, MigrationTarget
-from ganeti.node.hypervisors.kvm import acceleration, checks, emulator, keys, launch, process, record
+from ganeti.node.hypervisors.kvm import acceleration, checks, emulator, keys, launch, plugging, process, record
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.process import GuestProcess
 from ganeti.node.hypervisors.kvm.qmp import Qmp, QmpError, QmpGoneError
@@ -70,6 +70,9 @@ class Migrations:
         known = self._known(name)
         async with self._qmp(name) as qmp:
             state = await _state(qmp)
+            there = await plugging.there(qmp)
+        # A guest may have let go of a disk when nobody waited for that any more.
+        known = msgspec.structs.replace(known, disks=[place for place in known.disks if place.identity in there])
         if state not in (RUNNING, PAUSED):
             raise HypervisorError(f"{name} cannot be migrated now: its state is {state}")
         data: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(known, was_running=state == RUNNING))
@@ -81,9 +84,10 @@ class Migrations:
         arriving = msgspec.structs.replace(record.from_wire(info), started=False)
         if arriving.name != spec.name or arriving.uuid != spec.uuid:
             raise HypervisorError(f"The runtime record is of {arriving.name}, not of {spec.name}")
-        if len(disks) != arriving.disk_count:
+        found = {disk.spec.uuid for disk in disks}
+        if not found.issuperset(place.uuid for place in arriving.disks):
             raise HypervisorError(
-                f"{spec.name} runs with {arriving.disk_count} disks, but {len(disks)} are activated on the target"
+                f"{spec.name} runs with {len(arriving.disks)} disks, of which some are not activated on the target"
             )
         await self._refuse_if_there(spec.name)
         await launch.destroy(self.world, self.places, spec.name)

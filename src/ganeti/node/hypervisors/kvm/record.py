@@ -27,6 +27,17 @@ class NicPlace(msgspec.Struct, frozen=True, kw_only=True):
     addr: str = ""
 
 
+class DiskPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """A disk that the guest has: its name in QEMU, and where it is in the machine."""
+
+    uuid: str
+    identity: str
+    """Of the device and of its block node."""
+    options: dict[str, Any] = {}
+    """QEMU's options that say where the device is: bus, address, unit."""
+    boot_index: int | None = None
+
+
 class RuntimeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What is fixed as long as the guest runs, here or wherever it moves."""
 
@@ -50,7 +61,12 @@ class RuntimeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """By the NIC's UUID; empty as long as they are where a start puts them (`devices.nic_places`)."""
     root_ports: int = 0
     """PCI Express ports that NICs are plugged into."""
-    disk_count: int
+    disks: list[DiskPlace] = []
+    """In the order of the instance's disks. A disk that it is given without hot-plug is not among them."""
+    disk_ports: int = 0
+    """PCI Express ports that paravirtual disks are plugged into."""
+    cd_drives: list[str] = []
+    """Parameters whose CD drives the machine has, with an image or without."""
     network_port: int | None = None
     tags: list[str] = []
     started: bool = False

@@ -17,6 +17,7 @@ from ganeti.base.errors import BlockDeviceError, ExecutionError, HypervisorError
 from ganeti.master.operation import Operation, decode
 from ganeti.master.operations.instance.modification import ModifyInstance
 from ganeti.master.operations.instance.set_params import ModifyInstanceOperation
+from ganeti.model.node_calls.hotplug import HotplugObstacles
 from ganeti.model.objects import Instance, Network
 from ganeti.ports.context import UndoChange, UndoNodeCall
 
@@ -174,8 +175,9 @@ def test_a_running_guest_takes_changes_over_at_its_next_start(ctx: FakeContext) 
 
 
 def plugs(ctx: FakeContext) -> None:
-    """The instance is up, with a guest that can be given NICs."""
+    """The instance is up, with a guest that can be given NICs and disks."""
     ctx.catalogue.hypervisors["pretend"] = dataclasses.replace(ctx.catalogue.hypervisors["pretend"], can_hotplug=True)
+    ctx.nodes.handlers["instance_hotplug_obstacles"] = lambda name, **_: HotplugObstacles()
     runs(ctx)
 
 
@@ -212,6 +214,57 @@ def test_a_guest_that_keeps_its_nics_leaves_the_configuration_as_it_was(ctx: Fak
     ):
         run(modify(nics=[["add", -1, {}]]), ctx)
     assert instance(ctx) == before
+
+
+def test_disks_change_in_a_running_guest_and_are_closed_before_they_are_removed(ctx: FakeContext) -> None:
+    plugs(ctx)
+    given: list[list[int]] = []
+    ctx.nodes.handlers["instance_change_disks"] = lambda name, **asked: given.append(
+        [disk.size_mib for disk in asked["instance"].disks]
+    )
+    ctx.story.clear()
+    run(modify(disks=[["add", 0, {"size": 32}], ["remove", 1, {}]]), ctx)
+    story = [line for line in ctx.story if not line.endswith(("_info", "_obstacles"))]
+    assert story == [
+        "undo: take the new disks of web1 out of the configuration",
+        "commit ReserveDisks",
+        "undo: remove disk 0 of web1 from node1",
+        "node1 blockdev_create",
+        "undo: close the disks of web1",
+        "node1 instance_disks_assemble",
+        "undo: give the guest of web1 the disks that it had",
+        "node1 instance_change_disks",
+        "undo: open the disks of web1 on node1",
+        "node1 instance_disks_shutdown",
+        "undo: complete the removal of disks of web1",
+        "node1 instance_disks_remove",
+        "commit ModifyInstance settles",
+    ]
+    assert given == [[32]]
+    assert not ctx.lines or not ctx.lines[-1].startswith("web1 runs as before")
+
+
+def test_a_guest_whose_disks_cannot_change_gets_new_ones_later_and_loses_none(ctx: FakeContext) -> None:
+    plugs(ctx)
+    reason = HotplugObstacles(disks="disks of disk_type=ide cannot come or go")
+    ctx.nodes.handlers["instance_hotplug_obstacles"] = lambda name, **_: reason
+    with pytest.raises(
+        PrerequisiteError, match=r"Disk 0 of web1 is in use .* disk_type=ide cannot come or go; or shut"
+    ):
+        run(modify(disks=[["remove", 0, {}]]), ctx)
+    run(modify(disks=[["add", -1, {"size": 32}]]), ctx)
+    assert "node1 instance_change_disks" not in ctx.story
+    assert "Disks change at the next start of the instance: disks of disk_type=ide cannot come or go" in ctx.lines
+    assert ctx.lines[-1].startswith("web1 runs as before")
+
+
+def test_a_disk_that_the_guest_keeps_stays_in_the_configuration(ctx: FakeContext) -> None:
+    plugs(ctx)
+    ctx.nodes.handlers["instance_change_disks"] = HypervisorError("web1 does not let go of disk 0")
+    before = instance(ctx)
+    with pytest.raises(ExecutionError, match="does not let go of disk 0; the guest keeps the disks that it has"):
+        run(modify(disks=[["remove", 0, {}]]), ctx)
+    assert instance(ctx) == before and "node1 instance_disks_remove" not in ctx.story
 
 
 def test_nics_by_index_name_and_uuid(ctx: FakeContext) -> None:
@@ -271,7 +324,7 @@ def test_a_disk_is_made_with_its_undo_and_an_older_one_removed(ctx: FakeContext)
     old = instance(ctx).disks[0]
     told = run(modify(disks=[["add", 0, {"size": 32, "name": "data", "mode": "ro"}], ["remove", 1, {}]]), ctx)
     assert told == [("disk/0", "add:size=32,mode=ro"), ("disk/1", "remove")]
-    assert [line for line in ctx.story if not line.endswith("node_info")] == [
+    assert [line for line in ctx.story if not line.endswith("_info")] == [
         "undo: take the new disks of web1 out of the configuration",
         "commit ReserveDisks",
         "undo: remove disk 0 of web1 from node1",

@@ -13,6 +13,7 @@ from ganeti.base.paths import Paths
 from ganeti.model.node_requests import AttachedDisk, DiskSpec, NicSpec
 from ganeti.node.hypervisors.kvm import checks, command_line, devices, display, emulator, record, taps
 from ganeti.node.hypervisors.kvm.command_line import Handed
+from ganeti.node.hypervisors.kvm.disks import start_places
 from ganeti.node.hypervisors.kvm.emulator import Emulator
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.record import RuntimeRecord
@@ -31,7 +32,7 @@ QEMU = Emulator(
 
 
 def made(nics: int = 0, disks: int = 0, **hvparams: Any) -> RuntimeRecord:
-    return RuntimeRecord(
+    one = RuntimeRecord(
         name="web1",
         uuid="u",
         hvparams=checks.filled({"kernel_path": ""} | hvparams),
@@ -46,13 +47,14 @@ def made(nics: int = 0, disks: int = 0, **hvparams: Any) -> RuntimeRecord:
             NicSpec(index=index, uuid=f"n{index}", mac=f"aa:00:00:00:00:{index:02x}", mode="bridged", link="br0")
             for index in range(nics)
         ],
-        disk_count=disks,
     )
+    specs = [DiskSpec(uuid=f"d{at}", template="", logical_id=[], size_mib=1, index=at) for at in range(disks)]
+    return msgspec.structs.replace(one, disks=start_places(one, specs))
 
 
 def attached(path: Path, index: int = 0, **changes: Any) -> AttachedDisk:
     path.touch()
-    spec = DiskSpec(uuid="d", template="plain-or-other", logical_id=[], size_mib=1, index=index)
+    spec = DiskSpec(uuid=f"d{index}", template="plain-or-other", logical_id=[], size_mib=1, index=index)
     return AttachedDisk(spec=msgspec.structs.replace(spec, **changes), path=str(path))
 
 
@@ -205,4 +207,4 @@ def test_a_taps_address_is_above_those_of_cards() -> None:
 def test_a_machine_without_place_says_so() -> None:
     with pytest.raises(HypervisorError, match="6 IDE places"):
         devices.Machine("pc-q35-7.2").ide_place(6)
-    assert devices.Machine("pc-i440fx-7.2").ide_place(3) == "bus=ide.1,unit=1"
+    assert devices.Machine("pc-i440fx-7.2").ide_place(3) == {"bus": "ide.1", "unit": 1}

@@ -11,14 +11,20 @@ import msgspec
 
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_requests import NicSpec
-from ganeti.node.hypervisors.kvm import devices, record, taps
+from ganeti.node.hypervisors.kvm import devices, plugging, record, taps
 from ganeti.node.hypervisors.kvm.places import Places
-from ganeti.node.hypervisors.kvm.qmp import Qmp, QmpError, QmpTimeoutError
+from ganeti.node.hypervisors.kvm.qmp import Qmp, QmpError
 from ganeti.node.hypervisors.kvm.record import NicPlace, RuntimeRecord
 from ganeti.ports.node_world import NodeWorld
 
-_RELEASE_S = 20.0
-"""For the guest to let go of a device: it decides when, and one that is booting does not answer."""
+
+def obstacle(known: RuntimeRecord) -> str:
+    """Why this guest cannot be given NICs, nor have them taken away, while it runs; empty when it can."""
+    if known.hvparams["nic_type"] in devices.NIC_WITHOUT_PCI:
+        return f"NICs of nic_type={known.hvparams['nic_type']} cannot come or go: set nic_type=paravirtual"
+    if devices.Machine(known.machine).is_q35 and not known.root_ports:
+        return "it runs without ports for NICs"
+    return ""
 
 
 class NicChange:
@@ -36,11 +42,11 @@ class NicChange:
         leaving = [nic for nic in self._known.nics if nic.uuid not in after or _differs(nic, after[nic.uuid])]
         staying = [nic for nic in self._known.nics if nic not in leaving]
         coming = [nic for nic in wanted if nic.uuid not in {one.uuid for one in staying}]
-        if (leaving or coming) and self._known.hvparams["nic_type"] in devices.NIC_WITHOUT_PCI:
-            raise HypervisorError(f"A NIC of type {self._known.hvparams['nic_type']} cannot be changed while it runs")
+        if (leaving or coming) and (reason := obstacle(self._known)):
+            raise HypervisorError(f"The NICs of {self._known.name} cannot change while it runs: {reason}")
         async with Qmp(self._places.socket(self._known.name, "qmp")) as qmp:
-            if leaving or coming:
-                await self._check_slots(qmp)
+            if (leaving or coming) and not self._known.root_ports:
+                await plugging.check_slots(qmp, self._known)
             for nic in leaving:
                 await self._unplug(qmp, self._where[nic.uuid].identity, f"NIC {nic.index}")
                 await taps.forget(self._world, self._places, self._known.name, nic.index)
@@ -52,29 +58,6 @@ class NicChange:
             for nic in coming:
                 await self._plug(qmp, nic)
                 self._note(sorted([*self._known.nics, nic], key=lambda one: one.index))
-
-    async def _check_slots(self, qmp: Qmp) -> None:
-        """QEMU gives the other devices the lowest free slots: a free one below them would move them on a target."""
-        if self._known.root_ports:
-            return
-        if devices.Machine(self._known.machine).is_q35:
-            raise HypervisorError(f"{self._known.name} runs without ports for NICs: stop it and start it again")
-        first = devices.Slots(self._known).first
-        occupied = {
-            found["slot"] for bus in await qmp.execute("query-pci") if not bus["bus"] for found in bus["devices"]
-        }
-        if any(slot >= first for slot in occupied - self._own_slots()):
-            raise HypervisorError(
-                f"kvm_pci_reservations={self._known.hvparams['kvm_pci_reservations']} leaves too few PCI slots to QEMU "
-                f"to change NICs of {self._known.name} while it runs: raise it and start the instance again"
-            )
-
-    def _own_slots(self) -> set[int]:
-        """Slots of disks and NICs on the main bus."""
-        first = devices.Slots(self._known).first
-        paravirtual = self._known.hvparams["disk_type"] == "paravirtual"
-        disks = range(first, first + self._known.disk_count) if paravirtual else ()
-        return {*disks, *(int(place.addr, 0) for place in self._where.values())}
 
     async def _plug(self, qmp: Qmp, nic: NicSpec) -> None:
         place = self._where.get(nic.uuid) or self._free_place()
@@ -106,28 +89,16 @@ class NicChange:
             buses = {place.bus for place in self._where.values()}
             ports = (devices.root_port(self._known, number) for number in range(len(buses) + 1))
             return NicPlace(identity=identity, bus=next(port for port in ports if port not in buses), addr="0x0")
-        slots = devices.Slots(self._known)
-        free = [slot for slot in range(slots.first, slots.last + 1) if slot not in self._own_slots()]
-        if not free:
-            raise HypervisorError(f"{self._known.name} has no free PCI slot: lower kvm_pci_reservations")
-        return NicPlace(identity=identity, bus=devices.Machine(self._known.machine).pci_bus, addr=f"{free[0]:#x}")
+        return NicPlace(identity=identity, **plugging.free_slot(self._known))
 
     async def _unplug(self, qmp: Qmp, identity: str, what: str) -> None:
         """Take a device and its tap away; one that is not there is no error."""
-        try:
-            await qmp.execute("device_del", {"id": identity})
-            while (await qmp.wait_event("DEVICE_DELETED", timeout_s=_RELEASE_S))["data"].get("device") != identity:
-                pass
-        except QmpTimeoutError as err:
-            raise HypervisorError(
-                f"{self._known.name} does not let go of {what} within {_RELEASE_S:g} s: try again when it has booted"
-            ) from err
-        except QmpError as err:
-            _ignore_missing(err)
+        await plugging.unplug(qmp, self._known, identity, what)
         try:
             await qmp.execute("netdev_del", {"id": identity})
         except QmpError as err:
-            _ignore_missing(err)
+            if err.error_class != "DeviceNotFound":
+                raise
 
     def _note(self, nics: list[NicSpec]) -> None:
         self._known = msgspec.structs.replace(self._known, nics=nics, nic_places=dict(self._where))
@@ -137,8 +108,3 @@ class NicChange:
 def _differs(before: NicSpec, after: NicSpec) -> bool:
     """Whether the change concerns the device or its tap."""
     return any(getattr(before, name) != getattr(after, name) for name in ("mac", "mode", "link", "vlan", "ip"))
-
-
-def _ignore_missing(err: QmpError) -> None:
-    if err.error_class != "DeviceNotFound":
-        raise err

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Making the new disks of a modification, and removing the old ones, each with its way back."""
+
+from msgspec.structs import replace
+
+from ganeti.master.disk_plan import completion
+from ganeti.master.instance_spec import instance_spec
+from ganeti.master.operations.instance.device_changes import DiskChanges
+from ganeti.master.operations.instance.disks import create_disks, plan_of, take
+from ganeti.master.operations.instance.modification import ForgetDisks, ModifyInstance, ReserveDisks
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.objects import Instance
+from ganeti.ports.context import OperationContext, UndoChange
+
+
+async def make_disks(ctx: OperationContext, spec: InstanceSpec, disks: DiskChanges, *, wait: bool) -> None:
+    """Enter the new disks of *spec* as forthcoming, and make them: both are taken back where the rest fails."""
+    created = list(disks.created)
+    if not created:
+        return
+    uuids = [disk.uuid for disk in created]
+    sentence = f"take the new disks of {spec.name} out of the configuration"
+    await ctx.undo.push(UndoChange(sentence, ForgetDisks(disk_uuids=uuids)))
+    await ctx.config.commit(ReserveDisks(disks=created))
+    await create_disks(ctx, spec, [disk for disk in spec.disks if disk.uuid in uuids], wait=wait)
+
+
+async def remove_disks(ctx: OperationContext, old: Instance, disks: DiskChanges, change: ModifyInstance) -> None:
+    """Remove the data of disks. There is no way back from that: what has begun is completed, the *change* too."""
+    uuids = {disk.uuid for disk in disks.removed}
+    if not uuids:
+        return
+    spec = instance_spec(ctx.config.view(), ctx.catalogue, old)
+    gone = replace(spec, disks=[disk for disk in spec.disks if disk.uuid in uuids])
+    steps = plan_of(ctx, gone).remove()
+    await ctx.undo.push(completion(steps, f"complete the removal of disks of {spec.name}", change))
+    for step in steps:
+        await take(ctx, step)

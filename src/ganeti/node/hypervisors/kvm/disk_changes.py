@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Disks of a running guest: unplugged and plugged until it has those that it should have.
+
+QEMU gets a disk's file open, because it may see an empty directory only and be a user who may not open it. The
+runtime record is written after each disk, as for NICs (`nic_changes`).
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ganeti.base.errors import HypervisorError
+from ganeti.model.node_requests import AttachedDisk
+from ganeti.node.hypervisors.kvm import devices, disks, plugging, record
+from ganeti.node.hypervisors.kvm.places import Places
+from ganeti.node.hypervisors.kvm.qmp import Qmp, QmpError
+from ganeti.node.hypervisors.kvm.record import DiskPlace, RuntimeRecord
+from ganeti.ports.node_world import NodeWorld
+
+_FREE_S = 5.0
+"""QEMU lets a block node go a moment after it has told that the device is gone."""
+_POLL_S = 0.05
+
+
+def obstacle(known: RuntimeRecord) -> str:
+    """Why this guest cannot be given disks, nor have them taken away, while it runs; empty when it can."""
+    kind, controller = known.hvparams["disk_type"], known.hvparams["scsi_controller_type"]
+    if kind in disks.SCSI_TYPES:
+        if controller == disks.SCSI_WITH_HOTPLUG:
+            return ""
+        return (
+            f"a guest does not hear of disks on the controller {controller} that come and go: set "
+            f"scsi_controller_type={disks.SCSI_WITH_HOTPLUG}, or disk_type=paravirtual"
+        )
+    if kind != "paravirtual":
+        return f"disks of disk_type={kind} cannot come or go: set disk_type=paravirtual"
+    if devices.Machine(known.machine).is_q35 and not known.disk_ports:
+        return "it runs without ports for disks"
+    return ""
+
+
+class DiskChange:
+    """One change of a guest's disks; *known* is its record before."""
+
+    def __init__(self, world: NodeWorld, places: Places, known: RuntimeRecord) -> None:
+        self._world = world
+        self._places = places
+        self._known = known
+
+    async def run(self, wanted: Sequence[AttachedDisk]) -> None:
+        """Make the guest's disks those *wanted*, in their order; raises `HypervisorError`."""
+        order = [disk.spec.uuid for disk in wanted]
+        async with Qmp(self._places.socket(self._known.name, "qmp")) as qmp:
+            await self._forget_released(qmp)
+            had = {place.uuid for place in self._known.disks}
+            leaving = [place for place in self._known.disks if place.uuid not in order]
+            coming = [disk for disk in wanted if disk.spec.uuid not in had]
+            if leaving or coming:
+                await self._check(qmp)
+            for place in leaving:
+                await self._unplug(qmp, place)
+                self._note([one for one in self._known.disks if one is not place])
+            for disk in coming:
+                place = await self._plug(qmp, disk)
+                self._note([*self._known.disks, place])
+            self._note(sorted(self._known.disks, key=lambda place: order.index(place.uuid)))
+
+    async def _check(self, qmp: Qmp) -> None:
+        reason = obstacle(self._known)
+        if reason:
+            raise HypervisorError(f"The disks of {self._known.name} cannot change while it runs: {reason}")
+        if self._known.hvparams["disk_type"] == "paravirtual" and not self._known.disk_ports:
+            await plugging.check_slots(qmp, self._known)
+
+    async def _forget_released(self, qmp: Qmp) -> None:
+        """A guest may have let go of a disk after nobody waited for it any more."""
+        there = await plugging.there(qmp)
+        for place in self._known.disks:
+            if place.identity not in there:
+                await self._drop_node(qmp, place.identity)
+                self._note([one for one in self._known.disks if one is not place])
+
+    async def _plug(self, qmp: Qmp, disk: AttachedDisk) -> DiskPlace:
+        place = self._free_place(disk)
+        remarks: list[str] = []
+        cache = disks.cache_of(self._known, disk, remarks)
+        for remark in remarks:
+            self._world.log(f"instance {self._known.name}: {remark}")
+        node = disks.block_node(self._known, disk, cache, place.identity)
+        await self._drop_node(qmp, place.identity)  # of a change that was interrupted here
+        if disk.blockdev is None:
+            modes = [os.O_RDONLY] if disk.spec.mode == "ro" else [os.O_RDONLY, os.O_RDWR]
+            number = _set_number(place.identity)
+            node["file"]["filename"] = await plugging.hand_over(
+                qmp, number, disk.path, f"Disk {disk.spec.index}", modes
+            )
+        try:
+            await qmp.execute("blockdev-add", node)
+            await qmp.execute("device_add", disks.device(self._known, place, cache))
+        except BaseException:
+            await self._drop_node(qmp, place.identity)
+            raise
+        return place
+
+    def _free_place(self, disk: AttachedDisk) -> DiskPlace:
+        identity = _first_free("disk", {place.identity for place in self._known.disks})
+        return DiskPlace(uuid=disk.spec.uuid, identity=identity, options=self._free_options())
+
+    def _free_options(self) -> dict[str, Any]:
+        taken = [place.options for place in self._known.disks]
+        if self._known.hvparams["disk_type"] in disks.SCSI_TYPES:
+            numbers = range(len(taken) + 1)
+            return next(one for number in numbers if (one := disks.scsi_place(self._known, number)) not in taken)
+        if self._known.disk_ports:
+            numbers = range(len(taken) + 1)
+            return next(one for number in numbers if (one := disks.port_place(self._known, number)) not in taken)
+        return plugging.free_slot(self._known)
+
+    async def _unplug(self, qmp: Qmp, place: DiskPlace) -> None:
+        position = [one.uuid for one in self._known.disks].index(place.uuid)
+        await plugging.unplug(qmp, self._known, place.identity, f"disk {position}")
+        await self._drop_node(qmp, place.identity)
+
+    async def _drop_node(self, qmp: Qmp, identity: str) -> None:
+        """Close a disk in QEMU, with its open files; one that is not there is no error."""
+        deadline = self._world.now_s() + _FREE_S
+        while True:
+            try:
+                await qmp.execute("blockdev-del", {"node-name": identity})
+                break
+            except QmpError as err:
+                if "Failed to find node" in str(err):
+                    break
+                if "in use" not in str(err) or self._world.now_s() > deadline:
+                    raise
+                await self._world.sleep(_POLL_S)
+        for entry in await qmp.execute("query-fdsets"):
+            if entry["fdset-id"] == _set_number(identity):
+                await qmp.execute("remove-fd", {"fdset-id": entry["fdset-id"]})
+
+    def _note(self, places: Sequence[DiskPlace]) -> None:
+        """The places of NICs are written too: a start would put them after the disks."""
+        nics = devices.nic_places(self._known)
+        self._known = msgspec.structs.replace(self._known, disks=list(places), nic_places=nics)
+        record.write(self._places, self._known)
+
+
+def _first_free(word: str, taken: set[str]) -> str:
+    return next(name for number in range(len(taken) + 1) if (name := f"{word}{number}") not in taken)
+
+
+def _set_number(identity: str) -> int:
+    return int(identity.removeprefix("disk"))

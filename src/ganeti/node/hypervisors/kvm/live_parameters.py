@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Hypervisor parameters that a running guest takes over: CDs, passwords, processors, what a reboot does, migration.
+
+Each is noted in the runtime record when QEMU has it, so that a migration target makes the machine as it is.
+"""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ganeti.base.errors import HypervisorError
+from ganeti.node.hypervisors.kvm import affinity, display, plugging, record, removable
+from ganeti.node.hypervisors.kvm.places import Places
+from ganeti.node.hypervisors.kvm.process import GuestProcess
+from ganeti.node.hypervisors.kvm.qmp import Qmp
+from ganeti.node.hypervisors.kvm.record import RuntimeRecord
+
+_READ_AT_USE = ("migration_downtime", "migration_caps")
+"""Read from the record when a migration begins."""
+_PASSWORDS = {"vnc_password_file": "vnc", "spice_password_file": "spice"}
+_FIRST_CD_SET = 1000
+"""Sets of open files below that number are those of disks."""
+
+
+class ParameterChange:
+    """One change of a guest's parameters; *known* is its record before."""
+
+    def __init__(self, places: Places, guest: GuestProcess, known: RuntimeRecord) -> None:
+        self._places = places
+        self._guest = guest
+        self._known = known
+
+    async def run(self, wanted: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+        """Give the guest the values of *names* in *wanted*; gives the names of those that it has now.
+
+        Raises `HypervisorError` for a value that QEMU refuses; those before it hold.
+        """
+        taken = []
+        async with Qmp(self._places.socket(self._known.name, "qmp")) as qmp:
+            for name in names:
+                if await self._take(qmp, name, wanted[name]):
+                    hvparams = self._known.hvparams | {name: wanted[name]}
+                    self._known = msgspec.structs.replace(self._known, hvparams=hvparams)
+                    record.write(self._places, self._known)
+                    taken.append(name)
+        return taken
+
+    async def _take(self, qmp: Qmp, name: str, value: Any) -> bool:
+        """Give one value; false where the guest goes on with the one that it has."""
+        changes: dict[str, Callable[[Qmp, str, Any], Awaitable[bool]]] = {
+            **dict.fromkeys(removable.CD_PARAMETERS, self._change_cd),
+            **dict.fromkeys(_PASSWORDS, self._set_password),
+            "cpu_mask": self._pin,
+            "reboot_behavior": self._set_reboot,
+        }
+        if self._known.hvparams[name] == value and name not in _PASSWORDS:
+            return True
+        if name in _READ_AT_USE:
+            return True
+        return await changes[name](qmp, name, value) if name in changes else False
+
+    async def _change_cd(self, qmp: Qmp, name: str, image: str) -> bool:
+        """Put another CD into a drive, or none; a guest that was started without a drive gets none."""
+        if name not in self._known.cd_drives:
+            return False
+        drive = removable.drive_of(name)
+        before = await _inserted(qmp, drive)
+        if image:
+            shown = (
+                image
+                if "://" in image
+                else await plugging.hand_over(qmp, await _free_set(qmp), image, f"The image of {name}", [os.O_RDONLY])
+            )
+            change: dict[str, Any] = {
+                "id": drive,
+                "filename": shown,
+                "format": "raw",
+                "read-only-mode": "read-only",
+                "force": True,
+            }
+            await qmp.execute("blockdev-change-medium", change)
+        else:
+            await qmp.execute("eject", {"id": drive, "force": True})
+            await qmp.execute("blockdev-close-tray", {"id": drive})
+        if before and not before.startswith("#"):  # of the command line, which QEMU does not close by itself
+            await qmp.execute("blockdev-del", {"node-name": before})
+        await self._drop_unused_sets(qmp)
+        return True
+
+    async def _drop_unused_sets(self, qmp: Qmp) -> None:
+        used = {node["file"] for node in await qmp.execute("query-named-block-nodes", {"flat": True})}
+        for entry in await qmp.execute("query-fdsets"):
+            number = entry["fdset-id"]
+            if number >= _FIRST_CD_SET and f"/dev/fdset/{number}" not in used:
+                await qmp.execute("remove-fd", {"fdset-id": number})
+
+    async def _set_password(self, qmp: Qmp, name: str, path: str) -> bool:
+        """Read the password again; a display that was started without one keeps having none."""
+        if not path or not self._known.hvparams[name]:
+            return False
+        password = display.read_password(path, name)
+        await qmp.execute("set_password", {"protocol": _PASSWORDS[name], "password": password})
+        return True
+
+    async def _pin(self, qmp: Qmp, name: str, mask: str) -> bool:
+        affinity.check(mask, self._known.vcpus)
+        threads = await qmp.execute("query-cpus-fast")
+        affinity.apply(
+            mask,
+            self._guest.pid,
+            {entry["cpu-index"]: entry["thread-id"] for entry in threads},
+            anywhere=frozenset(os.sched_getaffinity(0)),
+        )
+        return True
+
+    async def _set_reboot(self, qmp: Qmp, name: str, value: str) -> bool:
+        await qmp.execute("set-action", {"reboot": "shutdown" if value == "exit" else "reset"})
+        return True
+
+
+async def _inserted(qmp: Qmp, drive: str) -> str:
+    """Name of the block node in a drive; empty where there is none."""
+    for entry in await qmp.execute("query-block"):
+        if str(entry.get("qdev", "")).rpartition("/")[2] == drive:
+            return str(entry.get("inserted", {}).get("node-name", ""))
+    raise HypervisorError(f"QEMU has no drive {drive}")
+
+
+async def _free_set(qmp: Qmp) -> int:
+    taken = {entry["fdset-id"] for entry in await qmp.execute("query-fdsets")}
+    return next(number for number in range(_FIRST_CD_SET, _FIRST_CD_SET + len(taken) + 1) if number not in taken)

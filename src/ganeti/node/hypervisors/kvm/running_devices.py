@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The hypervisor ``kvm``: what of a guest changes while it runs."""
+
+from collections.abc import Sequence
+
+from ganeti.base.errors import HypervisorError
+from ganeti.model.node_calls.hotplug import HotplugObstacles
+from ganeti.model.node_requests import AttachedDisk, InstanceSpec
+from ganeti.node.hypervisors.interface import RunningDevices
+from ganeti.node.hypervisors.kvm import checks, disk_changes, nic_changes, process, record
+from ganeti.node.hypervisors.kvm.live_parameters import ParameterChange
+from ganeti.node.hypervisors.kvm.places import Places, check_name
+from ganeti.node.hypervisors.kvm.process import GuestProcess
+from ganeti.node.hypervisors.kvm.record import RuntimeRecord
+from ganeti.ports.node_world import NodeWorld
+
+
+class KvmDevices(RunningDevices):
+    def __init__(self, world: NodeWorld, places: Places) -> None:
+        super().__init__("kvm")
+        self._world = world
+        self._places = places
+
+    async def hotplug_obstacles(self, name: str) -> HotplugObstacles:
+        found = self._changeable(name)
+        if found is None:
+            raise HypervisorError(f"The instance {name} does not run on this node")
+        _, known = found
+        return HotplugObstacles(nics=nic_changes.obstacle(known), disks=disk_changes.obstacle(known))
+
+    async def change_nics(self, spec: InstanceSpec) -> None:
+        found = self._changeable(spec.name)
+        if found is not None:
+            await nic_changes.NicChange(self._world, self._places, found[1]).run(record.nics_of(spec))
+
+    async def change_disks(self, spec: InstanceSpec, disks: Sequence[AttachedDisk]) -> None:
+        found = self._changeable(spec.name)
+        if found is not None:
+            await disk_changes.DiskChange(self._world, self._places, found[1]).run(disks)
+
+    async def change_parameters(self, spec: InstanceSpec, names: Sequence[str]) -> list[str]:
+        found = self._changeable(spec.name)
+        if found is None:
+            return []
+        return await ParameterChange(self._places, *found).run(checks.filled(spec.hvparams), names)
+
+    def _changeable(self, name: str) -> tuple[GuestProcess, RuntimeRecord] | None:
+        """A guest whose devices can change now, or None when it does not run."""
+        check_name(name)
+        guest = process.find(self._places, name)
+        known = record.read(self._places, name)
+        if guest is None or known is None:
+            return None
+        if not known.started or record.read_note(self._places, name) is not None:
+            raise HypervisorError(f"{name} is in a migration or half started: end or cancel that first")
+        return guest, known

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -157,6 +158,36 @@ def test_another_node_passes_requests_on_to_the_master(bed: FakeBed) -> None:
     assert send(bed, "PUT", "/2/tags?tag=passed", password="guess", node="node2")[0] == 401
     succeed(bed, send(bed, "PUT", "/2/tags?tag=passed", node="node2"))
     assert "passed" in send(bed, "GET", "/2/tags", node="node2")[1]
+
+
+def test_the_recipes_of_the_documentation(bed: FakeBed, tmp_path: Path) -> None:
+    text = (TREE / "docs/operator/remote-api.md").read_text()
+    recipes = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    said = bed.run("bash", "-e", "-o", "pipefail", "-c", "".join(recipes))
+    for expected in (
+        '"name":"token deploy"',
+        '[{"name":"node1"}]',
+        '{"name":"web1.example.com","status":"running"}',
+        '"status":"success"',
+        "- instance web1.example.com",
+        "INSTANCE_SHUTDOWN(web1.example.com)",
+        "each as it was written",
+    ):
+        assert expected in said, said
+    log = bed.run("cat", "/var/log/ganeti/rapi-audit.log", "/var/lib/ganeti/rapi/tokens")
+    assert "token shop" not in log and "gnt_" not in log and "a shop opens" not in log
+
+
+def test_a_plan_is_void_once_the_cluster_has_changed(bed: FakeBed) -> None:
+    tags = {"kind": "node", "name": nodes(bed)[1], "tags": ["planned"]}
+    plan = send(bed, "POST", "/3/plan/tags-set", tags)[1]
+    assert plan["changes"][0]["fields"] == {"tags": [[], ["planned"]]} and plan["complete"]
+    job = send(bed, "POST", "/3/operations/tags-set", tags | {"tags": ["other"]})[1]["job"]
+    succeed(bed, (200, job))
+    job = send(bed, "POST", f"/3/operations/tags-set?plan={plan['fingerprint']}", tags)[1]["job"]
+    ended = send(bed, "GET", f"/3/jobs/{job}/wait?timeout_s=30")[1]
+    assert ended["status"] == "error" and "make a new plan" in str(ended["results"])
+    assert send(bed, "GET", f"/2/nodes/{nodes(bed)[1]}/tags")[1] == ["other"]
 
 
 def test_htools_read_the_cluster_through_it(bed: FakeBed) -> None:

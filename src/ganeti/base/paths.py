@@ -169,6 +169,14 @@ class Paths:
         return self.under("/srv/ganeti/export")
 
     @property
+    def audit_log(self) -> str:
+        return f"{self.log_dir}/rapi-audit.log"
+
+    @property
+    def api_tokens(self) -> str:
+        return f"{self.data_dir}/rapi/tokens"
+
+    @property
     def os_log_dir(self) -> str:
         return f"{self.log_dir}/os"
 

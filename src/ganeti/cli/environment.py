@@ -37,6 +37,16 @@ def ssconf(key: str) -> str | None:
         return None
 
 
+def tokens_path() -> str:
+    """Where the tokens of the remote API are kept."""
+    return f"{root()}/var/lib/ganeti/rapi/tokens"
+
+
+def audit_log_path() -> str:
+    """Where the remote API writes who asked for what."""
+    return f"{root()}/var/log/ganeti/rapi-audit.log"
+
+
 def host_name() -> str:
     """This node's name, as far as the machine knows it; may be short."""
     return os.environ.get("GANETI_HOSTNAME") or os.uname().nodename

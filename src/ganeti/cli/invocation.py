@@ -21,6 +21,8 @@ class Invocation:
     def __init__(self, command: CommandRow, values: dict[str, Any]) -> None:
         self.command = command
         self.values = values
+        if values.get("plan"):  # nothing is done that could be asked about
+            values["assume_yes"] = True
         self._client: Client | None = None
 
     @property
@@ -43,6 +45,8 @@ class Invocation:
         found: dict[str, Any] = {}
         for field, value in self.values.items():
             if field in COMMON_FIELDS or field in left_out or value is None:
+                continue
+            if field == "assume_yes" and self.get("plan"):
                 continue
             whole, dot, part = field.partition(".")
             if dot:

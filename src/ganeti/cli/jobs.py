@@ -64,7 +64,13 @@ def reason_trail(call: Invocation) -> list[list[Any]]:
 
 
 def submit_or_wait(call: Invocation, *opcodes: Opcode) -> Any:
-    """Submit one job, of one opcode as a rule; give the result of the last, or `SUBMITTED` with ``--submit``."""
+    """Submit one job, of one opcode as a rule; give the result of the last, or `SUBMITTED` with ``--submit``.
+
+    With ``--plan`` nothing is submitted: what it would do is printed.
+    """
+    if call.get("plan"):
+        _plan(call, opcodes)
+        return SUBMITTED
     job_id = _submit(call.client, "SubmitJob", [prepare(call, opcode) for opcode in opcodes])
     if call.get("print_jobid"):
         out(str(job_id))
@@ -73,6 +79,16 @@ def submit_or_wait(call: Invocation, *opcodes: Opcode) -> Any:
             out(f"JobID: {job_id}")
         return SUBMITTED
     return wait(call.client, job_id)[-1]
+
+
+def _plan(call: Invocation, opcodes: Iterable[Opcode]) -> None:
+    """Have each operation planned by the master, and print what it would do."""
+    from ganeti.cli.plans import lines
+
+    for opcode in opcodes:
+        planned = {key: value for key, value in opcode.items() if key != "reason" and value is not None}
+        for line in lines(ask(call, {"OP_ID": "OP_PLAN", "operation": planned})):
+            out(line)
 
 
 def run(call: Invocation, opcode: Opcode) -> int:
@@ -253,6 +269,9 @@ class Batch:
 
     def finish(self, *, quiet_submission: bool = False) -> int:
         """Submit what is pending and wait for all, or, with ``--submit``, name the ids; gives the exit status."""
+        if self._call.get("plan"):
+            _plan(self._call, [opcode for _, opcodes in self._pending for opcode in opcodes])
+            return 0
         self._submit_pending()
         if self._call.get("submit"):
             return self._name_all()

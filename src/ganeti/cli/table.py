@@ -106,6 +106,7 @@ JOB_OPTIONS: tuple[tuple[Any, ...], ...] = (
     _flag(("--submit",), "submit", "submit the job and do not wait for it"),
     _flag(("--print-jobid",), "print_jobid", "print the job's id as the first line"),
     _flag(("--dry-run",), "dry_run", "check only, change nothing"),
+    _flag(("--plan",), "plan", "say what would be done, and by which jobs; change nothing"),
     (
         ("--priority",),
         "priority",
@@ -118,5 +119,5 @@ JOB_OPTIONS: tuple[tuple[Any, ...], ...] = (
         False,
     ),
 )
-COMMON_FIELDS = frozenset(("debug", "reason", "help", "submit", "print_jobid", "dry_run", "priority"))
+COMMON_FIELDS = frozenset(("debug", "reason", "help", "submit", "print_jobid", "dry_run", "plan", "priority"))
 """Values that say how to submit; all others are parameters."""

@@ -9,9 +9,12 @@ from collections.abc import Sequence
 
 from ganeti.base.paths import Paths
 from ganeti.calls.luxi_pool import LuxiPool
+from ganeti.rapi.audit import AuditLog
+from ganeti.rapi.callers import Callers, TokensFile
 from ganeti.rapi.forwarding import Forwarder
 from ganeti.rapi.server import Api
 from ganeti.rapi.users import UsersFile
+from ganeti.rapi.v3.events import EventFan
 from ganeti.system.daemonize import Daemon, DaemonRefused, Options, daemon_parser, parse_options, run_daemon
 from ganeti.system.environment import address_of, any_address
 from ganeti.system.http_relay import HttpRelay
@@ -60,7 +63,15 @@ async def serve(daemon: Daemon) -> None:
     shown = _shown(paths, options)
     luxi = LuxiPool(paths)
     users = UsersFile(f"{paths.data_dir}/rapi/users")
-    api = Api(luxi, users, needs_login=options.require_authentication, clients_max=options.max_clients)
+    fan = EventFan(luxi)
+    api = Api(
+        luxi,
+        Callers(users, TokensFile(paths.api_tokens)),
+        needs_login=options.require_authentication,
+        clients_max=options.max_clients,
+        audit=AuditLog(paths.audit_log),
+        fan=fan,
+    )
     relay = _relay(paths, shown)
     server = HttpServer(
         Forwarder(api.answer, paths, environment.hostname, relay, options.port).answer,
@@ -78,6 +89,7 @@ async def serve(daemon: Daemon) -> None:
     daemon.log.info("answers on port %d", server.port)
     daemon.ready()
     await daemon.stopping.wait()
+    await fan.close()
     await server.close()
     await relay.close()
     luxi.close()

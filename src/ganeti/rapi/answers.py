@@ -8,9 +8,19 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ganeti.base.errors import UNKNOWN_ENTITY, GanetiError, JobQueueFull, PrerequisiteError, TransportError
+from ganeti.base.errors import (
+    UNKNOWN_ENTITY,
+    WRONG_INPUT,
+    GanetiError,
+    JobQueueError,
+    JobQueueFull,
+    ParameterError,
+    PrerequisiteError,
+    TransportError,
+)
 from ganeti.system.http_server import HttpReply
 
+_OF_CODE = {UNKNOWN_ENTITY: 404, WRONG_INPUT: 400}
 SHORT_BYTES = 128 * 1024
 """A longer answer is sent while it is written."""
 
@@ -64,3 +74,26 @@ def as_refusal(error: GanetiError) -> RequestRefused:
     else:
         status = 404 if isinstance(error, PrerequisiteError) and error.code == UNKNOWN_ENTITY else 500
     return RequestRefused(status, str(error))
+
+
+def problem(error: RequestRefused) -> HttpReply:
+    """Give the error as `/3` has it: problem details of RFC 9457."""
+    status = HTTPStatus(error.status)
+    body = {
+        "type": "about:blank",
+        "title": status.phrase,
+        "status": status.value,
+        "detail": error.message or status.phrase,
+    }
+    return HttpReply(status.value, msgspec.json.encode(body) + b"\n", "application/problem+json", error.headers)
+
+
+def as_problem_status(error: GanetiError) -> RequestRefused:
+    """Say with a status of `/3` what LuxiD answered, or that it did not."""
+    if isinstance(error, TransportError):
+        return RequestRefused(502, str(error), {"Retry-After": "1"})
+    if isinstance(error, JobQueueError):
+        return RequestRefused(503, str(error))
+    if isinstance(error, PrerequisiteError):
+        return RequestRefused(_OF_CODE.get(error.code, 409), str(error))
+    return RequestRefused(400 if isinstance(error, ParameterError) else 500, str(error))

@@ -1,125 +1,163 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The door of `/2`: who asks, what for, and the answer (rapi, sections 1 and 2)."""
+"""The door of the remote API: who asks, what for, and the answer (rapi, sections 1 and 2)."""
 
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import ganeti.master.operations
 from ganeti.base.errors import GanetiError
 from ganeti.base.registry import import_all
 from ganeti.master.operation import REGISTRY
-from ganeti.rapi.answers import RequestRefused, answered, as_refusal, refused
+from ganeti.rapi.answers import RequestRefused, answered, as_problem_status, as_refusal, problem, refused
 from ganeti.rapi.asked import Asked, read_request
+from ganeti.rapi.audit import AuditLog
+from ganeti.rapi.callers import ANYBODY, Caller, Callers, login_needed
 from ganeti.rapi.reading import RESOURCES, Luxi, Resource
 from ganeti.rapi.routes import PathTable, Route, filled, routes
 from ganeti.rapi.submission import job
-from ganeti.rapi.users import REALM, UsersFile, credentials
+from ganeti.rapi.v3.events import EventFan
+from ganeti.rapi.v3.metrics import Requests
+from ganeti.rapi.v3.server import Resources, Turn
 from ganeti.system.http_server import HttpReply, HttpRequest
 
 _log = logging.getLogger(__name__)
-FAILURES_MAX = 10
-FAILURES_S = 60.0
-"""So many failed log-ins in this time from one address, and the next ones are not even tried."""
-_ADDRESSES_MAX = 4096
+_FAULT: Final = "This request could not be answered: the log of the master says why"
+_NO_ROUTE: Final = "(none)"
+_READS: Final = ("GET", "HEAD", "OPTIONS")
+
+
+@dataclass
+class _Handled:
+    """What has become known of a request while it was handled, for the audit log and the metrics."""
+
+    route: str = _NO_ROUTE
+    caller: Caller = ANYBODY
+    told: dict[str, Any] | None = None
 
 
 class Api:
-    """Answers requests; *needs_login* asks for credentials also where anybody may read."""
+    """Answers requests; *needs_login* asks for credentials also where anybody may read of `/2`."""
 
     def __init__(
         self,
         luxi: Luxi,
-        users: UsersFile,
+        callers: Callers,
         *,
         needs_login: bool = False,
         clients_max: int = 4096,
+        audit: AuditLog | None = None,
+        fan: EventFan | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._luxi = luxi
+        self._callers = callers
+        self._needs_login = needs_login
         self._clients_max = clients_max
         self._busy = 0
-        self._luxi = luxi
-        self._users = users
-        self._needs_login = needs_login
-        self._failures = _Failures(now_s)
+        self._audit = audit
+        self._now_s = now_s
+        self._requests = Requests()
         self.table = path_table()
+        self.third = Resources(luxi, fan, self._requests)
 
     async def answer(self, request: HttpRequest) -> HttpReply:
+        third = request.path == "/metrics" or request.path.split("/", 2)[1:2] == ["3"]
         if self._busy >= self._clients_max:
-            return refused(RequestRefused(503, "Too many requests are being answered: try again", {"Retry-After": "1"}))
+            return (problem if third else refused)(
+                RequestRefused(503, "Too many requests are being answered: try again", {"Retry-After": "1"})
+            )
         self._busy += 1
+        began_s, handled = self._now_s(), _Handled()
         try:
-            return await self._guarded(request)
+            reply = await self._guarded(request, handled, third=third)
         finally:
             self._busy -= 1
+        self._requests.note(request.method, handled.route, reply.status, self._now_s() - began_s)
+        if self._audit is not None and request.method not in _READS:
+            self._note(self._audit, request, handled, reply)
+        return reply
 
-    async def _guarded(self, request: HttpRequest) -> HttpReply:
+    async def _guarded(self, request: HttpRequest, handled: _Handled, *, third: bool) -> HttpReply:
+        give = problem if third else refused
         try:
-            return await answered(await self._answer(request))
+            value = await (self._answer_third if third else self._answer_second)(request, handled)
+            return value if isinstance(value, HttpReply) else await answered(value)
         except RequestRefused as refusal:
-            return refused(refusal)
+            return give(refusal)
         except GanetiError as err:
-            return refused(as_refusal(err))
+            return give(as_problem_status(err) if third else as_refusal(err))
         except Exception:
             _log.exception("%s %s failed", request.method, request.path)
-            return refused(RequestRefused(500, "This request could not be answered: the log of the master says why"))
+            return give(RequestRefused(500, _FAULT))
 
-    async def _answer(self, request: HttpRequest) -> Any:
+    async def _answer_second(self, request: HttpRequest, handled: _Handled) -> Any:
         methods = self.table.find(request.path)
         if methods is None:
             raise RequestRefused(404)
         if request.method not in methods:
             raise RequestRefused(501, f"{request.path} has no {request.method}: use {', '.join(sorted(methods))}")
         template, target = methods[request.method]
-        self._admit(request, _access(target))
+        handled.route = template
+        self._admit(request, _access(target), handled)
         asked = read_request(request, filled(template, request.path))
         if isinstance(target, Resource):
             return await target.reader(self._luxi, asked)
-        return await self._submit(target, asked)
+        return await self._submit(target, asked, handled)
 
-    async def _submit(self, route: Route, asked: Asked) -> Any:
-        return await self._luxi.call("SubmitJob", job(route, asked, time.time_ns()), patience_s=0.0)
+    async def _submit(self, route: Route, asked: Asked, handled: _Handled) -> Any:
+        opcodes = job(route, asked, time.time_ns())
+        handled.told = {"operation": route.operation.op_id, "objects": dict(asked.parts)}
+        number = await self._luxi.call("SubmitJob", opcodes, patience_s=0.0)
+        handled.told["job"] = number
+        return number
 
-    def _admit(self, request: HttpRequest, access: str) -> None:
+    async def _answer_third(self, request: HttpRequest, handled: _Handled) -> Any:
+        methods = self.third.table.find(request.path)
+        if methods is None:
+            raise RequestRefused(404, f"There is no {request.path}: /3/openapi.json names all")
+        if request.method not in methods:
+            allowed = ", ".join(sorted(methods))
+            raise RequestRefused(405, f"{request.path} has no {request.method}: use {allowed}", {"Allow": allowed})
+        template, handler = methods[request.method]
+        handled.route = template
+        handled.caller = self._callers.of(request)
+        asked = read_request(request, filled(template, request.path))
+        key, last = request.headers.get("Idempotency-Key"), request.headers.get("Last-Event-ID")
+        turn = Turn(handled.caller, asked, key, last)
+        handled.told = turn.told
+        return await self.third.answer(handler, template, turn)
+
+    def _admit(self, request: HttpRequest, access: str, handled: _Handled) -> None:
         """Raises `RequestRefused` for who may not do this."""
         if access == "open" or (access == "read" and not self._needs_login):
             return
-        given = credentials(request.headers.get("Authorization", ""))
-        login = {"WWW-Authenticate": f'Basic realm="{REALM}"'}
-        if given is None:
-            raise RequestRefused(401, "Log in with a name and password of the users file", login)
-        if self._failures.too_many(request.peer):
-            raise RequestRefused(503, "Too many failed log-ins from this address: wait a minute")
-        user = self._users.find(*given)
-        if user is None:
-            self._failures.note(request.peer)
-            raise RequestRefused(401, "Name or password is wrong", login)
-        if not user.rights & set(access.split(" or ")):
-            raise RequestRefused(403, f"The user {user.name} has not the right this needs: {access}")
+        handled.caller = caller = self._callers.of(request)
+        if caller is ANYBODY:
+            raise login_needed()
+        if not caller.has_right(access):
+            raise RequestRefused(403, f"The user {caller.name} has not the right this needs: {access}")
 
-
-class _Failures:
-    """Failed log-ins of late, by address."""
-
-    def __init__(self, now_s: Callable[[], float]) -> None:
-        self._now_s = now_s
-        self._times: dict[str, list[float]] = {}
-
-    def note(self, address: str) -> None:
-        if address not in self._times and len(self._times) >= _ADDRESSES_MAX:
-            del self._times[next(iter(self._times))]
-        self._times.setdefault(address, []).append(self._now_s())
-
-    def too_many(self, address: str) -> bool:
-        late = [when for when in self._times.pop(address, []) if when > self._now_s() - FAILURES_S]
-        if late:
-            self._times[address] = late
-        return len(late) >= FAILURES_MAX
+    def _note(self, audit: AuditLog, request: HttpRequest, handled: _Handled, reply: HttpReply) -> None:
+        by = request.headers.get("X-Ganeti-Forwarded-By")
+        audit.note(
+            {
+                "time": round(time.time(), 3),
+                "who": handled.caller.name or None,
+                "from": request.peer,
+                **({"through": by[:255]} if by else {}),
+                "method": request.method,
+                "path": request.path[:1024],
+                **(handled.told or {}),
+                "status": reply.status,
+            }
+        )
 
 
 def path_table() -> PathTable:
-    """Give every method of every path: what is read first, then what operations declare."""
+    """Give every method of every path of `/2`: what is read first, then what operations declare."""
     import_all(ganeti.master.operations)
     table = PathTable()
     for resource in RESOURCES:

@@ -119,11 +119,12 @@ def _files(paths: Paths) -> Iterator[Rule]:
     yield Rule(f"{data}/rapi.pem", 0o440, RAPI, RAPI)
     yield from (Rule(f"{data}/{name}", 0o440, MASTER, MASTER) for name in ("spice.pem", "spice-ca.pem"))
     yield Rule(f"{data}/rapi/users", 0o640, RAPI, RAPI)
-    yield Rule(f"{data}/rapi/tokens", 0o640, RAPI, RAPI)
+    yield Rule(paths.api_tokens, 0o640, RAPI, RAPI)
     yield Rule(paths.watcher_pause_file, 0o644)
     yield Rule(paths.ssconf_file("*"), 0o444)
     for name, user in (("wconf", MASTER), ("luxi", MASTER), ("rapi", RAPI), ("conf", CONFD), ("node", ROOT)):
         yield Rule(f"{log}/{name}-daemon.log", 0o600, user, DAEMONS)
+    yield Rule(paths.audit_log, 0o640, RAPI, DAEMONS)
     yield Rule(f"{log}/jobs.log", 0o600, MASTER, DAEMONS)
 
 

@@ -12,9 +12,10 @@ import msgspec
 import pytest
 
 from ganeti.base.errors import UNKNOWN_ENTITY, JobQueueFull, PrerequisiteError, TransportError
+from ganeti.rapi.callers import FAILURES_MAX, FAILURES_S, Callers
 from ganeti.rapi.reading import INSTANCE_FIELDS
 from ganeti.rapi.routes import Route
-from ganeti.rapi.server import FAILURES_MAX, FAILURES_S, Api, path_table
+from ganeti.rapi.server import Api, path_table
 from ganeti.rapi.users import UsersFile
 from ganeti.system.http_server import HttpReply, HttpRequest
 
@@ -54,7 +55,7 @@ def users(tmp_path: Path) -> UsersFile:
 
 @pytest.fixture
 def api(luxi: Luxi, users: UsersFile) -> Api:
-    return Api(luxi, users)
+    return Api(luxi, Callers(users))
 
 
 def login(user: str = "alice", password: str = "pass") -> dict[str, str]:
@@ -140,7 +141,7 @@ def test_rights(api, luxi):
 
 
 def test_reading_may_need_a_login_too(luxi, users):
-    api = Api(luxi, users, needs_login=True)
+    api = Api(luxi, Callers(users), needs_login=True)
     assert send(api, "GET", "/", headers={})[0] == 200
     assert send(api, "GET", "/version", headers={})[0] == 401
     assert send(api, "GET", "/version", headers=login("bob"))[0] == 200
@@ -148,7 +149,7 @@ def test_reading_may_need_a_login_too(luxi, users):
 
 def test_an_address_that_guesses_passwords_has_to_wait(luxi, users):
     now = [0.0]
-    api = Api(luxi, users, now_s=lambda: now[0])
+    api = Api(luxi, Callers(users, now_s=lambda: now[0]))
     for _ in range(FAILURES_MAX):
         assert send(api, "DELETE", "/2/groups/g", headers=login("alice", "guess"))[0] == 401
     assert send(api, "DELETE", "/2/groups/g")[0] == 503
@@ -290,4 +291,4 @@ def test_policies_name_the_templates_of_3_1_alone(api: Api, luxi: Luxi) -> None:
 
 
 def test_requests_beyond_the_most_are_put_off(luxi: Luxi, users: UsersFile) -> None:
-    assert send(Api(luxi, users, clients_max=0), "GET", "/version")[0] == 503
+    assert send(Api(luxi, Callers(users), clients_max=0), "GET", "/version")[0] == 503

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The commands of gnt-cluster."""
 
-from ganeti.base.command import Argument, Command
+from ganeti.base.command import Argument, Command, Option
 from ganeti.cli.commands.options import (
     ASSUME_YES,
     YES_DO_IT,
@@ -23,6 +23,40 @@ WATCHER = Command(
     arguments=(Argument("action", "pause|continue|info"), Argument("duration", "timespec", 0, 1)),
     handler="cluster_switches:watcher",
     is_job=False,
+)
+
+TOKEN = Command(
+    "gnt-cluster token",
+    "add, list or revoke tokens for the remote API",
+    arguments=(Argument("action", "add|list|revoke"), Argument("name", "name", 0, 1)),
+    handler="cluster_tokens:token",
+    is_job=False,
+    needs_root=True,
+    options=(
+        Option(("--role",), "role", choices=("administrator", "monitor", "operator", "reader"), help="what it may do"),
+        Option(
+            ("--scope",),
+            "scope",
+            help="KIND:read or KIND:write, with @TAG for objects that have the tag",
+            metavar="SCOPE",
+            repeatable=True,
+        ),
+        Option(("--expires",), "expires", help="how long it is good for, such as 30d", metavar="TIMESPEC"),
+    ),
+)
+
+AUDIT = Command(
+    "gnt-cluster audit",
+    "show what was asked of the remote API, or check that the record is whole",
+    arguments=(Argument("action", "show|verify"),),
+    handler="cluster_tokens:audit",
+    is_job=False,
+    needs_root=True,
+    options=(
+        Option(("--lines",), "lines", "int", "how many of the last lines are shown", default=20, metavar="NUMBER"),
+        Option(("--file",), "file", help="another file than this node's", metavar="PATH"),
+        Option(("--hash",), "hash", help="a hash from before, which must still be in it", metavar="HASH"),
+    ),
 )
 
 CLUSTER_INFO = Command(

@@ -18,6 +18,16 @@ COMMANDS = (
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
      (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'cluster'),), (), ()),
+    ('audit', 'show what was asked of the remote API, or check that the record is whole',
+     (
+      ('action', 'show|verify', 1, 1, 'string', ''),
+     ),
+     (
+      (('--lines',), 'lines', 'int', 'how many of the last lines are shown', True, 20, (), 'NUMBER', False),
+      (('--file',), 'file', 'string', "another file than this node's", True, None, (), 'PATH', False),
+      (('--hash',), 'hash', 'string', 'a hash from before, which must still be in it', True, None, (), 'HASH', False),
+     ),
+     (), 'cluster_tokens:audit', '', False, '', True, True, False, '', (), (), ()),
     ('command', 'run a shell command on nodes over ssh, on the master last',
      (
       ('words', 'command', 1, None, 'string', ''),
@@ -242,6 +252,17 @@ COMMANDS = (
      (),
      (),
      (), 'policy_command:show_cluster', '', False, '', False, True, False, '', (), (), ()),
+    ('token', 'add, list or revoke tokens for the remote API',
+     (
+      ('action', 'add|list|revoke', 1, 1, 'string', ''),
+      ('name', 'name', 0, 1, 'string', ''),
+     ),
+     (
+      (('--role',), 'role', 'string', 'what it may do', True, None, ('administrator', 'monitor', 'operator', 'reader'), '', False),
+      (('--scope',), 'scope', 'string', 'KIND:read or KIND:write, with @TAG for objects that have the tag', True, None, (), 'SCOPE', True),
+      (('--expires',), 'expires', 'string', 'how long it is good for, such as 30d', True, None, (), 'TIMESPEC', False),
+     ),
+     (), 'cluster_tokens:token', '', False, '', True, True, False, '', (), (), ()),
     ('upgrade', 'move the cluster to another installed version',
      (),
      (

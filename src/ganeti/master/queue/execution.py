@@ -26,6 +26,7 @@ import msgspec
 
 from ganeti.base.errors import GanetiError, JobCanceled, LockError, TransportError
 from ganeti.master.operation import Defer, MoreLocks, Operation, SubmitJobs, decode
+from ganeti.master.planning import fingerprint as plan_fingerprint
 from ganeti.master.queue import entries
 from ganeti.master.queue.engine_ports import EngineWorld
 from ganeti.master.queue.hook_runs import HookRunner
@@ -151,6 +152,7 @@ class JobRunner:
         operation.refuse_unsupported()
         self._refuse_if_cancelled()
         checked = await self._prepare(operation, entry, context)
+        plan_fingerprint.require(operation, self._world.view())
         self._refuse_if_cancelled()
         if operation.dry_run:
             return None
@@ -304,6 +306,6 @@ def _may_follow(held: LockPlan, wanted: LockPlan) -> bool:
 
 def _child(operation: Operation[Any], trail: Sequence[Any], priority: int) -> dict[str, Any]:
     plain = operation.to_plain()
-    plain["reason"] = [*trail, *plain.get("reason", [])]
+    plain["reason"] = [*plan_fingerprint.without_plan(trail), *plain.get("reason", [])]
     plain["priority"] = plain.get("priority") or priority
     return plain

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Who asks, and what that caller may do: a user of the users file, or the bearer of a token (rapi, section 1)."""
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from ganeti.rapi.answers import RequestRefused
+from ganeti.rapi.users import REALM, UsersFile, credentials
+from ganeti.system.http_server import HttpRequest
+from ganeti.wire.api_tokens import Scope, Token, divided, read_scope, read_tokens
+
+FAILURES_MAX: Final = 10
+FAILURES_S: Final = 60.0
+"""So many failed log-ins in this time from one address, and the next ones are not even tried."""
+_ADDRESSES_MAX: Final = 4096
+_LOGIN: Final = {"WWW-Authenticate": f'Basic realm="{REALM}"'}
+
+
+@dataclass(frozen=True)
+class Caller:
+    name: str
+    scopes: tuple[Scope, ...] = ()
+
+    def may(self, kind: str, access: str) -> bool:
+        """Whether this is allowed whatever the object's tags."""
+        return any(scope.covers(kind, access) and not scope.tag for scope in self.scopes)
+
+    def tags_for(self, kind: str, access: str) -> frozenset[str]:
+        """The tags of which an object must have one, where `may` says no."""
+        return frozenset(scope.tag for scope in self.scopes if scope.tag and scope.covers(kind, access))
+
+    def has_right(self, access: str) -> bool:
+        """Whether `/2` lets the caller do what needs *access*: read, write, or ``read or write``."""
+        return any(self.may("*", each) for each in access.split(" or "))
+
+
+ANYBODY: Final = Caller("")
+Accounts = Callable[[str], "Caller | None"]
+"""Gives the caller of a bearer token that is none of ours; raises `RequestRefused`."""
+
+
+class TokensFile:
+    """The tokens as the file has them now: read again when it has changed."""
+
+    def __init__(self, path: str, now_s: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._now_s = now_s
+        self._seen: tuple[int, int, int] | None = None
+        self._tokens: dict[str, Token] = {}
+
+    def find(self, text: str) -> Caller | None:
+        """Give the bearer of a token; None for one that is unknown, wrong or over."""
+        words = divided(text)
+        if words is None:
+            return None
+        self._refresh()
+        token = self._tokens.get(words[0])
+        if token is None or not token.has_secret(words[1]) or token.is_over(self._now_s()):
+            return None
+        return Caller(f"token {token.name}", tuple(read_scope(scope) for scope in token.scopes))
+
+    def _refresh(self) -> None:
+        try:
+            state = os.stat(self._path)
+            seen = (state.st_ino, state.st_size, state.st_mtime_ns)
+            if seen != self._seen:
+                with open(self._path, encoding="utf-8") as file:
+                    self._tokens = read_tokens(file.read())
+        except (OSError, UnicodeDecodeError):
+            self._tokens, seen = {}, (0, 0, 0)
+        self._seen = seen
+
+
+class Callers:
+    """Finds out who asks; slows down those who guess."""
+
+    def __init__(
+        self,
+        users: UsersFile,
+        tokens: TokensFile | None = None,
+        others: Iterable[Accounts] = (),
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._users = users
+        self._tokens = tokens
+        self._others = tuple(others)
+        self._failures = _Failures(now_s)
+
+    def of(self, request: HttpRequest) -> Caller:
+        """Give who asks, `ANYBODY` where no credentials came; raises `RequestRefused` for wrong ones."""
+        header = request.headers.get("Authorization", "")
+        scheme, _, rest = header.strip().partition(" ")
+        given = credentials(header)
+        if not header or (given is None and scheme.lower() != "bearer"):
+            return ANYBODY
+        if self._failures.too_many(request.peer):
+            raise RequestRefused(
+                503, "Too many failed log-ins from this address: wait a minute", {"Retry-After": f"{FAILURES_S:.0f}"}
+            )
+        caller = self._bearer(rest.strip()) if given is None else self._user(*given)
+        if caller is None:
+            self._failures.note(request.peer)
+            what = "The token is unknown, revoked or over" if given is None else "Name or password is wrong"
+            raise RequestRefused(401, what, _LOGIN)
+        return caller
+
+    def _user(self, name: str, password: str) -> Caller | None:
+        user = self._users.find(name, password)
+        if user is None:
+            return None
+        return Caller(name, tuple(Scope("*", right) for right in sorted(user.rights)))
+
+    def _bearer(self, text: str) -> Caller | None:
+        found = self._tokens.find(text) if self._tokens is not None else None
+        for other in self._others:
+            found = found or other(text)
+        return found
+
+
+def login_needed() -> RequestRefused:
+    return RequestRefused(401, "Log in with a name and password of the users file, or a token", _LOGIN)
+
+
+class _Failures:
+    """Failed log-ins of late, by address."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._times: dict[str, list[float]] = {}
+
+    def note(self, address: str) -> None:
+        if address not in self._times and len(self._times) >= _ADDRESSES_MAX:
+            del self._times[next(iter(self._times))]
+        self._times.setdefault(address, []).append(self._now_s())
+
+    def too_many(self, address: str) -> bool:
+        late = [when for when in self._times.pop(address, []) if when > self._now_s() - FAILURES_S]
+        if late:
+            self._times[address] = late
+        return len(late) >= FAILURES_MAX

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`/metrics`: the cluster for Prometheus, in its text format (version 0.0.4)."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from ganeti.rapi.reading import Luxi, ask
+
+CONTENT_TYPE: Final = "text/plain"
+_BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_JOB_BUCKETS_S: Final = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 7200.0)
+_JOB_STATES: Final = ("queued", "waiting", "canceling", "running", "success", "error", "canceled")
+_MIB: Final = 1024 * 1024
+_NODE_AMOUNTS: Final = {
+    "mtotal": ("node_memory_total_bytes", _MIB),
+    "mfree": ("node_memory_free_bytes", _MIB),
+    "dtotal": ("node_disk_total_bytes", _MIB),
+    "dfree": ("node_disk_free_bytes", _MIB),
+    "ctotal": ("node_cpus", 1),
+    "pinst_cnt": ("node_primary_instances", 1),
+    "sinst_cnt": ("node_secondary_instances", 1),
+}
+
+
+class Histogram:
+    """Counts of durations up to some bounds."""
+
+    def __init__(self, bounds_s: tuple[float, ...]) -> None:
+        self._bounds_s = bounds_s
+        self._counts = [0] * (len(bounds_s) + 1)
+        self._sum_s = 0.0
+
+    def add(self, seconds: float) -> None:
+        self._sum_s += seconds
+        index = next((index for index, bound_s in enumerate(self._bounds_s) if seconds <= bound_s), -1)
+        self._counts[index] += 1
+
+    def lines(self, name: str, labels: Mapping[str, str]) -> Iterable[str]:
+        seen = 0
+        for bound_s, count in zip((*self._bounds_s, float("inf")), self._counts, strict=True):
+            seen += count
+            bound = "+Inf" if bound_s == float("inf") else f"{bound_s:g}"
+            yield f"{name}_bucket{_labels({**labels, 'le': bound})} {seen}"
+        yield f"{name}_sum{_labels(labels)} {self._sum_s:.6f}"
+        yield f"{name}_count{_labels(labels)} {seen}"
+
+
+class Requests:
+    """What this process has answered: how long it took, by method and route, and with which status."""
+
+    def __init__(self) -> None:
+        self._latency: dict[tuple[str, str], Histogram] = {}
+        self._statuses: Counter[tuple[str, str, int]] = Counter()
+
+    def note(self, method: str, route: str, status: int, seconds: float) -> None:
+        found = self._latency.get((method, route))
+        if found is None:
+            found = self._latency[method, route] = Histogram(_BUCKETS_S)
+        found.add(seconds)
+        self._statuses[method, route, status] += 1
+
+    def lines(self) -> Iterable[str]:
+        yield "# TYPE ganeti_api_request_seconds histogram"
+        for (method, route), histogram in sorted(self._latency.items()):
+            yield from histogram.lines("ganeti_api_request_seconds", {"method": method, "route": route})
+        yield "# TYPE ganeti_api_requests_total counter"
+        for (method, route, status), count in sorted(self._statuses.items()):
+            labels = {"method": method, "route": route, "status": str(status)}
+            yield f"ganeti_api_requests_total{_labels(labels)} {count}"
+
+
+async def page(luxi: Luxi, requests: Requests, listeners: int) -> str:
+    """Give the whole page; raises what LuxiD answers."""
+    lines = [
+        *_gauge("cluster_info", "1 with the name of the cluster and its version", [(await _cluster(luxi), 1)]),
+        *await _nodes(luxi),
+        *await _instances(luxi),
+        *await _groups(luxi),
+        *await _jobs(luxi),
+        *await _locks(luxi),
+        *_gauge("api_event_listeners", "listeners on /3/events", [({}, listeners)]),
+        *requests.lines(),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+async def _cluster(luxi: Luxi) -> dict[str, str]:
+    found = await ask(luxi, "QueryClusterInfo")
+    return {"name": str(found["name"]), "master": str(found["master"]), "version": str(found["software_version"])}
+
+
+async def _nodes(luxi: Luxi) -> list[str]:
+    fields = ["name", "role", "group", *_NODE_AMOUNTS]
+    rows = [dict(zip(fields, row, strict=True)) for row in await ask(luxi, "QueryNodes", [], fields, False)]
+    lines = _gauge("node_info", "1 with role and group", [(_of_node(row, "role", "group"), 1) for row in rows])
+    for field, (name, factor) in _NODE_AMOUNTS.items():
+        known = [(_of_node(row), row[field] * factor) for row in rows if isinstance(row[field], int | float)]
+        lines += _gauge(name, f"field {field} of the node list", known)
+    return lines
+
+
+def _of_node(row: Mapping[str, Any], *more: str) -> dict[str, str]:
+    return {"node": row["name"], **{name: str(row[name]) for name in more}}
+
+
+async def _instances(luxi: Luxi) -> list[str]:
+    fields = ["name", "status", "pnode", "be/maxmem", "be/vcpus", "disk_usage"]
+    rows = [dict(zip(fields, row, strict=True)) for row in await ask(luxi, "QueryInstances", [], fields, False)]
+    states = Counter(str(row["status"]) for row in rows)
+    lines = _gauge("instances", "instances by status", [({"status": name}, states[name]) for name in sorted(states)])
+    for field, name, factor in (
+        ("be/maxmem", "instance_memory_bytes", _MIB),
+        ("be/vcpus", "instance_cpus", 1),
+        ("disk_usage", "instance_disk_bytes", _MIB),
+    ):
+        known = [
+            ({"instance": row["name"], "node": str(row["pnode"])}, row[field] * factor)
+            for row in rows
+            if isinstance(row[field], int | float)
+        ]
+        lines += _gauge(name, f"field {field} of the instance list", known)
+    running = [({"instance": row["name"]}, int(row["status"] == "running")) for row in rows]
+    return lines + _gauge("instance_running", "1 for one that runs as it should", running)
+
+
+async def _groups(luxi: Luxi) -> list[str]:
+    rows = await ask(luxi, "QueryGroups", [], ["name", "node_cnt", "pinst_cnt"], False)
+    nodes = _gauge("group_nodes", "nodes of the group", [({"group": name}, count) for name, count, _ in rows])
+    return nodes + _gauge("group_instances", "instances of the group", [({"group": row[0]}, row[2]) for row in rows])
+
+
+async def _jobs(luxi: Luxi) -> list[str]:
+    rows = await ask(luxi, "QueryJobs", None, ["status", "received_ts", "start_ts", "end_ts"])
+    states = Counter(str(row[0]) for row in rows)
+    lines = _gauge(
+        "jobs", "jobs that are not archived, by state", [({"status": name}, states[name]) for name in _JOB_STATES]
+    )
+    for name, begin, end in (("job_wait_seconds", 1, 2), ("job_run_seconds", 2, 3)):
+        histogram = Histogram(_JOB_BUCKETS_S)
+        for row in rows:
+            if row[begin] and row[end]:
+                histogram.add(max(0.0, _seconds(row[end]) - _seconds(row[begin])))
+        lines += [f"# TYPE ganeti_{name} histogram", *histogram.lines(f"ganeti_{name}", {})]
+    return lines
+
+
+def _seconds(stamp: list[int]) -> float:
+    return stamp[0] + stamp[1] / 1e6
+
+
+async def _locks(luxi: Luxi) -> list[str]:
+    answer = await ask(luxi, "Query", "lock", ["name", "mode", "pending"], None)
+    held: Counter[str] = Counter()
+    waiting: Counter[str] = Counter()
+    for (_, name), (_, mode), (_, pending) in answer["data"]:
+        level = str(name).partition("/")[0]
+        held[level] += bool(mode)
+        waiting[level] += len(pending or ())
+    told = sorted(held.keys() | waiting.keys())
+    return [
+        *_gauge("locks_held", "locks that are held, by level", [({"level": level}, held[level]) for level in told]),
+        *_gauge("locks_waited", "requests that wait, by level", [({"level": level}, waiting[level]) for level in told]),
+    ]
+
+
+def _gauge(name: str, help_text: str, values: Iterable[tuple[Mapping[str, str], float]]) -> list[str]:
+    lines = [f"ganeti_{name}{_labels(labels)} {value}" for labels, value in values]
+    return [f"# HELP ganeti_{name} {help_text}", f"# TYPE ganeti_{name} gauge", *lines]
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    words = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    return "{" + words + "}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Lists and objects of `/3`: every resource of the query language, as objects of the fields that are asked for."""
+
+from typing import Any, Final
+
+import msgspec
+
+from ganeti.rapi.answers import RequestRefused
+from ganeti.rapi.asked import Asked
+from ganeti.rapi.callers import Caller
+from ganeti.rapi.reading import GROUP_FIELDS, INSTANCE_FIELDS, JOB_FIELDS, NETWORK_FIELDS, NODE_FIELDS, Luxi, ask
+from ganeti.rapi.v3.rights import require
+
+_JOB: Final = [*JOB_FIELDS, "opresult", "oplog", "priority"]
+FIELDS: Final = {
+    "instances": INSTANCE_FIELDS,
+    "nodes": [*NODE_FIELDS, "group"],
+    "groups": GROUP_FIELDS,
+    "networks": NETWORK_FIELDS,
+    "jobs": JOB_FIELDS,
+    "filters": ["uuid", "watermark", "priority", "predicates", "action", "reason_trail"],
+    "locks": ["name", "mode", "owner", "pending"],
+    "exports": ["node", "export"],
+}
+"""Those of each list that are given where the request names none."""
+SINGLE: Final = {
+    "instances": INSTANCE_FIELDS,
+    "nodes": FIELDS["nodes"],
+    "groups": GROUP_FIELDS,
+    "networks": NETWORK_FIELDS,
+    "jobs": _JOB,
+    "filters": FIELDS["filters"],
+}
+KEYS: Final = {"jobs": "id", "filters": "uuid"}
+_NULL: Final = b"null"
+_ROWS_AT_ONCE: Final = 100
+
+
+async def listed(luxi: Luxi, caller: Caller, plural: str, asked: Asked) -> Any:
+    """Give the objects of a list that the caller may read; raises `RequestRefused`."""
+    kind, fields = plural[:-1], asked.fields() or FIELDS[plural]
+    qfilter = _filter(asked)
+    if caller.may(kind, "read") or not caller.tags_for(kind, "read"):
+        await require(luxi, caller, kind, "read")
+    else:
+        mine: list[Any] = ["|", *(["=[]", "tags", tag] for tag in sorted(caller.tags_for(kind, "read")))]
+        qfilter = mine if qfilter is None else ["&", mine, qfilter]
+    return Objects(fields, await luxi.raw("Query", kind, fields, qfilter, only_asks=True))
+
+
+async def shown(luxi: Luxi, caller: Caller, plural: str, name: str, asked: Asked) -> Any:
+    """Give one object; raises `RequestRefused`, with 404 where there is none."""
+    kind, fields, key = plural[:-1], asked.fields() or SINGLE[plural], KEYS.get(plural, "name")
+    await require(luxi, caller, kind, "read", [name])
+    value: Any = name
+    if plural == "jobs":
+        if not name.isdecimal() or len(name) > 18:
+            raise RequestRefused(404, f"'{name}' is not the number of a job")
+        value = int(name)
+    answer = await luxi.raw("Query", kind, fields, ["=", key, value], only_asks=True)
+    objects = Objects(fields, answer)
+    if len(objects) != 1:
+        raise RequestRefused(404, f"There is no {kind} '{name}'")
+    return msgspec.Raw(objects.one(0))
+
+
+async def fields_of(luxi: Luxi, caller: Caller, plural: str) -> Any:
+    """Give the fields that a list may be asked for."""
+    await require(luxi, caller, plural[:-1], "read")
+    return (await ask(luxi, "QueryFields", plural[:-1], None))["fields"]
+
+
+def _filter(asked: Asked) -> Any:
+    text = asked.word("filter")
+    if not text:
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as err:
+        raise RequestRefused(400, f'The argument \'filter\' is not JSON, such as ["=", "name", "web1"]: {err}') from err
+
+
+class Objects:
+    """The answer of a query as a list of objects, written while it is sent; what is not to be had is null."""
+
+    def __init__(self, fields: list[str], answer: msgspec.Raw) -> None:
+        self._keys = [b"%s:" % msgspec.json.encode(name) for name in fields]
+        self._rows = msgspec.json.decode(answer, type=_Response).data
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    async def chunks(self) -> Any:
+        before = b"["
+        for start in range(0, len(self), _ROWS_AT_ONCE):
+            rows = b",".join(self.one(index) for index in range(start, min(start + _ROWS_AT_ONCE, len(self))))
+            yield before + rows
+            before = b","
+        yield b"]\n" if self._rows else b"[]\n"
+
+    def one(self, index: int) -> bytes:
+        values = _VALUES.decode(self._rows[index])
+        pairs = zip(self._keys, values, strict=True)
+        return b"{%s}" % b",".join([key + (_NULL if status else bytes(value)) for key, (status, value) in pairs])
+
+
+class _Response(msgspec.Struct):
+    data: list[msgspec.Raw]
+
+
+_VALUES: Final = msgspec.json.Decoder(list[tuple[int, msgspec.Raw]])

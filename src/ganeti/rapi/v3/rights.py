@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Whether a caller may do what is asked: by kinds of objects, and by their tags where a scope names one."""
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+from ganeti.base.errors import PrerequisiteError
+from ganeti.master.operation import Operation
+from ganeti.master.parameter import declared
+from ganeti.rapi.answers import RequestRefused
+from ganeti.rapi.callers import ANYBODY, Caller, login_needed
+from ganeti.rapi.reading import Luxi, ask
+
+_KIND_OF_ROOM: Final = {
+    "backup": "instance",
+    "group": "group",
+    "instance": "instance",
+    "network": "network",
+    "node": "node",
+    "query": "cluster",
+}
+"""By the package an operation is declared in; what is not here belongs to the cluster."""
+_READS: Final = re.compile(r"_(QUERY|DIAGNOSE|GET|SEARCH)(_|$)|^OP_QUERY")
+_TAG_CALL: Final = {"group": "nodegroup"}
+_TAGGED_KINDS: Final = {"nodegroup": "group"}
+_CREATES: Final = ("OP_INSTANCE_CREATE", "OP_NETWORK_ADD")
+
+
+def kind_of(operation: type[Operation[Any]]) -> str:
+    return _KIND_OF_ROOM.get(operation.__module__.split(".")[3], "cluster")
+
+
+def access_of(operation: type[Operation[Any]]) -> str:
+    return "read" if _READS.search(operation.op_id) else "write"
+
+
+async def require_operation(luxi: Luxi, caller: Caller, operation: Operation[Any]) -> None:
+    """Raises `RequestRefused` for who may not submit it."""
+    kind, access = kind_of(type(operation)), access_of(type(operation))
+    if operation.__module__.split(".")[3] == "tags":
+        told = str(getattr(operation, "kind", "cluster"))
+        kind = _TAGGED_KINDS.get(told, told)
+    names = named(operation, kind)
+    tags = frozenset(getattr(operation, "tags", [])) if operation.op_id in _CREATES else None
+    await require(luxi, caller, kind, access, names, tags)
+
+
+async def require(
+    luxi: Luxi, caller: Caller, kind: str, access: str, names: Iterable[str] = (), tags: Iterable[str] | None = None
+) -> None:
+    """Raises `RequestRefused` unless the caller may do this to objects of the kind with these names.
+
+    *tags* are those of an object that is to be made.
+    """
+    if caller is ANYBODY:
+        raise login_needed()
+    if caller.may(kind, access):
+        return
+    wanted, asked = caller.tags_for(kind, access), list(names)
+    if not wanted or not (asked or tags is not None):
+        raise _not_allowed(caller, kind, access)
+    if tags is not None:
+        if not wanted.intersection(tags):
+            raise _not_allowed(caller, kind, access, f" without a tag of {', '.join(sorted(wanted))}")
+        return
+    for name in asked:
+        try:
+            has = await ask(luxi, "QueryTags", _TAG_CALL.get(kind, kind), name)
+        except PrerequisiteError:
+            has = []
+        if not wanted.intersection(has):
+            raise _not_allowed(caller, kind, access, f" to '{name}', which has none of its tags")
+
+
+def named(operation: Operation[Any], kind: str) -> list[str]:
+    """Give the names of all objects of *kind* that the operation's parameters hold."""
+    found: list[str] = []
+    for name, each in declared(type(operation)).items():
+        about = each.given.subject == kind or (each.given.subject == "object" and operation.op_id.startswith("OP_TAGS"))
+        value = getattr(operation, name)
+        if about or name in (f"{kind}_name", f"{kind}s"):
+            found += [value] if isinstance(value, str) else [str(one) for one in value or () if isinstance(one, str)]
+    return found
+
+
+def _not_allowed(caller: Caller, kind: str, access: str, more: str = "") -> RequestRefused:
+    return RequestRefused(403, f"{caller.name.capitalize()} has no scope for this: {kind}:{access}{more}")

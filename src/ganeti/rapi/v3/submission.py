@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Submitting operations over `/3`, each once only where the request has an idempotency key.
+
+A key is kept with its job, as an entry of the reason trail with a digest of the request: whoever serves the API next,
+after a restart or on another master, finds it in the queue. Keys are looked up there once, and again whenever a
+submission has ended without an answer, for then nobody else knows whether it has become a job.
+"""
+
+import asyncio
+import hashlib
+import time
+from typing import Any, Final
+
+import msgspec
+
+from ganeti.base.errors import GanetiError, TransportError
+from ganeti.master.operation import REGISTRY, Operation, decode
+from ganeti.rapi.answers import RequestRefused
+from ganeti.rapi.callers import Caller
+from ganeti.rapi.reading import Luxi, ask
+
+KEY_SOURCE: Final = "gnt:idempotency"
+USER_SOURCE: Final = "gnt:user"
+API_SOURCE: Final = "gnt:rapi3"
+KEY_LENGTH_MAX: Final = 128
+_KEYS_MAX: Final = 100_000
+
+
+def operation_id(word: str) -> str:
+    """Give the `OP_ID` for the word of a path, such as ``instance-create``; raises `RequestRefused`."""
+    op_id = f"OP_{word.upper().replace('-', '_')}"
+    if op_id not in REGISTRY or word != word.lower():
+        raise RequestRefused(404, f"There is no operation '{word}': /3/openapi.json names all")
+    return op_id
+
+
+def path_word(op_id: str) -> str:
+    return op_id.removeprefix("OP_").lower().replace("_", "-")
+
+
+def read_operation(op_id: str, body: Any, caller: Caller, reason: str | None) -> Operation[Any]:
+    """Read the parameters of a request's body; raises `RequestRefused`."""
+    if not isinstance(body, dict):
+        raise RequestRefused(400, "The body must be a JSON object with the parameters by their names")
+    given = {key: value for key, value in body.items() if key != "reason"}
+    if "OP_ID" in given:
+        raise RequestRefused(400, "The path names the operation: leave OP_ID out of the body")
+    told = body.get("reason", reason)
+    if told is not None and not isinstance(told, str):
+        raise RequestRefused(400, "The parameter 'reason' must be text")
+    now_ns = time.time_ns()
+    trail = [[USER_SOURCE, told, now_ns]] if told else []
+    given["reason"] = [*trail, [API_SOURCE, caller.name, now_ns]]
+    try:
+        operation = decode({**given, "OP_ID": op_id})
+        operation.refuse_unsupported()
+    except GanetiError as err:
+        raise RequestRefused(400, str(err)) from err
+    return operation
+
+
+class Submitter:
+    """Gives jobs to LuxiD."""
+
+    def __init__(self, luxi: Luxi) -> None:
+        self._luxi = luxi
+        self._jobs: dict[str, tuple[str, int]] = {}
+        """By key: digest of the request, and the job."""
+        self._known = False
+        self._busy: dict[str, asyncio.Lock] = {}
+
+    async def submit(self, opcodes: list[dict[str, Any]], key: str | None, digest: str = "") -> int:
+        """Give the number of the job, which with a known *key* is one from before; raises `RequestRefused`."""
+        if key is None:
+            return int(await self._luxi.call("SubmitJob", opcodes))
+        if not 1 <= len(key) <= KEY_LENGTH_MAX or not key.isascii() or not key.isprintable() or " " in key:
+            raise RequestRefused(
+                400, f"An Idempotency-Key has 1 to {KEY_LENGTH_MAX} printable characters, and no space"
+            )
+        lock = self._busy.setdefault(key, asyncio.Lock())
+        try:
+            async with lock:
+                return await self._once(opcodes, key, digest)
+        finally:
+            if not lock.locked():
+                self._busy.pop(key, None)
+
+    async def _once(self, opcodes: list[dict[str, Any]], key: str, digest: str) -> int:
+        if key not in self._jobs and not self._known:
+            await self._look_up()
+        if key in self._jobs:
+            before, job = self._jobs[key]
+            if before != digest:
+                raise RequestRefused(422, f"The Idempotency-Key was used for another request, which became job {job}")
+            return job
+        entry = [KEY_SOURCE, f"{key} {digest}", time.time_ns()]
+        told = [{**opcode, "reason": [*opcode["reason"], entry]} for opcode in opcodes]
+        try:
+            job = int(await self._luxi.call("SubmitJob", told))
+        except TransportError:
+            self._known = False
+            raise
+        self._note(key, digest, job)
+        return job
+
+    async def _look_up(self) -> None:
+        for job, ops in await ask(self._luxi, "QueryJobs", None, ["id", "ops"]):
+            for opcode in ops or ():
+                for entry in opcode.get("reason") or ():
+                    if isinstance(entry, list) and entry[:1] == [KEY_SOURCE]:
+                        key, _, digest = str(entry[1]).partition(" ")
+                        self._note(key, digest, job)
+        self._known = True
+
+    def _note(self, key: str, digest: str, job: int) -> None:
+        if len(self._jobs) >= _KEYS_MAX:
+            del self._jobs[next(iter(self._jobs))]
+        self._jobs[key] = (digest, job)
+
+
+def digest_of(*parts: Any) -> str:
+    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:32]

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Listeners on `/3/events`: they share one subscription, continue where they were, and hear of what they asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from ganeti.rapi.v3.events import EventFan
+from ganeti.wire.framing import encode
+
+
+class Connection:
+    def __init__(self) -> None:
+        self.sent: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def receive_bytes(self, message_s: float | None = None) -> bytes | None:
+        return await self.sent.get()
+
+    def abort(self) -> None: ...
+
+    def tell(self, number: int, kind: str) -> None:
+        self.sent.put_nowait(encode({"event": kind, "position": f"p{number}", "n": number})[:-1])
+
+
+class Luxi:
+    def __init__(self) -> None:
+        self.streams: list[tuple[Any, Connection]] = []
+
+    async def stream(self, method: str, *arguments: Any) -> tuple[Any, Any]:
+        connection = Connection()
+        self.streams.append((arguments, connection))
+        return {"position": arguments[1] or "p0"}, connection
+
+
+async def take(frames: AsyncIterator[bytes], count: int) -> list[str]:
+    """Give the ids of so many frames after the first, which says where it begins."""
+    found: list[str] = []
+    while len(found) < count:
+        async with asyncio.timeout(5):
+            chunk = await anext(frames)
+        found += [line.decode()[4:] for line in chunk.splitlines() if line.startswith(b"id: ")]
+    return found
+
+
+def test_listeners_share_a_subscription_and_continue_by_position() -> None:
+    async def play() -> None:
+        luxi = Luxi()
+        fan = EventFan(luxi)  # type: ignore[arg-type]
+        every, jobs = await fan.listen(["job", "node"], None), await fan.listen(["job"], None)
+        assert await take(every, 1) == await take(jobs, 1) == ["p0"]
+        [(_, stream)] = luxi.streams
+        for number, kind in ((1, "job"), (2, "node"), (3, "job")):
+            stream.tell(number, kind)
+        assert await take(every, 3) == ["p1", "p2", "p3"]
+        assert await take(jobs, 2) == ["p1", "p3"]
+        again = await fan.listen(["job", "node"], "p1")
+        assert await take(again, 3) == ["p1", "p2", "p3"]
+        assert len(luxi.streams) == 1 and fan.listeners == 3
+        await fan.close()
+
+    asyncio.run(play())
+
+
+def test_a_position_that_is_not_kept_gets_a_subscription_of_its_own() -> None:
+    async def play() -> None:
+        luxi = Luxi()
+        fan = EventFan(luxi)  # type: ignore[arg-type]
+        old = await fan.listen(["job"], "before")
+        (arguments, stream) = luxi.streams[1]
+        assert arguments == (["job"], "before", {})
+        stream.tell(7, "job")
+        assert await take(old, 2) == ["before", "p7"]
+        await fan.close()
+
+    asyncio.run(play())

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Requests of `/3` without a network: rights by scopes, queries, submissions once only, the document, the audit log."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ganeti.base.errors import UNKNOWN_ENTITY, GanetiError, PrerequisiteError, TransportError
+from ganeti.rapi.audit import AuditLog
+from ganeti.rapi.callers import Callers, TokensFile
+from ganeti.rapi.server import Api
+from ganeti.rapi.users import UsersFile
+from ganeti.system.http_server import HttpReply, HttpRequest
+from ganeti.wire.api_tokens import Token, hash_of, read_scope, shown_once, write_tokens
+from ganeti.wire.audit_lines import AuditFault, verified
+
+TAGS = {("node", "n1"): ["mine"], ("node", "n2"): [], ("instance", "web1"): ["shop"]}
+GROUP = {"group_name": "g1"}
+
+
+class Luxi:
+    """A LuxiD with some nodes, which takes every job."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+        self.jobs: list[list[dict[str, Any]]] = []
+        self.fails: GanetiError | None = None
+
+    async def call(self, method: str, *arguments: Any, patience_s: float = 0.0, only_asks: bool = False) -> Any:
+        self.asked.append((method, *arguments))
+        if method == "QueryTags":
+            if arguments not in TAGS:
+                raise PrerequisiteError("not known", UNKNOWN_ENTITY)
+            return TAGS[arguments]
+        if method == "QueryJobs":
+            return [[number, ops] for number, ops in enumerate(self.jobs, 1)]
+        if method == "SubmitJob":
+            self.jobs.append(arguments[0])
+            if self.fails is not None:
+                raise self.fails
+            return len(self.jobs)
+        assert method == "Query", method
+        rows = [] if arguments[2] == ["=", "name", "none"] else [[[0, "n1"], [4, None]]]
+        return {"fields": [], "data": rows}
+
+    async def raw(self, method: str, *arguments: Any, patience_s: float = 0.0, only_asks: bool = False) -> Any:
+        return msgspec.Raw(msgspec.json.encode(await self.call(method, *arguments)))
+
+
+class World:
+    def __init__(self, directory: Path) -> None:
+        self.luxi = Luxi()
+        self.now = [1000.0]
+        (directory / "users").write_text("alice pass write\n")
+        self.audit_path = directory / "audit"
+        self._tokens: dict[str, Token] = {}
+        self._tokens_path = directory / "tokens"
+        self.directory = directory
+        self.api = self.started()
+
+    def started(self) -> Api:
+        """As after a restart of the daemon."""
+        tokens = TokensFile(str(self._tokens_path), lambda: self.now[0])
+        callers = Callers(UsersFile(str(self.directory / "users")), tokens)
+        return Api(self.luxi, callers, audit=AuditLog(str(self.audit_path)))
+
+    def token(self, *scopes: str, expires: int | None = None) -> str:
+        name = f"t{len(self._tokens)}"
+        self._tokens[name] = Token(name, name, hash_of(f"secret-{name}"), scopes, 0, expires)
+        self._tokens_path.write_text(write_tokens(self._tokens))
+        return shown_once(name, f"secret-{name}")
+
+    def send(
+        self, method: str, target: str, body: Any = None, token: str | None = "", **headers: str
+    ) -> tuple[int, Any, HttpReply]:
+        path, _, query = target.partition("?")
+        told = {"Content-Type": "application/json"} | {name.replace("_", "-"): each for name, each in headers.items()}
+        if token is not None:
+            basic = "Basic " + base64.b64encode(b"alice:pass").decode()
+            told["Authorization"] = f"Bearer {token}" if token else basic
+        data = b"" if body is None else json.dumps(body).encode()
+        reply = asyncio.run(self.api.answer(HttpRequest(method, path, data, "192.0.2.1", None, query, told)))
+        return reply.status, json.loads(reply.body), reply
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_nothing_is_open_but_the_document(world: World) -> None:
+    assert world.send("GET", "/3", token=None)[0] == world.send("GET", "/3/openapi.json", token=None)[0] == 200
+    for path in ("/3/nodes", "/3/whoami", "/3/jobs/1", "/3/events", "/metrics", "/3/cluster"):
+        assert world.send("GET", path, token=None)[0] == 401, path
+    assert world.send("POST", "/3/operations/group-add", GROUP, token=None)[0] == 401
+
+
+def test_errors_are_problem_details(world: World) -> None:
+    status, body, reply = world.send("GET", "/3/nothing")
+    assert (status, body["status"], reply.content_type) == (404, 404, "application/problem+json")
+    status, _, reply = world.send("DELETE", "/3/nodes")
+    assert (status, reply.headers["Allow"]) == (405, "GET")
+    assert world.send("POST", "/3/operations/nothing", {})[0] == 404
+    assert world.send("POST", "/3/operations/group-add", ["x"])[0] == 400
+    assert world.send("POST", "/3/operations/group-add", GROUP | {"OP_ID": "OP_GROUP_REMOVE"})[0] == 400
+    assert world.send("GET", "/3/nodes?filter={")[0] == 400
+    assert world.send("GET", "/3/jobs/x")[0] == 404
+    assert not world.luxi.jobs
+
+
+def test_a_list_has_objects_of_the_fields_that_are_asked_for(world: World) -> None:
+    assert world.send("GET", "/3/nodes?fields=name,mfree")[:2] == (200, [{"name": "n1", "mfree": None}])
+    assert world.send("GET", "/3/nodes/n1?fields=name,mfree")[:2] == (200, {"name": "n1", "mfree": None})
+    assert world.send("GET", "/3/nodes/none?fields=name,mfree")[0] == 404
+
+
+def test_an_operation_becomes_a_job(world: World) -> None:
+    status, body, reply = world.send("POST", "/3/operations/group-add?reason=growth", GROUP)
+    assert (status, body["job"], reply.headers["Location"]) == (202, 1, "/3/jobs/1")
+    [[opcode]] = world.luxi.jobs
+    assert (opcode["OP_ID"], opcode["group_name"]) == ("OP_GROUP_ADD", "g1")
+    assert [entry[:2] for entry in opcode["reason"]] == [["gnt:user", "growth"], ["gnt:rapi3", "alice"]]
+
+
+def test_a_plan_named_by_a_submission_is_told_to_its_job(world: World) -> None:
+    world.send("POST", "/3/operations/group-add?plan=abc", GROUP)
+    assert world.luxi.jobs[0][0]["reason"][-1][:2] == ["gnt:plan", "abc"]
+
+
+@pytest.mark.parametrize(
+    ("scopes", "method", "path", "body", "status"),
+    [
+        (["*:read"], "GET", "/3/nodes?fields=name,mfree", None, 200),
+        (["*:read"], "POST", "/3/operations/group-add", GROUP, 403),
+        (["group:write"], "POST", "/3/operations/group-add", GROUP, 202),
+        (["group:write"], "GET", "/3/nodes", None, 403),
+        (["node:read@mine"], "GET", "/3/nodes/n1?fields=name,mfree", None, 200),
+        (["node:read@mine"], "GET", "/3/nodes/n2?fields=name,mfree", None, 403),
+        (["node:read@mine"], "GET", "/3/nodes/unknown?fields=name,mfree", None, 403),
+        (["instance:write@shop"], "POST", "/3/operations/instance-startup", {"instance_name": "web1"}, 202),
+        (["instance:write@shop"], "POST", "/3/operations/instance-startup", {"instance_name": "other"}, 403),
+        (["instance:write@shop"], "POST", "/3/operations/group-add", GROUP, 403),
+        (["instance:write@shop"], "POST", "/3/operations/tags-set", {"kind": "node", "name": "n1", "tags": ["a"]}, 403),
+        (["node:write@mine"], "POST", "/3/operations/tags-set", {"kind": "node", "name": "n1", "tags": ["a"]}, 202),
+        (["job:read"], "DELETE", "/3/jobs/1", None, 403),
+        (["metrics:read"], "GET", "/3/cluster", None, 403),
+        (["*:read"], "POST", "/3/operations/instance-query-data", {"instances": ["web1"]}, 202),
+    ],
+)
+def test_scopes(world: World, scopes: list[str], method: str, path: str, body: Any, status: int) -> None:
+    assert world.send(method, path, body, world.token(*scopes))[0] == status
+    assert bool(world.luxi.jobs) == (status == 202)
+
+
+def test_a_list_holds_only_what_a_scope_with_a_tag_covers(world: World) -> None:
+    world.send("GET", "/3/nodes?fields=name,mfree", token=world.token("node:read@mine"))
+    assert world.luxi.asked[-1][3] == ["|", ["=[]", "tags", "mine"]]
+
+
+def test_instances_are_made_with_a_tag_that_the_scope_names(world: World) -> None:
+    token = world.token("instance:write@shop")
+    new = {"instance_name": "new", "mode": "create", "disks": [], "nics": [], "disk_template": "diskless"}
+    assert world.send("POST", "/3/operations/instance-create", new, token)[0] == 403
+    assert world.send("POST", "/3/operations/instance-create", new | {"tags": ["shop"]}, token)[0] == 202
+
+
+def test_tokens_end(world: World) -> None:
+    token = world.token("*:write", expires=2000)
+    assert world.send("GET", "/3/whoami", token=token)[1]["scopes"] == ["*:write"]
+    world.now[0] = 2000.0
+    assert world.send("GET", "/3/whoami", token=token)[0] == 401
+    assert world.send("GET", "/3/whoami", token=token + "x")[0] == 401
+    assert token.rpartition("_")[2] not in (world.directory / "tokens").read_text()
+
+
+def test_tokens_for_everything_open_the_second_version_too(world: World) -> None:
+    assert world.send("PUT", "/2/tags?tag=a", token=world.token("*:write"))[0] == 200
+    assert world.send("PUT", "/2/tags?tag=a", token=world.token("instance:write"))[0] == 403
+
+
+def test_a_scope_that_cannot_be_is_refused() -> None:
+    for text in ("", "instance", "instance:own", "thing:read", "job:read@x", "instance:read@", "*:write@x"):
+        with pytest.raises(ValueError, match="is no scope"):
+            read_scope(text)
+
+
+def test_a_key_makes_one_job_of_requests_that_are_sent_again(world: World) -> None:
+    assert world.send("POST", "/3/operations/group-add", GROUP, Idempotency_Key="k")[1]["job"] == 1
+    assert world.send("POST", "/3/operations/group-add", GROUP, Idempotency_Key="k")[1]["job"] == 1
+    world.api = world.started()
+    assert world.send("POST", "/3/operations/group-add", GROUP, Idempotency_Key="k")[1]["job"] == 1
+    assert world.send("POST", "/3/operations/group-add", {"group_name": "g2"}, Idempotency_Key="k")[0] == 422
+    assert world.send("POST", "/3/operations/group-add", GROUP, Idempotency_Key="two words")[0] == 400
+    assert len(world.luxi.jobs) == 1
+
+
+def test_a_submission_without_an_answer_is_looked_for_before_it_is_made_again(world: World) -> None:
+    world.send("POST", "/3/operations/group-add", GROUP, Idempotency_Key="first")
+    world.luxi.fails = TransportError("gone")
+    assert world.send("POST", "/3/operations/group-add", GROUP, Idempotency_Key="k")[0] == 502
+    world.luxi.fails = None
+    assert world.send("POST", "/3/operations/group-add", GROUP, Idempotency_Key="k")[1]["job"] == 2
+    assert len(world.luxi.jobs) == 2
+
+
+def test_the_document_describes_every_path(world: World) -> None:
+    paths = world.send("GET", "/3/openapi.json", token=None)[1]["paths"]
+    for method, path in world.api.third.table.all():
+        said = path.replace("[", "{").replace("]", "}")
+        if said in ("/3/operations/{operation}", "/3/plan/{operation}"):
+            assert "post" in paths[said.replace("{operation}", "instance-create")]
+        else:
+            assert method.lower() in paths[said], said
+
+
+def test_the_audit_log_tells_who_asked_for_what_and_no_secret(world: World) -> None:
+    secret = {"instance_name": "web1", "osparams_private": {"password": "hunter2"}}
+    world.send("POST", "/3/operations/instance-set-params", secret)
+    world.send("PUT", "/2/instances/web1/startup")
+    world.send("POST", "/3/operations/group-add", GROUP, token="gnt_x_wrong")
+    text = world.audit_path.read_text()
+    assert "hunter2" not in text
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert [(line["who"], line["status"]) for line in lines] == [("alice", 202), ("alice", 200), (None, 401)]
+    assert lines[0]["summary"] == "INSTANCE_SET_PARAMS(web1)" and lines[1]["objects"] == {"instance_name": "web1"}
+
+
+def test_the_audit_log_shows_what_was_changed_in_it(world: World) -> None:
+    for _ in range(2):
+        world.send("PUT", "/2/tags?tag=a")
+    world.api = world.started()
+    world.send("PUT", "/2/tags?tag=b")
+    lines = world.audit_path.read_text().splitlines()
+    assert verified(lines)[0] == 3
+    changed = [lines[0], lines[1].replace("alice", "mallory"), lines[2]]
+    for broken, said in ((changed, "line 2 was changed"), ([lines[0], lines[2]], "line 2 does not follow")):
+        with pytest.raises(AuditFault, match=said):
+            verified(broken)

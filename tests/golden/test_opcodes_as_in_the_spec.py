@@ -16,7 +16,13 @@ operations.load()
 SPEC = Path(__file__).parents[2] / "docs" / "spec" / "opcodes.md"
 IN_ADDITION = {"why", "capacity_params", "node_groups", "diagnose_data_collector_filename"}
 """Parameters that 3.1 has not, or not of every such opcode."""
-IN_ADDITION_OF = {"OP_NODE_SET_PARAMS": {"group"}}
+IN_ADDITION_OF = {
+    "OP_NODE_SET_PARAMS": {"group"},
+    "OP_CLUSTER_SET_PARAMS": {
+        *("maint_round_delay", "maint_balance", "maint_balance_threshold", "maint_balance_dynamic"),
+        *("maint_balance_disk_moves", "maint_repair_instances", "maint_nodes_at_once", "maint_keep_redundancy"),
+    },
+}
 """Those of one opcode, where others have one of that name in 3.1."""
 CONSTANTS = {"false": False, "true": True, "[]": [], "{}": {}}
 TYPES = {"str": inspect.StrType, "bool": inspect.BoolType, "dict": inspect.DictType, "list": inspect.ListType}

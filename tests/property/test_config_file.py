@@ -15,7 +15,7 @@ from tests.fakes.wconfd import fast_directory
 from ganeti.master.config.file_layout import FileLayout, is_broken
 from ganeti.master.config.fingerprint import Fingerprint, fingerprint_of
 from ganeti.master.config.records import Commit, Put
-from ganeti.model.objects import KINDS, FilterRule
+from ganeti.model.objects import KINDS, SINGLES, FilterRule
 from ganeti.stores.config_file import ConfigFile
 
 EXAMPLES = examples(60, quick=24, campaign=2000)
@@ -25,7 +25,8 @@ OBJECT = FilterRule(uuid="not looked at")
 entries = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 300), max_size=6)
 edits = st.tuples(st.sampled_from(PLACES), st.sampled_from("abcdefgh"), st.none() | st.integers(0, 3000))
 cluster = st.tuples(st.just("cluster"), st.just("cluster"), st.integers(0, 3000))
-publications = st.lists(st.lists(edits | cluster, max_size=4), max_size=25)
+maintenance = st.tuples(st.just("maintenance"), st.just("maintenance"), st.none() | st.integers(0, 3000))
+publications = st.lists(st.lists(edits | cluster | maintenance, max_size=4), max_size=25)
 
 
 def fragment(size: int) -> bytes:
@@ -71,10 +72,12 @@ class Model:
 
     def check(self, data: bytes) -> None:
         said = {kind: {uuid: json.loads(text) for uuid, text in held.items()} for kind, held in self.entries.items()}
-        said["cluster"] = said["cluster"]["cluster"]
+        for kind, key in SINGLES.items():
+            single = said.pop(kind)
+            said |= {kind: single[key]} if single else {}
         read = json.loads(data)
         assert read == self.header | said
-        assert list(read) == [*self.header, *KINDS]
+        assert list(read) == [*self.header, *(kind for kind in KINDS if kind in said)]
         assert fingerprint_of(data) == self.digest
         assert not is_broken(data, self.digest)
         place = data.index(b"\n") + 1

@@ -10,18 +10,19 @@ import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
-from ganeti.base.errors import EXIT_NO_CLUSTER, EXIT_NOT_MASTER, GanetiError
+from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
-from ganeti.bootstrap.own_mastership import is_master, why_not_master
 from ganeti.calls.config_follower import ConfigFollower
 from ganeti.calls.daemon_commits import DaemonCommits
 from ganeti.calls.node_client import NodeClient
 from ganeti.calls.serving import handlers_of
 from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.daemons.catalogue import build_catalogue
+from ganeti.daemons.master_checks import check_master, check_node
 from ganeti.luxid.event_stream import SUBSCRIBE, EventHub, QueueJobs, feed
 from ganeti.luxid.explain_calls import ExplainCalls
 from ganeti.luxid.filter_calls import FilterCalls
+from ganeti.luxid.maintenance_calls import MaintenanceCalls
 from ganeti.luxid.placement.capacities import Capacities
 from ganeti.luxid.placement.placements import Placements
 from ganeti.luxid.queries.group_states import GroupStates
@@ -35,11 +36,9 @@ from ganeti.luxid.server import LuxiServer
 from ganeti.master import operations
 from ganeti.master.locks.owners import Owner
 from ganeti.master.queue.machine import QueueMachine
-from ganeti.model.configuration import Configuration
 from ganeti.system.daemonize import Daemon, DaemonRefused, daemon_parser, parse_options, run_daemon
 from ganeti.system.environment import Environment
 from ganeti.system.event_loop import Background
-from ganeti.system.files import read_if_there
 from ganeti.system.livelock import LiveLock, job_lock_path
 from ganeti.system.unix_socket import allow_many_connections
 from ganeti.wconfd.master_vote import add_voting_options, voting_is_settled, win_vote
@@ -111,8 +110,9 @@ async def serve_clients(
     queue_calls = QueueCalls(paths, queue)
     calls = queue_calls.table() | QueryCalls(paths, sources).table() | filters.table()
     calls |= ExplainCalls(queue, owners.wconfd, lambda: follower.configuration).table()
+    maintenance = MaintenanceCalls(follower, placement)
     capacities = Capacities(follower, owners.wconfd, sources.cache, placement.renew_reports)
-    calls |= handlers_of(queue_calls, placement, capacities, GroupStates(follower, owners.wconfd, sources))
+    calls |= handlers_of(queue_calls, placement, capacities, GroupStates(follower, owners.wconfd, sources), maintenance)
     events = EventHub(QueueJobs(queue), follower, catalogue, paths.wconfd_socket, lambda: sources.asker.silent)
     feed(events, queue, follower, sources.asker)
     server = LuxiServer(calls, {SUBSCRIBE: events.serve})
@@ -129,33 +129,6 @@ async def serve_clients(
     await queue.stop()
     await placement.close()
     lock.remove()
-
-
-def check_node(environment: Environment, *, by_ssconf: bool = True) -> None:
-    """Refuse to run where there is no cluster, or on a node that is not its master (exit statuses of 3.1).
-
-    A new master is not in ssconf yet when its daemons are started together: *by_ssconf* is False then.
-    """
-    paths = environment.paths
-    if not os.path.exists(paths.config_file) and not os.path.exists(paths.config_database):
-        raise DaemonRefused("this machine is in no cluster: create one with gnt-cluster init", EXIT_NO_CLUSTER)
-    master = read_if_there(paths.ssconf_file("master_node"))
-    if by_ssconf and master is not None and not is_master(paths, environment.hostname):
-        check_named(environment, master.decode(errors="replace").strip())
-    for directory, mode in ((paths.socket_dir, 0o770), (paths.livelock_dir, 0o750)):
-        if not os.path.isdir(directory):
-            os.makedirs(directory, exist_ok=True)
-            os.chmod(directory, mode)
-
-
-def check_master(environment: Environment, config: Configuration) -> None:
-    """Refuse to serve unless the configuration names this node."""
-    check_named(environment, config.node(config.cluster.master_node).name)
-
-
-def check_named(environment: Environment, master: str) -> None:
-    if not environment.is_named(master):
-        raise DaemonRefused(why_not_master(environment.paths, environment.hostname, master), EXIT_NOT_MASTER)
 
 
 def own_lock_path(paths: Paths) -> str:

@@ -17,6 +17,7 @@ import msgspec
 from ganeti.base.errors import (
     EXIT_FAILURE,
     WRONG_INPUT,
+    CommandError,
     GanetiError,
     PrerequisiteError,
     TransportError,
@@ -74,6 +75,7 @@ class MasterWork:
             self._ensure(name)
             self.ensure_answer(name)
         self._ensure_remote_api()
+        self._ensure_maintenance()
         self._ensure_address()
         if self._luxi("QueryConfigValues", ["drain_flag"])[0]:
             _log.info("the job queue is drained: nothing more is done")
@@ -84,6 +86,13 @@ class MasterWork:
         self._forget_gone(self._groups())
         make = functools.partial(GroupWork, self._paths, groups=self._groups, ignore_pause=ignore_pause, disks=disks)
         return self._watch_groups(groups, make, let_go, wait=wait)
+
+    def _ensure_maintenance(self) -> None:
+        """Without it the rest of a round is as good."""
+        try:
+            self._ensure("ganeti-maintd")
+        except CommandError as err:
+            _log.error("%s", err)
 
     def ensure_answer(self, name: str) -> None:
         """Start a daemon again that runs and does not answer; raises `TransportError` if that does not help."""

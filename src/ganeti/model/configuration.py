@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ganeti.base.errors import ConfigurationError
-from ganeti.model.objects import CLUSTER_KEY, CONFIG_VERSION, KINDS, ConfigObject, Plain
+from ganeti.model.objects import CONFIG_VERSION, CONTAINERS, KINDS, SINGLES, ConfigObject, Plain
 from ganeti.model.view import ConfigView
-
-_CONTAINERS = tuple(kind for kind in KINDS if kind != "cluster")
 
 
 def name_of(obj: ConfigObject) -> str | None:
@@ -38,16 +36,20 @@ class Configuration(ConfigView):
         config.header = {key: value for key, value in data.items() if key not in KINDS}
         if "cluster" not in data:
             raise ConfigurationError("The configuration has no 'cluster' entry: it is not a config.data file")
-        config.put("cluster", CLUSTER_KEY, KINDS["cluster"].from_plain(data["cluster"]))
-        for kind in _CONTAINERS:
+        for kind, key in SINGLES.items():
+            if data.get(kind) is not None:
+                config.put(kind, key, KINDS[kind].from_plain(data[kind]))
+        for kind in CONTAINERS:
             for uuid, plain in (data.get(kind) or {}).items():
                 config.put(kind, uuid, KINDS[kind].from_plain(plain))
         return config
 
     def to_plain(self) -> Plain:
         plain: Plain = dict(self.header)
-        plain["cluster"] = self.cluster.to_plain()
-        for kind in _CONTAINERS:
+        for kind in SINGLES:
+            for obj in self._objects[kind].values():
+                plain[kind] = obj.to_plain()
+        for kind in CONTAINERS:
             plain[kind] = {uuid: obj.to_plain() for uuid, obj in self._objects[kind].items()}
         return plain
 
@@ -97,7 +99,7 @@ class Draft(ConfigView):
         """Add or replace *obj*; its serial and times are set here."""
         from msgspec.structs import replace
 
-        uuid = CLUSTER_KEY if kind == "cluster" else obj.uuid
+        uuid = SINGLES.get(kind) or obj.uuid
         old = self.base.get(kind, uuid)
         if hasattr(obj, "serial_no"):
             if old is None:

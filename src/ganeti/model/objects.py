@@ -259,8 +259,92 @@ class FilterRule(ConfigObject, frozen=True, kw_only=True):
         return self.uuid
 
 
+class Renamed(ConfigObject, frozen=True, kw_only=True):
+    """Some of its fields are called otherwise in `config.data`: `plain_names` says how.
+
+    Those of `own` are no fields of Ganeti's: they are written only where they are not as they begin.
+    """
+
+    plain_names: ClassVar[dict[str, str]] = {}
+    own: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def from_plain(cls, data: Plain) -> Self:
+        names = {plain: field for field, plain in cls.plain_names.items()}
+        return super().from_plain({names.get(key, key): value for key, value in data.items()})
+
+    def to_plain(self) -> Plain:
+        usual = {field.name: field.default for field in msgspec.structs.fields(type(self)) if field.name in self.own}
+        plain = {key: value for key, value in super().to_plain().items() if key not in usual or value != usual[key]}
+        return {self.plain_names.get(key, key): value for key, value in plain.items()}
+
+
+class Incident(Renamed, Stored, frozen=True, kw_only=True):
+    """A defect that a node's diagnose command has told of, and what came of it (S4.15, S4.29)."""
+
+    plain_names = {"repair_status": "repair-status"}
+    own = ("confirmed", "last_jobs")
+
+    node: str
+    """UUID of the node."""
+    original: Plain
+    """The object that the collector gave."""
+    action: str
+    repair_status: str = "noted"
+    jobs: list[int] = []
+    tag: str = ""
+    confirmed: bool = False
+    """Two looks, one after the other, have found it. Nothing is done before."""
+    last_jobs: list[int] | None = None
+    """Those of the latest round."""
+
+
+class Maintenance(Renamed, frozen=True, kw_only=True):
+    """What the maintenance daemon keeps, and how it is to act (S4.33)."""
+
+    nested = {"incidents": Incident}
+    plain_names = {
+        "round_delay_s": "roundDelay",
+        "balance_threshold": "balanceThreshold",
+        "repair_instances": "repairInstances",
+        "balance_dynamic": "balanceDynamic",
+        "balance_disk_moves": "balanceDiskMoves",
+        "nodes_at_once": "nodesAtOnce",
+        "keep_redundancy": "keepRedundancy",
+        "round_began_s": "roundBegan",
+    }
+    own = (
+        *("repair_instances", "balance_dynamic", "balance_disk_moves", "nodes_at_once", "keep_redundancy"),
+        *("round_began_s", "submitting"),
+    )
+
+    round_delay_s: int = 300
+    jobs: list[int] = []
+    """Those of the round that is under way."""
+    balance: bool = False
+    balance_threshold: float = 0.1
+    evacuated: list[str] = []
+    """Names of instances that were moved, and of which no load is known yet."""
+    incidents: list[Incident] = []
+    repair_instances: bool = False
+    balance_dynamic: bool = False
+    """By the load that nodes measure."""
+    balance_disk_moves: bool = False
+    nodes_at_once: int = 2
+    """How many nodes may be out of service by its doing."""
+    keep_redundancy: bool = True
+    """Evacuate a node only where the others can take over from any one of them afterwards."""
+    round_began_s: float = 0.0
+    submitting: str = ""
+    """Stands in the reasons of the jobs of a round whose numbers are not known yet."""
+    serial_no: int = 1
+    ctime: float = 0.0
+    mtime: float = 0.0
+
+
 KINDS: dict[str, type[ConfigObject]] = {
     "cluster": Cluster,
+    "maintenance": Maintenance,
     "nodes": Node,
     "nodegroups": NodeGroup,
     "instances": Instance,
@@ -268,7 +352,11 @@ KINDS: dict[str, type[ConfigObject]] = {
     "disks": Disk,
     "filters": FilterRule,
 }
-"""The containers of `config.data` and what they hold; `cluster` holds exactly one object."""
+"""The top-level entries of `config.data` and what they hold, most by uuid; those of `SINGLES` are one object."""
 
 CLUSTER_KEY = "cluster"
 """Key under which the one cluster object is stored."""
+MAINTENANCE_KEY = "maintenance"
+SINGLES = {"cluster": CLUSTER_KEY, "maintenance": MAINTENANCE_KEY}
+"""Entries that are one object, with the key it is stored under; `maintenance` may be missing."""
+CONTAINERS = tuple(kind for kind in KINDS if kind not in SINGLES)

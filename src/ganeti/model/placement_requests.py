@@ -88,6 +88,39 @@ class ChangeGroup(_Request, frozen=True, kw_only=True, tag="change-group"):
     target_groups: list[str]
 
 
+class EmptyNodes(_Request, frozen=True, kw_only=True, tag="empty-nodes"):
+    """Where the instances of whole nodes go (ours). *begun* are on their way out, *nodes* are tried in order."""
+
+    begun: list[str] = []
+    nodes: list[str] = []
+    keep_redundancy: bool = True
+
+
+class NodeRoom(msgspec.Struct, frozen=True):
+    """One node (by name): *refused* says why it must not be emptied now, and then nothing else is told."""
+
+    node: str
+    jobs: list[tuple[str, list[Plain]]] = []
+    """Instances that find a place, each with the opcodes that take it there."""
+    stuck: list[tuple[str, str]] = []
+    """Instances that find none, and why."""
+    bound: list[tuple[str, str]] = []
+    """Instances whose disks are on this node alone."""
+    refused: str = ""
+
+
+class BalanceStep(_Request, frozen=True, kw_only=True, tag="balance-step"):
+    """The first jobs that make the cluster more even (ours); *without* are nodes that are left alone.
+
+    *load* is what processors do for instances, by name; without it, all do the same.
+    """
+
+    without: list[str] = []
+    least_gain: float = 0.0
+    disk_moves: bool = False
+    load: dict[str, float] | None = None
+
+
 class CountCapacity(_Request, frozen=True, kw_only=True, tag="capacity"):
     """How many more instances fit in node groups, named by UUID (S1.65)."""
 
@@ -100,7 +133,9 @@ class CountCapacity(_Request, frozen=True, kw_only=True, tag="capacity"):
     """Names of nodes and groups that are to be supposed as lost (ours)."""
 
 
-PlacementRequest = Allocate | MultiAllocate | Relocate | NodeEvacuate | ChangeGroup | CountCapacity
+PlacementRequest = (
+    Allocate | MultiAllocate | Relocate | NodeEvacuate | ChangeGroup | CountCapacity | EmptyNodes | BalanceStep
+)
 
 
 def to_protocol(request: PlacementRequest) -> Plain:
@@ -122,5 +157,5 @@ def names_of(request: PlacementRequest) -> list[str]:
             return [each.name for each in request.instances]
         case NodeEvacuate() | ChangeGroup():
             return request.instances
-        case CountCapacity():
+        case CountCapacity() | EmptyNodes() | BalanceStep():
             return []

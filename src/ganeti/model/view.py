@@ -14,11 +14,13 @@ from ganeti.base.names import shown
 from ganeti.model.objects import (
     CLUSTER_KEY,
     KINDS,
+    MAINTENANCE_KEY,
     Cluster,
     ConfigObject,
     Disk,
     FilterRule,
     Instance,
+    Maintenance,
     Network,
     Node,
     NodeGroup,
@@ -58,6 +60,11 @@ class ConfigView(ABC):
     @property
     def cluster(self) -> Cluster:
         return cast(Cluster, self.get("cluster", CLUSTER_KEY))
+
+    @property
+    def maintenance(self) -> Maintenance:
+        """As it begins, where nothing is stored."""
+        return cast(Maintenance, self.get("maintenance", MAINTENANCE_KEY)) or Maintenance()
 
     def nodes(self) -> list[Node]:
         return self.all("nodes")

@@ -26,7 +26,7 @@ from ganeti.noded.world import RealNodeWorld
 from ganeti.system.daemonize import DEPOSED
 from ganeti.system.files import read_if_there
 
-MASTER_DAEMONS = ("ganeti-rapi", "ganeti-luxid", "ganeti-wconfd")
+MASTER_DAEMONS = ("ganeti-maintd", "ganeti-rapi", "ganeti-luxid", "ganeti-wconfd")
 """In the order in which they are ended."""
 TERMINATION_GRACE_S = 5.0
 KILL_WITHIN_S = 2.0

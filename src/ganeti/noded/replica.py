@@ -407,17 +407,17 @@ class _MasterDaemons:
         self._background = background
         self._ending: asyncio.Task[Any] | None = None
         self._wconfd = paths.pid_file("ganeti-wconfd")
-        self._luxid = paths.pid_file("ganeti-luxid")
+        self._others = [paths.pid_file(f"ganeti-{name}") for name in ("luxid", "maintd")]
 
     def run(self) -> bool:
         return is_alive(self._wconfd)
 
     def are_left_over(self) -> bool:
-        """Whether LuxiD outlives its ganeti-wconfd, which may have ended by itself as deposed.
+        """Whether one outlives its ganeti-wconfd, which may have ended by itself as deposed.
 
         A ganeti-rapi does no harm: where it is not on the master, it passes requests on to there.
         """
-        return is_alive(self._luxid)
+        return any(map(is_alive, self._others))
 
     def end(self, caller: Caller) -> None:
         """In the background, once: whoever is waited for tries again."""

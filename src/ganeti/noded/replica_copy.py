@@ -29,7 +29,7 @@ from ganeti.master.config.fingerprint import Ahead
 from ganeti.master.config.publication import PublishedForm
 from ganeti.master.config.records import Commit, ObjectKey, Position, Put, StepAnswer
 from ganeti.model.configuration import Configuration
-from ganeti.model.objects import CLUSTER_KEY, KINDS
+from ganeti.model.objects import CONTAINERS, KINDS, SINGLES
 from ganeti.model.replica_records import (
     Acknowledged,
     CommitRecord,
@@ -313,9 +313,9 @@ def read_whole(position: Position, data: bytes, digest: str, file_found: str) ->
     try:
         plain = zlib.decompress(base64.b64decode(data, validate=True))
         top = msgspec.json.decode(plain, type=dict[str, msgspec.Raw])
-        fragments = [("cluster", CLUSTER_KEY, bytes(top["cluster"]))]
-        for kind in KINDS:
-            if kind != "cluster" and kind in top:
+        fragments = [(kind, key, bytes(top[kind])) for kind, key in SINGLES.items() if kind in top or kind == "cluster"]
+        for kind in CONTAINERS:
+            if kind in top:
                 entries = msgspec.json.decode(top[kind], type=dict[str, msgspec.Raw])
                 fragments += [(kind, uuid, bytes(entry)) for uuid, entry in entries.items()]
         header = {key: msgspec.json.decode(value) for key, value in top.items() if key not in KINDS}

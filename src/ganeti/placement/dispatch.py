@@ -11,9 +11,11 @@ from typing import assert_never
 
 from ganeti.placement.allocate.change_group import change_group
 from ganeti.placement.allocate.choose_group import allocate_somewhere
+from ganeti.placement.allocate.empty_nodes import empty_nodes
 from ganeti.placement.allocate.evacuate import multi_evacuate, node_evacuate
 from ganeti.placement.allocate.many import multi_allocate
 from ganeti.placement.allocate.relocate import allocate_secondary, relocate
+from ganeti.placement.balance.first_step import balance_step
 from ganeti.placement.cluster.picture import Cluster, Instance
 from ganeti.placement.kernel.state import ClusterState
 from ganeti.placement.request.capacity import Capacity
@@ -21,13 +23,15 @@ from ganeti.placement.request.terms import (
     Allocate,
     AllocateSecondary,
     Answer,
+    BalanceStep,
     ChangeGroup,
+    EmptyNodes,
     MultiAllocate,
     MultiEvacuate,
     NodeEvacuate,
     Options,
+    Question,
     Relocate,
-    Request,
     RequestError,
 )
 
@@ -45,13 +49,13 @@ def with_reservations(cluster: Cluster, reservations: Sequence[Instance]) -> Clu
 
 
 def place(
-    cluster: Cluster, request: Request, *, reservations: Sequence[Instance] = (), options: Options | None = None
+    cluster: Cluster, request: Question, *, reservations: Sequence[Instance] = (), options: Options | None = None
 ) -> Answer:
     """Answer *request*; raises `RequestError` for unknown names."""
     return answer_request(with_reservations(cluster, reservations), request, options or Options())
 
 
-def answer_request(cluster: Cluster, request: Request, options: Options) -> Answer:
+def answer_request(cluster: Cluster, request: Question, options: Options) -> Answer:
     """Answer *request* over *cluster*; raises `RequestError` for what cannot be asked."""
     if isinstance(request, Capacity):
         from ganeti.placement.capacity.request import answer  # few ask this
@@ -60,7 +64,7 @@ def answer_request(cluster: Cluster, request: Request, options: Options) -> Answ
     return answer_over(ClusterState(cluster), request, options)
 
 
-def answer_over(state: ClusterState, request: Request, options: Options) -> Answer:
+def answer_over(state: ClusterState, request: Question, options: Options) -> Answer:
     """The same over a state that is there already, and is the same again afterwards."""
     mark = state.mark()
     try:
@@ -69,7 +73,7 @@ def answer_over(state: ClusterState, request: Request, options: Options) -> Answ
         state.rollback(mark)
 
 
-def _answer(state: ClusterState, request: Request, options: Options) -> Answer:
+def _answer(state: ClusterState, request: Question, options: Options) -> Answer:
     match request:
         case Allocate():
             return allocate_somewhere(state, request, options)
@@ -83,6 +87,10 @@ def _answer(state: ClusterState, request: Request, options: Options) -> Answer:
             return node_evacuate(state, request, options)
         case MultiEvacuate():
             return multi_evacuate(state, request, options)
+        case EmptyNodes():
+            return empty_nodes(state, request, options)
+        case BalanceStep():
+            return balance_step(state, request, options)
         case ChangeGroup():
             return change_group(state, request, options)
         case Capacity():

@@ -4,6 +4,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from ganeti.placement.dispatch import place
 from ganeti.placement.request.capacity import Capacities
 from ganeti.placement.request.reading import STATIC_NODE_MEMORY_MIB, read_cluster, read_request
@@ -13,10 +15,11 @@ from ganeti.placement.request.terms import (
     Moves,
     MultiEvacuate,
     MultiPlacement,
+    NodeRooms,
     NoFit,
     Options,
     Placement,
-    Request,
+    Question,
 )
 from ganeti.placement.why.text import why_lines
 
@@ -44,7 +47,7 @@ def answer_with_reasons(
     return response_to(request, place(cluster, request, options=options))
 
 
-def response_to(request: Request, found: Answer) -> tuple[dict[str, Any], list[str]]:
+def response_to(request: Question, found: Answer) -> tuple[dict[str, Any], list[str]]:
     """The response dictionary for what was found for *request*, and lines that say why the other nodes were not.
 
     Of capacity, a line for each node group that has no room.
@@ -64,12 +67,15 @@ def response_of(found: Answer) -> dict[str, Any]:
     """The response dictionary for an answer; the order of the keys is that of 3.1."""
     if isinstance(found, NoFit):
         return {"success": False, "info": f"Request failed: {found.info}", "result": []}
-    return {"success": True, "info": f"Request successful: {found.info}", "result": _result(found)}
+    info = "Request successful" if isinstance(found, NodeRooms) else f"Request successful: {found.info}"
+    return {"success": True, "info": info, "result": _result(found)}
 
 
-def _result(found: Placement | MultiPlacement | Moves | Capacities) -> list[Any] | dict[str, Any]:
+def _result(found: Placement | MultiPlacement | Moves | Capacities | NodeRooms) -> list[Any] | dict[str, Any]:
     if isinstance(found, Capacities):
         return found.plain()
+    if isinstance(found, NodeRooms):
+        return [msgspec.to_builtins(room) for room in found.rooms]
     if isinstance(found, Placement):
         return list(found.nodes)
     if isinstance(found, MultiPlacement):

@@ -92,6 +92,14 @@ class KnownCapacity(Question[dict[str, Capacity]]):
     cached: bool
 
 
+class KnownIncidents(Question[list[Plain]]):
+    """The incidents of nodes that are not forgotten, as they are stored, with the name of the node (S4.28)."""
+
+
+class PlanMaintenance(Question[Plain]):
+    """What the maintenance daemon would do now and why, what it holds back, and what it waits for."""
+
+
 class KeepCapacity(Question[list[str]]):
     """What the client had counted of what was missing; the answer names the groups of which that is kept."""
 

@@ -237,6 +237,10 @@ def _job_id(asked: Asked) -> int:
     return int(word)
 
 
+async def _incidents(luxi: Luxi, asked: Asked) -> Any:
+    return await ask(luxi, "KnownIncidents")
+
+
 async def _filters(luxi: Luxi, asked: Asked) -> Any:
     if asked.flag("bulk"):
         rows = await ask(luxi, "QueryFilters", None, _FILTER_FIELDS)
@@ -305,6 +309,7 @@ RESOURCES: Final = [
     Resource("GET", "/2/jobs/[job]", _job),
     Resource("DELETE", "/2/jobs/[job]", _cancel_job, "write"),
     Resource("GET", "/2/jobs/[job]/wait", _wait_for_job, "write"),
+    Resource("GET", "/2/maintenance/incidents", _incidents),
     Resource("GET", "/2/filters", _filters),
     Resource("POST", "/2/filters", _replace_filter, "write"),
     Resource("GET", "/2/filters/[uuid]", _filter),

@@ -19,7 +19,13 @@ from ganeti.base.paths import Paths
 MASTER, RAPI, CONFD = "gnt-masterd", "gnt-rapi", "gnt-confd"
 DAEMONS, ADMINISTRATORS = "gnt-daemons", "gnt-admin"
 ROOT = "root"
-USER_OF = {"ganeti-wconfd": MASTER, "ganeti-luxid": MASTER, "ganeti-rapi": RAPI, "ganeti-confd": CONFD}
+USER_OF = {
+    "ganeti-wconfd": MASTER,
+    "ganeti-luxid": MASTER,
+    "ganeti-maintd": MASTER,
+    "ganeti-rapi": RAPI,
+    "ganeti-confd": CONFD,
+}
 """Each has a group of its name. All others run as root: they look after disks, guests and interfaces."""
 _OF_PACKAGE = "/usr/lib/ganeti/daemon-users"
 _DEFAULTS = "/etc/default/ganeti"
@@ -122,7 +128,14 @@ def _files(paths: Paths) -> Iterator[Rule]:
     yield Rule(paths.api_tokens, 0o640, RAPI, RAPI)
     yield Rule(paths.watcher_pause_file, 0o644)
     yield Rule(paths.ssconf_file("*"), 0o444)
-    for name, user in (("wconf", MASTER), ("luxi", MASTER), ("rapi", RAPI), ("conf", CONFD), ("node", ROOT)):
+    for name, user in (
+        ("wconf", MASTER),
+        ("luxi", MASTER),
+        ("maintenance", MASTER),
+        ("rapi", RAPI),
+        ("conf", CONFD),
+        ("node", ROOT),
+    ):
         yield Rule(f"{log}/{name}-daemon.log", 0o600, user, DAEMONS)
     yield Rule(paths.audit_log, 0o640, RAPI, DAEMONS)
     yield Rule(f"{log}/jobs.log", 0o600, MASTER, DAEMONS)

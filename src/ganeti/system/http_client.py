@@ -68,6 +68,25 @@ class HttpClient:
         except aiohttp.ClientError as err:
             raise _explain(f"{self._address_of(host)} port {port}", err) from err
 
+    async def get(
+        self, host: str, port: int, path: str, *, limit_s: float, connect_s: float, limit_bytes: int
+    ) -> tuple[int, bytes]:
+        """Give status and body of the answer. Raises `BrokenError`, also for a body that is too long or too late."""
+        url = URL.build(scheme="https" if self._tls is not None else "http", host=host, port=port, path=path)
+        timeout = aiohttp.ClientTimeout(total=limit_s, connect=connect_s)
+        try:
+            async with self._open().get(url, timeout=timeout, allow_redirects=False) as response:
+                body = bytearray()
+                async for chunk in response.content.iter_any():
+                    body += chunk
+                    if len(body) > limit_bytes:
+                        raise BrokenError(f"{host} sends more than {limit_bytes} bytes")
+                return response.status, bytes(body)
+        except TimeoutError:
+            raise BrokenError(f"{host} did not answer within {limit_s:g} seconds") from None
+        except aiohttp.ClientError as err:
+            raise BrokenError(f"{self._address_of(host)} port {port}: {err}") from err
+
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()

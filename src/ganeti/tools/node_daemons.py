@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ganeti.bootstrap.own_mastership import OwnMastership
 
 NODE_DAEMONS = ("ganeti-noded", "ganeti-confd", "ganeti-mond")
-MASTER_DAEMONS = ("ganeti-wconfd", "ganeti-luxid", "ganeti-rapi")
+MASTER_DAEMONS = ("ganeti-wconfd", "ganeti-luxid", "ganeti-rapi", "ganeti-maintd")
 """In the order of their start; stopped the other way round."""
 
 SYSTEMD_RUNS = "/run/systemd/system"

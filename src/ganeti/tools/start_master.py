@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ganeti.base.errors import EXIT_NO_CLUSTER, EXIT_NOT_MASTER, GanetiError
 from ganeti.tools.node_daemons import Node
 
-REMOTE_API = "ganeti-rapi"
-"""Without it the cluster is as good: no other daemon waits for it."""
+BESIDE = ("ganeti-rapi", "ganeti-maintd")
+"""Without them jobs run as well: no other daemon waits for them."""
 
 
 def start_master(node: Node, names: Sequence[str]) -> int:
@@ -23,7 +23,7 @@ def start_master(node: Node, names: Sequence[str]) -> int:
             return EXIT_NOT_MASTER  # what the daemon said of it stands above
         if status:
             print(f"daemon-util: {name} did not start (exit status {status})", file=sys.stderr)
-            if name == REMOTE_API:
+            if name in BESIDE:
                 continue
             return status if status == EXIT_NO_CLUSTER else 1  # the others would wait for this one
     started = [name for name in names if name not in running and node.is_running(name)]

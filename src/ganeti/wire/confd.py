@@ -131,6 +131,11 @@ def read_request(datagram: bytes, now_s: float, keys: Sequence[bytes]) -> tuple[
     return None
 
 
+def is_signed(found: str, message: str, salt: str, key: bytes) -> bool:
+    """Whether *found* is the signature of `sign` for this message."""
+    return _is_signature(found, message, salt, key)
+
+
 def _is_signature(found: str, message: str, salt: str, key: bytes) -> bool:
     return hmac.compare_digest(_signature(message, salt, key).encode(), found.encode("utf-8", "surrogatepass"))
 

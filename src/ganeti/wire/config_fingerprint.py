@@ -10,7 +10,7 @@ import hashlib
 
 import msgspec
 
-from ganeti.model.objects import CLUSTER_KEY, KINDS
+from ganeti.model.objects import KINDS, SINGLES
 
 _MODULUS = 2**256
 UNREADABLE = ""
@@ -23,8 +23,8 @@ def fingerprint_of(data: bytes) -> str:
         top = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
         total = 0
         for key, raw in top.items():
-            if key == "cluster":
-                total += summand(key, CLUSTER_KEY, bytes(raw))
+            if key in SINGLES:
+                total += summand(key, SINGLES[key], bytes(raw))
             elif key in KINDS:
                 entries = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
                 total += sum(summand(key, uuid, bytes(entry)) for uuid, entry in entries.items())

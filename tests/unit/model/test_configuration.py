@@ -24,7 +24,7 @@ def config() -> Configuration:
 def test_a_file_read_and_written_is_the_same(config):
     again = Configuration.from_plain(json.loads(json.dumps(config.to_plain())))
     assert again.to_plain() == config.to_plain()
-    assert again.header["maintenance"] == {"roundDelay": 300, "jobs": []}
+    assert again.maintenance.round_delay_s == 300
 
 
 def test_unknown_keys_stay_with_their_object(config):

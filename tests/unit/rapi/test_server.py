@@ -12,14 +12,18 @@ import msgspec
 import pytest
 
 from ganeti.base.errors import UNKNOWN_ENTITY, JobQueueFull, PrerequisiteError, TransportError
+from ganeti.master.operation import REGISTRY
+from ganeti.model.data_collectors import is_command
 from ganeti.rapi.callers import FAILURES_MAX, FAILURES_S, Callers
 from ganeti.rapi.reading import INSTANCE_FIELDS
-from ganeti.rapi.routes import Route
+from ganeti.rapi.routes import Route, routes
 from ganeti.rapi.server import Api, path_table
 from ganeti.rapi.users import UsersFile
 from ganeti.system.http_server import HttpReply, HttpRequest
 
 SPECIFICATION = Path(__file__).parents[3] / "docs/spec/rapi.md"
+ADDED = [("/2/maintenance/incidents", "GET"), ("/2/maintenance/incidents/UUID", "DELETE")]
+"""Of the design documents, not of 3.1."""
 JSON = "application/json"
 
 pytestmark = pytest.mark.requirement("S2.16")
@@ -92,7 +96,7 @@ def shape(path: str) -> str:
 
 def test_every_path_and_method_of_the_specification_and_no_other():
     here = sorted((shape(path), method) for method, path in path_table().all())
-    assert here == sorted((shape(path), method) for path, method in specified())
+    assert here == sorted((shape(path), method) for path, method in [*specified(), *ADDED])
 
 
 def test_no_path_is_taken_for_another(api):
@@ -292,3 +296,12 @@ def test_policies_name_the_templates_of_3_1_alone(api: Api, luxi: Luxi) -> None:
 
 def test_requests_beyond_the_most_are_put_off(luxi: Luxi, users: UsersFile) -> None:
     assert send(Api(luxi, Callers(users), clients_max=0), "GET", "/version")[0] == 503
+
+
+@pytest.mark.requirement("S4.13")
+def test_no_request_runs_a_command_on_a_node_or_chooses_another_than_its_administrator():
+    """Who has the remote API's password alone gets no command of his own onto a node."""
+    operations_here = {route.operation.op_id for route in routes(REGISTRY.values()) if route.operation is not None}
+    assert not operations_here & {"OP_REPAIR_COMMAND", "OP_RESTRICTED_COMMAND"}
+    for name in ("../../bin/sh", "/bin/sh", "a b", "a;b", "."):
+        assert not is_command(name), "a name of a file in a directory that is root's, and nothing else"

@@ -59,6 +59,22 @@ AUDIT = Command(
     ),
 )
 
+INCIDENTS = Command(
+    "gnt-cluster incidents",
+    "list, show, cancel or forget what nodes say is wrong with them",
+    arguments=(Argument("action", "list|show|cancel|forget"), Argument("incidents", "incident-id", 0, None)),
+    handler="incidents:incidents",
+    is_job=False,
+)
+
+MAINTENANCE = Command(
+    "gnt-cluster maintenance",
+    "show what the maintenance daemon does next and why, or how it is set",
+    arguments=(Argument("action", "plan|show"),),
+    handler="incidents:maintenance",
+    is_job=False,
+)
+
 CLUSTER_INFO = Command(
     "gnt-cluster info",
     "show the cluster's parameters",

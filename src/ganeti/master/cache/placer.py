@@ -17,12 +17,12 @@ from ganeti.model.configuration import Configuration
 from ganeti.model.placement_requests import NodeEvacuate, PlacementRequest
 from ganeti.model.promises import Promise
 from ganeti.model.templates import UNSHARED, traits_of
-from ganeti.placement.cluster.picture import Disk, Instance
-from ganeti.placement.dispatch import answer_over
+from ganeti.placement.cluster.picture import Cluster, Disk, Instance
+from ganeti.placement.dispatch import answer_over, answer_request
 from ganeti.placement.kernel.renewal import Renewal
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 from ganeti.placement.request.capacity import Capacity
-from ganeti.placement.request.terms import ChangeGroup, Options
+from ganeti.placement.request.terms import BalanceStep, ChangeGroup, Options
 from ganeti.placement.request.typed import terms_of
 from ganeti.placement.service import response_to
 
@@ -73,6 +73,10 @@ class Placer:
             from ganeti.placement.capacity.request import answer  # only a worker that was started for it is asked this
 
             return response_to(wanted, answer(self._picture.cluster(template), wanted, options, add_promised))
+        if isinstance(wanted, BalanceStep) and wanted.load is not None:
+            return response_to(
+                wanted, answer_request(_with_load(self._picture.cluster(template), wanted.load), wanted, options)
+            )
         state = self.state(template)
         mark = state.mark()
         try:
@@ -137,6 +141,14 @@ def _as_instance(promise: Promise, arrived: bool, nodes: list[str]) -> Instance:
         spindle_use=promise.spindle_use,
         tags=tuple(promise.tags),
     )
+
+
+def _with_load(cluster: Cluster, load: Mapping[str, float]) -> Cluster:
+    """The cluster with what processors were measured to do for each instance; of one that nobody measured, nothing."""
+    instances = [
+        replace(instance, load=(load.get(instance.name, 0.0), *instance.load[1:])) for instance in cluster.instances
+    ]
+    return replace(cluster, instances=instances)
 
 
 def _is_shared(view: Configuration, name: str) -> bool:

@@ -4,7 +4,7 @@
 One line an object, filled up with spaces, which JSON ignores:
 
     {"version":3010000,"serial_no":42,"mtime":1.5      the other top-level keys, and the seal
-    ,"cluster":{…}
+    ,"cluster":{…},"maintenance":{…}                   single objects; the second may be missing
     ,"nodes":{
      "UUID":{…}                                        a place: the first has no comma before it
     ,"UUID":{…}
@@ -27,11 +27,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from ganeti.model.objects import CLUSTER_KEY, KINDS
+from ganeti.model.objects import CONTAINERS, KINDS, SINGLES
 
-CONTAINERS = tuple(kind for kind in KINDS if kind != "cluster")
 Entries = Mapping[str, Mapping[str, bytes]]
-"""JSON fragments by kind and uuid, the cluster's under `CLUSTER_KEY`."""
+"""JSON fragments by kind and uuid, single ones under the key of `SINGLES`."""
 
 _ROOM_SHARE = 16
 _ROOM_LEAST_BYTES = 1024
@@ -116,7 +115,7 @@ class FileLayout:
 
     def put(self, kind: str, uuid: str, data: bytes) -> None:
         self._entries[kind][uuid] = data
-        if kind == "cluster":
+        if kind in SINGLES:
             self._write(self._cluster_place, self._cluster_text())
             return
         if not self.fits:
@@ -140,7 +139,11 @@ class FileLayout:
         self._write(place, comma + text)
 
     def remove(self, kind: str, uuid: str) -> None:
-        if self._entries[kind].pop(uuid, None) is not None and self.fits:
+        if self._entries[kind].pop(uuid, None) is None or not self.fits:
+            return
+        if kind in SINGLES:
+            self._write(self._cluster_place, self._cluster_text())
+        else:
             self._vacate(kind, uuid)
 
     def take_writes(self) -> dict[int, bytes]:
@@ -171,7 +174,15 @@ class FileLayout:
         return self._header[:-1].ljust(self._header_place.size_bytes - _SEAL_BITS - 1) + _seal(self._digest) + b"\n"
 
     def _cluster_text(self) -> bytes:
-        return b',"cluster":' + self._entries["cluster"][CLUSTER_KEY]
+        return b"".join(single_parts(self._entries))
+
+
+def single_parts(entries: Entries) -> Iterator[bytes]:
+    """The pieces of the entries that are one object, as they stand before the first container."""
+    for kind, key in SINGLES.items():
+        if (data := entries[kind].get(key)) is not None:
+            yield b',"%s":' % kind.encode()
+            yield data
 
 
 _CLOSING = b"}\n"

@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator
 from ganeti.master.config.indexes import Indexes, claims_of, needs_of
 from ganeti.master.config.records import ObjectKey
 from ganeti.model.objects import (
-    CLUSTER_KEY,
     KINDS,
+    SINGLES,
     Cluster,
     ConfigObject,
     Instance,
@@ -82,9 +82,9 @@ def label(config: ConfigView, key: ObjectKey) -> str:
 
 def _problems_of_object(config: ConfigView, indexes: Indexes, key: ObjectKey, obj: ConfigObject) -> Iterator[str]:
     me = label(config, key)
-    if key[0] == "cluster":
-        if key[1] != CLUSTER_KEY:
-            yield f"There is a second cluster object, {key[1]}"
+    if key[0] in SINGLES:
+        if key[1] != SINGLES[key[0]]:
+            yield f"There is a second {key[0]} object, {key[1]}"
     elif getattr(obj, "uuid", key[1]) != key[1]:
         yield f"{me} stands under the key {key[1]} but has the uuid {getattr(obj, 'uuid', '')}"
     for kind, uuid in needs_of(obj):

@@ -11,15 +11,15 @@ from typing import cast
 
 import msgspec
 
+from ganeti.master.config.file_layout import single_parts
 from ganeti.master.config.fingerprint import Fingerprint
 from ganeti.master.config.records import Commit, ObjectKey, Position
 from ganeti.model.configuration import Configuration
 from ganeti.model.inheritance import group_nd
-from ganeti.model.objects import CLUSTER_KEY, KINDS, Cluster, ConfigObject, Network, Node, NodeGroup, Plain
+from ganeti.model.objects import CLUSTER_KEY, CONTAINERS, KINDS, Cluster, ConfigObject, Network, Node, NodeGroup, Plain
 from ganeti.wire.ssconf import HVPARAMS_HYPERVISORS, write_lines
 
 RELEASE_VERSION = "3.1.0"
-_CONTAINERS = tuple(kind for kind in KINDS if kind != "cluster")
 _IN_SSCONF = ("cluster", "nodes", "nodegroups", "networks")
 
 
@@ -99,8 +99,8 @@ class PublishedForm:
 
     def config_parts(self) -> list[bytes]:
         """The pieces of `config.data`; joined they are the file."""
-        parts = [self.header_data()[:-1], b',"cluster":', self._entries["cluster"][CLUSTER_KEY]]
-        for kind in _CONTAINERS:
+        parts = [self.header_data()[:-1], *single_parts(self._entries)]
+        for kind in CONTAINERS:
             entries = self._entries[kind]
             parts += [b',"', kind.encode(), b'":{']
             for uuid, data in entries.items():

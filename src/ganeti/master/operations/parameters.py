@@ -30,6 +30,7 @@ Allocator = Annotated[
 ]
 GroupName = Annotated[Text, Parameter("name or UUID of the node group", subject="group", metavar="group")]
 NodeName = Annotated[Text, Parameter("name of the node", subject="node", metavar="node-name")]
+IncidentId = Annotated[Text, Parameter("id of the incident, or how it begins", subject="object", metavar="incident-id")]
 InstanceName = Annotated[str, Parameter("name of the instance", subject="instance", metavar="instance-name")]
 NodeUuids = Annotated[list[Text] | None, Parameter("UUIDs of the nodes, in place of names", subject="node")]
 NodeUuid = Annotated[Text | None, Parameter("UUID of the node, in place of its name", subject="node")]

@@ -2,11 +2,12 @@
 """What may be asked of placement, and the answers (spec: protocols, 7.2; htools, 10)."""
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ganeti.base.errors import ParameterError
+from ganeti.model.placement_requests import NodeRoom
 from ganeti.placement.cluster.failure import FailMode
 from ganeti.placement.cluster.lack import Lack, Way
 from ganeti.placement.cluster.picture import Instance
@@ -78,9 +79,31 @@ class ChangeGroup:
     target_groups: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class EmptyNodes:
+    """Where the instances of whole nodes go: *begun* leave in any case, *nodes* if the rest can do without them."""
+
+    begun: tuple[str, ...]
+    nodes: tuple[str, ...]
+    keep_redundancy: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class BalanceStep:
+    """The first set of moves that can be made side by side and lower the score by *least_gain* in the end."""
+
+    without: tuple[str, ...]
+    least_gain: float
+    disk_moves: bool
+    load: Mapping[str, float] | None = None
+
+
 Request = (
     Allocate | Relocate | AllocateSecondary | MultiAllocate | NodeEvacuate | MultiEvacuate | ChangeGroup | Capacity
 )
+"""What the allocator protocol can ask."""
+Question = Request | EmptyNodes | BalanceStep
+"""With what only the product itself asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,4 +250,11 @@ class Moves:
     info: str
 
 
-Answer = Placement | NoFit | MultiPlacement | Moves | Capacities
+@dataclass(frozen=True, slots=True)
+class NodeRooms:
+    """An answer for each node that was asked about, in that order."""
+
+    rooms: list[NodeRoom]
+
+
+Answer = Placement | NoFit | MultiPlacement | Moves | Capacities | NodeRooms

@@ -8,16 +8,18 @@ from ganeti.placement.cluster.picture import Disk, Instance
 from ganeti.placement.request.fields import Fields
 from ganeti.placement.request.terms import (
     Allocate,
+    BalanceStep,
     ChangeGroup,
+    EmptyNodes,
     EvacuationMode,
     MultiAllocate,
     NodeEvacuate,
+    Question,
     Relocate,
-    Request,
 )
 
 
-def terms_of(request: asked.PlacementRequest) -> Request:
+def terms_of(request: asked.PlacementRequest) -> Question:
     """Raises `RequestError` for parameters of capacity that make no sense."""
     match request:
         case asked.Allocate():
@@ -30,6 +32,10 @@ def terms_of(request: asked.PlacementRequest) -> Request:
             return NodeEvacuate(tuple(request.instances), EvacuationMode(request.evac_mode))
         case asked.ChangeGroup():
             return ChangeGroup(tuple(request.instances), tuple(request.target_groups))
+        case asked.EmptyNodes():
+            return EmptyNodes(tuple(request.begun), tuple(request.nodes), request.keep_redundancy)
+        case asked.BalanceStep():
+            return BalanceStep(tuple(request.without), request.least_gain, request.disk_moves, request.load)
         case asked.CountCapacity():
             from ganeti.placement.request import capacity_reading  # few ask this
 

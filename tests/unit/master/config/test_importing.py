@@ -53,7 +53,7 @@ def test_an_import_is_later_than_everything_before(golden_bytes, stored, positio
     assert imported.config.position == imported.commit.position == position
     assert imported.commit.whole
     assert imported.commit.imported_digest == "hash"
-    assert len(imported.commit.puts) == 1 + 3 + 2 + 3 + 1 + 4 + 1
+    assert len(imported.commit.puts) == 1 + 1 + 3 + 2 + 3 + 1 + 4 + 1
 
 
 def test_a_file_that_is_not_ours_to_read_says_why(golden):

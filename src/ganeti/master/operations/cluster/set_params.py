@@ -15,8 +15,9 @@ from ganeti.base.paths import IALLOCATOR_SEARCH_PATH
 from ganeti.master.capacity import check_template
 from ganeti.master.operation import Example, Hooks, operation
 from ganeti.master.operations.cluster import communication, drivers, inherited_parameters
-from ganeti.master.operations.cluster.cluster_parameters import ClusterParameters, NameChange
+from ganeti.master.operations.cluster.cluster_parameters import NameChange
 from ganeti.master.operations.cluster.communication import SetCommunicationNetwork
+from ganeti.master.operations.cluster.maintenance_parameters import WithMaintenance
 from ganeti.master.operations.cluster.master_ip import move_master_address
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.node.candidates import fill_pool, next_candidates
@@ -128,7 +129,7 @@ def _refusing() -> Iterator[None]:
         Example("cluster-communication", {"instance_communication_network": "talk"}),
     ),
 )
-class ModifyCluster(ClusterParameters, frozen=True, kw_only=True):
+class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
     """Change parameters of the cluster; null leaves one as it is.
 
     Instances and nodes are locked only for what they inherit: to let more jobs run must not wait for the jobs that
@@ -238,6 +239,7 @@ class ModifyCluster(ClusterParameters, frozen=True, kw_only=True):
         if checked.network is not None:
             await ctx.config.commit(checked.network, settles=True)
         await drivers.ensure_user_shutdown(ctx, old)
+        await self.change_maintenance(ctx)
         if self.candidate_pool_size is not None:
             await fill_pool(ctx)
 

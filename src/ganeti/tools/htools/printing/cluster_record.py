@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ganeti.master.maintenance import repair_tags
 from ganeti.placement.cluster.picture import Status
 from ganeti.placement.definition.score import (
     METRICS,
@@ -21,7 +22,6 @@ from ganeti.placement.definition.score import (
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 from ganeti.tools.htools.haskell.figures import shown
 from ganeti.tools.htools.haskell.quoting import quote, quoted
-from ganeti.tools.htools.loading import repair_tags
 from ganeti.tools.htools.printing.opening import policy_record
 from ganeti.tools.htools.printing.peer_maps import PeerMaps
 from ganeti.tools.htools.printing.request_record import Numbered, group_record, instance_record, load_record, record

@@ -11,12 +11,12 @@ import uuid
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ganeti.model.templates import traits_of
+from ganeti.master.maintenance import repair_tags
+from ganeti.master.maintenance.breakage import broken
+from ganeti.master.maintenance.repair_tags import Policy, Repair, State
 from ganeti.tools.htools.haskell.failures import ToolError
-from ganeti.tools.htools.loading import repair_tags
-from ganeti.tools.htools.loading.repair_tags import Policy, Repair, State
 from ganeti.tools.htools.programs import execution, program
 from ganeti.tools.htools.programs.session import Session
 from ganeti.wire.job_file import FINAL_STATUSES
@@ -36,8 +36,6 @@ _NAMES = {
 """What the kinds of repair are called in what 3.1 prints."""
 FAILED, HEALTHY, NEEDS_REPAIR, PENDING = "Failure", "Healthy", "Needs repair", "Pending repair"
 _TITLE = "Instance status count"
-_ALLOCATOR = "hail"
-_SHUTDOWN_TIMEOUT_S = 120
 
 
 @dataclass
@@ -144,7 +142,7 @@ def repair_cluster(options: "Options") -> int:
         for patient in patients:
             run.look_after(patient)
         for patient in patients:
-            if patient.word == HEALTHY and (found := broken(patient.instance, offline)) is not None:
+            if patient.word == HEALTHY and (found := _broken(patient.instance, offline)) is not None:
                 run.repair(patient, *found)
     rule = "-" * len(_TITLE)
     print(rule, _TITLE, rule, sep="\n")
@@ -169,27 +167,8 @@ def _patients(cluster: "Cluster") -> list[_Patient]:
     return found
 
 
-def broken(instance: "Instance", offline: set[str]) -> "tuple[str, list[Opcode]] | None":
-    """The kind of repair an instance needs and what it consists of; None if it is not broken, or cannot be helped."""
-    name: dict[str, Any] = {"instance_name": instance.name}
-    again = [
-        {"OP_ID": "OP_INSTANCE_RECREATE_DISKS", **name, "disks": [], "nodes": [], "iallocator": _ALLOCATOR},
-        {"OP_ID": "OP_INSTANCE_REINSTALL", **name, "force_variant": False},
-    ]
-    traits = traits_of(instance.template)
-    if traits is None or not traits.uses_node_disk:
-        return None
-    if instance.primary in offline:
-        if not traits.has_secondary or instance.secondary in offline:
-            return repair_tags.REINSTALL, again
-        rest = {"ignore_consistency": False, "ignore_ipolicy": False, "cleanup": False}
-        failover = {"OP_ID": "OP_INSTANCE_FAILOVER", **name, "shutdown_timeout": _SHUTDOWN_TIMEOUT_S, **rest}
-        return repair_tags.FAILOVER, [failover]
-    if traits.has_secondary and instance.secondary in offline:
-        checks = {"early_release": False, "ignore_ipolicy": False}
-        how: dict[str, Any] = {"mode": "replace_new_secondary", "disks": [], "iallocator": _ALLOCATOR}
-        return repair_tags.FIX_STORAGE, [{"OP_ID": "OP_INSTANCE_REPLACE_DISKS", **name, **checks, **how}]
-    return None
+def _broken(instance: "Instance", offline: set[str]) -> "tuple[str, list[Opcode]] | None":
+    return broken(instance.name, instance.template, instance.primary, instance.secondary, offline)
 
 
 def _delay(delay_s: float) -> "list[Opcode]":

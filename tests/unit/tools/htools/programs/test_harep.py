@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.fakes.luxi_master import GROUP, FakeMaster, fake_master, instance, node
 
-from ganeti.tools.htools.loading import repair_tags
+from ganeti.master.maintenance import repair_tags
 from ganeti.tools.htools.programs import execution, harep
 
 P = repair_tags.PREFIX

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from ganeti.tools.htools.haskell.failures import ToolError
+from ganeti.base.errors import ParameterError
 
 PREFIX = "ganeti:watcher:autorepair:"
 FIX_STORAGE, MIGRATE, FAILOVER, REINSTALL = TYPES = ("fix-storage", "migrate", "failover", "reinstall")
@@ -86,7 +86,7 @@ def _moment(seconds: int) -> str:
 
 
 def state(instance: str, tags: Iterable[str]) -> State:
-    """Where an instance stands by its tags; raises `ToolError` for a repair that began before another had ended.
+    """Where an instance stands by its tags; raises `ParameterError` for a repair that began before another had ended.
 
     Repairs follow each other by their first tag; a failure stays, whatever came later.
     """
@@ -109,7 +109,7 @@ def _age(entry: tuple[Repair, str]) -> tuple[int, bool, str]:
 def _followed(instance: str, before: State, entries: Sequence[tuple[Repair, str]]) -> State:
     repair, tag = entries[-1]
     if before.is_pending:
-        raise ToolError(
+        raise ParameterError(
             f"when parsing auto-repair tags: An unfinished repair was found in instance {instance}: found tag"
             f' "{tag}", but older pending tag "{before.tags[0]}" exists.'
         )

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""ganeti-maintd: looks after the nodes, on the master (S4.23-S4.26)."""
+
+import argparse
+import functools
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+from ganeti.base.errors import EXIT_NOT_MASTER
+from ganeti.base.paths import Paths
+from ganeti.calls.config_follower import ConfigFollower
+from ganeti.calls.daemon_commits import DaemonCommits
+from ganeti.calls.luxi_client import LuxiClient
+from ganeti.calls.node_client import NodeClient
+from ganeti.calls.wconfd_client import WConfdClient
+from ganeti.daemons.master_checks import check_master, check_node
+from ganeti.daemons.node_daemon import cluster_key
+from ganeti.maintd.answers import PORT, Answers
+from ganeti.maintd.looking import Looker
+from ganeti.maintd.rounds import Maintenance
+from ganeti.system.daemonize import Daemon, DaemonRefused, daemon_parser, parse_options, run_daemon
+from ganeti.system.environment import Environment
+from ganeti.system.event_loop import Background
+from ganeti.system.http_client import HttpClient
+from ganeti.system.http_server import HttpServer
+from ganeti.system.livelock import LiveLock
+from ganeti.wconfd.master_vote import add_voting_options, voting_is_settled, win_vote
+
+NAME = "ganeti-maintd"
+_CONFIGURATION_S = 60.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse_options(NAME, sys.argv[1:] if arguments is None else arguments, make_parser())
+    if not voting_is_settled(NAME, options):
+        return 1
+    if not 0 <= options.port <= 65535:
+        print(f"{NAME}: Port {options.port} is not between 0 and 65535", file=sys.stderr)
+        return 1
+
+    def before_loop(environment: Environment) -> None:
+        check_node(environment, by_ssconf=not options.no_voting)
+
+    return run_daemon(NAME, options, serve, before_loop)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = daemon_parser(NAME)
+    add_voting_options(parser)
+    parser.set_defaults(port=PORT)
+    return parser
+
+
+async def serve(daemon: Daemon) -> None:
+    paths = daemon.environment.paths
+    background = Background()
+    wconfd = WConfdClient(paths.wconfd_socket)
+    follower = ConfigFollower(wconfd)
+    nodes = NodeClient(paths, lambda: follower.configuration)
+    async with AsyncExitStack() as ending:
+        ending.push_async_callback(wconfd.close)
+        ending.push_async_callback(background.cancel)
+        ending.push_async_callback(nodes.close)
+        background.start(follower.run(), "following the configuration")
+        named = functools.partial(check_node, daemon.environment, by_ssconf=not daemon.options.no_voting)
+        if not await follower.filled(_CONFIGURATION_S, named):
+            raise DaemonRefused("ganeti-wconfd gives no configuration: is it running?")
+        check_master(daemon.environment, follower.configuration)
+        if not daemon.options.no_voting:
+            await win_vote(follower.configuration, nodes)
+        await _look_after(daemon, follower, wconfd, background)
+
+
+async def _look_after(daemon: Daemon, follower: ConfigFollower, wconfd: WConfdClient, background: Background) -> None:
+    """Work and answer until the daemon is told to stop, or another node is the master."""
+    paths = daemon.environment.paths
+    lock = LiveLock(_lock_path(paths))
+    client = HttpClient(None, functools.partial(_address_of, follower))
+    looker = Looker(client, cluster_key(paths).strip(), time.time)
+    answers = Answers(lambda: follower.configuration, lambda: looker.refused)
+    address = daemon.options.bind or follower.configuration.cluster.master_ip
+    ahead = daemon.options.bind is None
+    server = HttpServer(answers.answer, address=address, port=daemon.options.port, tls=None, early=ahead)
+    await server.start()
+    daemon.log.info("answers on %s port %d", address, server.port)
+
+    def stop_if_deposed() -> None:
+        config = follower.configuration
+        if not daemon.environment.is_named(config.node(config.cluster.master_node).name):
+            daemon.stop_with(EXIT_NOT_MASTER)
+
+    follower.changed = stop_if_deposed
+    maintenance = Maintenance(follower, DaemonCommits(wconfd, lock.path), LuxiClient(paths), looker)
+    background.start(maintenance.run(), "maintenance")
+    daemon.ready()
+    await daemon.stopping.wait()
+    await server.close()
+    await background.cancel()
+    await client.close()
+    lock.remove()
+
+
+def _address_of(follower: ConfigFollower, name: str) -> str:
+    config = follower.configuration
+    uuid = config.uuid_by_name("nodes", name)
+    return config.node(uuid).primary_ip if uuid is not None else name
+
+
+def _lock_path(paths: Paths) -> str:
+    """A path that was never used before: lock files are never used twice (S2.34)."""
+    return f"{paths.livelock_dir}/maint-daemon_{time.time_ns()}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The paths of the maintenance daemon (S4.27-S4.31), and ``/metrics`` beside them. GET only."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from ganeti.master.maintenance.changes import STATUSES
+from ganeti.master.maintenance.incidents import incident_rows
+from ganeti.model.view import ConfigView
+from ganeti.system.http_server import HttpReply, HttpRequest
+from ganeti.wire.diagnose_report import REFUSALS
+
+PORT = 1816
+
+
+class Answers:
+    """Tells what the configuration says of maintenance now."""
+
+    def __init__(self, view: Callable[[], ConfigView], refused: Callable[[], Mapping[str, int]]) -> None:
+        self._view = view
+        self._refused = refused
+
+    async def answer(self, request: HttpRequest) -> HttpReply:
+        if request.method not in ("GET", "HEAD"):
+            return HttpReply(405, b"Only GET is answered here", "text/plain")
+        match [part for part in request.path.split("/") if part]:
+            case []:
+                return _json([1])
+            case ["1"]:
+                return _json(None)
+            case ["1", "status"]:
+                return _json(incident_rows(self._view()))
+            case ["1", "jobs"]:
+                return _json(self._view().maintenance.jobs)
+            case ["1", "evacuated"]:
+                return _json(self._view().maintenance.evacuated)
+            case ["metrics"]:
+                return HttpReply(200, self._metrics().encode(), "text/plain; version=0.0.4; charset=utf-8")
+        return HttpReply(404, b"Resource not found", "text/plain")
+
+    def _metrics(self) -> str:
+        own, refused = self._view().maintenance, self._refused()
+        counts = {status: sum(each.repair_status == status for each in own.incidents) for status in STATUSES}
+        lines = ["# HELP ganeti_incidents Incidents by repair status", "# TYPE ganeti_incidents gauge"]
+        lines += [f'ganeti_incidents{{status="{status}"}} {count}' for status, count in counts.items()]
+        lines += ["# HELP ganeti_reports_refused_total Reports of MonDs that were not believed"]
+        lines += ["# TYPE ganeti_reports_refused_total counter"]
+        lines += [f'ganeti_reports_refused_total{{reason="{reason}"}} {refused.get(reason, 0)}' for reason in REFUSALS]
+        lines += ["# HELP ganeti_maintenance_jobs Jobs of the round under way", "# TYPE ganeti_maintenance_jobs gauge"]
+        return "\n".join([*lines, f"ganeti_maintenance_jobs {len(own.jobs)}", ""])
+
+
+def _json(value: Any) -> HttpReply:
+    return HttpReply(200, msgspec.json.encode(value))

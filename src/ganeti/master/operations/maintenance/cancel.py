@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_INCIDENT_CANCEL (ours): do nothing more about an incident (S4.16)."""
+
+from ganeti.master.maintenance.changes import CancelIncident, find_incident
+from ganeti.master.operation import Operation, operation
+from ganeti.master.operations.parameters import IncidentId
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+
+
+@operation(
+    "OP_INCIDENT_CANCEL",
+    summary_field="incident",
+    rapi="DELETE /2/maintenance/incidents/[incident]",
+    not_played="it is one commit, and only the maintenance daemon makes incidents",
+)
+class CancelOneIncident(Operation[str], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Do nothing more about an incident; it is forgotten when its node no longer tells of it. Gives its id.
+
+    Nothing is locked: whatever jobs run, the maintenance daemon shall submit no other.
+    """
+
+    incident: IncidentId
+
+    def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> str:
+        return find_incident(view.maintenance, self.incident).uuid
+
+    async def execute(self, checked: str, ctx: OperationContext) -> str:
+        await ctx.config.commit(CancelIncident(uuid=checked), settles=True)
+        return checked

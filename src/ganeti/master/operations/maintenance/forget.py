@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_INCIDENT_FORGET (ours): remove an incident, whatever it is; a defect that persists is a new one."""
+
+from ganeti.base.command import Command
+from ganeti.master.maintenance.changes import ForgetIncident, find_incident
+from ganeti.master.operation import Operation, operation
+from ganeti.master.operations.parameters import IncidentId
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+
+
+@operation(
+    "OP_INCIDENT_FORGET",
+    summary_field="incident",
+    cli=Command("gnt-cluster remove-repair", "forget an incident and remove its tag", arguments=("incident",)),
+    not_played="it is one commit, and only the maintenance daemon makes incidents",
+)
+class ForgetOneIncident(Operation[str], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Remove an incident and its tag. If its node still tells of it, that is a new incident. Gives its id."""
+
+    incident: IncidentId
+
+    def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> str:
+        return find_incident(view.maintenance, self.incident).uuid
+
+    async def execute(self, checked: str, ctx: OperationContext) -> str:
+        await ctx.config.commit(ForgetIncident(uuid=checked), settles=True)
+        return checked

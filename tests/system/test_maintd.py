@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The maintenance daemon on real daemons: a node tells of a defect, and is taken out of service, once (S4.15-S4.42)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.system.fake_bed import FakeBed
+
+from ganeti.tools.testbed import bed as testbed
+from ganeti.tools.testbed import cluster, machine
+
+pytestmark = [
+    pytest.mark.daemons,
+    pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
+]
+DIAGNOSE, REPAIR = "/etc/ganeti/node-diagnose-commands", "/etc/ganeti/node-repair-commands"
+STATE = "/var/lib/defect.json"
+WELL = {"status": "Ok"}
+NODES = ("node1", "node2", "node3", "node4")
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
+    layout = testbed.up(tmp_path_factory.mktemp("maintd").resolve(), 4, "fake", watcher_interval_s=86400)
+    try:
+        cluster.create(layout)
+        found = FakeBed(layout)
+        for name in NODES:
+            place(found, name, f"{DIAGNOSE}/check", f"#!/bin/sh\ncat {STATE}\n")
+            tell(found, name, WELL)
+        found.run(
+            *("gnt-cluster", "modify", "--diagnose-data-collector-filename=check", "--maintenance-interval=1"),
+            *("--data-collector-interval=diagnose=1", "--maintenance-nodes-at-once=1"),
+        )
+        yield found
+    finally:
+        testbed.down(layout)
+
+
+def place(bed: FakeBed, node: str, path: str, text: str) -> None:
+    file = bed.layout.node(node).upper / path.lstrip("/")
+    file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    file.write_text(text)
+    file.chmod(0o755)
+
+
+def tell(bed: FakeBed, node: str, original: Any) -> None:
+    """Have a node say how it is."""
+    place(bed, node, STATE, json.dumps(original))
+
+
+def get(bed: FakeBed, path: str, node: str = "node1") -> Any:
+    done = machine.run(bed.layout, node, "curl", "-s", f"http://{address(bed)}:1816{path}")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout) if path != "/metrics" else done.stdout
+
+
+def address(bed: FakeBed) -> str:
+    return str(bed.config()["cluster"]["master_ip"])
+
+
+def incidents(bed: FakeBed, node: str = "node1") -> list[dict[str, Any]]:
+    return get(bed, "/1/status", node)
+
+
+def status(bed: FakeBed, node: str = "node1") -> list[str]:
+    return [each["repair-status"] for each in incidents(bed, node)]
+
+
+def node_of(bed: FakeBed, name: str) -> dict[str, Any]:
+    return next(each for each in bed.config()["nodes"].values() if each["name"] == name)
+
+
+def add(bed: FakeBed, name: str, on: str) -> None:
+    words = ("gnt-instance", "add", "-t", "sharedfile", "--disk", "0:size=1m", "-o", "noop+default", "-n", on)
+    bed.run(*words, "--no-name-check", name)
+
+
+def opcodes(bed: FakeBed, jobs: list[int]) -> list[dict[str, Any]]:
+    read = [json.loads((bed.data("node1") / f"queue/job-{job}").read_text()) for job in jobs]
+    return [op["input"] for job in read for op in job["ops"]]
+
+
+def put_back(bed: FakeBed, name: str, tag: str) -> None:
+    tell(bed, name, WELL)
+    bed.run("gnt-node", "remove-tags", name, tag)
+    bed.run("gnt-node", "modify", "--offline=no", name)
+    bed.wait(lambda: incidents(bed) == [], "the incident is forgotten")
+
+
+@pytest.mark.requirement("S4.15", "S4.17", "S4.18", "S4.20", "S4.21", "S4.29", "S4.30", "S4.39")
+def test_a_node_that_asks_for_it_is_emptied_and_taken_out_once(bed: FakeBed) -> None:
+    for name in ("web1", "web2"):
+        add(bed, name, "node3")
+    tell(bed, "node3", {"status": "evacuate", "details": {"disk": "sda", "sectors": 7}})
+    bed.wait(lambda: status(bed) == ["completed"], "node3 is out of service")
+    [incident] = incidents(bed)
+    assert incident["original"]["details"] == {"disk": "sda", "sectors": 7} and incident["id"] == incident["uuid"]
+    assert incident["node"] == node_of(bed, "node3")["uuid"]
+    assert incident["tag"] == f"maintd:repairready:{incident['uuid']}"
+    found = node_of(bed, "node3")
+    assert found["offline"] and found["tags"] == [incident["tag"]]
+    assert all("node3" not in places for places in bed.guests().values())
+    done = opcodes(bed, incident["jobs"])
+    names = [opcode["OP_ID"] for opcode in done]
+    assert names.count("OP_INSTANCE_MIGRATE") == 2 and names.count("OP_NODE_SET_PARAMS") == 2
+    for opcode in done:
+        assert ["gnt:daemon:maintd", incident["uuid"]] in [entry[:2] for entry in opcode["reason"]]
+    put_back(bed, "node3", incident["tag"])
+    bed.check()
+
+
+@pytest.mark.requirement("S4.24", "S4.25", "S4.27", "S4.28", "S4.31")
+def test_it_answers_on_its_port_and_runs_on_the_master_only(bed: FakeBed) -> None:
+    assert get(bed, "/") == [1] and get(bed, "/1/status") == []
+    assert get(bed, "/1/jobs") == [] and get(bed, "/1/evacuated") == []
+    posted = machine.run(bed.layout, "node1", "curl", "-s", "-X", "POST", f"http://{address(bed)}:1816/1/status")
+    assert posted.stdout == "Only GET is answered here"
+    said = bed.run("ganeti-maintd", "-f", node="node2", expect=11)
+    assert "node1" in said
+    assert "confirm with --yes-do-it" in bed.run("ganeti-maintd", "-f", "--no-voting", expect=1)
+
+
+@pytest.mark.requirement("S4.7", "S4.12")
+def test_a_repair_command_reads_the_object_and_a_failure_is_not_repeated(bed: FakeBed) -> None:
+    place(bed, "node2", f"{REPAIR}/fix", "#!/bin/sh\ncat > /var/lib/read\n")
+    place(bed, "node4", f"{REPAIR}/fix", "#!/bin/sh\necho >> /var/lib/tried\nexit 1\n")
+    original = {"status": "live-repair", "command": "fix", "details": {"dimm": [3, 4]}}
+    for name in ("node2", "node4"):
+        tell(bed, name, original)
+    bed.wait(lambda: sorted(status(bed)) == ["completed", "failed"], "one repair works, the other does not")
+    read = bed.layout.node("node2").upper / "var/lib/read"
+    assert json.loads(read.read_text()) == original
+    by_node = {each["node"]: each for each in incidents(bed)}
+    failed = by_node[node_of(bed, "node4")["uuid"]]
+    assert len(failed["jobs"]) == 1 and node_of(bed, "node4")["tags"] == [f"maintd:repairfailed:{failed['uuid']}"]
+    assert not node_of(bed, "node2")["offline"] and not node_of(bed, "node2")["drained"]
+    bed.run("gnt-cluster", "incidents", "forget", by_node[node_of(bed, "node2")["uuid"]]["uuid"])
+    tell(bed, "node2", WELL)
+    tell(bed, "node4", WELL)
+    bed.run("gnt-node", "remove-tags", "node4", failed["tag"])
+    bed.wait(lambda: incidents(bed) == [], "all is forgotten")
+    assert (bed.layout.node("node4").upper / "var/lib/tried").read_text() == "\n", "it was tried once"
+
+
+@pytest.mark.requirement("S4.14")
+def test_a_forged_report_changes_nothing_and_is_counted(bed: FakeBed) -> None:
+    [signed] = [json.loads(curl(bed, "node2"))["signed"]]
+    forged = json.loads(signed["msg"]) | {"diagnose": {"status": "evacuate"}, "node": "node4"}
+    bed.run("daemon-util", "stop", "ganeti-mond", node="node4")
+    reports = {"signature": signed | {"msg": json.dumps(forged)}, "node": signed}
+    for reason, report in reports.items():
+        place(bed, "node4", "/var/lib/forged/1/report/node/diagnose", json.dumps({"signed": report}))
+        server = machine.popen(bed.layout, "node4", "python3", "-m", "http.server", "1815", "-d", "/var/lib/forged")
+        try:
+            counted = f'ganeti_reports_refused_total{{reason="{reason}"}} '
+            bed.wait(lambda line=counted: f"{line}0" not in get(bed, "/metrics"), f"a refusal: {reason}")
+        finally:
+            server.terminate()
+            server.wait()
+    assert incidents(bed) == [] and not node_of(bed, "node4")["drained"]
+    bed.run("daemon-util", "start", "ganeti-mond", node="node4")
+
+
+def curl(bed: FakeBed, node: str) -> str:
+    return machine.run(bed.layout, node, "curl", "-s", "http://127.0.0.1:1815/1/report/node/diagnose").stdout
+
+
+@pytest.mark.requirement("S4.16")
+def test_a_plan_is_shown_and_an_incident_canceled(bed: FakeBed) -> None:
+    bed.run("gnt-cluster", "modify", "--maintenance-nodes-at-once=0")
+    tell(bed, "node4", {"status": "evacuate"})
+    bed.wait(lambda: "0 of at most 0 nodes" in bed.run("gnt-cluster", "maintenance", "plan"), "it is held back")
+    said = bed.run("gnt-cluster", "incidents", "list")
+    [incident] = incidents(bed)
+    assert incident["uuid"] in said and "node4" in said and "noted" in said
+    assert '"status": "evacuate"' in bed.run("gnt-cluster", "incidents", "show", incident["uuid"][:8])
+    assert "is canceled" in bed.run("gnt-cluster", "incidents", "cancel", incident["uuid"][:8])
+    bed.run("gnt-cluster", "modify", "--maintenance-nodes-at-once=1")
+    assert "Nothing is to be done" in bed.run("gnt-cluster", "maintenance", "plan")
+    assert status(bed) == ["canceled"]
+    assert "is the id of no incident" in bed.run("gnt-cluster", "incidents", "cancel", "nonsense", expect=1)
+    tell(bed, "node4", WELL)
+    bed.wait(lambda: incidents(bed) == [], "it is forgotten")
+
+
+@pytest.mark.requirement("S4.23", "S4.32")
+def test_the_master_moves_between_two_rounds_and_each_action_happens_once(bed: FakeBed) -> None:
+    add(bed, "web3", "node4")
+    bed.run("gnt-cluster", "modify", "--maintenance-interval=8")
+    tell(bed, "node4", {"status": "evacuate-failover"})
+    bed.wait(lambda: status(bed) == ["pending"], "the first round has begun")
+    bed.run("gnt-cluster", "modify", "--maintenance-interval=3600")
+    bed.wait(lambda: get(bed, "/1/jobs") == [], "the first round has ended")
+    assert node_of(bed, "node4")["drained"]
+    bed.run("gnt-cluster", "master-failover", node="node2")
+    try:
+        bed.run("gnt-cluster", "modify", "--maintenance-interval=1", node="node2")
+        bed.wait(lambda: status(bed, "node2") == ["completed"], "the new master goes on")
+        [incident] = incidents(bed, "node2")
+        done = [
+            (each["OP_ID"], each.get("instance_name"), each.get("offline")) for each in opcodes(bed, incident["jobs"])
+        ]
+        assert len(done) == len(set(done)), "each action happens once"
+        assert {name for name, *_ in done} == {"OP_NODE_SET_PARAMS", "OP_INSTANCE_FAILOVER"}, "and nothing moves live"
+        assert "ganeti-maintd" not in bed.run("sh", "-c", "cat /proc/[0-9]*/cmdline")
+    finally:
+        bed.run("gnt-cluster", "master-failover")
+    put_back(bed, "node4", incident["tag"])
+    bed.check()

@@ -12,6 +12,8 @@ from ganeti.model.traits import VOLUME_GROUP, TemplateTraits
 
 NO_DISKS = "diskless"
 """Template of an instance without disks: the one template that is told by the absence of something."""
+OLD_NAMES = {"lvm": "plain", "drbd8": "drbd"}
+"""What configurations before 2.12 call the type of a disk."""
 
 _ALL = (
     TemplateTraits(

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Configurations of other versions, up and down."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.fakes import sample_cluster
+
+from ganeti.base.errors import ConfigurationError
+from ganeti.master.config import versions
+from ganeti.master.config.invariants import verify_all
+from ganeti.model.configuration import Configuration
+from ganeti.model.objects import CONFIG_VERSION
+
+LIMITS = {"memory-size": 1, "disk-size": 1, "disk-count": 0, "cpu-count": 1, "nic-count": 0, "spindle-use": 1}
+
+
+def numbered() -> Callable[[], str]:
+    counter = itertools.count()
+    return lambda: f"uuid-new-{next(counter)}"
+
+
+def old(version: int = 2070000) -> dict[str, Any]:
+    """A cluster of 2.7: everything under names, disks in instances, old names of types."""
+    disk = {
+        "dev_type": "drbd8",
+        "logical_id": ["node1", "node2", 11000, 0, 1, "secret"],
+        "physical_id": None,
+        "children": [{"dev_type": "lvm", "logical_id": ["xenvg", "a.disk0_data"], "size": 64}],
+        "iv_name": "disk/0",
+        "size": 64,
+        "mode": "rw",
+    }
+    node = {"group": "uuid-group", "master_candidate": True, "offline": False, "drained": False}
+    return {
+        "version": version,
+        "serial_no": 7,
+        "cluster": {
+            "uuid": "uuid-cluster",
+            "cluster_name": "old",
+            "master_node": "node1",
+            "master_ip": "10.0.0.100",
+            "master_netdev": "eth0",
+            "enabled_hypervisors": ["kvm"],
+            "hvparams": {"kvm": {"disk_discard": "default"}},
+            "beparams": {"default": {"memory": 128, "vcpus": 1}},
+            "nicparams": {"default": {"mode": "bridged", "link": "br0"}},
+            "ipolicy": {"min": LIMITS, "max": LIMITS, "std": LIMITS},
+            "candidate_pool_size": 2,
+        },
+        "nodes": {
+            name: node | {"name": name, "uuid": f"uuid-{name}", "primary_ip": ip, "secondary_ip": ip}
+            for name, ip in (("node1", "10.0.0.1"), ("node2", "10.0.0.2"))
+        },
+        "nodegroups": {"uuid-group": {"uuid": "uuid-group", "name": "default", "members": []}},
+        "instances": {
+            "web": {
+                "name": "web",
+                "uuid": "uuid-web",
+                "primary_node": "node1",
+                "os": "debian",
+                "hypervisor": "kvm",
+                "disk_template": "drbd",
+                "disks": [disk],
+                "nics": [{"mac": "aa:00:00:00:00:01", "nicparams": {}}],
+                "admin_state": "up",
+            }
+        },
+    }
+
+
+def test_a_cluster_of_2_7_is_one_of_3_1() -> None:
+    plain = old()
+    versions.upgrade(plain, numbered())
+    assert plain["version"] == CONFIG_VERSION
+    config = Configuration.from_plain(plain)
+    assert verify_all(config) == []
+    (instance,) = config.instances()
+    (disk,) = config.instance_disks(instance)
+    assert instance.primary_node == "uuid-node1" == config.cluster.master_node
+    assert disk.dev_type == "drbd" and disk.children[0].dev_type == "plain"
+    assert disk.logical_id[:2] == ["uuid-node1", "uuid-node2"] == disk.nodes
+    assert config.cluster.ipolicy["minmax"] == [{"min": LIMITS, "max": LIMITS}]
+    assert config.cluster.beparams["default"] == {"maxmem": 128, "minmem": 128, "vcpus": 1}
+    assert config.cluster.hvparams["kvm"] == {"disk_discard": "ignore"}
+    assert "disk_template" not in instance.unknown and instance.nics[0].uuid
+    assert config.cluster.enabled_disk_templates == ["drbd"] and config.cluster.data_collectors
+
+
+def test_once_more_changes_nothing() -> None:
+    plain = old()
+    versions.upgrade(plain, numbered())
+    assert versions.upgrade(plain, numbered()) == []
+
+
+def test_what_this_program_writes_needs_nothing() -> None:
+    plain = sample_cluster.configuration().to_plain()
+    before = Configuration.from_plain(plain)
+    versions.upgrade(plain, numbered())
+    assert Configuration.from_plain(plain).nodes() == before.nodes()
+
+
+@pytest.mark.parametrize(("version", "said"), [(2060000, "upgrade it with a later"), (3020000, "use a newer release")])
+def test_versions_that_cannot_be_converted(version: int, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        versions.upgrade(old(version), numbered())
+
+
+@pytest.mark.parametrize("plain", [{}, {"version": True}, {"version": "3"}, {"version": 12}])
+def test_no_version(plain: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="names no version"):
+        versions.upgrade(plain, numbered())
+
+
+def test_down_to_3_0() -> None:
+    plain = sample_cluster.configuration().to_plain()
+    plain["cluster"]["capacity_params"] = {"a": 1}
+    plain["cluster"]["hvparams"]["kvm"] = {"disk_aio": "io_uring"}
+    said = versions.downgrade(plain)
+    assert plain["version"] == 3000000
+    assert "capacity_params" not in plain["cluster"]
+    assert plain["cluster"]["hvparams"]["kvm"] == {"disk_aio": "threads"}
+    assert len(said) == 3
+    with pytest.raises(ConfigurationError, match=r"only 3\.1 can be downgraded"):
+        versions.downgrade(plain)
+
+
+def test_unknown_fields_are_named() -> None:
+    plain = sample_cluster.configuration().to_plain()
+    plain["cluster"]["colour"] = "red"
+    assert versions.unknown_fields(plain) == ["cluster: colour"]

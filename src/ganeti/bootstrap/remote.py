@@ -25,8 +25,10 @@ class Remote:
     port: int = 22
     check_host_key: bool = True
 
-    def run(self, helper: str, text: str, *words: str, timeout_s: float = 300.0) -> None:
-        """Run *helper* there with *text* on its standard input; raises `CommandError` with what it said.
+    def run(self, helper: str, text: str, *words: str, timeout_s: float = 300.0) -> str:
+        """Run *helper* there with *text* on its standard input; gives what it printed.
+
+        Raises `CommandError` with what it said.
 
         A node answers with the cluster's host keys, a machine that never was one with its own: both are tried.
         """
@@ -35,7 +37,7 @@ class Remote:
         for options in self._host_key_options():
             done = self.machine.run([*self._ssh(options), "--", *command], stdin=text, timeout_s=timeout_s, check=False)
             if done.returncode == 0:
-                return
+                return done.stdout
             if done.returncode != SSH_FAILED or not _UNKNOWN_KEY.search(done.stderr):
                 break
         assert done is not None

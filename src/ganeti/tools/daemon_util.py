@@ -84,6 +84,13 @@ def _check_config(node: Node, words: Sequence[str]) -> int:
     missing = node.missing_files()
     for path in missing:
         print(f"daemon-util: {path} is missing: this node is not part of a cluster", file=sys.stderr)
+    if node.is_of_another():
+        print(
+            f"daemon-util: {node.paths.data_dir} has the data of an earlier Ganeti: once this package is installed on "
+            "all nodes, run /usr/lib/ganeti/tools/take-over check on the master",
+            file=sys.stderr,
+        )
+        return 1
     return 1 if missing else 0
 
 

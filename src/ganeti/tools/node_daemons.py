@@ -166,6 +166,10 @@ class Node:
         wanted = (self.paths.server_cert, self.paths.ssconf_file("cluster_name"))
         return [path for path in wanted if not os.path.exists(path)]
 
+    def is_of_another(self) -> bool:
+        """Whether the data are those of an earlier Ganeti, whose cluster has no authority of its own."""
+        return not self.missing_files() and not os.path.exists(self.paths.authority_cert)
+
     @property
     def name(self) -> str:
         return self._environment.get("GANETI_HOSTNAME") or os.uname().nodename

@@ -99,6 +99,9 @@ def test_all_in_order_and_only_the_masters_on_the_master(node: Node, capsys: pyt
     assert "is missing: this node is not part of a cluster" in capsys.readouterr().err
     for path in (node.paths.server_cert, node.paths.ssconf_file("cluster_name")):
         Path(path).write_text("x")
+    assert run(["start-all"], node) == 1
+    assert "has the data of an earlier Ganeti" in capsys.readouterr().err
+    Path(node.paths.authority_cert).write_text("x")
     assert run(["check-config"], node) == 0
     assert run(["start-all"], node) == 0
     assert all(node.is_running(name) for name in node.daemons())

@@ -116,6 +116,40 @@ CLUSTER_VERSION = Command(
     needs_master=False,
 )
 
+CLUSTER_BACKUP = Command(
+    "gnt-cluster backup",
+    "write configuration, keys and queue into a file, and verify it",
+    arguments=(Argument("path", "file"),),
+    handler="cluster_copies:backup",
+    is_job=False,
+    needs_root=True,
+    needs_master=False,
+    options=(
+        flag("--verify", field="verify", help="only verify the backup that is there"),
+        Option(("--keep",), "keep", "int", "remove all but so many backups in the directory", metavar="NUMBER"),
+    ),
+)
+
+CLUSTER_RESTORE = Command(
+    "gnt-cluster restore",
+    "put a backup in place of what this master has; its daemons must not run",
+    arguments=(Argument("path", "file"),),
+    handler="cluster_copies:restore",
+    is_job=False,
+    needs_root=True,
+    needs_master=False,
+    options=(flag("--yes-do-it", field="yes_do_it", help="replace the cluster that is on this machine"),),
+)
+
+CLUSTER_SHADOW = Command(
+    "gnt-cluster shadow",
+    "say what this program makes of a copy of another cluster's data",
+    arguments=(Argument("directory", "directory"),),
+    handler="cluster_copies:shadow",
+    is_job=False,
+    needs_master=False,
+)
+
 CLUSTER_UPGRADE = Command(
     "gnt-cluster upgrade",
     "move the cluster to another installed version",

@@ -71,6 +71,37 @@ class MigrationStatus(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
+class Adopted(msgspec.Struct, frozen=True, kw_only=True):
+    """An instance of this node, as far as it matters for taking its running guest over from another Ganeti."""
+
+    name: str
+    uuid: str
+    network_port: int | None = None
+    tags: list[str] = []
+    disks: list[tuple[dict[str, Any], str]] = []
+    """In the form of `config.data`, each with its path on this node; empty where only the driver reaches it."""
+
+
+class Adoption(ABC):
+    """Taking guests of Ganeti 3.0 or 3.1 over as they run, and giving them back. Every step may be repeated."""
+
+    @abstractmethod
+    async def check(self, wanted: Sequence[Adopted]) -> list[str]:
+        """Sentences about guests that run here and cannot be taken over; nothing is changed."""
+
+    @abstractmethod
+    async def take(self, wanted: Sequence[Adopted]) -> list[str]:
+        """Take over those that run here; gives their names. Raises `HypervisorError` before anything is changed."""
+
+    @abstractmethod
+    async def check_back(self, wanted: Sequence[Adopted]) -> list[str]:
+        """Sentences about guests that run here and that Ganeti 3.0 could not manage; nothing is changed."""
+
+    @abstractmethod
+    async def give_back(self, wanted: Sequence[Adopted]) -> list[str]:
+        """Have Ganeti 3.0 know the guests that run here; gives their names. Raises `HypervisorError`."""
+
+
 class Hypervisor(ABC):
     """All methods may be repeated: starting what runs, stopping what does not, cleaning up twice do no harm."""
 
@@ -130,6 +161,10 @@ class Hypervisor(ABC):
 
     @abstractmethod
     def console(self, spec: InstanceSpec) -> Console: ...
+
+    def adoption(self) -> "Adoption | None":
+        """How guests of Ganeti 3.0 and 3.1 are taken over and given back; None where there are none to be."""
+        return None
 
     async def migration_info(self, name: str) -> dict[str, Any]:
         raise self._cannot("migrate")

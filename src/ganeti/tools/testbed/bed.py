@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ganeti.base.errors import CommandError, PrerequisiteError
@@ -31,6 +31,7 @@ def up(
     say: Callable[[str], None] = lambda line: None,
     *,
     package: Path | None = None,
+    needed_by_package: Sequence[Path] = (),
     ip: str = "4",
 ) -> Layout:
     """Put up a testbed of running nodes without a cluster; whatever fails, nothing is left behind.
@@ -65,25 +66,28 @@ def up(
             say(f"{node.name} is on, {node.address}")
         if bed.package:
             say(f"installing {bed.package}")
-            install(bed, Path(bed.package))
+            install(bed, Path(bed.package), *needed_by_package)
     except BaseException:
         down(bed)
         raise
     return bed
 
 
-def install(bed: Layout, package: Path) -> None:
-    """Install the package in all nodes at once, over whatever is there; raises `CommandError` with dpkg's words."""
+def install(bed: Layout, *packages: Path) -> None:
+    """Install packages in all nodes at once, over whatever is there; raises `CommandError` with dpkg's words."""
     running = []
     for node in bed.nodes:
-        shutil.copyfile(package, node.disks / package.name)
-        words = ("dpkg", "--force-unsafe-io", "-Bi", f"{node_files.FILE_STORAGE}/{package.name}")  # B: other Ganetis go
+        for package in packages:
+            shutil.copyfile(package, node.disks / package.name)
+        words = ["dpkg", "--force-unsafe-io", "--force-confnew", "-Bi"]  # B: other Ganetis go
+        words += [f"{node_files.FILE_STORAGE}/{package.name}" for package in packages]
         running.append((node, machine.popen(bed, node.name, "env", "DEBIAN_FRONTEND=noninteractive", *words)))
     for node, process in running:
         out, errors = process.communicate()
-        (node.disks / package.name).unlink()
+        for package in packages:
+            (node.disks / package.name).unlink()
         if process.returncode:
-            raise CommandError(f"{package} cannot be installed in {node.name}: {out}{errors}")
+            raise CommandError(f"{packages[0]} cannot be installed in {node.name}: {out}{errors}")
 
 
 def down(bed: Layout) -> None:

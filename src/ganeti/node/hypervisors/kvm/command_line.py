@@ -98,11 +98,11 @@ def _machine(record: RuntimeRecord) -> list[str]:
         machine.append("memory-backend=ram0")
         path = hvparams["mem_path"].replace(",", ",,")
         words += ["-object", f"memory-backend-file,id=ram0,mem-path={path},size={record.ram_kib}k,prealloc=on"]
-    words += ["-machine", ",".join(machine), "-m", f"{record.ram_kib}k"]
+    words += ["-machine", ",".join(machine), "-m", _memory(record.ram_kib)]
     words += ["-accel", KVM if record.accelerator == KVM else f"tcg,tb-size={_TRANSLATION_CACHE_MIB}"]
     if hvparams["cpu_type"]:
         words += ["-cpu", hvparams["cpu_type"]]
-    topology = [f"cpus={record.vcpus}"]
+    topology = [str(record.vcpus)]
     for name, option in (("cpu_sockets", "sockets"), ("cpu_cores", "cores"), ("cpu_threads", "threads")):
         if hvparams[name]:
             topology.append(f"{option}={hvparams[name]}")
@@ -148,6 +148,12 @@ def _channels(record: RuntimeRecord, places: Places, sockets: Mapping[str, int])
         words += ["-device", "virtio-serial-pci,id=agent-serial"]
         words += ["-device", "virtserialport,bus=agent-serial.0,chardev=qga,name=org.qemu.guest_agent.0"]
     return words
+
+
+def _memory(ram_kib: int) -> str:
+    """In MiB where it can be: Ganeti 3.0, should the guest be given to it, reads a plain number from the process."""
+    whole, rest = divmod(ram_kib, 1024)
+    return f"{ram_kib}k" if rest else str(whole)
 
 
 def _peripherals(record: RuntimeRecord) -> list[str]:

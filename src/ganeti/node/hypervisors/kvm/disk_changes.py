@@ -26,6 +26,8 @@ _POLL_S = 0.05
 
 def obstacle(known: RuntimeRecord) -> str:
     """Why this guest cannot be given disks, nor have them taken away, while it runs; empty when it can."""
+    if known.is_adopted:
+        return "it was started by an earlier Ganeti: stop it and start it again"
     kind, controller = known.hvparams["disk_type"], known.hvparams["scsi_controller_type"]
     if kind in disks.SCSI_TYPES:
         if controller == disks.SCSI_WITH_HOTPLUG:

@@ -37,6 +37,7 @@ from ganeti.node.hypervisors.kvm import (
     removable,
     user_shutdown,
 )
+from ganeti.node.hypervisors.kvm.adoption import KvmAdoption
 from ganeti.node.hypervisors.kvm.disks import start_places
 from ganeti.node.hypervisors.kvm.migration import Migrations
 from ganeti.node.hypervisors.kvm.parameters import BOOTING_FROM_DISK, PARAMETERS
@@ -195,14 +196,22 @@ class KvmHypervisor(Hypervisor):
         if identity is None:
             raise HypervisorError(f"Disk {disk.spec.index} of {name} is not in the running guest: start it again first")
         async with Qmp(self.places.socket(guest.name, "qmp")) as qmp:
-            nodes = await qmp.execute("query-named-block-nodes", {"flat": True})
-            image = next(node["image"] for node in nodes if node.get("node-name") == identity)
+            if known.is_adopted:  # the node has no name, and the drive has the device's
+                found = await qmp.execute("query-block")
+                image = next(one["inserted"]["image"] for one in found if one["device"] == identity)
+            else:
+                nodes = await qmp.execute("query-named-block-nodes", {"flat": True})
+                image = next(node["image"] for node in nodes if node.get("node-name") == identity)
             if image["virtual-size"] < size_mib * _MIB:
-                await qmp.execute("block_resize", {"node-name": identity, "size": size_mib * _MIB})
+                named = {"device" if known.is_adopted else "node-name": identity}
+                await qmp.execute("block_resize", named | {"size": size_mib * _MIB})
 
     @property
     def devices(self) -> KvmDevices:
         return KvmDevices(self.world, self.places)
+
+    def adoption(self) -> KvmAdoption:
+        return KvmAdoption(self.places)
 
     async def migration_info(self, name: str) -> dict[str, Any]:
         self._running(name)
@@ -356,6 +365,8 @@ class KvmHypervisor(Hypervisor):
                 return
             shutil.copyfile(path, f"{path}.1")
             os.truncate(path, 0)
+        except FileNotFoundError:  # a guest that Ganeti 3.0 has started has none
+            return
         except OSError as err:
             self.world.log(f"The log {path} cannot be cut: {err.strerror}")
 

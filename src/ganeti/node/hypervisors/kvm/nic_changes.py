@@ -17,6 +17,9 @@ from ganeti.node.hypervisors.kvm.qmp import Qmp, QmpError
 from ganeti.node.hypervisors.kvm.record import NicPlace, RuntimeRecord
 from ganeti.ports.node_world import NodeWorld
 
+_UUID_BEGINNING = 18
+"""As much of a UUID as Ganeti 3.0 puts into the name of a device."""
+
 
 def obstacle(known: RuntimeRecord) -> str:
     """Why this guest cannot be given NICs, nor have them taken away, while it runs; empty when it can."""
@@ -60,7 +63,7 @@ class NicChange:
                 self._note(sorted([*self._known.nics, nic], key=lambda one: one.index))
 
     async def _plug(self, qmp: Qmp, nic: NicSpec) -> None:
-        place = self._where.get(nic.uuid) or self._free_place()
+        place = self._where.get(nic.uuid) or self._free_place(nic)
         await self._unplug(qmp, place.identity, f"NIC {nic.index}")  # of a change that was interrupted here
         tap = await taps.make(self._world, self._places, self._known, nic)
         try:
@@ -82,9 +85,11 @@ class NicChange:
             tap.close()
         self._where[nic.uuid] = place
 
-    def _free_place(self) -> NicPlace:
+    def _free_place(self, nic: NicSpec) -> NicPlace:
         used = {place.identity for place in self._where.values()}
         identity = next(name for number in range(len(used) + 1) if (name := f"nic{number}") not in used)
+        if self._known.is_adopted:
+            identity = f"nic-{nic.uuid[:_UUID_BEGINNING]}"
         if self._known.root_ports:
             buses = {place.bus for place in self._where.values()}
             ports = (devices.root_port(self._known, number) for number in range(len(buses) + 1))

@@ -3,6 +3,7 @@
 
 pid/NAME            written and locked by QEMU itself
 conf/NAME.runtime   the runtime record
+conf/NAME.runtime-before  that of the Ganeti which a running guest was taken over from
 conf/NAME.migration what a migration under way needs to end it (no key)
 ctrl/NAME.qmp       QMP; .monitor human monitor, .serial console, .qga guest agent, .kvmd a second QMP
 ctrl/NAME.shutdown  says that the guest was shut down from inside; written by ganeti-kvmd
@@ -11,6 +12,7 @@ keys/NAME-ROLE/     one-time key of a migration under way, mode 0700
 chroot/NAME         empty directory, for use_chroot
 """
 
+import glob
 import os
 import shutil
 from dataclasses import dataclass
@@ -53,6 +55,9 @@ class Places:
 
     def record(self, name: str) -> str:
         return f"{self.base}/conf/{name}.runtime"
+
+    def record_before(self, name: str) -> str:
+        return f"{self.base}/conf/{name}.runtime-before"
 
     def process(self, name: str) -> str:
         return f"{self.base}/conf/{name}.process"
@@ -100,10 +105,11 @@ class Places:
     def forget(self, name: str) -> None:
         """Remove every file of a guest that does not run any more (its logs stay)."""
         files = (
-            *(self.pid(name), self.record(name), self.process(name), self.migration(name)),
+            *(self.pid(name), self.record(name), self.record_before(name), self.process(name), self.migration(name)),
             *(f"{self.base}/uid/{name}", self.user_shutdown(name)),
         )
-        for path in files:
+        links = glob.glob(f"{self.paths.run_dir}/instance-disks/{glob.escape(name)}:*")  # of an earlier Ganeti
+        for path in (*files, *links):
             _remove_file(path)
         for kind in CONTROL_SOCKETS:
             _remove_file(self.socket(name, kind))

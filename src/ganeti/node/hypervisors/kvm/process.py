@@ -96,14 +96,32 @@ def find_all(places: Places) -> list[GuestProcess]:
 
 def is_guest(pid: int, pid_file: str) -> bool:
     """Whether *pid* lives and was started with this pid file."""
+    words = _words(pid)
+    option = PIDFILE_OPTION.encode()
+    named = any(words[i] == option and _is_same(words[i + 1], pid_file) for i in range(len(words) - 1))
+    return named and _state(pid) not in ("Z", "X", "")
+
+
+def option(pid: int, name: str) -> str | None:
+    """The value of an option that the process was started with."""
+    words = [word.decode(errors="replace") for word in _words(pid)]
+    return next((words[at + 1] for at, word in enumerate(words[:-1]) if word == name), None)
+
+
+def _words(pid: int) -> list[bytes]:
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as source:
-            words = source.read().split(b"\0")
+            return source.read().split(b"\0")
     except OSError:
-        return False
-    wanted = os.fsencode(pid_file)
-    named = any(words[i] == PIDFILE_OPTION.encode() and words[i + 1] == wanted for i in range(len(words) - 1))
-    return named and _state(pid) not in ("Z", "X", "")
+        return []
+
+
+def _is_same(word: bytes, path: str) -> bool:
+    """A guest that Ganeti 3.0 has started names the same file through ``/var/run``."""
+    wanted = os.fsencode(path)
+    return word == wanted or (
+        os.path.basename(word) == os.path.basename(wanted) and os.path.realpath(word) == os.path.realpath(wanted)
+    )
 
 
 def cpu_time_s(pid: int) -> float:

@@ -73,6 +73,8 @@ class RuntimeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the start came to its end; a process with a record that says no is half-made."""
     was_running: bool = True
     """Only in what a migration carries: whether the guest ran when the migration was prepared."""
+    is_adopted: bool = False
+    """Started by an earlier Ganeti, which finds devices by names made of their UUIDs."""
     live_obstacle: str = ""
     """Why this guest must not be migrated live."""
 

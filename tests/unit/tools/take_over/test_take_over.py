@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a take-over refuses, keeps and puts back; the whole way is in tests/real/test_take_over.py."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.fakes import sample_cluster
+
+from ganeti.base.errors import ConfigurationError, PrerequisiteError
+from ganeti.base.paths import Paths
+from ganeti.bootstrap import certificates
+from ganeti.model.objects import CLUSTER_KEY
+from ganeti.tools import cfgupgrade
+from ganeti.tools.take_over import command, findings
+from ganeti.tools.take_over.kept_files import KeptFiles
+from ganeti.tools.take_over.shadow import shadow
+from ganeti.tools.take_over.unfinished_jobs import unfinished_jobs
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    made = Paths(str(tmp_path))
+    Path(made.data_dir).mkdir(parents=True)
+    return made
+
+
+def names(paths: Paths) -> set[str]:
+    return {path.name for path in Path(paths.data_dir).iterdir()}
+
+
+def test_what_was_there_comes_back(paths: Paths) -> None:
+    data = Path(paths.data_dir)
+    before = {
+        "config.data": "old",
+        "client.pem": "old",
+        "ssconf_master_node": "old",
+        "locks.data": "[]",
+        "hmac.key": "k",
+    }
+    for name, text in before.items():
+        (data / name).write_text(text)
+    kept = KeptFiles(paths)
+    kept.save()
+    kept.put({"client.pem": "new", "ca.pem": "new", "ca.key": "new", "ssconf_master_node": "new"})
+    kept.save()  # once more: what is kept stays what was there before
+    assert "locks.data" not in names(paths) and (data / "client.pem").read_text() == "new"
+    (data / "config.sqlite").write_text("ours")
+    (data / "config.sqlite-wal").write_text("ours")
+    kept.restore({"config.data": "converted"})
+    assert names(paths) == set(before)
+    assert {name: (data / name).read_text() for name in before} == before | {"config.data": "converted"}
+
+
+def test_one_that_was_interrupted_is_begun_anew(paths: Paths) -> None:
+    (Path(paths.data_dir) / "client.pem").write_text("old")
+    kept = KeptFiles(paths)
+    Path(kept.directory).mkdir()
+    (Path(kept.directory) / "client.pem").write_text("half")
+    assert not kept.are_there
+    kept.save()
+    assert kept.are_there and (Path(kept.directory) / "client.pem").read_text() == "old"
+
+
+def test_the_old_digest_is_as_3_0_writes_it(paths: Paths) -> None:
+    kept = KeptFiles(paths)
+    assert kept.old_digest() == ""
+    (Path(paths.data_dir) / "client.pem").write_text(certificates.create_self_signed("node1"))
+    kept.save()
+    parts = kept.old_digest().split(":")
+    assert len(parts) == 20 and all(len(part) == 2 and part == part.upper() for part in parts)
+
+
+def job(*statuses: str) -> str:
+    return json.dumps({"id": 1, "ops": [{"status": status, "input": {}} for status in statuses]})
+
+
+def test_jobs_that_have_not_ended_are_found(tmp_path: Path) -> None:
+    for number, text in enumerate((job("success"), job("success", "queued"), job("error"), job("running"))):
+        (tmp_path / f"job-{number}").write_text(text)
+    (tmp_path / "serial").write_text("3\n")
+    assert unfinished_jobs(str(tmp_path)) == [1, 3]
+    assert unfinished_jobs(str(tmp_path / "nowhere")) == []
+    (tmp_path / "job-9").write_text("{")
+    with pytest.raises(PrerequisiteError, match="move it away first"):
+        unfinished_jobs(str(tmp_path))
+
+
+def test_what_there_is_no_driver_for_speaks_against_it() -> None:
+    config = sample_cluster.configuration()
+    cluster = msgspec.structs.replace(config.cluster, enabled_hypervisors=["xen-pvm"])
+    config.put("cluster", CLUSTER_KEY, cluster)
+    found = findings.obstacles(config, sample_cluster.catalogue())
+    assert found == [
+        "the hypervisor xen-pvm is enabled, and there is no driver of it: disable it with "
+        "gnt-cluster modify --enabled-hypervisors"
+    ]
+
+
+def test_what_3_0_does_not_know_speaks_against_the_way_back() -> None:
+    config = sample_cluster.configuration()
+    cluster = msgspec.structs.replace(config.cluster, enabled_disk_templates=["file", "mirror"])
+    config.put("cluster", CLUSTER_KEY, cluster)
+    assert any("the disk template mirror is enabled" in problem for problem in findings.not_for_3_0(config))
+
+
+def copy_of_a_cluster(tmp_path: Path) -> Path:
+    plain = sample_cluster.configuration().to_plain()
+    plain["version"] = 3000000
+    (tmp_path / "config.data").write_text(json.dumps(plain))
+    return tmp_path
+
+
+def test_a_shadow_says_and_changes_nothing(tmp_path: Path) -> None:
+    place = copy_of_a_cluster(tmp_path)
+    before = (place / "config.data").read_bytes()
+    lines, _ = shadow(str(place))
+    text = "\n".join(lines)
+    assert "a cluster of Ganeti 3.0" in text and "version 3.0 is 3.1 now" in text and "node1" in text
+    assert (place / "config.data").read_bytes() == before
+    assert [path.name for path in place.iterdir()] == ["config.data"]
+    (place / "queue").mkdir()
+    (place / "queue/job-7").write_text(job("running"))
+    lines, refused = shadow(str(place))
+    assert refused and any("jobs 7 had not ended" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "There is no"),
+        ("{", "is damaged"),
+        ("[]", "holds no object"),
+        ("{}", "names no version"),
+        ('{"version": 1020000}', "is of version 1.2"),
+        ('{"version": 3000000}', "no 'cluster' entry"),
+    ],
+)
+def test_what_is_no_copy_is_refused(tmp_path: Path, text: str | None, said: str) -> None:
+    if text is not None:
+        (tmp_path / "config.data").write_text(text)
+    with pytest.raises(ConfigurationError, match=said):
+        shadow(str(tmp_path))
+
+
+def test_cfgupgrade_keeps_what_was_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = copy_of_a_cluster(tmp_path)
+    before = (place / "config.data").read_bytes()
+    words = ["--path", str(place), "--no-verify"]
+    assert cfgupgrade.main([*words, "--dry-run"]) == 0
+    assert (place / "config.data").read_bytes() == before
+    assert cfgupgrade.main(words) == 0
+    assert json.loads((place / "config.data").read_bytes())["version"] == 3010000
+    (kept,) = place.glob("config.data.backup-*")
+    assert kept.read_bytes() == before and kept.stat().st_mode & 0o777 == 0o600
+    assert cfgupgrade.main(words) == 0
+    assert "as it should be already" in capsys.readouterr().err
+    assert cfgupgrade.main([*words, "--downgrade"]) == 0
+    assert json.loads((place / "config.data").read_bytes())["version"] == 3000000
+    assert cfgupgrade.main([*words, "--downgrade"]) == 1
+
+
+def test_without_a_cluster_there_is_nothing_to_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GANETI_ROOTDIR", str(tmp_path))
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert command.main(["check"]) == 1
+    assert command.main(["back"]) == 1
+    assert command.main(["shadow", str(tmp_path / "nowhere")]) == 1
+    assert list(tmp_path.iterdir()) == []

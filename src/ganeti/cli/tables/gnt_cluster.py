@@ -28,6 +28,15 @@ COMMANDS = (
       (('--hash',), 'hash', 'string', 'a hash from before, which must still be in it', True, None, (), 'HASH', False),
      ),
      (), 'cluster_tokens:audit', '', False, '', True, True, False, '', (), (), ()),
+    ('backup', 'write configuration, keys and queue into a file, and verify it',
+     (
+      ('path', 'file', 1, 1, 'string', ''),
+     ),
+     (
+      (('--verify',), 'verify', 'flag', 'only verify the backup that is there', True, None, (), '', False),
+      (('--keep',), 'keep', 'int', 'remove all but so many backups in the directory', True, None, (), 'NUMBER', False),
+     ),
+     (), 'cluster_copies:backup', '', False, '', True, False, False, '', (), (), ()),
     ('command', 'run a shell command on nodes over ssh, on the master last',
      (
       ('words', 'command', 1, None, 'string', ''),
@@ -267,6 +276,14 @@ COMMANDS = (
      ),
      (),
      (), '', '', True, 'OP_CLUSTER_REPAIR_DISK_SIZES', False, True, False, '', (), (), ()),
+    ('restore', 'put a backup in place of what this master has; its daemons must not run',
+     (
+      ('path', 'file', 1, 1, 'string', ''),
+     ),
+     (
+      (('--yes-do-it',), 'yes_do_it', 'flag', 'replace the cluster that is on this machine', True, None, (), '', False),
+     ),
+     (), 'cluster_copies:restore', '', False, '', True, False, False, '', (), (), ()),
     ('search-tags', 'look for a pattern in the tags of everything; the exit status is 1 if there are none',
      (
       ('pattern', 'pattern', 1, 1, 'string', 'text'),
@@ -275,6 +292,12 @@ COMMANDS = (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
      (), 'tag_lists:search', '', False, 'OP_TAGS_SEARCH', False, True, False, '', (), (), ()),
+    ('shadow', "say what this program makes of a copy of another cluster's data",
+     (
+      ('directory', 'directory', 1, 1, 'string', ''),
+     ),
+     (),
+     (), 'cluster_copies:shadow', '', False, '', False, False, False, '', (), (), ()),
     ('show-ispecs-cmd', 'print the command that makes a cluster with the same bounds of instances',
      (),
      (),

@@ -26,7 +26,16 @@ OWN_DIRECTORIES = (
     "/var/lib/ganeti",
     "/var/log/ganeti",
 )
-TOOLS = ("daemon-util", "prepare-node-join", "node-daemon-setup", "node-cleanup", "cfgupgrade", "take-over")
+TOOLS = (
+    "daemon-util",
+    "prepare-node-join",
+    "node-daemon-setup",
+    "node-cleanup",
+    "cfgupgrade",
+    "take-over",
+    "query-config",
+    "confd-client",
+)
 SSHD_CONFIG = """\
 HostKey /etc/ssh/ssh_host_rsa_key
 HostKey /etc/ssh/ssh_host_ecdsa_key

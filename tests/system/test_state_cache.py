@@ -114,9 +114,13 @@ def test_what_if_nodes_came_or_were_lost(fake_bed):
     assert room(fake_bed, "--if-added=2:like=node2") == 3 * before, "one of four may fail, as one of two did"
     assert room(fake_bed, "--if-added=1:memory=8g,disk=100g,cpus=64") > before
     fake_bed.run(*ADD, "web1")
-    told = fake_bed.run("gnt-group", "capacity", *SPEC, "--if-lost=node1")
-    assert "If this were lost, " in told and "would" in told
-    assert room(fake_bed, "--if-lost=node1") < room(fake_bed) < before, "nothing of that is kept"
+    after = room(fake_bed)
+    lost = fake_bed.run("gnt-instance", "list", "--no-headers", "-o", "pnode", "web1").strip()
+    told = fake_bed.run("gnt-group", "capacity", *SPEC, f"--if-lost={lost}")
+    assert "If this were lost, 1 instance would move, none would stay down" in told
+    nothing = room(fake_bed, "--if-lost=default", "--no-headers")
+    assert (nothing, room(fake_bed)) == (0, after), "nothing of that is kept"
+    assert after < before
     for wrong, sentence in (
         ("--if-lost=mars", "mars"),
         ("--if-added=2:like=mars", "There is no node mars"),

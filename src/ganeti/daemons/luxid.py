@@ -32,6 +32,7 @@ from ganeti.luxid.queue.driver import QueueDriver
 from ganeti.luxid.queue.rules import limits
 from ganeti.luxid.queue.spawner_client import SpawnerClient
 from ganeti.luxid.queue_calls import QueueCalls
+from ganeti.luxid.recording import RecordCalls, Recorder
 from ganeti.luxid.server import LuxiServer
 from ganeti.master import operations
 from ganeti.master.locks.owners import Owner
@@ -39,6 +40,7 @@ from ganeti.master.queue.machine import QueueMachine
 from ganeti.system.daemonize import Daemon, DaemonRefused, daemon_parser, parse_options, run_daemon
 from ganeti.system.environment import Environment
 from ganeti.system.event_loop import Background
+from ganeti.system.flight_record import FlightRecord
 from ganeti.system.livelock import LiveLock, job_lock_path
 from ganeti.system.unix_socket import allow_many_connections
 from ganeti.wconfd.master_vote import add_voting_options, voting_is_settled, win_vote
@@ -115,6 +117,9 @@ async def serve_clients(
     calls |= handlers_of(queue_calls, placement, capacities, GroupStates(follower, owners.wconfd, sources), maintenance)
     events = EventHub(QueueJobs(queue), follower, catalogue, paths.wconfd_socket, lambda: sources.asker.silent)
     feed(events, queue, follower, sources.asker)
+    record = FlightRecord(paths.log_dir, "luxi-daemon")
+    Recorder(record, QueueJobs(queue), follower, sources.asker).listen(queue)
+    calls |= RecordCalls(follower, sources.asker).table()
     server = LuxiServer(calls, {SUBSCRIBE: events.serve})
     queue.start()
     await queue.confirm()
@@ -128,6 +133,7 @@ async def serve_clients(
     await events.close()
     await queue.stop()
     await placement.close()
+    record.close()
     lock.remove()
 
 

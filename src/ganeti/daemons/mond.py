@@ -20,6 +20,7 @@ from ganeti.noded.world import RealNodeWorld
 from ganeti.system.daemonize import Daemon, run_daemon
 from ganeti.system.environment import any_address
 from ganeti.system.event_loop import Background
+from ganeti.system.flight_record import FlightRecord
 from ganeti.system.http_server import HttpServer
 from ganeti.wire.confd import PORT as CONFD_PORT
 
@@ -40,7 +41,8 @@ async def serve(daemon: Daemon) -> None:
     world = RealNodeWorld(paths, name)
     drivers = [driver(world) for _, driver in sorted(Hypervisor.registry.items())]
     view = ConfdView(partial(_confds, paths, key), name)
-    monitor = Monitor(Node(name, paths, view, drivers, key.strip(), partial(ssconf_words, paths)))
+    record = FlightRecord(paths.log_dir, "monitoring-daemon")
+    monitor = Monitor(Node(name, paths, view, drivers, key.strip(), partial(ssconf_words, paths), record=record))
     address = daemon.options.bind or any_address(paths)
     server = HttpServer(partial(answer, monitor), address=address, port=daemon.options.port, tls=None)
     await server.start()
@@ -53,6 +55,7 @@ async def serve(daemon: Daemon) -> None:
     await server.close()
     await background.cancel()
     await monitor.close()
+    record.close()
 
 
 def _confds(paths: Paths, key: bytes) -> ConfdClient:

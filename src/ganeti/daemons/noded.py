@@ -19,6 +19,7 @@ from ganeti.base.registry import import_all
 from ganeti.daemons.noded_options import NAME, check, make_parser
 from ganeti.node.state import NodeState
 from ganeti.noded.access import CandidateCertificates, own_name
+from ganeti.noded.call_record import CallRecord
 from ganeti.noded.calls import NodeCalls, StoppingError
 from ganeti.noded.replica import Replica
 from ganeti.noded.world import RealNodeWorld, end_orphans
@@ -73,7 +74,8 @@ class NodeDaemon:
         orphans = end_orphans(paths)
         if orphans:
             _log.warning("%d process groups that a killed daemon had left behind were ended", orphans)
-        self._calls = NodeCalls(paths, self._candidates, max_running=options.max_clients)
+        self._record = CallRecord(paths)
+        self._calls = NodeCalls(paths, self._candidates, max_running=options.max_clients, tell=self._record.tell)
         world = RealNodeWorld(paths, own_name(paths))
         self._replica = Replica(paths, world.node_name, self._calls, world.now_s)
         self._state = NodeState(world, self._calls, self, self._replica, self._replica.newest_ssconf)
@@ -98,6 +100,7 @@ class NodeDaemon:
         await self._server.close()
         await self._background.cancel()
         await self._replica.close()
+        self._record.close()
         _log.info("node daemon stops; instances go on running")
 
     def reload(self) -> None:

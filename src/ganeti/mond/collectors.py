@@ -12,11 +12,13 @@ from typing import Any
 
 from ganeti.base.paths import Paths
 from ganeti.mond.cluster import ClusterView
+from ganeti.mond.guest_changes import GuestChanges
 from ganeti.mond.programs import output_of
 from ganeti.node.collectors import diagnose, diskstats, drbd, instances, load, lv, storage
 from ganeti.node.collectors.report import NEEDS_A_PERSON, OK, PERFORMANCE, STATUS, UnreadableError
 from ganeti.node.hypervisors.interface import Hypervisor, Sighting
 from ganeti.node.white_list import fault_of
+from ganeti.system.flight_record import FlightRecord
 
 LVS_TIMEOUT_S = 30.0
 LARGEST_OUTPUT_BYTES = 16 * 1024 * 1024
@@ -38,12 +40,19 @@ class Node:
     """The words of one of the node's ssconf files; none where it is not there."""
     busy: load.Window = field(default_factory=load.Window)
     guests_busy: load.Window = field(default_factory=load.Window)
+    record: FlightRecord | None = None
+    """Where it is written that guests come and go."""
+    changes: GuestChanges = field(default_factory=GuestChanges)
 
     def sample(self) -> None:
         """Count once what processors and guests have done; called every `load.SAMPLE_S`."""
         now_s = time.monotonic()
         self.busy.add(now_s, load.busy_s(_text(load.PLACE)))
-        self.guests_busy.add(now_s, {guest.name: guest.cpu_time_s for guest in self.guests()})
+        guests = self.guests()
+        self.guests_busy.add(now_s, {guest.name: guest.cpu_time_s for guest in guests})
+        if self.record is not None:
+            for name, text in self.changes.seen(guests):
+                self.record.note([name], text)
 
     def is_active(self, collector: "Collector") -> bool:
         """Whether the cluster wants it here."""

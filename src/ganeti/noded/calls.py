@@ -12,6 +12,8 @@ import errno
 import hashlib
 import logging
 import os
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +35,14 @@ LEAVE_CALL = "node_leave_cluster"
 STUCK_AFTER_S = 5.0
 """An ended call whose storage hangs holds no stop up any longer: the port must be free for the next daemon."""
 _log = logging.getLogger(__name__)
+
+
+Tell = Callable[[int, str, Mapping[str, Any], bytes, float], None]
+"""Job, name of the call, its arguments, the answer, and how long it took in seconds."""
+
+
+def _tell_nobody(job: int, call: str, arguments: Mapping[str, Any], answer: bytes, took_s: float) -> None:
+    return
 
 
 class StoppingError(Exception):
@@ -91,9 +101,17 @@ class NodeCalls:
     """All calls of one node daemon."""
 
     def __init__(
-        self, paths: Paths, certificates: CandidateCertificates | None = None, *, max_running: int = DEFAULT_MAX_RUNNING
+        self,
+        paths: Paths,
+        certificates: CandidateCertificates | None = None,
+        *,
+        max_running: int = DEFAULT_MAX_RUNNING,
+        tell: Tell = _tell_nobody,
     ) -> None:
-        """*certificates* is told whose calls are taken whoever is published: those of the promise's holder."""
+        """*certificates* is told whose calls are taken whoever is published: those of the promise's holder.
+
+        *tell* hears of each call of a job that was to change something, when it has ended.
+        """
         self._paths = paths
         self._certificates = certificates or CandidateCertificates(paths)
         fences, self._holder_certificate = _read_fences(paths)
@@ -103,6 +121,7 @@ class NodeCalls:
         self._running: list[_Running] = []
         self._slots = asyncio.Semaphore(max_running)
         self._answers_path = paths.answers_file
+        self._tell = tell
         self._lines = 0
         self._closing = False
         self._leaving = False
@@ -272,7 +291,10 @@ class NodeCalls:
             if digest:
                 self._append(_Line(number, call.name))
             self._leaving = self._leaving or call.name == LEAVE_CALL
+            began_s = time.monotonic()
             body = await _answer(state, call, arguments, max(call.timeout_s, envelope.timeout_s or 0.0))
+            if envelope.job:
+                self._tell(envelope.job, call.name, arguments, body, time.monotonic() - began_s)
             if call.name == LEAVE_CALL and not body.startswith(b"[true"):
                 self._leaving = False
             if digest:

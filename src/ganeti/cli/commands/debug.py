@@ -45,6 +45,15 @@ DEBUG_METAD = Command(
     is_job=False,
 )
 
+DEBUG_RECORD = Command(
+    "gnt-debug record",
+    "tell in order of time what has happened to an instance, a node or a job, on all nodes",
+    arguments=(Argument("what", "INSTANCE|NODE|JOB"),),
+    handler="debug_record:tell",
+    is_job=False,
+    options=(option("--since", field="since", kind="duration", help="how far back; 24h without it"),),
+)
+
 DEBUG_EVENTS = Command(
     "gnt-debug events",
     "follow what happens in the cluster, until interrupted",

@@ -64,6 +64,14 @@ COMMANDS = (
      ),
      (),
      (), 'debug_calls:metad', '', False, '', False, True, False, '', (), (), ()),
+    ('record', 'tell in order of time what has happened to an instance, a node or a job, on all nodes',
+     (
+      ('what', 'INSTANCE|NODE|JOB', 1, 1, 'string', ''),
+     ),
+     (
+      (('--since',), 'since', 'duration', 'how far back; 24h without it', True, None, (), '', False),
+     ),
+     (), 'debug_record:tell', '', False, '', False, True, False, '', (), (), ()),
     ('submit-job', 'submit lists of opcodes from JSON files',
      (
       ('files', 'op-list-file', 1, None, 'string', ''),

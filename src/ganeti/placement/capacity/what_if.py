@@ -41,7 +41,7 @@ class Supposed:
         """What becomes of instances; empty where nothing is lost."""
         if not self.moves and not self.down:
             return ""
-        told = f"{len(self.moves)} instances would move"
+        told = f"{len(self.moves)} instance{'' if len(self.moves) == 1 else 's'} would move"
         if not self.down:
             return f"{told}, none would stay down"
         more = f" and {len(self.down) - _SHOWN} more" if len(self.down) > _SHOWN else ""

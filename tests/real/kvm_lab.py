@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from tests.contract import hypervisor_world
 
 from ganeti.base.errors import GanetiError, from_wire
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
+from ganeti.node.hypervisors.kvm.sockets import short_path
 from ganeti.tools.testbed import guest
 
 BRIDGE = "gnt-br0"
@@ -241,6 +243,23 @@ class Pings:
         numbers = [int(found) for found in re.findall(r"seq=(\d+)", self._answers)]
         assert len(numbers) > 5, f"only {len(numbers)} pings were answered"
         return max(later - earlier for earlier, later in itertools.pairwise(numbers)) * self.STEP_S
+
+
+def watch_devices(node: LabNode, name: str) -> None:
+    """Have the guest write what it has to its console, again and again."""
+    path = str(node.root / "run/ganeti/kvm-hypervisor/ctrl" / f"{name}.serial")
+    with socket.socket(socket.AF_UNIX) as serial:
+        with short_path(path) as short:
+            serial.connect(short)
+        serial.sendall(b"\n")
+        node.wait_console(name, f"^{name}:.*# ")
+        serial.sendall(b"while :; do devices; sleep 0.2; done\n")
+        node.wait_console(name, "^HAS=.*=")
+
+
+def devices_seen(node: LabNode, name: str) -> list[tuple[str, ...]]:
+    """What the guest told so far: addresses of NICs, NICs on PCI, sectors of disks and of CDs, processors, memory."""
+    return re.findall("^HAS=(.*)=(.*)=(.*)=(.*)=(.*)=(.*)=", node.console(name), re.M)
 
 
 def attached(spec: InstanceSpec) -> list[AttachedDisk]:

@@ -6,8 +6,6 @@ Each disk type with each NIC type and machine; two of them in ``make test``, all
 
 import itertools
 import os
-import re
-import socket
 from dataclasses import dataclass
 
 import pytest
@@ -19,7 +17,6 @@ from tests.real.kvm_lab import BRIDGE, Lab, LabNode, attached
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.node.hypervisors.kvm.parameters import NIC_TYPES
-from ganeti.node.hypervisors.kvm.sockets import short_path
 
 pytestmark = pytest.mark.real
 NAME = "plug"
@@ -33,7 +30,6 @@ WITH_HOTPLUG = ("paravirtual", "scsi")
 """The others are refused, and the guest goes on."""
 SAMPLE = [("paravirtual", "paravirtual", "q35"), ("scsi", "e1000", "pc")]
 ALL = list(itertools.product(DISKS, NIC_TYPES, ("q35", "pc")))
-TELL = "while :; do devices; sleep 0.2; done"
 
 
 @pytest.fixture(scope="module")
@@ -52,18 +48,6 @@ class Seen:
     """Sizes of the disks."""
 
 
-def let_it_tell(node: LabNode) -> None:
-    """Have the guest write what it has to its console, again and again."""
-    path = str(node.root / "run/ganeti/kvm-hypervisor/ctrl" / f"{NAME}.serial")
-    with socket.socket(socket.AF_UNIX) as serial:
-        with short_path(path) as short:
-            serial.connect(short)
-        serial.sendall(b"\n")
-        node.wait_console(NAME, f"^{NAME}:.*# ")
-        serial.sendall(f"{TELL}\n".encode())
-        node.wait_console(NAME, "^HAS=.*=")
-
-
 def has(node: LabNode, spec: InstanceSpec, sizes_mib: list[int]) -> None:
     """The guest sees just these NICs and disks, from now on: a change reaches it a moment after QEMU."""
     kind = spec.hvparams["nic_type"]
@@ -79,10 +63,9 @@ def has(node: LabNode, spec: InstanceSpec, sizes_mib: list[int]) -> None:
 
 
 def seen(node: LabNode) -> list[Seen]:
-    found = re.findall("^HAS=(.*)=(.*)=(.*)=.*=.*=.*=", node.console(NAME), re.M)
     return [
         Seen(sorted(macs.split()), int(nics), sorted(int(size) for size in sizes.split()))
-        for macs, nics, sizes in found
+        for macs, nics, sizes, *_ in kvm_lab.devices_seen(node, NAME)
     ]
 
 
@@ -99,7 +82,7 @@ def test_devices_come_and_go_before_and_after_a_migration(lab: Lab, disk: str, n
     lab.start(first, spec)
     try:
         first.wait_console(NAME, "^HB 1" if disk in WITH_HOTPLUG else "^BOOTED-OK")
-        let_it_tell(first)
+        kvm_lab.watch_devices(first, NAME)
         shown = [16] if disk in WITH_HOTPLUG else []
         has(first, spec, shown)
         spec, shown = disks_come_and_go(lab, first, spec, shown, 1)

@@ -30,7 +30,8 @@ def guest(tmp_path: Path, guest_image):
 
 async def change(guest: Started, **hvparams: Any) -> list[str]:
     spec = replace(guest.spec, hvparams=guest.spec.hvparams | hvparams)
-    return await guest.hypervisor.devices.change_parameters(spec, list(hvparams))
+    taken = await guest.hypervisor.devices.change_parameters(spec, [f"hv/{name}" for name in hvparams])
+    return [name.removeprefix("hv/") for name in taken]
 
 
 async def in_drives(guest: Started) -> list[int | None]:

@@ -56,7 +56,7 @@ class InstanceChangeDisks(NodeRequest[None], frozen=True, kw_only=True):
 
 
 class InstanceChangeParameters(NodeRequest[list[str]], frozen=True, kw_only=True):
-    """Give a running guest those of the hypervisor parameters *names* that it can take over while it runs.
+    """Give a running guest those of the parameters *names* (``hv/NAME``, ``be/NAME``) that it can take over.
 
     The answer has the names of those that the guest has now; the others hold from its next start on. The file of a
     password is read again, even where its path is the same.

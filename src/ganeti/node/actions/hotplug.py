@@ -38,7 +38,7 @@ async def instance_change_disks(node: NodeState, asked: InstanceChangeDisks) -> 
 
 @answers(InstanceChangeParameters, timeout_s=NORMAL_S)
 async def instance_change_parameters(node: NodeState, asked: InstanceChangeParameters) -> list[str]:
-    """Change hypervisor parameters of a guest while it runs."""
+    """Change parameters of a guest while it runs."""
     taken = await node.hypervisor_of(asked.instance).devices.change_parameters(asked.instance, asked.names)
     if taken:
         node.world.log(f"instance {asked.instance.name} has taken over {', '.join(taken)}")

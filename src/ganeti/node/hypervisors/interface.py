@@ -239,7 +239,7 @@ class RunningDevices:
         raise self._cannot(spec)
 
     async def change_parameters(self, spec: InstanceSpec, names: Sequence[str]) -> list[str]:
-        """Give a guest those of the hypervisor parameters *names* of *spec* that it can take over.
+        """Give a guest those of the parameters *names* of *spec* (``hv/NAME``, ``be/NAME``) that it can take over.
 
         Gives the names of those that it has now.
         """

@@ -18,6 +18,8 @@ mkdir -p /dev/pts && mount -t devpts pts /dev/pts
 mount -t tmpfs tmp /run
 while read -r module; do insmod "/modules/$module.ko" 2>/dev/null; done </modules/order
 
+echo online >/sys/devices/system/memory/auto_online_blocks 2>/dev/null
+
 disk=
 find_disk() {
   local try name

@@ -18,6 +18,9 @@ from ganeti.model.objects import Instance
 from ganeti.ports.context import OperationContext, UndoNodeCall
 from ganeti.ports.nodes import ask
 
+_BACKEND = ("be/vcpus", "be/maxmem")
+"""What a running guest may have more of."""
+
 
 @dataclass(frozen=True)
 class LivePlan:
@@ -26,7 +29,7 @@ class LivePlan:
     nics: bool = False
     disks: bool = False
     parameters: Sequence[str] = ()
-    """Hypervisor parameters that it is offered."""
+    """Parameters that it is offered, as they are told."""
 
 
 def plan_live(
@@ -48,7 +51,7 @@ def plan_live(
     return LivePlan(
         nics=bool(nics.told) and not nics.from_pool and not facts.obstacles.nics,
         disks=bool(plugged) and not facts.obstacles.disks,
-        parameters=parameters,
+        parameters=[name for name in parameters if name.startswith("hv/") or name in _BACKEND],
     )
 
 
@@ -92,17 +95,17 @@ async def change_devices(ctx: OperationContext, old: Instance, wanted: InstanceS
 async def change_parameters(
     ctx: OperationContext, old: Instance, wanted: InstanceSpec, plan: LivePlan
 ) -> Sequence[str]:
-    """Offer hypervisor parameters to the guest; gives those that it has taken over. Raises `ExecutionError`."""
+    """Offer parameters to the guest; gives those that it has taken over. Raises `ExecutionError`."""
     if not plan.parameters:
         return []
     before = bare(instance_spec(ctx.config.view(), ctx.catalogue, old))
+    after = replace(before, hvparams=wanted.hvparams, beparams=wanted.beparams)
     names = list(plan.parameters)
     undo: dict[str, Any] = {"instance": before, "names": names}
-    sentence = f"give the guest of {old.name} its former {', '.join(names)}"
+    sentence = f"give the guest of {old.name} its former {', '.join(name.partition('/')[2] for name in names)}"
     await ctx.undo.push(UndoNodeCall(sentence, before.primary_node_uuid, InstanceChangeParameters.call, undo))
-    asked = InstanceChangeParameters(instance=replace(before, hvparams=wanted.hvparams), names=names)
     try:
-        return await ask(ctx.nodes, before.primary_node_uuid, asked)
+        return await ask(ctx.nodes, before.primary_node_uuid, InstanceChangeParameters(instance=after, names=names))
     except HypervisorError as err:
         raise ExecutionError(f"{err}; --no-hotplug changes it at the next start instead") from err
 

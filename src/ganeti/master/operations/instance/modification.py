@@ -123,8 +123,8 @@ class Told:
 
     def at_next_start(self, taken: Sequence[str]) -> bool:
         """Whether a running guest goes on without something that has changed; it has *taken* some over."""
-        now = [f"hv/{name}" for name in taken]
-        now += ("runtime_memory", "primary_node", "admin_state", "be/auto_balance", "be/always_failover")
+        now = {*taken, "runtime_memory", "primary_node", "admin_state"}
+        now |= {"be/auto_balance", "be/always_failover", "be/minmem", "be/spindle_use"}
         later = [
             told
             for told in self.disks

@@ -246,7 +246,7 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
         primary = self._primary(view, instance)
         moves = primary != instance.primary_node
         sizes = self.runtime_mem is not None or bool({"memory", "maxmem"} & set(self.beparams))
-        plugs = self.hotplug and (self.nics or self.disks or self.hvparams)
+        plugs = self.hotplug and (self.nics or self.disks or self.hvparams or self.beparams)
         if not (moves or sizes or plugs or self.disk_template) or view.node(instance.primary_node).offline:
             return Facts()
         spec = instance_spec(view, ctx.catalogue, instance)
@@ -314,7 +314,8 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
         if self.runtime_mem is not None:
             can_balloon = ctx.catalogue.hypervisor(old.hypervisor).can_balloon
             modification.check_runtime(view, new, facts, self.runtime_mem, can_balloon=can_balloon, force=self.force)
-        live = live_changes.plan_live(facts, nics, disks, list(self.hvparams), warnings)
+        told = self._told_parameters(view, old, new)
+        live = live_changes.plan_live(facts, nics, disks, [name for name, _ in told], warnings)
         warnings += modification.check_policy(view, old, new, disks.disks, template, ignore=self.ignore_ipolicy)
         return Checked(
             old=old,
@@ -323,7 +324,7 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
             change=modification.difference(old, new, disks, nics.from_pool),
             disks=disks,
             spec=instance_spec(view, ctx.catalogue, new, disks=disks.disks),
-            told=modification.Told(nics.told, disks.told, self._told_parameters(view, old, new), live.nics, live.disks),
+            told=modification.Told(nics.told, disks.told, told, live.nics, live.disks),
             live=live,
             warnings=warnings,
             running_mib=facts.running_mib,

@@ -198,7 +198,9 @@ def capabilities_of(hvparams: dict[str, Any]) -> list[str]:
 def check_instance(spec: InstanceSpec, hvparams: dict[str, Any], accelerator: str) -> None:
     """What only holds together with the rest of the instance."""
     vcpus = int(spec.beparams["vcpus"])
-    check_topology(hvparams, vcpus)
+    check_topology(hvparams, max(vcpus, hvparams["hotplug_vcpus"]))
+    if max(hvparams["hotplug_vcpus"], hvparams["hotplug_memory"]) and not hvparams["acpi"]:
+        raise HypervisorError("hotplug_vcpus and hotplug_memory need acpi=true: a guest hears of them by ACPI")
     affinity.check(hvparams["cpu_mask"], vcpus)
     if hvparams["cpu_type"].partition(",")[0] == "host" and accelerator != KVM:
         raise HypervisorError("cpu_type=host needs hardware virtualisation; use max")

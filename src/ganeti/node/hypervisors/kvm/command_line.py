@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_requests import AttachedDisk
-from ganeti.node.hypervisors.kvm import devices, disks, emulator, removable
+from ganeti.node.hypervisors.kvm import added_hardware, devices, disks, emulator, removable
 from ganeti.node.hypervisors.kvm.display import Display
 from ganeti.node.hypervisors.kvm.emulator import KVM, Emulator
 from ganeti.node.hypervisors.kvm.places import Places
@@ -64,6 +64,7 @@ def build(
     words += _confinement(record, qemu, places)
     words += _machine(record)
     words += _boot(record)
+    words += added_hardware.arguments(record)
     words += devices.root_port_arguments(record)
     words += disks.arguments(record, attached, remarks)
     words += devices.nic_arguments(record, handed.taps)
@@ -98,11 +99,11 @@ def _machine(record: RuntimeRecord) -> list[str]:
         machine.append("memory-backend=ram0")
         path = hvparams["mem_path"].replace(",", ",,")
         words += ["-object", f"memory-backend-file,id=ram0,mem-path={path},size={record.ram_kib}k,prealloc=on"]
-    words += ["-machine", ",".join(machine), "-m", _memory(record.ram_kib)]
+    words += ["-machine", ",".join(machine), "-m", _memory(record.ram_kib) + added_hardware.memory_room(record)]
     words += ["-accel", KVM if record.accelerator == KVM else f"tcg,tb-size={_TRANSLATION_CACHE_MIB}"]
     if hvparams["cpu_type"]:
         words += ["-cpu", hvparams["cpu_type"]]
-    topology = [str(record.vcpus)]
+    topology = added_hardware.cpu_count(record)
     for name, option in (("cpu_sockets", "sockets"), ("cpu_cores", "cores"), ("cpu_threads", "threads")):
         if hvparams[name]:
             topology.append(f"{option}={hvparams[name]}")

@@ -181,12 +181,15 @@ class KvmHypervisor(Hypervisor):
 
     async def balloon(self, name: str, memory_mib: int) -> None:
         guest, known = self._running(name)
-        if not 0 < memory_mib <= known.ram_kib // 1024:
+        most_mib = known.most_memory_mib
+        if not 0 < memory_mib <= most_mib:
             raise HypervisorError(
-                f"The memory of {name} can be set to 1..{known.ram_kib // 1024} MiB while it runs, not to {memory_mib}"
+                f"The memory of {name} can be set to 1..{most_mib} MiB while it runs, not to {memory_mib}"
             )
         async with Qmp(self.places.socket(guest.name, "qmp")) as qmp:
-            size = known.ram_kib * 1024 if memory_mib == known.ram_kib // 1024 else memory_mib * _MIB
+            size = memory_mib * _MIB
+            if memory_mib == most_mib:  # with what emulation needs beyond whole MiB
+                size += known.ram_kib % 1024 * 1024
             await qmp.execute("balloon", {"value": size})
         record.write(self.places, msgspec.structs.replace(known, memory_mib=memory_mib))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Hypervisor parameters that a running guest takes over: CDs, passwords, processors, what a reboot does, migration.
+"""Parameters that a running guest takes over: CDs, passwords, processors, memory, what a reboot does, migration.
 
 Each is noted in the runtime record when QEMU has it, so that a migration target makes the machine as it is.
 """
@@ -12,6 +12,7 @@ import msgspec
 
 from ganeti.base.errors import HypervisorError
 from ganeti.node.hypervisors.kvm import affinity, display, plugging, record, removable
+from ganeti.node.hypervisors.kvm.added_hardware import HardwareChange
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.process import GuestProcess
 from ganeti.node.hypervisors.kvm.qmp import Qmp
@@ -32,20 +33,37 @@ class ParameterChange:
         self._guest = guest
         self._known = known
 
-    async def run(self, wanted: Mapping[str, Any], names: Sequence[str]) -> list[str]:
-        """Give the guest the values of *names* in *wanted*; gives the names of those that it has now.
+    async def run(self, hvparams: Mapping[str, Any], beparams: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+        """Give the guest the values of *names* (``hv/NAME``, ``be/NAME``); gives the names of those that it has now.
 
         Raises `HypervisorError` for a value that QEMU refuses; those before it hold.
         """
         taken = []
         async with Qmp(self._places.socket(self._known.name, "qmp")) as qmp:
-            for name in names:
-                if await self._take(qmp, name, wanted[name]):
-                    hvparams = self._known.hvparams | {name: wanted[name]}
-                    self._known = msgspec.structs.replace(self._known, hvparams=hvparams)
+            for each in names:
+                kind, _, name = each.partition("/")
+                if kind == "be":
+                    is_taken = await self._take_backend(qmp, name, beparams[name])
+                elif is_taken := await self._take(qmp, name, hvparams[name]):
+                    changed = self._known.hvparams | {name: hvparams[name]}
+                    self._known = msgspec.structs.replace(self._known, hvparams=changed)
                     record.write(self._places, self._known)
-                    taken.append(name)
+                if is_taken:
+                    taken.append(each)
         return taken
+
+    async def _take_backend(self, qmp: Qmp, name: str, value: Any) -> bool:
+        change = HardwareChange(self._places, self._known)
+        if name == "vcpus":
+            is_taken = await change.set_vcpus(qmp, int(value))
+        elif name == "maxmem":
+            is_taken = await change.set_memory(qmp, int(value))
+        else:
+            return False
+        self._known = change.known
+        if name == "vcpus" and is_taken and len(affinity.parse(self._known.hvparams["cpu_mask"])) == 1:
+            await self._pin(qmp, "cpu_mask", self._known.hvparams["cpu_mask"])
+        return is_taken
 
     async def _take(self, qmp: Qmp, name: str, value: Any) -> bool:
         """Give one value; false where the guest goes on with the one that it has."""

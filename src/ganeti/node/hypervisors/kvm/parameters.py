@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The 65 parameters of ``kvm`` (opcodes, section 4): names, types, defaults and limits of 3.1.
+"""The 65 parameters of ``kvm`` (opcodes, section 4): names, types, defaults and limits of 3.1; and two for hot-plug.
 
 What a single value must look like is said here; what values must not contradict each other, and what the node must
 have for them, is in `checks`.
@@ -167,6 +167,8 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter("cpu_cores", "int", 0, "cores of a socket; 0 unset", minimum=0),
     Parameter("cpu_threads", "int", 0, "threads of a core; 0 unset", minimum=0),
     Parameter("cpu_sockets", "int", 0, "sockets; 0 unset", minimum=0),
+    Parameter("hotplug_vcpus", "int", 0, "virtual CPUs it can have while it runs; 0 for no more", minimum=0),
+    Parameter("hotplug_memory", "int", 0, "MiB it can have while it runs; 0 for no more", minimum=0),
     Parameter("soundhw", "string", "", "sound cards, with commas between them"),
     Parameter("usb_devices", "string", "", "USB devices, with commas or blanks between them"),
     Parameter("vga", "string", "", "graphics card", check=_check_word),

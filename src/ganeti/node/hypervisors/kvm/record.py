@@ -38,6 +38,16 @@ class DiskPlace(msgspec.Struct, frozen=True, kw_only=True):
     boot_index: int | None = None
 
 
+class MemoryModule(msgspec.Struct, frozen=True, kw_only=True):
+    """Memory that the guest was given while it ran."""
+
+    identity: str
+    size_mib: int
+    slot: int = 0
+    address: int = 0
+    """Where it is in the guest's memory, in bytes."""
+
+
 class RuntimeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What is fixed as long as the guest runs, here or wherever it moves."""
 
@@ -46,10 +56,11 @@ class RuntimeRecord(msgspec.Struct, frozen=True, kw_only=True):
     uuid: str
     hvparams: dict[str, Any]
     vcpus: int
+    """What the guest has now; those of `added_cpus` are among them."""
     memory_mib: int
     """What the guest has been given: smaller than the RAM size after ballooning."""
     ram_kib: int
-    """The size really used (`emulation`: not always what was asked for)."""
+    """The size really used at the start (`emulation`: not always what was asked for)."""
     machine: str
     """With its version: `pc-q35-7.2`, never `q35`."""
     accelerator: str
@@ -67,6 +78,9 @@ class RuntimeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """PCI Express ports that paravirtual disks are plugged into."""
     cd_drives: list[str] = []
     """Parameters whose CD drives the machine has, with an image or without."""
+    added_cpus: list[dict[str, Any]] = []
+    """Virtual CPUs that were added while it ran: QEMU's options of each."""
+    added_memory: list[MemoryModule] = []
     network_port: int | None = None
     tags: list[str] = []
     started: bool = False
@@ -77,6 +91,11 @@ class RuntimeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Started by an earlier Ganeti, which finds devices by names made of their UUIDs."""
     live_obstacle: str = ""
     """Why this guest must not be migrated live."""
+
+    @property
+    def most_memory_mib(self) -> int:
+        """What the guest can use: its memory at the start and what was added."""
+        return self.ram_kib // 1024 + sum(module.size_mib for module in self.added_memory)
 
 
 class MigrationNote(msgspec.Struct, frozen=True, kw_only=True):

@@ -42,7 +42,7 @@ class KvmDevices(RunningDevices):
         found = self._changeable(spec.name)
         if found is None:
             return []
-        return await ParameterChange(self._places, *found).run(checks.filled(spec.hvparams), names)
+        return await ParameterChange(self._places, *found).run(checks.filled(spec.hvparams), spec.beparams, names)
 
     def _changeable(self, name: str) -> tuple[GuestProcess, RuntimeRecord] | None:
         """A guest whose devices can change now, or None when it does not run."""

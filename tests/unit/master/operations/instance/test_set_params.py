@@ -267,6 +267,25 @@ def test_a_disk_that_the_guest_keeps_stays_in_the_configuration(ctx: FakeContext
     assert instance(ctx) == before and "node1 instance_disks_remove" not in ctx.story
 
 
+def test_a_guest_says_which_parameters_it_has_taken_over(ctx: FakeContext) -> None:
+    plugs(ctx)
+    offered: list[tuple[list[str], int]] = []
+
+    def take(name: str, **asked: Any) -> list[str]:
+        offered.append((asked["names"], asked["instance"].beparams["vcpus"]))
+        return ["be/vcpus"]
+
+    ctx.nodes.handlers["instance_change_parameters"] = take
+    run(modify(beparams={"vcpus": 3, "minmem": 64}), ctx)
+    assert offered == [(["be/vcpus"], 3)] and not ctx.lines
+    run(modify(beparams={"vcpus": 4, "maxmem": 256}), ctx)
+    assert ctx.lines[-1].startswith("web1 runs as before")
+    ctx.nodes.handlers["instance_change_parameters"] = HypervisorError("QEMU refused it")
+    with pytest.raises(ExecutionError, match="QEMU refused it; --no-hotplug changes it at the next start instead"):
+        run(modify(beparams={"vcpus": 5}), ctx)
+    assert instance(ctx).beparams["vcpus"] == 4
+
+
 def test_nics_by_index_name_and_uuid(ctx: FakeContext) -> None:
     told = run(
         modify(nics=[["add", -1, {"name": "eth1", "mac": "aa:00:00:ff:ff:01"}], ["add", 0, {"ip": "10.0.0.5"}]]), ctx

@@ -208,3 +208,21 @@ def test_a_machine_without_place_says_so() -> None:
     with pytest.raises(HypervisorError, match="6 IDE places"):
         devices.Machine("pc-q35-7.2").ide_place(6)
     assert devices.Machine("pc-i440fx-7.2").ide_place(3) == {"bus": "ide.1", "unit": 1}
+
+
+def test_a_migration_target_has_what_was_added_while_the_guest_ran() -> None:
+    one = made(hotplug_vcpus=4, hotplug_memory=1024)
+    assert after(words(one), "-m") == ["131080k,slots=16,maxmem=1024M"]
+    assert after(words(one), "-smp") == ["2,maxcpus=4"]
+    grown = msgspec.structs.replace(
+        one,
+        vcpus=3,
+        added_cpus=[{"driver": "qemu64-x86_64-cpu", "id": "cpu2", "core-id": 2}],
+        added_memory=[record.MemoryModule(identity="dimm0", size_mib=128, slot=0, address=4294967296)],
+    )
+    assert after(words(grown), "-smp") == ["2,maxcpus=4"]
+    devices_there = after(words(grown), "-device")
+    assert "qemu64-x86_64-cpu,id=cpu2,core-id=2" in devices_there
+    assert "pc-dimm,id=dimm0,memdev=dimm0-memory,slot=0,addr=4294967296" in devices_there
+    assert grown.most_memory_mib == 256
+    assert after(words(made(hotplug_memory=64)), "-m") == ["131080k"]

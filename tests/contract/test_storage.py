@@ -9,13 +9,13 @@ import contextlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from tests.fakes import volume_groups
+from tests.fakes import ceph_cluster, volume_groups
 from tests.fakes.paired_disks import CLOSED, PRIMARY, SECONDARY, PairedDisks, Pairs
 
 import ganeti.node.storage
@@ -26,6 +26,7 @@ from ganeti.model.node_requests import DiskSpec
 from ganeti.node.storage import pieces
 from ganeti.node.storage.interface import DiskTemplate
 from ganeti.noded.world import RealNodeWorld
+from ganeti.ports.node_world import Completed
 
 import_all(ganeti.node.storage)
 SETTING = "/srv/disks"
@@ -123,6 +124,22 @@ class PairedHarness(Harness):
         self.pairs.close()
 
 
+class GlusterHarness(Harness):
+    """A directory that is said to be mounted; no Gluster runs here."""
+
+    def driver(self, node: str = "node1") -> DiskTemplate:
+        world = MountedWorld(self.paths, node)
+        world.log = self.logged.append  # type: ignore[method-assign]
+        return DRIVERS[self.template](world)
+
+
+class MountedWorld(RealNodeWorld):
+    async def run(self, argv: Sequence[str], **options: Any) -> Completed:
+        if argv[0] == "mountpoint":
+            return Completed(tuple(argv), 0, "", "")
+        return await super().run(argv, **options)
+
+
 class ExternalHarness(Harness):
     """Volumes of a provider that keeps them in files and attaches them as loop devices."""
 
@@ -182,10 +199,44 @@ class LogicalHarness(Harness):
         self.group.close()
 
 
-SLOW = ("plain",)
+class CephHarness(Harness):
+    """Images of a Ceph cluster in memory; QEMU shows them as files."""
+
+    lists = False
+    told_space = False
+
+    def __init__(self, root: Path, template: str) -> None:
+        super().__init__(root, template)
+        if reason := ceph_cluster.why_not():
+            pytest.skip(reason)
+        self.ceph = ceph_cluster.cluster()
+
+    def driver(self, node: str = "node1") -> DiskTemplate:
+        world = ceph_cluster.CephWorld(self.paths, node)
+        world.ceph = self.ceph
+        world.log = self.logged.append  # type: ignore[method-assign]
+        return DRIVERS[self.template](world)
+
+    def logical_id(self, index: int) -> list[Any]:
+        return ["rbd", f"uuid-{index}.rbd.disk{index}"]
+
+    def left(self) -> list[str]:
+        return self.ceph.run("rbd", "ls", "rbd").split()
+
+    def close(self) -> None:
+        for name in self.left():
+            for index in range(2):
+                run(self.driver().deactivate(self.disk(index)))
+            self.ceph.run("rbd", "snap", "purge", f"rbd/{name}")
+            self.ceph.run("rbd", "rm", f"rbd/{name}")
+
+
+SLOW = ("plain", "rbd")
 HARNESSES: dict[str, type[Harness]] = {
     "plain": LogicalHarness,
+    "rbd": CephHarness,
     "ext": ExternalHarness,
+    "gluster": GlusterHarness,
     **dict.fromkeys(("diskless", "file", "sharedfile"), Harness),
     PairedDisks.traits.name: PairedHarness,
 }
@@ -304,7 +355,7 @@ def test_a_new_disk_is_empty_and_what_is_written_stays(place: Harness, image_for
     needs(image_format)
     driver, disk = place.driver(), place.disk(format=image_format)
     run(driver.create(disk))
-    attached = run(driver.activate(disk, "web1"))
+    attached = run(driver.as_file(run(driver.activate(disk, "web1"))))
     if attached.image_format != "raw":
         checked = subprocess.run(["qemu-img", "check", "-f", image_format, attached.path], capture_output=True)
         assert checked.returncode == 0, checked.stdout
@@ -314,7 +365,7 @@ def test_a_new_disk_is_empty_and_what_is_written_stays(place: Harness, image_for
         device.seek(0)
         device.write(b"QFI\xfb written by the guest")
     run(driver.deactivate(disk))
-    again = run(driver.activate(disk, "web1"))
+    again = run(driver.as_file(run(driver.activate(disk, "web1"))))
     assert again.image_format == "raw", "what a guest writes into a raw disk does not change how it is read"
     assert Path(again.path).read_bytes().startswith(b"QFI\xfb written")
 
@@ -326,7 +377,7 @@ def test_wiping_writes_zeros_over_the_part_that_is_named(place: Harness, image_f
     run(driver.create(disk))
     with pytest.raises(BlockDeviceError, match="cannot be wiped from 3 to 5 MiB"):
         run(driver.wipe(disk, 3, 2))
-    path = run(driver.activate(disk, "web1")).path
+    path = run(driver.as_file(run(driver.activate(disk, "web1")))).path
     if image_format == "qcow2":
         run(driver.wipe(disk, 1, 3))
         assert os.stat(path).st_blocks * 512 >= 3 * 1024 * 1024

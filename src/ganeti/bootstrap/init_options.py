@@ -19,7 +19,7 @@ from ganeti.model.parameters import (
     backend_input,
     defaults,
 )
-from ganeti.model.templates import PARAMETERS_OF_3_1, PREFERRED
+from ganeti.model.templates import PARAMETERS_OF_3_1, PREFERRED, REACHED_BY_QEMU
 from ganeti.model.traits import Catalogue
 
 DEFAULT_HYPERVISOR = "kvm"
@@ -132,6 +132,7 @@ def parameters(options: Mapping[str, Any], catalogue: Catalogue) -> dict[str, An
                 options.get("hvparams"), {name: traits.parameters for name, traits in catalogue.hypervisors.items()}
             ),
             "diskparams": PARAMETERS_OF_3_1
+            | REACHED_BY_QEMU
             | _per_driver(
                 options.get("diskparams"), {name: traits.parameters for name, traits in catalogue.templates.items()}
             ),

@@ -8,7 +8,7 @@ are asked about may have templates that are not installed here (spec: opcodes, 8
 from collections.abc import Iterable
 from typing import Any
 
-from ganeti.model.traits import VOLUME_GROUP, TemplateTraits
+from ganeti.model.traits import USERSPACE, VOLUME_GROUP, TemplateTraits
 
 NO_DISKS = "diskless"
 """Template of an instance without disks: the one template that is told by the absence of something."""
@@ -82,6 +82,9 @@ PARAMETERS_OF_3_1: dict[str, dict[str, Any]] = {
 }
 """Disk parameters of a new cluster by template (opcodes, section 8): a `config.data` of 3.1 has all of them, whatever
 is installed."""
+
+REACHED_BY_QEMU = {"rbd": PARAMETERS_OF_3_1["rbd"] | {"access": USERSPACE}}
+"""What a new cluster has otherwise than 3.1: QEMU reaches images without a module of the kernel."""
 
 PAIRED = next(traits.name for traits in _ALL if traits.has_secondary)
 """The template an instance has that is given a secondary node."""

@@ -144,7 +144,7 @@ COMMANDS = (
       (('--no-ssh-init',), 'modify_ssh_setup', 'flag', 'leave the ssh keys alone', False, None, (), '', False),
       (('-s', '--secondary-ip'), 'secondary_ip', 'string', 'address for replication', True, None, (), 'ADDRESS', False),
       (('--primary-ip-version',), 'primary_ip_version', 'int', 'kind of addresses', True, None, (), '4|6', False),
-      (('--gluster-storage-dir',), 'gluster_storage_dir', 'string', '', True, None, (), 'DIR', False),
+      (('--gluster-storage-dir',), 'gluster_storage_dir', 'string', 'where gluster is mounted', True, None, (), 'DIR', False),
       (('--ssh-key-bits',), 'ssh_key_bits', 'int', "length of the node's ssh key", True, None, (), '', False),
       (('--ssh-key-type',), 'ssh_key_type', 'string', 'its kind', True, None, ('rsa', 'dsa', 'ecdsa', 'ed25519'), '', False),
       (('--specs-cpu-count',), 'specs_cpu_count', 'keyvalues', 'limits of the instance policy for cpu count', True, None, (), 'min=N,max=N,std=N', False),

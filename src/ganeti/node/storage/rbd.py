@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The disk template `rbd`: each disk is an image of a Ceph cluster, by the programs ``rbd`` and ``ceph``.
+
+The logical id is ``[POOL, IMAGE]``. With the disk parameter ``access=userspace`` QEMU reaches the image by itself, with
+``kernelspace`` the kernel maps it to a device. The image's metadata say which node uses it (``ganeti.node``), and which
+one it is migrating to (``ganeti.incoming``). A node that takes an image from a dead one puts the old client on the
+blocklist of the Ceph cluster before it breaks the lock: what a guest that was thought dead still writes is refused.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from ganeti.base.errors import BlockDeviceError, CommandError
+from ganeti.model.new_disk import NewDisk
+from ganeti.model.node_calls.disks import DiskStatus
+from ganeti.model.node_calls.node import StorageSpace
+from ganeti.model.node_requests import AttachedDisk, DiskSpec
+from ganeti.model.parameters import Parameter
+from ganeti.model.templates import TEMPLATES
+from ganeti.model.traits import KERNELSPACE, USERSPACE
+from ganeti.node.storage import devices, shown
+from ganeti.node.storage.image_io import MIB, in_thread
+from ganeti.node.storage.interface import DiskTemplate
+
+QUICK_S, LONG_S = 60.0, 1800.0
+"""How long the cluster may take to answer; removing and reverting touch each object of an image."""
+_NODE, _INCOMING = "ganeti.node", "ganeti.incoming"
+_NO_IMAGE = "error opening image"
+_GONE = ("No such file or directory",)
+_BLOCKED_S = 86400
+"""How long a client stays on the blocklist; it has no way back to its lock."""
+
+PARAMETERS = (
+    Parameter("pool", "string", "rbd", "pool of the images", required=True),
+    Parameter(
+        "access",
+        "string",
+        USERSPACE,
+        "whether the hypervisor reaches the image by itself or opens a device of the kernel",
+        choices=(KERNELSPACE, USERSPACE),
+    ),
+    Parameter("user-id", "string", "", "name of the Ceph client; empty for the usual one"),
+    Parameter("features", "string", "layering,exclusive-lock", "features of new images, with commas between"),
+)
+
+
+class _Image(msgspec.Struct, frozen=True):
+    size: int
+
+
+class _Lock(msgspec.Struct, frozen=True):
+    id: str
+    locker: str
+    address: str
+
+
+class _Mapped(msgspec.Struct, frozen=True):
+    pool: str
+    name: str
+    device: str
+
+
+def _logical_id(new: NewDisk) -> list[Any]:
+    return [str(new.params["pool"]), new.name]
+
+
+class CephImages(DiskTemplate):
+    traits = replace(
+        TEMPLATES["rbd"],
+        parameters=PARAMETERS,
+        accesses=(USERSPACE, KERNELSPACE),
+        naming=_logical_id,
+        locked=False,
+    )
+
+    async def create(self, disk: DiskSpec) -> None:
+        there = await self.find(disk)
+        if there is not None:
+            if there.size_mib != disk.size_mib:
+                raise BlockDeviceError(
+                    f"Disk {_name(disk)} of {disk.size_mib} MiB cannot be made: there is one of {there.size_mib} MiB "
+                    "already; remove it first"
+                )
+            return
+        features = [
+            word
+            for name in str(disk.params.get("features", "")).split(",")
+            if name
+            for word in ("--image-feature", name.strip())
+        ]
+        await self._rbd(disk, "create", "--size", f"{disk.size_mib}M", *features, _name(disk))
+
+    async def remove(self, disk: DiskSpec) -> None:
+        """Snapshots go with the image."""
+        await self.deactivate(disk)
+        if await self.find(disk) is None:
+            return
+        if user := (await self._metadata(disk)).get(_NODE):
+            raise BlockDeviceError(
+                f"Disk {_name(disk)} cannot be removed: node {user} uses it; stop the instance there, or take the disk "
+                "from a dead node by failing the instance over"
+            )
+        await self._rbd(disk, "snap", "purge", "--no-progress", _name(disk), limit_s=LONG_S)
+        await self._rbd(disk, "rm", "--no-progress", _name(disk), limit_s=LONG_S)
+
+    async def activate(self, disk: DiskSpec, owner: str, *, for_migration: bool = False) -> AttachedDisk:
+        await self._require(disk)
+        await shown.hide(self.world, disk.uuid)
+        await self._enter(disk, for_migration=for_migration)
+        if disk.params.get("access") == KERNELSPACE:
+            return AttachedDisk(spec=disk, path=await self._map(disk))
+        return AttachedDisk(spec=disk, path="", uri=self._uri(disk), blockdev=self._options(disk))
+
+    async def deactivate(self, disk: DiskSpec) -> None:
+        await shown.hide(self.world, disk.uuid)
+        if (device := await self._mapped(disk)) is not None:
+            await self._rbd(disk, "unmap", device)
+        if await self.find(disk) is None:
+            return
+        for key, node in (await self._metadata(disk)).items():
+            if node == self.world.node_name:
+                await self._rbd(disk, "image-meta", "remove", _name(disk), key)
+
+    async def settle_migration(self, disk: DiskSpec, owner: str, *, arrived: bool) -> None:
+        if not arrived:
+            await self.deactivate(disk)
+            return
+        await self._rbd(disk, "image-meta", "set", _name(disk), _NODE, self.world.node_name)
+        await self._forget(disk, _INCOMING)
+
+    async def steal(self, disk: DiskSpec, owner: str, reason: str) -> None:
+        """Shut the clients of the dead node out, then break their locks."""
+        text = await self._rbd(disk, "lock", "ls", "--format", "json", _name(disk))
+        locks = msgspec.json.decode(text or "[]", type=list[_Lock])
+        for lock in locks:
+            words = ["osd", "blocklist", "add", lock.address, str(_BLOCKED_S)]
+            await self._run("ceph", *_client(disk), *words)
+            await self._rbd(disk, "lock", "rm", _name(disk), lock.id, lock.locker)
+        clients = ", ".join(lock.address for lock in locks) or "no client"
+        await self._rbd(disk, "image-meta", "set", _name(disk), _NODE, self.world.node_name)
+        await self._forget(disk, _INCOMING)
+        self.world.log(f"disk {_name(disk)} taken for {owner}: {reason}; shut out: {clients}")
+
+    async def as_file(self, attached: AttachedDisk) -> AttachedDisk:
+        if attached.blockdev is None:
+            return attached
+        path = await shown.show(self.world, attached.spec.uuid, attached.blockdev)
+        return AttachedDisk(spec=attached.spec, path=path, uri=attached.uri)
+
+    async def find(self, disk: DiskSpec) -> DiskStatus | None:
+        try:
+            text = await self._rbd(disk, "info", "--format", "json", _name(disk))
+        except BlockDeviceError as err:
+            if _NO_IMAGE in str(err) and any(words in str(err) for words in _GONE):
+                return None
+            raise
+        size = msgspec.json.decode(text, type=_Image).size
+        return DiskStatus(dev_path=self._uri(disk), size_mib=size // MIB)
+
+    async def grow(self, disk: DiskSpec, amount_mib: int, *, in_use: bool = False) -> None:
+        if amount_mib < 0:
+            raise BlockDeviceError(f"Disk {disk.logical_id} cannot grow by {amount_mib} MiB: give a positive size")
+        found, wanted_mib = await self._require(disk), disk.size_mib + amount_mib
+        if (found.size_mib or 0) < wanted_mib:
+            await self._rbd(disk, "resize", "--no-progress", "--size", f"{wanted_mib}M", _name(disk))
+
+    async def wipe(self, disk: DiskSpec, offset_mib: int, size_mib: int) -> None:
+        """By the file or device that the disk is while it lasts."""
+        found = await self._require(disk)
+        if offset_mib < 0 or size_mib < 0 or offset_mib + size_mib > (found.size_mib or 0):
+            raise BlockDeviceError(
+                f"Disk {_name(disk)} cannot be wiped from {offset_mib} to {offset_mib + size_mib} MiB: it has not so "
+                "many"
+            )
+        if disk.params.get("access") == KERNELSPACE:
+            path = await self._map(disk)
+        else:
+            path = await shown.show(self.world, disk.uuid, self._options(disk))
+        await in_thread(devices.write_zeros, path, offset_mib * MIB, size_mib * MIB)
+
+    async def space(self, setting: str) -> StorageSpace:
+        return StorageSpace(type=self.traits.storage_type, name=setting, storage_size=None, storage_free=None)
+
+    async def verify(self, setting: str) -> list[str]:
+        return []
+
+    async def list_owned(self, setting: str) -> Sequence[str]:
+        return []
+
+    async def _enter(self, disk: DiskSpec, *, for_migration: bool) -> None:
+        """Note that this node uses the image; raises `BlockDeviceError` where another one does."""
+        noted, own = await self._metadata(disk), self.world.node_name
+        user, incoming = noted.get(_NODE, own), noted.get(_INCOMING)
+        if user == own:
+            if _NODE not in noted:
+                await self._rbd(disk, "image-meta", "set", _name(disk), _NODE, own)
+        elif not for_migration or incoming not in (None, own):
+            raise BlockDeviceError(
+                f"Disk {_name(disk)} is in use on node {user}: stop the instance there, or take the disk from a dead "
+                "node by failing the instance over"
+            )
+        elif incoming is None:
+            await self._rbd(disk, "image-meta", "set", _name(disk), _INCOMING, own)
+
+    async def _metadata(self, disk: DiskSpec) -> dict[str, str]:
+        text = await self._rbd(disk, "image-meta", "list", "--format", "json", _name(disk))
+        found = msgspec.json.decode(text, type=dict[str, str]) if text.strip() else {}
+        return {key: value for key, value in found.items() if key in (_NODE, _INCOMING)}
+
+    async def _forget(self, disk: DiskSpec, key: str) -> None:
+        if key in await self._metadata(disk):
+            await self._rbd(disk, "image-meta", "remove", _name(disk), key)
+
+    async def _require(self, disk: DiskSpec) -> DiskStatus:
+        found = await self.find(disk)
+        if found is None:
+            raise BlockDeviceError(f"Disk {_name(disk)} is missing in the Ceph cluster")
+        return found
+
+    async def _map(self, disk: DiskSpec) -> str:
+        device = await self._mapped(disk)
+        if device is None:
+            if not os.path.isdir("/sys/bus/rbd") and not os.path.isdir("/sys/module/rbd"):
+                await self._run("modprobe", "rbd")
+            device = (await self._rbd(disk, "map", _name(disk))).strip()
+        if await in_thread(devices.size_of, device) is None:
+            raise BlockDeviceError(f"Disk {_name(disk)} was mapped to {device}, which is not there")
+        return device
+
+    async def _mapped(self, disk: DiskSpec) -> str | None:
+        if disk.params.get("access") != KERNELSPACE:
+            return None
+        text = await self._rbd(disk, "device", "list", "--format", "json")
+        pool, image = _place(disk)
+        found = msgspec.json.decode(text or "[]", type=list[_Mapped])
+        return next((each.device for each in found if (each.pool, each.name) == (pool, image)), None)
+
+    def _options(self, disk: DiskSpec) -> dict[str, Any]:
+        pool, image = _place(disk)
+        user = str(disk.params.get("user-id") or "")
+        options = {"driver": "rbd", "pool": pool, "image": image}
+        return options | ({"user": user} if user else {})
+
+    def _uri(self, disk: DiskSpec) -> str:
+        user = str(disk.params.get("user-id") or "")
+        return f"rbd:{_name(disk)}" + (f":id={user}" if user else "")
+
+    async def _rbd(self, disk: DiskSpec, *words: str, limit_s: float = QUICK_S) -> str:
+        return await self._run("rbd", *words, *_client(disk), limit_s=limit_s)
+
+    async def _run(self, *words: str, limit_s: float = QUICK_S) -> str:
+        try:
+            return (await self.world.run(words, timeout_s=limit_s)).stdout
+        except CommandError as err:
+            raise BlockDeviceError(str(err)) from err
+
+
+def _client(disk: DiskSpec) -> list[str]:
+    user = str(disk.params.get("user-id") or "")
+    return ["--id", user] if user else []
+
+
+def _place(disk: DiskSpec) -> tuple[str, str]:
+    match disk.logical_id:
+        case [str(pool), str(image)] if (
+            pool and image and not any(set(word) & set("/@:, ") or word.startswith("-") for word in (pool, image))
+        ):
+            return pool, image
+    raise BlockDeviceError(f"Logical id {disk.logical_id} names no image: it must be [pool, image]")
+
+
+def _name(disk: DiskSpec) -> str:
+    return "/".join(_place(disk))

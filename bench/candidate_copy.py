@@ -26,8 +26,8 @@ from tests.fakes.sample_cluster import add_instance
 from tests.fakes.sending_master import SendingMaster, SetTags, sound_configuration
 from tests.system.test_noded import NODE, Noded
 
-from ganeti.bootstrap.certificates import digest
 from ganeti.calls.node_client import NodeClient
+from ganeti.node.certificates import digest
 
 CANDIDATE = "uuid-node2"
 

@@ -36,9 +36,9 @@ from measure import cpu_s
 from tests.fakes.master_daemons import HOST, NODE_UUID, OFFLINE_UUID, Master, children_of, configuration
 
 from ganeti.base.paths import NODED_PORT
-from ganeti.bootstrap import certificates
 from ganeti.calls.wconfd_client import JobOwner, WConfdClient
 from ganeti.master.operations.changes import SetInstanceState
+from ganeti.node import certificates
 from ganeti.system.livelock import LiveLock, job_lock_path
 
 SMALL = 100

@@ -23,9 +23,9 @@ from typing import Any
 from measure import report
 
 from ganeti.base.paths import Paths
-from ganeti.bootstrap.certificates import create_authority, issue_node_certificate
 from ganeti.calls.node_client import NodeClient
 from ganeti.calls.node_requests import TextOfFile
+from ganeti.node.certificates import create_authority, issue_node_certificate
 from ganeti.system.http_server import HttpReply, HttpRequest, HttpServer
 from ganeti.system.tls import ServerFiles, server_context
 

@@ -29,7 +29,7 @@ from bench.measure import BIN, report
 from tests.fakes.master_daemons import Master, running_master
 from tests.system.test_noded import CLUSTER, Noded
 
-from ganeti.bootstrap.certificates import digest, issue_node_certificate
+from ganeti.node.certificates import digest, issue_node_certificate
 from ganeti.wire.framing_sync import connect
 
 GROWTH_MIB, LEFT_MIB, ANSWER_S = 20.0, 5.0, 0.2

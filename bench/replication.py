@@ -32,12 +32,12 @@ from tests.fakes.master_daemons import HOST, NODE_UUID, OFFLINE_UUID, Master, co
 from tests.fakes.sample_cluster import add_instance
 
 from ganeti.base.paths import Paths
-from ganeti.bootstrap.certificates import create_authority, digest, issue_node_certificate
 from ganeti.calls.wconfd_client import JobOwner, WConfdClient
 from ganeti.master.operations.filter_changes import ReplaceFilterChange
 from ganeti.master.operations.node.changes import ReplaceNode
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import FilterRule, Node
+from ganeti.node.certificates import create_authority, digest, issue_node_certificate
 from ganeti.system.livelock import LiveLock, job_lock_path
 from ganeti.wconfd.start import make_directories
 

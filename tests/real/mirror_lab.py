@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from ganeti.base.paths import Paths
-from ganeti.bootstrap.certificates import Authority, create_authority, issue_node_certificate
 from ganeti.model.node_calls.disks import DiskStatus
 from ganeti.model.node_requests import DiskSpec
+from ganeti.node.certificates import Authority, create_authority, issue_node_certificate
 from ganeti.node.storage.mirror.driver import MirroredDisks
 from ganeti.node.storage.mirror.places import Places
 from ganeti.node.storage.mirror.requests import PORT

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from tests.fakes.master_daemons import GROUP_UUID, HOST, NODE_UUID, OFFLINE_UUID, Master, serving
 
-from ganeti.bootstrap.certificates import create_authority, digest, issue_node_certificate
 from ganeti.master.maintenance.repair_tags import PREFIX
 from ganeti.model.objects import Disk, Instance
+from ganeti.node.certificates import create_authority, digest, issue_node_certificate
 
 pytestmark = pytest.mark.daemons
 PROGRAM = "import sys; from ganeti.tools.htools.programs import harep; sys.exit(harep.main(sys.argv[1:]))"

@@ -19,8 +19,8 @@ import pytest
 from tests.fakes.master_daemons import running_master
 from tests.system.test_noded import CLUSTER, Noded, wait_for
 
-from ganeti.bootstrap.certificates import digest, issue_node_certificate
 from ganeti.model.objects import CONFIG_VERSION
+from ganeti.node.certificates import digest, issue_node_certificate
 from ganeti.system.connection_gate import SILENT_MAX, STRANGERS_MAX, WAITING_MAX
 from ganeti.wire.framing_sync import connect
 

@@ -26,13 +26,13 @@ from ganeti.base.errors import (
     ParameterError,
 )
 from ganeti.base.paths import Paths
-from ganeti.bootstrap.certificates import create_authority, digest, issue_node_certificate
 from ganeti.calls import node_client
 from ganeti.calls.node_client import NodeClient
 from ganeti.calls.node_requests import TextOfFile
 from ganeti.model.configuration import Configuration
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import CONFIG_VERSION, Node
+from ganeti.node.certificates import create_authority, digest, issue_node_certificate
 
 NODE = "node1.example.com"
 CLUSTER = "cluster.example.com"

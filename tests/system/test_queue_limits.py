@@ -18,7 +18,7 @@ import pytest
 from tests.fakes.master_daemons import HOST, NODE_UUID, OFFLINE_UUID, Master, configuration, serving
 
 from ganeti.base.paths import Paths
-from ganeti.bootstrap.certificates import create_authority, issue_node_certificate
+from ganeti.node.certificates import create_authority, issue_node_certificate
 from ganeti.wire.job_file import FINAL_STATUSES
 
 pytestmark = pytest.mark.daemons

@@ -12,10 +12,10 @@ import pytest
 from tests.fakes.sending_master import SendingMaster, SetTags, sound_configuration
 from tests.system.test_noded import NODE, Noded, wait_for
 
-from ganeti.bootstrap.certificates import digest
 from ganeti.calls.node_client import NodeClient
 from ganeti.master.config.fingerprint import fingerprint_of
 from ganeti.model.configuration import Configuration
+from ganeti.node.certificates import digest
 from ganeti.wconfd.start import open_configuration
 
 CANDIDATE = "uuid-node2"

@@ -18,11 +18,11 @@ from tests.fakes.wconfd import until
 from ganeti.base.errors import EXIT_NOT_MASTER, DeposedError, GanetiError
 from ganeti.base.paths import NODED_PORT
 from ganeti.base.version import RELEASE
-from ganeti.bootstrap.certificates import create_authority, issue_node_certificate
 from ganeti.calls.wconfd_client import JobOwner, WConfdClient
 from ganeti.master.config.fingerprint import fingerprint_of
 from ganeti.master.operations.filter_changes import ReplaceFilterChange
 from ganeti.model.objects import FilterRule
+from ganeti.node.certificates import create_authority, issue_node_certificate
 from ganeti.system.http_server import HttpReply, HttpRequest, HttpServer
 from ganeti.system.livelock import LiveLock, job_lock_path
 from ganeti.system.tls import ServerFiles, server_context

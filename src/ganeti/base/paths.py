@@ -109,9 +109,24 @@ class Paths:
     def client_cert(self) -> str:
         return f"{self.data_dir}/client.pem"
 
+    def former_client_cert(self, time_s: str) -> str:
+        """What this node has shown until then (seconds since the epoch, or ``*``): a node may know it by that alone."""
+        return f"{self.data_dir}/client-former.{time_s}.pem"
+
+    @property
+    def renewed_key(self) -> str:
+        """The key of a certificate that this node has asked for."""
+        return f"{self.data_dir}/renewed.key"
+
+    @property
+    def renewed_cert(self) -> str:
+        """What `server.pem` and `client.pem` are to become."""
+        return f"{self.data_dir}/renewed.pem"
+
     @property
     def authority_cert(self) -> str:
-        """The cluster's certificate authority (public part)."""
+        """The cluster's certificate authority (public part); while it is renewed, and as long as a node needs it, the
+        former one after it."""
         return f"{self.data_dir}/ca.pem"
 
     @property

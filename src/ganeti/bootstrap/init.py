@@ -21,7 +21,7 @@ import ganeti.node.hypervisors
 import ganeti.node.storage
 from ganeti.base.errors import GanetiError, TransportError
 from ganeti.base.registry import import_all
-from ganeti.bootstrap import certificates, ssh_keys
+from ganeti.bootstrap import ssh_keys
 from ganeti.bootstrap.init_checks import check
 from ganeti.bootstrap.initial_config import Beginning, Identities, configuration, ssconf_of
 from ganeti.bootstrap.machine import FileSet, Machine
@@ -29,7 +29,7 @@ from ganeti.bootstrap.node_call import wait_for_node_daemon
 from ganeti.master.config.invariants import verify_all
 from ganeti.model.configuration import Configuration
 from ganeti.model.traits import Catalogue
-from ganeti.node import ssh_key_lines
+from ganeti.node import certificates, ssh_key_lines
 from ganeti.node.actions.candidate_keys import public_keys_path
 from ganeti.node.hosts_file import with_host
 from ganeti.node.hypervisors.interface import Hypervisor

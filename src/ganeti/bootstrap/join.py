@@ -9,10 +9,11 @@ from typing import Any
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.base.version import PROTOCOL
-from ganeti.bootstrap import certificates, ssh_keys
+from ganeti.bootstrap import ssh_keys
 from ganeti.bootstrap.machine import Machine
 from ganeti.bootstrap.node_call import call_node, wait_for_node_daemon
 from ganeti.bootstrap.remote import Remote
+from ganeti.node import certificates
 from ganeti.wire.ssconf import FILE_PREFIX
 
 DAEMON_WITHIN_S = 30.0

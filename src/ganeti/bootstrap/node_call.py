@@ -6,11 +6,13 @@ import json
 import socket
 import ssl
 import time
+from http import HTTPStatus
 from typing import Any
 
 from ganeti.base.errors import NodeUnreachableError, from_wire
 from ganeti.base.paths import NODED_PORT, Paths
 from ganeti.system.call_delay import delay_s
+from ganeti.system.tls import former_certificates
 
 _ATTEMPT_S = 5.0
 _CONNECT_SHARE = 0.3
@@ -46,20 +48,30 @@ def call_node(paths: Paths, address: str, call: str, arguments: dict[str, Any], 
 
 
 def _send(paths: Paths, address: str, call: str, body: bytes, timeout_s: float) -> Any:
-    """Give what the node daemon answers, decoded; raises `NodeUnreachableError`."""
-    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=paths.authority_cert)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_cert_chain(paths.client_cert)
+    """Give what the node daemon answers, decoded; raises `NodeUnreachableError`.
+
+    A node that refuses our certificate may have missed its renewal: it is shown the former ones.
+    """
     if held_back_s := delay_s(address, call):
         time.sleep(held_back_s)
-    connection = _Connection(address, context, timeout_s)
-    try:
-        connection.request("POST", f"/{call}", body, {"Content-Type": "application/json"})
-        return json.loads(connection.getresponse().read())
-    except (OSError, http.client.HTTPException, ValueError) as err:
-        raise NodeUnreachableError(f"The node daemon at {address} does not answer: {err}") from err
-    finally:
-        connection.close()
+    certificates = [paths.client_cert, *former_certificates(paths)]
+    for certificate in certificates:
+        last = certificate == certificates[-1]
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=paths.authority_cert)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.load_cert_chain(certificate)
+        connection = _Connection(address, context, timeout_s)
+        try:
+            connection.request("POST", f"/{call}", body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            if response.status != HTTPStatus.FORBIDDEN or last:
+                return json.loads(response.read())
+        except (OSError, http.client.HTTPException, ValueError) as err:
+            if last or not isinstance(err, ssl.SSLError):
+                raise NodeUnreachableError(f"The node daemon at {address} does not answer: {err}") from err
+        finally:
+            connection.close()
+    raise AssertionError("unreachable")
 
 
 def wait_for_node_daemon(paths: Paths, address: str, timeout_s: float) -> None:

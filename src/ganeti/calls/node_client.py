@@ -34,7 +34,7 @@ from ganeti.node.actions.registry import NORMAL_S, REGISTRY
 from ganeti.ports.nodes import NodeAnswer
 from ganeti.system.call_delay import delay_s
 from ganeti.system.http_client import BrokenError, HttpClient
-from ganeti.system.tls import client_context
+from ganeti.system.tls import client_contexts
 
 _PATIENCE = float(os.environ.get("GANETI_PATIENCE", "1"))
 """Tests make the waits for silent nodes shorter."""
@@ -78,7 +78,7 @@ class NodeClient:
         self._port = port
         self._addresses: dict[str, str] = {}
         """Of the nodes that were called, as of the newest call."""
-        self._http = HttpClient(partial(client_context, paths) if use_tls else None, self._address_of)
+        self._http = HttpClient(partial(client_contexts, paths) if use_tls else None, self._address_of)
 
     async def call(self, node_uuid: str, call: str, /, *, deadline_s: float | None = None, **arguments: Any) -> Any:
         """See `NodesPort.call`."""
@@ -130,6 +130,8 @@ class NodeClient:
                 return await self._watched(node, call, body, deadline - begun)
             except BrokenError as err:
                 now = time.monotonic()
+                if err.has_other and now < deadline:
+                    continue
                 if err.stale and not fresh:
                     fresh = True  # a connection kept from before the node's last start: the next one is new
                     continue

@@ -4,13 +4,13 @@
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ganeti.base.errors import TransportError
 from ganeti.confd.answers import Answer, answer
 from ganeti.confd.copy import Copy, NoCopyError
-from ganeti.wire.confd import LARGEST_REQUEST_BYTES, Fault, Question, Status, read_request, reply
+from ganeti.wire.confd import CLOCK_SKEW_S, LARGEST_REQUEST_BYTES, Fault, Question, Status, read_request, reply
 
 _log = logging.getLogger(__name__)
 
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 class Server(asyncio.DatagramProtocol):
     """Answers as fast as it reads: nothing is kept of a question."""
 
-    def __init__(self, copy: Copy, keys: Sequence[bytes]) -> None:
+    def __init__(self, copy: Copy, keys: Callable[[], Sequence[bytes]]) -> None:
         self._copy = copy
         self._keys = keys
         self._transport: asyncio.DatagramTransport | None = None
@@ -47,7 +47,7 @@ class Server(asyncio.DatagramProtocol):
     def datagram_received(self, data: bytes, addr: Any) -> None:
         if len(data) > LARGEST_REQUEST_BYTES or self._transport is None:
             return
-        asked = read_request(data, time.time(), self._keys)
+        asked = read_request(data, time.time(), self._keys())
         if asked is not None:
             question, key = asked
             found = self._answer(question)
@@ -61,6 +61,29 @@ class Server(asyncio.DatagramProtocol):
         except Exception:
             _log.exception("a question of kind %s could not be answered", question.kind)
             return Answer(Fault.INTERNAL, status=Status.ERROR)
+
+
+class Keys:
+    """The keys that questions may be signed with: a former one as long as a question signed with it may be on its way,
+    and whoever asks may not have the new one yet."""
+
+    def __init__(self, content: Callable[[], bytes], clock: Callable[[], float] = time.monotonic) -> None:
+        """*content* gives that of `hmac.key` as it is now."""
+        self._read = content
+        self._clock = clock
+        self._content = content()
+        self._keys = keys_of(self._content)
+        self._former: list[bytes] = []
+        self._until_s = 0.0
+
+    def __call__(self) -> Sequence[bytes]:
+        content = self._read()
+        if content != self._content:
+            self._former, self._until_s = self._keys, self._clock() + CLOCK_SKEW_S
+            self._content, self._keys = content, keys_of(content)
+        if self._former and self._clock() > self._until_s:
+            self._former = []
+        return [*self._keys, *self._former] if self._former else self._keys
 
 
 def keys_of(content: bytes) -> list[bytes]:

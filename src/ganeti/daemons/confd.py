@@ -5,8 +5,8 @@ import sys
 from collections.abc import Sequence
 
 from ganeti.confd.copy import Copy
-from ganeti.confd.server import Server, keys_of
-from ganeti.daemons.node_daemon import cluster_key, options_of
+from ganeti.confd.server import Keys, Server
+from ganeti.daemons.node_daemon import ClusterKey, options_of
 from ganeti.noded.access import own_name
 from ganeti.system.daemonize import Daemon, run_daemon
 from ganeti.system.environment import any_address
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 async def serve(daemon: Daemon) -> None:
     paths = daemon.environment.paths
     copy = Copy(paths, own_name(paths))
-    server = Server(copy, keys_of(cluster_key(paths)))
+    server = Server(copy, Keys(ClusterKey(paths)))
     await copy.start()
     await server.listen(daemon.options.bind or any_address(paths), daemon.options.port)
     daemon.log.info("answers on UDP port %d", server.port)

@@ -14,7 +14,7 @@ from ganeti.node.storage.mirror.places import Places
 from ganeti.node.storage.mirror.requests import PORT
 from ganeti.system.daemonize import Daemon, run_daemon
 from ganeti.system.environment import any_address
-from ganeti.system.tls import ServerFiles, reload_certificate, server_context
+from ganeti.system.tls import ServerFiles, server_context
 
 NAME = "ganeti-mirrord"
 _IDLE_S = 60.0
@@ -27,10 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def serve(daemon: Daemon) -> None:
     paths = daemon.environment.paths
-    places, files = Places(paths), ServerFiles.of(paths)
+    places = Places(paths)
     os.makedirs(places.directory, mode=0o700, exist_ok=True)
-    tls = server_context(files)
-    daemon.on_hangup = lambda: reload_certificate(tls, files)
+    tls = server_context(ServerFiles.of(paths))
     server = Server(Surroundings(places, Peers(paths)))
     await server.start(daemon.options.bind or any_address(paths), daemon.options.port, tls)
     daemon.ready()
@@ -41,7 +40,6 @@ async def serve(daemon: Daemon) -> None:
             if server.is_idle:
                 daemon.log.info("no mirrored disk is in use here any more")
                 break
-            reload_certificate(tls, files)
     server.close()
 
 

@@ -9,7 +9,7 @@ import ganeti.node.hypervisors
 from ganeti.base.paths import Paths
 from ganeti.base.registry import import_all
 from ganeti.calls.confd_client import ConfdClient
-from ganeti.daemons.node_daemon import cluster_key, options_of, ssconf_words
+from ganeti.daemons.node_daemon import ClusterKey, options_of, ssconf_words
 from ganeti.mond.answers import PORT, answer
 from ganeti.mond.cluster import ConfdView
 from ganeti.mond.collectors import Node
@@ -36,13 +36,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def serve(daemon: Daemon) -> None:
     paths = daemon.environment.paths
-    name, key = own_name(paths), cluster_key(paths)
+    name, key = own_name(paths), ClusterKey(paths)
     import_all(ganeti.node.hypervisors)
     world = RealNodeWorld(paths, name)
     drivers = [driver(world) for _, driver in sorted(Hypervisor.registry.items())]
     view = ConfdView(partial(_confds, paths, key), name)
     record = FlightRecord(paths.log_dir, "monitoring-daemon")
-    monitor = Monitor(Node(name, paths, view, drivers, key.strip(), partial(ssconf_words, paths), record=record))
+    monitor = Monitor(
+        Node(name, paths, view, drivers, lambda: key().strip(), partial(ssconf_words, paths), record=record)
+    )
     address = daemon.options.bind or any_address(paths)
     server = HttpServer(partial(answer, monitor), address=address, port=daemon.options.port, tls=None)
     await server.start()
@@ -58,9 +60,9 @@ async def serve(daemon: Daemon) -> None:
     record.close()
 
 
-def _confds(paths: Paths, key: bytes) -> ConfdClient:
+def _confds(paths: Paths, key: ClusterKey) -> ConfdClient:
     places = [(address, CONFD_PORT) for address in ssconf_words(paths, "master_candidates_ips")]
-    return ConfdClient(places, key, _CONFD_WITHIN_S)
+    return ConfdClient(places, key(), _CONFD_WITHIN_S)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,10 @@
 """What the small daemons of a node share: the port and address they listen on, and the cluster's key."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from ganeti.base.errors import PrerequisiteError
 from ganeti.base.paths import Paths
@@ -35,6 +37,31 @@ def cluster_key(paths: Paths) -> bytes:
     if not content.strip():
         raise PrerequisiteError(f"{paths.hmac_key} is empty: have it sent by 'gnt-cluster redist-conf' on the master")
     return content
+
+
+class ClusterKey:
+    """The content of ``hmac.key`` as it is now; read again when the file is another one."""
+
+    def __init__(self, paths: Paths) -> None:
+        """Raises `PrerequisiteError`."""
+        self._paths = paths
+        self._seen = self._state()
+        self._content = cluster_key(paths)
+
+    def __call__(self) -> bytes:
+        state = self._state()
+        if state is not None and state != self._seen:
+            with suppress(PrerequisiteError):  # the one known stays
+                self._content = cluster_key(self._paths)
+            self._seen = state
+        return self._content
+
+    def _state(self) -> tuple[int, int] | None:
+        try:
+            status = os.stat(self._paths.hmac_key)
+        except OSError:
+            return None
+        return status.st_ino, status.st_mtime_ns
 
 
 def ssconf_words(paths: Paths, key: str) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 import ganeti.node.actions
-from ganeti.base.errors import GanetiError, ParameterError, PrerequisiteError
+from ganeti.base.errors import ParameterError, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.base.registry import import_all
 from ganeti.daemons.noded_options import NAME, check, make_parser
@@ -27,7 +27,7 @@ from ganeti.system.daemonize import Daemon, parse_options, run_daemon
 from ganeti.system.environment import Environment, any_address, read_environment
 from ganeti.system.event_loop import Background
 from ganeti.system.http_server import HttpReply, HttpRequest, HttpServer
-from ganeti.system.tls import ServerFiles, reload_certificate, server_context
+from ganeti.system.tls import ServerFiles, server_context
 
 STOP_GRACE_S = 1.0
 _ANSWER_S = 0.2
@@ -54,7 +54,6 @@ async def serve(daemon: Daemon) -> None:
     import_all(ganeti.node.actions)
     node = NodeDaemon(daemon.environment.paths, daemon.options, daemon.stopping)
     await node.start()
-    daemon.on_hangup = node.reload
     gc.collect()
     gc.freeze()
     daemon.ready()
@@ -69,8 +68,8 @@ class NodeDaemon:
         self._stopping = stopping
         self._background = Background()
         self._candidates = CandidateCertificates(paths)
-        self._files = ServerFiles.of(paths, key=options.ssl_key, certificate=options.ssl_cert)
-        self._tls = None if options.no_ssl else server_context(self._files)
+        files = ServerFiles.of(paths, key=options.ssl_key, certificate=options.ssl_cert)
+        self._tls = None if options.no_ssl else server_context(files)
         orphans = end_orphans(paths)
         if orphans:
             _log.warning("%d process groups that a killed daemon had left behind were ended", orphans)
@@ -102,14 +101,6 @@ class NodeDaemon:
         await self._replica.close()
         self._record.close()
         _log.info("node daemon stops; instances go on running")
-
-    def reload(self) -> None:
-        """Use a renewed certificate."""
-        if self._tls is not None:
-            try:
-                reload_certificate(self._tls, self._files)
-            except GanetiError as err:
-                _log.error("the certificate in use stays: %s", err)
 
     def stop_after_answer(self) -> None:
         asyncio.get_running_loop().call_later(_ANSWER_S, self._stopping.set)

@@ -2,8 +2,6 @@
 """ganeti-rapi: the remote API over HTTPS; on another node than the master it passes requests on to there (rapi)."""
 
 import argparse
-import functools
-import os
 import sys
 from collections.abc import Sequence
 
@@ -84,8 +82,6 @@ async def serve(daemon: Daemon) -> None:
     )
     allow_many_connections()
     await server.start()
-    if shown is not None:
-        daemon.on_hangup = functools.partial(shown.renew, daemon.log.warning)
     daemon.log.info("answers on port %d", server.port)
     daemon.ready()
     await daemon.stopping.wait()
@@ -108,7 +104,7 @@ def _relay(paths: Paths, shown: ShownCertificate | None) -> HttpRelay:
     """Nodes have certificates of their own, of the cluster's authority; `rapi.pem` is the same on all of them."""
     if shown is None:
         return HttpRelay(None)
-    return HttpRelay(shown.path, paths.authority_cert if shown.path == paths.server_cert else None)
+    return HttpRelay(lambda: (shown.path, paths.authority_cert if shown.path == paths.server_cert else None))
 
 
 def _shown(paths: Paths, options: Options) -> ShownCertificate | None:
@@ -116,8 +112,9 @@ def _shown(paths: Paths, options: Options) -> ShownCertificate | None:
     if not options.ssl:
         return None
     own = f"{paths.data_dir}/rapi.pem"
-    path = options.ssl_cert or (own if os.path.exists(own) else paths.server_cert)
-    return ShownCertificate(path, options.ssl_key, options.ssl_chain)
+    return ShownCertificate(
+        [options.ssl_cert] if options.ssl_cert else [own, paths.server_cert], options.ssl_key, options.ssl_chain
+    )
 
 
 if __name__ == "__main__":

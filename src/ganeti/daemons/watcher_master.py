@@ -27,11 +27,12 @@ from ganeti.bootstrap.node_call import call_node
 from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S, WAIT_S
 from ganeti.daemons.watcher_disks import DiskWork
 from ganeti.daemons.watcher_group import EXIT_WATCHED, GROUP_STATUS, GroupWork
-from ganeti.system.files import read_if_there
+from ganeti.system.files import read_if_there, write_atomically
 from ganeti.system.forking import fork
 from ganeti.wire.framing_sync import ask
 
 ARCHIVE_FOR_S = 60
+LOOK_AT_CERTIFICATES_S = 86400.0
 _MASTER_DAEMONS = {"ganeti-wconfd": "wconfd_socket", "ganeti-luxid": "luxi_socket"}
 _ASKED = {"ganeti-wconfd": ("echo", "watcher"), "ganeti-luxid": ("QueryConfigValues", ["drain_flag"])}
 _GROUP_FILE = re.compile(rf"watcher\.([^.]+)\.(?:data|instance-status)|{re.escape(GROUP_STATUS)}(.+)")
@@ -82,6 +83,8 @@ class MasterWork:
             return 0
         with suppress(GanetiError):  # a queue that cannot archive is no reason to leave instances down
             self._luxi("AutoArchiveJobs", job_age_s, ARCHIVE_FOR_S)
+        if group is None:
+            self._renew_certificates()
         groups = self._chosen(group)
         self._forget_gone(self._groups())
         make = functools.partial(GroupWork, self._paths, groups=self._groups, ignore_pause=ignore_pause, disks=disks)
@@ -93,6 +96,20 @@ class MasterWork:
             self._ensure("ganeti-maintd")
         except CommandError as err:
             _log.error("%s", err)
+
+    def _renew_certificates(self) -> None:
+        """Once a day a job looks which certificates expire soon, or are of a node that missed a renewal."""
+        stamp = f"{self._paths.data_dir}/watcher.certificates"
+        if os.path.exists(stamp):  # else this is a new master: the first look is a day from now
+            if 0 <= time.time() - os.stat(stamp).st_mtime < LOOK_AT_CERTIFICATES_S:
+                return
+            try:
+                self._luxi("SubmitJob", [{"OP_ID": "OP_CLUSTER_RENEW_DUE"}])
+            except GanetiError as err:
+                _log.error("certificates that expire cannot be looked for: %s", err)
+                return
+        with suppress(OSError):  # without the time of this look, the next round looks, too
+            write_atomically(stamp, b"", mode=0o644)
 
     def ensure_answer(self, name: str) -> None:
         """Start a daemon again that runs and does not answer; raises `TransportError` if that does not help."""

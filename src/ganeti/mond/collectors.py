@@ -34,7 +34,7 @@ class Node:
     paths: Paths
     cluster: ClusterView
     hypervisors: Sequence[Hypervisor]
-    key: bytes
+    key: Callable[[], bytes]
     """Signs what somebody acts on."""
     ssconf: Callable[[str], Sequence[str]]
     """The words of one of the node's ssconf files; none where it is not there."""
@@ -159,7 +159,7 @@ async def _diagnose(node: Node) -> Any:
 
 
 def _signature(node: Node, data: Any) -> Mapping[str, Any]:
-    return {"signed": diagnose.signed(data, node.name, node.key)} if isinstance(data, dict) else {}
+    return {"signed": diagnose.signed(data, node.name, node.key())} if isinstance(data, dict) else {}
 
 
 def failed(kind: int, reason: str) -> dict[str, Any]:

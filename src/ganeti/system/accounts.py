@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from glob import glob
 
@@ -122,6 +123,8 @@ def _files(paths: Paths) -> Iterator[Rule]:
     yield Rule(paths.authority_cert, 0o444)
     yield Rule(paths.known_hosts, 0o644, MASTER, MASTER)
     yield from (Rule(path, 0o440, MASTER, MASTER) for path in (paths.server_cert, paths.client_cert))
+    yield Rule(paths.former_client_cert("*"), 0o440, MASTER, MASTER)
+    yield from (Rule(path, 0o400, ROOT, ROOT) for path in (paths.renewed_key, paths.renewed_cert))
     yield Rule(f"{data}/rapi.pem", 0o440, RAPI, RAPI)
     yield from (Rule(f"{data}/{name}", 0o440, MASTER, MASTER) for name in ("spice.pem", "spice-ca.pem"))
     yield Rule(f"{data}/rapi/users", 0o640, RAPI, RAPI)
@@ -184,9 +187,10 @@ def too_open(paths: Paths) -> list[str]:
     return found_open
 
 
-def hand_over(path: str, paths: Paths) -> None:
-    """Give a file that root has written to the owner the table names. Raises `OSError`."""
+def owner_for(path: str, paths: Paths) -> tuple[int, int] | None:
+    """Who is to own a file that root writes, by the table; None where it names nobody, or this is not root."""
     if are_used(paths.root) and os.geteuid() == 0:
         for rule in rules(paths):
-            if rule.path == path:
-                os.chown(path, *owner_of(rule))
+            if fnmatchcase(path, rule.path):
+                return owner_of(rule)
+    return None

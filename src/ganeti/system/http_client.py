@@ -8,7 +8,9 @@ import errno
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -25,23 +27,29 @@ AddressOf = Callable[[str], str]
 
 class BrokenError(Exception):
     """A connection that did not come about, or broke. *may_restart*: as it looks while a daemon restarts; *stale*: it
-    may be one that was kept from before the daemon's last start."""
+    may be one that was kept from before the daemon's last start; *has_other*: this node has another certificate, which
+    the next request shows."""
 
-    def __init__(self, reason: str, *, may_restart: bool = False, stale: bool = False) -> None:
+    def __init__(self, reason: str, *, may_restart: bool = False, stale: bool = False, has_other: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.may_restart = may_restart
         self.stale = stale
+        self.has_other = has_other
 
 
 class HttpClient:
-    """One session; opened with the first request."""
+    """One session for each certificate that is shown; opened with the first request."""
 
-    def __init__(self, tls: Callable[[], ssl.SSLContext] | None, address_of: AddressOf) -> None:
-        """*tls* gives the context when it is needed; None for plain HTTP."""
+    def __init__(self, tls: Callable[[], Sequence[ssl.SSLContext]] | None, address_of: AddressOf) -> None:
+        """*tls* gives the contexts as they are now, what refuses one is shown the next; None for plain HTTP."""
         self._tls = tls
         self._address_of = address_of
-        self._session: aiohttp.ClientSession | None = None
+        self._sessions: dict[ssl.SSLContext | None, _Session] = {}
+        self._refused: dict[str, list[ssl.SSLContext | None]] = {}
+        """What a host has refused."""
+        self._took: set[str] = set()
+        """Hosts that have taken one since all were tried."""
 
     async def post(
         self,
@@ -56,8 +64,15 @@ class HttpClient:
         """Give status and body of the answer. Raises `BrokenError`, or `NodeTimeoutError` after *limit_s*."""
         url = URL.build(scheme="https" if self._tls is not None else "http", host=host, port=port, path=path)
         timeout = aiohttp.ClientTimeout(total=max(limit_s, 0.001), connect=connect_s)
+        context = self._context_for(host)
+        session = self._session(context)
+        session.requests += 1
         try:
-            async with self._open().post(url, data=body, timeout=timeout) as response:
+            async with session.http.post(url, data=body, timeout=timeout) as response:
+                if response.status == HTTPStatus.FORBIDDEN and self._has_other_than(context, host):
+                    raise BrokenError(f"{host} refuses this node's certificate", has_other=True)
+                if len(self._sessions) > 1:
+                    self._took.add(host)
                 return response.status, await response.read()
         except aiohttp.ConnectionTimeoutError:
             raise BrokenError(f"no connection to {self._address_of(host)} within {connect_s:g} seconds") from None
@@ -66,7 +81,12 @@ class HttpClient:
                 f"Node {host} did not answer the call {path.strip('/')} within {limit_s:.0f} seconds"
             ) from None
         except aiohttp.ClientError as err:
-            raise _explain(f"{self._address_of(host)} port {port}", err) from err
+            broken = _explain(f"{self._address_of(host)} port {port}", err)
+            broken.has_other = _is_refusal(err) and self._has_other_than(context, host)
+            raise broken from err
+        finally:
+            session.requests -= 1
+            await self._close_superseded()
 
     async def get(
         self, host: str, port: int, path: str, *, limit_s: float, connect_s: float, limit_bytes: int
@@ -74,8 +94,9 @@ class HttpClient:
         """Give status and body of the answer. Raises `BrokenError`, also for a body that is too long or too late."""
         url = URL.build(scheme="https" if self._tls is not None else "http", host=host, port=port, path=path)
         timeout = aiohttp.ClientTimeout(total=limit_s, connect=connect_s)
+        session = self._session(self._context_for(host)).http
         try:
-            async with self._open().get(url, timeout=timeout, allow_redirects=False) as response:
+            async with session.get(url, timeout=timeout, allow_redirects=False) as response:
                 body = bytearray()
                 async for chunk in response.content.iter_any():
                     body += chunk
@@ -88,23 +109,59 @@ class HttpClient:
             raise BrokenError(f"{self._address_of(host)} port {port}: {err}") from err
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        sessions = list(self._sessions.values())
+        self._sessions.clear()
+        for session in sessions:
+            await session.http.close()
 
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
+    def _contexts(self) -> Sequence[ssl.SSLContext | None]:
+        return self._tls() if self._tls is not None else (None,)
+
+    def _context_for(self, host: str) -> ssl.SSLContext | None:
+        contexts, refused = self._contexts(), self._refused.get(host, [])
+        return next((context for context in contexts if context not in refused), contexts[0])
+
+    def _has_other_than(self, refused: ssl.SSLContext | None, host: str) -> bool:
+        """Note a refusal; whether there is a certificate that *host* has not refused since it last took one."""
+        known = self._refused.setdefault(host, [])
+        known.append(refused)
+        if all(context in known for context in self._contexts()):
+            known[:] = [refused] if host in self._took else []
+            self._took.discard(host)
+        return bool(known) and any(context not in known for context in self._contexts())
+
+    def _session(self, context: ssl.SSLContext | None) -> "_Session":
+        if context not in self._sessions:
             connector = aiohttp.TCPConnector(
-                ssl=self._tls() if self._tls is not None else False,
+                ssl=context if context is not None else False,
                 resolver=_Resolver(self._address_of),
                 use_dns_cache=False,
                 keepalive_timeout=_KEPT_ALIVE_S,
                 limit=_CONNECTIONS,
             )
-            self._session = aiohttp.ClientSession(
-                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), headers={"Content-Type": "application/json"}
+            self._sessions[context] = _Session(
+                aiohttp.ClientSession(
+                    connector=connector,
+                    cookie_jar=aiohttp.DummyCookieJar(),
+                    headers={"Content-Type": "application/json"},
+                )
             )
-        return self._session
+        return self._sessions[context]
+
+    async def _close_superseded(self) -> None:
+        """Sessions of certificates that have been renewed, once their requests are answered."""
+        if len(self._sessions) > 1:
+            contexts = self._contexts()
+            for context in [context for context in self._sessions if context not in contexts]:
+                if not self._sessions[context].requests:
+                    await self._sessions.pop(context).http.close()
+
+
+@dataclass
+class _Session:
+    http: aiohttp.ClientSession
+    requests: int = 0
+    """Those that are not answered yet."""
 
 
 class _Resolver(AbstractResolver):
@@ -128,6 +185,13 @@ class _Resolver(AbstractResolver):
 
     async def close(self) -> None:
         """Nothing is open."""
+
+
+def _is_refusal(err: aiohttp.ClientError) -> bool:
+    """One of the two sides may not take the other's certificate: a server ends the connection after the handshake."""
+    if isinstance(err, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
+        return True
+    return not isinstance(err, aiohttp.ClientConnectorError)
 
 
 def _explain(where: str, err: aiohttp.ClientError) -> BrokenError:

@@ -2,8 +2,9 @@
 """Passing HTTP requests on to another machine that shows the certificate we show ourselves."""
 
 import hashlib
+import os
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import aiohttp
 from yarl import URL
@@ -20,19 +21,21 @@ _PASSED_BACK = ("WWW-Authenticate", "Retry-After", "Location")
 class HttpRelay:
     """One session; opened with the first request."""
 
-    def __init__(self, certificate_pem: str | None, authority_pem: str | None = None) -> None:
-        """None for plain HTTP; otherwise the other side must show this certificate, or one of the authority.
+    def __init__(self, files: Callable[[], tuple[str, str | None]] | None) -> None:
+        """None for plain HTTP; otherwise the files with the certificate that the other side must show, or with the
+        authority that must have issued it. Files that are renewed are looked at again.
 
         Names in certificates do not count: the cluster's address moves from node to node.
         """
-        self._certificate_pem = certificate_pem
-        self._authority_pem = authority_pem
-        self._session: aiohttp.ClientSession | None = None
+        self._files = files
+        self._state: tuple[str, str | None, float] | None = None
+        """The files of the session, and when they were written."""
+        self._sessions: list[aiohttp.ClientSession] = []
 
     async def send(self, request: HttpRequest, address: str, port: int, headers: Mapping[str, str]) -> HttpReply:
         """Give the other side's reply, whose body comes as it is sent; raises `TransportError`."""
         passed = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
-        scheme = "http" if self._certificate_pem is None else "https"
+        scheme = "http" if self._files is None else "https"
         host = f"[{address}]" if ":" in address else address
         query = f"?{request.query}" if request.query else ""
         url = URL(f"{scheme}://{host}:{port}{request.path}{query}", encoded=True)
@@ -46,26 +49,32 @@ class HttpRelay:
         return HttpReply(response.status, b"", response.content_type, back, _body(response))
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
+        for session in self._sessions:
+            await session.close()
 
     def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
+        state = None
+        if self._files is not None:
+            certificate, authority = self._files()
+            state = certificate, authority, os.stat(authority or certificate).st_mtime
+        if not self._sessions or state != self._state:
+            self._state = state
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_ANSWER_S)
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=self._trusted(), limit=0), timeout=timeout, auto_decompress=False
-            )
-        return self._session
+            connector = aiohttp.TCPConnector(ssl=_trusted(state), limit=0)
+            self._sessions.append(aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False))
+        return self._sessions[-1]
 
-    def _trusted(self) -> aiohttp.Fingerprint | ssl.SSLContext | bool:
-        if self._certificate_pem is None:
-            return False
-        if self._authority_pem is not None:
-            context = ssl.create_default_context(cafile=self._authority_pem)
-            context.check_hostname = False
-            return context
-        with open(self._certificate_pem, encoding="ascii", errors="replace") as file:
-            return aiohttp.Fingerprint(hashlib.sha256(first_certificate(file.read())).digest())
+
+def _trusted(files: tuple[str, str | None, float] | None) -> aiohttp.Fingerprint | ssl.SSLContext | bool:
+    if files is None:
+        return False
+    certificate, authority, _ = files
+    if authority is not None:
+        context = ssl.create_default_context(cafile=authority)
+        context.check_hostname = False
+        return context
+    with open(certificate, encoding="ascii", errors="replace") as file:
+        return aiohttp.Fingerprint(hashlib.sha256(first_certificate(file.read())).digest())
 
 
 def first_certificate(text: str) -> bytes:

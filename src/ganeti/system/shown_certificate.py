@@ -4,39 +4,41 @@
 import os
 import ssl
 import tempfile
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from ganeti.base.errors import PrerequisiteError
+from ganeti.system.tls import renewing
 
 
 class ShownCertificate:
-    """A TLS context with the certificate of *path*; *chain* holds those between it and a known authority."""
+    """A TLS context with the certificate of the first of *paths* that exists.
 
-    def __init__(self, path: str, key: str | None = None, chain: str | None = None) -> None:
+    *chain* holds those between it and a known authority.
+    """
+
+    def __init__(self, paths: Sequence[str], key: str | None = None, chain: str | None = None) -> None:
         """Raises `PrerequisiteError` for files that cannot be used."""
-        self.path = path
+        self._paths = paths
         self._key = key
         self._chain = chain
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
-        self._load()
+        self.context = renewing(self._load, (*paths, key or "", chain or ""))
 
-    def renew(self, warn: Callable[[str], None]) -> None:
-        """Show what the files hold now, from the next connection on; where they cannot be used, what was shown."""
-        try:
-            self._load()
-        except PrerequisiteError as err:
-            warn(f"{err}; the one from before is shown")
+    @property
+    def path(self) -> str:
+        return next((path for path in self._paths if os.path.exists(path)), self._paths[-1])
 
-    def _load(self) -> None:
+    def _load(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
             if self._chain is None:
-                self.context.load_cert_chain(self.path, self._key)
-                return
+                context.load_cert_chain(self.path, self._key)
+                return context
             with tempfile.NamedTemporaryFile("wb") as whole:  # of certificates alone: nothing in it is secret
                 whole.write(_certificates(self.path) + _certificates(self._chain, besides=_certificates(self.path)))
                 whole.flush()
-                self.context.load_cert_chain(whole.name, self._key or self.path)
+                context.load_cert_chain(whole.name, self._key or self.path)
+                return context
         except (OSError, ValueError) as err:
             reason = os.strerror(err.errno) if isinstance(err, OSError) and err.errno and err.errno > 0 else str(err)
             raise PrerequisiteError(f"The certificate {self.path} cannot be used: {reason}; name one with -C") from err

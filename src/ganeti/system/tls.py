@@ -2,14 +2,18 @@
 """TLS between the daemons of a cluster: mutual, version 1.3, trusting the cluster's own authority alone (D8)."""
 
 import hashlib
+import logging
 import os
 import ssl
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from glob import glob
 
-from ganeti.base.errors import TransportError
+from ganeti.base.errors import GanetiError, TransportError
 from ganeti.base.paths import Paths
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -26,20 +30,44 @@ class ServerFiles:
 
 
 def server_context(files: ServerFiles) -> ssl.SSLContext:
-    """For a server that asks for a certificate of the authority; raises `TransportError` naming the file at fault."""
+    """For a server that asks for a certificate of the authority; raises `TransportError` naming the file at fault.
+
+    Renewed files are used from the next connection on. Files that cannot be used leave the former ones in use.
+    """
+    return renewing(lambda: _load_server_context(files), (files.certificate, files.key, files.authority))
+
+
+def renewing(load: Callable[[], ssl.SSLContext], paths: Iterable[str]) -> ssl.SSLContext:
+    """Give the context of a server, which is loaded anew when one of *paths* has changed since the last connection."""
+    named = tuple(filter(None, paths))
+    first = load()
+    current, states = first, _states_of(named)
+
+    def look(connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        nonlocal current, states
+        found = _states_of(named)
+        if found != states:
+            states = found
+            try:
+                current = load()
+            except GanetiError as err:
+                _log.error("the certificate in use stays: %s", err)
+        connection.context = current
+
+    # OpenSSL asks at each handshake, whether or not the client names a server.
+    first.sni_callback = look
+    return first
+
+
+def _load_server_context(files: ServerFiles) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED
-    reload_certificate(context, files)
-    return context
-
-
-def reload_certificate(context: ssl.SSLContext, files: ServerFiles) -> None:
-    """Use renewed files for connections made from now on."""
     with _naming(files.certificate):
         context.load_cert_chain(files.certificate, files.key or None)
     with _naming(files.authority):
         context.load_verify_locations(files.authority)
+    return context
 
 
 def client_context(paths: Paths) -> ssl.SSLContext:
@@ -47,13 +75,44 @@ def client_context(paths: Paths) -> ssl.SSLContext:
 
     The same one each time while the files are the same; jobs get it from the spawner.
     """
-    files = (paths.client_cert, paths.authority_cert)
-    states = tuple((path, found.st_ino, found.st_size, found.st_mtime_ns) for path, found in _states(files))
+    return _client_context(paths.client_cert, paths.authority_cert)
+
+
+def client_contexts(paths: Paths) -> tuple[ssl.SSLContext, ...]:
+    """The context of `client_context`, and those of certificates that this node has shown before, newest first.
+
+    A node that was away while certificates were renewed knows its callers by the former ones only.
+    """
+    contexts = [client_context(paths)]
+    for former in former_certificates(paths):
+        with suppress(TransportError):  # it goes once no node needs it
+            contexts.append(_client_context(former, paths.authority_cert))
+    return tuple(contexts)
+
+
+def former_certificates(paths: Paths) -> list[str]:
+    """Files with certificates that this node has shown before, newest first."""
+    return sorted(glob(paths.former_client_cert("*")), reverse=True)
+
+
+def _client_context(certificate: str, authority: str) -> ssl.SSLContext:
+    files = (certificate, authority)
+    states = _states_of(files)
     if len(states) < len(files) or states not in _contexts:
-        context = _load_client_context(paths)  # raises for the files that are missing
-        _contexts.clear()
+        context = _load_client_context(certificate, authority)  # raises for the files that are missing
+        for old in [old for old in _contexts if old[0][0] == certificate]:
+            del _contexts[old]
         _contexts[states] = context
     return _contexts[states]
+
+
+_States = tuple[tuple[str, int, int, int], ...]
+_contexts: dict[_States, ssl.SSLContext] = {}
+
+
+def _states_of(files: Iterable[str]) -> _States:
+    """What tells whether files are the same; those that are missing are left out."""
+    return tuple((path, found.st_ino, found.st_size, found.st_mtime_ns) for path, found in _states(files))
 
 
 def _states(files: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
@@ -62,17 +121,14 @@ def _states(files: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
             yield path, os.stat(path)
 
 
-_contexts: dict[tuple[tuple[str, int, int, int], ...], ssl.SSLContext] = {}
-
-
-def _load_client_context(paths: Paths) -> ssl.SSLContext:
+def _load_client_context(certificate: str, authority: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = True
-    with _naming(paths.client_cert):
-        context.load_cert_chain(paths.client_cert)
-    with _naming(paths.authority_cert):
-        context.load_verify_locations(paths.authority_cert)
+    with _naming(certificate):
+        context.load_cert_chain(certificate)
+    with _naming(authority):
+        context.load_verify_locations(authority)
     return context
 
 

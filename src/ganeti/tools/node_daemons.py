@@ -303,7 +303,7 @@ def make_certificate(paths: Paths, name: str) -> None:
     path = f"{paths.data_dir}/rapi.pem"
     if os.path.exists(path):
         return
-    from ganeti.bootstrap.certificates import create_self_signed
+    from ganeti.node.certificates import create_self_signed
     from ganeti.system.files import write_atomically
 
     write_atomically(path, create_self_signed(name).encode(), mode=0o440)

@@ -14,7 +14,8 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 from ganeti.base.errors import GanetiError
 from ganeti.master.config.publication import SsconfSource
@@ -43,6 +44,8 @@ class _Receiver:
     differs: bool = False
     """Its values were found to be other ones."""
     failures: int = 0
+    again: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set to end the pause after a failure."""
     task: "asyncio.Task[None] | None" = None
 
 
@@ -107,7 +110,9 @@ class Distributor:
         self.refresh()
 
     async def flush(self) -> None:
-        """Return when every node has the newest state, or has failed to take it."""
+        """Return when every node has the newest state, or has failed to take it. Those that have failed try again."""
+        for receiver in self._receivers.values():
+            receiver.again.set()
         await self.look()
         async with self._moved:
             await self._moved.wait_for(
@@ -180,7 +185,9 @@ class Distributor:
         if receiver.failures == 1:
             _log.warning("Node %s did not take the configuration, trying again: %s", receiver.node.name, error)
         await self._tell_moved()
-        await asyncio.sleep(pause_s)
+        receiver.again.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(receiver.again.wait(), pause_s)
 
     async def _tell_moved(self) -> None:
         async with self._moved:

@@ -223,7 +223,8 @@ def _daemonize(module: Any) -> None:
 
 def _tls(module: Any) -> None:
     module.server_context = module.client_context = lambda *_, **__: object()
-    module.reload_certificate = lambda *_: None
+    module.client_contexts = lambda *_: (object(),)
+    module.former_certificates = lambda *_: []
 
 
 def _node_call(module: Any) -> None:

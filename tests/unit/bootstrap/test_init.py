@@ -14,11 +14,12 @@ from tests.fakes import pretend_machine as pretend
 
 from ganeti.base.errors import CommandError, PrerequisiteError
 from ganeti.base.paths import Paths
-from ganeti.bootstrap import certificates, init, init_checks
+from ganeti.bootstrap import init, init_checks
 from ganeti.bootstrap.init_checks import check
 from ganeti.master.config.invariants import verify_all
 from ganeti.model.configuration import Configuration
 from ganeti.model.templates import IN_BUILT_IN_POLICY
+from ganeti.node import certificates
 
 OPTIONS: dict[str, Any] = {
     "cluster_name": "cluster",

@@ -13,9 +13,10 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from tests.fakes import pretend_machine as pretend
 
 from ganeti.base.errors import CommandError, PrerequisiteError
-from ganeti.bootstrap import certificates, join, join_input
+from ganeti.bootstrap import join, join_input
 from ganeti.bootstrap.daemon_setup import set_up
 from ganeti.bootstrap.prepare_join import prepare
+from ganeti.node import certificates
 
 AUTHORITY = certificates.create_authority("cluster")
 OTHER = certificates.create_authority("another")

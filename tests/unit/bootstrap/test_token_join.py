@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from ganeti.base.errors import CommandError, PrerequisiteError, TransportError
-from ganeti.bootstrap import certificates, token_join
+from ganeti.bootstrap import token_join
 from ganeti.bootstrap.token_join import read_token, take_up
+from ganeti.node import certificates
 
 SECRET = b"s" * 16
 AUTHORITY = certificates.create_authority("cluster")

@@ -10,8 +10,8 @@ import pytest
 
 from ganeti.base.errors import TransportError
 from ganeti.base.paths import Paths
-from ganeti.bootstrap.certificates import create_authority, issue_node_certificate
 from ganeti.calls import node_sessions
+from ganeti.node.certificates import create_authority, issue_node_certificate
 from ganeti.system.tls import client_context
 
 CLUSTER = "cluster.example.com"

@@ -31,7 +31,7 @@ class Port:
         os.makedirs(self.paths.data_dir)
         Path(self.paths.ssconf_file("master_candidates")).write_text(f"{NODE}\nnode2.example.com\n")
         self.copy = Copy(self.paths, NODE)
-        self.server = Server(self.copy, keys_of(KEY))
+        self.server = Server(self.copy, lambda: keys_of(KEY))
         self.client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.client.setblocking(False)
 

@@ -275,3 +275,18 @@ def test_one_group_is_named_by_its_uuid(paths, groups):
     assert run(paths, group=GROUPS[1]) == 0
     with pytest.raises(PrerequisiteError, match="gnt-group list"):
         run(paths, group="../x")
+
+
+def test_certificates_are_looked_at_once_a_day(paths, monkeypatch):
+    asked = []
+    monkeypatch.setattr(MasterWork, "_luxi", lambda self, *words: asked.append(words))
+    os.makedirs(paths.data_dir)
+    stamp = f"{paths.data_dir}/watcher.certificates"
+    watcher = work(paths, [])
+    for _ in range(2):
+        watcher._renew_certificates()
+    assert asked == [] and os.path.exists(stamp)
+    os.utime(stamp, (0, 0))
+    for _ in range(2):
+        watcher._renew_certificates()
+    assert asked == [("SubmitJob", [{"OP_ID": "OP_CLUSTER_RENEW_DUE"}])]

@@ -50,7 +50,7 @@ def node_of(tmp_path: Any, view: View | None = None, hypervisors: str = "fake") 
         Paths(str(tmp_path)),
         view or View(),
         [Driver()],
-        KEY,
+        lambda: KEY,
         lambda key: words.get(key, []),  # type: ignore[list-item]
     )
 

@@ -39,12 +39,11 @@ def test_files_that_more_can_read_are_named(paths: Paths) -> None:
 
 
 def test_a_file_that_root_wrote_gets_the_owner_of_the_table(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[tuple[str, int, int]] = []
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(os, "chown", lambda path, user, group: given.append((path, user, group)))
-    accounts.hand_over(paths.hmac_key, paths)
-    accounts.hand_over(f"{paths.data_dir}/other", paths)
-    assert given == [(paths.hmac_key, os.getuid(), os.getgid())]
+    mine = os.getuid(), os.getgid()
+    assert accounts.owner_for(paths.hmac_key, paths) == mine
+    assert accounts.owner_for(paths.former_client_cert("1700000000"), paths) == mine
+    assert accounts.owner_for(f"{paths.data_dir}/other", paths) is None
 
 
 def test_every_user_of_a_daemon_is_one_the_package_makes() -> None:

@@ -42,6 +42,13 @@ def take_up_token(master: str, token: str) -> None:
     take_up(master, token)
 
 
+def make_secrets(options: dict[str, Any]) -> list[str]:
+    """Make secrets of the cluster anew on the master; gives the paths of the files."""
+    from ganeti.bootstrap.new_secrets import make_secrets as make
+
+    return make(options)
+
+
 def leave_cluster(master_uuid: str) -> None:
     """Stop this machine's daemons and remove the cluster's data, after the cluster has agreed to its end."""
     from ganeti.bootstrap.destroy import destroy_cluster

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ganeti.master.verify.findings import WARNING, Finding
+from ganeti.model.node_calls.certificates import digests_of
 from ganeti.model.objects import CONFIG_VERSION, Node
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
@@ -132,14 +133,22 @@ def client_certificate(view: ConfigView, report: NodeReport) -> Iterator[Finding
     if not isinstance(digest, str):
         yield Finding("ECLUSTERCLIENTCERT", "", f"node {node.name} has no client certificate")
         return
-    known = view.cluster.candidate_certs.get(node.uuid)
-    if node.master_candidate and known is None:
+    known = digests_of(view.cluster.candidate_certs, node.uuid)
+    if node.master_candidate and not known:
         yield Finding("ECLUSTERCLIENTCERT", "", f"the certificate of the candidate {node.name} is not known")
-    elif node.master_candidate and known != digest:
+    elif node.master_candidate and digest not in known:
         yield Finding(
             "ECLUSTERCLIENTCERT", "", f"the certificate of node {node.name} is not the one in the configuration"
         )
-    elif not node.master_candidate and known is not None:
+    elif node.master_candidate and len(known) > 1:
+        yield Finding(
+            "ECLUSTERCLIENTCERT",
+            "",
+            f"node {node.name} is known by two certificates, for the renewal was not completed: run gnt-cluster "
+            "renew-crypto --new-node-certificates",
+            WARNING,
+        )
+    elif not node.master_candidate and known:
         yield Finding(
             "ECLUSTERCLIENTCERT", "", f"node {node.name} is no master candidate, but its certificate counts as one's"
         )

@@ -13,7 +13,7 @@ from ganeti.model.node_calls.files import AdoptClusterName, SharedFile, SharedFi
 from ganeti.node.actions.registry import NORMAL_S, answers, node_call
 from ganeti.node.hosts_file import with_host, without_host
 from ganeti.node.state import NodeState
-from ganeti.system.accounts import hand_over
+from ganeti.system.accounts import owner_for
 from ganeti.system.files import write_atomically
 
 SSCONF_MODE = 0o444
@@ -51,8 +51,7 @@ async def upload_file(node: NodeState, *, path: str, content: str, mode: int) ->
     if mode & ~widest:
         raise ParameterError(f"File {path} cannot get mode {mode:04o}: the widest is {widest:04o}")
     os.makedirs(os.path.dirname(place), mode=0o750, exist_ok=True)
-    write_atomically(place, content.encode(), mode=mode)
-    hand_over(place, node.paths)
+    write_atomically(place, content.encode(), mode=mode, owner=owner_for(place, node.paths))
     node.world.log(f"file {path} replaced ({len(content)} characters)")
 
 

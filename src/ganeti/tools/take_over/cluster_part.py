@@ -16,8 +16,6 @@ import msgspec
 
 from ganeti.base.errors import WRONG_STATE, CommandError, GanetiError, PrerequisiteError
 from ganeti.base.version import RELEASE
-from ganeti.bootstrap import certificates
-from ganeti.bootstrap.certificates import Authority
 from ganeti.bootstrap.init import catalogue
 from ganeti.bootstrap.initial_config import ssconf_of
 from ganeti.bootstrap.machine import Machine
@@ -28,6 +26,8 @@ from ganeti.master.instance_spec import disk_spec
 from ganeti.model.configuration import Configuration
 from ganeti.model.inheritance import group_nd
 from ganeti.model.objects import CLUSTER_KEY, Node
+from ganeti.node import certificates
+from ganeti.node.certificates import Authority
 from ganeti.system.files import write_atomically
 from ganeti.tools import cfgupgrade
 from ganeti.tools.take_over import findings

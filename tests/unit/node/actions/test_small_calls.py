@@ -13,8 +13,8 @@ import pytest
 from tests.fakes.one_node import OneNode, instance_spec
 
 from ganeti.base.errors import BlockDeviceError, ExecutionError, ParameterError
-from ganeti.bootstrap.certificates import VALIDITY, create_authority, issue_node_certificate
 from ganeti.node.actions import daemons, verify
+from ganeti.node.certificates import VALIDITY, create_authority, issue_node_certificate
 
 
 def test_hooks_run_in_order_with_their_environment_alone(node, monkeypatch: pytest.MonkeyPatch) -> None:

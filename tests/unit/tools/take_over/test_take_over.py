@@ -10,8 +10,8 @@ from tests.fakes import sample_cluster
 
 from ganeti.base.errors import ConfigurationError, PrerequisiteError
 from ganeti.base.paths import Paths
-from ganeti.bootstrap import certificates
 from ganeti.model.objects import CLUSTER_KEY
+from ganeti.node import certificates
 from ganeti.tools import cfgupgrade
 from ganeti.tools.take_over import command, findings
 from ganeti.tools.take_over.kept_files import KeptFiles

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from ganeti.base.errors import ALREADY_EXISTS, WRONG_STATE, PrerequisiteError
 from ganeti.model.configuration import Draft
+from ganeti.model.node_calls.certificates import RENEWED
 from ganeti.model.objects import Node
 from ganeti.ports.config import Change
 
@@ -73,7 +74,8 @@ def set_candidate_certificate(draft: Draft, node: Node, digest: str | None) -> N
     cluster = draft.cluster
     certificates = dict(cluster.candidate_certs)
     if not node.master_candidate:
-        certificates.pop(node.uuid, None)
+        for name in (node.uuid, node.uuid + RENEWED):
+            certificates.pop(name, None)
     elif digest is not None:
         certificates[node.uuid] = digest
     if certificates != cluster.candidate_certs:

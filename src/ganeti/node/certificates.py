@@ -13,8 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ganeti.base.errors import ParameterError
@@ -55,29 +57,113 @@ def issue_node_certificate(authority: Authority, node: str, cluster: str, addres
 
     *addresses* are the node's IP addresses. Raises `ParameterError` when the authority cannot be read.
     """
+    key = ec.generate_private_key(ec.SECP256R1())
+    return _key_pem(key) + _signed(authority, key.public_key(), node, cluster, addresses)
+
+
+def request_certificate() -> tuple[str, str]:
+    """Make a key, and what asks for its certificate without giving it away; both as PEM text."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, hashes.SHA256())
+    return _key_pem(key), request.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def sign_request(
+    authority: Authority, request: str, node: str, cluster: str, addresses: Iterable[str], days: float | None = None
+) -> str:
+    """Give certificate and authority for what `request_certificate` of *node* has made, as one PEM text.
+
+    It is good for *days*, five years without them, and not longer than the authority. Raises `ParameterError`.
+    """
     try:
-        issuer_key = serialization.load_pem_private_key(authority.key.encode(), password=None)
-        issuer = x509.load_pem_x509_certificate(authority.certificate.encode())
+        asked = x509.load_pem_x509_csr(request.encode())
+    except ValueError as err:
+        raise ParameterError(f"The request of node {node} for a certificate cannot be read: {err}") from err
+    key = asked.public_key()
+    if not asked.is_signature_valid or not isinstance(key, ec.EllipticCurvePublicKey):
+        raise ParameterError(f"The request of node {node} for a certificate is not signed by a key of its own")
+    validity = VALIDITY if days is None else datetime.timedelta(days=days)
+    return _signed(authority, key, node, cluster, addresses, validity)
+
+
+def fits(key: str, certificate: str) -> bool:
+    """Whether a key and the first certificate of a PEM text belong together."""
+    try:
+        public = serialization.load_pem_private_key(key.encode(), password=None).public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return False
+    return _public_bytes(public) == _public_bytes(_load(certificate).public_key())
+
+
+def issuer_in(pem: str, authorities: str) -> str | None:
+    """Which certificate in *authorities* has issued the first one of *pem*, as PEM text."""
+    certificate = _load(pem)
+    for authority in _load_all(authorities):
+        try:
+            certificate.verify_directly_issued_by(authority)
+        except (ValueError, TypeError, InvalidSignature):
+            continue
+        return _certificate_pem(authority)
+    return None
+
+
+def first_certificate(pem: str) -> str | None:
+    """The first certificate in *pem* alone; None where there is none that can be read."""
+    try:
+        return _certificate_pem(_load_all(pem)[0])
+    except ParameterError:
+        return None
+
+
+def has_fitting_key(pem: str) -> bool:
+    """Whether a PEM text holds a certificate and the key that belongs to it."""
+    certificate = first_certificate(pem)
+    return certificate is not None and fits(pem, certificate)
+
+
+def expiry_s(pem: str) -> float:
+    """When the first certificate in *pem* expires, in seconds since the epoch."""
+    return _load(pem).not_valid_after_utc.timestamp()
+
+
+def _issuer(authority: Authority) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+    """While the authority is renewed, `ca.pem` holds the former one, too."""
+    try:
+        key = serialization.load_pem_private_key(authority.key.encode(), password=None)
     except ValueError as err:
         raise ParameterError(f"The cluster's authority cannot be read: {err}") from err
-    if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise ParameterError("The cluster's authority has a key of another kind than EC")
+    for certificate in _load_all(authority.certificate):
+        if _public_bytes(certificate.public_key()) == _public_bytes(key.public_key()):
+            return key, certificate
+    raise ParameterError("The cluster's authority has a key that is not its certificate's")
+
+
+def _signed(
+    authority: Authority,
+    key: ec.EllipticCurvePublicKey,
+    node: str,
+    cluster: str,
+    addresses: Iterable[str],
+    validity: datetime.timedelta = VALIDITY,
+) -> str:
+    issuer_key, issuer = _issuer(authority)
     names: list[x509.GeneralName] = [x509.DNSName(name) for name in dict.fromkeys((node, cluster))]
     names += [x509.IPAddress(ipaddress.ip_address(address)) for address in dict.fromkeys(addresses)]
-    key = ec.generate_private_key(ec.SECP256R1())
     certificate = (
-        _builder(_name(node), issuer.subject, key.public_key())
+        _builder(_name(node), issuer.subject, key, min(_now() + validity, issuer.not_valid_after_utc))
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(
             x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
         )
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
         .sign(issuer_key, hashes.SHA256())
     )
-    return _key_pem(key) + _certificate_pem(certificate) + authority.certificate
+    return _certificate_pem(certificate) + _certificate_pem(issuer)
 
 
 def digest(pem: str) -> str:
@@ -110,12 +196,29 @@ def _load(pem: str) -> x509.Certificate:
         raise ParameterError(f"The certificate cannot be read: {err}") from err
 
 
+def _load_all(pem: str) -> list[x509.Certificate]:
+    try:
+        return x509.load_pem_x509_certificates(pem.encode())
+    except ValueError as err:
+        raise ParameterError(f"The certificates of the cluster's authority cannot be read: {err}") from err
+
+
+def _public_bytes(key: PublicKeyTypes) -> bytes:
+    return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
 def _name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:_COMMON_NAME_LIMIT])])
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, until: datetime.datetime | None = None
+) -> x509.CertificateBuilder:
+    now = _now()
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -123,7 +226,7 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicK
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - BACKDATED)
-        .not_valid_after(now + VALIDITY)
+        .not_valid_after(until or now + VALIDITY)
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from cryptography import x509
 
 from ganeti.base.errors import ParameterError
-from ganeti.bootstrap.certificates import (
+from ganeti.node.certificates import (
     VALIDITY,
     certificate_names,
     create_authority,

@@ -115,7 +115,7 @@ def test_a_node_that_asks_for_it_is_emptied_and_taken_out_once(bed: FakeBed) -> 
     bed.check()
 
 
-@pytest.mark.requirement("S4.24", "S4.25", "S4.27", "S4.28", "S4.31")
+@pytest.mark.requirement("S4.24", "S4.25", "S4.26", "S4.27", "S4.28", "S4.31")
 def test_it_answers_on_its_port_and_runs_on_the_master_only(bed: FakeBed) -> None:
     assert get(bed, "/") == [1] and get(bed, "/1/status") == []
     assert get(bed, "/1/jobs") == [] and get(bed, "/1/evacuated") == []
@@ -199,17 +199,10 @@ def test_the_master_moves_between_two_rounds_and_each_action_happens_once(bed: F
     bed.wait(lambda: get(bed, "/1/jobs") == [], "the first round has ended")
     assert node_of(bed, "node4")["drained"]
     bed.run("gnt-cluster", "master-failover", node="node2")
-    try:
-        bed.run("gnt-cluster", "modify", "--maintenance-interval=1", node="node2")
-        bed.wait(lambda: status(bed, "node2") == ["completed"], "the new master goes on")
-        [incident] = incidents(bed, "node2")
-        done = [
-            (each["OP_ID"], each.get("instance_name"), each.get("offline")) for each in opcodes(bed, incident["jobs"])
-        ]
-        assert len(done) == len(set(done)), "each action happens once"
-        assert {name for name, *_ in done} == {"OP_NODE_SET_PARAMS", "OP_INSTANCE_FAILOVER"}, "and nothing moves live"
-        assert "ganeti-maintd" not in bed.run("sh", "-c", "cat /proc/[0-9]*/cmdline")
-    finally:
-        bed.run("gnt-cluster", "master-failover")
-    put_back(bed, "node4", incident["tag"])
-    bed.check()
+    bed.run("gnt-cluster", "modify", "--maintenance-interval=1", node="node2")
+    bed.wait(lambda: status(bed, "node2") == ["completed"], "the new master goes on")
+    [incident] = incidents(bed, "node2")
+    done = [(each["OP_ID"], each.get("instance_name"), each.get("offline")) for each in opcodes(bed, incident["jobs"])]
+    assert len(done) == len(set(done)), "each action happens once"
+    assert {name for name, *_ in done} == {"OP_NODE_SET_PARAMS", "OP_INSTANCE_FAILOVER"}, "and nothing moves live"
+    assert not bed.run("pgrep", "-f", "ganeti-maintd", expect=1)

@@ -26,6 +26,8 @@ class Supervision:
         self._daemons: dict[str, Process] = {}
         self.quiet = False
         """Start nothing by itself."""
+        self.maintains = False
+        """The master runs the maintenance daemon, too."""
         machine.programs.scripts[machine.programs.daemon_util] = self._daemon_util
         machine.when_on.append(self.begin)
 
@@ -96,7 +98,7 @@ class Supervision:
         return outcome
 
     def _start_master(self, arguments: list[str]) -> int:
-        for daemon in MASTER_DAEMONS:
+        for daemon in self.master_daemons():
             if not self.runs(daemon):
                 status, _ = self.start_and_wait(daemon, arguments)
                 if status:
@@ -122,10 +124,13 @@ class Supervision:
         if command == "start-master":
             return self._start_master(rest)
         if command == "stop-master":
-            for daemon in reversed(MASTER_DAEMONS):
+            for daemon in reversed(self.master_daemons()):
                 self.stop_and_wait(daemon)
             return 0
         return 1
+
+    def master_daemons(self) -> tuple[str, ...]:
+        return (*MASTER_DAEMONS, "ganeti-maintd") if self.maintains else MASTER_DAEMONS
 
     def _one(self, command: str, daemon: str, arguments: list[str]) -> int:
         if command == "check":

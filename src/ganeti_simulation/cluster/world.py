@@ -211,7 +211,7 @@ class World:
             supervision.quiet = True
 
             def stop(supervision: Supervision = supervision) -> int:
-                for daemon in (*reversed(MASTER_DAEMONS), "ganeti-noded"):
+                for daemon in (*reversed(supervision.master_daemons()), "ganeti-noded"):
                     supervision.stop_and_wait(daemon)
                 return 0
 

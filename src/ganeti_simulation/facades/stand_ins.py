@@ -7,6 +7,7 @@ state that production keeps once in a process where one real process here is man
 
 import asyncio
 import errno
+import importlib
 import json
 import logging
 import os as real_os
@@ -53,7 +54,15 @@ def _http_server(module: Any) -> None:
 
     class HttpServer:
         def __init__(
-            self, handler: Any, *, address: str, port: int, tls: Any, door: Any = lambda _: None, trusts: Any = None
+            self,
+            handler: Any,
+            *,
+            address: str,
+            port: int,
+            tls: Any,
+            door: Any = lambda _: None,
+            trusts: Any = None,
+            early: bool = False,
         ) -> None:
             self._handler, self._door, self.port = handler, door, port
 
@@ -104,10 +113,27 @@ def _http_client(module: Any) -> None:
             assert not isinstance(outcome, str)
             return outcome
 
+        async def get(self, host: str, port: int, path: str, *, limit_s: float, **_: Any) -> tuple[int, bytes]:
+            """The report of a MonD, made as that makes it; no other daemon is asked in this way."""
+            process = Running.process()
+            Running.kernel.system_call()
+            network, address = machine_of(process).network, self._address_of(host)
+            await asyncio.sleep(network.delay_s())
+            if not network.passes(process.machine.address, address):
+                raise broken(f"{host} did not answer within {limit_s:g} seconds")
+            return 200, _report_of(network.machines[address])
+
         async def close(self) -> None:
             """Nothing is kept."""
 
     module.HttpClient = HttpClient
+
+
+def _report_of(machine: Any) -> bytes:
+    diagnose = importlib.import_module("ganeti.node.collectors.diagnose")
+    key = machine.disk.content("/var/lib/ganeti/hmac.key").strip()
+    signed = diagnose.signed(machine.diagnosis, machine.name, key, machine.wall_s)
+    return json.dumps({"data": machine.diagnosis, "signed": signed}).encode()
 
 
 def _directory_watch(module: Any) -> None:

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from ganeti_simulation.disk.databases import Databases
 from ganeti_simulation.disk.disk import Disk
@@ -42,6 +43,8 @@ class Machine:
         self.booted_s = kernel.now_s
         self.boots = 1
         self.calls = 0
+        self.diagnosis: dict[str, Any] = {"status": "Ok"}
+        """What its diagnose command says."""
         self.doom: int | None = None
         """At which of its system calls it loses power."""
         self.when_on: list[Callable[[], None]] = []

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is in a round beside what nodes ask for: the work of harep, balancing, and when a round begins."""
+
+from __future__ import annotations
+
+import pytest
+from tests.fakes.maintained_cluster import LOCAL, MIRRORED, MaintainedCluster
+
+from ganeti.master.maintenance import repairs
+from ganeti.master.maintenance.changes import BeginRound, ChangeMaintenance, RecordRound
+from ganeti.master.maintenance.repair_tags import PREFIX
+from ganeti.master.maintenance.rounds import balance_question, is_due, waits_s
+from ganeti.master.maintenance.task import SOURCE, Task, with_reason
+from ganeti.model.objects import Maintenance
+
+
+def steps(cluster: MaintainedCluster, count: int) -> None:
+    for _ in range(count):
+        cluster.step()
+
+
+def tagged(cluster: MaintainedCluster, name: str, *tags: str) -> None:
+    guest = cluster.config.find_instance(name)
+    values = {field: getattr(guest, field) for field in guest.__struct_fields__}
+    cluster.config.put("instances", guest.uuid, type(guest)(**values | {"tags": list(tags)}))
+
+
+@pytest.mark.requirement("S4.37")
+def test_by_itself_it_neither_repairs_instances_nor_balances() -> None:
+    cluster = MaintainedCluster(template=MIRRORED)
+    tagged(cluster, "i0", PREFIX + "reinstall")
+    cluster.set_node("n1", offline=True)
+    for guest in cluster.config.instances():
+        assert not guest.tags or balance_question(cluster.config, None) is None
+    steps(cluster, 3)
+    assert not cluster.jobs
+
+
+@pytest.mark.requirement("S4.35")
+def test_the_work_of_harep_with_its_tags() -> None:
+    cluster = MaintainedCluster(template=MIRRORED)
+    cluster.commit(ChangeMaintenance(values={"repair_instances": True}))
+    tagged(cluster, "i0", PREFIX + "fix-storage")
+    tagged(cluster, "i1", PREFIX + "fix-storage")
+    cluster.set_node("n1", offline=True)
+    planned = cluster.plan()
+    [fix] = [each for each in planned.repairs if each.task is not None]
+    assert fix.instance == "i0" and fix.task is not None
+    assert [opcode["OP_ID"] for job in fix.task.jobs for opcode in job] == ["OP_INSTANCE_REPLACE_DISKS"]
+    [denied] = [each for each in planned.repairs if each.task is None]
+    assert denied.instance == "i1" and denied.kind == "failover", "its tag allows less"
+    tags = [
+        repairs.begun(cluster.config, fix, [7], cluster.new_id, 5),
+        repairs.begun(cluster.config, denied, [], cluster.new_id, 5),
+    ]
+    cluster.commit(BeginRound(token="t"))
+    cluster.commit(RecordRound(token="t", jobs=[7], repair_tags=tags))
+    found = {name: cluster.config.find_instance(name).tags for name in ("i0", "i1")}
+    assert any(tag.startswith(PREFIX + "pending:fix-storage:") and tag.endswith(":5:7") for tag in found["i0"])
+    assert any(tag.startswith(PREFIX + "result:failover:") and tag.endswith(":5:enoperm:") for tag in found["i1"])
+    assert repairs.awaited(cluster.config) == [7] and not cluster.plan().repairs, "nothing is begun twice"
+    [(uuid, added, removed)] = repairs.ended(cluster.config, {7: "success"}, 9)
+    assert uuid == "i0" and ":9:success:7" in added[0] and len(removed) == 1
+
+
+def test_an_instance_with_tags_that_contradict_each_other_is_left_to_a_person() -> None:
+    cluster = MaintainedCluster(template=MIRRORED)
+    cluster.commit(ChangeMaintenance(values={"repair_instances": True}))
+    pending = [f"{PREFIX}pending:fix-storage:{uuid * 8}:{moment}:5" for uuid, moment in (("a", 1), ("b", 2))]
+    tagged(cluster, "i0", PREFIX + "reinstall", *pending)
+    cluster.set_node("n1", offline=True)
+    assert not cluster.plan().repairs
+
+
+@pytest.mark.requirement("S4.41")
+def test_instances_on_a_node_with_a_defect_are_not_repaired_beside_it() -> None:
+    cluster = MaintainedCluster(template=MIRRORED)
+    cluster.commit(ChangeMaintenance(values={"repair_instances": True, "nodes_at_once": 0}))
+    tagged(cluster, "i0", PREFIX + "fix-storage")
+    cluster.defects["n0"] = {"status": "evacuate"}
+    steps(cluster, 2)
+    cluster.set_node("n1", offline=True)
+    steps(cluster, 3)
+    assert not cluster.opcodes("OP_INSTANCE_REPLACE_DISKS")
+
+
+@pytest.mark.requirement("S4.36", "S4.41")
+def test_balancing_leaves_nodes_with_a_defect_alone() -> None:
+    cluster = MaintainedCluster()
+    for number in range(3, 12):
+        cluster._put_guest(cluster.config.find_instance(f"i{number}"), "n0", "")
+    cluster.commit(ChangeMaintenance(values={"balance": True, "balance_threshold": 0.01, "nodes_at_once": 0}))
+    cluster.defects["n5"] = {"status": "evacuate"}
+    question = balance_question(cluster.config, None)
+    assert question is not None and question.load is None
+    steps(cluster, 2)
+    question = balance_question(cluster.config, None)
+    assert question is not None and question.without == ["n5"]
+    before = len(cluster.config.primary_instances("n0"))
+    steps(cluster, 12)
+    moved = {opcode.get("target_node") for opcode in cluster.opcodes("OP_INSTANCE_MIGRATE")}
+    assert moved and "n5" not in moved and len(cluster.config.primary_instances("n0")) < before
+    jobs = len(cluster.jobs)
+    steps(cluster, 5)
+    assert len(cluster.jobs) == jobs, "an even cluster is left alone"
+
+
+def test_a_cluster_that_would_gain_little_is_not_balanced() -> None:
+    cluster = MaintainedCluster()
+    cluster._put_guest(cluster.config.find_instance("i1"), "n0", "")
+    cluster.commit(ChangeMaintenance(values={"balance": True, "balance_threshold": 50.0}))
+    steps(cluster, 3)
+    assert not cluster.jobs
+
+
+def test_by_measured_load_only_where_it_is_known() -> None:
+    cluster = MaintainedCluster()
+    cluster.commit(ChangeMaintenance(values={"balance": True, "balance_dynamic": True}))
+    assert balance_question(cluster.config, None) is None
+    question = balance_question(cluster.config, {"i0": 0.5})
+    assert question is not None and question.load == {"i0": 0.5}
+
+
+@pytest.mark.requirement("S4.40")
+def test_a_round_begins_when_the_jobs_of_the_last_have_ended_and_its_time_is_over() -> None:
+    cluster = MaintainedCluster(template=LOCAL)
+    assert is_due(cluster.config, cluster.now_s)
+    cluster.commit(BeginRound(token="t"))
+    assert not is_due(cluster.config, cluster.now_s + 1000), "nobody knows what was submitted"
+    cluster.commit(RecordRound(token="another", jobs=[1]))
+    assert cluster.maintenance.submitting == "t", "a token of another round says nothing"
+    cluster.commit(RecordRound(token="t", jobs=[1]))
+    assert not is_due(cluster.config, cluster.now_s + 1000), "a job of it runs"
+    cluster.commit(ChangeMaintenance(values={"jobs": []}))
+    assert not is_due(cluster.config, cluster.now_s + 59) and waits_s(cluster.config, cluster.now_s + 59) == 1
+    assert is_due(cluster.config, cluster.now_s + 60)
+    assert is_due(cluster.config, cluster.now_s - 86400), "a clock that was set back makes nobody wait for a day"
+
+
+@pytest.mark.requirement("S4.18")
+def test_every_opcode_says_who_submitted_it_and_for_what() -> None:
+    task = Task(("u1", "u2"), "n1", "n1 asks for it", [[{"OP_ID": "A"}, {"OP_ID": "B"}]])
+    for opcode in with_reason(task.jobs, task, "token", 5)[0]:
+        assert [SOURCE, "u1", 5] in opcode["reason"] and [SOURCE, "u2", 5] in opcode["reason"]
+        assert "token" in opcode["reason"][-1][1]
+
+
+@pytest.mark.requirement("S4.33")
+def test_the_entry_of_the_configuration_begins_as_the_design_says() -> None:
+    plain = Maintenance().to_plain()
+    assert plain == {
+        "roundDelay": 300,
+        "jobs": [],
+        "balance": False,
+        "balanceThreshold": 0.1,
+        "evacuated": [],
+        "incidents": [],
+        "serial_no": 1,
+        "ctime": 0.0,
+        "mtime": 0.0,
+    }
+    cluster = MaintainedCluster()
+    cluster.defects["n3"] = {"status": "evacuate"}
+    steps(cluster, 2)
+    [incident] = cluster.maintenance.to_plain()["incidents"]
+    assert {
+        "original",
+        "action",
+        "jobs",
+        "node",
+        "repair-status",
+        "tag",
+        "uuid",
+        "ctime",
+        "mtime",
+        "serial_no",
+    } <= incident.keys()
+    assert Maintenance.from_plain(cluster.maintenance.to_plain()) == cluster.maintenance

@@ -143,6 +143,23 @@ def test_every_method_of_the_client_library_of_debian(bed: FakeBed) -> None:
     assert found == {"failed": [], "not_called": []}
 
 
+CLIENT_MODULES = f"PYTHONPATH={TREE}/client/src"
+SHORTENED = [] if os.environ.get("GANETI_CAMPAIGN") else ["instances", "disks", "nodes"]
+
+
+def test_programs_for_that_library_change_an_import(bed: FakeBed) -> None:
+    program = str(TREE / "tests/system/programs/debian_client.py")
+    words = ["/usr/bin/python3", "-B", program, "ganeti_client.familiar", *nodes(bed), *SHORTENED]
+    found = json.loads(bed.run("env", CLIENT_MODULES, *words).splitlines()[-1])
+    assert found["failed"] == [] and (SHORTENED or not found["not_called"])
+
+
+def test_the_client_of_the_third_version(bed: FakeBed) -> None:
+    program = str(TREE / "tests/system/programs/new_client.py")
+    said = bed.run("env", CLIENT_MODULES, "/usr/bin/python3", "-B", program, nodes(bed)[1])
+    assert json.loads(said.splitlines()[-1]) == []
+
+
 def test_placement_tools_of_debian_read_the_cluster(bed: FakeBed) -> None:
     peer = fetched("peer-htools")
     assert nodes(bed)[1] in bed.run(peer, "hbal", "-m", "https://jack:secret@127.0.0.1:5080", "-p")

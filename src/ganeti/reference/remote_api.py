@@ -3,6 +3,7 @@
 
 from typing import Any
 
+from ganeti.master import operations
 from ganeti.rapi.reading import Resource
 from ganeti.rapi.server import path_table
 from ganeti.rapi.v3.document import document
@@ -38,6 +39,7 @@ _OPERATIONS = """
 
 
 def pages() -> dict[str, str]:
+    operations.load()
     paths = document()["paths"]
     return {"api.md": "".join([_HEAD, _SECOND, *_second(), _THIRD, *_third(paths), _OPERATIONS, *_operations(paths)])}
 

@@ -324,6 +324,68 @@ class Operations(Generic[Result]):
         }
         return self._call("cluster-rename", given, idempotency_key, plan)
 
+    def cluster_renew_crypto(
+        self,
+        *,
+        dry_run: bool | None = NOT_GIVEN,
+        debug_level: int | None = NOT_GIVEN,
+        priority: int = NOT_GIVEN,
+        depends: list[Any] | None = NOT_GIVEN,
+        comment: str | None = NOT_GIVEN,
+        reason: str | None = NOT_GIVEN,
+        node_certificates: bool = NOT_GIVEN,
+        cluster_certificate: bool = NOT_GIVEN,
+        renew_ssh_keys: bool = NOT_GIVEN,
+        ssh_key_type: str | None = NOT_GIVEN,
+        ssh_key_bits: int | None = NOT_GIVEN,
+        only_nodes: list[str] | None = NOT_GIVEN,
+        verbose: bool = NOT_GIVEN,
+        debug: bool = NOT_GIVEN,
+        idempotency_key: str | None = None,
+        plan: str | None = None,
+    ) -> Result:
+        """Renew certificates and ssh keys. Nodes that do not answer keep theirs, which stay good, and are renewed later."""
+        given = {
+            "dry_run": dry_run,
+            "debug_level": debug_level,
+            "priority": priority,
+            "depends": depends,
+            "comment": comment,
+            "reason": reason,
+            "node_certificates": node_certificates,
+            "cluster_certificate": cluster_certificate,
+            "renew_ssh_keys": renew_ssh_keys,
+            "ssh_key_type": ssh_key_type,
+            "ssh_key_bits": ssh_key_bits,
+            "only_nodes": only_nodes,
+            "verbose": verbose,
+            "debug": debug,
+        }
+        return self._call("cluster-renew-crypto", given, idempotency_key, plan)
+
+    def cluster_renew_due(
+        self,
+        *,
+        dry_run: bool | None = NOT_GIVEN,
+        debug_level: int | None = NOT_GIVEN,
+        priority: int = NOT_GIVEN,
+        depends: list[Any] | None = NOT_GIVEN,
+        comment: str | None = NOT_GIVEN,
+        reason: str | None = NOT_GIVEN,
+        idempotency_key: str | None = None,
+        plan: str | None = None,
+    ) -> Result:
+        """Submit a job that renews what expires soon, or comes from a former authority; none where nothing does."""
+        given = {
+            "dry_run": dry_run,
+            "debug_level": debug_level,
+            "priority": priority,
+            "depends": depends,
+            "comment": comment,
+            "reason": reason,
+        }
+        return self._call("cluster-renew-due", given, idempotency_key, plan)
+
     def cluster_repair_disk_sizes(
         self,
         *,
@@ -404,6 +466,14 @@ class Operations(Generic[Result]):
         enabled_data_collectors: dict[str, Any] | None = NOT_GIVEN,
         data_collector_interval: dict[str, Any] | None = NOT_GIVEN,
         diagnose_data_collector_filename: str | None = NOT_GIVEN,
+        maint_round_delay: int | None = NOT_GIVEN,
+        maint_balance: bool | None = NOT_GIVEN,
+        maint_balance_threshold: float | None = NOT_GIVEN,
+        maint_balance_dynamic: bool | None = NOT_GIVEN,
+        maint_balance_disk_moves: bool | None = NOT_GIVEN,
+        maint_repair_instances: bool | None = NOT_GIVEN,
+        maint_nodes_at_once: int | None = NOT_GIVEN,
+        maint_keep_redundancy: bool | None = NOT_GIVEN,
         idempotency_key: str | None = None,
         plan: str | None = None,
     ) -> Result:
@@ -461,6 +531,14 @@ class Operations(Generic[Result]):
             "enabled_data_collectors": enabled_data_collectors,
             "data_collector_interval": data_collector_interval,
             "diagnose_data_collector_filename": diagnose_data_collector_filename,
+            "maint_round_delay": maint_round_delay,
+            "maint_balance": maint_balance,
+            "maint_balance_threshold": maint_balance_threshold,
+            "maint_balance_dynamic": maint_balance_dynamic,
+            "maint_balance_disk_moves": maint_balance_disk_moves,
+            "maint_repair_instances": maint_repair_instances,
+            "maint_nodes_at_once": maint_nodes_at_once,
+            "maint_keep_redundancy": maint_keep_redundancy,
         }
         return self._call("cluster-set-params", given, idempotency_key, plan)
 
@@ -884,6 +962,56 @@ class Operations(Generic[Result]):
             "is_strict": is_strict,
         }
         return self._call("group-verify-disks", given, idempotency_key, plan)
+
+    def incident_cancel(
+        self,
+        *,
+        incident: str,
+        dry_run: bool | None = NOT_GIVEN,
+        debug_level: int | None = NOT_GIVEN,
+        priority: int = NOT_GIVEN,
+        depends: list[Any] | None = NOT_GIVEN,
+        comment: str | None = NOT_GIVEN,
+        reason: str | None = NOT_GIVEN,
+        idempotency_key: str | None = None,
+        plan: str | None = None,
+    ) -> Result:
+        """Do nothing more about an incident; it is forgotten when its node no longer tells of it. Gives its id."""
+        given = {
+            "incident": incident,
+            "dry_run": dry_run,
+            "debug_level": debug_level,
+            "priority": priority,
+            "depends": depends,
+            "comment": comment,
+            "reason": reason,
+        }
+        return self._call("incident-cancel", given, idempotency_key, plan)
+
+    def incident_forget(
+        self,
+        *,
+        incident: str,
+        dry_run: bool | None = NOT_GIVEN,
+        debug_level: int | None = NOT_GIVEN,
+        priority: int = NOT_GIVEN,
+        depends: list[Any] | None = NOT_GIVEN,
+        comment: str | None = NOT_GIVEN,
+        reason: str | None = NOT_GIVEN,
+        idempotency_key: str | None = None,
+        plan: str | None = None,
+    ) -> Result:
+        """Remove an incident and its tag. If its node still tells of it, that is a new incident. Gives its id."""
+        given = {
+            "incident": incident,
+            "dry_run": dry_run,
+            "debug_level": debug_level,
+            "priority": priority,
+            "depends": depends,
+            "comment": comment,
+            "reason": reason,
+        }
+        return self._call("incident-forget", given, idempotency_key, plan)
 
     def instance_activate_disks(
         self,

@@ -25,6 +25,8 @@ PORT = 5080
 BODY_LIMIT_BYTES = 4 * 1024 * 1024
 CLIENTS_MAX = 4096
 WAITING_S = 60.0
+BUFFER_BYTES = 17 * 1024
+"""One record of TLS: requests are short, listeners many."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,6 +81,7 @@ async def serve(daemon: Daemon) -> None:
         body_limit_bytes=BODY_LIMIT_BYTES,
         waiting_max=options.max_clients,
         waiting_s=WAITING_S,
+        buffer_bytes=BUFFER_BYTES,
     )
     allow_many_connections()
     await server.start()

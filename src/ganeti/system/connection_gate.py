@@ -26,7 +26,7 @@ STRANGERS_MAX, STRANGER_S = 32, 5.0
 WAITING_MAX = 96
 """Of those who are trusted, and have no request that is being worked on. Whoever is let go connects again."""
 _CROWD = 64
-_BUFFER_BYTES = 32 * 1024
+CONNECTION_BUFFER_BYTES = 32 * 1024
 """Two records of TLS. The loop would give each connection 256 KiB, and write zeros to all of it."""
 _GOODBYE_S = 1.0
 _BACKLOG = 1024
@@ -49,7 +49,9 @@ class ConnectionGate:
         trusts: Trust,
         waiting_max: int = WAITING_MAX,
         waiting_s: float | None = None,
+        buffer_bytes: int = CONNECTION_BUFFER_BYTES,
     ) -> None:
+        self._buffer_bytes = buffer_bytes
         self._protocol = protocol
         self._tls = tls
         self._trusts = trusts
@@ -67,7 +69,7 @@ class ConnectionGate:
         With *early* the machine need not have the address yet.
         """
         if self._tls is not None:
-            SSLProtocol.max_size = _BUFFER_BYTES
+            SSLProtocol.max_size = self._buffer_bytes
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         if early:
             self._listener = _listen_early(family, address, port)

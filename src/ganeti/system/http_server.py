@@ -11,7 +11,7 @@ import msgspec
 from aiohttp import web
 
 from ganeti.base.errors import TransportError
-from ganeti.system.connection_gate import WAITING_MAX, ConnectionGate, Trust
+from ganeti.system.connection_gate import CONNECTION_BUFFER_BYTES, WAITING_MAX, ConnectionGate, Trust
 
 BODY_LIMIT_BYTES = 64 * 1024 * 1024
 BODY_PAUSE_S = 30.0
@@ -69,6 +69,7 @@ class HttpServer:
         body_limit_bytes: int = BODY_LIMIT_BYTES,
         waiting_max: int = WAITING_MAX,
         waiting_s: float | None = None,
+        buffer_bytes: int = CONNECTION_BUFFER_BYTES,
         early: bool = False,
     ) -> None:
         """Clients that *trusts* knows by their certificates may keep connections open; the door looks at all.
@@ -83,14 +84,14 @@ class HttpServer:
         self._tls = tls
         self._trusts = trusts
         self._body_limit_bytes = body_limit_bytes
-        self._waiting = (waiting_max, waiting_s)
+        self._gate_options = (waiting_max, waiting_s, buffer_bytes)
         self._early = early
         self._server: _Server | None = None
 
     async def start(self) -> None:
         """Raises `TransportError` when the address cannot be had."""
         server = _Server(self._handle, access_log=None, keepalive_timeout=KEEPALIVE_S, lingering_time=LINGER_S)
-        server.gate = ConnectionGate(server, self._tls, self._trusts, *self._waiting)
+        server.gate = ConnectionGate(server, self._tls, self._trusts, *self._gate_options)
         try:
             server.gate.open(self._address, self._port, early=self._early)
         except OSError as err:

@@ -22,7 +22,7 @@ from ganeti.wire.framing import Connection
 _log = logging.getLogger(__name__)
 KINDS: Final = ("config", "job", "lock", "node")
 _KEPT: Final = 20_000
-_ALIVE_S: Final = 20.0
+_ALIVE_S: Final = 45.0
 _ALIVE: Final = b": alive\n\n"
 _RETRY_S: Final = 0.5
 _LAST_LEFT_S: Final = 60.0

@@ -5,11 +5,13 @@ A collector that is `paced` works at its interval and tells what it has found la
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
 from ganeti.mond.cluster import ClusterView
 from ganeti.mond.guest_changes import GuestChanges
@@ -21,9 +23,12 @@ from ganeti.node.white_list import fault_of
 from ganeti.system.flight_record import FlightRecord
 
 LVS_TIMEOUT_S = 30.0
+TOLD_S = 15.0
+"""A guest's state is asked over the socket that jobs need as well."""
 LARGEST_OUTPUT_BYTES = 16 * 1024 * 1024
 _STORAGE = ("file_storage_dir", "shared_file_storage_dir", "gluster_storage_dir")
 _HYPERVISORS = "hypervisor_list"
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -43,6 +48,7 @@ class Node:
     record: FlightRecord | None = None
     """Where it is written that guests come and go."""
     changes: GuestChanges = field(default_factory=GuestChanges)
+    _told: dict[str, tuple[float, Mapping[str, str]]] = field(default_factory=dict)
 
     def sample(self) -> None:
         """Count once what processors and guests have done; called every `load.SAMPLE_S`."""
@@ -59,6 +65,19 @@ class Node:
         if collector.hypervisor is not None and collector.hypervisor not in self.ssconf(_HYPERVISORS):
             return False
         return self.cluster.settings.of(collector.name).active
+
+    async def told_by(self, hypervisor: Hypervisor) -> Mapping[str, str]:
+        """What guests say of their states, asked of each at most every `TOLD_S`; nothing where they cannot be asked."""
+        name = hypervisor.traits.name
+        until_s, told = self._told.get(name, (0.0, {}))
+        if time.monotonic() >= until_s:
+            try:
+                told = {guest.name: guest.state for guest in await hypervisor.list_instances()}
+            except GanetiError as err:
+                told = {}
+                _log.warning("guests of %s cannot be asked how they are: %s", name, err)
+            self._told[name] = (time.monotonic() + TOLD_S, told)
+        return told
 
     def guests(self) -> list[Sighting]:
         return [guest for hypervisor in self.hypervisors for guest in hypervisor.seen()]
@@ -116,7 +135,7 @@ def _guests_of(hypervisor: Hypervisor) -> Collector:
         if known is not None and len(node.hypervisors) > 1:
             others = {guest.name for other in node.hypervisors if other is not hypervisor for guest in other.seen()}
             known = [each for each in known if each.name not in others]
-        return instances.states(hypervisor.seen(), known, time.time())
+        return instances.states(hypervisor.seen(), known, time.time(), await node.told_by(hypervisor))
 
     own = hypervisor.traits.name
     return Collector(instances.name_of(own), instances.CATEGORY, STATUS, collect, hypervisor=own)

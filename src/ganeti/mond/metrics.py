@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ganeti.node.collectors import diagnose, diskstats, drbd, load, storage
-from ganeti.node.collectors.instances import RUNNING
+from ganeti.node.collectors.instances import PAUSED, RUNNING
 
 CONTENT_TYPE = "text/plain"
 _SECTOR_BYTES = 512
@@ -29,6 +29,7 @@ _FAMILIES = {
     "ganeti_storage_size_bytes": ("gauge", "Size of the file system that holds the directory."),
     "ganeti_storage_free_bytes": ("gauge", "What is free of it."),
     "ganeti_instance_running": ("gauge", "1 if the guest runs on this node."),
+    "ganeti_instance_paused": ("gauge", "1 if the guest is on this node and does not run."),
     "ganeti_instance_status": ("gauge", "0 as it should be, 1 being mended, 2 not known, 4 needs a person."),
     "ganeti_instance_cpu_load": ("gauge", "Processors the guest has kept busy in the mean of the last ten minutes."),
     "ganeti_instance_resident_bytes": ("gauge", "Memory of the node that the guest has."),
@@ -94,6 +95,7 @@ def _instances(data: Any) -> Iterator[Sample]:
     for own in data["instances"]:
         label = {"instance": own["name"]}
         yield Sample("ganeti_instance_running", label, own["actualState"] == RUNNING)
+        yield Sample("ganeti_instance_paused", label, own["actualState"] == PAUSED)
         yield Sample("ganeti_instance_status", label, own["status"]["code"])
 
 

@@ -3,6 +3,7 @@
 
 import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from ganeti.mond.monitor import Monitor
 from ganeti.node.collectors.instances import Known
 from ganeti.node.collectors.owners import Owned
 from ganeti.node.collectors.report import PERFORMANCE, STATUS, UnreadableError
-from ganeti.node.hypervisors.interface import Sighting
+from ganeti.node.hypervisors.interface import RunningInstance, Sighting
 from ganeti.system.http_server import HttpRequest
 
 KEY = b"0123456789abcdef"
@@ -38,9 +39,13 @@ class View:
 
 class Driver:
     traits = HypervisorTraits(name="fake", parameters=())
+    state = "running"
 
     def seen(self) -> list[Sighting]:
         return [Sighting(name="web1", started_s=0.0, cpu_time_s=3.0, resident_bytes=4096)]
+
+    async def list_instances(self) -> list[RunningInstance]:
+        return [RunningInstance(name="web1", memory_mib=1, vcpus=1, state=self.state)]
 
 
 def node_of(tmp_path: Any, view: View | None = None, hypervisors: str = "fake") -> Node:
@@ -214,3 +219,19 @@ def test_metrics(tmp_path):
 def test_every_collector_of_the_catalogue_has_a_category_and_a_name_of_its_own(tmp_path):
     names = [own.name for own in collectors([Driver()])]  # type: ignore[list-item]
     assert len(set(names)) == len(names) >= 9
+
+
+def test_a_paused_guest_is_seen_and_asked_for_now_and_then_only(tmp_path, monkeypatch) -> None:
+    node = node_of(tmp_path)
+    node.hypervisors[0].state = "paused"  # type: ignore[attr-defined]
+    monitor = Monitor(node)
+    monkeypatch.setattr(monitoring, "FRESH_S", 0.0)
+
+    def web1() -> Any:
+        return get(monitor, "/1/report/instance/inst-status-fake")[1]["data"]["instances"][0]
+
+    assert (web1()["actualState"], web1()["status"]["code"]) == ("paused", 4)
+    node.hypervisors[0].state = "running"  # type: ignore[attr-defined]
+    assert web1()["actualState"] == "paused"
+    monkeypatch.setattr(time, "monotonic", lambda: 1e9)
+    assert (web1()["actualState"], web1()["status"]["code"]) == ("running", 0)

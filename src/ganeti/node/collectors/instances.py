@@ -2,14 +2,17 @@
 """Whether a node's instances are as they should be, by what the kernel shows of guests (protocols, 5). Pure."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ganeti.node.collectors.report import BEING_FIXED, NEEDS_A_PERSON, OK, UNKNOWN
 from ganeti.node.hypervisors.interface import Sighting
 
 CATEGORY = "instance"
-RUNNING, STOPPED = "running", "shutdown"
+RUNNING, STOPPED, PAUSED = "running", "shutdown", "paused"
+_MOVING = ("incoming", "postmigrate")
 _UP = "up"
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def name_of(hypervisor: str) -> str:
@@ -26,15 +29,19 @@ class Known(NamedTuple):
     mtime: float | None
 
 
-def states(seen: Iterable[Sighting], known: Iterable[Known] | None, now_s: float) -> dict[str, Any]:
-    """The data of the report. Without *known* (nobody has told) guests are listed, and no one says what they should be.
+def states(
+    seen: Iterable[Sighting], known: Iterable[Known] | None, now_s: float, told: Mapping[str, str] = _NOTHING
+) -> dict[str, Any]:
+    """The data of the report; *told* is what guests' hypervisors say of their states, by name.
+
+    Without *known* (nobody has told) guests are listed, and no one says what they should be.
 
     An instance of the configuration that another hypervisor runs is not in *known*.
     """
     guests = {guest.name: guest for guest in seen}
     expected = {} if known is None else {each.name: each for each in known}
     names = sorted({*guests, *expected})
-    instances = [_state(name, guests.get(name), expected, known is None, now_s) for name in names]
+    instances = [_state(name, guests.get(name), told.get(name), expected, known is None, now_s) for name in names]
     codes = [instance["status"]["code"] for instance in instances]
     worst = max(codes, default=OK)
     wrong = [instance["name"] for instance in instances if instance["status"]["code"] == worst != OK]
@@ -42,15 +49,21 @@ def states(seen: Iterable[Sighting], known: Iterable[Known] | None, now_s: float
 
 
 def _state(
-    name: str, guest: Sighting | None, expected: Mapping[str, Known], nobody_tells: bool, now_s: float
+    name: str,
+    guest: Sighting | None,
+    told: str | None,
+    expected: Mapping[str, Known],
+    nobody_tells: bool,
+    now_s: float,
 ) -> dict[str, Any]:
     own = expected.get(name)
-    code, message = _judged(guest is not None, own, nobody_tells)
+    state = (told or RUNNING) if guest is not None else STOPPED
+    code, message = _judged(state, own, nobody_tells)
     return {
         "name": name,
         "uuid": own.uuid if own is not None else None,
         "adminState": own.admin_state if own is not None else None,
-        "actualState": RUNNING if guest is not None else STOPPED,
+        "actualState": state,
         "uptime": _span(now_s - guest.started_s) if guest is not None else None,
         "mtime": own.mtime if own is not None else None,
         "state_reason": None,
@@ -58,10 +71,15 @@ def _state(
     }
 
 
-def _judged(runs: bool, own: Known | None, nobody_tells: bool) -> tuple[int, str]:
+def _judged(state: str, own: Known | None, nobody_tells: bool) -> tuple[int, str]:
     if own is None:
         what = "no ConfD says what it should be" if nobody_tells else "this node is not its primary"
         return UNKNOWN, what
+    if state in _MOVING:
+        return BEING_FIXED, "it is in a migration"
+    if state == PAUSED and own.admin_state == _UP:
+        return NEEDS_A_PERSON, "it is paused: see its disks and the node's memory, then gnt-instance reboot"
+    runs = state != STOPPED
     if runs == (own.admin_state == _UP):
         return OK, ""
     if runs:

@@ -32,3 +32,17 @@ def test_the_worst_is_told_of_all():
     found = states([Sighting(name="web1", started_s=0.0)], known, 10.0)
     assert found["status"] == {"code": 4, "message": "web1"}
     assert states([], [], 0.0) == {"instances": [], "status": {"code": 0, "message": ""}}
+
+
+def test_what_a_guest_says_of_itself() -> None:
+    known = [Known("web1", "u1", "up", 7.0)]
+    for told, code, message in (
+        ("running", 0, ""),
+        ("paused", 4, "it is paused"),
+        ("incoming", 1, "it is in a migration"),
+        ("shutdown", 1, "it does not run and should"),
+    ):
+        found = states([Sighting(name="web1", started_s=0.0)], known, 10.0, {"web1": told})["instances"][0]
+        assert (found["actualState"], found["status"]["code"]) == (told, code)
+        assert found["status"]["message"].startswith(message)
+    assert states([], known, 10.0, {"web1": "paused"})["instances"][0]["actualState"] == "shutdown"

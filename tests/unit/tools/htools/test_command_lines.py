@@ -85,7 +85,7 @@ def outcome_of(case: Case, capsys: pytest.CaptureFixture[str], monkeypatch: pyte
 
 def without_additions(words: str) -> str:
     """What is said, without the options 3.1 does not have."""
-    added = "why|solver|link-speed|html|offline-nodes|if-added|if-lost"
+    added = "why|solver|link-speed|html|offline-nodes|if-added|if-lost|load-threshold|cool-down"
     return re.sub(rf"^ +--({added})\b.*\n|^--({added}) \S+\n", "", words, flags=re.MULTILINE)
 
 

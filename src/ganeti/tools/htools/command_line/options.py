@@ -202,6 +202,21 @@ class _Ends(Group, title="When to stop"):
         read=values.real("min gain limit"),
         completion="float",
     )
+    load_threshold: float | None = option(
+        *("load-threshold", "SHARE", "hbal"),
+        "with measured load: move nothing unless a node is busier than the mean by this share of its processors",
+        read=values.real(
+            "load threshold", lambda share: 0 <= share <= 1, "Invalid value of the load threshold, expected 0 to 1"
+        ),
+        completion="float",
+    )
+    cool_down_s: float = option(
+        *("cool-down", "SECONDS", "hbal"),
+        "leave instances where they are that were changed, such as moved, within this time (needs -L)",
+        default=0.0,
+        read=values.real("cool down", lambda span: not span < 0, "Invalid value of the cool down, expected >=0"),
+        completion="float",
+    )
     simulation: bool = switch("no-simulation", "hcheck", "do not try whether balancing helps", value=False)
 
 

@@ -74,6 +74,17 @@ def fetch(path: str) -> records.Records:
     return records.Records(groups, nodes, instances, info, cpu_speeds=True)
 
 
+def times_of_change(path: str) -> dict[str, float]:
+    """When each instance was changed last, in seconds since 1970; raises `TransportError`."""
+    connection = connect(path, _CONNECT_TIMEOUT_S)
+    try:
+        connection.set_timeout(_TIMEOUT_S)
+        rows = _query(connection, "instance", {"name": "name", "mtime": "mtime"})
+    finally:
+        connection.close()
+    return {row["name"]: float(row["mtime"]) for row in rows if isinstance(row["mtime"], int | float)}
+
+
 def _query(connection: SyncConnection, what: str, fields: dict[str, str]) -> list[dict[str, Any]]:
     answer = _call(connection, "Query", what, list(fields), None)
     return [_record(list(fields.values()), row) for row in answer["data"]]

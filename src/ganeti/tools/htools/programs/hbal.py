@@ -2,8 +2,9 @@
 """``hbal``: lower the score of a node group step by step, the best step first (spec: htools, 5)."""
 
 import sys
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ganeti.tools.htools.haskell.failures import ToolError
@@ -58,7 +59,7 @@ def balance_cluster(options: "Options") -> int:
     """Load, balance, report; gives the exit status. Raises `ToolError` for what cannot be done."""
     from ganeti.tools.htools.loading.sources import load
 
-    loaded = load(options, lambda source: _tell_of_tags(options, source))
+    loaded = _without_cooling(options, load(options, lambda source: _tell_of_tags(options, source)))
     if not loaded.cluster.instances:
         print("Cluster is empty, exiting.")
         return 0
@@ -70,7 +71,7 @@ def balance_cluster(options: "Options") -> int:
     _print_maps(work, "Initial")
     work.score_before = standing.score(state, work.members)
     _print_score(work, "Initial score:", "Initial coefficients:")
-    if _is_balanced(work):
+    if _is_balanced(work) or _is_even(work):
         _write_page(work)
         return 0
     before = _totals(work)
@@ -173,6 +174,47 @@ def _print_score(work: _Work, words: str, detailed_words: str) -> None:
         return
     print(f"{detailed_words} overall {score}")
     print(coefficient_table(standing.components(work.state, work.members)), end="")
+
+
+def _without_cooling(options: "Options", loaded: "Loaded") -> "Loaded":
+    """Let instances stay that were changed within ``--cool-down``."""
+    if not options.cool_down_s:
+        return loaded
+    if options.luxi is None:
+        raise ToolError("--cool-down needs to know when instances were changed: ask the master daemon, with -L")
+    from ganeti.base.errors import TransportError
+    from ganeti.placement.balance.steadiness import cooling
+    from ganeti.tools.htools.loading.luxi import times_of_change
+
+    try:
+        stay = cooling(times_of_change(options.luxi), time.time(), options.cool_down_s)
+    except TransportError as error:
+        raise ToolError(f"failed to load data, aborting: {error}") from None
+    movable = [
+        may and instance.name not in stay
+        for may, instance in zip(loaded.movable, loaded.cluster.instances, strict=True)
+    ]
+    if stay:
+        print(f"{len(stay)} instances were changed within {options.cool_down_s:g} seconds and stay.")
+    return replace(loaded, movable=movable)
+
+
+def _is_even(work: _Work) -> bool:
+    """Whether measured load is too even for a move, by ``--load-threshold``."""
+    threshold = work.options.load_threshold
+    if threshold is None:
+        return False
+    from ganeti.placement.balance.steadiness import unevenness
+
+    found = unevenness(work.state.nodes[number] for number in work.members)
+    if found is None:
+        print("No load was measured, so --load-threshold says nothing; add --mond.")
+        return False
+    if found.above_mean >= threshold:
+        return False
+    print(f"Load is even: {found.busiest} is busiest with {fixed(found.share, 2)}, the mean is {fixed(found.mean, 2)}.")
+    print("Nothing to do, exiting")
+    return True
 
 
 def _is_balanced(work: _Work) -> bool:

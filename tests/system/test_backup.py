@@ -59,8 +59,12 @@ def test_a_stopped_instance_comes_back_under_another_name(fake_bed: FakeBed) -> 
 
 def test_a_running_one_goes_on_and_only_the_newest_export_is_kept(fake_bed: FakeBed) -> None:
     fake_bed.run("gnt-instance", "startup", "web")
-    said = fake_bed.run("gnt-backup", "export", "--noshutdown", "-n", "node2", "web", expect=1)
-    assert "have no snapshots, so a running guest cannot be exported: leave --noshutdown out" in said
+    before = sums(fake_bed, "node1", EXPORTS)
+    said = fake_bed.run("gnt-backup", "export", "--noshutdown", "-n", "node1", "web")
+    assert "Copying the disks of web, which runs on" in said and "Shutting down" not in said
+    assert sums(fake_bed, "node1", EXPORTS) == before
+    for node in ("node1", "node2"):
+        assert ".copy" not in fake_bed.run("ls", "-R", EXPORTS, node=node, expect=None)
     said = fake_bed.run("gnt-backup", "export", "--shutdown-timeout=0", "-n", "node2", "web")
     assert "Removing the older export of web from node1" in said
     assert exports(fake_bed) == "node2:web\n"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -46,7 +47,13 @@ def test_a_cluster_is_what_it_was(bed: FakeBed) -> None:
     assert "running" in bed.run("gnt-instance", "list")
     bed.run("gnt-cluster", "verify")
     bed.run("gnt-cluster", "add-tags", "later")
+    began_s = time.time()
     bed.run("gnt-instance", "shutdown", "inst1")
+    bed.run("gnt-cluster", "add-tags", "last")
+    told = bed.run("gnt-cluster", "history")
+    assert 'cluster: tags=["before", "last", "later"]' in told and "instance inst1: " in told
+    assert '"last"' not in bed.run("gnt-cluster", "history", "--at", str(began_s), "cluster")
+    assert '"last"' in bed.run("gnt-cluster", "history", "--at", str(began_s + 3600), "cluster")
 
 
 def test_a_copy_of_another_cluster_is_looked_at(bed: FakeBed) -> None:

@@ -104,6 +104,8 @@ class HypervisorTraits:
     parameters: tuple[Parameter, ...] = ()
     can_migrate: bool = False
     can_hotplug: bool = False
+    can_copy_disks: bool = False
+    """Whether the disks of a running guest can be copied as of one moment."""
     can_balloon: bool = False
     needs_network_port: bool = False
     """Whether an instance gets a TCP port of the cluster (display)."""

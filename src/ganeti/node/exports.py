@@ -15,6 +15,8 @@ from ganeti.model.node_calls.exports import UNFINISHED
 from ganeti.node.storage import image_io
 
 CONFIG = "config.ini"
+COPY = ".copy"
+"""Ending of the copy of a running guest's disk, which is no part of the export."""
 
 
 class Exports:
@@ -39,6 +41,10 @@ class Exports:
             raise BlockDeviceError(f"'{shown(dump)}' cannot be the name of a dump: it must be a plain file name")
         return f"{self.directory(directory)}/{dump}"
 
+    def copy(self, directory: str, index: int) -> str:
+        """Where the copy of a running guest's disk is until the OS has read it."""
+        return self.dump(directory, f"disk{index}{COPY}")
+
     def begin(self, directory: str) -> None:
         """Make an unfinished directory, unless it is there."""
         os.makedirs(self._top, mode=0o750, exist_ok=True)
@@ -60,6 +66,9 @@ class Exports:
         fresh, final = self.directory(f"{name}{UNFINISHED}"), self.directory(name)
         self.begin(f"{name}{UNFINISHED}")
         image_io.unlink(f"{fresh}/{CONFIG}")
+        for entry in os.listdir(fresh):
+            if entry.endswith(COPY):
+                image_io.unlink(f"{fresh}/{entry}")
         descriptor = os.open(f"{fresh}/{CONFIG}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(config)

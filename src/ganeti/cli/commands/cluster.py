@@ -130,6 +130,20 @@ CLUSTER_BACKUP = Command(
     ),
 )
 
+CLUSTER_HISTORY = Command(
+    "gnt-cluster history",
+    "say what has changed in the configuration, or what objects were at a time",
+    arguments=(Argument("objects", "object", 0, None),),
+    handler="cluster_copies:history",
+    is_job=False,
+    needs_root=True,
+    needs_master=False,
+    options=(
+        option("--at", field="at", metavar="TIME", help="show what each object was at this time"),
+        Option(("--limit",), "limit", "int", "so many of the newest commits; 0 for all (20)", metavar="NUMBER"),
+    ),
+)
+
 CLUSTER_RESTORE = Command(
     "gnt-cluster restore",
     "put a backup in place of what this master has; its daemons must not run",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gnt-cluster backup, restore and shadow: each becomes the program that reads and writes the files themselves.
+"""gnt-cluster backup, restore, history and shadow: each becomes the program that reads and writes the files itself.
 
 None of them asks the master daemon: they must work where it does not run.
 """
@@ -29,6 +29,13 @@ def backup(call: Invocation) -> NoReturn:
 def restore(call: Invocation) -> NoReturn:
     words = ["--yes-do-it"] if call.get("yes_do_it") else []
     _become("cluster-backup", ["restore", *words, "--", call.values["path"]])
+
+
+def history(call: Invocation) -> NoReturn:
+    words = [word for name in ("at", "limit") if (word := call.get(name)) is not None]
+    flags = [f"--{name}" for name in ("at", "limit") if call.get(name) is not None]
+    pairs = [str(part) for pair in zip(flags, words, strict=True) for part in pair]
+    _become("config-history", [*pairs, "--", *(call.values["objects"] or [])])
 
 
 def shadow(call: Invocation) -> NoReturn:

@@ -20,6 +20,22 @@ class ExportDump(NodeRequest[str], frozen=True, kw_only=True):
     directory: str
     dump: str
     debug: int
+    copied: bool = False
+    """Read the copy made by `ExportCopyDisks`."""
+
+
+class ExportCopyDisks(NodeRequest[None], frozen=True, kw_only=True):
+    """Copy the disks of a running guest, as of one moment, into a directory of an export."""
+
+    instance: InstanceSpec
+    directory: str
+
+
+class ExportEndCopies(NodeRequest[None], frozen=True, kw_only=True):
+    """End what is left of copying the disks of a guest."""
+
+    hypervisor: str
+    name: str
 
 
 class ExportRead(NodeRequest[Piece], frozen=True, kw_only=True):

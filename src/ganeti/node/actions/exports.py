@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Node calls that make, keep, read and remove exports of instances."""
 
+import os
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -9,9 +10,11 @@ from ganeti.model.node_calls.disk_copy import Piece
 from ganeti.model.node_calls.exports import (
     UNFINISHED,
     ExportCopyBegin,
+    ExportCopyDisks,
     ExportCopyWrite,
     ExportDiscard,
     ExportDump,
+    ExportEndCopies,
     ExportFinish,
     ExportInfo,
     ExportList,
@@ -19,13 +22,14 @@ from ganeti.model.node_calls.exports import (
     ExportRemove,
     ImportDump,
 )
+from ganeti.model.node_requests import AttachedDisk
 from ganeti.node.actions.disk_copy import packed
 from ganeti.node.actions.instances import attach_files
 from ganeti.node.actions.registry import DAY_S, FAST_S, NORMAL_S, SLOW_S, answers
 from ganeti.node.exports import Exports
 from ganeti.node.os import runner
 from ganeti.node.state import NodeState
-from ganeti.node.storage import compression, pieces
+from ganeti.node.storage import compression, image_io, pieces
 from ganeti.node.storage.image_io import in_thread
 from ganeti.system.boot import boot_identity
 
@@ -46,12 +50,33 @@ async def export_dump(node: NodeState, asked: ExportDump) -> str:
     exports = Exports(node.paths)
     await _at_work(exports.begin, asked.directory)
     path = exports.dump(asked.directory, asked.dump)
-    disks = await attach_files(node, asked.instance)
+    if asked.copied:
+        copies = [exports.copy(asked.directory, disk.index) for disk in asked.instance.disks]
+        disks = [AttachedDisk(spec=spec, path=at) for spec, at in zip(asked.instance.disks, copies, strict=True)]
+    else:
+        disks = await attach_files(node, asked.instance)
     await runner.export_disk(
         node.world, asked.instance, disks, asked.index, dump_path=path, debug=asked.debug, timeout_s=DAY_S
     )
     node.world.log(f"disk {asked.index} of instance {asked.instance.name} exported by OS {asked.instance.os}")
     return boot_identity()
+
+
+@answers(ExportCopyDisks, timeout_s=DAY_S)
+async def export_copy_disks(node: NodeState, asked: ExportCopyDisks) -> None:
+    exports = Exports(node.paths)
+    await _at_work(exports.begin, asked.directory)
+    sizes = {disk.index: disk.size_mib * image_io.MIB for disk in asked.instance.disks}
+    for index, size in sizes.items():
+        await _at_work(exports.make_room, asked.directory, os.path.basename(exports.copy(asked.directory, index)), size)
+    paths = [exports.copy(asked.directory, disk.index) for disk in asked.instance.disks]
+    await node.hypervisor_of(asked.instance).devices.copy_disks(asked.instance.name, paths)
+    node.world.log(f"{len(paths)} disks of instance {asked.instance.name} copied while it runs")
+
+
+@answers(ExportEndCopies, timeout_s=NORMAL_S)
+async def export_end_copies(node: NodeState, asked: ExportEndCopies) -> None:
+    await node.hypervisor(asked.hypervisor).devices.end_copies(asked.name)
 
 
 @answers(ExportRead, timeout_s=NORMAL_S, changes=False)

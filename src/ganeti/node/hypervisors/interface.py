@@ -246,5 +246,17 @@ class RunningDevices:
         del spec, names
         return []
 
+    async def copy_disks(self, name: str, paths: Sequence[str]) -> None:
+        """Write into files, in the order of the disks, what all of them hold at one moment; the guest runs on.
+
+        The files are there, and only root can read them. Whatever fails, `end_copies` follows.
+        """
+        del paths
+        raise HypervisorError(f"The hypervisor {self._hypervisor} cannot copy disks of {name} while it runs")
+
+    async def end_copies(self, name: str) -> None:
+        """End what is left of `copy_disks`; nothing going on is no error."""
+        del name
+
     def _cannot(self, spec: InstanceSpec) -> HypervisorError:
         return HypervisorError(f"The hypervisor {self._hypervisor} cannot change devices of {spec.name} while it runs")

@@ -35,6 +35,7 @@ TOOLS = (
     "take-over",
     "query-config",
     "confd-client",
+    "burnin",
 )
 SSHD_CONFIG = """\
 HostKey /etc/ssh/ssh_host_rsa_key

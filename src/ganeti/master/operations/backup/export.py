@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_BACKUP_EXPORT: have the OS of an instance dump its disks, and keep the dumps on a node.
 
-The guest is stopped until its primary node has the dumps, and runs again while they go to the target node. Until the
-target says that all is there, everything is taken back; an older export is replaced at that moment and not before.
+The guest is stopped until its primary node has the dumps, and runs again while they go to the target node; or it runs
+on, and copies of its disks, as of one moment, are dumped. Until the target says that all is there, everything is taken
+back; an older export is replaced at that moment and not before.
 """
 
 from dataclasses import dataclass
@@ -26,13 +27,20 @@ from ganeti.master.operations.instance.remove import RemoveInstanceOperation
 from ganeti.master.operations.parameters import InstanceName, InstanceUuid, ShutdownTimeout, TargetNodeUuid, Text
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
-from ganeti.model.node_calls.exports import UNFINISHED, ExportDiscard, ExportDump, ExportFinish, ExportList
+from ganeti.model.node_calls.exports import (
+    UNFINISHED,
+    ExportCopyDisks,
+    ExportDiscard,
+    ExportDump,
+    ExportFinish,
+    ExportList,
+)
 from ganeti.model.node_calls.exports import ExportRemove as RemoveFromNode
 from ganeti.model.node_calls.instances import FoundInstance
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance, Node
 from ganeti.model.view import ConfigView
-from ganeti.ports.context import OperationContext
+from ganeti.ports.context import OperationContext, UndoNodeCall
 from ganeti.ports.nodes import ask, ask_many
 from ganeti.wire.export_file import NIC_KEYS, Export, ExportedDisk, encode, texts
 
@@ -52,6 +60,8 @@ class Checked:
     spec: InstanceSpec
     target: Node
     runs: bool
+    copies: bool = False
+    """Whether the guest runs on, and copies of its disks are read."""
 
     @property
     def closes(self) -> bool:
@@ -72,6 +82,7 @@ class Checked:
     rapi="PUT /2/instances/[instance_name]/export",
     examples=(
         Example("export", _EXAMPLE, before=("create-on-file",)),
+        Example("export-running", _EXAMPLE | {"shutdown": False}, before=("create-on-file",)),
         Example("export-stopped", _EXAMPLE, before=("create-on-file-stopped",)),
         Example(
             "export-and-remove",
@@ -143,11 +154,7 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
                 f"Instance {instance.name} cannot be removed without stopping it: leave --noshutdown out", WRONG_INPUT
             )
         if not self.shutdown and runs:
-            raise PrerequisiteError(
-                f"Disks of template {view.disk_template(instance)} have no snapshots, so a running guest cannot be "
-                "exported: leave --noshutdown out",
-                WRONG_STATE,
-            )
+            self._check_copying(instance, facts, ctx)
         if not instance.os:
             raise PrerequisiteError(
                 f"Instance {instance.name} has no OS, whose export script would read its disks: name one that it can "
@@ -159,7 +166,7 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
             if bad:
                 raise PrerequisiteError(f"Node {target.name} is {word}: choose another node", WRONG_STATE)
         spec = instance_spec(view, ctx.catalogue, instance)
-        return Checked(instance, spec, target, runs)
+        return Checked(instance, spec, target, runs, copies=runs and not self.shutdown)
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         env = {
@@ -177,15 +184,12 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         spec, target = checked.spec, checked.target
         for uuid, name in {spec.primary_node_uuid: spec.primary_node, target.uuid: target.name}.items():
             await ctx.undo.push(discarding(spec.name, uuid, name))
-        if checked.runs:
-            await undo_by_starting(ctx, spec)
-            ctx.log.info(f"Shutting down instance {spec.name}")
-            await stop_on_primary(ctx, spec, timeout_s=float(self.shutdown_timeout))
-        await self._open(checked, ctx)
-        if self.zero_free_space:
-            await self._zero(checked, ctx)
+        if checked.copies:
+            await self._copy(spec, ctx)
+        else:
+            await self._stop_and_open(checked, ctx)
         boot = await self._dump(checked, ctx)
-        stays_down = not checked.runs or self.remove_instance
+        stays_down = checked.copies or not checked.runs or self.remove_instance
         if not stays_down and not self.long_sleep:
             await self._start_again(spec, ctx)
         boot = await self._send(checked, boot, ctx)
@@ -222,6 +226,43 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         if not instance.disks:
             raise PrerequisiteError(f"Instance {instance.name} has no disks: leave --zero-free-space out", WRONG_INPUT)
 
+    async def _stop_and_open(self, checked: Checked, ctx: OperationContext) -> None:
+        spec = checked.spec
+        if checked.runs:
+            await undo_by_starting(ctx, spec)
+            ctx.log.info(f"Shutting down instance {spec.name}")
+            await stop_on_primary(ctx, spec, timeout_s=float(self.shutdown_timeout))
+        await self._open(checked, ctx)
+        if self.zero_free_space:
+            await self._zero(checked, ctx)
+
+    async def _copy(self, spec: InstanceSpec, ctx: OperationContext) -> None:
+        """Copy all disks as of one moment, beside the running guest."""
+        sentence = f"end the copying of disks of {spec.name} on {spec.primary_node}"
+        values = {"hypervisor": spec.hypervisor, "name": spec.name}
+        await ctx.undo.push(UndoNodeCall(sentence, spec.primary_node_uuid, "export_end_copies", values))
+        ctx.log.info(f"Copying the disks of {spec.name}, which runs on")
+        request = ExportCopyDisks(instance=spec, directory=f"{spec.name}{UNFINISHED}")
+        await ask(ctx.nodes, spec.primary_node_uuid, request, deadline_s=DUMP_TIMEOUT_S)
+
+    def _check_copying(self, instance: Instance, facts: FoundInstance | None, ctx: OperationContext) -> None:
+        """Raise `PrerequisiteError` unless a running guest can be exported as it runs."""
+        name = instance.name
+        if not ctx.catalogue.hypervisor(instance.hypervisor).can_copy_disks:
+            raise PrerequisiteError(
+                f"The hypervisor {instance.hypervisor} cannot copy disks of a running guest: leave --noshutdown out",
+                WRONG_STATE,
+            )
+        if facts is None:
+            raise PrerequisiteError(
+                f"Instance {name} should run and does not: start it, or leave --noshutdown out", WRONG_STATE
+            )
+        if self.zero_free_space:
+            raise PrerequisiteError(
+                "Free space of a running guest cannot be zeroed: leave --noshutdown or --zero-free-space out",
+                WRONG_INPUT,
+            )
+
     async def _open(self, checked: Checked, ctx: OperationContext) -> None:
         plan = plan_of(ctx, checked.spec)
         if checked.closes:  # else they belong to the guest, whose undo opens them
@@ -251,6 +292,7 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
                     directory=f"{spec.name}{UNFINISHED}",
                     dump=_dump_name(disk.index),
                     debug=self.debug_level or 0,
+                    copied=checked.copies,
                 ),
                 deadline_s=DUMP_TIMEOUT_S,
             )

@@ -2,6 +2,7 @@
 """The hypervisor ``fake``: devices of a running guest, which are entries of its file."""
 
 import contextlib
+import shutil
 from collections.abc import Sequence
 
 import msgspec
@@ -11,6 +12,7 @@ from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.node.hypervisors.fake.failures import failing
 from ganeti.node.hypervisors.fake.guests import Guests
 from ganeti.node.hypervisors.interface import RunningDevices
+from ganeti.node.storage.image_io import in_thread
 from ganeti.ports.node_world import NodeWorld
 
 
@@ -37,6 +39,12 @@ class FakeDevices(RunningDevices):
             guest = self._guests.read(spec.name)
             if guest is not None:
                 self._guests.write(msgspec.structs.replace(guest, disk_paths=[disk.path for disk in disks]))
+
+    async def copy_disks(self, name: str, paths: Sequence[str]) -> None:
+        async with self._failing("copy_disks", name):
+            guest = self._guests.required(name)
+            for source, path in zip(guest.disk_paths, paths, strict=True):
+                await in_thread(shutil.copyfile, source, path)
 
     def _failing(self, method: str, name: str) -> contextlib.AbstractAsyncContextManager[None]:
         return failing(self._world, self._directory, method, name)

@@ -54,6 +54,7 @@ class FakeHypervisor(Hypervisor):
         can_migrate=True,
         can_balloon=True,
         can_hotplug=True,
+        can_copy_disks=True,
     )
 
     @property

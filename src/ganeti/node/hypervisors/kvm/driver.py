@@ -62,6 +62,7 @@ class KvmHypervisor(Hypervisor):
         can_migrate=True,
         can_balloon=True,
         can_hotplug=True,
+        can_copy_disks=True,
         needs_network_port=True,
         serves_metadata=True,
         user_shutdown_daemon="ganeti-kvmd",

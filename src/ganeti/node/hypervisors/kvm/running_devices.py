@@ -7,7 +7,7 @@ from ganeti.base.errors import HypervisorError
 from ganeti.model.node_calls.hotplug import HotplugObstacles
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.node.hypervisors.interface import RunningDevices
-from ganeti.node.hypervisors.kvm import checks, disk_changes, nic_changes, process, record
+from ganeti.node.hypervisors.kvm import checks, disk_changes, disk_copies, nic_changes, process, record
 from ganeti.node.hypervisors.kvm.live_parameters import ParameterChange
 from ganeti.node.hypervisors.kvm.places import Places, check_name
 from ganeti.node.hypervisors.kvm.process import GuestProcess
@@ -43,6 +43,18 @@ class KvmDevices(RunningDevices):
         if found is None:
             return []
         return await ParameterChange(self._places, *found).run(checks.filled(spec.hvparams), spec.beparams, names)
+
+    async def copy_disks(self, name: str, paths: Sequence[str]) -> None:
+        found = self._changeable(name)
+        if found is None:
+            raise HypervisorError(f"The instance {name} does not run on this node, so its disks are read as they are")
+        await disk_copies.DiskCopies(self._world, self._places, found[1]).run(paths)
+
+    async def end_copies(self, name: str) -> None:
+        check_name(name)
+        known = record.read(self._places, name)
+        if process.find(self._places, name) is not None and known is not None:
+            await disk_copies.DiskCopies(self._world, self._places, known).end()
 
     def _changeable(self, name: str) -> tuple[GuestProcess, RuntimeRecord] | None:
         """A guest whose devices can change now, or None when it does not run."""

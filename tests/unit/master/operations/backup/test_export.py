@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 from ganeti.base.errors import ExecutionError, PrerequisiteError
 from ganeti.master.operations.backup.export import ExportInstance
 from ganeti.model.objects import CLUSTER_KEY
+from ganeti.model.traits import Catalogue
 from ganeti.wire import export_file
 
 MIB = 1024 * 1024
@@ -159,9 +161,37 @@ def test_a_helper_guest_that_does_not_end_is_ended_and_nothing_is_dumped(ctx: Fa
     assert not [line for line in ctx.story if "export_dump" in line]
 
 
+@pytest.fixture
+def copying(ctx: FakeContext) -> FakeContext:
+    """A hypervisor that copies disks of running guests."""
+    drivers = catalogue()
+    hypervisor = dataclasses.replace(drivers.hypervisors["pretend"], can_copy_disks=True)
+    ctx.catalogue = Catalogue(drivers.templates, {"pretend": hypervisor})
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: guest("web1")
+    ctx.nodes.handlers |= {"export_copy_disks": lambda name, **_: None, "export_end_copies": lambda name, **_: None}
+    return ctx
+
+
+def test_a_running_guest_is_exported_without_a_stop(copying: FakeContext, kept: Kept) -> None:
+    assert export(copying, shutdown=False) == (True, [True])
+    told = steps(copying)
+    assert told[2:5] == [
+        "undo: end the copying of disks of web1 on node1",
+        "node1 export_copy_disks",
+        "node1 export_dump",
+    ]
+    assert not [line for line in told if "shutdown" in line or "start" in line or "assemble" in line]
+
+
+def test_one_that_should_run_and_does_not_has_no_moment_to_be_copied_at(copying: FakeContext) -> None:
+    copying.nodes.handlers["instance_info"] = lambda name, **_: None
+    with pytest.raises(PrerequisiteError, match="should run and does not: start it"):
+        export(copying, shutdown=False)
+
+
 def test_what_cannot_be_exported_is_refused(ctx: FakeContext) -> None:
     for parameters, sentence in (
-        ({"shutdown": False}, "have no snapshots, so a running guest cannot be exported: leave --noshutdown out"),
+        ({"shutdown": False}, "The hypervisor pretend cannot copy disks of a running guest: leave --noshutdown out"),
         ({"shutdown": False, "remove_instance": True}, "cannot be removed without stopping it"),
         ({"compress": "lzma"}, "Compression 'lzma' is not enabled in the cluster: use one of none, gzip"),
         ({"zero_free_space": True}, "No helper guest can zero free space: name its image first"),

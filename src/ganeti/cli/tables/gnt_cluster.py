@@ -89,6 +89,15 @@ COMMANDS = (
      (),
      (),
      (), 'cluster_setup:getmaster', '', False, '', False, False, False, '', (), (), ()),
+    ('history', 'say what has changed in the configuration, or what objects were at a time',
+     (
+      ('objects', 'object', 0, None, 'string', ''),
+     ),
+     (
+      (('--at',), 'at', 'string', 'show what each object was at this time', True, None, (), 'TIME', False),
+      (('--limit',), 'limit', 'int', 'so many of the newest commits; 0 for all (20)', True, None, (), 'NUMBER', False),
+     ),
+     (), 'cluster_copies:history', '', False, '', True, False, False, '', (), (), ()),
     ('incidents', 'list, show, cancel or forget what nodes say is wrong with them',
      (
       ('action', 'list|show|cancel|forget', 1, 1, 'string', ''),

@@ -145,6 +145,8 @@ class Maintenance:
     async def _next_round(self) -> None:
         own = self._view.maintenance
         load = await self._looker.loads(self._view.nodes()) if own.balance and own.balance_dynamic else None
+        if known := [name for name in own.evacuated if name in (load or {})]:
+            await self._commit(RecordIncidents(no_longer_evacuated=known))
         planned = await next_round(lambda: self._view, self._place, load, time.time())
         self._stuck = planned.stuck
         self._tell_held(planned)

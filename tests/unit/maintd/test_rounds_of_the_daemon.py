@@ -163,3 +163,16 @@ def test_a_job_that_left_the_queue_counts_as_failed(world: World) -> None:
     world.cluster.jobs.clear()
     steps(own, world, 1)
     assert [each.repair_status for each in world.cluster.maintenance.incidents] == ["failed"]
+
+
+@pytest.mark.requirement("S4.31", "S4.36")
+def test_an_instance_that_moved_is_remembered_until_its_load_is_known(world: World) -> None:
+    own = daemon(world)
+    world.cluster.commit(ChangeMaintenance(values={"balance": True, "balance_dynamic": True}))
+    world.found = {"n3": EVACUATE}
+    steps(own, world, 2)
+    moved = world.cluster.maintenance.evacuated
+    assert len(moved) == 3 and "i0" not in moved
+    world.cluster.commit(ChangeMaintenance(values={"evacuated": [*moved, "i0"]}))
+    steps(own, world, 1)
+    assert world.cluster.maintenance.evacuated == moved, "of i0 the load is known"

@@ -15,6 +15,7 @@ Reports are fed by queries, too, and made void besides by what jobs gave up that
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,13 +39,16 @@ from ganeti.model.node_calls.node import NodeInfo
 from ganeti.model.objects import Node
 from ganeti.model.placement_requests import (
     Allocate,
+    BalanceStep,
     CountCapacity,
+    EmptyNodes,
     MultiAllocate,
     PlacementRequest,
     Relocate,
     names_of,
 )
 from ganeti.model.promises import Promise, Promises
+from ganeti.model.templates import traits_of
 from ganeti.model.traits import Catalogue
 from ganeti.ports.luxid import AllocatorInput, AnswerPlacement, DescribeForAllocator, Placement
 from ganeti.system.event_loop import Background
@@ -263,6 +267,8 @@ class Placements:
         view = self._view
         if isinstance(request, CountCapacity):
             return request.default_template
+        if isinstance(request, EmptyNodes | BalanceStep):
+            return _usual_template(view)
         wanted = request.instances if isinstance(request, MultiAllocate) else [request]
         if wanted and isinstance(wanted[0], Allocate):
             return wanted[0].disk_template
@@ -294,6 +300,15 @@ def _is_own(name: int | str, promise: Promise, owner: Owner, request: PlacementR
     if name != owner.name:
         return False
     return promise.instance in names_of(request)
+
+
+def _usual_template(view: Configuration) -> str:
+    """The template that most instances with disks on their nodes have: they alone need room on the disks of others."""
+    used = Counter(view.disk_template(instance) for instance in view.instances())
+    local = [
+        name for name, _ in used.most_common() if (traits := traits_of(name)) is not None and traits.uses_node_disk
+    ]
+    return next(iter([*local, *used]), next(iter(view.cluster.enabled_disk_templates), ""))
 
 
 def _group_of(view: Configuration, request: PlacementRequest) -> str | None:

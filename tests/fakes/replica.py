@@ -18,7 +18,7 @@ import msgspec
 from ganeti.base.errors import GanetiError, NodeTimeoutError, NodeUnreachableError, ParameterError
 from ganeti.base.version import RELEASE
 from ganeti.master.config.fingerprint import Fingerprint
-from ganeti.model.objects import CLUSTER_KEY, KINDS
+from ganeti.model.objects import KINDS, SINGLES
 from ganeti.ports.nodes import NodeAnswer
 
 NAME = re.compile(r"job-[1-9][0-9]{0,17}(\.undo)?|drain", re.ASCII)
@@ -191,9 +191,9 @@ class FakeReplica:
         if late and not self.damaged:
             raise Refusal("gap", f"This copy is at {self.position} already", position=self.position)
         plain = msgspec.json.decode(zlib.decompress(base64.b64decode(config)))
-        fragments = {("cluster", CLUSTER_KEY): msgspec.json.encode(plain["cluster"])}
+        fragments = {(kind, key): msgspec.json.encode(plain[kind]) for kind, key in SINGLES.items() if kind in plain}
         for kind in KINDS:
-            if kind != "cluster":
+            if kind not in SINGLES:
                 fragments |= {(kind, uuid): msgspec.json.encode(value) for uuid, value in plain[kind].items()}
         header = {key: value for key, value in plain.items() if key not in KINDS}
         if Fingerprint(header, fragments).now(position[1], plain["mtime"]) != digest:

@@ -18,6 +18,8 @@ IN_ADDITION = {"why", "capacity_params", "node_groups", "diagnose_data_collector
 """Parameters that 3.1 has not, or not of every such opcode."""
 IN_ADDITION_OF = {
     "OP_NODE_SET_PARAMS": {"group"},
+    "OP_COMPUTE_CAPACITY": {"if_added", "if_lost"},
+    "OP_CLUSTER_RENEW_CRYPTO": {"cluster_certificate", "only_nodes"},
     "OP_CLUSTER_SET_PARAMS": {
         *("maint_round_delay", "maint_balance", "maint_balance_threshold", "maint_balance_dynamic"),
         *("maint_balance_disk_moves", "maint_repair_instances", "maint_nodes_at_once", "maint_keep_redundancy"),

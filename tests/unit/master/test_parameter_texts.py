@@ -16,7 +16,17 @@ COMMON = {field.name for field in msgspec.structs.fields(Operation)}
 SEVERAL_LINES = {
     *("osparams", "osparams_private", "osparams_private_cluster", "osparams_secret", "qfilter", "pattern"),
     *("x509_key_name", "destination_x509_ca", "input"),
-    *("messages", "result", "fail", "submit_jobs", "source_x509_ca", "source_handshake", "tags", "instances"),
+    *(
+        "messages",
+        "result",
+        "fail",
+        "submit_jobs",
+        "source_x509_ca",
+        "source_handshake",
+        "tags",
+        "instances",
+        "operation",
+    ),
 }
 PATHS = {"file_storage_dir", "shared_file_storage_dir", "gluster_storage_dir", "src_path"}
 OURS = {op_id: cls for op_id, cls in REGISTRY.items() if cls.__module__.startswith("ganeti.")}

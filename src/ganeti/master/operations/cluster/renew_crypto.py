@@ -83,7 +83,7 @@ class RenewCrypto(Operation[None], frozen=True, kw_only=True, forbid_unknown_fie
         int | None, Parameter("length of the new ssh keys, in place of the cluster's", "--ssh-key-bits", metavar="BITS")
     ] = None
     only_nodes: Annotated[
-        list[Text] | None, Parameter("new certificates of these nodes (uuids) only, in place of all")
+        list[Text] | None, Parameter("new certificates of these nodes (uuids) only, in place of all", subject="node")
     ] = None
     verbose: Annotated[bool, Parameter("say on which nodes")] = False
     debug: Annotated[bool, Parameter("say on which nodes")] = False

@@ -105,7 +105,6 @@ class ComputeCapacity(Operation[_Plain], frozen=True, kw_only=True, forbid_unkno
         Parameter(
             "count as if there were these new nodes",
             "--if-added",
-            subject="text",
             repeatable=True,
             metavar="N:memory=SIZE,disk=SIZE,cpus=N",
         ),
@@ -115,7 +114,6 @@ class ComputeCapacity(Operation[_Plain], frozen=True, kw_only=True, forbid_unkno
         Parameter(
             "count as if this node or node group were lost",
             "--if-lost",
-            subject="text",
             repeatable=True,
             kind="list",
             metavar="NODE|GROUP",

@@ -13,7 +13,7 @@ from ganeti.luxid.arguments import at_most, strings
 from ganeti.luxid.queries.sources import QuerySources
 from ganeti.master.query.cluster import ClusterRow, cluster_info, config_values
 from ganeti.master.query.exports import export_rows
-from ganeti.master.query.fields import QueryWorld, Resource
+from ganeti.master.query.fields import Field, QueryWorld, Resource
 from ganeti.master.query.filters import asked_names
 from ganeti.master.query.running import describe_fields, legacy_rows, names_filter, run_query, selected
 from ganeti.stores.watcher_switch import watcher_pause
@@ -47,10 +47,10 @@ class QueryCalls:
         what, names, qfilter, how = (*at_most(args, 3, 4), None)[:4]
         cached = _may_be_cached(how)
         if what == "job" and asked_names(qfilter, "id") is None:
-            fields, rows = await self._sources.job_list(strings(names, "fields"), qfilter)
-            described = msgspec.json.encode([field.describe() for field in fields])
-            return rows.within(b'{"fields":%s,"data":' % described, b"}")
+            return _described(*await self._sources.job_list(strings(names, "fields"), qfilter))
         resource = self._sources.resource(what)
+        if (found := await self._sources.long_list(resource, strings(names, "fields"), qfilter)) is not None:
+            return _described(*found)
         fields, data = await self._run(resource, strings(names, "fields"), qfilter, cached=cached)
         return {"fields": [field.describe() for field in fields], "data": data}
 
@@ -120,6 +120,11 @@ class QueryCalls:
     def _cluster_row(self) -> ClusterRow:
         world = QueryWorld(self._sources.view, self._sources.catalogue)
         return ClusterRow(world, self._sources.drained, watcher_pause(self._paths))
+
+
+def _described(fields: list[Field], rows: Pieces) -> Pieces:
+    described = msgspec.json.encode([field.describe() for field in fields])
+    return rows.within(b'{"fields":%s,"data":' % described, b"}")
 
 
 def _may_be_cached(how: Any) -> bool:

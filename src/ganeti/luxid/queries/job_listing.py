@@ -1,18 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Lists of very many jobs, made in slices, so that no list keeps other clients waiting.
-
-A slice reads, filters and writes as JSON what it can within its time; then everybody else has a turn. Nothing of a job
-is kept but the bytes of its row: neither memory nor the collector of garbage grows with the queue.
-"""
+"""Lists of very many jobs, made in slices (`slices`): their files are read, filtered and forgotten on the way."""
 
 import asyncio
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
+from ganeti.luxid.queries.slices import written
 from ganeti.luxid.queue.driver import QueueDriver
 from ganeti.master.query.fields import Field
 from ganeti.master.query.filters import passes
@@ -21,9 +15,6 @@ from ganeti.master.query.running import cell
 from ganeti.master.three_valued import Predicate
 from ganeti.stores.job_files_reader import JobFilesReader
 from ganeti.wire.framing import Pieces
-
-_SLICE_S = 0.003
-_ROWS_BETWEEN_LOOKS = 8
 
 
 @dataclass(frozen=True)
@@ -50,16 +41,7 @@ class JobLists:
         """Give the JSON list of the rows."""
         async with self._one:
             ids = wanted.ids if wanted.ids is not None else await self._all_ids(wanted.archived)
-            pieces = [b"["]
-            rows = self._rows(ids, wanted)
-            done = False
-            while not done:
-                part, done = _next_slice(rows)
-                if part:
-                    encoded = msgspec.json.encode(part)
-                    pieces.append((b"," if len(pieces) > 1 else b"") + encoded[1:-1])
-                await asyncio.sleep(0)
-            return Pieces([*pieces, b"]"])
+            return await written(self._rows(ids, wanted))
 
     async def _all_ids(self, archived: bool) -> list[int]:
         ids = self._queue.job_ids()
@@ -82,15 +64,3 @@ class JobLists:
                     continue
                 cells = [cell(field, row) for field in fields]
                 yield [value for _, value in cells] if wanted.plain else cells
-
-
-def _next_slice(rows: Iterator[list[Any] | None]) -> tuple[list[list[Any]], bool]:
-    """Give the rows of one slice of time, and whether there are no more."""
-    part: list[list[Any]] = []
-    ends_s = time.monotonic() + _SLICE_S
-    for number, row in enumerate(rows, 1):
-        if row is not None:
-            part.append(row)
-        if number % _ROWS_BETWEEN_LOOKS == 0 and time.monotonic() > ends_s:
-            return part, False
-    return part, True

@@ -3,6 +3,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from ganeti.base.errors import GanetiError
@@ -11,6 +12,7 @@ from ganeti.calls.copies import ask_copies
 from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.luxid.queries.job_listing import JobLists, Wanted
 from ganeti.luxid.queries.report_listener import ReportListener
+from ganeti.luxid.queries.slices import of_objects, written
 from ganeti.luxid.queries.state_cache import StateCache
 from ganeti.luxid.queue.driver import QueueDriver
 from ganeti.master.query import collecting, resources
@@ -26,6 +28,8 @@ from ganeti.wire.framing import Pieces
 from ganeti.wire.job_file import read_job_id
 
 _YIELD_EVERY = 100
+_LONG = 500
+"""So many rows are more than a few milliseconds of work."""
 
 
 class QuerySources:
@@ -104,6 +108,26 @@ class QuerySources:
         predicate, used = compile_filter(qfilter, jobs.fields)
         archived = "archived" in names or "archived" in used
         return fields, await self._job_lists.rows(Wanted(fields, predicate, archived=archived))
+
+    async def long_list(
+        self, resource: Resource, names: Sequence[str], qfilter: Any
+    ) -> tuple[list[Field], Pieces] | None:
+        """Answer a query for very many objects of which no node is asked; None where it is no such query.
+
+        Where an object that others name has gone meanwhile, the query is answered at one moment, as any other is.
+        """
+        if resource.rows is None or asked_names(qfilter, resource.key) is not None:
+            return None
+        fields = selected(resource, names)
+        predicate, used = compile_filter(qfilter, resource.fields)
+        if any(field.live for field in (*fields, *(resource.fields[name] for name in used))):
+            return None
+        rows = resource.rows(QueryWorld(self.view, self._catalogue))
+        if len(rows) < _LONG:
+            return None
+        with suppress(GanetiError):
+            return fields, await written(of_objects(rows, fields, predicate))
+        return None
 
     async def plain_job_list(self, ids: Sequence[Any] | None, names: Sequence[str]) -> Pieces:
         """Values alone; for a job that does not exist, a row with its id and nothing else."""

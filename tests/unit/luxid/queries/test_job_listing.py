@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from ganeti.base.paths import Paths
-from ganeti.luxid.queries import job_listing
+from ganeti.luxid.queries import slices
 from ganeti.luxid.queries.job_listing import JobLists, Wanted
 from ganeti.master.query.filters import compile_filter
 from ganeti.master.query.jobs import JOBS, JobRow
@@ -75,7 +75,7 @@ def in_one_go(queue, ids, names, qfilter):
 @pytest.mark.parametrize("archived", [False, True])
 @pytest.mark.parametrize("slice_s", [0.0, 10.0])
 def test_the_rows_are_those_of_a_query_in_one_go(queue, monkeypatch, qfilter, archived, slice_s):
-    monkeypatch.setattr(job_listing, "_SLICE_S", slice_s)
+    monkeypatch.setattr(slices, "_SLICE_S", slice_s)
     ids = [number for number in range(1, COUNT + 1) if number not in (9, 11) and (archived or number != 7)]
     _, expected = in_one_go(queue, ids, FIELDS, qfilter)
     predicate, _ = compile_filter(qfilter, JOBS.fields)
@@ -95,7 +95,7 @@ def test_a_place_is_kept_for_jobs_asked_for_that_do_not_exist(queue):
 
 def test_others_have_their_turn(queue, monkeypatch):
     """Between two slices the loop runs: here a counter that counts as often as it is let."""
-    monkeypatch.setattr(job_listing, "_SLICE_S", 0.0)
+    monkeypatch.setattr(slices, "_SLICE_S", 0.0)
     turns = 0
 
     async def count() -> None:
@@ -111,4 +111,4 @@ def test_others_have_their_turn(queue, monkeypatch):
         counting.cancel()
 
     asyncio.run(go())
-    assert turns >= (COUNT - 2) // job_listing._ROWS_BETWEEN_LOOKS
+    assert turns >= (COUNT - 2) // slices._ROWS_BETWEEN_LOOKS

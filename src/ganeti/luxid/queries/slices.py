@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Long lists made in slices, so that no list keeps other clients waiting.
+
+A slice makes rows and writes them as JSON for as long as its time is; then everybody else has a turn. Nothing of a row
+is kept but its bytes: neither memory nor the collector of garbage grows with the list.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from ganeti.master.query.fields import Field, Missing, Status
+from ganeti.master.query.filters import passes
+from ganeti.master.three_valued import Predicate
+from ganeti.wire.framing import Pieces
+
+_SLICE_S = 0.003
+_ROWS_BETWEEN_LOOKS = 8
+_NORMAL = int(Status.NORMAL)
+
+
+async def written(rows: Iterator[Sequence[Any] | None]) -> Pieces:
+    """Give the JSON list of the rows, None being left out."""
+    pieces = [b"["]
+    done = False
+    while not done:
+        part, done = _next_slice(rows)
+        if part:
+            encoded = msgspec.json.encode(part)
+            pieces.append((b"," if len(pieces) > 1 else b"") + encoded[1:-1])
+        await asyncio.sleep(0)
+    return Pieces([*pieces, b"]"])
+
+
+def _next_slice(rows: Iterator[Sequence[Any] | None]) -> tuple[list[Sequence[Any]], bool]:
+    """Give the rows of one slice of time, and whether there are no more."""
+    part: list[Sequence[Any]] = []
+    ends_s = time.monotonic() + _SLICE_S
+    for number, row in enumerate(rows, 1):
+        if row is not None:
+            part.append(row)
+        if number % _ROWS_BETWEEN_LOOKS == 0 and time.monotonic() > ends_s:
+            return part, False
+    return part, True
+
+
+def of_objects(rows: list[Any], fields: Sequence[Field], predicate: Predicate) -> Iterator[Sequence[Any] | None]:
+    """[status, value] of each field of the *rows* that pass; each row is forgotten when it is done."""
+    getters = [field.get for field in fields]
+    rows.reverse()
+    while rows:
+        row = rows.pop()
+        if not passes(predicate, row):
+            yield None
+            continue
+        yield [
+            (int(value.status), None) if isinstance(value, Missing) else (_NORMAL, value)
+            for value in [get(row) for get in getters]
+        ]

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Long lists made in slices say what one list at one moment says, and give others a turn."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+from tests.fakes.sample_cluster import catalogue, configuration
+
+from ganeti.luxid.queries.slices import of_objects, written
+from ganeti.luxid.queries.sources import QuerySources
+from ganeti.master.query.fields import NODATA, TEXT, Field
+from ganeti.master.query.filters import compile_filter
+from ganeti.master.query.instances import INSTANCES
+from ganeti.master.query.running import run_query
+from ganeti.model.objects import Instance
+
+FIELDS = [Field("name", "Name", TEXT, "", lambda row: row), Field("odd", "Odd", TEXT, "", lambda row: NODATA)]
+MANY = 1200
+
+
+class Following:
+    def __init__(self) -> None:
+        self.configuration = configuration()
+        for number in range(MANY):
+            uuid = f"uuid-{number}"
+            instance = Instance(
+                uuid=uuid, name=f"web{number}", os="noop", hypervisor="pretend", primary_node="uuid-node1", tags=["a"]
+            )
+            self.configuration.put("instances", uuid, instance)
+
+
+def test_rows_are_those_that_pass_in_their_order_and_forgotten() -> None:
+    rows = [f"web{number}" for number in range(50)]
+    predicate, _ = compile_filter(["=~", "name", "[05]$"], {field.name: field for field in FIELDS})
+    found = asyncio.run(written(of_objects(rows, FIELDS, predicate)))
+    wanted = [[[0, f"web{number}"], [2, None]] for number in range(0, 50, 5)]
+    assert json.loads(b"".join(found.parts)) == wanted
+    assert rows == []
+
+
+def test_others_have_a_turn_while_a_long_list_is_made() -> None:
+    slow = Field("name", "Name", TEXT, "", lambda row: time.sleep(0.0005))
+    turns: list[float] = []
+
+    async def beside() -> None:
+        while True:
+            turns.append(time.monotonic())
+            await asyncio.sleep(0)
+
+    async def both() -> None:
+        other = asyncio.ensure_future(beside())
+        predicate, _ = compile_filter(None, {})
+        await written(of_objects(list(range(100)), [slow], predicate))
+        other.cancel()
+
+    asyncio.run(both())
+    assert len(turns) > 5
+
+
+def test_a_list_of_very_many_is_the_same_as_one_made_at_once() -> None:
+    follower: Any = Following()
+    sources = QuerySources(follower, None, None, catalogue(), None)  # type: ignore[arg-type]
+    names = ["name", "pnode", "tags", "be/vcpus", "no_such_field"]
+    resource = sources.resource("instance")
+
+    async def asked(qfilter: Any) -> Any:
+        return await sources.long_list(resource, names, qfilter)
+
+    async def at_once(qfilter: Any) -> Any:
+        rows = await sources.rows(resource, qfilter)
+        return (await run_query(resource, rows, names, qfilter, sources.collector()))[1]
+
+    for qfilter in (None, ["=~", "name", "7$"], ["=[]", "tags", "b"]):
+        fields, rows = asyncio.run(asked(qfilter))
+        assert [field.name for field in fields] == names
+        assert json.loads(b"".join(rows.parts)) == json.loads(json.dumps(asyncio.run(at_once(qfilter))))
+    assert asyncio.run(asked(["==", "name", "web7"])) is None, "names are an error where there is no such instance"
+    assert INSTANCES.fields["oper_state"].live
+    assert asyncio.run(asked(["?", "oper_state"])) is None, "nodes are asked"

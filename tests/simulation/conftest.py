@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ganeti.wconfd.lock_check import STRICT
+
 TREE = Path(__file__).resolve().parents[2]
 _LONGEST_S = 600
 
@@ -23,6 +25,7 @@ class Ran:
 def simulate(*words):
     """Run the simulator's command."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+    environment[STRICT] = "1"
     done = subprocess.run(
         [sys.executable, "-m", "ganeti_simulation", *map(str, words)],
         capture_output=True,

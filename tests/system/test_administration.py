@@ -155,3 +155,24 @@ def test_a_delay_ends_when_somebody_connects_to_its_socket(bed: FakeBed) -> None
     bed.wait(lambda: bed.job_status(job) == "success", "the delay ends")
     assert "Interrupted, time spent waiting: " in bed.run("gnt-job", "info", str(job))
     bed.run("test", "!", "-e", found[0])
+
+
+@pytest.mark.requirement("S2.3", "S2.4")
+def test_luxid_alone_answers_commands_and_no_former_daemon_is_left(bed: FakeBed) -> None:
+    listening = bed.run("ss", "-xlpH")
+    for name, daemon in (("ganeti-query", "luxid"), ("ganeti-master", "luxid"), ("ganeti-wconfd", "wconfd")):
+        [line] = [line for line in listening.splitlines() if re.search(rf"/socket/{name}\s", line)]
+        assert daemon in line.rpartition("users:")[2], line
+    programs = bed.run("sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
+    assert "luxid" in programs and "masterd" not in programs and "queryd" not in programs
+
+
+@pytest.mark.requirement("S2.9")
+def test_wconfd_alone_has_the_configuration_open_for_writing(bed: FakeBed) -> None:
+    look = "for f in $(find /proc/[0-9]*/fd -lname '*/config.sqlite' 2>/dev/null); do p=${f%/fd/*}; "
+    look += "grep -q 'flags:.*[12]$' $p/fdinfo/${f##*/} && tr '\\0' ' ' <$p/cmdline && echo; done; true"
+    job = bed.submit("gnt-debug", "delay", "--interruptible", "600")
+    bed.wait(lambda: bed.job_status(job) == "running", "a job process is there")
+    writers = {line.strip() for line in bed.run("sh", "-c", look).splitlines() if line.strip()}
+    bed.run("gnt-job", "cancel", "--kill", "--yes-do-it", str(job))
+    assert len(writers) == 1 and "wconfd" in writers.pop()

@@ -122,6 +122,7 @@ def copies(bed: FakeBed) -> list[str]:
     return [node for node in ("node1", "node2", "node3") if bed.run(*where, node=node, expect=None).strip()]
 
 
+@pytest.mark.requirement("S5.4")
 def test_the_secondary_node_is_replaced_while_the_guest_runs_or_not(instance: FakeBed) -> None:
     bed = instance
     whole(bed)

@@ -223,7 +223,8 @@ def capacity_query(view: ConfigView, catalogue: Catalogue, template: TemplateTra
     storage = []
     if template is not None and template.setting and (setting := getattr(view.cluster, template.setting)):
         storage.append(StorageUnit(template=template.name, setting=setting))
-    hypervisor = view.cluster.enabled_hypervisors[0]
+    enabled = view.cluster.enabled_hypervisors
+    hypervisor = next((name for name in enabled if name in catalogue.hypervisors), enabled[0])
     return NodeInfo(storage=storage, hypervisors={hypervisor: hv_filled(view, catalogue, hypervisor)})
 
 
@@ -324,7 +325,8 @@ async def _used_memory(
     ctx: OperationContext, view: ConfigView, node: Node, coming: Iterable[Instance]
 ) -> Mapping[str, int]:
     names = dict.fromkeys([*view.cluster.enabled_hypervisors, *(other.hypervisor for other in coming)])
-    hypervisors = {name: hv_filled(view, ctx.catalogue, name) for name in names}
+    known = ctx.catalogue.hypervisors
+    hypervisors = {name: hv_filled(view, ctx.catalogue, name) for name in names if name in known}
     guests = await ask(ctx.nodes, node.uuid, AllInstancesInfo(hypervisors=hypervisors))
     return {guest.name: guest.memory_mib for guest in guests}
 

@@ -86,8 +86,12 @@ class Committer:
         replicator: Replicator,
         now_s: Callable[[], float],
         on_commit: Callable[[Commit, bytes | None], None],
+        check_locks: Callable[[JobStep, Staged], None] = lambda step, staged: None,
     ) -> None:
-        """*on_commit* is told each finished commit and its message for subscribers, in order."""
+        """*on_commit* is told each finished commit and its message for subscribers, in order.
+
+        *check_locks* may raise `LockError` for a change that its job may not make.
+        """
         self.form = form
         self.stream = stream
         self.steps = steps
@@ -97,6 +101,7 @@ class Committer:
         self._store = store
         self._now_s = now_s
         self._on_commit = on_commit
+        self._check_locks = check_locks
         self._replicator = replicator
         self._ahead = Ahead(form.fingerprint)
         self._unfinished: deque[_Batch] = deque()
@@ -280,6 +285,7 @@ class Committer:
         try:
             self.steps.refuse_superseded(step.job, step.attempt)
             request.staged = self._head.stage(request.change, self._now_s())
+            self._check_locks(step, request.staged)
             request.commit = _commit_of(step, request.staged)
             request.must_wait = not self._replicator.may_commit(request.commit)
         except GanetiError as err:

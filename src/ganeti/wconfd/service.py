@@ -24,6 +24,7 @@ from ganeti.system.unix_socket import allow_many_connections, serve
 from ganeti.wconfd.calls import Parts
 from ganeti.wconfd.commits import Committer
 from ganeti.wconfd.distribution import Distributor
+from ganeti.wconfd.lock_check import LockCheck
 from ganeti.wconfd.locks import LockService, remove_stale_lock_files, undo_records_in
 from ganeti.wconfd.promises import PromiseService
 from ganeti.wconfd.replication import Begin, Hooks, Replicator, candidates_of
@@ -87,6 +88,7 @@ class Service:
             self.replicator,
             now_s,
             self._committed,
+            LockCheck(self.locks),
         )
         parts = Parts(
             self.committer,

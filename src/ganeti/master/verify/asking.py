@@ -135,7 +135,9 @@ def node_checks(
         checks["oob-paths"] = _oob_programs(view)
     if not node.vm_capable:
         return checks
-    hypervisors = {name: _filled(view, catalogue, name) for name in cluster.enabled_hypervisors}
+    hypervisors = {
+        name: _filled(view, catalogue, name) for name in cluster.enabled_hypervisors if name in catalogue.hypervisors
+    }
     mine = [instance for instance in view.primary_instances(node.uuid) if not instance.forthcoming]
     units = storage_units(view, catalogue)
     checks |= {

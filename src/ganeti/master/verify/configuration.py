@@ -50,8 +50,12 @@ def hypervisor_parameters(view: ConfigView, catalogue: Catalogue) -> Iterator[Fi
     sets += [
         (f"instance {instance.name}", instance.hypervisor, instance.hvparams, True) for instance in view.instances()
     ]
+    without = sorted({name for _, name, _, _ in sets if name and name not in catalogue.hypervisors})
+    for name in without:
+        known = ", ".join(sorted(catalogue.hypervisors))
+        yield Finding("ECLUSTERCFG", "", f"hypervisor {name} has no driver here: there are {known}")
     for source, name, values, for_instance in sets:
-        if not name:
+        if not name or name in without:
             continue
         given = {key: value for key, value in values.items() if value != DEFAULT_MARK}
         try:

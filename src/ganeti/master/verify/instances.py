@@ -91,7 +91,10 @@ def placement(view: ConfigView, catalogue: Catalogue, instance: Instance) -> Ite
             "instance has multiple secondary nodes: " + ", ".join(node.name for node in nodes[1:]),
             WARNING,
         )
-    if instance.hypervisor not in view.cluster.enabled_hypervisors or instance.hypervisor not in catalogue.hypervisors:
+    if instance.hypervisor not in catalogue.hypervisors:
+        message = f"its hypervisor {instance.hypervisor} has no driver here"
+        yield Finding("EINSTANCEUNSUITABLENODE", instance.name, message)
+    elif instance.hypervisor not in view.cluster.enabled_hypervisors:
         yield Finding("EINSTANCEUNSUITABLENODE", instance.name, f"its hypervisor {instance.hypervisor} is not enabled")
 
 

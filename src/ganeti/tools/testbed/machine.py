@@ -14,10 +14,13 @@ from ganeti.base.errors import CommandError, PrerequisiteError
 from ganeti.system import call_delay
 from ganeti.tools.testbed import layout, loopback, network, node_files, node_init, processes
 from ganeti.tools.testbed.layout import Layout, Node
+from ganeti.wconfd.lock_check import STRICT
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x04000000, 0x20000000, 0x40000000
 READY_WITHIN_S = 30.0
 PASSED_ON = ("TERM", "COLUMNS", "LINES", "CI")
+_SETTINGS = (call_delay.DELAY, call_delay.SEED, STRICT)
+"""Variables that the daemons of a node see as whoever started it did."""
 PASSED_ON_PREFIXES = ("GANETI_", "GNT_")
 RUNNING, STOPPED, OFF = "running", "stopped", "off"
 
@@ -83,7 +86,9 @@ def _init_config(bed: Layout, node: Node) -> dict[str, object]:
         "commands": str(bed.commands),
         "watcher_interval_s": bed.watcher_interval_s,
         "binds": binds,
-        "settings": {name: os.environ[name] for name in (call_delay.DELAY, call_delay.SEED) if name in os.environ},
+        "settings": {
+            name: os.environ[name] for name in (call_delay.DELAY, call_delay.SEED, STRICT) if name in os.environ
+        },
     }
 
 

@@ -5,6 +5,7 @@ import pytest
 from tests.fakes.sample_cluster import add_instance, configuration
 
 from ganeti.master.cache.exclusive_holds import ExclusiveHolds, nodes_under
+from ganeti.master.operations.instance.console import InstanceConsole
 from ganeti.model.locks import ALL_INSTANCES, ALL_NETWORKS, ALL_NODE_RES, ALL_NODES, BGL, CONFIG
 
 JOB, OTHER = [5, "a", 1], [6, "b", 1]
@@ -19,6 +20,18 @@ def test_what_was_exclusive_counts_when_it_is_given_up() -> None:
     assert holds.change("freed", JOB, {"node/n": "release"}) == []
     assert holds.change("freed", JOB, {"instance/a": "release"}) == ["instance/a"]
     assert holds.change("freed", JOB, {"instance/a": "release"}) == []
+
+
+@pytest.mark.requirement("S1.47")
+def test_what_only_looks_makes_nothing_void() -> None:
+    view = configuration()
+    add_instance(view, "web1")
+    plan = InstanceConsole(instance_name="web1").locks(view)
+    holds = ExclusiveHolds()
+    locks = dict.fromkeys(plan.shared, "shared") | dict.fromkeys(plan.exclusive, "exclusive")
+    assert "instance/web1" in locks
+    holds.change("granted", JOB, locks)
+    assert holds.change("freed", JOB, dict.fromkeys(locks, "release")) == []
 
 
 def test_sharing_what_was_exclusive_gives_it_up() -> None:

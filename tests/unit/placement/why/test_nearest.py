@@ -256,6 +256,7 @@ def test_a_node_alone_in_its_group_has_no_secondary() -> None:
     ]
 
 
+@pytest.mark.requirement("S5.41")
 def test_no_node_would_do_even_as_the_first_of_a_pair() -> None:
     nodes = (node("node1", 2000), node("node2", 2000))
     lines = why_lines(nothing(nodes, Allocate(wanted(template="drbd"), required_nodes=2)))

@@ -52,7 +52,8 @@ class ClusterParameters(Operation[None], frozen=True, kw_only=True):
         Text | None, Parameter("how MAC addresses begin", "-m", "--mac-prefix", metavar="XX:XX:XX")
     ] = None
     reserved_lvs: Annotated[
-        list[Text] | None, Parameter("volumes that are none of ours", "--reserved-lvs"), _NOTHING_ACTS
+        list[Text] | None,
+        Parameter("names VG/LV, as regular expressions, that verification passes over", "--reserved-lvs"),
     ] = None
     use_external_mip_script: Annotated[
         bool | None, Parameter("the site's own script sets up the master address", "--use-external-mip-script")
@@ -85,9 +86,7 @@ class ClusterParameters(Operation[None], frozen=True, kw_only=True):
     hv_state: HypervisorState | None = None
     disk_state: DiskState | None = None
     vg_name: Annotated[
-        str | None,
-        Parameter('LVM volume group; "" for none', "--vg-name", subject="file name", metavar="NAME"),
-        _NOT_YET,
+        str | None, Parameter('LVM volume group; "" for none', "--vg-name", subject="file name", metavar="NAME")
     ] = None
     enabled_hypervisors: Annotated[
         list[Text] | None,

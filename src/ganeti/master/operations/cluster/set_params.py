@@ -248,7 +248,12 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
         return given | {f"{name}_static": getattr(self, name) for name in STATES if getattr(self, name)}
 
     def _of_drivers(self) -> bool:
-        given = (self.enabled_hypervisors, self.enabled_disk_templates, *(getattr(self, name) for name in DIRECTORIES))
+        given = (
+            self.enabled_hypervisors,
+            self.enabled_disk_templates,
+            self.vg_name,
+            *(getattr(self, name) for name in DIRECTORIES),
+        )
         return any(value is not None for value in given)
 
     def _driver_values(self, view: ConfigView, catalogue: Catalogue) -> dict[str, Any]:
@@ -258,6 +263,8 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
             for name in DIRECTORIES
             if (given := getattr(self, name)) is not None
         }
+        if self.vg_name is not None:
+            values["volume_group_name"] = self.vg_name or None
         if self.enabled_hypervisors is not None:
             values["enabled_hypervisors"] = drivers.checked_hypervisors(view, self.enabled_hypervisors, catalogue)
             without: dict[str, Any] = {

@@ -63,6 +63,8 @@ from ganeti.ports.context import OperationContext, UndoNodeCall
 from ganeti.ports.nodes import ask
 
 POLL_S = 0.1
+QUICK_POLL_S = 0.02
+"""In the first second, which is all that a small guest takes, and once the guest is stopped."""
 STALL_S = 120.0
 """A migration that moves no byte for this long is given up."""
 
@@ -308,6 +310,7 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
         """Watch the source until it is done; raises `ExecutionError` when it fails or makes no progress."""
         source, spec = checked.instance.primary_node, checked.spec
         moved, moved_at_s = -1, ctx.clock.now_s()
+        began_s = moved_at_s
         while True:
             status = await ctx.nodes.call(source, "instance_get_migration_status", instance=spec)
             state = status["status"]
@@ -328,7 +331,8 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
                 raise ExecutionError(
                     f"Could not migrate instance {spec.name}: no data moved for {STALL_S:.0f} seconds in state {state}"
                 )
-            await ctx.clock.sleep(POLL_S)
+            quick = state == "pre-switchover" or ctx.clock.now_s() - began_s < 1.0
+            await ctx.clock.sleep(QUICK_POLL_S if quick else POLL_S)
 
     async def _hand_over(self, checked: Checked, ctx: OperationContext) -> None:
         """The guest has stopped: where both nodes have a copy of its disks, the target's is written from now on."""

@@ -16,7 +16,7 @@ from ganeti.master.operations.cluster.set_params import ChangeCluster, Facts, Mo
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import ALL_GROUPS, ALL_INSTANCES, ALL_NODES, BGL, LockPlan, node_lock
 from ganeti.model.objects import CLUSTER_KEY, Nic
-from ganeti.model.traits import HypervisorTraits
+from ganeti.model.traits import VOLUME_GROUP, Catalogue, HypervisorTraits, TemplateTraits
 
 HAIL = "/usr/lib/ganeti/iallocators/hail"
 
@@ -49,6 +49,9 @@ def modify(ctx: FakeContext, **values: Any) -> None:
         ("enabled_user_shutdown", True),
         ("maintain_node_health", True),
         ("default_iallocator", "hail"),
+        ("reserved_lvs", ["xenvg/(root|swap)"]),
+        ("compression_tools", ["gzip", "lzop"]),
+        ("zeroing_image", "https://images.example.com/zero.raw"),
     ],
 )
 def test_a_value_is_taken_and_no_other_is_touched(name: str, value: Any) -> None:
@@ -79,6 +82,30 @@ def test_force_takes_an_allocator_that_is_not_there_yet() -> None:
     modify(ctx, default_iallocator="later", force=True)
     assert ctx.config.view().cluster.default_iallocator == "later"
     assert ctx.lines[0].startswith("The allocator 'later' was not found in")
+
+
+def test_a_volume_group_is_looked_for_on_nodes_and_stays_while_a_template_needs_it() -> None:
+    ctx = make()
+    volumes = TemplateTraits("volumes", VOLUME_GROUP)
+    ctx.catalogue = Catalogue({**ctx.catalogue.templates, "volumes": volumes}, ctx.catalogue.hypervisors)
+    modify(ctx, vg_name="fast")
+    enabled = [*ctx.config.view().cluster.enabled_disk_templates, "volumes"]
+    asked: list[Any] = []
+
+    def look(name: str, *, checks: Any) -> Any:
+        asked.extend(checks["storage"])
+        return {"storage": {"volumes fast": ["there is no volume group fast"] if name == "node2" else []}}
+
+    ctx.nodes.handlers["node_verify"] = look
+    with pytest.raises(PrerequisiteError, match="Node node2, volumes: there is no volume group fast"):
+        modify(ctx, enabled_disk_templates=enabled)
+    assert asked[0] == {"template": "volumes", "setting": "fast"}
+    modify(ctx, enabled_disk_templates=enabled, force=True)
+    with pytest.raises(PrerequisiteError, match="The disk template volumes is enabled and needs volume_group_name"):
+        modify(ctx, vg_name="")
+    assert ctx.config.view().cluster.volume_group_name == "fast"
+    modify(ctx, enabled_disk_templates=enabled[:-1], vg_name="")
+    assert ctx.config.view().cluster.volume_group_name is None
 
 
 def test_nothing_given_commits_nothing() -> None:
@@ -117,7 +144,7 @@ def test_names_are_added_and_removed_and_needless_changes_told() -> None:
         ({"compression_tools": ["zstd"]}, "The compression tool gzip cannot be left out: add it to the list"),
         ({"compression_tools": ["gzip", "rm -rf"]}, "'rm -rf' cannot be a compression tool"),
         ({"compression_tools": ["gzip", "none"]}, "'none' cannot be a compression tool"),
-        ({"reserved_lvs": ["vg/root"]}, "reserved_lvs cannot be set yet"),
+        ({"reserved_lvs": ["vg/(root"]}, "is no regular expression"),
         ({"osparams_private_cluster": {"noop": {"a": 1}}}, "The OS parameter 'a' cannot be '1': it must be text"),
         ({"enabled_hypervisors": ["moon"]}, "Unknown hypervisor 'moon': there are pretend"),
         ({"enabled_hypervisors": []}, "At least one hypervisor must be enabled"),
@@ -134,7 +161,7 @@ def test_names_are_added_and_removed_and_needless_changes_told() -> None:
         ({"default_iallocator": "nosuch"}, "The allocator 'nosuch' was not found in"),
         ({"default_iallocator": "../bin/sh"}, "was not found in"),
         ({"hidden_os": [["put", "a"]]}, "hidden_os"),
-        ({"vg_name": "", "max_running_jobs": 5}, "vg_name cannot be changed yet"),
+        ({"vg_name": "a/b", "max_running_jobs": 5}, "'a/b'"),
         ({"beparams": {"vcpus": 0}}, "Parameter 'vcpus' cannot be 0: the least is 1"),
         ({"beparams": {"minmem": 4096}}, "minmem of the cluster would be 4096, above maxmem (128)"),
         ({"hvparams": {"moon": {"a": "b"}}}, "Unknown hypervisor 'moon': there are pretend"),

@@ -665,7 +665,7 @@ def test_an_instance_of_three_nodes_or_of_a_hypervisor_that_is_off() -> None:
     assert not good
     assert lines[:2] == [
         "  - WARNING:EINSTANCELAYOUT:instance:web1:instance has multiple secondary nodes: node2, node3",
-        "  - ERROR:EINSTANCEUNSUITABLENODE:instance:web2:its hypervisor other is not enabled",
+        "  - ERROR:EINSTANCEUNSUITABLENODE:instance:web2:its hypervisor other has no driver here",
     ]
 
 

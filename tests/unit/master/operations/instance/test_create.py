@@ -42,6 +42,7 @@ def wanted(**changes: Any) -> CreateInstance:
     return msgspec.convert(fields | changes, CreateInstance)
 
 
+@pytest.mark.requirement("S5.4")
 def test_the_order_of_steps(ctx: FakeContext) -> None:
     assert run(wanted(), ctx) == ["node2"]
     steps = [line for line in ctx.story if not line.endswith(("node_info", "all_instances_info"))]
@@ -178,6 +179,7 @@ def test_a_node_that_changed_meanwhile_is_refused_by_the_commit(ctx: FakeContext
     assert not config.instances()
 
 
+@pytest.mark.requirement("S5.41")
 def test_the_error_names_the_first_reasons(ctx: FakeContext) -> None:
     reasons = [f"node{number}: has no room" for number in range(20)]
     ctx.allocation = {"success": False, "info": "Request failed: no", "result": [], "reasons": reasons}

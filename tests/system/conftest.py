@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""For system tests: a change of what a job has not locked fails (S2.58)."""
+
+import os
+
+from ganeti.wconfd.lock_check import STRICT
+
+os.environ[STRICT] = "1"

@@ -15,7 +15,7 @@ from ganeti.master.query.cluster import ClusterRow, cluster_info, config_values
 from ganeti.master.query.exports import export_rows
 from ganeti.master.query.fields import Field, QueryWorld, Resource
 from ganeti.master.query.filters import asked_names
-from ganeti.master.query.running import describe_fields, legacy_rows, names_filter, run_query, selected
+from ganeti.master.query.running import describe_fields, legacy_rows, names_filter, present, run_query, selected
 from ganeti.stores.watcher_switch import watcher_pause
 from ganeti.wire.framing import Pieces
 
@@ -110,6 +110,10 @@ class QueryCalls:
     async def _plain_rows(self, resource: Resource, fields: Any, names: Sequence[Any]) -> list[list[Any]]:
         asked = strings(fields, "fields")
         legacy_rows(resource, selected(resource, asked), [])
+        if names:
+            names = present(resource, await self._sources.rows(resource, None), names)
+            if not names:
+                return []
         found, data = await self._run(resource, asked, names_filter(resource, names))
         return legacy_rows(resource, found, data)
 

@@ -62,6 +62,17 @@ def names_filter(resource: Resource, names: Sequence[Any]) -> Any:
     return ["|", *(["==", resource.key, name] for name in names)] if names else None
 
 
+def present(resource: Resource, rows: Iterable[Any], names: Sequence[Any]) -> list[Any]:
+    """Of *names*, those that there are, in the order of the *rows*.
+
+    The calls from before the query language say nothing of the others.
+    """
+    key = resource.fields[resource.key]
+    by_name = {key.get(row): row for row in rows}
+    found = {_find(key, by_name, name) for name in names}
+    return [name for name in by_name if name in found]
+
+
 def _choose(resource: Resource, rows: list[Any], qfilter: Any) -> list[Any]:
     """If only names are asked for, those rows in that order; an unknown name is an error."""
     wanted = asked_names(qfilter, resource.key)

@@ -10,8 +10,10 @@ from typing import Any
 
 from tests.fakes.sample_cluster import catalogue, configuration
 
+from ganeti.base.paths import Paths
 from ganeti.luxid.queries.slices import of_objects, written
 from ganeti.luxid.queries.sources import QuerySources
+from ganeti.luxid.query_calls import QueryCalls
 from ganeti.master.query.fields import NODATA, TEXT, Field
 from ganeti.master.query.filters import compile_filter
 from ganeti.master.query.instances import INSTANCES
@@ -81,3 +83,20 @@ def test_a_list_of_very_many_is_the_same_as_one_made_at_once() -> None:
     assert asyncio.run(asked(["==", "name", "web7"])) is None, "names are an error where there is no such instance"
     assert INSTANCES.fields["oper_state"].live
     assert asyncio.run(asked(["?", "oper_state"])) is None, "nodes are asked"
+
+
+def test_calls_from_before_the_query_language_say_nothing_of_unknown_names() -> None:
+    """As Debian's Ganeti answers them: rows in their natural order, each once."""
+    follower: Any = Following()
+    sources = QuerySources(follower, None, None, catalogue(), None)  # type: ignore[arg-type]
+    calls = QueryCalls(Paths("/nowhere"), sources).table()
+
+    def ask(call: str, *arguments: Any) -> Any:
+        return asyncio.run(calls[call](list(arguments)))
+
+    assert ask("QueryInstances", ["gone"], ["name"], False) == []
+    assert ask("QueryInstances", ["web20", "gone", "web3", "web20"], ["name"], False) == [["web3"], ["web20"]]
+    assert ask("QueryNodes", ["gone", "node1"], ["name"], False) == [["node1"]]
+    assert ask("QueryGroups", ["gone"], ["name"], False) == []
+    assert ask("QueryNetworks", ["gone"], ["name"], False) == []
+    assert len(ask("QueryInstances", [], ["name"], False)) == MANY

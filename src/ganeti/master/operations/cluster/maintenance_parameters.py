@@ -5,10 +5,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ganeti.master.maintenance.changes import ChangeMaintenance
 from ganeti.master.operations.cluster.cluster_parameters import ClusterParameters
 from ganeti.master.parameter import Parameter
-from ganeti.ports.context import OperationContext
 
 
 class WithMaintenance(ClusterParameters, frozen=True, kw_only=True):
@@ -56,7 +54,3 @@ class WithMaintenance(ClusterParameters, frozen=True, kw_only=True):
             "keep_redundancy": self.maint_keep_redundancy,
         }
         return {attribute: value for attribute, value in given.items() if value is not None}
-
-    async def change_maintenance(self, ctx: OperationContext) -> None:
-        if values := self.maintenance_values():
-            await ctx.config.commit(ChangeMaintenance(values=values), settles=True)

@@ -13,6 +13,7 @@ from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_INPUT, ParameterError, PrerequisiteError
 from ganeti.base.paths import IALLOCATOR_SEARCH_PATH
 from ganeti.master.capacity import check_template
+from ganeti.master.maintenance.changes import ChangeMaintenance
 from ganeti.master.operation import Example, Hooks, operation
 from ganeti.master.operations.cluster import communication, drivers, inherited_parameters
 from ganeti.master.operations.cluster.cluster_parameters import NameChange
@@ -71,6 +72,8 @@ class ChangeCluster(Change, frozen=True, kw_only=True):
     names: dict[str, list[NameChange]] = {}
     active_collectors: dict[str, bool] = {}
     collector_intervals_us: dict[str, int] = {}
+    maintenance: dict[str, Any] = {}
+    """How the maintenance daemon is to act."""
 
     def apply(self, draft: Draft) -> None:
         old = draft.cluster
@@ -88,6 +91,7 @@ class ChangeCluster(Change, frozen=True, kw_only=True):
         new = inherited_parameters.changed(new, self.parameters)
         if new != old:
             draft.put("cluster", new)
+        ChangeMaintenance(values=self.maintenance).apply(draft)
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,7 @@ def _refusing() -> Iterator[None]:
         Example("cluster-backend", {"beparams": {"vcpus": 2}}),
         Example("cluster-candidates", {"candidate_pool_size": 4}),
         Example("cluster-netmask", {"master_netmask": 24}),
+        Example("cluster-maintenance", {"maint_round_delay": 60, "max_running_jobs": 18}),
         Example("cluster-communication", {"instance_communication_network": "talk"}),
     ),
 )
@@ -213,6 +218,7 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
             names=names,
             active_collectors=self.enabled_data_collectors or {},
             collector_intervals_us=self.data_collector_interval or {},
+            maintenance=self.maintenance_values(),
         )
         network = communication.planned(view, self.instance_communication_network, ctx.entropy.uuid())
         return Checked(change, address, notes, network)
@@ -239,7 +245,6 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
         if checked.network is not None:
             await ctx.config.commit(checked.network, settles=True)
         await drivers.ensure_user_shutdown(ctx, old)
-        await self.change_maintenance(ctx)
         if self.candidate_pool_size is not None:
             await fill_pool(ctx)
 

@@ -328,6 +328,7 @@ def test_the_watcher_has_the_group_renewed_and_starts_what_is_down(fake_bed):
     assert "asked without a job" not in fake_bed.run(*log)[logged:]
 
 
+@pytest.mark.requirement("S1.60")
 @need_root
 @pytest.mark.usefixtures("web3")
 def test_a_group_at_which_a_long_job_is_at_work_is_watched_all_the_same(fake_bed):

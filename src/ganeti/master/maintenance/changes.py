@@ -13,6 +13,7 @@ from ganeti.base.errors import UNKNOWN_ENTITY, PrerequisiteError
 from ganeti.model.configuration import Draft
 from ganeti.model.objects import Incident, Instance, Maintenance, Node, Plain
 from ganeti.model.tags import MOST
+from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 
 NOTED, PENDING, CANCELED, FAILED, COMPLETED = STATUSES = ("noted", "pending", "canceled", "failed", "completed")
@@ -155,6 +156,13 @@ def find_incident(maintenance: Maintenance, word: str) -> Incident:
         return found[0]
     problem = f"fits {len(found)} incidents, write more of it" if found else "is the id of no incident"
     raise PrerequisiteError(f"'{word}' {problem}: gnt-cluster incidents list shows them", UNKNOWN_ENTITY)
+
+
+def tagged_nodes(view: ConfigView, incident: Incident) -> list[str]:
+    """UUID of the node, where it has a tag of the incident: who changes that needs its lock."""
+    node = view.get("nodes", incident.node)
+    own = {ready_tag(incident.uuid), failed_tag(incident.uuid)}
+    return [node.uuid] if isinstance(node, Node) and own.intersection(node.tags) else []
 
 
 def touched(draft: Draft, incident: Incident, **values: Any) -> Incident:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_INCIDENT_CANCEL (ours): do nothing more about an incident (S4.16)."""
 
-from ganeti.master.maintenance.changes import CancelIncident, find_incident
+from ganeti.master.maintenance.changes import CancelIncident, find_incident, tagged_nodes
 from ganeti.master.operation import Operation, operation
+from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import IncidentId
+from ganeti.model.locks import LockPlan, node_lock
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
@@ -17,10 +19,15 @@ from ganeti.ports.context import OperationContext
 class CancelOneIncident(Operation[str], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Do nothing more about an incident; it is forgotten when its node no longer tells of it. Gives its id.
 
-    Nothing is locked: whatever jobs run, the maintenance daemon shall submit no other.
+    Its node is locked only to take a tag away, which it has when nothing is done about it any more: whatever jobs run,
+    the maintenance daemon shall submit no other.
     """
 
     incident: IncidentId
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        incident = find_incident(view.maintenance, self.incident)
+        return plan(exclusive=[node_lock(uuid) for uuid in tagged_nodes(view, incident)])
 
     def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> str:
         return find_incident(view.maintenance, self.incident).uuid

@@ -2,9 +2,11 @@
 """OP_INCIDENT_FORGET (ours): remove an incident, whatever it is; a defect that persists is a new one."""
 
 from ganeti.base.command import Command
-from ganeti.master.maintenance.changes import ForgetIncident, find_incident
+from ganeti.master.maintenance.changes import ForgetIncident, find_incident, tagged_nodes
 from ganeti.master.operation import Operation, operation
+from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import IncidentId
+from ganeti.model.locks import LockPlan, node_lock
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
@@ -19,6 +21,10 @@ class ForgetOneIncident(Operation[str], frozen=True, kw_only=True, forbid_unknow
     """Remove an incident and its tag. If its node still tells of it, that is a new incident. Gives its id."""
 
     incident: IncidentId
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        incident = find_incident(view.maintenance, self.incident)
+        return plan(exclusive=[node_lock(uuid) for uuid in tagged_nodes(view, incident)])
 
     def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> str:
         return find_incident(view.maintenance, self.incident).uuid

@@ -52,7 +52,7 @@ def test_a_submitted_job_and_its_end_are_everywhere_when_the_command_knows(fake_
     assert here is not None and b'"success"' in here and there == [here, here]
 
 
-@pytest.mark.requirement("S2.7", "S2.62")
+@pytest.mark.requirement("S2.7", "S2.18", "S2.62")
 def test_a_job_that_changes_something_leaves_the_same_everywhere(fake_bed: FakeBed) -> None:
     job_id = fake_bed.submit("gnt-instance", "add", "-t", "sharedfile", "-s", "8m", "-o", "noop+default", "web")
     fake_bed.run("gnt-job", "watch", str(job_id))

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Imports point one way (CONTRIBUTING.md), and commands start without any library but the standard one."""
 
+import ast
 import subprocess
 import sys
 
+import pytest
 from parsed_tree import PACKAGE, TREE, told
 
 CORE = {"base", "model", "ports"}
@@ -87,3 +89,17 @@ def test_the_simulator_is_imported_by_itself_and_by_tests_only(modules):
         if name.startswith("ganeti_simulation") and module.layer not in own
     ]
     assert theirs == []
+
+
+@pytest.mark.requirement("S1.106")
+def test_the_core_runs_no_ssh(modules):
+    """Commands of an administrator do; what sets a machine up is a program that runs there (`prepare-node-join`)."""
+    runs = {
+        module.layer
+        for module in modules
+        for node in module.nodes
+        if isinstance(node, ast.List) and node.elts and isinstance(node.elts[0], ast.Constant)
+        if node.elts[0].value in ("ssh", "scp", "sftp")
+    }
+    assert runs == {"cli", "bootstrap"}
+    assert (PACKAGE / "tools/prepare_node_join.py").exists()

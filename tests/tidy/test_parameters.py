@@ -86,7 +86,8 @@ def test_every_setting_of_the_cluster_is_read_by_what_it_is_for(modules: list[Mo
         *set_params.PLAIN,
         *set_params.NAME_LISTS,
         *init_options.plain_values(
-            given | {"candidate_pool_size": 1, "compression_tools": ["gzip"], "zeroing_image": "/x"}
+            given
+            | {"candidate_pool_size": 1, "compression_tools": ["gzip"], "zeroing_image": "/x", "uid_pool": [(1, 2)]}
         ),
     }
     settable -= {*refused(set_params.ModifyCluster)}

@@ -5,10 +5,12 @@ import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from ganeti.base import names
 from ganeti.base.errors import WRONG_INPUT, ParameterError, PrerequisiteError
 from ganeti.base.units import parse_size_mib
-from ganeti.model import cluster_values, ipolicy, recorded_state
+from ganeti.model import cluster_values, ipolicy, recorded_state, uid_pool
 from ganeti.model.cluster_values import DEFAULT_DIRECTORIES
 from ganeti.model.parameters import (
     DEFAULT_MARK,
@@ -25,10 +27,7 @@ from ganeti.model.traits import Catalogue
 DEFAULT_HYPERVISOR = "kvm"
 
 DEFAULT_NETDEV = "xen-br0"
-REFUSED = {
-    **{name: f"{name} cannot be set yet: nothing here acts on it; leave it out" for name in ("install_image",)},
-    "uid_pool": "uid_pool cannot be set yet: guests do not get a user id of their own here; leave it out",
-}
+REFUSED = {name: f"{name} cannot be set yet: nothing here acts on it; leave it out" for name in ("install_image",)}
 """Options that nothing acts on yet: why each is refused."""
 KEY_BITS = {"rsa": 2048, "ecdsa": 256, "ed25519": 256}
 COLLECTORS = ("cpu-avg-load", "diskstats", "drbd", "inst-status-xen", "lv", "xen-cpu-avg-load")
@@ -224,6 +223,17 @@ def _spec(values: Mapping[str, Any] | None, what: str) -> dict[str, int]:
     return result
 
 
+def _user_ids(given: Any) -> list[list[int]]:
+    try:
+        ranges = msgspec.convert(given or [], list[tuple[int, int]])
+    except msgspec.ValidationError as err:
+        raise PrerequisiteError(
+            f"'{given}' are no ranges of user ids: write them as 1000,2000-2010", WRONG_INPUT
+        ) from err
+    with _refusing():
+        return uid_pool.checked(ranges)
+
+
 def _communication_network(name: str | None) -> str | None:
     if name and (fault := names.reference_fault(name)) is not None:
         raise PrerequisiteError(f"A network cannot be called '{names.shown(name)}': {fault}", WRONG_INPUT)
@@ -240,6 +250,7 @@ def plain_values(options: Mapping[str, Any]) -> dict[str, Any]:
             raise PrerequisiteError(sentence, WRONG_INPUT)
     values: dict[str, Any] = {
         "candidate_pool_size": pool,
+        "uid_pool": _user_ids(options.get("uid_pool")),
         "prealloc_wipe_disks": options.get("prealloc_wipe_disks"),
         "use_external_mip_script": options.get("use_external_mip_script"),
         "enabled_user_shutdown": options.get("enabled_user_shutdown"),

@@ -2,6 +2,7 @@
 """An HTTP or HTTPS server for small requests and answers, in one process, with kept-alive connections."""
 
 import asyncio
+import logging
 import os
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -9,6 +10,7 @@ from types import MappingProxyType
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from ganeti.base.errors import TransportError
 from ganeti.system.connection_gate import CONNECTION_BUFFER_BYTES, WAITING_MAX, ConnectionGate, Trust
@@ -90,7 +92,13 @@ class HttpServer:
 
     async def start(self) -> None:
         """Raises `TransportError` when the address cannot be had."""
-        server = _Server(self._handle, access_log=None, keepalive_timeout=KEEPALIVE_S, lingering_time=LINGER_S)
+        server = _Server(
+            self._handle,
+            access_log=None,
+            logger=_requests_log,
+            keepalive_timeout=KEEPALIVE_S,
+            lingering_time=LINGER_S,
+        )
         server.gate = ConnectionGate(server, self._tls, self._trusts, *self._gate_options)
         try:
             server.gate.open(self._address, self._port, early=self._early)
@@ -164,6 +172,15 @@ async def _streamed(request: web.BaseRequest, reply: HttpReply, chunks: AsyncIte
         if request.transport is not None:
             request.transport.abort()
     return response
+
+
+def _is_no_malformed_request(record: logging.LogRecord) -> bool:
+    """Whoever reaches the port can send what is no HTTP: it is answered, and not worth a traceback each time."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
+
+
+_requests_log = logging.getLogger("ganeti.http.requests")
+_requests_log.addFilter(_is_no_malformed_request)
 
 
 class _Server(web.Server):

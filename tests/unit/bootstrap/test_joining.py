@@ -252,3 +252,25 @@ def test_set_up_refuses_what_differs_from_the_local_files(machine: Any, tmp_path
     with pytest.raises(PrerequisiteError, match="another cluster's authority"):
         set_up(encoded(node_daemon_certificate=foreign), machine)
     assert pretend.tree(tmp_path) == before
+
+
+@pytest.mark.requirement("S3.5")
+def test_one_connection_sets_the_node_daemon_up(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run of a helper is one connection (`test_remote.py`)."""
+    connections: list[str] = []
+
+    class Connection:
+        def __init__(self, *_: Any, **__: Any) -> None:
+            pass
+
+        def run(self, helper: str, stdin: str, *_: str) -> None:
+            connections.append(helper)
+
+    monkeypatch.setattr(join.Machine, "here", lambda: machine)
+    monkeypatch.setattr(join, "Remote", Connection)
+    monkeypatch.setattr(join, "ClusterFiles", lambda paths: type("Files", (), {"name": "cluster", "paths": paths}))
+    monkeypatch.setattr(join, "resolve_joining", lambda *_: ("node2", "10.77.0.2"))
+    for name in ("prepare_request", "setup_request", "check_answers"):
+        monkeypatch.setattr(join, name, lambda *_, **__: {})
+    join.join_node({"node_name": "node2"})
+    assert connections == ["prepare-node-join", "node-daemon-setup"]

@@ -21,6 +21,8 @@ from ganeti.master.parameter import Parameter, Refused
 AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 NameChange = tuple[Literal["add", "remove"], Text]
 
+UserIds = list[tuple[int, int]]
+"""Ranges, both ends counted."""
 _NOT_YET = Refused("Of a cluster that exists, {name} cannot be changed yet: it keeps what it was made with")
 """Nodes or instances must be asked about these."""
 _NOTHING_ACTS = Refused("{name} cannot be set yet: nothing here acts on it; leave it out", emptied=True)
@@ -109,18 +111,10 @@ class ClusterParameters(Operation[None], frozen=True, kw_only=True):
         AtLeastOne | None,
         Parameter("how many master candidates", "-C", "--candidate-pool-size"),
     ] = None
-    uid_pool: Annotated[
-        list[tuple[int, int]] | None, Parameter("user ids for guests", "--uid-pool", kind="ranges"), _NOT_YET
-    ] = None
-    add_uids: Annotated[
-        list[tuple[int, int]] | None,
-        Parameter("add to the user ids for guests", "--add-uids", kind="ranges"),
-        _NOT_YET,
-    ] = None
+    uid_pool: Annotated[UserIds | None, Parameter("user ids for guests", "--uid-pool", kind="ranges")] = None
+    add_uids: Annotated[UserIds | None, Parameter("add to the user ids for guests", "--add-uids", kind="ranges")] = None
     remove_uids: Annotated[
-        list[tuple[int, int]] | None,
-        Parameter("remove from the user ids for guests", "--remove-uids", kind="ranges"),
-        _NOT_YET,
+        UserIds | None, Parameter("remove from the user ids for guests", "--remove-uids", kind="ranges")
     ] = None
     nicparams: Annotated[Values | None, Parameter("NIC parameters", "-N", "--nic-parameters")] = None
     ndparams: NodeParameters | None = None

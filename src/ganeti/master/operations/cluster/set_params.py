@@ -22,7 +22,7 @@ from ganeti.master.operations.cluster.maintenance_parameters import WithMaintena
 from ganeti.master.operations.cluster.master_ip import move_master_address
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.node.candidates import fill_pool, next_candidates
-from ganeti.model import cluster_values, data_collectors, inheritance
+from ganeti.model import cluster_values, data_collectors, inheritance, uid_pool
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import ALL_GROUPS, ALL_INSTANCES, ALL_NODES, LockPlan, node_lock
 from ganeti.model.objects import Node
@@ -319,6 +319,9 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
         for name in ADDRESS:
             if values.get(name) == getattr(view.cluster, name):
                 del values[name]
+        if any(ids is not None for ids in (self.uid_pool, self.add_uids, self.remove_uids)):
+            pool = view.cluster.uid_pool if self.uid_pool is None else uid_pool.checked(self.uid_pool)
+            values["uid_pool"] = uid_pool.removed(uid_pool.added(pool, self.add_uids or []), self.remove_uids or [])
         if self.capacity_params is not None:
             values["capacity_params"] = self.capacity_params.plain()
         return values

@@ -13,7 +13,7 @@ from typing import Any
 
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_requests import InstanceSpec
-from ganeti.node.hypervisors.kvm import affinity, command_line, display, taps
+from ganeti.node.hypervisors.kvm import affinity, command_line, display, taps, users
 from ganeti.node.hypervisors.kvm.emulator import KVM, Emulator
 from ganeti.node.hypervisors.kvm.parameters import PARAMETERS
 from ganeti.node.hypervisors.kvm.places import Places
@@ -37,7 +37,6 @@ _UNUSABLE_CAPABILITIES = {
     "block": "disks move by their templates",
     "late-block-activate": "the guest would not start on the target",
 }
-_POOL = "security_model=pool cannot be used: this release has no pool of user ids; use security_model=user or none"
 
 
 def filled(hvparams: dict[str, Any]) -> dict[str, Any]:
@@ -49,13 +48,12 @@ def check_values(hvparams: dict[str, Any]) -> None:
     """Contradictions that hold on every node."""
     _check_display(hvparams)
     _check_disks(hvparams)
-    if hvparams["security_model"] == "pool":
-        raise HypervisorError(_POOL)
     if hvparams["security_model"] == "user" and not hvparams["security_domain"]:
         raise HypervisorError("security_model=user needs the name of the user in security_domain")
-    if hvparams["security_model"] == "none" and hvparams["security_domain"]:
+    if hvparams["security_model"] != "user" and hvparams["security_domain"]:
         raise HypervisorError(
-            "security_domain is set, but security_model is none: set security_model=user, or empty it"
+            f"security_domain is set, but security_model is {hvparams['security_model']}: set security_model=user, or "
+            "empty it"
         )
     if hvparams["initrd_path"] and not hvparams["kernel_path"]:
         raise HypervisorError("initrd_path is set, but kernel_path is empty: a guest that boots from disk has its own")
@@ -138,6 +136,10 @@ async def check_node(hvparams: dict[str, Any], qemu: Emulator, places: Places) -
         raise HypervisorError(f"machine_version={hvparams['machine_version']} cannot be used: use a q35 or pc machine")
     _check_cpu(hvparams, qemu)
     _check_capabilities(hvparams, qemu)
+    if hvparams["security_model"] == "pool" and not users.pool_of(places.paths):
+        raise HypervisorError(
+            "security_model=pool needs a pool of user ids: make one (gnt-cluster modify --uid-pool=FIRST-LAST)"
+        )
     if hvparams["security_model"] == "user":
         try:
             pwd.getpwnam(hvparams["security_domain"])

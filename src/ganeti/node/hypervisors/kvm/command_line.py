@@ -35,6 +35,8 @@ class Handed:
     """Listening sockets by kind: qmp, monitor, serial, and as wanted qga, kvmd."""
     taps: Sequence[Sequence[int]] = ()
     display: Display = field(default_factory=Display)
+    user: str = ""
+    """What it becomes once all is open, as ``-runas`` takes it."""
 
 
 def socket_kinds(record: RuntimeRecord) -> list[str]:
@@ -61,7 +63,7 @@ def build(
     """Give the words of the command; raises `HypervisorError` for what cannot be built."""
     words = [qemu.path, "-name", f"guest={record.name},debug-threads=on", "-uuid", record.uuid]
     words += ["-pidfile", places.pid(record.name), "-nodefaults", "-no-user-config"]
-    words += _confinement(record, qemu, places)
+    words += _confinement(record, qemu, places, handed.user)
     words += _machine(record)
     words += _boot(record)
     words += added_hardware.arguments(record)
@@ -79,13 +81,12 @@ def build(
         raise HypervisorError(f"kvm_extra cannot be read as in a shell: {err}") from err
 
 
-def _confinement(record: RuntimeRecord, qemu: Emulator, places: Places) -> list[str]:
+def _confinement(record: RuntimeRecord, qemu: Emulator, places: Places, user: str) -> list[str]:
     words: list[str] = []
-    changes_user = record.hvparams["security_model"] == "user"
     if qemu.sandbox:
-        words += ["-sandbox", emulator.SANDBOX_CHANGING_USER if changes_user else emulator.SANDBOX]
-    if changes_user:
-        words += ["-runas", record.hvparams["security_domain"]]
+        words += ["-sandbox", emulator.SANDBOX_CHANGING_USER if user else emulator.SANDBOX]
+    if user:
+        words += ["-runas", user]
     if record.hvparams["use_chroot"]:
         words += ["-chroot", places.chroot(record.name)]
     return words

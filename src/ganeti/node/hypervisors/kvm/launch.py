@@ -16,7 +16,7 @@ import msgspec
 
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_requests import AttachedDisk
-from ganeti.node.hypervisors.kvm import affinity, command_line, display, process, record, sockets, taps
+from ganeti.node.hypervisors.kvm import affinity, command_line, display, process, record, sockets, taps, users
 from ganeti.node.hypervisors.kvm.command_line import Handed
 from ganeti.node.hypervisors.kvm.emulator import Emulator
 from ganeti.node.hypervisors.kvm.places import Places
@@ -79,6 +79,7 @@ class Launch:
                 sockets={kind: made.fileno() for kind, made in listening.items()},
                 taps=[tap.descriptors for tap in opened],
                 display=await display.display_of(self.record, self.places.paths),
+                user=users.user_of(self.places, self.record),
             )
             remarks: list[str] = []
             argv = command_line.build(

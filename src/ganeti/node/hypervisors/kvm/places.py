@@ -7,6 +7,7 @@ conf/NAME.runtime-before  that of the Ganeti which a running guest was taken ove
 conf/NAME.migration what a migration under way needs to end it (no key)
 ctrl/NAME.qmp       QMP; .monitor human monitor, .serial console, .qga guest agent, .kvmd a second QMP
 ctrl/NAME.shutdown  says that the guest was shut down from inside; written by ganeti-kvmd
+uid/NAME            its user id, of the cluster's pool
 nic/NAME/N          name of the tap of NIC N
 keys/NAME-ROLE/     one-time key of a migration under way, mode 0700
 chroot/NAME         empty directory, for use_chroot
@@ -23,6 +24,8 @@ from ganeti.base.paths import Paths
 CONTROL_SOCKETS = ("qmp", "monitor", "serial", "qga", "kvmd")
 _DIRECTORIES = ("pid", "uid", "ctrl", "conf", "nic", "keys", "chroot")
 _PRIVATE = 0o700
+_PASSABLE = 0o711
+"""QEMU as another user than root reaches the key of its migration, and sees no other's name."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,13 @@ class Places:
     def migration(self, name: str) -> str:
         return f"{self.base}/conf/{name}.migration"
 
+    @property
+    def uid_dir(self) -> str:
+        return f"{self.base}/uid"
+
+    def uid(self, name: str) -> str:
+        return f"{self.uid_dir}/{name}"
+
     def socket(self, name: str, kind: str) -> str:
         return f"{self.base}/ctrl/{name}.{kind}"
 
@@ -98,6 +108,8 @@ class Places:
         try:
             for name in _DIRECTORIES:
                 os.makedirs(f"{self.base}/{name}", mode=_PRIVATE, exist_ok=True)
+            for path in (self.base, f"{self.base}/keys"):
+                os.chmod(path, _PASSABLE)
             os.makedirs(self.log_dir, mode=0o750, exist_ok=True)
         except OSError as err:
             raise HypervisorError(f"Cannot make the directories of KVM guests below {self.base}: {err}") from err
@@ -106,7 +118,7 @@ class Places:
         """Remove every file of a guest that does not run any more (its logs stay)."""
         files = (
             *(self.pid(name), self.record(name), self.record_before(name), self.process(name), self.migration(name)),
-            *(f"{self.base}/uid/{name}", self.user_shutdown(name)),
+            *(self.uid(name), self.user_shutdown(name)),
         )
         links = glob.glob(f"{self.paths.run_dir}/instance-disks/{glob.escape(name)}:*")  # of an earlier Ganeti
         for path in (*files, *links):

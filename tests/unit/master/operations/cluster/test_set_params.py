@@ -399,3 +399,15 @@ def test_recorded_states_and_secret_parameters_are_merged() -> None:
     assert cluster.hv_state_static == {"pretend": {"mem_node": 1024}}
     assert cluster.disk_state_static == {"plain": {"vg": {"disk_total": 9}}}
     assert cluster.osparams_private_cluster == {"noop": {"a": "secret"}}
+
+
+def test_the_pool_of_user_ids_is_set_and_changed_in_parts() -> None:
+    ctx = make()
+    modify(ctx, uid_pool=[(100, 109), (200, 200)])
+    assert ctx.config.view().cluster.uid_pool == [[100, 109], [200, 200]]
+    modify(ctx, add_uids=[(110, 120)], remove_uids=[(200, 200), (105, 105)])
+    assert ctx.config.view().cluster.uid_pool == [[100, 104], [106, 120]]
+    with pytest.raises(PrerequisiteError, match="are not in the pool"):
+        modify(ctx, remove_uids=[(300, 301)])
+    modify(ctx, uid_pool=[])
+    assert ctx.config.view().cluster.uid_pool == []

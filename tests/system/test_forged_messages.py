@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Forged, replayed, cut-off and too long messages at every port and socket: none is accepted, none ends a daemon.
+
+A few of each in `make test`; 100,000 at each place under GANETI_CAMPAIGN=1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.system.fake_bed import FakeBed
+
+from ganeti.node.certificates import create_authority, issue_node_certificate
+from ganeti.tools.testbed import bed as testbed
+from ganeti.tools.testbed import cluster, machine
+
+pytestmark = [
+    pytest.mark.daemons,
+    pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
+]
+FORGER = Path(__file__).parent / "programs/forger.py"
+CAMPAIGN = bool(os.environ.get("GANETI_CAMPAIGN"))
+COUNT = 100_000 if CAMPAIGN else 120
+GROWTH_MAX_KIB = 8 * 1024
+DAEMONS = {
+    "noded": "ganeti-noded",
+    "mirrord": "ganeti-mirrord",
+    "rapi": "ganeti-rapi",
+    "mond": "ganeti-mond",
+    "luxid": "ganeti-luxid",
+    "wconfd": "ganeti-wconfd",
+    "confd": "ganeti-confd",
+}
+DATA = "/var/lib/ganeti"
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
+    layout = testbed.up(tmp_path_factory.mktemp("forged").resolve(), 2, "fake", watcher_interval_s=86400)
+    try:
+        found = FakeBed(layout)
+        *words, name = cluster.init_command(layout)
+        found.run(*words, "--candidate-pool-size=1", name)
+        found.wait(lambda: ":22 " in found.run("ss", "-ltn", node="node2"), "sshd of node2 listens")
+        found.run("gnt-node", "add", "--no-ssh-key-check", "node2")
+        found.run("sh", "-c", f"mkdir -p {DATA}/rapi && echo 'jack secret write' >{DATA}/rapi/users")
+        for daemon in ("ganeti-rapi", "ganeti-mirrord"):
+            found.run("daemon-util", "start", daemon)
+        stranger = issue_node_certificate(create_authority("cluster"), "node1", "cluster")
+        regular = (found.data("node2") / "client.pem").read_text()
+        for file, text in (("stranger.pem", stranger), ("regular.pem", regular)):
+            found.run("sh", "-c", f"umask 077; cat >{DATA}/{file} <<'END'\n{text}END")
+        yield found
+    finally:
+        testbed.down(layout)
+
+
+def forge(bed: FakeBed, kind: str, count: int, seed: str) -> dict:
+    words = (sys.executable, str(FORGER), kind, str(count), seed, DATA)
+    done = machine.run(bed.layout, "node1", *words, timeout_s=None if CAMPAIGN else 300.0)
+    assert done.returncode == 0, done.stderr
+    found: dict = json.loads(done.stdout)
+    return found
+
+
+def process(bed: FakeBed, daemon: str) -> tuple[int, int]:
+    """(process id, resident KiB) of a daemon on node1."""
+    pid = int(bed.run("cat", f"/run/ganeti/{daemon}.pid"))
+    status = bed.run("cat", f"/proc/{pid}/status")
+    return pid, int(status.split("VmRSS:")[1].split()[0])
+
+
+@pytest.mark.parametrize("kind", DAEMONS)
+def test_nothing_forged_is_accepted(bed: FakeBed, kind: str) -> None:
+    warm = forge(bed, kind, COUNT // 4, "warm")
+    pid, before_kib = process(bed, DAEMONS[kind])
+    told = forge(bed, kind, COUNT, "forged")
+    now, after_kib = process(bed, DAEMONS[kind])
+    assert warm["accepted"] == told["accepted"] == []
+    assert told["sent"] == COUNT
+    assert now == pid
+    assert after_kib - before_kib < GROWTH_MAX_KIB, f"{kind} grew from {before_kib} to {after_kib} KiB"
+
+
+def test_everything_works_afterwards_and_nobody_crashed(bed: FakeBed) -> None:
+    bed.run("gnt-debug", "delay", "-n", "node1", "-n", "node2", "0.01")
+    assert "node2" in bed.run("gnt-node", "list")
+    for log in (bed.layout.node("node1").upper / "var/log/ganeti").glob("*-daemon.log"):
+        assert "Traceback" not in log.read_text(errors="replace"), log.name
+
+
+@pytest.mark.parametrize("kind", [kind for kind in DAEMONS if kind not in ("mirrord", "rapi")])
+def test_the_forger_sees_what_is_accepted(bed: FakeBed, kind: str) -> None:
+    """A true message at the same place is; ganeti-mirrord has no disk here, ganeti-rapi: test_remote_api.py."""
+    assert bed.run(sys.executable, str(FORGER), kind, "true", "", DATA).strip() == "true"

@@ -32,9 +32,12 @@ class Luxi:
         self.asked: list[tuple[Any, ...]] = []
         self.jobs: list[list[dict[str, Any]]] = []
         self.fails: GanetiError | None = None
+        self.knows_nothing = False
 
     async def call(self, method: str, *arguments: Any, patience_s: float = 0.0, only_asks: bool = False) -> Any:
         self.asked.append((method, *arguments))
+        if self.knows_nothing:
+            raise PrerequisiteError("not known", UNKNOWN_ENTITY)
         if method == "QueryTags":
             if arguments not in TAGS:
                 raise PrerequisiteError("not known", UNKNOWN_ENTITY)

@@ -195,6 +195,25 @@ def test_the_recipes_of_the_documentation(bed: FakeBed, tmp_path: Path) -> None:
     assert "token shop" not in log and "gnt_" not in log and "a shop opens" not in log
 
 
+ABSENT = """
+instances: {shop1.example.com: {state: absent}}
+networks: {shop: {state: absent}}
+groups: {storage: {state: absent}}
+"""
+
+
+def test_a_file_is_applied_once(bed: FakeBed) -> None:
+    text = (TREE / "docs/operator/apply.md").read_text().partition("```yaml\n")[2].partition("```")[0]
+    for name, words in (("all", text), ("none", ABSENT)):
+        bed.run("sh", "-c", 'printf %s "$1" > /root/$0.yaml', name, words)
+    assert "+ instance shop1.example.com" in bed.run("gnt-cluster", "apply", "--plan", "/root/all.yaml")
+    bed.run("gnt-cluster", "apply", "-f", "/root/all.yaml")
+    assert bed.run("gnt-cluster", "apply", "/root/all.yaml").strip() == "Nothing to change."
+    assert send(bed, "GET", "/2/instances/shop1.example.com")[1]["nic.ips"] == ["198.51.100.10"]
+    bed.run("gnt-cluster", "apply", "-f", "/root/none.yaml")
+    assert bed.run("gnt-cluster", "apply", "/root/none.yaml").strip() == "Nothing to change."
+
+
 def test_a_plan_is_void_once_the_cluster_has_changed(bed: FakeBed) -> None:
     tags = {"kind": "node", "name": nodes(bed)[1], "tags": ["planned"]}
     plan = send(bed, "POST", "/3/plan/tags-set", tags)[1]

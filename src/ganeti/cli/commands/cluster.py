@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The commands of gnt-cluster."""
 
-from ganeti.base.command import Argument, Command, Option
+from ganeti.base.command import PRIORITY, Argument, Command, Option
 from ganeti.cli.commands.options import (
     ASSUME_YES,
     YES_DO_IT,
@@ -42,6 +42,19 @@ TOKEN = Command(
             repeatable=True,
         ),
         Option(("--expires",), "expires", help="how long it is good for, such as 30d", metavar="TIMESPEC"),
+    ),
+)
+
+APPLY = Command(
+    "gnt-cluster apply",
+    "make instances, networks, groups and tags what a file in YAML or JSON says",
+    arguments=(Argument("file", "FILE"),),
+    handler="cluster_apply:apply",
+    is_job=False,
+    options=(
+        Option(("--plan", "--dry-run"), "plan", "flag", "say what would be done, and change nothing"),
+        ASSUME_YES,
+        PRIORITY,
     ),
 )
 

@@ -18,6 +18,16 @@ COMMANDS = (
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
      (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'cluster'),), (), ()),
+    ('apply', 'make instances, networks, groups and tags what a file in YAML or JSON says',
+     (
+      ('file', 'FILE', 1, 1, 'string', ''),
+     ),
+     (
+      (('--plan', '--dry-run'), 'plan', 'flag', 'say what would be done, and change nothing', True, None, (), '', False),
+      (('-f', '--force'), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
+      (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
+     ),
+     (), 'cluster_apply:apply', '', False, '', False, True, False, '', (), (), ()),
     ('audit', 'show what was asked of the remote API, or check that the record is whole',
      (
       ('action', 'show|verify', 1, 1, 'string', ''),

@@ -152,7 +152,7 @@ def _against(figure: str, taken_s: float, bar_s: float) -> None:
 
 
 def _beside(figure: str, taken_s: float, peer_s: float | None, times: int, bar_s: float | None) -> None:
-    met = (bar_s is None or taken_s <= bar_s) and (peer_s is None or taken_s * times <= peer_s)
+    met = None if peer_s is None else taken_s * times <= peer_s and (bar_s is None or taken_s <= bar_s)
     wanted = f"1/{times} of the peer" + (f", {bar_s} s" if bar_s else "")
     report(figure, taken_s, "s", peer=peer_s, bar=wanted, met=met)
 

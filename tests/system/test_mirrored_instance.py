@@ -181,3 +181,29 @@ def test_a_node_that_is_lost_for_good_is_left(instance: FakeBed) -> None:
     bed.run("gnt-node", "modify", "--offline", "no", "node2")
     assert "mirror.disk0 is unknown" in bed.run("gnt-cluster", "verify", expect=1)
     bed.run("sh", "-c", f"rm -r /srv/ganeti/file-storage/{NAME}", node="node2")
+
+
+def test_the_disks_of_a_stopped_instance_become_mirrored_and_plain_again(bed: FakeBed) -> None:
+    words = "gnt-instance add -t file --disk 0:size=8m -o noop+default -n node2 --no-install --no-start conv"
+    bed.run(*words.split())
+
+    def path() -> str:
+        config = bed.config()
+        (found,) = [each for each in config["instances"].values() if each["name"] == "conv"]
+        return str(config["disks"][found["disks"][0]]["logical_id"][1])
+
+    def holds_it(node: str) -> bool:
+        said = bed.run("qemu-io", "-f", "raw", "-c", "read -P 7 1M 64k", path(), node=node)
+        return "read 65536/65536" in said and "verification failed" not in said
+
+    bed.run("qemu-io", "-f", "raw", "-c", "write -q -P 7 1M 64k", path(), node="node2")
+    said = bed.run("gnt-instance", "modify", "-t", "mirror", "-I", "hail", "conv")
+    assert "Selected the secondary node: node" in said and "disk_template -> mirror" in said
+    listed = ("gnt-instance", "list", "--no-headers", "--separator=|", "-o", "pnode,snodes,disk_template", "conv")
+    primary, secondary, template = bed.run(*listed).strip().split("|")
+    assert (primary, template) == ("node2", "mirror") and secondary in ("node1", "node3")
+    assert holds_it("node2") and holds_it(secondary)
+    bed.run("gnt-instance", "modify", "-t", "file", "conv")
+    assert bed.run(*listed).strip() == "node2||file" and holds_it("node2")
+    assert "ERROR" not in bed.run("gnt-cluster", "verify")
+    bed.run("gnt-instance", "remove", "-f", "conv")

@@ -72,6 +72,12 @@ class Relocate(_Request, frozen=True, kw_only=True, tag="relocate"):
     disk_space_total: int
 
 
+class AllocateSecondary(_Request, frozen=True, kw_only=True, tag="allocate-secondary"):
+    """A second node, in the group of the first, for an instance that has none yet."""
+
+    name: str
+
+
 class NodeEvacuate(_Request, frozen=True, kw_only=True, tag="node-evacuate"):
     """Instances leave the nodes that *evac_mode* says: ``primary-only``, ``secondary-only`` or ``all``."""
 
@@ -134,7 +140,15 @@ class CountCapacity(_Request, frozen=True, kw_only=True, tag="capacity"):
 
 
 PlacementRequest = (
-    Allocate | MultiAllocate | Relocate | NodeEvacuate | ChangeGroup | CountCapacity | EmptyNodes | BalanceStep
+    Allocate
+    | MultiAllocate
+    | Relocate
+    | AllocateSecondary
+    | NodeEvacuate
+    | ChangeGroup
+    | CountCapacity
+    | EmptyNodes
+    | BalanceStep
 )
 
 
@@ -151,7 +165,7 @@ def to_protocol(request: PlacementRequest) -> Plain:
 def names_of(request: PlacementRequest) -> list[str]:
     """The instances that are to get a place."""
     match request:
-        case Allocate() | Relocate():
+        case Allocate() | Relocate() | AllocateSecondary():
             return [request.name]
         case MultiAllocate():
             return [each.name for each in request.instances]

@@ -42,11 +42,7 @@ _ALL = (
         directory_setting="gluster_storage_dir",
     ),
 )
-_OURS = (
-    TemplateTraits(
-        "mirror", "file", node_count=2, directory_based=True, directory_setting="file_storage_dir", convertible=False
-    ),
-)
+_OURS = (TemplateTraits("mirror", "file", node_count=2, directory_based=True, directory_setting="file_storage_dir"),)
 TEMPLATES = {traits.name: traits for traits in (*_ALL, *_OURS)}
 """By name."""
 

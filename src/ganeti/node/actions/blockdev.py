@@ -31,7 +31,10 @@ async def blockdev_wipe(node: NodeState, *, disk: DiskSpec, offset_mib: int, siz
 @node_call(timeout_s=SLOW_S)
 async def blockdev_convert(node: NodeState, *, source: DiskSpec, target: DiskSpec, owner: str) -> None:
     """Copy a disk of *owner*, which does not run, to a new one of the same size, and compare them; both are open."""
-    disks = [await node.template_of(disk).activate(disk, owner) for disk in (source, target)]
+    disks = [
+        await node.template_of(disk).as_file(await node.template_of(disk).activate(disk, owner))
+        for disk in (source, target)
+    ]
     await copy_disk(node.world, *disks)
     node.world.log(f"disk {_name(source)} of instance {owner} copied to {_name(target)}")
 

@@ -8,6 +8,7 @@ from ganeti.placement.cluster.picture import Disk, Instance
 from ganeti.placement.request.fields import Fields
 from ganeti.placement.request.terms import (
     Allocate,
+    AllocateSecondary,
     BalanceStep,
     ChangeGroup,
     EmptyNodes,
@@ -28,6 +29,8 @@ def terms_of(request: asked.PlacementRequest) -> Question:
             return MultiAllocate(tuple(_allocate(each) for each in request.instances), request.group_name or "")
         case asked.Relocate():
             return Relocate(request.name, tuple(request.relocate_from), request.required_nodes)
+        case asked.AllocateSecondary():
+            return AllocateSecondary(request.name)
         case asked.NodeEvacuate():
             return NodeEvacuate(tuple(request.instances), EvacuationMode(request.evac_mode))
         case asked.ChangeGroup():

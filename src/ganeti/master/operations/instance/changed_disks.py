@@ -3,6 +3,7 @@
 
 from msgspec.structs import replace
 
+from ganeti.master import allocation
 from ganeti.master.disk_plan import completion
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operations.instance.device_changes import DiskChanges
@@ -10,7 +11,18 @@ from ganeti.master.operations.instance.disks import create_disks, plan_of, take
 from ganeti.master.operations.instance.modification import ForgetDisks, ModifyInstance, ReserveDisks
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
+from ganeti.model.traits import TemplateTraits
 from ganeti.ports.context import OperationContext, UndoChange
+
+
+async def check_room(ctx: OperationContext, spec: InstanceSpec, disks: DiskChanges, template: TemplateTraits) -> None:
+    """Raise `PrerequisiteError` where a node has no room for its new disks."""
+    if not disks.created:
+        return
+    made = {disk.uuid for disk in disks.created}
+    wanted = replace(spec, disks=[disk for disk in spec.disks if disk.uuid in made])
+    copies = disks.created[0].nodes[1:]
+    await allocation.check_capacity(ctx, spec.primary_node_uuid, wanted, template, ignore_memory=True, copies_on=copies)
 
 
 async def make_disks(ctx: OperationContext, spec: InstanceSpec, disks: DiskChanges, *, wait: bool) -> None:

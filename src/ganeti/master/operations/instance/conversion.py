@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Another disk template for an instance: new disks, each a copy of an old one, which goes when both are equal."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.base.errors import INSUFFICIENT_RESOURCES, WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.master import allocation
+from ganeti.master.allocators import ask_allocator
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operations.instance.device_changes import DiskChanges
 from ganeti.master.operations.instance.disk_places import instance_directory, place_disks
@@ -12,6 +14,7 @@ from ganeti.master.operations.instance.disks import close_disks, open_disks, pla
 from ganeti.master.operations.instance.modification import Facts
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import Disk, Instance
+from ganeti.model.placement_requests import AllocateSecondary
 from ganeti.model.traits import Catalogue, TemplateTraits
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import EntropyPort, OperationContext
@@ -75,6 +78,44 @@ def nodes_of(view: ConfigView, instance: Instance, traits: TemplateTraits, secon
     return [instance.primary_node, node.uuid]
 
 
+def check_allocator(catalogue: Catalogue, template: str | None, secondary: str | None) -> None:
+    """Raise `PrerequisiteError` where there is no secondary node to be chosen."""
+    if template is None or secondary is not None or not catalogue.template(template).has_secondary:
+        raise PrerequisiteError(
+            "An allocator chooses the secondary node of disks that are converted to a template with two copies: name "
+            "such a template (--disk-template), and leave --node out",
+            WRONG_INPUT,
+        )
+
+
+async def chosen_secondary(ctx: OperationContext, view: ConfigView, instance: Instance, given: str) -> str:
+    """Ask an allocator for the secondary node; gives its name. Raises `PrerequisiteError`."""
+    allocator = allocation.allocator_named(view, given)
+    if not allocator:
+        raise PrerequisiteError(
+            "The cluster has no default allocator: name one, or a secondary node with --node", WRONG_INPUT
+        )
+    answer, _ = await ask_allocator(ctx, allocator, AllocateSecondary(name=instance.name), promise=False)
+    if not answer.success or not isinstance(answer.result, str):
+        reason = answer.info or "it gave no reason"
+        raise PrerequisiteError(
+            f"Can't compute a secondary node for {instance.name} using iallocator '{allocator}': {reason}",
+            INSUFFICIENT_RESOURCES,
+        )
+    ctx.log.info(f"Selected the secondary node: {answer.result}")
+    return answer.result
+
+
+def check_ext_params(template: TemplateTraits, disks: DiskChanges, ext_params: Mapping[str, Any]) -> None:
+    """Raise `PrerequisiteError` where parameters of a provider are given and no new disks of one."""
+    if ext_params and not (template.free_keys and disks.created):
+        raise PrerequisiteError(
+            "Parameters of an external storage provider are for disks that are converted to such a template: add "
+            "--disk-template, or leave --ext-params out",
+            WRONG_INPUT,
+        )
+
+
 def converted(
     view: ConfigView,
     instance: Instance,
@@ -82,6 +123,7 @@ def converted(
     entropy: EntropyPort,
     node_uuids: list[str],
     directory: str | None,
+    ext_params: Mapping[str, Any],
     *,
     force: bool,
 ) -> DiskChanges:
@@ -95,17 +137,18 @@ def converted(
                 WRONG_INPUT,
             )
         return DiskChanges([], [], (), tuple(old))
-    fresh = [_like(disk, traits, entropy) for disk in old]
-    asked: list[dict[str, Any]] = [{} for _ in fresh]
+    own = {key: value for key, value in ext_params.items() if key not in traits.keys}
+    fresh = [_like(disk, traits, entropy, own) for disk in old]
+    asked = [ext_params for _ in fresh]
     new = place_disks(
         view, fresh, asked, traits, node_uuids, instance_directory(view, traits, directory), instance.name
     )
     return DiskChanges(new, [], tuple(new), tuple(old))
 
 
-def _like(disk: Disk, traits: TemplateTraits, entropy: EntropyPort) -> Disk:
-    params: dict[str, Any] = disk.params or {}
-    image_format = params.get("format")
+def _like(disk: Disk, traits: TemplateTraits, entropy: EntropyPort, own: Mapping[str, Any]) -> Disk:
+    image_format = (disk.params or {}).get("format")
+    kept = {"format": image_format} if image_format in traits.formats else {}
     return Disk(
         uuid=entropy.uuid(),
         dev_type=traits.name,
@@ -113,7 +156,7 @@ def _like(disk: Disk, traits: TemplateTraits, entropy: EntropyPort) -> Disk:
         mode=disk.mode,
         name=disk.name,
         iv_name=disk.iv_name,
-        params={"format": image_format} if image_format in traits.formats else None,
+        params={**kept, **own} or None,
         forthcoming=True,
     )
 

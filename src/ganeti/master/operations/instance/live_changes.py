@@ -7,14 +7,22 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ganeti.base.errors import WRONG_STATE, ExecutionError, HypervisorError, PrerequisiteError
+from ganeti.base.errors import WRONG_STATE, ExecutionError, HypervisorError, ParameterError, PrerequisiteError
 from ganeti.master.instance_spec import bare, instance_spec
 from ganeti.master.operations.instance.device_changes import DeviceChange, DiskChanges
 from ganeti.master.operations.instance.disks import close_disks, open_disks, plan_of, push_undo
+from ganeti.master.operations.instance.existing import wrong_input
 from ganeti.master.operations.instance.modification import Facts, NicPlan
-from ganeti.model.node_calls.hotplug import InstanceChangeDisks, InstanceChangeNics, InstanceChangeParameters
+from ganeti.model.node_calls.hotplug import (
+    InstanceChangeDisks,
+    InstanceChangeNics,
+    InstanceChangeParameters,
+    InstanceHotplugObstacles,
+)
+from ganeti.model.node_calls.instances import InstanceInfo
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
+from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoNodeCall
 from ganeti.ports.nodes import ask
 
@@ -30,6 +38,28 @@ class LivePlan:
     disks: bool = False
     parameters: Sequence[str] = ()
     """Parameters that it is offered, as they are told."""
+
+
+async def look(ctx: OperationContext, view: ConfigView, instance: Instance, *, plugs: bool) -> Facts:
+    """Ask the primary node for the guest; where it *plugs*, also what of it cannot change."""
+    spec = bare(instance_spec(view, ctx.catalogue, instance))
+    running = await ask(ctx.nodes, instance.primary_node, InstanceInfo(instance=spec))
+    if not plugs or running is None or not ctx.catalogue.hypervisor(instance.hypervisor).can_hotplug:
+        return Facts(running)
+    obstacles = await ask(ctx.nodes, instance.primary_node, InstanceHotplugObstacles(instance=spec))
+    return Facts(running, obstacles=obstacles)
+
+
+async def check_hvparams(ctx: OperationContext, spec: InstanceSpec) -> None:
+    """Have the primary node check hypervisor parameters; raises `PrerequisiteError`."""
+    try:
+        await ctx.nodes.call(
+            spec.primary_node_uuid, "hypervisor_validate_params", hypervisor=spec.hypervisor, hvparams=spec.hvparams
+        )
+    except PrerequisiteError:
+        raise
+    except ParameterError as err:
+        raise wrong_input(err) from err
 
 
 def plan_live(

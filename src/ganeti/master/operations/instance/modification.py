@@ -36,6 +36,8 @@ class Facts:
 
     running: FoundInstance | None = None
     free_mib: int | None = None
+    secondary: str | None = None
+    """The node that an allocator chose for copies of the disks."""
     obstacles: HotplugObstacles | None = None
     """What of the running guest cannot change; null where nothing of it is to change, or nothing can."""
 

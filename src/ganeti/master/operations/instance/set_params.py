@@ -16,7 +16,7 @@ from ganeti.base.command import Command, Option
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ParameterError, PrerequisiteError
 from ganeti.master import allocation
 from ganeti.master.instance_hooks import instance_hooks
-from ganeti.master.instance_spec import bare, instance_spec
+from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.instance import changed_disks, conversion, live_changes, modification
 from ganeti.master.operations.instance.communication import changes as communication_changes
@@ -46,10 +46,17 @@ from ganeti.master.operations.parameters import (
     Text,
     Values,
 )
-from ganeti.master.parameter import Parameter, Refused
-from ganeti.model.locks import LockPlan, group_lock, instance_lock, node_lock, node_res_lock
-from ganeti.model.node_calls.hotplug import InstanceHotplugObstacles
-from ganeti.model.node_calls.instances import InstanceInfo
+from ganeti.master.parameter import Parameter
+from ganeti.model.locks import (
+    ALL_GROUPS,
+    ALL_NODE_RES,
+    ALL_NODES,
+    LockPlan,
+    group_lock,
+    instance_lock,
+    node_lock,
+    node_res_lock,
+)
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.traits import TemplateTraits
@@ -163,10 +170,10 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
     ext_params: Annotated[
         Values,
         Parameter(
-            "parameters of an external storage provider",
+            "parameters of the external storage provider that disks are converted to, provider=NAME among them",
             "-e",
             "--ext-params",
-            refused="No disk template with external storage providers is available: leave --ext-params out",
+            subject="text",
         ),
     ] = {}
     file_driver: Annotated[
@@ -189,9 +196,7 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
         Parameter("secondary node of the new disk template", "-n", "--node", subject="node", metavar="NODE"),
     ] = None
     remote_node_uuid: Annotated[Text | None, Parameter("UUID of the secondary node", subject="node")] = None
-    iallocator: Annotated[
-        Allocator | None, Refused("No place is searched for a secondary node yet: name it with --node")
-    ] = None
+    iallocator: Allocator | None = None
     os_name: Annotated[
         Text | None,
         Parameter("OS that it has, without installing it", "-o", "--os-type", subject="os", metavar="OS[+VARIANT]"),
@@ -231,6 +236,8 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
 
     def locks(self, view: ConfigView) -> LockPlan:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
+        if self.iallocator is not None:
+            return plan(shared=[ALL_GROUPS, ALL_NODES], exclusive=[instance_lock(instance.name), ALL_NODE_RES])
         nodes = dict.fromkeys([*view.instance_nodes(instance), self._primary(view, instance)])
         if self._secondary is not None:
             nodes[view.find_node(self._secondary).uuid] = None
@@ -243,23 +250,22 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
     async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
         """Ask for the guest and the free memory, where a change depends on them."""
         instance = view.find_instance(self.instance_uuid or self.instance_name)
+        if self.iallocator is not None:
+            conversion.check_allocator(ctx.catalogue, self.disk_template, self._secondary)
         primary = self._primary(view, instance)
         moves = primary != instance.primary_node
         sizes = self.runtime_mem is not None or bool({"memory", "maxmem"} & set(self.beparams))
         plugs = self.hotplug and (self.nics or self.disks or self.hvparams or self.beparams)
         if not (moves or sizes or plugs or self.disk_template) or view.node(instance.primary_node).offline:
             return Facts()
-        spec = instance_spec(view, ctx.catalogue, instance)
-        running = await ask(ctx.nodes, instance.primary_node, InstanceInfo(instance=spec))
-        can_plug = ctx.catalogue.hypervisor(instance.hypervisor).can_hotplug
-        obstacles = None
-        if plugs and can_plug and running is not None:
-            obstacles = await ask(ctx.nodes, instance.primary_node, InstanceHotplugObstacles(instance=bare(spec)))
+        found = await live_changes.look(ctx, view, instance, plugs=bool(plugs))
+        if self.iallocator is not None:
+            secondary = await conversion.chosen_secondary(ctx, view, instance, self.iallocator)
+            found = dataclasses.replace(found, secondary=secondary)
         if not sizes or view.node(primary).offline:
-            return Facts(running, obstacles=obstacles)
-        query = allocation.capacity_query(view, ctx.catalogue, None)
-        info = await ask(ctx.nodes, primary, query)
-        return Facts(running, next(iter(info.hypervisors.values())).memory_free, obstacles)
+            return found
+        info = await ask(ctx.nodes, primary, allocation.capacity_query(view, ctx.catalogue, None))
+        return dataclasses.replace(found, free_mib=next(iter(info.hypervisors.values())).memory_free)
 
     def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Checked:
         old = view.find_instance(self.instance_uuid or self.instance_name)
@@ -279,13 +285,14 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
         if self.disk_template and old.disks:
             self._check_conversion_alone(old, primary)
             conversion.check_stopped(view, old, facts)
-            nodes = conversion.nodes_of(view, old, template, self._secondary)
-            directory = self.file_storage_dir
-            disks = conversion.converted(view, old, template, ctx.entropy, nodes, directory, force=self.force)
+            nodes = conversion.nodes_of(view, old, template, facts.secondary or self._secondary)
+            directory, own = self.file_storage_dir, self.ext_params
+            disks = conversion.converted(view, old, template, ctx.entropy, nodes, directory, own, force=self.force)
         else:
             live_changes.check_disks_in_use(old, disk_changes, facts)
             disks = self._disks(view, old, primary, template, disk_changes, ctx)
         self._check_for_new_disks(old, template, disks)
+        conversion.check_ext_params(template, disks, self.ext_params)
         try:
             new = modification.with_parameters(
                 view, ctx.catalogue, old, self.beparams, self.hvparams, self.osparams, self.osparams_private or {}
@@ -459,21 +466,8 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
             return
         if self.nics or checked.new.primary_node != checked.old.primary_node:
             await require_bridges(ctx, node.uuid, spec)
-        if checked.disks.created:
-            made = {disk.uuid for disk in checked.disks.created}
-            wanted = replace(spec, disks=[disk for disk in spec.disks if disk.uuid in made])
-            copies = checked.disks.created[0].nodes[1:]
-            await allocation.check_capacity(
-                ctx, node.uuid, wanted, checked.template, ignore_memory=True, copies_on=copies
-            )
-        try:
-            if self.hvparams:
-                await ctx.nodes.call(
-                    node.uuid, "hypervisor_validate_params", hypervisor=spec.hypervisor, hvparams=spec.hvparams
-                )
-        except PrerequisiteError:
-            raise
-        except ParameterError as err:
-            raise wrong_input(err) from err
+        await changed_disks.check_room(ctx, spec, checked.disks, checked.template)
+        if self.hvparams:
+            await live_changes.check_hvparams(ctx, spec)
         if spec.os and (self.os_name or self.osparams or self.osparams_private):
             await validate_os(ctx, spec, force_variant=self.force_variant)

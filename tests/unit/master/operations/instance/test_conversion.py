@@ -104,6 +104,9 @@ def test_an_instance_without_disks_gets_its_first_ones_in_the_template(ctx: Fake
         ({"disk_template": "local", "disks": [["modify", 0, {"mode": "ro"}]]}, "others: do one first"),
         ({"disk_template": "local", "pnode": "node2"}, "others: do one first"),
         ({"disk_template": "none", "force": True, "file_driver": "loop"}, "leave --file-driver out"),
+        ({"disk_template": "local", "iallocator": "hail"}, "template with two copies: name such a template"),
+        ({"iallocator": "hail", "offline": True}, "template with two copies: name such a template"),
+        ({"disk_template": "local", "ext_params": {"provider": "x"}}, "or leave --ext-params out"),
     ],
 )
 def test_what_is_refused_changes_nothing(ctx: FakeContext, changes: dict[str, Any], sentence: str) -> None:

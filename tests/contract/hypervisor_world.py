@@ -27,7 +27,7 @@ from ganeti.ports.node_world import Completed
 
 import_all(hypervisors)
 
-_POSITIONAL = ("spec", "name", "disks", "info", "target", "address", "memory_mib", "hvparams")
+_POSITIONAL = ("spec", "name", "disks", "targets", "info", "target", "address", "memory_mib", "hvparams")
 
 
 class NodeOnDisk:
@@ -152,6 +152,7 @@ async def _answer(hypervisor: Hypervisor, request: dict[str, Any]) -> Any:
         "spec": InstanceSpec,
         "disks": list[AttachedDisk],
         "disk": AttachedDisk,
+        "targets": list[AttachedDisk],
         "target": MigrationTarget,
     }
     for key, shape in shapes.items():

@@ -76,6 +76,8 @@ class AllocateSecondary(_Request, frozen=True, kw_only=True, tag="allocate-secon
     """A second node, in the group of the first, for an instance that has none yet."""
 
     name: str
+    disk_template: str
+    """What its disks will be. Not of the protocol, which knows one such template."""
 
 
 class NodeEvacuate(_Request, frozen=True, kw_only=True, tag="node-evacuate"):
@@ -156,6 +158,8 @@ def to_protocol(request: PlacementRequest) -> Plain:
     """The request of the allocator protocol."""
     told: Plain = msgspec.to_builtins(request)
     told.pop("ignore_soft_errors", None)
+    if isinstance(request, AllocateSecondary):
+        del told["disk_template"]
     for supposed in ("if_added", "if_lost"):
         if not told.get(supposed):
             told.pop(supposed, None)

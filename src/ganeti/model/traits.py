@@ -107,6 +107,8 @@ class HypervisorTraits:
     can_copy_disks: bool = False
     """Whether the disks of a running guest can be copied as of one moment."""
     can_balloon: bool = False
+    can_exchange_disks: bool = False
+    """Whether a guest's disk is copied and exchanged for the copy while it runs."""
     needs_network_port: bool = False
     """Whether an instance gets a TCP port of the cluster (display)."""
     serves_metadata: bool = False

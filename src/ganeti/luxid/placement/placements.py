@@ -39,6 +39,7 @@ from ganeti.model.node_calls.node import NodeInfo
 from ganeti.model.objects import Node
 from ganeti.model.placement_requests import (
     Allocate,
+    AllocateSecondary,
     BalanceStep,
     CountCapacity,
     EmptyNodes,
@@ -269,6 +270,8 @@ class Placements:
             return request.default_template
         if isinstance(request, EmptyNodes | BalanceStep):
             return _usual_template(view)
+        if isinstance(request, AllocateSecondary):
+            return request.disk_template
         wanted = request.instances if isinstance(request, MultiAllocate) else [request]
         if wanted and isinstance(wanted[0], Allocate):
             return wanted[0].disk_template

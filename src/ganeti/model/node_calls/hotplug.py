@@ -14,7 +14,7 @@ unplugs and plugs until they agree.
 import msgspec
 
 from ganeti.model.node_calls import NodeRequest
-from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.node_requests import DiskSpec, InstanceSpec
 
 
 class HotplugObstacles(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +53,43 @@ class InstanceChangeDisks(NodeRequest[None], frozen=True, kw_only=True):
     """
 
     instance: InstanceSpec
+
+
+class MirrorProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the copy of a running guest's disk is."""
+
+    index: int
+    is_equal: bool
+    """Both disks hold the same, and get what the guest writes."""
+    done_bytes: int = 0
+    total_bytes: int = 0
+
+
+class InstanceMirrorDisks(NodeRequest[list[MirrorProgress]], frozen=True, kw_only=True):
+    """Copy the disks of a running guest to *disks*, which are new, open and as large; repeated, tell how far that is.
+
+    Raises `HypervisorError` on the node where a copy has failed; the guest runs on with the disks that it has.
+    """
+
+    instance: InstanceSpec
+    disks: list[DiskSpec]
+
+
+class DisksExchanged(msgspec.Struct, frozen=True, kw_only=True):
+    """The guest uses the new disks alone: a successor completes the conversion."""
+
+    settled: bool
+
+
+class InstanceExchangeDisks(NodeRequest[DisksExchanged], frozen=True, kw_only=True):
+    """Have a running guest use the copies of its disks alone, or with *give_up* end the copying.
+
+    Raises `HypervisorError` on the node where the guest keeps its disks.
+    """
+
+    instance: InstanceSpec
+    disks: list[DiskSpec]
+    give_up: bool = False
 
 
 class InstanceChangeParameters(NodeRequest[list[str]], frozen=True, kw_only=True):

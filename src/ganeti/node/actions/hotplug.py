@@ -2,11 +2,15 @@
 """Node calls about devices of a running guest."""
 
 from ganeti.model.node_calls.hotplug import (
+    DisksExchanged,
     HotplugObstacles,
     InstanceChangeDisks,
     InstanceChangeNics,
     InstanceChangeParameters,
+    InstanceExchangeDisks,
     InstanceHotplugObstacles,
+    InstanceMirrorDisks,
+    MirrorProgress,
 )
 from ganeti.node.actions.instances import attach_disks
 from ganeti.node.actions.registry import NORMAL_S, URGENT_S, answers
@@ -43,3 +47,23 @@ async def instance_change_parameters(node: NodeState, asked: InstanceChangeParam
     if taken:
         node.world.log(f"instance {asked.instance.name} has taken over {', '.join(taken)}")
     return taken
+
+
+@answers(InstanceMirrorDisks, timeout_s=NORMAL_S)
+async def instance_mirror_disks(node: NodeState, asked: InstanceMirrorDisks) -> list[MirrorProgress]:
+    """Copy disks of a guest while it runs."""
+    targets = [await node.template_of(disk).activate(disk, asked.instance.name) for disk in asked.disks]
+    return await node.hypervisor_of(asked.instance).devices.mirror_disks(asked.instance, targets)
+
+
+@answers(InstanceExchangeDisks, timeout_s=NORMAL_S)
+async def instance_exchange_disks(node: NodeState, asked: InstanceExchangeDisks) -> DisksExchanged:
+    """Have a guest use the copies of its disks."""
+    devices = node.hypervisor_of(asked.instance).devices
+    if asked.give_up:
+        await devices.give_up_exchange(asked.instance)
+        return DisksExchanged(settled=False)
+    targets = [await node.template_of(disk).activate(disk, asked.instance.name) for disk in asked.disks]
+    await devices.exchange_disks(asked.instance, targets)
+    node.world.log(f"instance {asked.instance.name} uses the copies of its disks")
+    return DisksExchanged(settled=True)

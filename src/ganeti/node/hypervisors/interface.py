@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from ganeti.base.errors import HypervisorError
-from ganeti.model.node_calls.hotplug import HotplugObstacles
+from ganeti.model.node_calls.hotplug import HotplugObstacles, MirrorProgress
 from ganeti.model.node_calls.instances import Console
 from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
@@ -257,6 +257,18 @@ class RunningDevices:
     async def end_copies(self, name: str) -> None:
         """End what is left of `copy_disks`; nothing going on is no error."""
         del name
+
+    async def mirror_disks(self, spec: InstanceSpec, targets: Sequence[AttachedDisk]) -> list[MirrorProgress]:
+        """Copy each disk of a guest to its target, or tell how far that is."""
+        raise self._cannot(spec)
+
+    async def exchange_disks(self, spec: InstanceSpec, targets: Sequence[AttachedDisk]) -> None:
+        """Have a guest use the targets alone, which are equal to its disks."""
+        raise self._cannot(spec)
+
+    async def give_up_exchange(self, spec: InstanceSpec) -> None:
+        """End the copying; without any there is nothing to do."""
+        del spec
 
     def _cannot(self, spec: InstanceSpec) -> HypervisorError:
         return HypervisorError(f"The hypervisor {self._hypervisor} cannot change devices of {spec.name} while it runs")

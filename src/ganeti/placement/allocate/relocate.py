@@ -3,7 +3,7 @@
 
 from dataclasses import replace
 
-from ganeti.model.templates import PAIRED, traits_of
+from ganeti.model.templates import traits_of
 from ganeti.placement.allocate.moves import describe_failures, online_targets
 from ganeti.placement.allocate.new_instance import place_instance
 from ganeti.placement.kernel.searches import Hop, best_target
@@ -71,7 +71,7 @@ def allocate_secondary(state: ClusterState, request: AllocateSecondary, options:
         state.move(number, NOWHERE)
         solution = place_instance(
             state,
-            replace(state.instances[number], template=PAIRED),
+            replace(state.instances[number], template=request.template),
             2,
             [node for node in state.group_members(group) if node != primary],
             state.everyone(),

@@ -8,6 +8,7 @@ from typing import Any
 
 from ganeti.base.errors import ParameterError
 from ganeti.model.placement_requests import NodeRoom
+from ganeti.model.templates import PAIRED
 from ganeti.placement.cluster.failure import FailMode
 from ganeti.placement.cluster.lack import Lack, Way
 from ganeti.placement.cluster.picture import Instance
@@ -48,6 +49,8 @@ class AllocateSecondary:
     """A secondary for an instance that has none, in the group of its primary."""
 
     name: str
+    template: str = PAIRED
+    """What its disks will be; the allocator protocol knows one template with two copies."""
 
 
 @dataclass(frozen=True, slots=True)

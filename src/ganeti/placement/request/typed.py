@@ -30,7 +30,7 @@ def terms_of(request: asked.PlacementRequest) -> Question:
         case asked.Relocate():
             return Relocate(request.name, tuple(request.relocate_from), request.required_nodes)
         case asked.AllocateSecondary():
-            return AllocateSecondary(request.name)
+            return AllocateSecondary(request.name, request.disk_template)
         case asked.NodeEvacuate():
             return NodeEvacuate(tuple(request.instances), EvacuationMode(request.evac_mode))
         case asked.ChangeGroup():

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Making the new disks of a modification, and removing the old ones, each with its way back."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
 from msgspec.structs import replace
 
+from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.master import allocation
 from ganeti.master.disk_plan import completion
 from ganeti.master.instance_spec import instance_spec
@@ -13,6 +18,40 @@ from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.traits import TemplateTraits
 from ganeti.ports.context import OperationContext, UndoChange
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of new disks beside each one's own values."""
+
+    template: str | None
+    file_driver: str | None
+    secondary: str | None
+    ext_params: Mapping[str, Any]
+
+
+def check_asked(asked: Asked, old: Instance, template: TemplateTraits, disks: DiskChanges) -> None:
+    """Raise `PrerequisiteError` for what is about new disks where there are none, or none that can have it."""
+    if asked.file_driver and not (disks.created and template.directory_based):
+        raise PrerequisiteError(
+            "The file driver is for new disks in files, and there are none: leave --file-driver out", WRONG_INPUT
+        )
+    if asked.ext_params and not (template.free_keys and disks.created and asked.template and old.disks):
+        raise PrerequisiteError(
+            "Parameters of an external storage provider are for disks that are converted to such a template: add "
+            "--disk-template, or leave --ext-params out",
+            WRONG_INPUT,
+        )
+    if asked.secondary and not (asked.template and old.disks):
+        raise PrerequisiteError(
+            "A secondary node is for disks that are converted to another template: add --disk-template, or leave "
+            "--node out",
+            WRONG_INPUT,
+        )
+    if asked.template and not old.disks and not disks.created:
+        raise PrerequisiteError(
+            f"Instance {old.name} has no disks to convert: add one (--disk 0:add,size=SIZE)", WRONG_INPUT
+        )
 
 
 async def check_room(ctx: OperationContext, spec: InstanceSpec, disks: DiskChanges, template: TemplateTraits) -> None:

@@ -88,14 +88,18 @@ def check_allocator(catalogue: Catalogue, template: str | None, secondary: str |
         )
 
 
-async def chosen_secondary(ctx: OperationContext, view: ConfigView, instance: Instance, given: str) -> str:
+async def chosen_secondary(
+    ctx: OperationContext, view: ConfigView, instance: Instance, template: str, given: str
+) -> str:
     """Ask an allocator for the secondary node; gives its name. Raises `PrerequisiteError`."""
     allocator = allocation.allocator_named(view, given)
     if not allocator:
         raise PrerequisiteError(
             "The cluster has no default allocator: name one, or a secondary node with --node", WRONG_INPUT
         )
-    answer, _ = await ask_allocator(ctx, allocator, AllocateSecondary(name=instance.name), promise=False)
+    answer, _ = await ask_allocator(
+        ctx, allocator, AllocateSecondary(name=instance.name, disk_template=template), promise=False
+    )
     if not answer.success or not isinstance(answer.result, str):
         reason = answer.info or "it gave no reason"
         raise PrerequisiteError(
@@ -104,16 +108,6 @@ async def chosen_secondary(ctx: OperationContext, view: ConfigView, instance: In
         )
     ctx.log.info(f"Selected the secondary node: {answer.result}")
     return answer.result
-
-
-def check_ext_params(template: TemplateTraits, disks: DiskChanges, ext_params: Mapping[str, Any]) -> None:
-    """Raise `PrerequisiteError` where parameters of a provider are given and no new disks of one."""
-    if ext_params and not (template.free_keys and disks.created):
-        raise PrerequisiteError(
-            "Parameters of an external storage provider are for disks that are converted to such a template: add "
-            "--disk-template, or leave --ext-params out",
-            WRONG_INPUT,
-        )
 
 
 def converted(

@@ -125,7 +125,7 @@ class Told:
 
     def at_next_start(self, taken: Sequence[str]) -> bool:
         """Whether a running guest goes on without something that has changed; it has *taken* some over."""
-        now = {*taken, "runtime_memory", "primary_node", "admin_state"}
+        now = {*taken, "runtime_memory", "primary_node", "admin_state", "disk_template"}
         now |= {"be/auto_balance", "be/always_failover", "be/minmem", "be/spindle_use"}
         later = [
             told

@@ -18,7 +18,13 @@ from ganeti.master import allocation
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
-from ganeti.master.operations.instance import changed_disks, conversion, live_changes, modification
+from ganeti.master.operations.instance import (
+    changed_disks,
+    conversion,
+    live_changes,
+    modification,
+    running_conversion,
+)
 from ganeti.master.operations.instance.communication import changes as communication_changes
 from ganeti.master.operations.instance.device_changes import (
     DISK_ACTIONS,
@@ -79,6 +85,8 @@ class Checked:
     """The instance as it will be."""
     told: modification.Told
     live: LivePlan
+    exchanges: bool
+    """Disks are converted under the running guest."""
     warnings: list[str]
     running_mib: int
 
@@ -173,7 +181,6 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
             "parameters of the external storage provider that disks are converted to, provider=NAME among them",
             "-e",
             "--ext-params",
-            subject="text",
         ),
     ] = {}
     file_driver: Annotated[
@@ -259,8 +266,9 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
         if not (moves or sizes or plugs or self.disk_template) or view.node(instance.primary_node).offline:
             return Facts()
         found = await live_changes.look(ctx, view, instance, plugs=bool(plugs))
-        if self.iallocator is not None:
-            secondary = await conversion.chosen_secondary(ctx, view, instance, self.iallocator)
+        if self.iallocator is not None and self.disk_template is not None:
+            template = self.disk_template
+            secondary = await conversion.chosen_secondary(ctx, view, instance, template, self.iallocator)
             found = dataclasses.replace(found, secondary=secondary)
         if not sizes or view.node(primary).offline:
             return found
@@ -276,23 +284,21 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
         if primary != old.primary_node:
             warnings += modification.check_primary(view, ctx.catalogue, old, primary, facts, force=self.force)
         disk_changes = read_changes("disk", self.disks, DISK_ACTIONS)
-        if self.disk_template is None:
-            template = modification.template_of(view, ctx.catalogue, old, disk_changes)
-        else:
-            template = conversion.wanted_template(view, ctx.catalogue, old, self.disk_template)
-        if self.file_driver and template.directory_based:
-            template = dataclasses.replace(template, logical_id_driver=self.file_driver)
+        template = self._template(view, ctx, old, disk_changes)
+        runs = False
         if self.disk_template and old.disks:
             self._check_conversion_alone(old, primary)
-            conversion.check_stopped(view, old, facts)
+            runs = self.hotplug and running_conversion.is_wanted(view, ctx.catalogue, old, template, facts)
+            if not runs:
+                conversion.check_stopped(view, old, facts)
             nodes = conversion.nodes_of(view, old, template, facts.secondary or self._secondary)
             directory, own = self.file_storage_dir, self.ext_params
             disks = conversion.converted(view, old, template, ctx.entropy, nodes, directory, own, force=self.force)
         else:
             live_changes.check_disks_in_use(old, disk_changes, facts)
             disks = self._disks(view, old, primary, template, disk_changes, ctx)
-        self._check_for_new_disks(old, template, disks)
-        conversion.check_ext_params(template, disks, self.ext_params)
+        asked = changed_disks.Asked(self.disk_template, self.file_driver, self._secondary, self.ext_params)
+        changed_disks.check_asked(asked, old, template, disks)
         try:
             new = modification.with_parameters(
                 view, ctx.catalogue, old, self.beparams, self.hvparams, self.osparams, self.osparams_private or {}
@@ -333,6 +339,7 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
             spec=instance_spec(view, ctx.catalogue, new, disks=disks.disks),
             told=modification.Told(nics.told, disks.told, told, live.nics, live.disks),
             live=live,
+            exchanges=runs,
             warnings=warnings,
             running_mib=facts.running_mib,
         )
@@ -351,13 +358,17 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
         await self._check_on_node(checked, ctx)
         wait = self.wait_for_sync and not checked.old.disks_active
         await changed_disks.make_disks(ctx, checked.spec, checked.disks, wait=wait)
-        if self.disk_template and checked.old.disks and checked.disks.created:
+        converts = self.disk_template and checked.old.disks and checked.disks.created
+        if converts and checked.exchanges:
+            await running_conversion.exchange_disks(ctx, checked.old, checked.spec, checked.change)
+        elif converts:
             await conversion.copy_disks(ctx, checked.old, checked.spec)
         if self.runtime_mem is not None:
             await live_changes.balloon(ctx, checked.old, checked.spec, checked.running_mib, self.runtime_mem)
         await live_changes.change_devices(ctx, checked.old, checked.spec, checked.live)
         taken = await live_changes.change_parameters(ctx, checked.old, checked.spec, checked.live)
-        await changed_disks.remove_disks(ctx, checked.old, checked.disks, checked.change)
+        if not checked.exchanges:
+            await changed_disks.remove_disks(ctx, checked.old, checked.disks, checked.change)
         await ctx.config.commit(checked.change, settles=True)
         changes = checked.told.lines(ctx.config.view(), checked.old.uuid)
         if checked.old.admin_state == "up" and checked.told.at_next_start(taken):
@@ -393,6 +404,18 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
             )
         return "offline" if self.offline else "down"
 
+    def _template(
+        self, view: ConfigView, ctx: OperationContext, old: Instance, changes: list[DeviceChange]
+    ) -> TemplateTraits:
+        """That of the disks as they will be."""
+        if self.disk_template is None:
+            template = modification.template_of(view, ctx.catalogue, old, changes)
+        else:
+            template = conversion.wanted_template(view, ctx.catalogue, old, self.disk_template)
+        if self.file_driver and template.directory_based:
+            return dataclasses.replace(template, logical_id_driver=self.file_driver)
+        return template
+
     def _disks(
         self,
         view: ConfigView,
@@ -426,23 +449,6 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
                 f"Another disk template for {old.name} is one change; other disks, another node and OS parameters are "
                 "others: do one first",
                 WRONG_INPUT,
-            )
-
-    def _check_for_new_disks(self, old: Instance, template: TemplateTraits, disks: DiskChanges) -> None:
-        """Raise `PrerequisiteError` for what is about new disks where there are none, or none in files."""
-        if self.file_driver and not (disks.created and template.directory_based):
-            raise PrerequisiteError(
-                "The file driver is for new disks in files, and there are none: leave --file-driver out", WRONG_INPUT
-            )
-        if self._secondary and not (self.disk_template and old.disks):
-            raise PrerequisiteError(
-                "A secondary node is for disks that are converted to another template: add --disk-template, or leave "
-                "--node out",
-                WRONG_INPUT,
-            )
-        if self.disk_template and not old.disks and not disks.created:
-            raise PrerequisiteError(
-                f"Instance {old.name} has no disks to convert: add one (--disk 0:add,size=SIZE)", WRONG_INPUT
             )
 
     def _told_parameters(self, view: ConfigView, old: Instance, new: Instance) -> Changes:

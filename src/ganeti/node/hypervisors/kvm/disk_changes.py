@@ -14,14 +14,11 @@ import msgspec
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_requests import AttachedDisk
 from ganeti.node.hypervisors.kvm import devices, disks, plugging, record
+from ganeti.node.hypervisors.kvm.block_nodes import drop_node, set_number
 from ganeti.node.hypervisors.kvm.places import Places
-from ganeti.node.hypervisors.kvm.qmp import Qmp, QmpError
+from ganeti.node.hypervisors.kvm.qmp import Qmp
 from ganeti.node.hypervisors.kvm.record import DiskPlace, RuntimeRecord
 from ganeti.ports.node_world import NodeWorld
-
-_FREE_S = 5.0
-"""QEMU lets a block node go a moment after it has told that the device is gone."""
-_POLL_S = 0.05
 
 
 def obstacle(known: RuntimeRecord) -> str:
@@ -81,7 +78,7 @@ class DiskChange:
         there = await plugging.there(qmp)
         for place in self._known.disks:
             if place.identity not in there:
-                await self._drop_node(qmp, place.identity)
+                await drop_node(self._world, qmp, place.node_name)
                 self._note([one for one in self._known.disks if one is not place])
 
     async def _plug(self, qmp: Qmp, disk: AttachedDisk) -> DiskPlace:
@@ -90,11 +87,11 @@ class DiskChange:
         cache = disks.cache_of(self._known, disk, remarks)
         for remark in remarks:
             self._world.log(f"instance {self._known.name}: {remark}")
-        node = disks.block_node(self._known, disk, cache, place.identity)
-        await self._drop_node(qmp, place.identity)  # of a change that was interrupted here
+        node = disks.block_node(self._known, disk, cache, place.node_name)
+        await drop_node(self._world, qmp, place.node_name)  # of a change that was interrupted here
         if disk.blockdev is None:
             modes = [os.O_RDONLY] if disk.spec.mode == "ro" else [os.O_RDONLY, os.O_RDWR]
-            number = _set_number(place.identity)
+            number = set_number(place.node_name)
             node["file"]["filename"] = await plugging.hand_over(
                 qmp, number, disk.path, f"Disk {disk.spec.index}", modes
             )
@@ -102,7 +99,7 @@ class DiskChange:
             await qmp.execute("blockdev-add", node)
             await qmp.execute("device_add", disks.device(self._known, place, cache))
         except BaseException:
-            await self._drop_node(qmp, place.identity)
+            await drop_node(self._world, qmp, place.node_name)
             raise
         return place
 
@@ -123,24 +120,7 @@ class DiskChange:
     async def _unplug(self, qmp: Qmp, place: DiskPlace) -> None:
         position = [one.uuid for one in self._known.disks].index(place.uuid)
         await plugging.unplug(qmp, self._known, place.identity, f"disk {position}")
-        await self._drop_node(qmp, place.identity)
-
-    async def _drop_node(self, qmp: Qmp, identity: str) -> None:
-        """Close a disk in QEMU, with its open files; one that is not there is no error."""
-        deadline = self._world.now_s() + _FREE_S
-        while True:
-            try:
-                await qmp.execute("blockdev-del", {"node-name": identity})
-                break
-            except QmpError as err:
-                if "Failed to find node" in str(err):
-                    break
-                if "in use" not in str(err) or self._world.now_s() > deadline:
-                    raise
-                await self._world.sleep(_POLL_S)
-        for entry in await qmp.execute("query-fdsets"):
-            if entry["fdset-id"] == _set_number(identity):
-                await qmp.execute("remove-fd", {"fdset-id": entry["fdset-id"]})
+        await drop_node(self._world, qmp, place.node_name)
 
     def _note(self, places: Sequence[DiskPlace]) -> None:
         """The places of NICs are written too: a start would put them after the disks."""
@@ -151,7 +131,3 @@ class DiskChange:
 
 def _first_free(word: str, taken: set[str]) -> str:
     return next(name for number in range(len(taken) + 1) if (name := f"{word}{number}") not in taken)
-
-
-def _set_number(identity: str) -> int:
-    return int(identity.removeprefix("disk"))

@@ -45,7 +45,7 @@ class DiskCopies:
                 sizes = await self._sizes(qmp)
                 for number, (size, path) in enumerate(zip(sizes, paths, strict=True)):
                     await self._open_target(qmp, number, path, size)
-                actions = [self._backup(number, place.identity) for number, place in enumerate(self._known.disks)]
+                actions = [self._backup(number, place.node_name) for number, place in enumerate(self._known.disks)]
                 await qmp.execute("transaction", {"actions": actions}, timeout_s=_TRANSACTION_S)
             await self._wait(len(paths))
         finally:
@@ -83,7 +83,7 @@ class DiskCopies:
                     "virtual-size"
                 ]
         try:
-            return [sizes[place.identity] for place in self._known.disks]
+            return [sizes[place.node_name] for place in self._known.disks]
         except KeyError as err:
             raise HypervisorError(f"{self._known.name} runs without the disk {err}: start it again first") from err
 
@@ -98,8 +98,8 @@ class DiskCopies:
         node |= {"detect-zeroes": "unmap", "file": {"driver": "file", "filename": shown, "locking": "off"}}
         await qmp.execute("blockdev-add", node)
 
-    def _backup(self, number: int, identity: str) -> dict[str, Any]:
-        data = {"job-id": f"{_NAME}{number}", "device": identity, "target": f"{_NAME}{number}", "sync": "full"}
+    def _backup(self, number: int, node: str) -> dict[str, Any]:
+        data = {"job-id": f"{_NAME}{number}", "device": node, "target": f"{_NAME}{number}", "sync": "full"}
         return {"type": "blockdev-backup", "data": data | {"auto-dismiss": False}}
 
     async def _wait(self, count: int) -> None:

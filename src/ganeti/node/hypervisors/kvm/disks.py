@@ -72,7 +72,7 @@ def arguments(record: RuntimeRecord, attached: Sequence[AttachedDisk], remarks: 
     for place in record.disks:
         disk = by_uuid[place.uuid]
         cache = cache_of(record, disk, remarks)
-        found += ["-blockdev", json.dumps(block_node(record, disk, cache, place.identity))]
+        found += ["-blockdev", json.dumps(block_node(record, disk, cache, place.node_name))]
         if kind == "sd":
             found += ["-device", f"sdhci-pci,id=sdhci{place.identity.removeprefix('disk')}"]
         found += ["-device", words(device(record, place, cache))]
@@ -87,7 +87,7 @@ def device(record: RuntimeRecord, place: DiskPlace, cache: "Cache") -> dict[str,
     """Options of a disk's device."""
     kind = record.hvparams["disk_type"]
     models = {"paravirtual": "virtio-blk-pci", "ide": "ide-hd", "scsi": "scsi-hd", "sd": "sd-card"}
-    found: dict[str, Any] = {"driver": models.get(kind, kind), "drive": place.identity, "id": place.identity}
+    found: dict[str, Any] = {"driver": models.get(kind, kind), "drive": place.node_name, "id": place.identity}
     found |= place.options
     if kind in _WITH_WRITE_CACHE:
         found["write-cache"] = "off" if cache.through else "on"

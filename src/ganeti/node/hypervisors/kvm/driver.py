@@ -63,6 +63,7 @@ class KvmHypervisor(Hypervisor):
         can_balloon=True,
         can_hotplug=True,
         can_copy_disks=True,
+        can_exchange_disks=True,
         needs_network_port=True,
         serves_metadata=True,
         user_shutdown_daemon="ganeti-kvmd",
@@ -196,7 +197,7 @@ class KvmHypervisor(Hypervisor):
 
     async def resize_disk(self, name: str, disk: AttachedDisk, size_mib: int) -> None:
         guest, known = self._running(name)
-        identity = next((place.identity for place in known.disks if place.uuid == disk.spec.uuid), None)
+        identity = next((place.node_name for place in known.disks if place.uuid == disk.spec.uuid), None)
         if identity is None:
             raise HypervisorError(f"Disk {disk.spec.index} of {name} is not in the running guest: start it again first")
         async with Qmp(self.places.socket(guest.name, "qmp")) as qmp:

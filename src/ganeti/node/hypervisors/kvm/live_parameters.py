@@ -21,8 +21,8 @@ from ganeti.node.hypervisors.kvm.record import RuntimeRecord
 _READ_AT_USE = ("migration_downtime", "migration_caps")
 """Read from the record when a migration begins."""
 _PASSWORDS = {"vnc_password_file": "vnc", "spice_password_file": "spice"}
-_FIRST_CD_SET = 1000
-"""Sets of open files below that number are those of disks."""
+_CD_SETS = range(700, 1000)
+"""Numbers of sets of open files that are those of CDs; those of disks are below."""
 
 
 class ParameterChange:
@@ -111,7 +111,7 @@ class ParameterChange:
         used = {node["file"] for node in await qmp.execute("query-named-block-nodes", {"flat": True})}
         for entry in await qmp.execute("query-fdsets"):
             number = entry["fdset-id"]
-            if number >= _FIRST_CD_SET and f"/dev/fdset/{number}" not in used:
+            if number in _CD_SETS and f"/dev/fdset/{number}" not in used:
                 await qmp.execute("remove-fd", {"fdset-id": number})
 
     async def _set_password(self, qmp: Qmp, name: str, path: str) -> bool:
@@ -148,4 +148,4 @@ async def _inserted(qmp: Qmp, drive: str) -> str:
 
 async def _free_set(qmp: Qmp) -> int:
     taken = {entry["fdset-id"] for entry in await qmp.execute("query-fdsets")}
-    return next(number for number in range(_FIRST_CD_SET, _FIRST_CD_SET + len(taken) + 1) if number not in taken)
+    return next(number for number in _CD_SETS if number not in taken)

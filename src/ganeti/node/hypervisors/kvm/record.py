@@ -32,10 +32,16 @@ class DiskPlace(msgspec.Struct, frozen=True, kw_only=True):
 
     uuid: str
     identity: str
-    """Of the device and of its block node."""
+    """Of the device."""
+    node: str = ""
+    """Of its block node, where that has another name."""
     options: dict[str, Any] = {}
     """QEMU's options that say where the device is: bus, address, unit."""
     boot_index: int | None = None
+
+    @property
+    def node_name(self) -> str:
+        return self.node or self.identity
 
 
 class MemoryModule(msgspec.Struct, frozen=True, kw_only=True):

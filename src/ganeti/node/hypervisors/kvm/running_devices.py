@@ -4,10 +4,11 @@
 from collections.abc import Sequence
 
 from ganeti.base.errors import HypervisorError
-from ganeti.model.node_calls.hotplug import HotplugObstacles
+from ganeti.model.node_calls.hotplug import HotplugObstacles, MirrorProgress
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.node.hypervisors.interface import RunningDevices
 from ganeti.node.hypervisors.kvm import checks, disk_changes, disk_copies, nic_changes, process, record
+from ganeti.node.hypervisors.kvm.disk_exchange import DiskExchange
 from ganeti.node.hypervisors.kvm.live_parameters import ParameterChange
 from ganeti.node.hypervisors.kvm.places import Places, check_name
 from ganeti.node.hypervisors.kvm.process import GuestProcess
@@ -55,6 +56,23 @@ class KvmDevices(RunningDevices):
         known = record.read(self._places, name)
         if process.find(self._places, name) is not None and known is not None:
             await disk_copies.DiskCopies(self._world, self._places, known).end()
+
+    async def mirror_disks(self, spec: InstanceSpec, targets: Sequence[AttachedDisk]) -> list[MirrorProgress]:
+        return await self._copies(spec).copy(targets)
+
+    async def exchange_disks(self, spec: InstanceSpec, targets: Sequence[AttachedDisk]) -> None:
+        await self._copies(spec).exchange(targets)
+
+    async def give_up_exchange(self, spec: InstanceSpec) -> None:
+        found = self._changeable(spec.name)
+        if found is not None:
+            await DiskExchange(self._world, self._places, found[1]).give_up()
+
+    def _copies(self, spec: InstanceSpec) -> DiskExchange:
+        found = self._changeable(spec.name)
+        if found is None:
+            raise HypervisorError(f"The instance {spec.name} does not run on this node")
+        return DiskExchange(self._world, self._places, found[1])
 
     def _changeable(self, name: str) -> tuple[GuestProcess, RuntimeRecord] | None:
         """A guest whose devices can change now, or None when it does not run."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import Any
 
 import pytest
@@ -12,10 +13,11 @@ from tests.fakes.context import FakeContext, run
 from tests.fakes.node_answers import guest, node_facts
 from tests.fakes.sample_cluster import LOCAL_DIR, add_instance, catalogue, configuration
 
-from ganeti.base.errors import BlockDeviceError, PrerequisiteError
+from ganeti.base.errors import BlockDeviceError, HypervisorError, PrerequisiteError
 from ganeti.master.operation import Operation, decode
 from ganeti.master.operations.instance.modification import ModifyInstance
 from ganeti.master.operations.instance.set_params import ModifyInstanceOperation
+from ganeti.model.node_calls.hotplug import DisksExchanged, MirrorProgress
 from ganeti.model.objects import Disk, Instance
 from ganeti.ports.context import UndoNodeCall
 
@@ -143,3 +145,56 @@ def test_hooks_are_told_the_new_template(ctx: FakeContext) -> None:
     hooks = operation.hooks(view, operation.check(view, facts, ctx))  # type: ignore[arg-type]
     assert hooks is not None
     assert (hooks.env["NEW_DISK_TEMPLATE"], hooks.env["INSTANCE_DISK_TEMPLATE"]) == ("local", "local")
+
+
+def copies(ctx: FakeContext) -> None:
+    """The instance runs, on a hypervisor that exchanges disks."""
+    traits = dataclasses.replace(ctx.catalogue.hypervisors["pretend"], can_exchange_disks=True)
+    ctx.catalogue.hypervisors["pretend"] = traits
+    ctx.config.config.put("instances", "uuid-web1", replace(web1(ctx), admin_state="up", disks_active=True))
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: guest()
+
+
+def test_a_running_guest_gets_the_copy_of_its_disk_before_the_old_one_goes(ctx: FakeContext) -> None:
+    copies(ctx)
+    (old,) = disks(ctx)
+    answers = [[MirrorProgress(index=0, is_equal=False, total_bytes=9)], [MirrorProgress(index=0, is_equal=True)]]
+    ctx.nodes.handlers["instance_mirror_disks"] = lambda name, **_: answers.pop(0)
+    ctx.nodes.handlers["instance_exchange_disks"] = lambda name, **_: DisksExchanged(settled=True)
+    ctx.story.clear()
+    assert run(modify(disk_template="local"), ctx) == [("disk_template", "local")]
+    assert [line for line in ctx.story if not line.endswith(("_info", "progress"))] == [
+        "undo: take the new disks of web1 out of the configuration",
+        "commit ReserveDisks",
+        "undo: remove disk 0 of web1 from node1",
+        "node1 blockdev_create",
+        "undo: close the disks of web1",
+        "node1 instance_disks_assemble",
+        "undo: end the copying of disks of web1",
+        "node1 instance_mirror_disks",
+        "node1 instance_mirror_disks",
+        "undo: complete the conversion of disks of web1",
+        "node1 instance_exchange_disks",
+        "node1 instance_disks_remove",
+        "commit ModifyInstance settles",
+    ]
+    assert [disk.dev_type for disk in disks(ctx)] == ["local"] and ctx.config.view().get("disks", old.uuid) is None
+    assert not [line for line in ctx.lines if "runs as before" in line]
+
+
+def test_a_copy_that_fails_under_a_guest_leaves_its_disk(ctx: FakeContext) -> None:
+    copies(ctx)
+    (old,) = disks(ctx)
+    ctx.nodes.handlers["instance_mirror_disks"] = HypervisorError("Disk 0 of web1 cannot be copied: no space")
+    with pytest.raises(HypervisorError, match="no space"):
+        run(modify(disk_template="local"), ctx)
+    assert disks(ctx) == [old] and "node1 instance_disks_remove" not in ctx.story
+    with pytest.raises(PrerequisiteError, match="may be in use"):
+        run(modify(disk_template="local", hotplug=False), ctx)
+
+
+def test_several_disks_are_not_exchanged_under_a_guest(ctx: FakeContext) -> None:
+    run(modify(disks=[["add", -1, {"size": 32}]]), ctx)
+    copies(ctx)
+    with pytest.raises(PrerequisiteError, match="runs with 2 disks, and one can be converted while it runs: shut"):
+        run(modify(disk_template="local"), ctx)

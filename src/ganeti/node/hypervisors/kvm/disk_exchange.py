@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A running guest's disk copied to another one by a block job of QEMU, and exchanged for it when both are equal.
+
+While the job runs, each write of the guest is complete when both disks have it. The job is kept after its end until
+its outcome has been read, so whoever asks again after an interruption finds it.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ganeti.base.errors import HypervisorError
+from ganeti.model.node_calls.hotplug import MirrorProgress
+from ganeti.model.node_requests import AttachedDisk
+from ganeti.node.hypervisors.kvm import disks, plugging, record
+from ganeti.node.hypervisors.kvm.block_nodes import drop_node, set_number
+from ganeti.node.hypervisors.kvm.places import Places
+from ganeti.node.hypervisors.kvm.qmp import Qmp
+from ganeti.node.hypervisors.kvm.record import DiskPlace, RuntimeRecord
+from ganeti.ports.node_world import NodeWorld
+
+_CONCLUDED = "concluded"
+_END_S = 60.0
+_POLL_S = 0.05
+_COPY = "m"
+"""What the node of a copy is called after the disk; a copy of that has the disk's own name again."""
+
+
+class DiskExchange:
+    """Copies of a guest's disks; *known* is its record before."""
+
+    def __init__(self, world: NodeWorld, places: Places, known: RuntimeRecord) -> None:
+        self._world = world
+        self._places = places
+        self._known = known
+
+    async def copy(self, targets: Sequence[AttachedDisk]) -> list[MirrorProgress]:
+        """Begin to copy each disk to its target, or see how far that is; raises `HypervisorError` where it fails."""
+        async with self._qmp() as qmp:
+            return [await self._copy(qmp, place, target) for place, target in self._pairs(targets)]
+
+    async def exchange(self, targets: Sequence[AttachedDisk]) -> None:
+        """Have the guest use the targets alone, which are equal; raises `HypervisorError` where it keeps a disk."""
+        async with self._qmp() as qmp:
+            for place, target in self._pairs(targets):
+                if place.uuid != target.spec.uuid:
+                    await self._exchange(qmp, place, target)
+
+    async def give_up(self) -> None:
+        """End all copying; the guest keeps its disks."""
+        async with self._qmp() as qmp:
+            for place in self._known.disks:
+                job = await _job(qmp, place)
+                if job is not None:
+                    if job["status"] != _CONCLUDED:
+                        await qmp.execute("job-cancel", {"id": job["id"]})
+                    await self._conclude(qmp, place)
+                if await _has_node(qmp, _other_node(place)):
+                    await drop_node(self._world, qmp, _other_node(place))
+
+    def _pairs(self, targets: Sequence[AttachedDisk]) -> list[tuple[DiskPlace, AttachedDisk]]:
+        if len(targets) != len(self._known.disks):
+            raise HypervisorError(
+                f"{self._known.name} runs with {len(self._known.disks)} disks and cannot exchange {len(targets)}: "
+                "start it again first"
+            )
+        return list(zip(self._known.disks, targets, strict=True))
+
+    async def _copy(self, qmp: Qmp, place: DiskPlace, target: AttachedDisk) -> MirrorProgress:
+        if place.uuid == target.spec.uuid:
+            return MirrorProgress(index=target.spec.index, is_equal=True)
+        if await _job(qmp, place) is None:
+            await self._begin(qmp, place, target)
+        job = await _job(qmp, place)
+        if job is None or job.get("error"):
+            raise HypervisorError(
+                f"Disk {target.spec.index} of {self._known.name} cannot be copied while it runs: "
+                f"{job['error'] if job else 'the job has gone'}"
+            )
+        return MirrorProgress(
+            index=target.spec.index,
+            is_equal=job["status"] == "ready",
+            done_bytes=job["current-progress"],
+            total_bytes=job["total-progress"],
+        )
+
+    async def _begin(self, qmp: Qmp, place: DiskPlace, target: AttachedDisk) -> None:
+        name = _other_node(place)
+        if await _has_node(qmp, name):
+            await drop_node(self._world, qmp, name)
+        node = disks.block_node(self._known, target, disks.cache_of(self._known, target, []), name)
+        if target.blockdev is None:
+            node["file"]["filename"] = await plugging.hand_over(
+                qmp, set_number(name), target.path, f"Disk {target.spec.index}", [os.O_RDONLY, os.O_RDWR]
+            )
+        node["read-only"] = node["file"]["read-only"] = False
+        await qmp.execute("blockdev-add", node)
+        await qmp.execute(
+            "blockdev-mirror",
+            {"job-id": _job_id(place), "device": place.node_name, "target": name, "sync": "full"}
+            | {"copy-mode": "write-blocking", "auto-dismiss": False},
+        )
+
+    async def _exchange(self, qmp: Qmp, place: DiskPlace, target: AttachedDisk) -> None:
+        job = await _job(qmp, place)
+        if job is None:
+            raise HypervisorError(f"Disk {target.spec.index} of {self._known.name} is not being copied")
+        if job["status"] == "ready":
+            await qmp.execute("job-complete", {"id": job["id"]})
+        error = await self._conclude(qmp, place, dismiss=False)
+        if error:
+            raise HypervisorError(f"Disk {target.spec.index} of {self._known.name} could not be exchanged: {error}")
+        changed = msgspec.structs.replace(place, uuid=target.spec.uuid, node=_other_node(place))
+        places = [changed if one is place else one for one in self._known.disks]
+        self._known = msgspec.structs.replace(self._known, disks=places)
+        record.write(self._places, self._known)
+        await qmp.execute("job-dismiss", {"id": job["id"]})
+        await drop_node(self._world, qmp, place.node_name)
+
+    async def _conclude(self, qmp: Qmp, place: DiskPlace, *, dismiss: bool = True) -> str:
+        """Wait until a job has ended; gives its error."""
+        deadline = self._world.now_s() + _END_S
+        while (job := await _job(qmp, place)) is not None and job["status"] != _CONCLUDED:
+            if self._world.now_s() > deadline:
+                raise HypervisorError(f"The copying of a disk of {self._known.name} does not end: try again")
+            await self._world.sleep(_POLL_S)
+        if job is not None and dismiss:
+            await qmp.execute("job-dismiss", {"id": job["id"]})
+        return str(job.get("error", "")) if job is not None else ""
+
+    def _qmp(self) -> Qmp:
+        return Qmp(self._places.socket(self._known.name, "qmp"))
+
+
+def _job_id(place: DiskPlace) -> str:
+    return f"exchange-{place.identity}"
+
+
+def _other_node(place: DiskPlace) -> str:
+    return place.identity if place.node_name != place.identity else f"{place.identity}{_COPY}"
+
+
+async def _job(qmp: Qmp, place: DiskPlace) -> dict[str, Any] | None:
+    jobs = await qmp.execute("query-jobs")
+    return next((job for job in jobs if job["id"] == _job_id(place)), None)
+
+
+async def _has_node(qmp: Qmp, name: str) -> bool:
+    return any(node["node-name"] == name for node in await qmp.execute("query-named-block-nodes", {"flat": True}))

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A running guest's disk is copied to another one and exchanged for it, while the guest goes on writing."""
+
+import os
+import subprocess
+
+import pytest
+from msgspec.structs import replace
+from tests.contract import hypervisor_world
+from tests.real import kvm_lab
+from tests.real.kvm_lab import Lab, LabNode
+
+from ganeti.base.errors import HypervisorError
+from ganeti.model.node_requests import AttachedDisk, InstanceSpec
+
+pytestmark = pytest.mark.real
+NAME = "copy"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory, guest_image):
+    with kvm_lab.opened(tmp_path_factory.mktemp("kvm") / "lab", guest_image) as opened:
+        yield opened
+
+
+def new_disk(lab: Lab, number: int, image_format: str) -> AttachedDisk:
+    path = lab.directory / f"new-{number}.img"
+    subprocess.run(["qemu-img", "create", "-q", "-f", image_format, str(path), "16M"], check=True)
+    made = hypervisor_world.disk(path, 0, image_format)
+    return replace(made, spec=replace(made.spec, uuid=f"5c0f0a52-8f1c-4a79-8f5f-00000000{number:04}"))
+
+
+def exchange(node: LabNode, spec: InstanceSpec, target: AttachedDisk) -> InstanceSpec:
+    """Gives the instance with the new disk."""
+    kvm_lab.wait_until(
+        lambda: all(copy["is_equal"] for copy in node.call("mirror_disks", spec=spec, targets=[target])), "the copy"
+    )
+    for _ in range(2):
+        node.call("exchange_disks", spec=spec, targets=[target])
+    return replace(spec, disks=[target.spec])
+
+
+def files_open(node: LabNode) -> list[str]:
+    found = (os.readlink(f"/proc/{node.pid(NAME)}/fd/{each}") for each in os.listdir(f"/proc/{node.pid(NAME)}/fd"))
+    return sorted({os.path.basename(path) for path in found if path.endswith(".img")})
+
+
+def test_a_disk_is_exchanged_under_its_guest(lab: Lab) -> None:
+    first, second = lab.nodes
+    spec = lab.instance(NAME)
+    lab.start(first, spec)
+    first.wait_beats(NAME)
+    target = new_disk(lab, 1, "qcow2")
+    spec = exchange(first, spec, target)
+    assert files_open(first) == ["new-1.img"]
+    first.wait_beats(NAME)
+    last = new_disk(lab, 2, "raw")
+    first.call("mirror_disks", spec=spec, targets=[last])
+    first.call("give_up_exchange", spec=spec)
+    assert files_open(first) == ["new-1.img"]
+    with pytest.raises(HypervisorError, match="is not being copied"):
+        first.call("exchange_disks", spec=spec, targets=[last])
+    spec = exchange(first, spec, last)
+    assert files_open(first) == ["new-2.img"]
+    lab.begin(spec, first, second)
+    lab.finish(spec, first, second)
+    second.wait_beats(NAME)
+    spec = exchange(second, spec, new_disk(lab, 3, "raw"))
+    second.wait_beats(NAME)
+    acknowledged = second.beats(NAME)[-1]
+    second.call("stop", name=NAME, timeout_s=0)
+    with open(lab.directory / "new-3.img", "rb") as disk:
+        assert int(disk.read(8)) >= acknowledged
+    assert first.leftovers(NAME) == second.leftovers(NAME) == []

@@ -139,7 +139,11 @@ SIZES = [
 ]
 
 TEMPLATES = [
-    ("gnt-instance add -t bogus -s 8m -o noop+default new1", FAILED, "'bogus': there are diskless, file, mirror"),
+    (
+        "gnt-instance add -t bogus -s 8m -o noop+default new1",
+        FAILED,
+        "'bogus': there are .*diskless, .*file, .*mirror, ",
+    ),
     ("gnt-instance add -t drbd -s 8m -o noop+default new1", FAILED, "'drbd': there are"),
     (ADD + "--file-storage-dir /etc new1", FAILED, "must be relative to the cluster's"),
     (ADD + "--file-storage-dir ../x new1", FAILED, r"'../x': it must be written without '\.\.'"),

@@ -33,6 +33,7 @@ QUIET = settings(
 DELAY = {"OP_ID": "OP_TEST_DELAY", "duration": 0.01, "on_master": True}
 ME: list[Any] = [10**9, "/nonexistent/lock", 1]
 OTHER: list[Any] = [10**9 + 1, "/nonexistent/other", 1]
+MAINTENANCE = [f"maintenance{what}" for what in ("RoundDelay", "Jobs", "Balancing", "Evacuated", "Incidents")]
 REQUEST = [["cluster/BGL", "shared"], ["node/x", "exclusive"]]
 MINIMUM = ["|", ["==", "name", "x"], ["!", ["=~", "name", "x"]]]
 
@@ -50,7 +51,9 @@ LUXI_CALLS: dict[str, list[Any]] = {
     "ForgetRenewal": [10**6],
     "KeepCapacity": [ME, {"x": [{"tspecs": []}, 0.5]}],
     "KnownCapacity": [ME, {"x": {"iallocator": "hail"}}, True],
+    "KnownIncidents": [],
     "MayContinue": [10**6, 1],
+    "PlanMaintenance": [],
     "RenewGroupState": ["x"],
     "PickupJob": [1],
     "Query": ["node", ["name", "role"], MINIMUM],
@@ -101,6 +104,7 @@ WCONFD_CALLS: dict[str, list[Any]] = {
     "listLocksWaitingStatus": [],
     "listPromises": [],
     "lockSerial": [],
+    **{name: [] for name in MAINTENANCE},
     "opportunisticLockUnion": [ME, REQUEST],
     "opportunisticLockUnionWaiting": [1, 0.01, ME, REQUEST],
     "position": [],

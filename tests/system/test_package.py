@@ -144,7 +144,7 @@ def test_the_master_moves(bed: Layout) -> None:
 
 
 def test_nothing_else_listens(bed: Layout) -> None:
-    every, master = {"tcp/22", "tcp/1811", "udp/1814", "tcp/1815"}, {"tcp/5080"}
+    every, master = {"tcp/22", "tcp/1811", "udp/1814", "tcp/1815"}, {"tcp/5080", "tcp/1816"}
     for node in NODES:
         rows = [line.split() for line in good(bed, "ss", "-Hlntu", node=node).splitlines()]
         found = {f"{row[0]}/{row[4].rpartition(':')[2]}" for row in rows}

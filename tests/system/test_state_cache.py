@@ -270,7 +270,9 @@ def test_a_job_renews_a_group_and_lists_show_what_it_heard(fake_bed):
         fake_bed.run("mv", f"{HOME}/web3", "/tmp/web3", node="node2")
         entry = renew(fake_bed)
         assert statuses(fake_bed) == "ERROR_down", "at once, although the list before is not two seconds old"
-        assert entry["result"]["instances"] == {"web3": {"pnode": "node2", "status": "ERROR_down", "oper_ram": None}}
+        assert entry["result"]["instances"] == {
+            "web3": {"pnode": "node2", "status": "ERROR_down", "admin_state": "up", "oper_ram": None}
+        }
         fake_bed.run("mv", "/tmp/web3", f"{HOME}/web3", node="node2")
         entry = renew(fake_bed)
         assert statuses(fake_bed) == "running"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -176,12 +177,14 @@ def test_over_and_back(bed: Layout, packages: list[Path], package: Path) -> None
     good(bed, "gnt-cluster", "queue", "drain")
     good(bed, "gnt-cluster", "watcher", "pause", "2h")
     remove_debian(bed)
+    refuse_mixed_nodes(bed, package)
     testbed.install(bed, package)
     said = good(bed, "/usr/lib/ganeti/tools/take-over", "check")
     assert "Nothing was changed" in said and f"{(GUESTS + 1) // 2} guests run" in said
     said = good(bed, "/usr/lib/ganeti/tools/take-over", "begin")
     assert f"{GUESTS} guests run on: {', '.join(sorted(names()))}" in said
     assert states(bed) == wanted
+    assert machine.run(bed, "node1", "/usr/lib/ganeti/tools/take-over", "begin").returncode == 1, "it is done already"
     good(bed, "gnt-cluster", "queue", "undrain")
     good(bed, "gnt-cluster", "verify")
     assert processes(bed) == before
@@ -203,6 +206,18 @@ def test_over_and_back(bed: Layout, packages: list[Path], package: Path) -> None
     print(f"{GUESTS} guests over and back: longest time without an answer {gap_s:g} s")
     assert gap_s <= GAP_S
     used_by_debian(bed)
+
+
+def refuse_mixed_nodes(bed: Layout, package: Path) -> None:
+    """This program on the master alone: refused with the node's name, and nothing is changed."""
+    shutil.copyfile(package, bed.node("node1").disks / "alone.deb")
+    good(bed, "dpkg", "--force-unsafe-io", "--force-confnew", "-Bi", f"{node_files.FILE_STORAGE}/alone.deb")
+    config = good(bed, "cat", "/var/lib/ganeti/config.data")
+    done = machine.run(bed, "node1", "/usr/lib/ganeti/tools/take-over", "begin")
+    assert done.returncode == 1 and "node2 does not have this program" in done.stderr, done.stderr
+    assert good(bed, "cat", "/var/lib/ganeti/config.data") == config
+    done = machine.run(bed, "node1", "daemon-util", "start-all")
+    assert done.returncode == 1 and "has the data of an earlier Ganeti" in done.stderr, done.stderr
 
 
 def use(bed: Layout) -> None:

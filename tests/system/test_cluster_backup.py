@@ -56,6 +56,22 @@ def test_a_cluster_is_what_it_was(bed: FakeBed) -> None:
     assert '"last"' in bed.run("gnt-cluster", "history", "--at", str(began_s + 3600), "cluster")
 
 
+def test_values_are_taken_back(bed: FakeBed) -> None:
+    bed.run("gnt-instance", "modify", "-B", "maxmem=200", "inst1")
+    bed.run("gnt-instance", "modify", "-B", "maxmem=300,vcpus=2", "inst1")
+    commit = bed.run("gnt-cluster", "history", "--limit", "1", "inst1").split()[2]
+    assert '"maxmem": 200' in bed.run("gnt-cluster", "undo", "--dry-run", commit)
+    assert ": success" in bed.run("gnt-cluster", "undo", commit)
+    found = bed.run("gnt-instance", "list", "--no-headers", "--separator=|", "-o", "be/maxmem,custom_beparams", "inst1")
+    assert found.startswith("200|") and "vcpus" not in found
+    assert "has changed again since" in bed.run("gnt-cluster", "undo", commit, expect=1)
+    bed.run("gnt-instance", "shutdown", "inst1")
+    bed.run("gnt-instance", "startup", "inst1")
+    commit = bed.run("gnt-cluster", "history", "--limit", "1", "inst1").split()[2]
+    assert "a change of admin_state cannot be undone this way" in bed.run("gnt-cluster", "undo", commit, expect=1)
+    assert "is no number of a commit" in bed.run("gnt-cluster", "undo", "yesterday", expect=1)
+
+
 def test_a_copy_of_another_cluster_is_looked_at(bed: FakeBed) -> None:
     bed.run("cp", "-r", "/var/lib/ganeti", "/root/copy")
     assert "Cluster name: cluster" in bed.run("gnt-cluster", "shadow", "/root/copy", expect=None)

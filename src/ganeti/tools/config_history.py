@@ -18,6 +18,7 @@ import msgspec
 
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, WRONG_STATE, GanetiError, PrerequisiteError
 from ganeti.base.paths import Paths, database_uri
+from ganeti.wire.job_file import SUCCESS
 
 NAME = "config-history"
 Key = tuple[str, str]
@@ -25,7 +26,7 @@ _SHOWN = 20
 _TIMES = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d")
 _HIDDEN = "<hidden>"
 _SECRET = ("osparams_private", "osparams_private_cluster")
-_EVER = ("serial_no", "mtime")
+EVER = ("serial_no", "mtime")
 """Fields that every change changes."""
 _NOUNS = {"nodes": "node", "nodegroups": "group", "instances": "instance", "networks": "network", "disks": "disk"}
 
@@ -47,7 +48,7 @@ class Past:
         """Objects of this name or UUID, present ones and past ones; raises `PrerequisiteError` for none."""
         found: dict[Key, None] = {}
         for key, plain in self._all():
-            if text in (key[1], _name(plain)) or (key[0] == "cluster" and text == "cluster"):
+            if text in (key[1], name_of(plain)) or (key[0] == "cluster" and text == "cluster"):
                 found[key] = None
         if not found:
             raise PrerequisiteError(
@@ -73,7 +74,7 @@ class Past:
             return None  # that commit made it
         begin = _shown_time(self.events[0][0])
         raise PrerequisiteError(
-            f"What {_label(key, after)} was then is not kept: commits are since {begin}", WRONG_INPUT
+            f"What {label(key, after)} was then is not kept: commits are since {begin}", WRONG_INPUT
         )
 
     def _all(self) -> Iterator[tuple[Key, dict[str, Any]]]:
@@ -108,11 +109,11 @@ def lines(past: Past, wanted: Sequence[Key], limit: int) -> list[str]:
         for kind, uuid, plain in event.put:
             key = (kind, uuid)
             if not wanted or key in wanted:
-                parts.append(f"{_label(key, plain)}: {_difference(before.get(key), plain)}")
+                parts.append(f"{label(key, plain)}: {_difference(before.get(key), plain)}")
             before[key] = plain
         for kind, uuid in event.remove:
             if not wanted or (kind, uuid) in wanted:
-                parts.append(f"{_label((kind, uuid), before.get((kind, uuid)))}: removed")
+                parts.append(f"{label((kind, uuid), before.get((kind, uuid)))}: removed")
         if parts:
             epoch, serial = event.position
             found.append(f"{_shown_time(made_s)} {epoch}.{serial} {'; '.join(parts)}")
@@ -122,7 +123,7 @@ def lines(past: Past, wanted: Sequence[Key], limit: int) -> list[str]:
 def _difference(before: dict[str, Any] | None, after: dict[str, Any]) -> str:
     if before is None:
         return "added" if after.get("serial_no") == 1 else "changed"
-    names = [name for name in {**before, **after} if name not in _EVER and before.get(name) != after.get(name)]
+    names = [name for name in {**before, **after} if name not in EVER and before.get(name) != after.get(name)]
     return ", ".join(f"{name}={_value(name, after.get(name))}" for name in names) or "no field but its serial number"
 
 
@@ -130,13 +131,13 @@ def _value(name: str, value: Any) -> str:
     return _HIDDEN if name in _SECRET else json.dumps(value)
 
 
-def _label(key: Key, plain: dict[str, Any] | None) -> str:
+def label(key: Key, plain: dict[str, Any] | None) -> str:
     if key[0] == "cluster":
         return "cluster"
-    return f"{_NOUNS.get(key[0], key[0])} {_name(plain or {}) or key[1]}"
+    return f"{_NOUNS.get(key[0], key[0])} {name_of(plain or {}) or key[1]}"
 
 
-def _name(plain: dict[str, Any]) -> str:
+def name_of(plain: dict[str, Any]) -> str:
     return str(plain.get("name") or plain.get("cluster_name") or "")
 
 
@@ -158,12 +159,16 @@ def read_time(text: str) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog=NAME, description="What has changed in the configuration.")
+    parser.add_argument("--undo", metavar="COMMIT", help="take the commit of this number back, such as 1.46")
+    parser.add_argument("--dry-run", action="store_true", help="only show what --undo would submit")
     parser.add_argument("--at", metavar="TIME", help="show what each object was at this time")
     parser.add_argument("--limit", type=int, default=_SHOWN, help="so many of the newest commits; 0 for all (20)")
     parser.add_argument("object", nargs="*", help="names or UUIDs; 'cluster' is the cluster itself")
     options = parser.parse_args(arguments)
     try:
         past = read(Paths(os.environ.get("GANETI_ROOTDIR", "").rstrip("/")))
+        if options.undo is not None:
+            return _undo(past, options.undo, dry_run=options.dry_run)
         wanted = [key for text in options.object for key in past.keys_of(text)]
         if options.at is None:
             print("\n".join(lines(past, wanted, max(0, options.limit))))
@@ -178,13 +183,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _undo(past: Past, text: str, *, dry_run: bool) -> int:
+    """Submit what takes a commit back as one job, and wait for its end."""
+    from ganeti.tools import config_undo
+    from ganeti.tools.htools.command_line.option_values import luxi_socket
+    from ganeti.tools.htools.haskell.failures import ToolError
+    from ganeti.tools.htools.programs.execution import Origin, submit, wait
+    from ganeti.tools.htools.programs.session import Session
+
+    epoch, _, serial = text.partition(".")
+    if not epoch.isdigit() or not serial.isdigit():
+        raise PrerequisiteError(f"'{text}' is no number of a commit, such as 1.46", WRONG_INPUT)
+    found = config_undo.opcodes(past, (int(epoch), int(serial)))
+    for opcode in found:
+        print(json.dumps(opcode))
+    if dry_run:
+        return 0
+    try:
+        with Session(luxi_socket()) as session:
+            (number,) = submit(session, [found], Origin("gnt-cluster undo", f"undo {text} by"))
+            (status,) = wait(session, [number]).values()
+    except ToolError as err:
+        print(f"{NAME}: {err}", file=sys.stderr)
+        return 1
+    print(f"Job {number}: {status}")
+    return 0 if status == SUCCESS else 1
+
+
 def _show(past: Past, key: Key, time_s: float) -> None:
     plain = past.at(key, time_s)
     if plain is None:
-        print(f"{_label(key, past.present.get(key))} did not exist at {_shown_time(time_s)}")
+        print(f"{label(key, past.present.get(key))} did not exist at {_shown_time(time_s)}")
         return
     hidden = {name: _HIDDEN if name in _SECRET and value else value for name, value in plain.items()}
-    print(json.dumps({_label(key, plain): hidden}, indent=2))
+    print(json.dumps({label(key, plain): hidden}, indent=2))
 
 
 if __name__ == "__main__":

@@ -157,6 +157,17 @@ CLUSTER_HISTORY = Command(
     ),
 )
 
+CLUSTER_UNDO = Command(
+    "gnt-cluster undo",
+    "take a commit of the configuration back: parameters and tags",
+    arguments=(Argument("commit", "commit"),),
+    handler="cluster_copies:undo",
+    is_job=False,
+    needs_root=True,
+    needs_master=False,
+    options=(flag("--dry-run", field="only_show", help="only show what would be submitted"),),
+)
+
 CLUSTER_RESTORE = Command(
     "gnt-cluster restore",
     "put a backup in place of what this master has; its daemons must not run",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gnt-cluster backup, restore, history and shadow: each becomes the program that reads and writes the files itself.
+"""gnt-cluster backup, restore, history, undo, shadow: each becomes the program that reads and writes the files.
 
-None of them asks the master daemon: they must work where it does not run.
+But for `undo`, none asks the master daemon: they must work where it does not run.
 """
 
 from __future__ import annotations
@@ -32,10 +32,14 @@ def restore(call: Invocation) -> NoReturn:
 
 
 def history(call: Invocation) -> NoReturn:
-    words = [word for name in ("at", "limit") if (word := call.get(name)) is not None]
-    flags = [f"--{name}" for name in ("at", "limit") if call.get(name) is not None]
-    pairs = [str(part) for pair in zip(flags, words, strict=True) for part in pair]
-    _become("config-history", [*pairs, "--", *(call.values["objects"] or [])])
+    given = [(name, value) for name in ("at", "limit") if (value := call.get(name)) is not None]
+    words = [word for name, value in given for word in (f"--{name}", str(value))]
+    _become("config-history", [*words, "--", *(call.values["objects"] or [])])
+
+
+def undo(call: Invocation) -> NoReturn:
+    words = ["--dry-run"] if call.get("only_show") else []
+    _become("config-history", ["--undo", call.values["commit"], *words])
 
 
 def shadow(call: Invocation) -> NoReturn:

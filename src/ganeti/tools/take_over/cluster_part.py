@@ -69,6 +69,8 @@ class ClusterPart:
     def plan(self) -> Plan:
         """Look at the configuration and at every node for a take-over; changes nothing. Raises `GanetiError`."""
         plain = cfgupgrade.read(self._paths.config_file)
+        if self._own.state == TAKEN and not os.path.exists(f"{self._paths.data_dir}/{_AUTHORITY}"):
+            raise PrerequisiteError("This cluster is taken over already: there is nothing to do", WRONG_STATE)
         found = versions.check_upgradable(plain)
         if found < _OLDEST_RUNNING:
             raise PrerequisiteError(
@@ -105,6 +107,8 @@ class ClusterPart:
     def begin(self, plan: Plan, say: Callable[[str], None]) -> list[str]:
         """Take the cluster over; gives the guests that run on. Raises `GanetiError`."""
         plan.check()
+        for node in reversed(self._master_last(plan)):
+            self._do(plan, node, "stop")  # those that an interrupted one has started
         authority = self._authority(plan.config.cluster.cluster_name)
         pems = {node.uuid: self._certificate(plan, authority, node) for node in plan.config.nodes()}
         self._set_digests(plan, {uuid: certificates.digest(pem) for uuid, pem in pems.items()})

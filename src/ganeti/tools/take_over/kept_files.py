@@ -77,10 +77,13 @@ class KeptFiles:
             return status.st_uid, status.st_gid
         return 0, 0
 
-    def old_digest(self) -> str:
-        """The digest of the kept client certificate, as `candidate_certs` of Ganeti 3.0 has it; empty without one."""
+    def old_digest(self, *, is_back: bool = False) -> str:
+        """The digest of the earlier client certificate, as `candidate_certs` of Ganeti 3.0 has it; empty without one.
+
+        It is kept, or, where the node *is_back*, in its place.
+        """
         try:
-            with open(f"{self.directory}/client.pem", encoding="ascii") as file:
+            with open(f"{self._data if is_back else self.directory}/client.pem", encoding="ascii") as file:
                 text = file.read()
         except FileNotFoundError:
             return ""

@@ -71,7 +71,7 @@ class NodePart:
             running=sorted(running),
             problems=problems,
             remarks=remarks,
-            old_digest=self._kept.old_digest(),
+            old_digest=self._kept.old_digest(is_back=self.state == BEFORE),
         )
 
     def take(self, wanted: Take) -> Done:

@@ -70,6 +70,11 @@ def test_the_old_digest_is_as_3_0_writes_it(paths: Paths) -> None:
     kept.save()
     parts = kept.old_digest().split(":")
     assert len(parts) == 20 and all(len(part) == 2 and part == part.upper() for part in parts)
+    found = kept.old_digest()
+    kept.put({"client.pem": certificates.create_self_signed("node1")})
+    assert kept.old_digest() == found
+    kept.restore({})
+    assert kept.old_digest(is_back=True) == found, "an interrupted way back is completed with it"
 
 
 def job(*statuses: str) -> str:

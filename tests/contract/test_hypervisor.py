@@ -230,6 +230,32 @@ def test_memory_can_be_taken_within_bounds(node: Node) -> None:
     asyncio.run(story())
 
 
+def test_disks_of_a_running_guest_are_copied(node: Node, tmp_path: Path) -> None:
+    if not Hypervisor.registry[node.kind].traits.can_copy_disks:
+        pytest.skip(f"{node.kind} does not promise it")
+    images = [tmp_path / "a.img", tmp_path / "b.img"]
+    for number, image in enumerate(images, 1):
+        image.write_bytes(bytes([number]) * 1024 * 1024)
+    disks = [hypervisor_world.disk(image, index) for index, image in enumerate(images)]
+    spec = hypervisor_world.instance(node.kind, NAME, disks=[disk.spec for disk in disks])
+    copies = [tmp_path / "a.copy", tmp_path / "b.copy"]
+
+    async def story() -> None:
+        await node.fresh.start(spec, disks, paused=True)
+        await node.fresh.devices.end_copies(NAME)  # nothing goes on
+        for _ in range(2):
+            for copy in copies:
+                copy.write_bytes(b"")
+            await node.fresh.devices.copy_disks(NAME, [str(copy) for copy in copies])
+        await node.fresh.stop(NAME, timeout_s=0)
+        with pytest.raises(HypervisorError, match=NAME):
+            await node.fresh.devices.copy_disks(NAME, [str(copy) for copy in copies])
+        await node.fresh.devices.end_copies(NAME)
+
+    asyncio.run(story())
+    assert [copy.read_bytes() for copy in copies] == [image.read_bytes() for image in images]
+
+
 def test_capacity_adds_up(node: Node) -> None:
     found = asyncio.run(node.fresh.capacity())
     assert found.memory_total > 0 and found.cpu_total > 0

@@ -10,7 +10,7 @@ from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.model.parameters import DEFAULT_MARK
-from ganeti.tools.config_history import EVER, Event, Key, Past, label, name_of
+from ganeti.tools.config_past import EVER, Event, Key, Past, label, name_of
 
 Opcode = dict[str, Any]
 _OPERATIONS = {
@@ -32,7 +32,7 @@ _PROFILES = {"cluster": ("beparams", "nicparams")}
 """Of which the one profile there is, ``default``, is set without its name."""
 _PLAIN = {
     "nodegroups": ("alloc_policy",),
-    "cluster": ("candidate_pool_size", "max_running_jobs", "max_tracked_jobs", "maintain_node_health", "mac_prefix"),
+    "cluster": ("candidate_pool_size", "max_running_jobs", "maintain_node_health", "mac_prefix"),
 }
 _PROFILE = "default"
 

@@ -9,7 +9,7 @@ from ganeti.base.errors import PrerequisiteError
 from ganeti.master import operations
 from ganeti.master.operation import decode
 from ganeti.tools import config_undo
-from ganeti.tools.config_history import Event, Past
+from ganeti.tools.config_past import Event, Past
 
 operations.load()
 KEY = ("instances", "u1")

@@ -353,6 +353,14 @@ COMMANDS = (
       (('--expires',), 'expires', 'string', 'how long it is good for, such as 30d', True, None, (), 'TIMESPEC', False),
      ),
      (), 'cluster_tokens:token', '', False, '', True, True, False, '', (), (), ()),
+    ('undo', 'take a commit of the configuration back: parameters and tags',
+     (
+      ('commit', 'commit', 1, 1, 'string', ''),
+     ),
+     (
+      (('--dry-run',), 'only_show', 'flag', 'only show what would be submitted', True, None, (), '', False),
+     ),
+     (), 'cluster_copies:undo', '', False, '', True, False, False, '', (), (), ()),
     ('upgrade', 'move the cluster to another installed version',
      (),
      (

@@ -28,7 +28,16 @@ def why_not() -> str:
     """Why no volume group can be made here; empty where one can."""
     if os.geteuid() != 0 or not os.path.exists("/dev/loop-control"):
         return "volume groups of tests lie on loop devices"
-    return "" if lvm_program() else "the package lvm2 is missing"
+    if not lvm_program():
+        return "the package lvm2 is missing"
+    if on_host() and subprocess.run(["vgs", "xenvg"], capture_output=True, check=False).returncode == 0:
+        return "this machine has a volume group xenvg of its own"
+    return ""
+
+
+def on_host() -> bool:
+    """Whether volumes are made by the kernel of this machine (``make test-host``), without a stand-in."""
+    return bool(os.environ.get("GANETI_TEST_HOST")) and os.path.exists("/dev/mapper/control")
 
 
 class VolumeGroup:
@@ -37,24 +46,35 @@ class VolumeGroup:
     def __init__(self, directory: Path, dev: Path, *, physical: int = 2, size_mib: int = 33) -> None:
         self.tools, self.dev = directory / "tools", dev
         self.tools.mkdir(parents=True)
+        self.on_host = on_host()
         self.devices = [self._device(directory / f"pv{number}", size_mib) for number in range(physical)]
-        settings = {"lvm": lvm_program(), "devices": self.devices, "dev": str(dev)}
+        if self.on_host:
+            dev.mkdir(parents=True, exist_ok=True)
+            (dev / "xenvg").symlink_to("/dev/xenvg")
+        else:
+            self._stand_in()
+        self.run("vgcreate", "-s", "1m", "xenvg", *self.devices)
+
+    def _stand_in(self) -> None:
+        settings = {"lvm": lvm_program(), "devices": self.devices, "dev": str(self.dev)}
         settings["library"] = os.environ.get("GANETI_LVM_LIBRARIES", "")
         (self.tools / "settings.json").write_text(json.dumps(settings))
         (self.tools / "locks").mkdir()
         shutil.copy(TOOL, self.tools / "tool.py")
         for tool in TOOLS:
             (self.tools / tool).symlink_to("tool.py")
-        self.run("vgcreate", "-s", "1m", "xenvg", *self.devices)
 
     def run(self, tool: str, *words: str) -> str:
-        return subprocess.run([str(self.tools / tool), *words], check=True, capture_output=True, text=True).stdout
+        program = tool if self.on_host else str(self.tools / tool)
+        return subprocess.run([program, *words], check=True, capture_output=True, text=True).stdout
 
     def volumes(self) -> list[str]:
         return sorted(self.run("lvs", "--noheadings", "-o", "lv_name", "xenvg").split())
 
     def close(self) -> None:
-        for link in self.dev.glob("xenvg/*"):
+        if self.on_host:
+            self.run("vgremove", "--force", "--yes", "xenvg")
+        for link in () if self.on_host else self.dev.glob("xenvg/*"):
             subprocess.run(["losetup", "-d", os.readlink(link)], check=False)
         for device in self.devices:
             subprocess.run(["losetup", "-d", device], check=False)

@@ -130,7 +130,7 @@ def test_a_pool_that_is_not_there_or_a_cluster_that_hangs_is_said(ceph: Ceph, tm
     try:
         begun_s = time.monotonic()
         with pytest.raises(BlockDeviceError, match="did not end within 2 seconds"):
-            run(one._rbd(disk(), "info", f"rbd/{NAME}", limit_s=2.0))
+            run(one.rbd(disk(), "info", f"rbd/{NAME}", limit_s=2.0))
         assert time.monotonic() - begun_s < 15
     finally:
         ceph.stop_answering(stopped=False)

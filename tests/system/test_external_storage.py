@@ -139,3 +139,25 @@ def test_a_device_is_adopted_and_left(bed: FakeBed, tmp_path: Path) -> None:
         assert backing.read_bytes().startswith(b"precious")
     finally:
         subprocess.run(["losetup", "-d", device], check=True)
+
+
+def test_a_snapshot_is_taken_listed_gone_back_to_and_removed(bed: FakeBed) -> None:
+    add = ("gnt-instance", "add", "-t", "file", "-o", "noop+default", "-n", "node2", "--disk")
+    bed.run(*add, "0:size=8m,format=qcow2", "inst4")
+    snapshot = ("gnt-instance", "snapshot")
+    bed.run(*snapshot, "create", "inst4", "before")
+    assert "has a snapshot before already" in bed.run(*snapshot, "create", "inst4", "before", expect=1)
+    rows = bed.run(*snapshot, "list", "inst4").splitlines()
+    assert rows[0].split() == ["Snapshot", "Taken", "Disks"]
+    assert (rows[1].split()[0], rows[1].split()[-1]) == ("before", "0")
+    assert "runs and uses its disks: shut it down first" in bed.run(*snapshot, "revert", "inst4", "before", expect=1)
+    assert "has no snapshot other: there are before" in bed.run(*snapshot, "remove", "inst4", "other", expect=1)
+    assert "cannot be the name of a snapshot" in bed.run(*snapshot, "create", "inst4", "a/b", expect=1)
+    bed.run("gnt-instance", "shutdown", "inst4")
+    bed.run(*snapshot, "revert", "inst4", "before")
+    bed.run(*snapshot, "remove", "inst4", "before")
+    assert len(bed.run(*snapshot, "list", "inst4").splitlines()) == 1
+    bed.run(*add, "0:size=8m", "inst5")
+    assert "is a raw image, which keeps no snapshots" in bed.run(*snapshot, "create", "inst5", "x", expect=1)
+    bed.run("gnt-instance", "remove", "-f", "inst4")
+    bed.run("gnt-instance", "remove", "-f", "inst5")

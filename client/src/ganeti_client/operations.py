@@ -1796,6 +1796,37 @@ class Operations(Generic[Result]):
         }
         return self._call("instance-shutdown", given, idempotency_key, plan)
 
+    def instance_snapshot(
+        self,
+        *,
+        action: Literal['create', 'list', 'remove', 'revert'],
+        instance_name: str,
+        dry_run: bool | None = NOT_GIVEN,
+        debug_level: int | None = NOT_GIVEN,
+        priority: int = NOT_GIVEN,
+        depends: list[Any] | None = NOT_GIVEN,
+        comment: str | None = NOT_GIVEN,
+        reason: str | None = NOT_GIVEN,
+        instance_uuid: str | None = NOT_GIVEN,
+        snapshot_name: str | None = NOT_GIVEN,
+        idempotency_key: str | None = None,
+        plan: str | None = None,
+    ) -> Result:
+        """Create, list, revert to or remove a snapshot of all disks of an instance."""
+        given = {
+            "action": action,
+            "instance_name": instance_name,
+            "dry_run": dry_run,
+            "debug_level": debug_level,
+            "priority": priority,
+            "depends": depends,
+            "comment": comment,
+            "reason": reason,
+            "instance_uuid": instance_uuid,
+            "snapshot_name": snapshot_name,
+        }
+        return self._call("instance-snapshot", given, idempotency_key, plan)
+
     def instance_startup(
         self,
         *,

@@ -356,6 +356,14 @@ COMMANDS = (
       (('--no-remember',), 'no_remember', 'flag', 'keep the recorded state', True, None, (), '', False),
      ),
      ('stop',), 'instance_power:each', '', True, 'OP_INSTANCE_SHUTDOWN', False, True, False, '', (), (), ()),
+    ('snapshot', 'keep the disks of an instance as they are, and go back to that',
+     (
+      ('action', 'action', 1, 1, 'string', ''),
+      ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),
+      ('snapshot_name', 'snapshot', 0, 1, 'string', ''),
+     ),
+     (),
+     (), 'instance_snapshot:run', '', True, 'OP_INSTANCE_SNAPSHOT', False, True, False, '', (), (), ()),
     ('startup', 'start instances',
      (
       ('names', 'name', 0, None, 'string', ''),

@@ -4,7 +4,7 @@
 import msgspec
 
 from ganeti.model.node_calls import NodeRequest
-from ganeti.model.node_requests import DiskSpec
+from ganeti.model.node_requests import DiskSpec, InstanceSpec
 
 FAULTY = 4
 """`DiskStatus.ldisk_status` of a disk whose own data cannot be used."""
@@ -22,6 +22,20 @@ class DiskStatus(msgspec.Struct, frozen=True, kw_only=True):
     ldisk_status: int = 1
     size_mib: int | None = None
     spindles: int | None = None
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A state of a disk that is kept under a name."""
+
+    name: str
+    created_s: float
+    """Since 1970."""
+
+
+class InstanceSnapshots(NodeRequest[list[list[Snapshot]]], frozen=True, kw_only=True):
+    """The snapshots of each disk of an instance; raises `BlockDeviceError` where its template has none."""
+
+    instance: InstanceSpec
 
 
 class BlockdevFind(NodeRequest[DiskStatus | None], frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ from ganeti.base.errors import HypervisorError
 from ganeti.model.node_calls.hotplug import HotplugObstacles, MirrorProgress
 from ganeti.model.node_calls.instances import Console
 from ganeti.model.node_calls.node import NodeCapacity
-from ganeti.model.node_requests import AttachedDisk, InstanceSpec
+from ganeti.model.node_requests import AttachedDisk, DiskSpec, InstanceSpec
 from ganeti.model.traits import HypervisorTraits
 from ganeti.ports.node_world import NodeWorld
 
@@ -102,6 +102,24 @@ class Adoption(ABC):
         """Have Ganeti 3.0 know the guests that run here; gives their names. Raises `HypervisorError`."""
 
 
+class GuestSnapshots(ABC):
+    """What a running guest has to do with snapshots of its disks."""
+
+    @abstractmethod
+    async def freeze(self, name: str) -> bool:
+        """Have the guest's agent write everything to the disks and write no more; False where none answers."""
+
+    @abstractmethod
+    async def thaw(self, name: str) -> None: ...
+
+    @abstractmethod
+    async def take(self, name: str, disk: DiskSpec, snapshot: str) -> None:
+        """Make a snapshot in the image of a disk that the guest has open; raises `HypervisorError`."""
+
+    @abstractmethod
+    async def remove(self, name: str, disk: DiskSpec, snapshot: str) -> None: ...
+
+
 class Hypervisor(ABC):
     """All methods may be repeated: starting what runs, stopping what does not, cleaning up twice do no harm."""
 
@@ -162,12 +180,16 @@ class Hypervisor(ABC):
     @abstractmethod
     def console(self, spec: InstanceSpec) -> Console: ...
 
+    def snapshots(self) -> GuestSnapshots | None:
+        """None where guests have nothing to do with snapshots of their disks."""
+        return None
+
     def adoption(self) -> "Adoption | None":
         """How guests of Ganeti 3.0 and 3.1 are taken over and given back; None where there are none to be."""
         return None
 
     async def migration_info(self, name: str) -> dict[str, Any]:
-        raise self._cannot("migrate")
+        raise _cannot(self, "migrate")
 
     async def accept(
         self,
@@ -177,29 +199,29 @@ class Hypervisor(ABC):
         address: str,
     ) -> MigrationTarget:
         """Start the incoming side, listening on *address* (this node's address for migration)."""
-        raise self._cannot("migrate")
+        raise _cannot(self, "migrate")
 
     async def migrate(self, name: str, target: MigrationTarget, *, live: bool) -> None:
-        raise self._cannot("migrate")
+        raise _cannot(self, "migrate")
 
     async def migration_status(self, name: str) -> MigrationStatus:
-        raise self._cannot("migrate")
+        raise _cannot(self, "migrate")
 
     async def continue_switchover(self, name: str) -> None:
-        raise self._cannot("migrate")
+        raise _cannot(self, "migrate")
 
     async def cancel_migration(self, name: str) -> MigrationStatus:
         """Return to running here; gives the status found, ``completed`` when it is too late to return."""
-        raise self._cannot("migrate")
+        raise _cannot(self, "migrate")
 
     async def finalize_target(self, name: str, *, success: bool) -> None:
-        raise self._cannot("migrate")
+        raise _cannot(self, "migrate")
 
     async def finalize_source(self, name: str, *, success: bool) -> None:
-        raise self._cannot("migrate")
+        raise _cannot(self, "migrate")
 
     async def balloon(self, name: str, memory_mib: int) -> None:
-        raise self._cannot("change the memory of a running instance")
+        raise _cannot(self, "change the memory of a running instance")
 
     @property
     def devices(self) -> "RunningDevices":
@@ -208,10 +230,7 @@ class Hypervisor(ABC):
 
     async def resize_disk(self, name: str, disk: AttachedDisk, size_mib: int) -> None:
         """Let a running guest see that a disk is larger; where only QEMU may enlarge it, do that."""
-        raise self._cannot("change the size of a disk that is in use")
-
-    def _cannot(self, what: str) -> Exception:
-        return HypervisorError(f"The hypervisor {self.traits.name} cannot {what}")
+        raise _cannot(self, "change the size of a disk that is in use")
 
 
 class RunningDevices:
@@ -272,3 +291,7 @@ class RunningDevices:
 
     def _cannot(self, spec: InstanceSpec) -> HypervisorError:
         return HypervisorError(f"The hypervisor {self._hypervisor} cannot change devices of {spec.name} while it runs")
+
+
+def _cannot(hypervisor: Hypervisor, what: str) -> Exception:
+    return HypervisorError(f"The hypervisor {hypervisor.traits.name} cannot {what}")

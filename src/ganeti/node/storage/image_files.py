@@ -26,7 +26,8 @@ from ganeti.node.storage import image_io
 from ganeti.node.storage.allowed_paths import AllowedPaths
 from ganeti.node.storage.image_io import MIB, QCOW2, RAW, in_thread
 from ganeti.node.storage.image_lock import ImageLock
-from ganeti.node.storage.interface import DiskTemplate
+from ganeti.node.storage.interface import DiskTemplate, Snapshots
+from ganeti.node.storage.qcow2_snapshots import Qcow2Snapshots
 from ganeti.ports.node_world import NodeWorld
 from ganeti.system.boot import boot_identity
 
@@ -169,6 +170,9 @@ class ImageFileTemplate(DiskTemplate):
             await in_thread(image_io.publish, self.unfinished_path(disk), path)
         except OSError as err:
             raise image_io.failed("copied", path, err) from err
+
+    def snapshots(self) -> Snapshots | None:
+        return Qcow2Snapshots(self._place, self._qemu_img) if self.traits.formats else None
 
     async def find(self, disk: DiskSpec) -> DiskStatus | None:
         path = await self._place(disk)

@@ -17,11 +17,36 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ganeti.base.errors import BlockDeviceError
-from ganeti.model.node_calls.disks import DiskStatus
+from ganeti.model.node_calls.disks import DiskStatus, Snapshot
 from ganeti.model.node_calls.node import StorageSpace
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.traits import TemplateTraits
 from ganeti.ports.node_world import NodeWorld
+
+
+class Snapshots(ABC):
+    """States of single disks, kept under a name beside the disk. All methods may be repeated."""
+
+    def needs_guest(self, disk: DiskSpec) -> bool:
+        """Whether those of a disk that a guest has open are made and removed by its hypervisor."""
+        del disk
+        return False
+
+    @abstractmethod
+    async def of(self, disk: DiskSpec) -> list[Snapshot]:
+        """All that there are, the oldest first."""
+
+    @abstractmethod
+    async def take(self, disk: DiskSpec, name: str) -> None:
+        """Keep the disk as it is now; raises `BlockDeviceError`."""
+
+    @abstractmethod
+    async def revert(self, disk: DiskSpec, name: str) -> None:
+        """Give a disk that nobody uses the content it had; the snapshot stays. Raises `BlockDeviceError`."""
+
+    @abstractmethod
+    async def remove(self, disk: DiskSpec, name: str) -> None:
+        """Forget a snapshot; one that is gone is no error."""
 
 
 class DiskTemplate(ABC):
@@ -94,6 +119,10 @@ class DiskTemplate(ABC):
         """
         del disk, logical_id
 
+    def snapshots(self) -> Snapshots | None:
+        """None where the template has none."""
+        return None
+
     async def adopt(self, disk: DiskSpec, source: list[Any]) -> None:
         """Let the volume with the logical id *source*, which nobody uses, become *disk*; `rename` takes it back.
 
@@ -104,21 +133,18 @@ class DiskTemplate(ABC):
 
     async def stored_path(self, disk: DiskSpec) -> str:
         """The file or device with the bytes of a copyable disk, which nobody uses."""
-        raise self._not_copyable()
+        raise _not_copyable(self)
 
     async def begin_copy(self, disk: DiskSpec, size: int) -> None:
         """Make room for *size* bytes that come from another node, at `unfinished_path`; all zeros until then."""
-        raise self._not_copyable()
+        raise _not_copyable(self)
 
     def unfinished_path(self, disk: DiskSpec) -> str:
-        raise self._not_copyable()
+        raise _not_copyable(self)
 
     async def end_copy(self, disk: DiskSpec) -> None:
         """What lies at `unfinished_path` is the disk from now on, durably."""
-        raise self._not_copyable()
-
-    def _not_copyable(self) -> BlockDeviceError:
-        return BlockDeviceError(f"Disks of template {self.traits.name} cannot be copied to another node")
+        raise _not_copyable(self)
 
     @abstractmethod
     async def find(self, disk: DiskSpec) -> DiskStatus | None:
@@ -147,3 +173,7 @@ class DiskTemplate(ABC):
     @abstractmethod
     async def list_owned(self, setting: str) -> Sequence[str]:
         """Names or paths of all disks of this template here, for finding what nobody knows (orphans)."""
+
+
+def _not_copyable(template: DiskTemplate) -> BlockDeviceError:
+    return BlockDeviceError(f"Disks of template {template.traits.name} cannot be copied to another node")

@@ -8,6 +8,7 @@ blocklist of the Ceph cluster before it breaks the lock: what a guest that was t
 """
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,7 +17,7 @@ import msgspec
 
 from ganeti.base.errors import BlockDeviceError, CommandError
 from ganeti.model.new_disk import NewDisk
-from ganeti.model.node_calls.disks import DiskStatus
+from ganeti.model.node_calls.disks import DiskStatus, Snapshot
 from ganeti.model.node_calls.node import StorageSpace
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.parameters import Parameter
@@ -24,7 +25,7 @@ from ganeti.model.templates import TEMPLATES
 from ganeti.model.traits import KERNELSPACE, USERSPACE
 from ganeti.node.storage import devices, shown
 from ganeti.node.storage.image_io import MIB, in_thread
-from ganeti.node.storage.interface import DiskTemplate
+from ganeti.node.storage.interface import DiskTemplate, Snapshots
 
 QUICK_S, LONG_S = 60.0, 1800.0
 """How long the cluster may take to answer; removing and reverting touch each object of an image."""
@@ -56,6 +57,11 @@ class _Lock(msgspec.Struct, frozen=True):
     id: str
     locker: str
     address: str
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    name: str
+    timestamp: str = ""
 
 
 class _Mapped(msgspec.Struct, frozen=True):
@@ -92,7 +98,7 @@ class CephImages(DiskTemplate):
             if name
             for word in ("--image-feature", name.strip())
         ]
-        await self._rbd(disk, "create", "--size", f"{disk.size_mib}M", *features, _name(disk))
+        await self.rbd(disk, "create", "--size", f"{disk.size_mib}M", *features, _name(disk))
 
     async def remove(self, disk: DiskSpec) -> None:
         """Snapshots go with the image."""
@@ -104,8 +110,8 @@ class CephImages(DiskTemplate):
                 f"Disk {_name(disk)} cannot be removed: node {user} uses it; stop the instance there, or take the disk "
                 "from a dead node by failing the instance over"
             )
-        await self._rbd(disk, "snap", "purge", "--no-progress", _name(disk), limit_s=LONG_S)
-        await self._rbd(disk, "rm", "--no-progress", _name(disk), limit_s=LONG_S)
+        await self.rbd(disk, "snap", "purge", "--no-progress", _name(disk), limit_s=LONG_S)
+        await self.rbd(disk, "rm", "--no-progress", _name(disk), limit_s=LONG_S)
 
     async def activate(self, disk: DiskSpec, owner: str, *, for_migration: bool = False) -> AttachedDisk:
         await self._require(disk)
@@ -118,30 +124,30 @@ class CephImages(DiskTemplate):
     async def deactivate(self, disk: DiskSpec) -> None:
         await shown.hide(self.world, disk.uuid)
         if (device := await self._mapped(disk)) is not None:
-            await self._rbd(disk, "unmap", device)
+            await self.rbd(disk, "unmap", device)
         if await self.find(disk) is None:
             return
         for key, node in (await self._metadata(disk)).items():
             if node == self.world.node_name:
-                await self._rbd(disk, "image-meta", "remove", _name(disk), key)
+                await self.rbd(disk, "image-meta", "remove", _name(disk), key)
 
     async def settle_migration(self, disk: DiskSpec, owner: str, *, arrived: bool) -> None:
         if not arrived:
             await self.deactivate(disk)
             return
-        await self._rbd(disk, "image-meta", "set", _name(disk), _NODE, self.world.node_name)
+        await self.rbd(disk, "image-meta", "set", _name(disk), _NODE, self.world.node_name)
         await self._forget(disk, _INCOMING)
 
     async def steal(self, disk: DiskSpec, owner: str, reason: str) -> None:
         """Shut the clients of the dead node out, then break their locks."""
-        text = await self._rbd(disk, "lock", "ls", "--format", "json", _name(disk))
+        text = await self.rbd(disk, "lock", "ls", "--format", "json", _name(disk))
         locks = msgspec.json.decode(text or "[]", type=list[_Lock])
         for lock in locks:
             words = ["osd", "blocklist", "add", lock.address, str(_BLOCKED_S)]
             await self._run("ceph", *_client(disk), *words)
-            await self._rbd(disk, "lock", "rm", _name(disk), lock.id, lock.locker)
+            await self.rbd(disk, "lock", "rm", _name(disk), lock.id, lock.locker)
         clients = ", ".join(lock.address for lock in locks) or "no client"
-        await self._rbd(disk, "image-meta", "set", _name(disk), _NODE, self.world.node_name)
+        await self.rbd(disk, "image-meta", "set", _name(disk), _NODE, self.world.node_name)
         await self._forget(disk, _INCOMING)
         self.world.log(f"disk {_name(disk)} taken for {owner}: {reason}; shut out: {clients}")
 
@@ -153,7 +159,7 @@ class CephImages(DiskTemplate):
 
     async def find(self, disk: DiskSpec) -> DiskStatus | None:
         try:
-            text = await self._rbd(disk, "info", "--format", "json", _name(disk))
+            text = await self.rbd(disk, "info", "--format", "json", _name(disk))
         except BlockDeviceError as err:
             if _NO_IMAGE in str(err) and any(words in str(err) for words in _GONE):
                 return None
@@ -166,7 +172,7 @@ class CephImages(DiskTemplate):
             raise BlockDeviceError(f"Disk {disk.logical_id} cannot grow by {amount_mib} MiB: give a positive size")
         found, wanted_mib = await self._require(disk), disk.size_mib + amount_mib
         if (found.size_mib or 0) < wanted_mib:
-            await self._rbd(disk, "resize", "--no-progress", "--size", f"{wanted_mib}M", _name(disk))
+            await self.rbd(disk, "resize", "--no-progress", "--size", f"{wanted_mib}M", _name(disk))
 
     async def wipe(self, disk: DiskSpec, offset_mib: int, size_mib: int) -> None:
         """By the file or device that the disk is while it lasts."""
@@ -181,6 +187,9 @@ class CephImages(DiskTemplate):
         else:
             path = await shown.show(self.world, disk.uuid, self._options(disk))
         await in_thread(devices.write_zeros, path, offset_mib * MIB, size_mib * MIB)
+
+    def snapshots(self) -> Snapshots:
+        return _ImageSnapshots(self)
 
     async def space(self, setting: str) -> StorageSpace:
         return StorageSpace(type=self.traits.storage_type, name=setting, storage_size=None, storage_free=None)
@@ -197,23 +206,23 @@ class CephImages(DiskTemplate):
         user, incoming = noted.get(_NODE, own), noted.get(_INCOMING)
         if user == own:
             if _NODE not in noted:
-                await self._rbd(disk, "image-meta", "set", _name(disk), _NODE, own)
+                await self.rbd(disk, "image-meta", "set", _name(disk), _NODE, own)
         elif not for_migration or incoming not in (None, own):
             raise BlockDeviceError(
                 f"Disk {_name(disk)} is in use on node {user}: stop the instance there, or take the disk from a dead "
                 "node by failing the instance over"
             )
         elif incoming is None:
-            await self._rbd(disk, "image-meta", "set", _name(disk), _INCOMING, own)
+            await self.rbd(disk, "image-meta", "set", _name(disk), _INCOMING, own)
 
     async def _metadata(self, disk: DiskSpec) -> dict[str, str]:
-        text = await self._rbd(disk, "image-meta", "list", "--format", "json", _name(disk))
+        text = await self.rbd(disk, "image-meta", "list", "--format", "json", _name(disk))
         found = msgspec.json.decode(text, type=dict[str, str]) if text.strip() else {}
         return {key: value for key, value in found.items() if key in (_NODE, _INCOMING)}
 
     async def _forget(self, disk: DiskSpec, key: str) -> None:
         if key in await self._metadata(disk):
-            await self._rbd(disk, "image-meta", "remove", _name(disk), key)
+            await self.rbd(disk, "image-meta", "remove", _name(disk), key)
 
     async def _require(self, disk: DiskSpec) -> DiskStatus:
         found = await self.find(disk)
@@ -226,7 +235,7 @@ class CephImages(DiskTemplate):
         if device is None:
             if not os.path.isdir("/sys/bus/rbd") and not os.path.isdir("/sys/module/rbd"):
                 await self._run("modprobe", "rbd")
-            device = (await self._rbd(disk, "map", _name(disk))).strip()
+            device = (await self.rbd(disk, "map", _name(disk))).strip()
         if await in_thread(devices.size_of, device) is None:
             raise BlockDeviceError(f"Disk {_name(disk)} was mapped to {device}, which is not there")
         return device
@@ -234,7 +243,7 @@ class CephImages(DiskTemplate):
     async def _mapped(self, disk: DiskSpec) -> str | None:
         if disk.params.get("access") != KERNELSPACE:
             return None
-        text = await self._rbd(disk, "device", "list", "--format", "json")
+        text = await self.rbd(disk, "device", "list", "--format", "json")
         pool, image = _place(disk)
         found = msgspec.json.decode(text or "[]", type=list[_Mapped])
         return next((each.device for each in found if (each.pool, each.name) == (pool, image)), None)
@@ -249,7 +258,7 @@ class CephImages(DiskTemplate):
         user = str(disk.params.get("user-id") or "")
         return f"rbd:{_name(disk)}" + (f":id={user}" if user else "")
 
-    async def _rbd(self, disk: DiskSpec, *words: str, limit_s: float = QUICK_S) -> str:
+    async def rbd(self, disk: DiskSpec, *words: str, limit_s: float = QUICK_S) -> str:
         return await self._run("rbd", *words, *_client(disk), limit_s=limit_s)
 
     async def _run(self, *words: str, limit_s: float = QUICK_S) -> str:
@@ -257,6 +266,42 @@ class CephImages(DiskTemplate):
             return (await self.world.run(words, timeout_s=limit_s)).stdout
         except CommandError as err:
             raise BlockDeviceError(str(err)) from err
+
+
+class _ImageSnapshots(Snapshots):
+    """Snapshots of images, as Ceph keeps them."""
+
+    def __init__(self, images: CephImages) -> None:
+        self._images = images
+
+    async def of(self, disk: DiskSpec) -> list[Snapshot]:
+        text = await self._images.rbd(disk, "snap", "ls", "--format", "json", _name(disk))
+        kept = msgspec.json.decode(text or "[]", type=list[_Kept])
+        return [Snapshot(name=each.name, created_s=_seconds(each.timestamp)) for each in kept]
+
+    async def take(self, disk: DiskSpec, name: str) -> None:
+        if not await self._has(disk, name):
+            await self._images.rbd(disk, "snap", "create", "--no-progress", f"{_name(disk)}@{name}")
+
+    async def revert(self, disk: DiskSpec, name: str) -> None:
+        if not await self._has(disk, name):
+            raise BlockDeviceError(f"Disk {disk.index} has no snapshot {name}")
+        await self._images.rbd(disk, "snap", "rollback", "--no-progress", f"{_name(disk)}@{name}", limit_s=LONG_S)
+
+    async def remove(self, disk: DiskSpec, name: str) -> None:
+        if await self._has(disk, name):
+            await self._images.rbd(disk, "snap", "rm", "--no-progress", f"{_name(disk)}@{name}", limit_s=LONG_S)
+
+    async def _has(self, disk: DiskSpec, name: str) -> bool:
+        return name in [each.name for each in await self.of(disk)]
+
+
+def _seconds(text: str) -> float:
+    """As rbd prints a time, in the C locale; 0 where it cannot be read."""
+    try:
+        return time.mktime(time.strptime(text, "%a %b %d %H:%M:%S %Y"))
+    except ValueError:
+        return 0.0
 
 
 def _client(disk: DiskSpec) -> list[str]:

@@ -46,6 +46,7 @@ from ganeti.node.hypervisors.kvm.process import GuestProcess
 from ganeti.node.hypervisors.kvm.qmp import Qmp, QmpGoneError
 from ganeti.node.hypervisors.kvm.record import RuntimeRecord
 from ganeti.node.hypervisors.kvm.running_devices import KvmDevices
+from ganeti.node.hypervisors.kvm.snapshots import KvmSnapshots
 from ganeti.node.hypervisors.kvm.status import INCOMING, PAUSED, RUNNING, SHUTDOWN, state_of
 
 _STATUS_S = 5.0
@@ -214,6 +215,9 @@ class KvmHypervisor(Hypervisor):
     @property
     def devices(self) -> KvmDevices:
         return KvmDevices(self.world, self.places)
+
+    def snapshots(self) -> KvmSnapshots:
+        return KvmSnapshots(self.places, self._running)
 
     def adoption(self) -> KvmAdoption:
         return KvmAdoption(self.places)

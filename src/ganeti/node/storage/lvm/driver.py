@@ -21,7 +21,8 @@ from ganeti.model.parameters import Parameter
 from ganeti.model.templates import TEMPLATES, UNSHARED
 from ganeti.node.storage import devices
 from ganeti.node.storage.image_io import in_thread
-from ganeti.node.storage.interface import DiskTemplate
+from ganeti.node.storage.interface import DiskTemplate, Snapshots
+from ganeti.node.storage.lvm.snapshots import VolumeSnapshots, is_of_disk
 from ganeti.node.storage.lvm.volumes import MIB, PhysicalVolume, Volume, Volumes, check_names
 from ganeti.ports.node_world import NodeWorld
 
@@ -204,7 +205,11 @@ class LogicalVolumes(DiskTemplate):
         ]
 
     async def list_owned(self, setting: str) -> Sequence[str]:
-        return sorted(volume.name for volume in await self.volumes.of_group(setting))
+        names = {volume.name for volume in await self.volumes.of_group(setting)}
+        return sorted(name for name in names if not is_of_disk(name, names))
+
+    def snapshots(self) -> Snapshots:
+        return VolumeSnapshots(self.volumes)
 
     async def _look(self, disk: DiskSpec) -> Volume:
         group, name = _place(disk)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The tools of LVM 2: what they are asked, and what they print."""
 
+import contextlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from ganeti.base.errors import BlockDeviceError, CommandError
 from ganeti.ports.node_world import NodeWorld
@@ -15,6 +17,7 @@ _NAME = re.compile(r"[A-Za-z0-9_+.][A-Za-z0-9_+.-]*")
 _OWNER_TAG = "originstname+"
 _LV_COLUMNS = "vg_name,lv_name,lv_size,lv_attr,lv_tags,stripes,origin,data_percent,devices"
 _PV_COLUMNS = "pv_name,pv_size,pv_free,pv_used,pv_attr"
+_TIME = "%Y-%m-%d %H:%M:%S %z"
 _NOT_FOUND = ("Failed to find logical volume", "not found in volume group")
 _OPTIONS = ("--noheadings", "--nosuffix", "--units", "b", "--separator", _SEPARATOR)
 
@@ -85,6 +88,16 @@ class Volumes:
     async def of_group(self, group: str) -> list[Volume]:
         check_names(group)
         return read_volumes(await self.run("lvs", *_OPTIONS, "-o", _LV_COLUMNS, group))
+
+    async def times(self, group: str) -> dict[str, float]:
+        """When each volume was made, in seconds since 1970."""
+        check_names(group)
+        lines = (await self.run("lvs", *_OPTIONS, "-o", "lv_name,lv_time", group)).splitlines()
+        found = {}
+        for name, _, when in (line.strip().partition(_SEPARATOR) for line in lines):
+            with contextlib.suppress(ValueError):  # as lvm.conf has times printed
+                found[name] = datetime.strptime(when.strip(), _TIME).timestamp()
+        return found
 
     async def physical(self, group: str) -> list[PhysicalVolume]:
         check_names(group)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_INSTANCE_SNAPSHOT: keep the disks of an instance as they are under a name, and go back to that."""
+
+from typing import Annotated, Literal
+
+from ganeti.base.command import Argument, Command
+from ganeti.base.errors import ALREADY_EXISTS, UNKNOWN_ENTITY, WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.base.names import file_name_fault, shown
+from ganeti.master.instance_spec import bare, instance_spec
+from ganeti.master.operation import Operation, operation
+from ganeti.master.operations.instance.existing import instance_and_nodes, require_complete, require_online
+from ganeti.master.operations.parameters import InstanceName, InstanceUuid, Text
+from ganeti.master.parameter import Parameter
+from ganeti.model.locks import LockPlan
+from ganeti.model.node_calls.disks import InstanceSnapshots, Snapshot
+from ganeti.model.node_calls.instances import InstanceInfo
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
+
+Kept = list[tuple[str, float, list[int]]]
+"""Name, time in seconds since 1970, and the indexes of the disks that have it."""
+NAME_MAX = 64
+
+
+@operation(
+    "OP_INSTANCE_SNAPSHOT",
+    summary_field="instance_name",
+    cli=Command(
+        "gnt-instance snapshot",
+        "keep the disks of an instance as they are, and go back to that",
+        arguments=("action", "instance_name", Argument("snapshot_name", "snapshot", minimum=0)),
+        handler="instance_snapshot:run",
+    ),
+    not_played="the images of simulated nodes keep no snapshots; tests/real takes them of a running guest",
+)
+class SnapshotInstance(Operation[Kept], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Create, list, revert to or remove a snapshot of all disks of an instance."""
+
+    action: Annotated[
+        Literal["create", "list", "revert", "remove"], Parameter("create, list, revert or remove", metavar="action")
+    ]
+    instance_name: InstanceName
+    instance_uuid: InstanceUuid = None
+    snapshot_name: Annotated[Text | None, Parameter("name of the snapshot", subject="new name")] = None
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        return instance_and_nodes(view, self.instance_uuid or self.instance_name)
+
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> tuple[Kept, bool]:
+        """The snapshots there are, and whether the guest runs."""
+        instance = view.find_instance(self.instance_uuid or self.instance_name)
+        require_complete(instance, "asked for snapshots")
+        require_online(view, instance.primary_node, f"the snapshots of {instance.name} are there")
+        if not instance.disks:
+            raise PrerequisiteError(f"Instance {instance.name} has no disks to take snapshots of", WRONG_INPUT)
+        spec = instance_spec(view, ctx.catalogue, instance)
+        running = await ask(ctx.nodes, spec.primary_node_uuid, InstanceInfo(instance=spec))
+        found = await ask(ctx.nodes, spec.primary_node_uuid, InstanceSnapshots(instance=bare(spec)))
+        return _by_name(found), running is not None
+
+    def check(self, view: ConfigView, facts: tuple[Kept, bool], ctx: OperationContext) -> tuple[InstanceSpec, Kept]:
+        kept, runs = facts
+        spec = instance_spec(view, ctx.catalogue, view.find_instance(self.instance_uuid or self.instance_name))
+        if self.action == "list":
+            if self.snapshot_name is not None:
+                raise PrerequisiteError("All snapshots are listed: leave the name out", WRONG_INPUT)
+            return spec, kept
+        name = self.snapshot_name
+        fault = "say which one" if not name else file_name_fault(name)
+        if fault is None and len(name or "") > NAME_MAX:
+            fault = f"{NAME_MAX} characters are the most"
+        if fault is not None:
+            raise PrerequisiteError(f"'{shown(name or '')}' cannot be the name of a snapshot: {fault}", WRONG_INPUT)
+        there = {each: disks for each, _, disks in kept}
+        if self.action == "create" and name in there:
+            raise PrerequisiteError(
+                f"Instance {spec.name} has a snapshot {name} already: choose another name, or remove it first",
+                ALREADY_EXISTS,
+            )
+        if self.action != "create" and name not in there:
+            raise PrerequisiteError(
+                f"Instance {spec.name} has no snapshot {name}: there are {', '.join(sorted(there)) or 'none'}",
+                UNKNOWN_ENTITY,
+            )
+        if self.action == "revert" and runs:
+            raise PrerequisiteError(
+                f"Instance {spec.name} runs and uses its disks: shut it down first (gnt-instance shutdown {spec.name})",
+                WRONG_STATE,
+            )
+        if self.action == "revert" and len(there[str(name)]) < len(spec.disks):
+            raise PrerequisiteError(
+                f"Snapshot {name} is older than a disk of {spec.name}, which it has nothing of: detach that disk first",
+                WRONG_STATE,
+            )
+        return spec, kept
+
+    async def execute(self, checked: tuple[InstanceSpec, Kept], ctx: OperationContext) -> Kept:
+        spec, kept = checked
+        if self.action == "list":
+            return kept
+        call = "instance_snapshot_take" if self.action == "create" else f"instance_snapshot_{self.action}"
+        frozen = await ctx.nodes.call(spec.primary_node_uuid, call, instance=bare(spec), name=self.snapshot_name)
+        if self.action == "create":
+            how = ", its file systems were frozen meanwhile" if frozen else ""
+            ctx.log.info(f"Snapshot {self.snapshot_name} of {spec.name} taken{how}")
+        found = await ask(ctx.nodes, spec.primary_node_uuid, InstanceSnapshots(instance=bare(spec)))
+        return _by_name(found)
+
+
+def _by_name(found: list[list[Snapshot]]) -> Kept:
+    """One row for each name, the oldest first."""
+    rows: dict[str, tuple[float, list[int]]] = {}
+    for index, disk in enumerate(found):
+        for each in disk:
+            rows.setdefault(each.name, (each.created_s, []))[1].append(index)
+    return [(name, created_s, disks) for name, (created_s, disks) in sorted(rows.items(), key=lambda row: row[1])]

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Node calls about snapshots of an instance's disks; all disks have one, or none has."""
+
+from ganeti.base.errors import BlockDeviceError, GanetiError
+from ganeti.model.node_calls.disks import InstanceSnapshots, Snapshot
+from ganeti.model.node_requests import DiskSpec, InstanceSpec
+from ganeti.node.actions.registry import SLOW_S, answers, node_call
+from ganeti.node.hypervisors.interface import GuestSnapshots
+from ganeti.node.state import NodeState
+from ganeti.node.storage.interface import Snapshots
+
+
+@answers(InstanceSnapshots, changes=False)
+async def instance_snapshots(node: NodeState, asked: InstanceSnapshots) -> list[list[Snapshot]]:
+    return [await _of(node, disk).of(disk) for disk in asked.instance.disks]
+
+
+@node_call(timeout_s=SLOW_S)
+async def instance_snapshot_take(node: NodeState, *, instance: InstanceSpec, name: str) -> bool:
+    """Keep the disks as they are now; says whether the guest's agent made sure that its file systems are whole."""
+    guest = await _guest(node, instance)
+    frozen = guest is not None and await guest.freeze(instance.name)
+    try:
+        for disk in instance.disks:
+            kept = _of(node, disk)
+            if guest is not None and kept.needs_guest(disk):
+                if name not in [each.name for each in await kept.of(disk)]:
+                    await guest.take(instance.name, disk, name)
+            else:
+                await kept.take(disk, name)
+    except GanetiError:
+        await _remove(node, instance, name, guest)
+        raise
+    finally:
+        if guest is not None and frozen:
+            await guest.thaw(instance.name)
+    node.world.log(f"snapshot {name} of instance {instance.name} taken{', its guest frozen' if frozen else ''}")
+    return frozen
+
+
+@node_call(timeout_s=SLOW_S)
+async def instance_snapshot_revert(node: NodeState, *, instance: InstanceSpec, name: str) -> None:
+    """Give the disks of a stopped instance the content that they had; raises `BlockDeviceError`."""
+    for disk in instance.disks:
+        if name not in [each.name for each in await _of(node, disk).of(disk)]:
+            raise BlockDeviceError(f"Disk {disk.index} of {instance.name} has no snapshot {name}: none is changed")
+    for disk in instance.disks:
+        await _of(node, disk).revert(disk, name)
+    node.world.log(f"disks of instance {instance.name} are as in snapshot {name}")
+
+
+@node_call(timeout_s=SLOW_S)
+async def instance_snapshot_remove(node: NodeState, *, instance: InstanceSpec, name: str) -> None:
+    """Forget a snapshot on all disks; one that is gone is no error."""
+    guest = await _guest(node, instance)
+    if guest is not None:
+        await guest.thaw(instance.name)  # a daemon that was killed may have left it frozen
+    await _remove(node, instance, name, guest)
+    node.world.log(f"snapshot {name} of instance {instance.name} removed")
+
+
+async def _remove(node: NodeState, instance: InstanceSpec, name: str, guest: GuestSnapshots | None) -> None:
+    for disk in instance.disks:
+        kept = _of(node, disk)
+        if name not in [each.name for each in await kept.of(disk)]:
+            continue
+        if guest is not None and kept.needs_guest(disk):
+            await guest.remove(instance.name, disk, name)
+        else:
+            await kept.remove(disk, name)
+
+
+async def _guest(node: NodeState, instance: InstanceSpec) -> GuestSnapshots | None:
+    """What the running guest has to do with it; None for one that is stopped."""
+    hypervisor = node.hypervisor_of(instance)
+    return None if await hypervisor.info(instance.name) is None else hypervisor.snapshots()
+
+
+def _of(node: NodeState, disk: DiskSpec) -> Snapshots:
+    kept = node.template_of(disk).snapshots()
+    if kept is None:
+        raise BlockDeviceError(f"Disks of template {disk.template} keep no snapshots")
+    return kept

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Snapshots of logical volumes: volumes ``VOLUME.snap-NAME``, as large as the origin, so that none overflows."""
+
+import asyncio
+
+from ganeti.base.errors import BlockDeviceError
+from ganeti.model.node_calls.disks import Snapshot
+from ganeti.model.node_requests import DiskSpec
+from ganeti.node.storage.interface import Snapshots
+from ganeti.node.storage.lvm.volumes import MIB, Volume, Volumes
+
+MARK = ".snap-"
+_MERGE_S, _POLL_S = 600, 0.2
+
+
+class VolumeSnapshots(Snapshots):
+    def __init__(self, volumes: Volumes) -> None:
+        self._volumes = volumes
+
+    async def of(self, disk: DiskSpec) -> list[Snapshot]:
+        group, name = disk.logical_id
+        found = [each for each in await self._volumes.of_group(group) if each.name.startswith(f"{name}{MARK}")]
+        times = await self._volumes.times(group)
+        kept = [Snapshot(name=each.name.partition(MARK)[2], created_s=times.get(each.name, 0.0)) for each in found]
+        return sorted(kept, key=lambda each: (each.created_s, each.name))
+
+    async def take(self, disk: DiskSpec, name: str) -> None:
+        group, origin = disk.logical_id
+        volume = await self._origin(disk)
+        if await self._volumes.look(group, f"{origin}{MARK}{name}") is None:
+            await self._volumes.snapshot(group, origin, f"{origin}{MARK}{name}", volume.size // MIB)
+
+    async def revert(self, disk: DiskSpec, name: str) -> None:
+        """Merging uses the snapshot up, so it is taken again."""
+        group, origin = disk.logical_id
+        kept = f"{origin}{MARK}{name}"
+        if await self._volumes.look(group, kept) is None:
+            raise BlockDeviceError(f"Disk {disk.index} has no snapshot {name}")
+        await self._volumes.merge(group, kept)
+        for _ in range(int(_MERGE_S / _POLL_S)):
+            if await self._volumes.look(group, kept) is None:
+                break
+            await asyncio.sleep(_POLL_S)
+        else:
+            raise BlockDeviceError(f"Volume {group}/{kept} is still being merged: see lvs, and look again later")
+        await self.take(disk, name)
+
+    async def remove(self, disk: DiskSpec, name: str) -> None:
+        group, origin = disk.logical_id
+        if await self._volumes.look(group, f"{origin}{MARK}{name}") is not None:
+            await self._volumes.remove(group, f"{origin}{MARK}{name}")
+
+    async def _origin(self, disk: DiskSpec) -> Volume:
+        group, name = disk.logical_id
+        volume = await self._volumes.look(group, name)
+        if volume is None:
+            raise BlockDeviceError(f"Disk {group}/{name} is missing")
+        return volume
+
+
+def is_of_disk(name: str, names: set[str]) -> bool:
+    """Whether a volume is a snapshot of another one of *names*."""
+    origin, mark, _ = name.partition(MARK)
+    return bool(mark) and origin in names

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Snapshots inside qcow2 images; QEMU makes and removes those of an image that it has open."""
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from ganeti.base.errors import BlockDeviceError
+from ganeti.model.node_calls.disks import Snapshot
+from ganeti.model.node_requests import DiskSpec
+from ganeti.node.storage.image_io import QCOW2
+from ganeti.node.storage.interface import Snapshots
+
+
+class _Kept(msgspec.Struct, frozen=True, rename={"seconds": "date-sec"}):
+    name: str
+    seconds: float = 0.0
+
+
+class _Image(msgspec.Struct, frozen=True):
+    snapshots: list[_Kept] = []
+
+
+class Qcow2Snapshots(Snapshots):
+    """*place* gives the path of a disk's image, *tool* runs ``qemu-img`` with arguments and a sentence for errors."""
+
+    def __init__(
+        self, place: Callable[[DiskSpec], Awaitable[str]], tool: Callable[[list[str], str], Awaitable[str]]
+    ) -> None:
+        self._place, self._tool = place, tool
+
+    def needs_guest(self, disk: DiskSpec) -> bool:
+        return True
+
+    async def of(self, disk: DiskSpec) -> list[Snapshot]:
+        path = await self._checked(disk)
+        words = ["info", "--output=json", "-U", "-f", QCOW2, path]
+        text = await self._tool(words, f"The snapshots of disk {path} cannot be read")
+        kept = msgspec.json.decode(text, type=_Image).snapshots
+        return [Snapshot(name=each.name, created_s=each.seconds) for each in kept]
+
+    async def take(self, disk: DiskSpec, name: str) -> None:
+        await self._change(disk, "-c", name, there=False)
+
+    async def revert(self, disk: DiskSpec, name: str) -> None:
+        if name not in [each.name for each in await self.of(disk)]:
+            raise BlockDeviceError(f"Disk {disk.index} has no snapshot {name}")
+        await self._change(disk, "-a", name, there=True)
+
+    async def remove(self, disk: DiskSpec, name: str) -> None:
+        await self._change(disk, "-d", name, there=True)
+
+    async def _change(self, disk: DiskSpec, action: str, name: str, *, there: bool) -> None:
+        """Where it is done already, nothing is."""
+        if (name in [each.name for each in await self.of(disk)]) == there:
+            path = await self._checked(disk)
+            await self._tool(["snapshot", "-q", action, name, path], f"Snapshot {name} of disk {path} cannot be")
+
+    async def _checked(self, disk: DiskSpec) -> str:
+        if disk.params.get("format") != QCOW2:
+            raise BlockDeviceError(
+                f"Disk {disk.index} is a raw image, which keeps no snapshots: make disks with format=qcow2"
+            )
+        return await self._place(disk)

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What every template that keeps snapshots must do with them."""
+
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.contract.test_storage import DRIVERS, HARNESSES, Harness, marks, run
+
+from ganeti.base.errors import BlockDeviceError
+from ganeti.model.node_requests import DiskSpec
+from ganeti.node.storage.interface import DiskTemplate, Snapshots
+
+KEEPING = ("file", "gluster", "plain", "rbd", "sharedfile")
+
+
+class Place:
+    """A disk of one template, and ways to write and read it."""
+
+    def __init__(self, harness: Harness) -> None:
+        self.driver: DiskTemplate = harness.driver()
+        params = {"format": "qcow2"} if self.driver.traits.formats else {}
+        self.disk: DiskSpec = harness.disk(**params)
+        self.harness = harness
+        kept = self.driver.snapshots()
+        assert kept is not None
+        self.kept: Snapshots = kept
+        run(self.driver.create(self.disk))
+
+    def write(self, letter: str) -> None:
+        path = self._path()
+        if self.disk.params.get("format") == "qcow2":
+            self._io(f"write -q -P {ord(letter)} 0 64k")
+            return
+        with open(path, "r+b") as file:
+            file.write(letter.encode() * 65536)
+        run(self.driver.deactivate(self.disk))
+
+    def holds(self, letter: str) -> bool:
+        path = self._path()
+        if self.disk.params.get("format") == "qcow2":
+            return "verification failed" not in self._io(f"read -P {ord(letter)} 0 64k")
+        found = Path(path).read_bytes()[:65536] == letter.encode() * 65536
+        run(self.driver.deactivate(self.disk))
+        return found
+
+    def _path(self) -> str:
+        return str(run(self.driver.as_file(run(self.driver.activate(self.disk, "web1")))).path)
+
+    def _io(self, command: str) -> str:
+        words = ["qemu-io", "-f", "qcow2", "-c", command, self._path()]
+        return subprocess.run(words, capture_output=True, text=True, check=False).stdout
+
+
+@pytest.fixture
+def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
+    if shutil.which("qemu-img") is None:
+        pytest.skip("qemu-img makes qcow2 images")
+    harness = HARNESSES[request.param](tmp_path, request.param)
+    yield Place(harness)
+    harness.close()
+
+
+over_all = pytest.mark.parametrize("place", [pytest.param(name, marks=marks(name)) for name in KEEPING], indirect=True)
+
+
+def names(place: Place) -> list[str]:
+    return [each.name for each in run(place.kept.of(place.disk))]
+
+
+def test_each_template_with_snapshots_is_tested(tmp_path: Path) -> None:
+    def keeps(driver: Any) -> bool:
+        return "snapshots" in {name for cls in driver.__mro__[:-2] if cls is not DiskTemplate for name in vars(cls)}
+
+    assert {name for name, driver in DRIVERS.items() if keeps(driver)} == set(KEEPING)
+
+
+@over_all
+def test_a_disk_goes_back_to_what_was_kept_more_than_once(place: Place) -> None:
+    place.write("a")
+    for _ in ("once", "again"):
+        run(place.kept.take(place.disk, "first"))
+    [kept] = run(place.kept.of(place.disk))
+    assert (kept.name, abs(kept.created_s - time.time()) < 300) == ("first", True)
+    place.write("b")
+    run(place.kept.take(place.disk, "second"))
+    assert names(place) == ["first", "second"]
+    for _ in ("once", "again"):
+        place.write("c")
+        run(place.kept.revert(place.disk, "first"))
+        assert place.holds("a")
+    assert sorted(names(place)) == ["first", "second"]
+    run(place.kept.revert(place.disk, "second"))
+    assert place.holds("b")
+    for _ in ("once", "again"):
+        run(place.kept.remove(place.disk, "first"))
+    assert names(place) == ["second"]
+    with pytest.raises(BlockDeviceError, match="has no snapshot first"):
+        run(place.kept.revert(place.disk, "first"))
+
+
+@over_all
+def test_snapshots_go_with_their_disk(place: Place) -> None:
+    run(place.kept.take(place.disk, "first"))
+    run(place.driver.remove(place.disk))
+    assert place.harness.left() == []

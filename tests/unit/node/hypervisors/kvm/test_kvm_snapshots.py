@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Freezing a guest by its agent: an answer, a refusal, silence, and no agent at all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ganeti.base.paths import Paths
+from ganeti.node.hypervisors.kvm import snapshots
+from ganeti.node.hypervisors.kvm.places import Places
+from ganeti.node.hypervisors.kvm.snapshots import KvmSnapshots
+
+
+class Agent:
+    """An agent in a guest; *answers* by command, and what it says first is left of an earlier question."""
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        self.answers = answers
+        self.asked: list[str] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'{"return": 3}\n')
+        while line := await reader.readline():
+            question = json.loads(line)
+            self.asked.append(question["execute"])
+            if question["execute"] == "guest-sync":
+                writer.write(json.dumps({"return": question["arguments"]["id"]}).encode() + b"\n")
+            elif question["execute"] in self.answers:
+                writer.write(json.dumps(self.answers[question["execute"]]).encode() + b"\n")
+        writer.close()
+
+
+def frozen(root: Path, agent: Agent | None, *, uses_agent: bool = True) -> bool:
+    places = Places(Paths(str(root)))
+    known: Any = (None, SimpleNamespace(hvparams={"use_guest_agent": uses_agent}))
+
+    async def ask() -> bool:
+        socket = Path(places.socket("web1", "qga"))
+        socket.parent.mkdir(parents=True, exist_ok=True)
+        server = await asyncio.start_unix_server(agent.serve, str(socket)) if agent is not None else None
+        kept = KvmSnapshots(places, lambda name: known)
+        try:
+            answer = await kept.freeze("web1")
+            await kept.thaw("web1")
+        finally:
+            if server is not None:
+                server.close()
+        return answer
+
+    return asyncio.run(ask())
+
+
+def test_an_agent_freezes_and_thaws(tmp_path: Path) -> None:
+    agent = Agent({"guest-fsfreeze-freeze": {"return": 2}, "guest-fsfreeze-thaw": {"return": 2}})
+    assert frozen(tmp_path, agent)
+    assert [word for word in agent.asked if word != "guest-sync"] == ["guest-fsfreeze-freeze", "guest-fsfreeze-thaw"]
+
+
+def test_without_an_answer_nothing_was_frozen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "AGENT_S", 0.2)
+    assert not frozen(tmp_path / "a", Agent({"guest-fsfreeze-freeze": {"error": {"class": "GenericError"}}}))
+    assert not frozen(tmp_path / "b", Agent({}))
+    assert not frozen(tmp_path / "c", None)
+    agent = Agent({"guest-fsfreeze-freeze": {"return": 2}})
+    assert not frozen(tmp_path / "d", agent, uses_agent=False)

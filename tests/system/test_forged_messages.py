@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -98,3 +99,16 @@ def test_everything_works_afterwards_and_nobody_crashed(bed: FakeBed) -> None:
 def test_the_forger_sees_what_is_accepted(bed: FakeBed, kind: str) -> None:
     """A true message at the same place is; ganeti-mirrord has no disk here, ganeti-rapi: test_remote_api.py."""
     assert bed.run(sys.executable, str(FORGER), kind, "true", "", DATA).strip() == "true"
+
+
+def test_only_the_documented_ports_are_listened_on(bed: FakeBed) -> None:
+    """And each by the daemon of the table in docs/operator/security.md."""
+    table = (Path(__file__).parents[2] / "docs/operator/security.md").read_text().partition("## Ports")[2]
+    rows = [line.split("|") for line in table.splitlines() if re.match(r"\| \d+ (?:TCP|UDP) \|", line)]
+    documented = {tuple(row[1].split()): row[2] for row in rows}
+    found = re.findall(r"^(tcp|udp)\s.*?\s\S+:(\d+)\s.*?\(\(\"([^\"]+)\"", bed.run("ss", "-Hlntup"), re.M)
+    ours = {(port, kind.upper()): name for kind, port, name in found if name not in ("sshd", "node-init")}
+    assert len(ours) >= 5
+    for place, name in ours.items():
+        assert place in documented, f"{name} listens on {place}"
+        assert f"`{name[:15]}" in documented[place], f"{name} listens on {place}, which is for {documented[place]}"

@@ -6,6 +6,7 @@ One testbed, one story: the tests of this file run in order, each from where the
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -21,7 +22,8 @@ from tests.system.killing import finish, kill_at, make_jobs_stop
 
 from ganeti.node.certificates import Authority, digest, issuer_in, request_certificate, sign_request
 from ganeti.tools.testbed import bed as testbed
-from ganeti.tools.testbed import cluster, machine
+from ganeti.tools.testbed import cluster, machine, processes
+from ganeti.tools.testbed.layout import Layout
 
 pytestmark = [
     pytest.mark.daemons,
@@ -104,6 +106,51 @@ class Story:
         words = ["ssh", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"]
         words += ["-o", "LogLevel=ERROR", "-o", "IdentitiesOnly=yes", "-i", f"/root/.ssh/{key}", target, "hostname"]
         return self.run(*words, node=source, expect=None).strip().endswith(target)
+
+
+class Watch:
+    """Looks at the command lines of all processes of the testbed, as long as it is told to."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.lines: set[bytes] = set()
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.05):
+            for node in self._layout.nodes:
+                init = machine.running_pid(self._layout, node)
+                for pid in processes.in_namespace("pid", Path(f"/proc/{init}/ns/pid")):
+                    with contextlib.suppress(OSError):
+                        self.lines.add(Path(f"/proc/{pid}/cmdline").read_bytes())
+
+
+def secret_words(story: Story) -> set[bytes]:
+    """Lines of private keys, and the secrets, of all nodes as they are now."""
+    found: set[bytes] = set()
+    for node in NODES:
+        root = story.bed.layout.node(node).upper / "root/.ssh"
+        keys = [path for path in root.glob("id_*") if path.suffix != ".pub"]
+        data = story.bed.data(node)
+        keys += [data / name for name in ("ca.key", "server.pem", "client.pem", "rapi.pem", "spice.pem")]
+        for path in keys:
+            text = path.read_text() if path.exists() else ""
+            for part in text.split("-----BEGIN ")[1:]:
+                if "PRIVATE KEY" in part.splitlines()[0]:
+                    body = part.partition("-----END")[0].splitlines()[1:]
+                    found |= {line.encode() for line in body if len(line) > 40 and not line.startswith("b3BlbnNzaC")}
+        for name in ("hmac.key", "cluster-domain-secret"):
+            found.add((data / name).read_bytes().strip())
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -288,6 +335,28 @@ context.maximum_version = ssl.TLSVersion.TLSv1_2
 try: context.wrap_socket(socket.create_connection(("{story.address("node2")}", 1811))); print("connected")
 except ssl.SSLError as err: print("refused", err)"""
     assert "refused" in story.run(sys.executable, "-c", script)
+
+
+def test_no_secret_is_shown(story: Story) -> None:
+    """Not in a command line, in a log, or in a file that others may read."""
+    words = secret_words(story)
+    with Watch(story.bed.layout) as watch:
+        story.run("gnt-cluster", "renew-crypto", "--force", *ALL_NEW)
+        story.run("gnt-node", "add", "--readd", "--no-ssh-key-check", "node3")
+        words |= secret_words(story)
+    assert len(watch.lines) > 10 and any(b"renew-crypto" in line for line in watch.lines)
+    for line in watch.lines:
+        assert not [word for word in words if word in line], line
+    for node in NODES:
+        upper = story.bed.layout.node(node).upper
+        for top in ("var/lib/ganeti", "var/log/ganeti", "run/ganeti"):
+            for path in (upper / top).rglob("*"):
+                if path.is_file() and not path.is_symlink():
+                    is_open = path.stat().st_mode & 0o007
+                    if is_open or top == "var/log/ganeti" or "queue" in path.parts:
+                        text = path.read_bytes()
+                        assert not [word for word in words if word in text], path
+    story.everything_fits()
 
 
 def test_interrupted_at_any_step_it_works_again(story: Story) -> None:

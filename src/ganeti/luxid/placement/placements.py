@@ -308,9 +308,9 @@ def _is_own(name: int | str, promise: Promise, owner: Owner, request: PlacementR
 def _usual_template(view: Configuration) -> str:
     """The template that most instances with disks on their nodes have: they alone need room on the disks of others."""
     used = Counter(view.disk_template(instance) for instance in view.instances())
-    local = [
-        name for name, _ in used.most_common() if (traits := traits_of(name)) is not None and traits.uses_node_disk
-    ]
+    known = [(name, traits_of(name)) for name, _ in used.most_common()]
+    local = [name for name, own in known if own is not None and (own.uses_node_disk or own.has_secondary)]
+    local += [name for name, own in known if own is not None and own.has_disks]
     return next(iter([*local, *used]), next(iter(view.cluster.enabled_disk_templates), ""))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,6 +38,13 @@ class Agent:
         writer.close()
 
 
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """A short one: names of sockets have 107 bytes at most."""
+    with tempfile.TemporaryDirectory(prefix="gnt", dir="/tmp") as path:
+        yield Path(path)
+
+
 def frozen(root: Path, agent: Agent | None, *, uses_agent: bool = True) -> bool:
     places = Places(Paths(str(root)))
     known: Any = (None, SimpleNamespace(hvparams={"use_guest_agent": uses_agent}))
@@ -56,16 +65,16 @@ def frozen(root: Path, agent: Agent | None, *, uses_agent: bool = True) -> bool:
     return asyncio.run(ask())
 
 
-def test_an_agent_freezes_and_thaws(tmp_path: Path) -> None:
+def test_an_agent_freezes_and_thaws(root: Path) -> None:
     agent = Agent({"guest-fsfreeze-freeze": {"return": 2}, "guest-fsfreeze-thaw": {"return": 2}})
-    assert frozen(tmp_path, agent)
+    assert frozen(root, agent)
     assert [word for word in agent.asked if word != "guest-sync"] == ["guest-fsfreeze-freeze", "guest-fsfreeze-thaw"]
 
 
-def test_without_an_answer_nothing_was_frozen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_answer_nothing_was_frozen(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "AGENT_S", 0.2)
-    assert not frozen(tmp_path / "a", Agent({"guest-fsfreeze-freeze": {"error": {"class": "GenericError"}}}))
-    assert not frozen(tmp_path / "b", Agent({}))
-    assert not frozen(tmp_path / "c", None)
+    assert not frozen(root / "a", Agent({"guest-fsfreeze-freeze": {"error": {"class": "GenericError"}}}))
+    assert not frozen(root / "b", Agent({}))
+    assert not frozen(root / "c", None)
     agent = Agent({"guest-fsfreeze-freeze": {"return": 2}})
-    assert not frozen(tmp_path / "d", agent, uses_agent=False)
+    assert not frozen(root / "d", agent, uses_agent=False)

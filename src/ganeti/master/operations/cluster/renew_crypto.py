@@ -83,7 +83,7 @@ class RenewCrypto(Operation[None], frozen=True, kw_only=True, forbid_unknown_fie
         int | None, Parameter("length of the new ssh keys, in place of the cluster's", "--ssh-key-bits", metavar="BITS")
     ] = None
     only_nodes: Annotated[
-        list[Text] | None, Parameter("new certificates of these nodes (uuids) only, in place of all", subject="node")
+        list[Text] | None, Parameter("new certificates of these nodes only, in place of all", subject="node")
     ] = None
     verbose: Annotated[bool, Parameter("say on which nodes")] = False
     debug: Annotated[bool, Parameter("say on which nodes")] = False
@@ -92,9 +92,10 @@ class RenewCrypto(Operation[None], frozen=True, kw_only=True, forbid_unknown_fie
         return plan(exclusive=[ALL_NODES])
 
     def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> Plan:
+        named = None if self.only_nodes is None else {view.find_node(name).uuid for name in self.only_nodes}
         nodes: tuple[str, ...] = ()
         if self.node_certificates or self.cluster_certificate:
-            chosen = None if self.cluster_certificate else self.only_nodes
+            chosen = None if self.cluster_certificate else named
             nodes = tuple(node.uuid for node in view.nodes() if chosen is None or node.uuid in chosen)
         return Plan(self.cluster_certificate, nodes, self._ssh_key(view))
 

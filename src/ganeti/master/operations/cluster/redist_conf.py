@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_CLUSTER_REDIST_CONF: give all nodes the configuration and the files that every node has, from the master."""
 
+from collections.abc import Collection
 from typing import Any
 
 from ganeti.base.command import Command, Option
@@ -40,11 +41,17 @@ class RedistributeConfiguration(Operation[None], frozen=True, kw_only=True, forb
         await enter_all_hosts(ctx)
 
 
-async def send_shared_files(ctx: OperationContext, files: list[SharedFile]) -> None:
-    """Replace *files* on all nodes but the master; a failure is a warning that says how to go on."""
+async def send_shared_files(
+    ctx: OperationContext, files: list[SharedFile], *, only: Collection[str] | None = None
+) -> None:
+    """Replace *files* on all nodes but the master, or on those of *only* (uuids).
+
+    A failure is a warning that says how to go on.
+    """
     view = ctx.config.view()
-    others = {node.uuid: node.name for node in view.nodes() if not node.offline}
-    del others[view.cluster.master_node]
+    wanted = (node for node in view.nodes() if only is None or node.uuid in only)
+    others = {node.uuid: node.name for node in wanted if not node.offline}
+    others.pop(view.cluster.master_node, None)
     for file in files:
         for answer in await ctx.nodes.call_many(
             list(others), "upload_file", path=file.path, content=file.content, mode=file.mode

@@ -17,12 +17,14 @@ from ganeti.base.errors import (
     WRONG_INPUT,
     WRONG_STATE,
     ExecutionError,
+    GanetiError,
     NodeUnreachableError,
     ParameterError,
     PrerequisiteError,
 )
 from ganeti.base.names import address_fault
 from ganeti.master.operation import Example, Hooks, Operation, operation
+from ganeti.master.operations.cluster.redist_conf import send_shared_files
 from ganeti.master.operations.lock_plans import whole_cluster
 from ganeti.master.operations.node import addresses
 from ganeti.master.operations.node.candidate_keys import (
@@ -46,10 +48,12 @@ from ganeti.master.operations.parameters import (
 )
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
+from ganeti.model.node_calls.files import SharedFiles
 from ganeti.model.objects import CONFIG_VERSION, Node, NodeGroup
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoChange
+from ganeti.ports.nodes import ask
 
 
 @dataclass(frozen=True)
@@ -169,6 +173,16 @@ class AddNodeToCluster(Operation[None], frozen=True, kw_only=True, forbid_unknow
         if digest is None:
             await self._without_candidate_keys(final, checked.old, ctx)
         await enter_host(ctx, final)
+        await self._give_shared_files(final, ctx)
+
+    async def _give_shared_files(self, node: Node, ctx: OperationContext) -> None:
+        """What every node has: users and certificate of the remote API, say, which a later master needs."""
+        try:
+            files = await ask(ctx.nodes, ctx.config.view().cluster.master_node, SharedFiles())
+        except GanetiError as err:
+            ctx.log.warning(f"Node {node.name} lacks files that every node has ({err}): run gnt-cluster redist-conf")
+            return
+        await send_shared_files(ctx, files, only=[node.uuid])
 
     async def _without_candidate_keys(self, node: Node, old: Node | None, ctx: OperationContext) -> None:
         """A node that comes back may have been a candidate when it was last seen."""

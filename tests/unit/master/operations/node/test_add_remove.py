@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
-from ganeti.base.errors import ExecutionError, NodeUnreachableError, PrerequisiteError
+from ganeti.base.errors import ExecutionError, NodeCallError, NodeUnreachableError, PrerequisiteError
 from ganeti.master.operation import decode
 from ganeti.master.operations import load
 from ganeti.master.operations.node.add import AddNodeToCluster
@@ -26,6 +26,7 @@ def ctx() -> FakeContext:
     context.nodes.handlers["version"] = lambda name: CONFIG_VERSION
     context.nodes.handlers["node_verify"] = lambda name, checks: {"client-cert": f"digest-{name}"}
     context.nodes.handlers["candidate_keys"] = lambda name: {"authority_key": "secret", "public_keys": {}}
+    context.nodes.handlers["shared_files"] = lambda name: []
     return context
 
 
@@ -59,12 +60,30 @@ def test_a_node_enters_answers_and_becomes_a_candidate(ctx: FakeContext) -> None
         "undo: take the keys of a master candidate from node node4",
         "node4 upload_file",
         "commit ReplaceNode settles",
+        "node1 shared_files",
     ]
     node = ctx.config.view().find_node("node4")
     assert (node.primary_ip, node.secondary_ip, node.master_candidate) == ("10.77.0.9", "10.77.0.9", True)
     assert (node.master_capable, node.vm_capable, node.group) == (True, True, "uuid-group1")
     assert ctx.config.view().cluster.candidate_certs == {node.uuid: "digest-node4"}
     assert ctx.lines == [" - INFO: Node will be a master candidate"]
+
+
+@pytest.mark.requirement("S3.6")
+def test_a_new_node_gets_the_files_that_every_node_has(ctx: FakeContext) -> None:
+    """So that it can be the master later on, with the same users and certificate of the remote API."""
+    users = {"path": "/var/lib/ganeti/rapi/users", "content": "amy pw write\n", "mode": 0o440}
+    ctx.nodes.handlers["shared_files"] = lambda name: [users]
+    sent = []
+    ctx.nodes.handlers["upload_file"] = lambda name, **file: sent.append((name, file["path"]))
+    run(AddNodeToCluster(node_name="node4"), ctx)
+    assert [place for place in sent if place[1] == users["path"]] == [("node4", users["path"])]
+
+
+def test_files_that_cannot_be_sent_are_told_with_the_remedy(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["shared_files"] = NodeCallError("node1: the disk fails")
+    run(AddNodeToCluster(node_name="node4"), ctx)
+    assert "gnt-cluster redist-conf" in ctx.lines[-1]
 
 
 def test_a_full_pool_takes_no_more(ctx: FakeContext) -> None:

@@ -31,6 +31,7 @@ class Asked:
             "version": lambda name, **_: CONFIG_VERSION,
             "node_verify": lambda name, **_: {"client-cert": f"digest-{name}"},
             "candidate_keys": lambda name, **_: {"authority_key": "secret", "public_keys": KNOWN},
+            "shared_files": lambda name, **_: [],
             "root_public_key": lambda name, **_: f"ssh-rsa AAA{name[-1]} root@{name}",
         }
         for call in ("upload_file", "node_demote_from_mc", "node_ssh_key_add", "node_ssh_key_remove"):

@@ -20,6 +20,7 @@ from ganeti.master.maintenance.task import SOURCE, Opcode, Round, with_reason
 from ganeti.model.configuration import Configuration, Draft
 from ganeti.model.objects import Cluster, Disk, Instance, Maintenance, Node, NodeGroup, Plain
 from ganeti.model.placement_requests import BalanceStep, EmptyNodes, NodeRoom
+from ganeti.model.templates import traits_of
 from ganeti.placement.cluster import picture
 from ganeti.placement.dispatch import place
 from ganeti.placement.request.terms import NodeRooms
@@ -73,7 +74,7 @@ class MaintainedCluster:
 
     def _add_guest(self, number: int) -> None:
         homes = [f"n{(number + step) % self.nodes}" for step in (0, 1)]
-        nodes = homes if self.template == MIRRORED else homes[:1]
+        nodes = homes if self.is_paired else homes[:1]
         disk = Disk(uuid=f"d{number}", dev_type=self.template, size=1, iv_name="disk/0", nodes=nodes)
         self.config.put("disks", disk.uuid, disk)
         guest = Instance(
@@ -94,6 +95,12 @@ class MaintainedCluster:
             else:
                 self.config.put(kind, uuid, obj)
         return result
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether instances have a secondary node."""
+        traits = traits_of(self.template)
+        return traits is not None and traits.has_secondary
 
     @property
     def maintenance(self) -> Maintenance:
@@ -169,7 +176,7 @@ class MaintainedCluster:
         return picture.Cluster(nodes=nodes, instances=guests, groups=[picture.Group("g", "default")])
 
     def secondary(self, guest: Instance) -> str:
-        others = self.config.secondary_nodes(guest) if self.template == MIRRORED else []
+        others = self.config.secondary_nodes(guest) if self.is_paired else []
         return others[0] if others else ""
 
     def _submit(self, planned: Round) -> None:
@@ -224,7 +231,7 @@ class MaintainedCluster:
 
     def _put_guest(self, guest: Instance, primary: str, secondary: str) -> None:
         disk = self.config.disk(guest.disks[0])
-        nodes = [primary, secondary] if self.template == MIRRORED else [primary]
+        nodes = [primary, secondary] if self.is_paired else [primary]
         self.config.put("disks", disk.uuid, replace(disk, nodes=nodes))
         self.config.put("instances", guest.uuid, replace(guest, primary_node=primary))
 

@@ -25,7 +25,7 @@ def broken(
         {"OP_ID": "OP_INSTANCE_REINSTALL", **name, "force_variant": False},
     ]
     traits = traits_of(template)
-    if traits is None or not traits.uses_node_disk:
+    if traits is None or not (traits.uses_node_disk or traits.has_secondary):
         return None
     if primary in offline:
         if not traits.has_secondary or secondary in offline:

@@ -37,8 +37,9 @@ def test_by_itself_it_neither_repairs_instances_nor_balances() -> None:
 
 
 @pytest.mark.requirement("S4.35")
-def test_the_work_of_harep_with_its_tags() -> None:
-    cluster = MaintainedCluster(template=MIRRORED)
+@pytest.mark.parametrize("template", ["drbd", "mirror"])
+def test_the_work_of_harep_with_its_tags(template: str) -> None:
+    cluster = MaintainedCluster(template=template)
     cluster.commit(ChangeMaintenance(values={"repair_instances": True}))
     tagged(cluster, "i0", PREFIX + "fix-storage")
     tagged(cluster, "i1", PREFIX + "fix-storage")

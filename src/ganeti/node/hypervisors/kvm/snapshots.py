@@ -5,7 +5,7 @@ import asyncio
 import contextlib
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from ganeti.base.errors import HypervisorError
@@ -19,6 +19,10 @@ from ganeti.node.hypervisors.kvm.record import RuntimeRecord
 
 AGENT_S = 10.0
 """How long the agent may take; a guest without one never answers."""
+_LINES_MAX, _LINE_BYTES = 1000, 64 * 1024
+"""Of an agent's answer, with what is left of earlier questions: more would keep the daemon from its work."""
+_NO_ANSWER = (OSError, TimeoutError, ValueError, RecursionError)
+"""What asking raises where the agent is silent, has gone, or sends what is no JSON: the guest decides what it sends."""
 
 
 class KvmSnapshots(GuestSnapshots):
@@ -33,14 +37,14 @@ class KvmSnapshots(GuestSnapshots):
             return False
         try:
             return await self._ask_agent(name, "guest-fsfreeze-freeze") is not None
-        except (OSError, TimeoutError, ValueError):
+        except _NO_ANSWER:
             return False
 
     async def thaw(self, name: str) -> None:
         _, known = self._running(name)
         if not known.hvparams.get("use_guest_agent"):
             return
-        with contextlib.suppress(OSError, TimeoutError, ValueError):
+        with contextlib.suppress(*_NO_ANSWER):
             await self._ask_agent(name, "guest-fsfreeze-thaw")
 
     async def take(self, name: str, disk: DiskSpec, snapshot: str) -> None:
@@ -58,7 +62,7 @@ class KvmSnapshots(GuestSnapshots):
             await qmp.execute(command, {"device": node, "name": snapshot})
 
     async def _ask_agent(self, name: str, command: str) -> Any:
-        """The agent's answer; what is left of an earlier question is passed over."""
+        """The agent's answer; what is left of an earlier question is passed over. Raises one of `_NO_ANSWER`."""
         async with asyncio.timeout(AGENT_S):
             reader, writer = await sockets.connect(self._places.socket(name, "qga"))
             try:
@@ -66,11 +70,24 @@ class KvmSnapshots(GuestSnapshots):
                 for question in ({"execute": "guest-sync", "arguments": {"id": mark}}, {"execute": command}):
                     writer.write(json.dumps(question).encode() + b"\n")
                 await writer.drain()
-                while json.loads(await reader.readline() or b"null").get("return") != mark:
+                answers = _answers(reader)
+                while (await anext(answers)).get("return") != mark:
                     pass
-                answer = json.loads(await reader.readline() or b"null")
+                answer = await anext(answers)
             finally:
                 writer.close()
-        if not isinstance(answer, dict) or "error" in answer:
-            return None
-        return answer.get("return")
+        return None if "error" in answer else answer.get("return")
+
+
+async def _answers(reader: asyncio.StreamReader) -> AsyncIterator[dict[str, Any]]:
+    """The objects that the agent sends; ends by raising one of `_NO_ANSWER`."""
+    for _ in range(_LINES_MAX):
+        line = await reader.readline()
+        if not line:
+            raise ConnectionResetError("The agent has closed the connection")
+        if len(line) > _LINE_BYTES:
+            raise ValueError("The agent sends lines that are too long")
+        answer = json.loads(line)
+        if isinstance(answer, dict):
+            yield answer
+    raise ValueError("The agent sends no answer")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Freezing a guest by its agent: an answer, a refusal, silence, and no agent at all."""
+"""Freezing a guest by its agent: an answer, a refusal, silence, nonsense, and no agent at all."""
 
 from __future__ import annotations
 
@@ -78,3 +78,38 @@ def test_without_an_answer_nothing_was_frozen(root: Path, monkeypatch: pytest.Mo
     assert not frozen(root / "c", None)
     agent = Agent({"guest-fsfreeze-freeze": {"return": 2}})
     assert not frozen(root / "d", agent, uses_agent=False)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"null\n[]\n7\n",
+        b"not json\n",
+        b"\xff\n",
+        b"[" * 60_000 + b"\n",
+        b"[" + b"1," * 40_000 + b"1]\n",
+        b"7\n" * 9000,
+        b"{}\n" * 9000,
+    ],
+    ids=lambda said: said[:8].hex(),
+)
+def test_what_a_guest_sends_breaks_nothing(root: Path, said: bytes) -> None:
+    """The agent belongs to the guest: it sends *said* and closes the connection."""
+
+    class Hostile(Agent):
+        async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readline()
+            writer.write(said)
+            writer.close()
+
+    assert not frozen(root, Hostile({}))
+
+
+def test_lines_that_are_no_objects_are_passed_over(root: Path) -> None:
+    class Chatty(Agent):
+        async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"null\n[1]\n")
+            await super().serve(reader, writer)
+
+    assert frozen(root, Chatty({"guest-fsfreeze-freeze": {"return": 2}, "guest-fsfreeze-thaw": {"return": 2}}))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ganeti.daemons.node_daemon import options_of
 from ganeti.metad.answers import answer
+from ganeti.metad.downloads import Downloads
 from ganeti.metad.guests import Control, Guests
 from ganeti.model.communication import METADATA_ADDRESS, METADATA_PORT
 from ganeti.node.metadata import DAEMON, kept_file, socket_path
@@ -26,10 +27,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def serve(daemon: Daemon) -> None:
     paths = daemon.environment.paths
-    guests = Guests(kept_file(paths))
+    guests, downloads = Guests(kept_file(paths)), Downloads()
 
     async def handle(request: HttpRequest) -> HttpReply:
-        return await asyncio.to_thread(answer, guests, paths, request)
+        return await asyncio.to_thread(answer, guests, paths, downloads, request)
 
     address = daemon.options.bind or METADATA_ADDRESS
     # The address comes with the first tap: it is taken before it is there.

@@ -2,7 +2,7 @@
 """What a client of `/2` gets back, and the error that becomes such an answer (rapi, section 2)."""
 
 import html
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from http import HTTPStatus
 from typing import Any, Protocol
 
@@ -38,7 +38,7 @@ class RequestRefused(Exception):
 class Streamed(Protocol):
     """An answer that is written piece by piece."""
 
-    def chunks(self) -> AsyncIterator[bytes]: ...
+    def chunks(self) -> AsyncGenerator[bytes, None]: ...
 
 
 async def answered(value: Any) -> HttpReply:

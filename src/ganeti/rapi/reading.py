@@ -2,7 +2,7 @@
 """What `/2` answers without a job: lists, objects, jobs, filters, queries (rapi, section 3)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -145,7 +145,7 @@ class RowsAsObjects:
         self._keys = [b"%s:" % msgspec.json.encode(name) for name in fields]
         self._rows = msgspec.json.decode(rows, type=list[msgspec.Raw])
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         before = b"["
         for start in range(0, len(self._rows), _ROWS_AT_ONCE):
             rows = b",".join(self._object(row) for row in self._rows[start : start + _ROWS_AT_ONCE])

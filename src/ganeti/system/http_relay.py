@@ -4,7 +4,7 @@
 import hashlib
 import os
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 
 import aiohttp
 from yarl import URL
@@ -87,7 +87,7 @@ def first_certificate(text: str) -> bytes:
     return ssl.PEM_cert_to_DER_cert(f"{begin}{body}{end}\n")
 
 
-async def _body(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+async def _body(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
     try:
         async for chunk in response.content.iter_any():
             yield chunk

@@ -7,6 +7,7 @@ import os
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import MappingProxyType
+from typing import Protocol
 
 import msgspec
 from aiohttp import web
@@ -42,12 +43,20 @@ class HttpRequest(msgspec.Struct, frozen=True):
     """Found whatever the case of their names."""
 
 
+class Chunks(Protocol):
+    """Pieces of an answer, as asynchronous generators give them; closed when no more of them are sent."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+    async def aclose(self) -> None: ...
+
+
 class HttpReply(msgspec.Struct, frozen=True):
     status: int
     body: bytes
     content_type: str = "application/json"
     headers: Mapping[str, str] = _NONE
-    chunks: AsyncIterator[bytes] | None = None
+    chunks: Chunks | None = None
     """What follows *body*, sent as it comes; a client that takes nothing for `BODY_PAUSE_S` is cut off."""
 
 
@@ -158,7 +167,7 @@ class HttpServer:
             gate.waits(key, transport)
 
 
-async def _streamed(request: web.BaseRequest, reply: HttpReply, chunks: AsyncIterator[bytes]) -> web.StreamResponse:
+async def _streamed(request: web.BaseRequest, reply: HttpReply, chunks: Chunks) -> web.StreamResponse:
     response = web.StreamResponse(status=reply.status, headers={**reply.headers, "Content-Type": reply.content_type})
     try:
         await response.prepare(request)
@@ -171,6 +180,8 @@ async def _streamed(request: web.BaseRequest, reply: HttpReply, chunks: AsyncIte
         response.force_close()
         if request.transport is not None:
             request.transport.abort()
+    finally:
+        await chunks.aclose()
     return response
 
 

@@ -14,9 +14,10 @@ import pytest
 from ganeti.base.errors import PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.metad.answers import answer
+from ganeti.metad.downloads import Downloads
 from ganeti.metad.guests import Guests
 from ganeti.node.metadata import Metadata
-from ganeti.system.http_server import HttpReply, HttpRequest
+from ganeti.system.http_server import HttpReply, HttpRequest, HttpServer
 
 ADDRESS = "169.254.0.9"
 WEB1 = Metadata(
@@ -52,7 +53,17 @@ def guests(paths: Paths, known: Metadata = WEB1) -> Guests:
 
 def get(paths: Paths, path: str, *, method: str = "GET", peer: str = ADDRESS, known: Metadata = WEB1) -> HttpReply:
     request = HttpRequest(method=method, path=f"/ganeti/latest/{path}", body=b"", peer=peer, certificate=None)
-    return answer(guests(paths, known), paths, request)
+    return answer(guests(paths, known), paths, Downloads(), request)
+
+
+def content(reply: HttpReply) -> bytes:
+    async def read() -> bytes:
+        assert reply.chunks is not None and reply.body == b""
+        found = b"".join([piece async for piece in reply.chunks])
+        await reply.chunks.aclose()
+        return found
+
+    return asyncio.run(read())
 
 
 def test_a_guest_reads_what_is_its_own(paths: Paths) -> None:
@@ -61,7 +72,7 @@ def test_a_guest_reads_what_is_its_own(paths: Paths) -> None:
         "key": ["hidden", "private"],
     }
     assert json.loads(get(paths, "meta_data.json").body)["name"] == "web1"
-    assert get(paths, "os/scripts/create").body == b"#!/bin/sh\n# create\n"
+    assert content(get(paths, "os/scripts/create")) == b"#!/bin/sh\n# create\n"
     assert get(paths, "os/parameters.json", peer="169.254.0.10").status == 404
     assert get(paths, "os/parameters.json", peer=f"::ffff:{ADDRESS}").status == 200
 
@@ -80,7 +91,7 @@ def test_only_files_of_os_definitions_are_given_out(paths: Paths, tmp_path: Path
     for parameter, path in (("os-package", "os/package"), ("os-install-package", "os/os-install-package")):
         assert get(paths, path).status == 404
         whole = msgspec.structs.replace(WEB1, parameters={parameter: (package, "public")})
-        assert get(paths, path, known=whole).body == b"tar"
+        assert content(get(paths, path, known=whole)) == b"tar"
         (tmp_path / "srv/ganeti/os/image/link").unlink(missing_ok=True)
         (tmp_path / "srv/ganeti/os/image/link").symlink_to("/etc/passwd")
         for stolen in ("/etc/passwd", "/srv/ganeti/os/../../../etc/passwd", "/srv/ganeti/os/image/link", "passwd"):
@@ -105,3 +116,84 @@ def test_a_restart_forgets_no_guest_and_others_cannot_read_the_file(paths: Paths
 def test_what_is_no_guest_is_refused(paths: Paths) -> None:
     with pytest.raises(PrerequisiteError, match=r"These are no metadata of a guest: .*uuid"):
         asyncio.run(guests(paths).update_config({"name": "web1"}))
+
+
+PACKAGE = msgspec.structs.replace(
+    WEB1, address="127.0.0.1", parameters={"os-package": ("/srv/ganeti/os/image/base.tar", "")}
+)
+PATH = "/ganeti/latest/os/package"
+
+
+def package(paths: Paths, downloads: Downloads, method: str = "GET") -> HttpReply:
+    request = HttpRequest(method=method, path=PATH, body=b"", peer="127.0.0.1", certificate=None)
+    return answer(guests(paths, PACKAGE), paths, downloads, request)
+
+
+def test_a_guest_cannot_take_memory_of_its_node_with_large_files(paths: Paths, tmp_path: Path) -> None:
+    """A file comes piece by piece, two at once for a guest, and is not read for HEAD."""
+    os.truncate(tmp_path / "srv/ganeti/os/image/base.tar", 3_000_000)
+
+    async def story() -> None:
+        downloads = Downloads()
+        head = await asyncio.to_thread(package, paths, downloads, "HEAD")
+        assert (head.status, head.body, head.chunks, head.headers["Content-Length"]) == (200, b"", None, "3000000")
+        replies = [await asyncio.to_thread(package, paths, downloads) for _ in range(3)]
+        assert [(reply.status, reply.chunks is None) for reply in replies] == [(200, False), (200, False), (503, True)]
+        assert b"2 downloads of this guest are running" in replies[2].body
+        first = replies[0].chunks
+        assert first is not None
+        pieces = [piece async for piece in first]
+        assert sum(map(len, pieces)) == 3_000_000 and max(map(len, pieces)) <= 65536
+        for _ in ("once", "again"):
+            await first.aclose()
+        assert [(await asyncio.to_thread(package, paths, downloads)).status for _ in range(2)] == [200, 503]
+
+    asyncio.run(story())
+
+
+def test_a_file_that_becomes_shorter_is_not_taken_for_a_whole_one(paths: Paths, tmp_path: Path) -> None:
+    reply = package(paths, Downloads())
+    os.truncate(tmp_path / "srv/ganeti/os/image/base.tar", 1)
+    with pytest.raises(ConnectionAbortedError, match="has become shorter"):
+        content(reply)
+
+
+def test_a_guest_that_goes_away_gives_its_download_back(paths: Paths, tmp_path: Path) -> None:
+    """Over HTTP: the length is told, HEAD has no body, and the connection's end ends the download."""
+    size = 40_000_000
+    os.truncate(tmp_path / "srv/ganeti/os/image/base.tar", size)
+    downloads = Downloads()
+
+    async def handle(request: HttpRequest) -> HttpReply:
+        return await asyncio.to_thread(answer, known, paths, downloads, request)
+
+    async def ask(port: int, method: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, bytes]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % (method, PATH.encode()))
+        return reader, writer, await reader.readuntil(b"\r\n\r\n")
+
+    async def story() -> None:
+        server = HttpServer(handle, address="127.0.0.1", port=0, tls=None)
+        await server.start()
+        async with asyncio.timeout(20):
+            reader, writer, head = await ask(server.port, b"HEAD")
+            assert b" 200 " in head and b"Content-Length: %d\r\n" % size in head and await reader.read() == b""
+            writer.close()
+            leaving = [await ask(server.port, b"GET") for _ in range(2)]
+            assert all(b" 200 " in head for _, _, head in leaving)
+            _, writer, head = await ask(server.port, b"GET")
+            assert b" 503 " in head
+            writer.close()
+            for _, writer, _ in leaving:
+                writer.transport.abort()
+            while b" 503 " in head:
+                reader, writer, head = await ask(server.port, b"GET")
+                if b" 503 " in head:
+                    writer.close()
+            assert b"Content-Length: %d\r\n" % size in head
+            assert len(await reader.readexactly(size)) == size and await reader.read() == b""
+            writer.close()
+        await server.close()
+
+    known = guests(paths, PACKAGE)
+    asyncio.run(story())

@@ -9,7 +9,7 @@ can, and sends a snapshot first where it cannot (docs/design/events.md).
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -57,7 +57,7 @@ class EventFan:
         self._ready: asyncio.Future[None] | None = None
         self.listeners = 0
 
-    async def listen(self, kinds: list[str], position: str | None) -> AsyncIterator[bytes]:
+    async def listen(self, kinds: list[str], position: str | None) -> AsyncGenerator[bytes, None]:
         """Give frames from *position* on, or from now on; raises `GanetiError` before the first, of LuxiD."""
         await self._begin()
         if position is not None and position not in self._places and position != self._position:
@@ -138,7 +138,7 @@ class EventFan:
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()
 
-    async def _shared(self, kinds: frozenset[str], number: int, position: str) -> AsyncIterator[bytes]:
+    async def _shared(self, kinds: frozenset[str], number: int, position: str) -> AsyncGenerator[bytes, None]:
         self.listeners += 1
         try:
             yield b"id: %s\nevent: begin\ndata: {}\n\n" % position.encode()
@@ -161,7 +161,7 @@ class EventFan:
             self.listeners -= 1
 
 
-async def _own(position: str, connection: Connection) -> AsyncIterator[bytes]:
+async def _own(position: str, connection: Connection) -> AsyncGenerator[bytes, None]:
     try:
         yield b"id: %s\nevent: begin\ndata: {}\n\n" % position.encode()
         while True:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Lists and objects of `/3`: every resource of the query language, as objects of the fields that are asked for."""
 
+from collections.abc import AsyncGenerator
 from typing import Any, Final
 
 import msgspec
@@ -90,7 +91,7 @@ class Objects:
     def __len__(self) -> int:
         return len(self._rows)
 
-    async def chunks(self) -> Any:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         before = b"["
         for start in range(0, len(self), _ROWS_AT_ONCE):
             rows = b",".join(self.one(index) for index in range(start, min(start + _ROWS_AT_ONCE, len(self))))

@@ -151,6 +151,16 @@ class TestLife:
         ((ops,),) = master.luxi("QueryJobs", [job_id], ["ops"])
         assert ops[0]["osparams_secret"] == {"password": "<redacted>"}
 
+    def test_the_secret_of_a_planned_operation_reaches_the_plan_and_not_the_disk(self, master):
+        planned = {"OP_ID": "OP_TEST_OS_PARAMS", "osparams_secret": {"password": "hush"}}
+        job_id = master.submit({"OP_ID": "OP_PLAN", "operation": planned})
+        file = master.wait(job_id)
+        assert file.status == "success" and file.ops[0].result["complete"], file.ops[0].result
+        assert "1 secret parameters were received" in str(file.ops[0].result["notes"])
+        with open(master.files.path(job_id)) as stored:
+            text = stored.read()
+        assert "hush" not in text and "<redacted>" in text
+
     def test_waiting_is_woken_by_each_change(self, master):
         job_id = master.submit(delay(0.3))
         begun = time.monotonic()

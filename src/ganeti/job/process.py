@@ -28,7 +28,7 @@ from ganeti.system.livelock import LiveLock, job_lock_path
 from ganeti.system.pause_points import reach
 from ganeti.wire.framing import CODEC
 from ganeti.wire.framing_sync import SyncConnection
-from ganeti.wire.job_file import JobFile
+from ganeti.wire.job_file import JobFile, put_secrets
 
 _log = logging.getLogger(__name__)
 SIGNALS = frozenset({signal.SIGTERM, signal.SIGUSR1})
@@ -52,7 +52,7 @@ def run(environment: Environment, job_id: int, attempt: int, pipe: socket.socket
     if job is None:
         raise GanetiError(f"The file of job {job_id} has vanished")
     for entry, values in zip(job.ops, confirmation["secrets"], strict=False):
-        entry.input.update(values)
+        put_secrets(entry.input, values)
     job_loop.the_loop().run_until_complete(
         _work(environment, job, lock, _claim_of(confirmation))
     )  # the process ends now: nothing to tear down

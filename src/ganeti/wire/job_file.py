@@ -48,6 +48,9 @@ Timestamp = list[int]
 LogEntry = list[Any]
 """[serial, timestamp, type, value]; serials count over the whole job."""
 
+Secret = tuple[list[str | int], dict[str, Any]]
+"""The place of a secret parameter in an opcode, as the keys and indices that lead to it; and its values."""
+
 
 class OpcodeEntry(msgspec.Struct, kw_only=True):
     """One opcode of a job: what was asked, and how it went."""
@@ -228,26 +231,58 @@ def read_job_id(value: Any) -> int | None:
     return None
 
 
-def secret_keys(opcode: dict[str, Any]) -> list[str]:
-    return [key for key, value in opcode.items() if key.endswith(SECRET_SUFFIX) and isinstance(value, dict) and value]
+def secrets_of(opcode: dict[str, Any]) -> list[Secret]:
+    """The secret parameters of an opcode, to be handed over in memory; also those of operations within it.
+
+    A plan has its operation in a parameter, a creation of many instances has a list of them.
+    """
+    found: list[Secret] = []
+    unseen: list[tuple[list[str | int], Any]] = [([], opcode)]
+    while unseen:  # no recursion: the depth is the client's choice
+        place, value = unseen.pop()
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, inner in items:
+            if isinstance(inner, dict) and isinstance(key, str) and key.endswith(SECRET_SUFFIX):
+                if inner:
+                    found.append(([*place, key], inner))
+            elif isinstance(inner, dict | list | tuple):
+                unseen.append(([*place, key], inner))
+    return found
+
+
+def put_secrets(opcode: dict[str, Any], secrets: Iterable[Secret]) -> None:
+    """Put secrets that were handed over into the opcode as it was read from disk."""
+    for place, values in secrets:
+        inner: Any = opcode
+        for step in place[:-1]:
+            inner = inner[step]
+        inner[place[-1]] = values
 
 
 def redact(opcode: dict[str, Any]) -> dict[str, Any]:
     """Give *opcode* as it may be stored and shown: values of secret parameters never leave memory."""
-    hidden = {key: dict.fromkeys(opcode[key], REDACTED) for key in secret_keys(opcode)}
-    return {**opcode, **hidden} if hidden else opcode
+    shown = opcode
+    for place, values in secrets_of(opcode):
+        shown = _replaced(shown, place, dict.fromkeys(values, REDACTED))
+    return shown
 
 
-def secrets_of(opcode: dict[str, Any]) -> dict[str, Any]:
-    """The secret parameters of an opcode, to be handed over in memory."""
-    return {key: opcode[key] for key in secret_keys(opcode)}
+def _replaced(opcode: dict[str, Any], place: list[str | int], value: dict[str, Any]) -> dict[str, Any]:
+    """Give a copy of *opcode* with *value* at *place*; what does not lead there is shared with the original."""
+    copy = dict(opcode)
+    inner: Any = copy
+    for step in place[:-1]:
+        inner[step] = dict(inner[step]) if isinstance(inner[step], dict) else list(inner[step])
+        inner = inner[step]
+    inner[place[-1]] = value
+    return copy
 
 
 def secrets_lost(job: JobFile) -> bool:
     """True if a parameter of an opcode still to be run is only known as redacted."""
     return any(
-        REDACTED in opcode.input[key].values()
+        REDACTED in values.values()
         for opcode in job.ops
         if opcode.status not in FINAL_STATUSES
-        for key in secret_keys(opcode.input)
+        for _, values in secrets_of(opcode.input)
     )

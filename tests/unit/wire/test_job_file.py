@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Job files: 3.1's form in, the same out, and the status of a job from those of its opcodes."""
 
+import copy
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from ganeti.base.errors import JobFileCorrupted
@@ -14,7 +16,9 @@ from ganeti.wire.job_file import (
     combined_status,
     decode,
     encode,
+    put_secrets,
     read_job_id,
+    redact,
     seconds,
     secrets_lost,
     secrets_of,
@@ -91,8 +95,43 @@ def test_secret_parameters_are_redacted_on_disk_and_kept_in_memory():
     assert stored.ops[0].input["osparams_secret"] == {"key": "<redacted>"}
     assert stored.ops[0].input["osparams_private"] == {"a": "b"}
     assert job.ops[0].input["osparams_secret"] == {"key": "hush"}
-    assert secrets_of(opcode) == {"osparams_secret": {"key": "hush"}}
     assert secrets_lost(stored) and not secrets_lost(job)
+
+
+NESTED = [
+    {"OP_ID": "OP_X", "osparams_secret": {"key": "hush"}},
+    {"OP_ID": "OP_PLAN", "operation": {"OP_ID": "OP_X", "osparams_secret": {"key": "hush"}}},
+    {"OP_ID": "OP_INSTANCE_MULTI_ALLOC", "instances": [{"pnode": "n1"}, {"osparams_secret": {"key": "hush"}}]},
+    {"OP_ID": "OP_PLAN", "operation": {"instances": [{"osparams_secret": {"key": "hush", "other": "hush"}}] * 2}},
+]
+
+
+@pytest.mark.parametrize("opcode", NESTED, ids=["on top", "planned", "one of many", "many planned"])
+def test_secrets_within_other_parameters_are_redacted_and_come_back(opcode):
+    job = JobFile(id=1, ops=[OpcodeEntry(input=copy.deepcopy(opcode))])
+    stored = encode(job)
+    assert b"hush" not in stored and b"<redacted>" in stored
+    assert job.ops[0].input == opcode, "the job keeps its secrets in memory"
+    read = decode(stored)
+    assert secrets_lost(read) and not secrets_lost(job)
+    handed_over = msgspec.json.decode(msgspec.json.encode(secrets_of(opcode)))
+    put_secrets(read.ops[0].input, handed_over)
+    assert read.ops[0].input == opcode and not secrets_lost(read)
+
+
+def test_an_opcode_without_secrets_is_given_as_it_is():
+    opcode = {"OP_ID": "OP_PLAN", "operation": {"osparams_secret": {}, "osparams_private": {"a": "b"}}, "reason": [[1]]}
+    assert redact(opcode) is opcode and secrets_of(opcode) == []
+
+
+def test_no_depth_of_parameters_hides_a_secret():
+    opcode = {"osparams_secret": {"key": "hush"}}
+    for _ in range(3000):
+        opcode = {"operation": opcode}
+    shown = redact(opcode)
+    for _ in range(3000):
+        shown = shown["operation"]
+    assert shown == {"osparams_secret": {"key": "<redacted>"}}
 
 
 @pytest.mark.parametrize(

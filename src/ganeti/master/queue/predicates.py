@@ -16,7 +16,7 @@ from typing import Any
 from ganeti.base.errors import ParameterError
 from ganeti.master.three_valued import Predicate as Test
 from ganeti.master.three_valued import Truth, all_of, any_of, negated
-from ganeti.wire.job_file import SECRET_SUFFIX, JobFile, redact
+from ganeti.wire.job_file import JobFile, redact
 
 WATERMARK = "watermark"
 """As a value in a predicate about job ids: the highest job id when the rule was made."""
@@ -117,7 +117,8 @@ def _path(name: str) -> Read:
     first, *steps = name.split(".")
 
     def read_first(opcode: Any) -> Any:
-        return (redact(opcode) if first.endswith(SECRET_SUFFIX) else opcode).get(first)
+        value = opcode.get(first)
+        return redact({first: value})[first] if isinstance(value, dict | list) else value
 
     def read(opcode: Any) -> Any:
         value = read_first(opcode)

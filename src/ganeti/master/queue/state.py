@@ -4,14 +4,13 @@
 from collections.abc import Iterator
 from enum import StrEnum
 from heapq import heappop, heappush
-from typing import Any
 
 from ganeti.master.queue.dependencies import Dependency
 from ganeti.master.queue.events import Ended, Limits
 from ganeti.master.queue.filters import Admission, Verdict
 from ganeti.master.queue.lock_attempts import LockAttempts
 from ganeti.master.queue.run_queue import RunQueue
-from ganeti.wire.job_file import JobFile, secrets_of
+from ganeti.wire.job_file import JobFile, Secret, put_secrets, secrets_of
 
 _STORY_LINES = 12
 
@@ -64,7 +63,7 @@ class Job:
         self.attempts: LockAttempts | None = None
         self.deferred = False
         """It put itself off, and its pause is not over."""
-        self.secrets: list[dict[str, Any]] | None = None
+        self.secrets: list[list[Secret]] | None = None
         self.story: list[str] = []
         if any(secrets := [secrets_of(entry.input) for entry in file.ops]):
             self.secrets = secrets
@@ -73,7 +72,7 @@ class Job:
         """Take what a process wrote, with the secrets that are never written."""
         self.file = file
         for entry, values in zip(file.ops, self.secrets or (), strict=False):
-            entry.input.update(values)
+            put_secrets(entry.input, values)
 
 
 class QueueState:

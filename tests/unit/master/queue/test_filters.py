@@ -161,6 +161,10 @@ def test_one_opcode_must_match_the_whole_filter():
 def test_secrets_cannot_be_found_out_by_a_filter():
     assert not matches(["opcode", ["==", "osparams_secret.password", "hunter2"]])
     assert matches(["opcode", ["?", "osparams_secret.password"]])
+    planned = job({"OP_ID": "OP_PLAN", "operation": CREATE})
+    assert not matches(["opcode", ["==", "operation.osparams_secret.password", "hunter2"]], planned)
+    assert matches(["opcode", ["==", "operation.osparams_secret.password", "<redacted>"]], planned)
+    assert not matches(["opcode", ["==", "operation", CREATE]], planned)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from ganeti.master.queue import events as ev
 from ganeti.master.queue.filters import Admission
 from ganeti.master.queue.machine import Phase, QueueMachine
 from ganeti.model.objects import FilterRule
-from ganeti.wire.job_file import RUNNING, JobFile, OpcodeEntry
+from ganeti.wire.job_file import RUNNING, JobFile, OpcodeEntry, decode, encode
 
 DUMMY = {"OP_ID": "OP_TEST_DUMMY"}
 
@@ -210,12 +210,23 @@ def test_a_job_handed_back_with_a_better_priority_takes_the_place_of_that():
     assert of_kind(machine.handle(ev.HandedBack(1, back), 2.0), ev.AskLocks) == [1]
 
 
-def test_secrets_survive_being_handed_back():
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"osparams_secret": {"key": "s3cret"}},
+        {"operation": {"OP_ID": "OP_X", "osparams_secret": {"key": "s3cret"}}},
+        {"instances": [{}, {"osparams_secret": {"key": "s3cret"}}]},
+    ],
+    ids=["on top", "planned", "one of many"],
+)
+def test_secrets_survive_being_handed_back(parameters):
     machine = machine_of(1)
-    secret = {"osparams_secret": {"key": "s3cret"}}
-    start(machine, job(1, 0, **secret))
-    machine.handle(ev.HandedBack(1, job(1, 0, osparams_secret={"key": "<redacted>"})), 2.0)
-    assert machine.jobs[1].file.ops[0].input["osparams_secret"] == {"key": "s3cret"}
+    start(machine, job(1, 0, **parameters))
+    written = decode(encode(machine.jobs[1].file))
+    assert "s3cret" not in str(written.ops[0].input)
+    machine.handle(ev.HandedBack(1, written), 2.0)
+    found = machine.jobs[1].file.ops[0].input
+    assert {name: found[name] for name in parameters} == parameters
 
 
 def test_a_paused_job_stays_queued_and_goes_on_when_the_rule_is_gone():

@@ -25,7 +25,7 @@ from ganeti.master.config.invariants import verify_all
 from ganeti.master.instance_spec import disk_spec
 from ganeti.model.configuration import Configuration
 from ganeti.model.inheritance import group_nd
-from ganeti.model.objects import CLUSTER_KEY, Node
+from ganeti.model.objects import CLUSTER_KEY, CONFIG_VERSION, Node
 from ganeti.node import certificates
 from ganeti.node.certificates import Authority
 from ganeti.system.files import write_atomically
@@ -92,7 +92,7 @@ class ClusterPart:
         """Look at everything for the way back; changes nothing. Raises `GanetiError`."""
         if self._own.state != TAKEN:
             raise PrerequisiteError("This node is not taken over: there is nothing to give back", WRONG_STATE)
-        plain = cfgupgrade.read(self._paths.config_file)
+        plain = self._plain_back()
         plan = Plan(Configuration.from_plain(plain), plain)
         plan.problems += findings.not_for_3_0(plan.config)
         self._check_here(plan)
@@ -136,8 +136,7 @@ class ClusterPart:
         for node in reversed(self._master_last(plan)):
             self._do(plan, node, "stop")
             say(f"the daemons of {node.name} have ended")
-        plain = cfgupgrade.read(self._paths.config_file)
-        plan.config = Configuration.from_plain(plain)
+        plan.config = Configuration.from_plain(self._plain_back())
         digests = {node.uuid: plan.seen[node.name].old_digest for node in self._master_last(plan)}
         self._set_digests(plan, digests)
         plain = plan.config.to_plain()
@@ -155,6 +154,13 @@ class ClusterPart:
             guests += done.guests
             say(f"{node.name} is given back, {len(done.guests)} guests run on")
         return sorted(guests)
+
+    def _plain_back(self) -> dict[str, Any]:
+        """The configuration for the way back; an interrupted one may have left it downgraded already."""
+        plain = cfgupgrade.read(self._paths.config_file)
+        if versions.version_of(plain) == versions.DOWNGRADED:
+            plain["version"] = CONFIG_VERSION
+        return plain
 
     def _check_here(self, plan: Plan) -> None:
         master = plan.config.node(plan.config.cluster.master_node).name

@@ -86,9 +86,9 @@ class NodePart:
     def give_back(self, wanted: GiveBack) -> Done:
         """Write what Ganeti 3.0 knows its guests by, put back what was kept; its package is installed after this."""
         self._machine.daemon_util("stop-all")
+        if self.state == BEFORE:
+            return Done()  # the mark goes last: a directory that is still there may lack files
         if not self._kept.are_there:
-            if self.state == BEFORE:
-                return Done()
             raise PrerequisiteError(
                 f"{self._kept.directory} is missing: what this node had before is not known", WRONG_STATE
             )

@@ -2,7 +2,11 @@
 """What a take-over refuses, keeps and puts back; the whole way is in tests/real/test_take_over.py."""
 
 import json
+import os
+import shutil
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,11 +14,17 @@ from tests.fakes import sample_cluster
 
 from ganeti.base.errors import ConfigurationError, PrerequisiteError
 from ganeti.base.paths import Paths
+from ganeti.bootstrap.machine import Machine
+from ganeti.master.config import versions
+from ganeti.model.configuration import Configuration
 from ganeti.model.objects import CLUSTER_KEY
 from ganeti.node import certificates
 from ganeti.tools import cfgupgrade
 from ganeti.tools.take_over import command, findings
+from ganeti.tools.take_over.cluster_part import ClusterPart
 from ganeti.tools.take_over.kept_files import KeptFiles
+from ganeti.tools.take_over.messages import GiveBack
+from ganeti.tools.take_over.node_part import NodePart
 from ganeti.tools.take_over.shadow import shadow
 from ganeti.tools.take_over.unfinished_jobs import unfinished_jobs
 
@@ -51,6 +61,116 @@ def test_what_was_there_comes_back(paths: Paths) -> None:
     kept.restore({"config.data": "converted"})
     assert names(paths) == set(before)
     assert {name: (data / name).read_text() for name in before} == before | {"config.data": "converted"}
+
+
+class Interrupted(Exception):
+    pass
+
+
+def interrupt_at(monkeypatch: pytest.MonkeyPatch, step: int) -> list[str]:
+    """Let the *step*-th change of a file fail; gives the list of changes, which grows as they are made."""
+    made: list[str] = []
+
+    def counted(name: str, act: Any) -> Any:
+        def call(*arguments: Any, **words: Any) -> Any:
+            made.append(f"{name} {arguments[-1]}")
+            if len(made) == step:
+                raise Interrupted
+            return act(*arguments, **words)
+
+        return call
+
+    for module, name in ((os, "rename"), (os, "unlink"), (os, "rmdir"), (shutil, "copy2"), (shutil, "rmtree")):
+        monkeypatch.setattr(module, name, counted(name, getattr(module, name)))
+    return made
+
+
+@pytest.mark.parametrize("step", range(1, 16))
+def test_an_interrupted_way_back_loses_nothing(paths: Paths, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """The repetition reads `config.data`: at every moment it has all that happened since the take-over."""
+    data = Path(paths.data_dir)
+    before = {"config.data": "of before", "server.pem": "old", "client.pem": "old", "ssconf_x": "old", "ssconf_y": "y"}
+    for name, text in before.items():
+        (data / name).write_text(text)
+    (data / "server.pem").chmod(0o600)
+    kept = KeptFiles(paths)
+    kept.save()
+    kept.put({name: "new" for name in ("server.pem", "client.pem", "ca.pem", "ca.key", "ssconf_x", "ssconf_ours")})
+    (data / "config.data").write_text("of today")
+    (data / "config.sqlite").write_text("ours")
+    files = {"config.data": "of today, converted", "ssconf_x": "today"}
+    with monkeypatch.context() as patched:
+        made = interrupt_at(patched, step)
+        with suppress(Interrupted):
+            kept.restore(files)
+    assert (data / "config.data").read_text().startswith("of today"), made
+    if (data / "ca.pem").exists():
+        kept.restore(files)
+    found = {path.name: path.read_text() for path in data.iterdir() if path.is_file()}
+    assert found == before | files, made
+    assert (data / "server.pem").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_an_interrupted_way_back_kept_is_not_for_the_next_take_over(paths: Paths) -> None:
+    data = Path(paths.data_dir)
+    (data / "config.data").write_text("first")
+    kept = KeptFiles(paths)
+    kept.save()
+    (data / "config.data").write_text("given back, then changed by the earlier Ganeti")
+    kept.save()
+    assert (Path(kept.directory) / "config.data").read_text() == "given back, then changed by the earlier Ganeti"
+
+
+def test_a_node_that_is_back_is_left_alone(paths: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The removal of what was kept was interrupted: what is missing there is not removed from the node."""
+    data = Path(paths.data_dir)
+    for name in ("client.pem", "ssconf_cluster_name"):
+        (data / name).write_text("old")
+    KeptFiles(paths).save()
+    (data / "taken-over/client.pem").unlink()
+    monkeypatch.setattr(Machine, "daemon_util", lambda self, *words: None)
+    assert NodePart(Machine(str(tmp_path), "node1")).give_back(GiveBack(guests=[], files={})).guests == []
+    assert (data / "client.pem").read_text() == "old"
+
+
+def test_an_interrupted_way_back_may_find_its_configuration_downgraded(tmp_path: Path) -> None:
+    paths = Paths(str(tmp_path))
+    Path(paths.data_dir).mkdir(parents=True)
+    plain = sample_cluster.configuration().to_plain()
+    Path(paths.config_file).write_text(json.dumps(plain))
+    part = ClusterPart(Machine(str(tmp_path), "node1"))
+    assert part._plain_back() == plain
+    versions.downgrade(plain)
+    Path(paths.config_file).write_text(json.dumps(plain))
+    found = Configuration.from_plain(part._plain_back()).to_plain()
+    versions.downgrade(found)
+    assert found == plain and versions.version_of(found) == (3, 0)
+
+
+def test_a_key_is_never_readable_for_others(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = Path(paths.data_dir) / "server.pem"
+    key.write_text("old")
+    key.chmod(0o600)
+    kept = KeptFiles(paths)
+    kept.save()
+    kept.put({"server.pem": "new"})
+    modes: list[int] = []
+
+    def seen(act: Any) -> Any:
+        def call(*arguments: Any, **words: Any) -> Any:
+            modes.extend(path.stat().st_mode & 0o077 for path in key.parent.glob("*server.pem*"))
+            return act(*arguments, **words)
+
+        return call
+
+    for name in ("chmod", "fchmod", "chown", "fchown", "utime", "rename"):
+        monkeypatch.setattr(os, name, seen(getattr(os, name)))
+    mask = os.umask(0)
+    try:
+        kept.restore({})
+    finally:
+        os.umask(mask)
+    assert key.read_text() == "old" and modes and set(modes) <= {0, 0o040}
 
 
 def test_one_that_was_interrupted_is_begun_anew(paths: Paths) -> None:

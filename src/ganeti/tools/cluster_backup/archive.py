@@ -5,13 +5,15 @@ import hashlib
 import io
 import os
 import tarfile
+import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import msgspec
 
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
+from ganeti.system.files import sync_directory
 
 MANIFEST = "manifest.json"
 CONFIG = "config.data"
@@ -47,23 +49,29 @@ class Content(msgspec.Struct, frozen=True):
     mode: int
 
 
-def write(path: str, contents: Iterable[Content], manifest: Manifest) -> None:
-    """Write a whole archive that only root can read, or none. Raises `OSError`."""
-    unfinished = f"{path}.new"
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+def write(path: str, contents: Iterable[Content], manifest: Manifest, verify: Callable[[str], Manifest]) -> Manifest:
+    """Write a whole archive that only root can read, or none; gives what *verify* does.
+
+    It takes the place of *path* once *verify* has read it back. The directory may be one that others write to.
+    Raises `OSError`, and what *verify* raises.
+    """
+    directory, name = os.path.split(os.path.abspath(path))
+    descriptor, unfinished = tempfile.mkstemp(prefix=f".{name}.", suffix=".new", dir=directory)
     try:
         with open(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), 0o600)
             with tarfile.open(fileobj=file, mode="w:gz", compresslevel=6) as archive:
                 _add(archive, Content(MANIFEST, msgspec.json.encode(manifest), 0o600), manifest.time_s)
                 for content in contents:
                     _add(archive, content, manifest.time_s)
             file.flush()
             os.fsync(file.fileno())
+        verified = verify(unfinished)
         os.rename(unfinished, path)
     except BaseException:
         os.unlink(unfinished)
         raise
+    sync_directory(directory)
+    return verified
 
 
 def member_of(content: Content) -> Member:

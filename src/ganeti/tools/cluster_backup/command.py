@@ -53,7 +53,7 @@ def _make(paths: Paths, options: argparse.Namespace) -> int:
     manifest = making.make(paths, path)
     print(f"{path}: {_described(manifest)}; read back and verified")
     if options.keep is not None:
-        for name in making.prune(directory, manifest.cluster, options.keep):
+        for name in making.prune(directory, manifest.cluster, options.keep, os.path.basename(path)):
             print(f"{directory}/{name} is removed")
     return 0
 

@@ -22,7 +22,8 @@ from ganeti.tools.cluster_backup.archive import CONFIG, Content, Manifest
 
 _FILES = (
     *("ca.pem", "ca.key", "server.pem", "client.pem", "rapi.pem", "spice.pem", "spice-ca.pem"),
-    *("hmac.key", "cluster-domain-secret", "known_hosts", "ganeti_pub_keys", "noded-epoch.json", "rapi/users"),
+    *("hmac.key", "cluster-domain-secret", "known_hosts", "ganeti_pub_keys", "noded-epoch.json"),
+    *("rapi/users", "rapi/tokens"),
 )
 _JOB_FILE = re.compile(r"job-\d+(\.undo)?")
 SUFFIX = ".tar.gz"
@@ -40,12 +41,14 @@ def make(paths: Paths, path: str) -> Manifest:
         position=config.position,
         members=[archive.member_of(content) for content in contents],
     )
-    archive.write(path, contents, manifest)
     try:
-        return verify(path)
-    except GanetiError:
-        os.unlink(path)
-        raise
+        return archive.write(path, contents, manifest, verify)
+    except GanetiError as err:
+        raise PrerequisiteError(
+            f"What was written cannot be read back, and {path} is as it was before: {err}. Check the disk, then "
+            "back up again",
+            WRONG_STATE,
+        ) from err
 
 
 def verify(path: str) -> Manifest:
@@ -63,11 +66,15 @@ def verify(path: str) -> Manifest:
     return manifest
 
 
-def prune(directory: str, cluster: str, keep: int) -> list[str]:
-    """Remove all but the newest *keep* backups of *cluster* in *directory*; gives the names removed."""
-    beginning = f"{cluster}-"
-    names = sorted(name for name in os.listdir(directory) if name.startswith(beginning) and name.endswith(SUFFIX))
-    removed = names[:-keep] if keep else []
+def prune(directory: str, cluster: str, keep: int, made: str) -> list[str]:
+    """Remove all but the newest *keep* backups of *cluster* in *directory*; gives the names removed.
+
+    Only files that have the name which `file_name` gives are removed, and never *made*, the one just made: the clock
+    may have been wrong when an earlier one was named.
+    """
+    pattern = re.compile(rf"{re.escape(cluster)}-\d{{8}}-\d{{6}}{re.escape(SUFFIX)}")
+    others = sorted(name for name in os.listdir(directory) if pattern.fullmatch(name) and name != made)
+    removed = others[: max(0, len(others) + 1 - keep)]
     for name in removed:
         os.unlink(f"{directory}/{name}")
     return removed

@@ -4,6 +4,7 @@
 import gzip
 import json
 import os
+import re
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,13 @@ from ganeti.master.config.importing import read_foreign
 from ganeti.stores.config_store import SqliteStore
 from ganeti.tools.cluster_backup import archive, command, making, restoring
 
-KEYS = {"ca.pem": "authority", "server.pem": "secret", "hmac.key": "secret", "rapi/users": "joe pw write"}
+KEYS = {
+    "ca.pem": "authority",
+    "server.pem": "secret",
+    "hmac.key": "secret",
+    "rapi/users": "joe pw write",
+    "rapi/tokens": "{}",
+}
 
 
 @pytest.fixture
@@ -137,7 +144,49 @@ def test_a_full_disk_leaves_nothing(paths: Paths, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(archive, "_add", full)
     with pytest.raises(OSError, match="No space"):
         making.make(paths, str(tmp_path / "backup.tar.gz"))
-    assert not list(tmp_path.glob("backup*"))
+    assert not list(tmp_path.glob("*backup*"))
+
+
+def test_one_that_cannot_be_read_back_leaves_the_former_one(
+    paths: Paths, backup: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    former = backup.read_bytes()
+
+    def unreadable(path: str) -> archive.Manifest:
+        assert backup.read_bytes() == former, "verified before it takes the place of the former one"
+        raise PrerequisiteError(f"{path} is damaged", "wrong_state")
+
+    monkeypatch.setattr(making, "verify", unreadable)
+    with pytest.raises(PrerequisiteError, match=re.escape(f"{backup} is as it was")):
+        making.make(paths, str(backup))
+    assert backup.read_bytes() == former and [path.name for path in backup.parent.glob("*backup*")] == [backup.name]
+
+
+@pytest.mark.parametrize("name", ["backup.tar.gz", "backup.tar.gz.new"])
+def test_a_link_that_somebody_prepared_gets_no_key(paths: Paths, tmp_path: Path, name: str) -> None:
+    place, foreign = tmp_path / "shared", tmp_path / "foreign"
+    place.mkdir()
+    foreign.write_text("")
+    (place / name).symlink_to(foreign)
+    making.make(paths, str(place / "backup.tar.gz"))
+    assert foreign.read_text() == "" and not (place / "backup.tar.gz").is_symlink()
+
+
+def test_only_older_backups_of_this_cluster_are_removed(tmp_path: Path) -> None:
+    made = "one-20260103-000000.tar.gz"
+    others = [
+        "one-before-the-upgrade.tar.gz",
+        "one-zone-20260101-000000.tar.gz",
+        "one-20260101-000000.tar.gz.old",
+        "oneX20260101-000000.tar.gz",
+        "other-20260101-000000.tar.gz",
+    ]
+    for name in [made, "one-20260101-000000.tar.gz", "one-20260102-000000.tar.gz", *others]:
+        (tmp_path / name).write_text("")
+    assert making.prune(str(tmp_path), "one", 2, made) == ["one-20260101-000000.tar.gz"]
+    (tmp_path / "one-20290101-000000.tar.gz").write_text("of a clock that was wrong")
+    assert making.prune(str(tmp_path), "one", 1, made) == ["one-20260102-000000.tar.gz", "one-20290101-000000.tar.gz"]
+    assert {path.name for path in tmp_path.iterdir()} == {made, *others}
 
 
 def test_the_command(

@@ -49,12 +49,13 @@ class Parameter:
     their place where a dictionary is given in parts. *value* is what a flag sends, the opposite of the default without
     it. *subject* is one of `SUBJECTS`; *kind* one of `base.command.OPTION_KINDS`, where the type leaves it open.
     *refused* is the error message where nothing acts on it yet, with ``{name}`` for the parameter; what is *emptied*
-    may still be taken away by an empty text, or false.
+    may still be taken away by an empty text, or false. What is not *remote* is for root on the master alone, such as
+    the names of programs that nodes run: the remote API refuses it.
     """
 
     __slots__ = (
-        *("emptied", "flags", "help", "kind", "metavar", "option_help", "options", "refused", "repeatable", "subject"),
-        "value",
+        *("emptied", "flags", "help", "kind", "metavar", "option_help", "options", "refused", "remote", "repeatable"),
+        *("subject", "value"),
     )
 
     def __init__(
@@ -70,6 +71,7 @@ class Parameter:
         value: bool | None = None,
         option_help: str = "",
         options: tuple[Option, ...] = (),
+        remote: bool = True,
     ) -> None:
         if subject not in SUBJECTS:
             raise ValueError(f"'{subject}' is no subject: use one of {', '.join(SUBJECTS)}")
@@ -84,6 +86,7 @@ class Parameter:
         self.emptied = emptied
         self.value = value
         self.options = options
+        self.remote = remote
 
 
 class Refused:
@@ -99,6 +102,11 @@ class Refused:
 def refused(operation: type[msgspec.Struct]) -> dict[str, str]:
     """Parameters that nothing acts on yet, with the error message of each."""
     return {name: each.refusal.sentence.format(name=name) for name, each in declared(operation).items() if each.refusal}
+
+
+def local(operation: type[msgspec.Struct]) -> frozenset[str]:
+    """Parameters that are not given over the remote API."""
+    return frozenset(name for name, each in declared(operation).items() if not each.given.remote)
 
 
 _UNDESCRIBED: Final = Parameter("")

@@ -25,8 +25,6 @@ class Shape:
     """Other names of keys of the body, and of query arguments."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Values that no request may give."""
-    forbidden: tuple[str, ...] = ()
-    """Parameters that are refused here with 403."""
     legacy: tuple[str, ...] = ()
     """Query arguments of an older form of the request: where one is given, the body is ignored."""
     comma_lists: tuple[str, ...] = ()
@@ -36,7 +34,6 @@ class Shape:
 _NO_BODY: Final = Shape(body=False)
 _CUSTOM: Final = {f"custom_{name}": name for name in ("ndparams", "diskparams", "ipolicy", "hvparams", "beparams")}
 _SHAPES: Final = {
-    "PUT /2/modify": Shape(forbidden=("compression_tools",)),
     "POST /2/instances": Shape(aliases={"name": "instance_name", "os": "os_type"}),
     "POST /2/networks": Shape(aliases={"name": "network_name"}),
     "POST /2/groups": Shape(aliases={"name": "group_name"}),

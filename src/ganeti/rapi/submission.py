@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """From a request to the opcode of its job: parameters by their declarations. Pure (rapi, sections 1 and 3)."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -9,6 +9,7 @@ import msgspec
 
 from ganeti.base.errors import GanetiError
 from ganeti.master.operation import Operation, decode
+from ganeti.master.parameter import local
 from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.asked import Asked, flag
 from ganeti.rapi.routes import Route
@@ -53,11 +54,18 @@ def _opcode(route: Route, operation: type[Operation[Any]], asked: Asked, now_ns:
     plain |= _arguments(route, operation, asked, plain)
     plain |= route.shape.fixed
     plain |= _parts(operation, asked)
+    refuse_local(operation, plain)
     plain |= {"OP_ID": operation.op_id, "reason": _reason(route, asked, now_ns)}
     try:
         return decode(plain).to_plain()
     except GanetiError as err:
         raise RequestRefused(400, str(err)) from err
+
+
+def refuse_local(operation: type[Operation[Any]], given: Collection[str]) -> None:
+    """Raises `RequestRefused` where *given* names a parameter that is for root on the master alone."""
+    for name in sorted(local(operation).intersection(given)):
+        raise RequestRefused(403, f"The parameter '{name}' cannot be given over the remote API: use the command line")
 
 
 def _body(route: Route, operation: type[Operation[Any]], asked: Asked) -> dict[str, Any]:
@@ -79,8 +87,6 @@ def _body(route: Route, operation: type[Operation[Any]], asked: Asked) -> dict[s
                 raise RequestRefused(400, f"'{alias}' and '{name}' are the same parameter: give one of them")
             given[name] = given.pop(alias)
     for name in given:
-        if name in route.shape.forbidden:
-            raise RequestRefused(403, f"The parameter '{name}' cannot be given over the remote API")
         if name in route.shape.fixed or name in asked.parts or name in _OF_THE_API or name == "OP_ID":
             raise RequestRefused(400, f"The body may not give '{name}'")
     if isinstance(given.get("instances"), list) and route.path == "/2/instances-multi-alloc":

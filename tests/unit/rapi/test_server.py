@@ -212,6 +212,8 @@ def test_what_is_irregular(api, luxi, method, target, body, expected):
         ("PUT", "/2/nodes/n/role", None, 400),
         ("DELETE", "/2/groups/g?dry-run=perhaps", None, 400),
         ("PUT", "/2/modify", {"compression_tools": []}, 403),
+        ("PUT", "/2/modify?compression_tools=python3", {"candidate_pool_size": 2}, 403),
+        ("PUT", "/2/modify?compression-tools=python3", None, 403),
         ("DELETE", "/2/tags", None, 400),
         ("GET", "/2/query/node", None, 400),
         ("GET", "/2/jobs/1/wait", None, 400),

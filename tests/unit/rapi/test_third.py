@@ -174,6 +174,15 @@ def test_instances_are_made_with_a_tag_that_the_scope_names(world: World) -> Non
     assert world.send("POST", "/3/operations/instance-create", new | {"tags": ["shop"]}, token)[0] == 202
 
 
+@pytest.mark.parametrize("door", ["operations", "plan"])
+def test_no_request_chooses_the_programs_that_nodes_run(world: World, door: str) -> None:
+    status, told, _ = world.send("POST", f"/3/{door}/cluster-set-params", {"compression_tools": ["gzip", "python3"]})
+    assert (status, "compression_tools" in told["detail"]) == (403, True)
+    assert not world.luxi.jobs
+    schemas = world.send("GET", "/3/openapi.json", token=None)[1]["components"]["schemas"]
+    assert "compression_tools" not in schemas["OP_CLUSTER_SET_PARAMS"]["properties"]
+
+
 def test_tokens_end(world: World) -> None:
     token = world.token("*:write", expires=2000)
     assert world.send("GET", "/3/whoami", token=token)[1]["scopes"] == ["*:write"]

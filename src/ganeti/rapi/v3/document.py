@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from ganeti.base.version import RELEASE
 from ganeti.master.operation import REGISTRY, Operation
+from ganeti.master.parameter import local
 from ganeti.master.schema import opcode_schemas
 from ganeti.rapi.v3 import queries
 from ganeti.rapi.v3.events import KINDS
@@ -21,7 +22,7 @@ def document() -> dict[str, Any]:
     operations = [REGISTRY[op_id] for op_id in sorted(REGISTRY) if op_id not in _LEFT_OUT]
     schemas = json.loads(json.dumps(opcode_schemas(operations)["$defs"]).replace("#/$defs/", "#/components/schemas/"))
     for operation in operations:
-        schemas[operation.op_id] = _body(schemas[operation.op_id])
+        schemas[operation.op_id] = _body(schemas[operation.op_id], local(operation))
     return {
         "openapi": "3.1.0",
         "info": {"title": "Ganeti remote API", "version": RELEASE, "license": {"name": "BSD-2-Clause"}},
@@ -37,9 +38,9 @@ def document() -> dict[str, Any]:
     }
 
 
-def _body(schema: dict[str, Any]) -> dict[str, Any]:
+def _body(schema: dict[str, Any], not_here: frozenset[str]) -> dict[str, Any]:
     """The parameters of an operation as a request gives them: the path names it, and a reason is text."""
-    properties = {name: value for name, value in schema["properties"].items() if name != "OP_ID"}
+    properties = {name: value for name, value in schema["properties"].items() if name not in {"OP_ID", *not_here}}
     properties["reason"] = {"type": ["string", "null"], "description": "why, for the job's reason trail"}
     return {
         **schema,

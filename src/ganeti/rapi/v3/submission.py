@@ -18,6 +18,7 @@ from ganeti.master.operation import REGISTRY, Operation, decode
 from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.callers import Caller
 from ganeti.rapi.reading import Luxi, ask
+from ganeti.rapi.submission import refuse_local
 
 KEY_SOURCE: Final = "gnt:idempotency"
 USER_SOURCE: Final = "gnt:user"
@@ -45,6 +46,7 @@ def read_operation(op_id: str, body: Any, caller: Caller, reason: str | None) ->
     given = {key: value for key, value in body.items() if key != "reason"}
     if "OP_ID" in given:
         raise RequestRefused(400, "The path names the operation: leave OP_ID out of the body")
+    refuse_local(REGISTRY[op_id], given)
     told = body.get("reason", reason)
     if told is not None and not isinstance(told, str):
         raise RequestRefused(400, "The parameter 'reason' must be text")

@@ -74,7 +74,7 @@ class ClusterParameters(Operation[None], frozen=True, kw_only=True):
     ] = None
     compression_tools: Annotated[
         list[Text] | None,
-        Parameter("programs that may compress disks on their way", "--compression-tools"),
+        Parameter("programs that may compress disks on their way", "--compression-tools", remote=False),
     ] = None
     enabled_user_shutdown: Annotated[bool | None, Parameter("guests may shut themselves down", "--user-shutdown")] = (
         None

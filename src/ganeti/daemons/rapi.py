@@ -23,6 +23,7 @@ from ganeti.system.unix_socket import allow_many_connections
 NAME = "ganeti-rapi"
 PORT = 5080
 BODY_LIMIT_BYTES = 4 * 1024 * 1024
+BODIES_LIMIT_BYTES = 64 * 1024 * 1024
 CLIENTS_MAX = 4096
 WAITING_S = 60.0
 BUFFER_BYTES = 17 * 1024
@@ -73,12 +74,15 @@ async def serve(daemon: Daemon) -> None:
         fan=fan,
     )
     relay = _relay(paths, shown)
+    forwarder = Forwarder(api.answer, paths, environment.hostname, relay, options.port, api.door)
     server = HttpServer(
-        Forwarder(api.answer, paths, environment.hostname, relay, options.port).answer,
+        forwarder.answer,
         address=_address(paths, options),
         port=options.port,
         tls=shown.context if shown is not None else None,
+        door=forwarder.door,
         body_limit_bytes=BODY_LIMIT_BYTES,
+        bodies_limit_bytes=BODIES_LIMIT_BYTES,
         waiting_max=options.max_clients,
         waiting_s=WAITING_S,
         buffer_bytes=BUFFER_BYTES,

@@ -9,7 +9,7 @@ from ganeti.base.errors import TransportError
 from ganeti.base.paths import Paths
 from ganeti.rapi.answers import RequestRefused, refused
 from ganeti.system.http_relay import HttpRelay
-from ganeti.system.http_server import HttpReply, HttpRequest
+from ganeti.system.http_server import Door, HttpReply, HttpRequest
 
 _PASSED: Final = "X-Ganeti-Forwarded-By"
 Answer = Callable[[HttpRequest], Awaitable[HttpReply]]
@@ -21,17 +21,22 @@ class Forwarder:
     A request is passed on once only: of two nodes that name each other as master, the second refuses.
     """
 
-    def __init__(self, answer: Answer, paths: Paths, hostname: str, relay: HttpRelay, port: int) -> None:
+    def __init__(self, answer: Answer, paths: Paths, hostname: str, relay: HttpRelay, port: int, door: Door) -> None:
         self._answer = answer
         self._paths = paths
         self._hostname = hostname
         self._relay = relay
         self._port = port
+        self._door = door
         self._seen: tuple[int, int] | None = None
         self._elsewhere = False
 
+    def door(self, request: HttpRequest) -> HttpReply | None:
+        """Look at a request before its body is read: only the master knows all who may ask."""
+        return self._door(request) if self._is_here() else None
+
     async def answer(self, request: HttpRequest) -> HttpReply:
-        if not self._is_elsewhere() or os.path.exists(self._paths.luxi_socket):
+        if self._is_here():
             return await self._answer(request)
         if _PASSED in request.headers:
             return refused(RequestRefused(502, "This node is not the master: a failover may be under way"))
@@ -40,6 +45,9 @@ class Forwarder:
             return await self._relay.send(request, address, self._port, {_PASSED: self._hostname})
         except TransportError as err:
             return refused(RequestRefused(502, str(err)))
+
+    def _is_here(self) -> bool:
+        return not self._is_elsewhere() or os.path.exists(self._paths.luxi_socket)
 
     def _is_elsewhere(self) -> bool:
         try:

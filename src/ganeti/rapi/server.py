@@ -26,6 +26,7 @@ from ganeti.system.http_server import HttpReply, HttpRequest
 _log = logging.getLogger(__name__)
 _FAULT: Final = "This request could not be answered: the log of the master says why"
 _NO_ROUTE: Final = "(none)"
+STRANGERS_BODY_BYTES: Final = 8 * 1024
 _READS: Final = ("GET", "HEAD", "OPTIONS")
 
 
@@ -63,8 +64,23 @@ class Api:
         self.table = path_table()
         self.third = Resources(luxi, fan, self._requests)
 
+    def door(self, request: HttpRequest) -> HttpReply | None:
+        """Give the refusal of a long body, before it is read, to whoever has no valid credentials."""
+        if not _is_long(request):
+            return None
+        handled = _Handled()
+        try:
+            handled.caller = self._callers.of(request)
+            if handled.caller is not ANYBODY:
+                return None
+            raise login_needed()
+        except RequestRefused as refusal:
+            reply = (problem if _is_third(request) else refused)(refusal)
+        self._count(request, handled, reply, 0.0)
+        return reply
+
     async def answer(self, request: HttpRequest) -> HttpReply:
-        third = request.path == "/metrics" or request.path.split("/", 2)[1:2] == ["3"]
+        third = _is_third(request)
         if self._busy >= self._clients_max:
             return (problem if third else refused)(
                 RequestRefused(503, "Too many requests are being answered: try again", {"Retry-After": "1"})
@@ -75,10 +91,13 @@ class Api:
             reply = await self._guarded(request, handled, third=third)
         finally:
             self._busy -= 1
-        self._requests.note(request.method, handled.route, reply.status, self._now_s() - began_s)
+        self._count(request, handled, reply, self._now_s() - began_s)
+        return reply
+
+    def _count(self, request: HttpRequest, handled: _Handled, reply: HttpReply, took_s: float) -> None:
+        self._requests.note(request.method, handled.route, reply.status, took_s)
         if self._audit is not None and request.method not in _READS:
             self._note(self._audit, request, handled, reply)
-        return reply
 
     async def _guarded(self, request: HttpRequest, handled: _Handled, *, third: bool) -> HttpReply:
         give = problem if third else refused
@@ -154,6 +173,18 @@ class Api:
                 "status": reply.status,
             }
         )
+
+
+def _is_third(request: HttpRequest) -> bool:
+    return request.path == "/metrics" or request.path.split("/", 2)[1:2] == ["3"]
+
+
+def _is_long(request: HttpRequest) -> bool:
+    """Whether more follows than a stranger may send; what has no length may be endless."""
+    length = request.headers.get("Content-Length")
+    if length is None:
+        return "Transfer-Encoding" in request.headers
+    return not length.isdecimal() or len(length) > 9 or int(length) > STRANGERS_BODY_BYTES
 
 
 def path_table() -> PathTable:

@@ -78,6 +78,7 @@ class HttpServer:
         door: Door = lambda request: None,
         trusts: Trust = lambda certificate: True,
         body_limit_bytes: int = BODY_LIMIT_BYTES,
+        bodies_limit_bytes: int | None = None,
         waiting_max: int = WAITING_MAX,
         waiting_s: float | None = None,
         buffer_bytes: int = CONNECTION_BUFFER_BYTES,
@@ -85,6 +86,7 @@ class HttpServer:
     ) -> None:
         """Clients that *trusts* knows by their certificates may keep connections open; the door looks at all.
 
+        *bodies_limit_bytes* is for the bodies of all requests at one time: who comes with more is put off.
         *waiting_max* connections may have no request that is worked on, each for *waiting_s*. With *early* the
         machine need not have the address yet.
         """
@@ -95,6 +97,9 @@ class HttpServer:
         self._tls = tls
         self._trusts = trusts
         self._body_limit_bytes = body_limit_bytes
+        self._bodies_limit_bytes = bodies_limit_bytes
+        self._bodies_bytes = 0
+        """Of the requests that are read or answered now."""
         self._gate_options = (waiting_max, waiting_s, buffer_bytes)
         self._early = early
         self._server: _Server | None = None
@@ -129,8 +134,7 @@ class HttpServer:
             await self._server.shutdown(SHUTDOWN_S)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        assert self._server is not None
-        gate, key, transport = self._server.gate, request.protocol, request.transport
+        transport = request.transport
         tls = transport.get_extra_info("ssl_object") if transport is not None else None
         asked = HttpRequest(
             method=request.method,
@@ -148,12 +152,24 @@ class HttpServer:
             return _too_long(self._body_limit_bytes)
         body = bytearray()
         try:
+            return await self._read(request, asked, body)
+        finally:
+            self._bodies_bytes -= len(body)
+
+    async def _read(self, request: web.BaseRequest, asked: HttpRequest, body: bytearray) -> web.StreamResponse:
+        """Take the body in, and have the request handled; *body* is what counts in `_bodies_bytes`."""
+        assert self._server is not None
+        gate, key, transport = self._server.gate, request.protocol, request.transport
+        try:
             async with asyncio.timeout(BODY_S):
                 while chunk := await asyncio.wait_for(request.content.readany(), BODY_PAUSE_S):
                     gate.stirs(key)
                     body += chunk
+                    self._bodies_bytes += len(chunk)
                     if len(body) > self._body_limit_bytes:
                         return _too_long(self._body_limit_bytes)
+                    if self._bodies_limit_bytes is not None and self._bodies_bytes > self._bodies_limit_bytes:
+                        return _response(_FULL, close=True)
         except TimeoutError:
             late = f"Nothing came for {BODY_PAUSE_S:g} seconds, or no end within {BODY_S:g}\n".encode()
             return _response(HttpReply(408, late, "text/plain"), close=True)
@@ -206,6 +222,9 @@ class _Server(web.Server):
     def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
         super().connection_lost(handler, exc)
         self.gate.went(handler)
+
+
+_FULL = HttpReply(503, b"Too many long requests at once: try again\n", "text/plain", {"Retry-After": "1"})
 
 
 def _too_long(limit_bytes: int) -> web.Response:

@@ -12,13 +12,16 @@ import msgspec
 import pytest
 
 from ganeti.base.errors import UNKNOWN_ENTITY, JobQueueFull, PrerequisiteError, TransportError
+from ganeti.base.paths import Paths
 from ganeti.master.operation import REGISTRY
 from ganeti.model.data_collectors import is_command
 from ganeti.rapi.callers import FAILURES_MAX, FAILURES_S, Callers
+from ganeti.rapi.forwarding import Forwarder
 from ganeti.rapi.reading import INSTANCE_FIELDS
 from ganeti.rapi.routes import Route, routes
 from ganeti.rapi.server import Api, path_table
 from ganeti.rapi.users import UsersFile
+from ganeti.system.http_relay import HttpRelay
 from ganeti.system.http_server import HttpReply, HttpRequest
 
 SPECIFICATION = Path(__file__).parents[3] / "docs/spec/rapi.md"
@@ -298,6 +301,29 @@ def test_policies_name_the_templates_of_3_1_alone(api: Api, luxi: Luxi) -> None:
 
 def test_requests_beyond_the_most_are_put_off(luxi: Luxi, users: UsersFile) -> None:
     assert send(Api(luxi, Callers(users), clients_max=0), "GET", "/version")[0] == 503
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Content-Length": "4000000"}, 401),
+        ({"Transfer-Encoding": "chunked"}, 401),
+        ({"Content-Length": "4000000"} | login(password="wrong"), 401),
+        ({"Content-Length": "4000000"} | login(), None),
+        ({"Transfer-Encoding": "chunked"} | login(), None),
+        ({"Content-Length": "100"}, None),
+        ({}, None),
+    ],
+)
+def test_long_bodies_of_strangers_are_not_taken_in(
+    api: Api, tmp_path: Path, headers: dict[str, str], status: int | None
+) -> None:
+    (tmp_path / "data").mkdir()
+    paths = Paths(str(tmp_path))
+    forwarder = Forwarder(api.answer, paths, "node1", HttpRelay(None), 5080, api.door)
+    for path in ("/2/instances", "/3/operations/instance-create"):
+        reply = forwarder.door(HttpRequest("POST", path, b"", "192.0.2.1", None, "", headers))
+        assert (reply.status if reply is not None else None) == status
 
 
 @pytest.mark.requirement("S4.13")

@@ -54,6 +54,39 @@ def test_a_body_that_is_announced_too_long_is_not_waited_for() -> None:
     assert handled == []
 
 
+def test_all_bodies_together_have_a_bound() -> None:
+    """Of two clients with 60 bytes each, where 100 have room, the second is put off; then there is room again."""
+
+    async def story() -> list[bytes]:
+        begun, done = asyncio.Event(), asyncio.Event()
+
+        async def handle(request: HttpRequest) -> HttpReply:
+            begun.set()
+            await done.wait()
+            return HttpReply(200, b"done")
+
+        server = HttpServer(handle, address="127.0.0.1", port=0, tls=None, bodies_limit_bytes=100)
+        await server.start()
+
+        async def ask_once() -> bytes:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(HEAD % (b"version", 60) + b"x" * 60)
+            line = await reader.readline()
+            writer.close()
+            return line
+
+        async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+            first = tasks.create_task(ask_once())
+            await begun.wait()
+            second = await ask_once()
+            done.set()
+            answers = [await first, second, await ask_once()]
+        await server.close()
+        return answers
+
+    assert [line.split()[1] for line in asyncio.run(story())] == [b"200", b"503", b"200"]
+
+
 def test_a_client_that_stops_in_the_middle_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "BODY_PAUSE_S", 0.05)
     answer, handled = ask(HEAD % (b"version", 10) + b"half")

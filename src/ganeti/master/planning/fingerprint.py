@@ -21,14 +21,15 @@ SOURCE: Final = "gnt:plan"
 _NOT_PART: Final = ("reason", "priority", "depends", "comment", "dry_run", "debug_level", "why")
 _KINDS: Final = {"nodegroup": "nodegroups", "node": "nodes", "node-res": "nodes", "network": "networks"}
 _EVERYTHING: Final = ("cluster", "nodegroups", "nodes", "networks", "instances", "disks")
+_SECRETS: Final = ("_private", "_secret")
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
 def fingerprint(operation: Operation[Any], view: ConfigView) -> str:
-    """Give the fingerprint of what the operation is and stands on now."""
+    """Give the fingerprint of the operation and what it stands on now; all see it, so it tells no secret."""
     parameters = {name: value for name, value in operation.to_plain().items() if name not in _NOT_PART}
     seen = sorted(set(_relied_on(view, operation.locks(view))))
-    return hashlib.sha256(_ENCODER.encode([parameters, seen])).hexdigest()[:32]
+    return hashlib.sha256(_ENCODER.encode([without_secrets(parameters), seen])).hexdigest()[:32]
 
 
 def require(operation: Operation[Any], view: ConfigView) -> None:
@@ -50,6 +51,27 @@ def expected(trail: Sequence[Any]) -> str | None:
 def without_plan(trail: Sequence[Any]) -> list[Any]:
     """Give the trail for jobs that a planned one makes: they are no part of its plan."""
     return [entry for entry in trail if not (isinstance(entry, list | tuple) and entry[:1] in ([SOURCE], (SOURCE,)))]
+
+
+def without_secrets(value: Any) -> Any:
+    """Give *value* with the names alone of what is in private and secret parameters, however deep they are.
+
+    A short secret could be guessed from a digest that it is part of.
+    """
+    if isinstance(value, list | tuple):
+        return [without_secrets(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _names(each) if any(word in str(key) for word in _SECRETS) else without_secrets(each)
+        for key, each in value.items()
+    }
+
+
+def _names(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _names(each) for key, each in value.items()}
+    return None
 
 
 def _relied_on(view: ConfigView, plan: LockPlan) -> Iterator[tuple[str, str, int]]:

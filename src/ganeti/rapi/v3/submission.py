@@ -15,6 +15,7 @@ import msgspec
 
 from ganeti.base.errors import GanetiError, TransportError
 from ganeti.master.operation import REGISTRY, Operation, decode
+from ganeti.master.planning.fingerprint import without_secrets
 from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.callers import Caller
 from ganeti.rapi.reading import Luxi, ask
@@ -121,4 +122,5 @@ class Submitter:
 
 
 def digest_of(*parts: Any) -> str:
-    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:32]
+    """Tell one request from another, in what readers of the reason trail see: values of secrets do not count."""
+    return hashlib.sha256(msgspec.json.encode(without_secrets(parts))).hexdigest()[:32]

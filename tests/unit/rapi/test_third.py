@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +215,18 @@ def test_a_key_makes_one_job_of_requests_that_are_sent_again(world: World) -> No
     assert len(world.luxi.jobs) == 1
 
 
+def test_a_key_tells_nothing_of_secrets(world: World) -> None:
+    """A digest of a short secret would let readers of the reason trail try all there are."""
+    trails = []
+    for number, word in enumerate(("hunter2", "hunter3")):
+        secret = {"instance_name": "web1", "osparams_private": {"password": word}}
+        world.send("POST", "/3/operations/instance-set-params", secret, Idempotency_Key=f"k{number}")
+        trails.append(world.luxi.jobs[-1][0]["reason"][-1][1].split()[1])
+    assert trails[0] == trails[1]
+    named = {"instance_name": "web1", "osparams_private": {"other": "x"}}
+    assert world.send("POST", "/3/operations/instance-set-params", named, Idempotency_Key="k0")[0] == 422
+
+
 def test_a_submission_without_an_answer_is_looked_for_before_it_is_made_again(world: World) -> None:
     world.send("POST", "/3/operations/group-add", GROUP, Idempotency_Key="first")
     world.luxi.fails = TransportError("gone")
@@ -242,6 +256,32 @@ def test_the_audit_log_tells_who_asked_for_what_and_no_secret(world: World) -> N
     lines = [json.loads(line) for line in text.splitlines()]
     assert [(line["who"], line["status"]) for line in lines] == [("alice", 202), ("alice", 200), (None, 401)]
     assert lines[0]["summary"] == "INSTANCE_SET_PARAMS(web1)" and lines[1]["objects"] == {"instance_name": "web1"}
+
+
+def test_the_audit_log_is_whole_after_a_write_that_failed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.send("PUT", "/2/tags?tag=a")
+    write = os.write
+
+    def full(descriptor: int, data: bytes) -> int:
+        write(descriptor, data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, "no space")
+
+    for failing in (full, lambda descriptor, data: write(descriptor, data[:9])):
+        monkeypatch.setattr(os, "write", failing)
+        world.send("PUT", "/2/tags?tag=lost")
+        monkeypatch.setattr(os, "write", write)
+        world.send("PUT", "/2/tags?tag=b")
+    assert verified(world.audit_path.read_text().splitlines())[0] == 3
+
+
+def test_the_audit_log_begins_anew_where_its_file_was_moved_away(world: World) -> None:
+    for _ in range(2):
+        world.send("PUT", "/2/tags?tag=a")
+    world.audit_path.rename(world.directory / "audit.1")
+    for _ in range(2):
+        world.send("PUT", "/2/tags?tag=b")
+    for name in ("audit", "audit.1"):
+        assert verified((world.directory / name).read_text().splitlines())[0] == 2
 
 
 def test_the_audit_log_shows_what_was_changed_in_it(world: World) -> None:

@@ -52,7 +52,7 @@ def read_request(request: HttpRequest, parts: Mapping[str, str]) -> Asked:
         raise RequestRefused(415, "A body must come with the header 'Content-type: application/json'")
     try:
         return Asked(parts, arguments, msgspec.json.decode(request.body), has_body=True)
-    except (msgspec.DecodeError, RecursionError) as err:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
         raise RequestRefused(400, f"The body is not JSON: {err}") from err
 
 

@@ -12,7 +12,10 @@ from ganeti.base.errors import JobLost, PrerequisiteError
 from ganeti.model.templates import IN_BUILT_IN_POLICY
 from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.asked import Asked
+from ganeti.wire.job_file import read_job_id
 
+_SHOWN: Final = 40
+"""So much of what was taken for a number is told back."""
 FEATURES: Final = ["instance-create-reqv1", "instance-reinstall-reqv1", "node-migrate-reqv1", "node-evac-res1"]
 
 
@@ -230,11 +233,16 @@ async def _wait_for_job(luxi: Luxi, asked: Asked) -> Any:
     return {"job_info": values, "log_entries": entries}
 
 
+def job_number(word: str) -> int:
+    """Read a part of a path; raises `RequestRefused`."""
+    number = read_job_id(word)
+    if number is None:
+        raise RequestRefused(404, f"'{word[:_SHOWN]}' is not the number of a job")
+    return number
+
+
 def _job_id(asked: Asked) -> int:
-    word = asked.parts["job"]
-    if not word.isdecimal():
-        raise RequestRefused(404, f"'{word}' is not the number of a job")
-    return int(word)
+    return job_number(asked.parts["job"])
 
 
 async def _incidents(luxi: Luxi, asked: Asked) -> Any:

@@ -108,6 +108,8 @@ class Api:
             return give(refusal)
         except GanetiError as err:
             return give(as_problem_status(err) if third else as_refusal(err))
+        except RecursionError:
+            return give(RequestRefused(400, "The request is nested too deeply"))
         except Exception:
             _log.exception("%s %s failed", request.method, request.path)
             return give(RequestRefused(500, _FAULT))

@@ -103,7 +103,7 @@ def _named(given: Any, aliases: Mapping[str, str]) -> Any:
 
 def _as_list(value: Any) -> Any:
     """Read a list of numbers that is told as text with commas."""
-    if isinstance(value, str) and all(word.strip().isdecimal() for word in value.split(",")):
+    if isinstance(value, str) and all(word.strip().isdecimal() and len(word) < 20 for word in value.split(",")):
         return [int(word) for word in value.split(",")]
     return value
 

@@ -2,7 +2,6 @@
 """Who may use the remote API: the users file, and the credentials of a request (rapi, section 1)."""
 
 import base64
-import binascii
 import hashlib
 import hmac
 import os
@@ -55,7 +54,7 @@ def credentials(header: str) -> tuple[str, str] | None:
         return None
     try:
         name, colon, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # no Base64, or no text
         return None
     return (name, password) if colon else None
 

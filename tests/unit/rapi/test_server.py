@@ -221,6 +221,10 @@ def test_what_is_irregular(api, luxi, method, target, body, expected):
         ("GET", "/2/query/node", None, 400),
         ("GET", "/2/jobs/1/wait", None, 400),
         ("GET", "/2/jobs/one", None, 404),
+        ("GET", f"/2/jobs/{'9' * 5000}", None, 404),
+        ("GET", "/2/jobs/٣", None, 404),
+        ("POST", "/2/instances/i/replace-disks", {"mode": "replace_auto", "disks": "9" * 5000}, 400),
+        ("POST", "/2/groups", b'{"name": "\xff"}', 400),
         ("POST", "/2/filters", {"colour": 1}, 400),
     ],
 )

@@ -117,7 +117,21 @@ def test_errors_are_problem_details(world: World) -> None:
     assert world.send("POST", "/3/operations/group-add", GROUP | {"OP_ID": "OP_GROUP_REMOVE"})[0] == 400
     assert world.send("GET", "/3/nodes?filter={")[0] == 400
     assert world.send("GET", "/3/jobs/x")[0] == 404
+    assert world.send("GET", "/3/jobs/" + "9" * 5000)[0] == world.send("DELETE", "/3/jobs/٣")[0] == 404
     assert not world.luxi.jobs
+
+
+def test_what_is_nested_too_deeply_is_refused(world: World) -> None:
+    for deep in (990, 100_000):
+        assert world.send("GET", "/3/nodes?fields=name,mfree&filter=" + "[" * deep + "]" * deep)[0] in (200, 400)
+    assert world.send("GET", "/3/nodes?filter=" + "[" * 100_000)[0] == 400
+
+
+def test_a_body_that_is_no_text_is_refused(world: World) -> None:
+    told = {"Content-Type": "application/json", "Authorization": "Basic YWxpY2U6cGFzcw=="}
+    for path in ("/3/operations/group-add", "/2/groups"):
+        asked = HttpRequest("POST", path, b'{"group_name": "\xff"}', "192.0.2.1", None, "", told)
+        assert asyncio.run(world.api.answer(asked)).status == 400
 
 
 def test_a_list_has_objects_of_the_fields_that_are_asked_for(world: World) -> None:

@@ -40,5 +40,13 @@ def test_the_file_is_read_again_when_it_changes(tmp_path: Path):
 def test_headers_that_hold_no_credentials():
     good = base64.b64encode(b"a:b:c").decode()
     assert credentials(f"basic {good}") == ("a", "b:c")
-    for header in ("", "Basic", "Basic !", f"Bearer {good}", "Basic " + base64.b64encode(b"nobody").decode()):
+    for header in (
+        "",
+        "Basic",
+        "Basic !",
+        f"Bearer {good}",
+        "Basic " + base64.b64encode(b"nobody").decode(),
+        "Basic é",
+        "Basic \udcff",
+    ):
         assert credentials(header) is None, header

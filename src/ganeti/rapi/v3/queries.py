@@ -9,7 +9,16 @@ import msgspec
 from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.asked import Asked
 from ganeti.rapi.callers import Caller
-from ganeti.rapi.reading import GROUP_FIELDS, INSTANCE_FIELDS, JOB_FIELDS, NETWORK_FIELDS, NODE_FIELDS, Luxi, ask
+from ganeti.rapi.reading import (
+    GROUP_FIELDS,
+    INSTANCE_FIELDS,
+    JOB_FIELDS,
+    NETWORK_FIELDS,
+    NODE_FIELDS,
+    Luxi,
+    ask,
+    job_number,
+)
 from ganeti.rapi.v3.rights import require
 
 _JOB: Final = [*JOB_FIELDS, "opresult", "oplog", "priority"]
@@ -55,9 +64,7 @@ async def shown(luxi: Luxi, caller: Caller, plural: str, name: str, asked: Asked
     await require(luxi, caller, kind, "read", [name])
     value: Any = name
     if plural == "jobs":
-        if not name.isdecimal() or len(name) > 18:
-            raise RequestRefused(404, f"'{name}' is not the number of a job")
-        value = int(name)
+        value = job_number(name)
     answer = await luxi.raw("Query", kind, fields, ["=", key, value], only_asks=True)
     objects = Objects(fields, answer)
     if len(objects) != 1:
@@ -77,7 +84,7 @@ def _filter(asked: Asked) -> Any:
         return None
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError as err:
+    except (msgspec.DecodeError, RecursionError) as err:
         raise RequestRefused(400, f'The argument \'filter\' is not JSON, such as ["=", "name", "web1"]: {err}') from err
 
 

@@ -13,7 +13,7 @@ from ganeti.master.planning.fingerprint import SOURCE as PLAN_SOURCE
 from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.asked import Asked
 from ganeti.rapi.callers import ANYBODY, Caller, login_needed
-from ganeti.rapi.reading import Luxi, ask
+from ganeti.rapi.reading import Luxi, ask, job_number
 from ganeti.rapi.routes import PathTable
 from ganeti.rapi.v3 import metrics, queries
 from ganeti.rapi.v3.document import document
@@ -164,7 +164,7 @@ class Resources:
 
     async def _wait(self, turn: Turn) -> Any:
         await require(self._luxi, turn.caller, "job", "read")
-        job = _job_id(turn.asked)
+        job = job_number(turn.asked.parts["name"])
         status, results = await self._ended(job, _seconds(turn.asked.word("timeout_s")))
         return {"id": job, "ended": status is not None, "status": status, "results": results}
 
@@ -187,7 +187,7 @@ class Resources:
 
     async def _cancel(self, turn: Turn) -> Any:
         await require(self._luxi, turn.caller, "job", "write")
-        job = _job_id(turn.asked)
+        job = job_number(turn.asked.parts["name"])
         turn.told["job"] = job
         try:
             done, message = await self._luxi.call("CancelJob", job)
@@ -196,13 +196,6 @@ class Resources:
         if not done:
             raise RequestRefused(409, str(message))
         return {"id": job, "message": message}
-
-
-def _job_id(asked: Asked) -> int:
-    word = asked.parts["name"]
-    if not word.isdecimal() or not word.isascii() or len(word) > 18:
-        raise RequestRefused(404, f"'{word}' is not the number of a job")
-    return int(word)
 
 
 def _seconds(word: str | None) -> float:

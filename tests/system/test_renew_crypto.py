@@ -20,7 +20,7 @@ from cryptography import x509
 from tests.system.fake_bed import FakeBed
 from tests.system.killing import finish, kill_at, make_jobs_stop
 
-from ganeti.node.certificates import Authority, digest, issuer_in, request_certificate, sign_request
+from ganeti.node.certificates import Authority, create_authority, digest, issuer_in, request_certificate, sign_request
 from ganeti.tools.testbed import bed as testbed
 from ganeti.tools.testbed import cluster, machine, processes
 from ganeti.tools.testbed.layout import Layout
@@ -289,6 +289,16 @@ def test_a_node_that_slept_rejoins_by_its_former_certificate(story: Story) -> No
     story.run("gnt-cluster", "redist-conf")
     story.everything_fits()
     assert story.findings() == []
+    assert renew_due(story) == []
+
+
+def test_a_candidate_with_a_former_key_of_the_authority_gets_the_present_one(story: Story) -> None:
+    """As one has it that slept while the authority was renewed."""
+    path = story.bed.data("node2") / "ca.key"
+    path.chmod(0o600)
+    path.write_text(create_authority("former").key)
+    assert len(renew_due(story)) == 1
+    story.everything_fits()
     assert renew_due(story) == []
 
 

@@ -127,17 +127,19 @@ def expiry_s(pem: str) -> float:
 
 
 def _issuer(authority: Authority) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-    """While the authority is renewed, `ca.pem` holds the former one, too."""
+    """The first certificate of `ca.pem`, which may hold a former one, too: its key must not sign any more."""
     try:
         key = serialization.load_pem_private_key(authority.key.encode(), password=None)
     except ValueError as err:
         raise ParameterError(f"The cluster's authority cannot be read: {err}") from err
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise ParameterError("The cluster's authority has a key of another kind than EC")
-    for certificate in _load_all(authority.certificate):
-        if _public_bytes(certificate.public_key()) == _public_bytes(key.public_key()):
-            return key, certificate
-    raise ParameterError("The cluster's authority has a key that is not its certificate's")
+    if not fits(authority.key, authority.certificate):
+        raise ParameterError(
+            "The key of the cluster's authority is not that of its certificate: make both anew "
+            "(gnt-cluster renew-crypto --new-cluster-certificate)"
+        )
+    return key, _load(authority.certificate)
 
 
 def _signed(

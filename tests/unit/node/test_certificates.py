@@ -10,10 +10,12 @@ from cryptography import x509
 from ganeti.base.errors import ParameterError
 from ganeti.node.certificates import (
     VALIDITY,
+    Authority,
     certificate_names,
     create_authority,
     digest,
     issue_node_certificate,
+    issuer_in,
 )
 
 
@@ -46,6 +48,15 @@ def test_each_certificate_has_its_own_key() -> None:
 def test_a_name_longer_than_a_common_name_is_whole_in_the_names() -> None:
     name = ".".join(["node1", "x" * 60, "example.com"])
     assert certificate_names(issue_node_certificate(create_authority("c"), name, "c"))[0] == name
+
+
+def test_a_former_key_signs_nothing_beside_a_new_authority() -> None:
+    """The former certificate is trusted for a while, but whatever it signs now would have to be renewed again."""
+    former, new = create_authority("c"), create_authority("c")
+    trusted = new.certificate + former.certificate
+    assert issuer_in(issue_node_certificate(Authority(new.key, trusted), "n", "c"), trusted) == new.certificate
+    with pytest.raises(ParameterError, match="renew-crypto --new-cluster-certificate"):
+        issue_node_certificate(Authority(former.key, trusted), "n", "c")
 
 
 def test_rubbish_is_told() -> None:

@@ -42,6 +42,8 @@ class CertificateState(msgspec.Struct, frozen=True, kw_only=True):
     """The trusted certificate that has issued its own (PEM); empty if none has."""
     admits: list[str]
     """Digests of the certificates whose calls it takes."""
+    authority_key_fits: bool | None = None
+    """Whether its `ca.key` is that of the first certificate in *authority*; None without a `ca.key`."""
 
 
 class ShownCertificate(NodeRequest[CertificateState], frozen=True, kw_only=True):

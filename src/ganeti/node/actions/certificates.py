@@ -43,6 +43,7 @@ async def shown_certificate(node: NodeState, asked: ShownCertificate) -> Certifi
     shown = _read(node, node.paths.client_cert)
     trusted = _read(node, node.paths.authority_cert)
     issuer = certificates.issuer_in(shown, trusted)
+    key = read_text(node.paths.authority_key)
     return CertificateState(
         digest=certificates.digest(shown),
         expires_s=certificates.expiry_s(shown),
@@ -50,6 +51,7 @@ async def shown_certificate(node: NodeState, asked: ShownCertificate) -> Certifi
         authority_expires_s=certificates.expiry_s(trusted),
         issued_by=issuer or "",
         admits=_admitted(node),
+        authority_key_fits=None if key is None else certificates.fits(key, trusted),
     )
 
 

@@ -86,16 +86,17 @@ async def find_due(ctx: OperationContext) -> Due:
     view, now_s = ctx.config.view(), ctx.clock.now_s()
     master = await ask(ctx.nodes, view.cluster.master_node, ShownCertificate())
     states = await _states(ctx, [node for node in view.nodes() if not node.offline])
-    issuer = master.issued_by
     due = [
         uuid
         for uuid, state in states.items()
-        if state.expires_s <= now_s + NODE_EXPIRES_SOON_S or state.issued_by != issuer
+        if state.expires_s <= now_s + NODE_EXPIRES_SOON_S
+        or (state.issued_by, state.authority) != (master.issued_by, master.authority)
+        or (view.node(uuid).master_candidate and not state.authority_key_fits)
     ]
     half_done = any(uuid.endswith(RENEWED) for uuid in view.cluster.candidate_certs)
     authority_ends_s = master.authority_expires_s
     return Due(
-        authority=authority_ends_s <= now_s + AUTHORITY_EXPIRES_SOON_S,
+        authority=authority_ends_s <= now_s + AUTHORITY_EXPIRES_SOON_S or not master.authority_key_fits,
         nodes=tuple(states) if half_done else tuple(due),
     )
 
@@ -134,7 +135,7 @@ async def _upload(ctx: OperationContext, nodes: Sequence[Node], path: str, conte
 async def renew_certificates(ctx: OperationContext, wanted: Collection[str], awake: Collection[Node]) -> None:
     """Give those of the nodes *wanted* (uuids) that are *awake* new keys and certificates; the others are told."""
     nodes = [node for node in awake if node.uuid in wanted]
-    await _share_trust(ctx, nodes)
+    await _share_authority(ctx, awake)
     await _settle(ctx, nodes)
     staged = await _stage(ctx, nodes)
     candidates = {node.uuid for node in nodes if node.master_candidate}
@@ -154,12 +155,20 @@ async def renew_certificates(ctx: OperationContext, wanted: Collection[str], awa
     await _end_trust(ctx, awake, ignorant)
 
 
-async def _share_trust(ctx: OperationContext, nodes: Sequence[Node]) -> None:
-    """A node that was away when the authority was renewed learns of the new one first."""
-    states = await _states(ctx, nodes)
-    trusted = (await ask(ctx.nodes, ctx.config.view().cluster.master_node, ShownCertificate())).authority
-    behind = [node for node in nodes if node.uuid in states and states[node.uuid].authority != trusted]
-    await _upload(ctx, behind, Paths().authority_cert, trusted, _TRUST_MODE)
+async def _share_authority(ctx: OperationContext, awake: Collection[Node]) -> None:
+    """Nodes that were away when the authority was renewed learn of the new one; candidates get its key, too."""
+    states = await _states(ctx, list(awake))
+    master = ctx.config.view().cluster.master_node
+    shown = await ask(ctx.nodes, master, ShownCertificate())
+    nodes = [node for node in awake if node.uuid in states]
+    behind = [node for node in nodes if states[node.uuid].authority != shown.authority]
+    await _upload(ctx, behind, Paths().authority_cert, shown.authority, _TRUST_MODE)
+    keyless = [
+        node for node in nodes if node.master_candidate and (node in behind or not states[node.uuid].authority_key_fits)
+    ]
+    if keyless and shown.authority_key_fits:
+        key = (await ctx.nodes.call(master, "candidate_keys"))["authority_key"]
+        await _upload(ctx, keyless, Paths().authority_key, key, AUTHORITY_KEY_MODE)
 
 
 async def _settle(ctx: OperationContext, nodes: Sequence[Node]) -> None:

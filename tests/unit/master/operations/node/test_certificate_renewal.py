@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Which nodes a renewal finds behind, and which candidates are given the authority's key."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.fakes.context import FakeContext
+from tests.fakes.sample_cluster import catalogue, configuration
+
+from ganeti.master.operations.node.certificate_renewal import find_due, renew_certificates
+from ganeti.model.node_calls.certificates import CertificateState
+
+FAR_S = 10 * 365 * 86400.0
+GOOD = CertificateState(
+    digest="d",
+    expires_s=FAR_S,
+    authority="new",
+    authority_expires_s=FAR_S,
+    issued_by="new",
+    admits=[],
+    authority_key_fits=True,
+)
+
+
+class Cluster:
+    """Nodes that show certificates, in place of machines: *states* by name."""
+
+    def __init__(self) -> None:
+        self.ctx = FakeContext(configuration(), catalogue())
+        self.names = [node.name for node in self.ctx.config.view().nodes() if not node.offline]
+        self.states = dict.fromkeys(self.names, GOOD)
+        self.uploads: list[tuple[str, str, str, int]] = []
+        handlers = self.ctx.nodes.handlers
+        handlers["shown_certificate"] = lambda name, **_: self.states[name]
+        handlers["candidate_keys"] = lambda name, **_: {"authority_key": f"key of {name}", "public_keys": {}}
+        handlers["upload_file"] = self._upload
+        handlers["request_certificate"] = handlers["issue_certificate"] = lambda name, **_: "pem"
+        handlers["stage_certificate"] = lambda name, **_: "d"
+
+    def _upload(self, name: str, *, path: str, content: str, mode: int) -> None:
+        self.uploads.append((name, path, content, mode))
+        if path.endswith("ca.key"):
+            self.states[name] = replace(self.states[name], authority_key_fits=True)
+
+    @property
+    def master(self) -> str:
+        return self.ctx.config.view().node(self.ctx.config.view().cluster.master_node).name
+
+    def other(self, *, candidate: bool) -> str:
+        """Name of a node beside the master."""
+        view = self.ctx.config.view()
+        node = next(node for node in view.nodes() if node.name in self.names and node.name != self.master)
+        self.ctx.config.config.put("nodes", node.uuid, replace(node, master_candidate=candidate))
+        return node.name
+
+    def state(self, name: str, **values: Any) -> None:
+        self.states[name] = replace(self.states[name], **values)
+
+    def due(self) -> tuple[bool, list[str]]:
+        found = asyncio.run(find_due(self.ctx))
+        return found.authority, [self.ctx.config.view().node(uuid).name for uuid in found.nodes]
+
+    def renew(self, *names: str) -> None:
+        nodes = [node for node in self.ctx.config.view().nodes() if node.name in self.names]
+        wanted = [node.uuid for node in nodes if node.name in names]
+        asyncio.run(renew_certificates(self.ctx, wanted, nodes))
+
+
+def test_where_all_fits_nothing_is_due() -> None:
+    cluster = Cluster()
+    cluster.state(cluster.other(candidate=False), authority_key_fits=None)
+    assert cluster.due() == (False, [])
+
+
+@pytest.mark.parametrize("fits", [False, None])
+def test_a_candidate_with_a_former_key_of_the_authority_is_given_the_present_one(fits: bool | None) -> None:
+    """It was away when the authority was renewed; as the master it could add no node."""
+    cluster = Cluster()
+    name = cluster.other(candidate=True)
+    cluster.state(name, authority_key_fits=fits)
+    assert cluster.due() == (False, [name])
+    cluster.renew(name)
+    assert (name, "/var/lib/ganeti/ca.key", f"key of {cluster.master}", 0o400) in cluster.uploads
+    assert cluster.due() == (False, [])
+
+
+def test_another_node_is_given_no_key() -> None:
+    cluster = Cluster()
+    name = cluster.other(candidate=False)
+    cluster.state(name, authority="former", issued_by="former", authority_key_fits=None)
+    assert cluster.due() == (False, [name])
+    cluster.renew(name)
+    assert [(node, path) for node, path, _, _ in cluster.uploads] == [(name, "/var/lib/ganeti/ca.pem")]
+
+
+def test_a_node_that_has_missed_the_new_authority_is_found() -> None:
+    cluster = Cluster()
+    name = cluster.other(candidate=True)
+    cluster.state(name, authority="former")
+    assert cluster.due() == (False, [name])
+
+
+@pytest.mark.parametrize("fits", [False, None])
+def test_an_authority_without_its_key_is_made_anew(fits: bool | None) -> None:
+    """The job that renewed it died after its certificate had been given out, and before its key."""
+    cluster = Cluster()
+    cluster.state(cluster.master, authority_key_fits=fits)
+    assert cluster.due()[0]
+    cluster.renew(cluster.other(candidate=True))
+    assert not [path for _, path, _, _ in cluster.uploads if path.endswith("ca.key")]

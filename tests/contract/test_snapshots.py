@@ -14,6 +14,7 @@ from tests.contract.test_storage import DRIVERS, HARNESSES, Harness, marks, run
 from ganeti.base.errors import BlockDeviceError
 from ganeti.model.node_requests import DiskSpec
 from ganeti.node.storage.interface import DiskTemplate, Snapshots
+from ganeti.node.storage.lvm.volumes import Volumes
 
 KEEPING = ("file", "gluster", "plain", "rbd", "sharedfile")
 
@@ -108,3 +109,38 @@ def test_snapshots_go_with_their_disk(place: Place) -> None:
     run(place.kept.take(place.disk, "first"))
     run(place.driver.remove(place.disk))
     assert place.harness.left() == []
+
+
+@pytest.mark.parametrize("place", [pytest.param("plain", marks=marks("plain"))], indirect=True)
+@pytest.mark.parametrize("step", ["merge", "snapshot"])
+def test_an_interrupted_revert_of_a_volume_is_completed_or_given_up(
+    place: Place, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Merging uses a snapshot up before it is taken again: in between, the volume itself is all there is of it."""
+
+    async def fails(*_: Any) -> None:
+        raise BlockDeviceError("the node fails")
+
+    def interrupt() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(Volumes, step, fails)
+            with pytest.raises(BlockDeviceError, match="the node fails"):
+                run(place.kept.revert(place.disk, "first"))
+
+    for letter, name in (("a", "first"), ("b", "second")):
+        place.write(letter)
+        run(place.kept.take(place.disk, name))
+    place.write("c")
+    interrupt()
+    assert sorted(names(place)) == ["first", "second"]
+    with pytest.raises(BlockDeviceError, match="going back to snapshot first was interrupted"):
+        run(place.driver.activate(place.disk, "web1"))
+    with pytest.raises(BlockDeviceError, match="going back to snapshot first was interrupted"):
+        run(place.kept.revert(place.disk, "second"))
+    run(place.kept.revert(place.disk, "first"))
+    assert place.holds("a") and sorted(names(place)) == ["first", "second"]
+    interrupt()
+    run(place.kept.remove(place.disk, "first"))
+    assert names(place) == ["second"]
+    run(place.kept.revert(place.disk, "second"))
+    assert place.holds("b")

@@ -115,6 +115,8 @@ class LogicalVolumes(DiskTemplate):
 
     async def activate(self, disk: DiskSpec, owner: str, *, for_migration: bool = False) -> AttachedDisk:
         volume = await self._look(disk)
+        if owner:
+            volume.require_whole()
         path = self.volumes.path(volume.group, volume.name)
         if not await in_thread(os.path.exists, path):
             await self.volumes.activate(volume.group, volume.name)

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Snapshots of logical volumes: volumes ``VOLUME.snap-NAME``, as large as the origin, so that none overflows."""
+"""Snapshots of logical volumes: volumes ``VOLUME.snap-NAME``, as large as the origin, so that none overflows.
+
+Reverting merges the snapshot into the volume, which uses it up, and takes it again. The volume has a tag meanwhile:
+with the tag and without the snapshot, the volume itself has the snapshot's content, and no instance may use it until
+the snapshot is taken.
+"""
 
 import asyncio
 
@@ -19,9 +24,11 @@ class VolumeSnapshots(Snapshots):
 
     async def of(self, disk: DiskSpec) -> list[Snapshot]:
         group, name = disk.logical_id
-        found = [each for each in await self._volumes.of_group(group) if each.name.startswith(f"{name}{MARK}")]
+        volumes = await self._volumes.of_group(group)
+        found = {each.name.removeprefix(f"{name}{MARK}") for each in volumes if each.name.startswith(f"{name}{MARK}")}
+        found |= {each.reverting for each in volumes if each.name == name and each.reverting}
         times = await self._volumes.times(group)
-        kept = [Snapshot(name=each.name.partition(MARK)[2], created_s=times.get(each.name, 0.0)) for each in found]
+        kept = [Snapshot(name=each, created_s=times.get(f"{name}{MARK}{each}", 0.0)) for each in found]
         return sorted(kept, key=lambda each: (each.created_s, each.name))
 
     async def take(self, disk: DiskSpec, name: str) -> None:
@@ -31,22 +38,35 @@ class VolumeSnapshots(Snapshots):
             await self._volumes.snapshot(group, origin, f"{origin}{MARK}{name}", volume.size // MIB)
 
     async def revert(self, disk: DiskSpec, name: str) -> None:
-        """Merging uses the snapshot up, so it is taken again."""
+        """Completes what was interrupted, too."""
         group, origin = disk.logical_id
         kept = f"{origin}{MARK}{name}"
-        if await self._volumes.look(group, kept) is None:
-            raise BlockDeviceError(f"Disk {disk.index} has no snapshot {name}")
-        await self._volumes.merge(group, kept)
+        volume, there = await self._origin(disk), await self._volumes.look(group, kept)
+        if volume.reverting != name:
+            volume.require_whole()
+            if there is None:
+                raise BlockDeviceError(f"Disk {disk.index} has no snapshot {name}")
+            await self._volumes.begin_revert(volume, name)
+        if there is not None:
+            await self._merge(group, kept, begun=there.merging)
+        await self.take(disk, name)
+        await self._volumes.end_revert(volume, name)
+
+    async def _merge(self, group: str, kept: str, *, begun: bool) -> None:
+        if not begun:
+            await self._volumes.merge(group, kept)
         for _ in range(int(_MERGE_S / _POLL_S)):
             if await self._volumes.look(group, kept) is None:
                 break
             await asyncio.sleep(_POLL_S)
         else:
-            raise BlockDeviceError(f"Volume {group}/{kept} is still being merged: see lvs, and look again later")
-        await self.take(disk, name)
+            raise BlockDeviceError(f"Volume {group}/{kept} is still being merged: see lvs, and revert again later")
 
     async def remove(self, disk: DiskSpec, name: str) -> None:
         group, origin = disk.logical_id
+        volume = await self._volumes.look(group, origin)
+        if volume is not None and volume.reverting == name:
+            await self._volumes.end_revert(volume, name)
         if await self._volumes.look(group, f"{origin}{MARK}{name}") is not None:
             await self._volumes.remove(group, f"{origin}{MARK}{name}")
 

@@ -15,6 +15,7 @@ TOOL_S = 300.0
 _SEPARATOR = "|"
 _NAME = re.compile(r"[A-Za-z0-9_+.][A-Za-z0-9_+.-]*")
 _OWNER_TAG = "originstname+"
+_REVERTING_TAG = "reverting+"
 _LV_COLUMNS = "vg_name,lv_name,lv_size,lv_attr,lv_tags,stripes,origin,data_percent,devices"
 _PV_COLUMNS = "pv_name,pv_size,pv_free,pv_used,pv_attr"
 _TIME = "%Y-%m-%d %H:%M:%S %z"
@@ -44,6 +45,24 @@ class Volume:
     def owner(self) -> str:
         """The instance that it was last made usable for."""
         return next((tag.removeprefix(_OWNER_TAG) for tag in self.tags if tag.startswith(_OWNER_TAG)), "")
+
+    @property
+    def reverting(self) -> str:
+        """The snapshot that it is being reverted to, or was when the node failed; empty for none."""
+        return next((tag.removeprefix(_REVERTING_TAG) for tag in self.tags if tag.startswith(_REVERTING_TAG)), "")
+
+    @property
+    def merging(self) -> bool:
+        """Whether it is a snapshot whose content its origin is being given."""
+        return self.attributes[:1] == "S"
+
+    def require_whole(self) -> None:
+        """Raises `BlockDeviceError` for a volume that may be half reverted."""
+        if self.reverting:
+            raise BlockDeviceError(
+                f"Volume {self.group}/{self.name}: going back to snapshot {self.reverting} was interrupted: go back to "
+                "it again (gnt-instance snapshot revert), or give it up (gnt-instance snapshot remove)"
+            )
 
     @property
     def broken(self) -> bool:
@@ -152,6 +171,12 @@ class Volumes:
         if volume.owner:
             words += ["--deltag", f"{_OWNER_TAG}{volume.owner}"]
         await self.run(*words, f"{volume.group}/{volume.name}")
+
+    async def begin_revert(self, volume: Volume, snapshot: str) -> None:
+        await self.run("lvchange", "--addtag", f"{_REVERTING_TAG}{snapshot}", f"{volume.group}/{volume.name}")
+
+    async def end_revert(self, volume: Volume, snapshot: str) -> None:
+        await self.run("lvchange", "--deltag", f"{_REVERTING_TAG}{snapshot}", f"{volume.group}/{volume.name}")
 
     async def run(self, *words: str) -> str:
         try:

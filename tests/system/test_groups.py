@@ -12,7 +12,11 @@ from tests.system.fake_bed import FakeBed
 from ganeti.tools.testbed import bed as testbed
 from ganeti.tools.testbed import cluster
 
-pytestmark = [pytest.mark.daemons, pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root")]
+pytestmark = [
+    pytest.mark.daemons,
+    pytest.mark.strict_locks,
+    pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
+]
 ADD = ("gnt-instance", "add", "-o", "noop+default", "--no-name-check", "--no-start", "-t", "sharedfile")
 DISK = ("--disk", "0:size=16m")
 

@@ -3,7 +3,10 @@
 
 import os
 from collections.abc import Awaitable, Callable
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
+
+import msgspec
 
 from ganeti.base.errors import TransportError
 from ganeti.base.paths import Paths
@@ -12,6 +15,8 @@ from ganeti.system.http_relay import HttpRelay
 from ganeti.system.http_server import Door, HttpReply, HttpRequest
 
 _PASSED: Final = "X-Ganeti-Forwarded-By"
+_CLIENT: Final = "X-Ganeti-Forwarded-For"
+"""The address of who asked: believed from nodes alone."""
 Answer = Callable[[HttpRequest], Awaitable[HttpReply]]
 
 
@@ -33,18 +38,34 @@ class Forwarder:
 
     def door(self, request: HttpRequest) -> HttpReply | None:
         """Look at a request before its body is read: only the master knows all who may ask."""
-        return self._door(request) if self._is_here() else None
+        return self._door(self._with_client(request)) if self._is_here() else None
 
     async def answer(self, request: HttpRequest) -> HttpReply:
         if self._is_here():
-            return await self._answer(request)
+            return await self._answer(self._with_client(request))
         if _PASSED in request.headers:
             return refused(RequestRefused(502, "This node is not the master: a failover may be under way"))
         try:
             address = self._read("master_ip")
-            return await self._relay.send(request, address, self._port, {_PASSED: self._hostname})
+            added = {_PASSED: self._hostname, _CLIENT: request.peer}
+            return await self._relay.send(request, address, self._port, added)
         except TransportError as err:
             return refused(RequestRefused(502, str(err)))
+
+    def _with_client(self, request: HttpRequest) -> HttpRequest:
+        """Give a request that a node passed on the address of who sent it there."""
+        client = request.headers.get(_CLIENT, "")
+        if not client or _address(client) is None or not self._is_node(request.peer):
+            return request
+        return msgspec.structs.replace(request, peer=client)
+
+    def _is_node(self, peer: str) -> bool:
+        address = _address(peer)
+        try:
+            lines = self._read("node_primary_ips").splitlines()
+        except OSError:
+            return False
+        return address is not None and any(_address(line.rpartition(" ")[2]) == address for line in lines)
 
     def _is_here(self) -> bool:
         return not self._is_elsewhere() or os.path.exists(self._paths.luxi_socket)
@@ -64,3 +85,12 @@ class Forwarder:
     def _read(self, key: str) -> str:
         with open(self._paths.ssconf_file(key), encoding="utf-8") as file:
             return file.read().strip()
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    """Read an address; one of IPv4 that came over a socket of IPv6 is one of IPv4."""
+    try:
+        found = ip_address(text)
+    except ValueError:
+        return None
+    return (found.ipv4_mapped or found) if isinstance(found, IPv6Address) else found

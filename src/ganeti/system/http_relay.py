@@ -38,7 +38,7 @@ class HttpRelay:
         scheme = "http" if self._files is None else "https"
         host = f"[{address}]" if ":" in address else address
         query = f"?{request.query}" if request.query else ""
-        url = URL(f"{scheme}://{host}:{port}{request.path}{query}", encoded=True)
+        url = URL(f"{scheme}://{host}:{port}{request.raw_path}{query}", encoded=True)
         try:
             response = await self._open().request(
                 request.method, url, data=request.body or None, headers={**passed, **headers}, allow_redirects=False

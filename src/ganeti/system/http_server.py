@@ -41,6 +41,8 @@ class HttpRequest(msgspec.Struct, frozen=True):
     """What stands after the question mark, as it came."""
     headers: Mapping[str, str] = _NONE
     """Found whatever the case of their names."""
+    raw_path: str = ""
+    """The path as it came, with its percent signs: what is passed on."""
 
 
 class Chunks(Protocol):
@@ -144,6 +146,7 @@ class HttpServer:
             certificate=tls.getpeercert(binary_form=True) if tls is not None else None,
             query=request.rel_url.raw_query_string,
             headers=request.headers,
+            raw_path=request.rel_url.raw_path,
         )
         refused = self._door(asked)
         if refused is not None:

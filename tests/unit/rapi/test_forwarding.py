@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Requests that a node passes on to the master: they arrive as they came, with the address of who asked."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from ganeti.base.paths import Paths
+from ganeti.rapi.forwarding import Forwarder
+from ganeti.system.http_relay import HttpRelay
+from ganeti.system.http_server import HttpReply, HttpRequest, HttpServer
+
+CLIENT, NODE = "127.0.0.2", "127.0.0.1"
+
+
+def files(root: Path, **values: str) -> Paths:
+    paths = Paths(str(root))
+    Path(paths.ssconf_file("master_node")).parent.mkdir(parents=True)
+    for key, value in {"master_node": "master", "master_ip": NODE, **values}.items():
+        Path(paths.ssconf_file(key)).write_text(value + "\n")
+    return paths
+
+
+def passed_on(
+    root: Path, *targets: bytes, nodes: str = f"node2 {NODE}", head: bytes = b""
+) -> tuple[list[bytes], list[HttpRequest]]:
+    """Send GET requests to a node; gives the first line of each answer, and what the master was asked."""
+    asked: list[HttpRequest] = []
+
+    async def answer(request: HttpRequest) -> HttpReply:
+        asked.append(request)
+        return HttpReply(200, b"done")
+
+    def door(request: HttpRequest) -> HttpReply | None:
+        asked.append(request)
+        return None
+
+    async def story() -> list[bytes]:
+        relay, lines = HttpRelay(None), []
+        at_master = Forwarder(answer, files(root / "m", node_primary_ips=nodes), "master", relay, 1, door)
+        master = HttpServer(at_master.answer, address=NODE, port=0, tls=None, door=at_master.door)
+        await master.start()
+        at_node = Forwarder(answer, files(root / "n"), "node2", relay, master.port, door)
+        node = HttpServer(at_node.answer, address=NODE, port=0, tls=None, door=at_node.door)
+        await node.start()
+        async with asyncio.timeout(10):
+            for target in targets:
+                reader, writer = await asyncio.open_connection(NODE, node.port, local_addr=(CLIENT, 0))
+                writer.write(b"GET %s HTTP/1.1\r\nHost: node2\r\n%s\r\n" % (target, head))
+                lines.append(await reader.readline())
+                writer.close()
+        for each in (node, master, relay):
+            await each.close()
+        return lines
+
+    return asyncio.run(story()), asked
+
+
+def test_a_path_arrives_as_it_came(tmp_path: Path) -> None:
+    named = {"a%3Fb": "a?b", "a%23b": "a#b", "%2541": "%41", "a%00b": "a\0b", "%C3%A9": "é"}
+    lines, asked = passed_on(tmp_path, *(f"/2/{word}?tag=%26%3d".encode() for word in named))
+    assert all(b" 200 " in line for line in lines)
+    assert [request.path for request in asked[::2]] == [f"/2/{word}" for word in named.values()]
+    assert {request.query for request in asked} == {"tag=%26%3d"}
+
+
+def test_the_master_knows_who_asked(tmp_path: Path) -> None:
+    _, asked = passed_on(tmp_path, b"/2", head=b"X-Ganeti-Forwarded-For: 192.0.2.9\r\n")
+    assert [request.peer for request in asked] == [CLIENT, CLIENT]
+
+
+@pytest.mark.parametrize("nodes", ["node2 192.0.2.1", "", "node2 what"])
+def test_others_than_nodes_are_not_believed(tmp_path: Path, nodes: str) -> None:
+    _, asked = passed_on(tmp_path, b"/2", nodes=nodes)
+    assert [request.peer for request in asked] == [NODE, NODE]

@@ -23,8 +23,14 @@ from ganeti.system.http_server import HttpReply, HttpRequest
 from ganeti.wire.api_tokens import Token, hash_of, read_scope, shown_once, write_tokens
 from ganeti.wire.audit_lines import AuditFault, verified
 
-TAGS = {("node", "n1"): ["mine"], ("node", "n2"): [], ("instance", "web1"): ["shop"]}
+TAGS = {("node", "n1"): ["mine"], ("node", "n2"): [], ("instance", "web1"): ["shop"], ("nodegroup", "g"): ["own"]}
 GROUP = {"group_name": "g1"}
+MOVE = ("POST", "/3/operations/instance-move", {"instance_name": "web1", "target_node": "n1"})
+
+
+def attached(action: str, values: dict[str, Any]) -> tuple[str, str, Any]:
+    body = {"instance_name": "web1", "disks": [[action, -1, values]]}
+    return "POST", "/3/operations/instance-set-params", body
 
 
 class Luxi:
@@ -168,6 +174,21 @@ def test_a_plan_named_by_a_submission_is_told_to_its_job(world: World) -> None:
         (["instance:write@shop"], "POST", "/3/operations/group-add", GROUP, 403),
         (["instance:write@shop"], "POST", "/3/operations/tags-set", {"kind": "node", "name": "n1", "tags": ["a"]}, 403),
         (["node:write@mine"], "POST", "/3/operations/tags-set", {"kind": "node", "name": "n1", "tags": ["a"]}, 202),
+        (["group:write@own"], "POST", "/3/operations/group-assign-nodes", {"group_name": "g", "nodes": ["n1"]}, 403),
+        (
+            ["group:write@own", "node:write@mine"],
+            *("POST", "/3/operations/group-assign-nodes", {"group_name": "g", "nodes": ["n1", "n2"]}, 403),
+        ),
+        (
+            ["group:write@own", "node:write@mine"],
+            *("POST", "/3/operations/group-assign-nodes", {"group_name": "g", "nodes": ["n1"]}, 202),
+        ),
+        (["group:write"], "POST", "/3/operations/group-assign-nodes", {"group_name": "g", "nodes": ["n2"]}, 202),
+        (["instance:write@shop"], *MOVE, 403),
+        (["instance:write@shop", "node:read@mine"], *MOVE, 202),
+        (["instance:write@shop"], *attached("attach", {"name": "theirs"}), 403),
+        (["instance:write@shop"], *attached("add", {"size": 1, "adopt": "theirs"}), 403),
+        (["instance:write@shop"], *attached("add", {"size": 1}), 202),
         (["job:read"], "DELETE", "/3/jobs/1", None, 403),
         (["metrics:read"], "GET", "/3/cluster", None, 403),
         (["*:read"], "POST", "/3/operations/instance-query-data", {"instances": ["web1"]}, 202),
@@ -188,6 +209,24 @@ def test_instances_are_made_with_a_tag_that_the_scope_names(world: World) -> Non
     new = {"instance_name": "new", "mode": "create", "disks": [], "nics": [], "disk_template": "diskless"}
     assert world.send("POST", "/3/operations/instance-create", new, token)[0] == 403
     assert world.send("POST", "/3/operations/instance-create", new | {"tags": ["shop"]}, token)[0] == 202
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"mode": "import", "src_node": "n1", "src_path": "theirs"},
+        {"mode": "import", "src_path": "theirs"},
+        {"disk_template": "plain", "disks": [{"adopt": "web2.disk0.snap-a"}]},
+        {"pnode": "n1"},
+    ],
+)
+def test_who_has_a_tag_alone_takes_no_data_of_others(world: World, more: dict[str, Any]) -> None:
+    new = {"instance_name": "new", "mode": "create", "disks": [], "nics": [], "disk_template": "diskless"}
+    given = {**new, "tags": ["shop"], **more}
+    for door in ("operations", "plan"):
+        assert world.send("POST", f"/3/{door}/instance-create", given, world.token("instance:write@shop"))[0] == 403
+    assert not world.luxi.jobs
+    assert world.send("POST", "/3/operations/instance-create", given, world.token("instance:write"))[0] == 202
 
 
 @pytest.mark.parametrize("door", ["operations", "plan"])

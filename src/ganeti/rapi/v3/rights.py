@@ -2,7 +2,7 @@
 """Whether a caller may do what is asked: by kinds of objects, and by their tags where a scope names one."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from ganeti.base.errors import PrerequisiteError
@@ -24,6 +24,9 @@ _KIND_OF_ROOM: Final = {
 _READS: Final = re.compile(r"_(QUERY|DIAGNOSE|GET|SEARCH)(_|$)|^OP_QUERY")
 _TAG_CALL: Final = {"group": "nodegroup"}
 _TAGGED_KINDS: Final = {"nodegroup": "group"}
+_TAGGED: Final = ("group", "instance", "network", "node")
+_FROM_ELSEWHERE: Final = ("import", "remote-import")
+_SOURCES: Final = ("src_node", "src_node_uuid", "src_path", "source_instance_name")
 _CREATES: Final = ("OP_INSTANCE_CREATE", "OP_NETWORK_ADD")
 
 
@@ -44,6 +47,39 @@ async def require_operation(luxi: Luxi, caller: Caller, operation: Operation[Any
     names = named(operation, kind)
     tags = frozenset(getattr(operation, "tags", [])) if operation.op_id in _CREATES else None
     await require(luxi, caller, kind, access, names, tags)
+    if not caller.may(kind, access):
+        await _require_the_rest(luxi, caller, operation, kind)
+
+
+async def _require_the_rest(luxi: Luxi, caller: Caller, operation: Operation[Any], kind: str) -> None:
+    """What the tags of its objects do not tell: an operation may take data of others, or name objects of other kinds.
+
+    An instance uses those others, anything else changes them.
+    """
+    if source := _data_of_others(operation):
+        raise RequestRefused(403, f"'{source}' may be somebody else's data: this needs {kind}:write without a tag")
+    if operation.op_id.startswith("OP_TAGS"):
+        return
+    for other in _TAGGED:
+        if other != kind and (names := named(operation, other)):
+            await require(luxi, caller, other, "read" if kind == "instance" else "write", names)
+
+
+def _data_of_others(operation: Operation[Any]) -> str | None:
+    """Give the parameter that names exports or volumes, which have no tags."""
+    if getattr(operation, "mode", None) in _FROM_ELSEWHERE and operation.op_id == "OP_INSTANCE_CREATE":
+        return "mode"
+    source = next((name for name in _SOURCES if getattr(operation, name, None)), None)
+    if source is not None:
+        return source
+    return "disks" if any(_takes_a_volume(each) for each in getattr(operation, "disks", None) or ()) else None
+
+
+def _takes_a_volume(disk: Any) -> bool:
+    """Whether a disk, or a change ``[action, which, values]`` of one, is a volume that is there already."""
+    if isinstance(disk, list | tuple):
+        return any(each == "attach" or _takes_a_volume(each) for each in disk)
+    return isinstance(disk, Mapping) and disk.get("adopt") is not None
 
 
 async def require(

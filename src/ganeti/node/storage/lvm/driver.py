@@ -22,7 +22,7 @@ from ganeti.model.templates import TEMPLATES, UNSHARED
 from ganeti.node.storage import devices
 from ganeti.node.storage.image_io import in_thread
 from ganeti.node.storage.interface import DiskTemplate, Snapshots
-from ganeti.node.storage.lvm.snapshots import VolumeSnapshots, is_of_disk
+from ganeti.node.storage.lvm.snapshots import MARK, VolumeSnapshots, is_of_disk
 from ganeti.node.storage.lvm.volumes import MIB, PhysicalVolume, Volume, Volumes, check_names
 from ganeti.ports.node_world import NodeWorld
 
@@ -47,7 +47,13 @@ def _logical_id(new: NewDisk) -> list[Any]:
 
 
 def _adoptee(new: NewDisk) -> list[Any]:
-    return [group_of(new), new.word("adopt", "name a logical volume")]
+    volume = new.word("adopt", "name a logical volume")
+    disk, mark, _ = volume.partition(MARK)
+    if mark:
+        raise PrerequisiteError(
+            f"Disk {new.index}: {volume} is a snapshot of the disk {disk}: adopt another volume", WRONG_INPUT
+        )
+    return [group_of(new), volume]
 
 
 class LogicalVolumes(DiskTemplate):

@@ -21,6 +21,13 @@ def test_a_new_volume_lies_in_the_group_that_is_named() -> None:
             naming(NewDisk("plain", "u", 1, "web1", asked=asked))
 
 
+def test_a_snapshot_of_a_disk_is_not_adopted() -> None:
+    adoptee = LogicalVolumes.traits.adoptee
+    assert adoptee is not None
+    with pytest.raises(PrerequisiteError, match=r"is a snapshot of the disk u\.disk0:"):
+        adoptee(NewDisk("plain", "v", 0, "web2", volume_group="xenvg", asked={"adopt": "u.disk0.snap-before"}))
+
+
 def test_what_lvs_and_pvs_print_is_read() -> None:
     """As LVM 2.03.16 of Debian 12 printed it."""
     printed = """\

@@ -29,7 +29,7 @@ def uploadable(paths: Paths) -> dict[str, int]:
         paths.authority_cert: 0o444,
         paths.authority_key: 0o400,
         paths.hmac_key: 0o440,
-        paths.cluster_domain_secret: 0o640,
+        paths.cluster_domain_secret: 0o600,
         paths.known_hosts: 0o644,
         f"{paths.data_dir}/rapi.pem": 0o440,
         f"{paths.data_dir}/spice.pem": 0o440,

@@ -13,8 +13,10 @@ import pytest
 from tests.fakes.one_node import OneNode, instance_spec
 
 from ganeti.base.errors import BlockDeviceError, ExecutionError, ParameterError
-from ganeti.node.actions import daemons, verify
+from ganeti.base.paths import Paths
+from ganeti.node.actions import daemons, files, verify
 from ganeti.node.certificates import VALIDITY, create_authority, issue_node_certificate
+from ganeti.system import accounts
 
 
 def test_hooks_run_in_order_with_their_environment_alone(node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,3 +373,11 @@ def test_an_address_is_in_use_where_something_answers(node, monkeypatch: pytest.
         assert node.call("node_verify", checks=checks) == {"used-addresses": []}
         listener.listen()
         assert node.call("node_verify", checks=checks) == {"used-addresses": ["127.0.0.1"]}
+
+
+def test_files_that_are_sent_have_the_modes_of_the_table():
+    paths = Paths()
+    table = {rule.path: rule.mode for rule in accounts.rules(paths)}
+    sent = {path: mode for path, mode in files.uploadable(paths).items() if path in table}
+    assert len(sent) > 8
+    assert sent == {path: table[path] for path in sent}

@@ -97,7 +97,7 @@ NAMES = [
     (DISK + "0:size=8m,spindles=2 new1", FAILED, "spindles are counted with exclusive storage only"),
     (DISK + "0:size=8m,access=userspace new1", FAILED, "access userspace is not possible"),
     ("gnt-cluster modify --install-image /srv/a", FAILED, "install_image cannot be set yet"),
-    ("gnt-cluster modify --reserved-lvs 'a/(b'", FAILED, "'a/(b' is no regular expression"),
+    ("gnt-cluster modify --reserved-lvs 'a/(b'", FAILED, r"'a/\(b' is no regular expression"),
     ("gnt-cluster modify --zeroing-image zero.img", FAILED, "cannot be the zeroing image: give an absolute path"),
     ("gnt-cluster modify --compression-tools lzop", FAILED, "The compression tool gzip cannot be left out"),
     (ADD + "-O os-image=base.raw new1", FAILED, "cannot be the OS parameter os-image: give an absolute path"),

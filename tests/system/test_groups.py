@@ -148,15 +148,16 @@ def test_groups_are_verified_one_job_each(bed: FakeBed) -> None:
 def test_a_disk_that_is_too_short_or_gone_is_found(bed: FakeBed) -> None:
     [disk] = bed.config()["disks"].values()
     path = disk["logical_id"][1]
+    [home] = listed(bed, "pnode", "policy3", what="gnt-instance")  # either node of the group is as good
     verify = ("gnt-cluster", "verify", "--error-codes", "--node-group", "green")
-    bed.run("truncate", "-s", "1M", path, node="node3")
-    assert f"EINSTANCEFAULTYDISK:instance:policy3:disk/0 on node node3: {path} has 1 MiB of its 16 MiB" in bed.run(
+    bed.run("truncate", "-s", "1M", path, node=home)
+    assert f"EINSTANCEFAULTYDISK:instance:policy3:disk/0 on node {home}: {path} has 1 MiB of its 16 MiB" in bed.run(
         *verify, expect=None
     )
-    bed.run("mv", path, f"{path}.away", node="node3")
+    bed.run("mv", path, f"{path}.away", node=home)
     assert "EINSTANCEMISSINGDISK:instance:policy3:disk/0" in bed.run(*verify, expect=None)
-    bed.run("mv", f"{path}.away", path, node="node3")
-    bed.run("truncate", "-s", "16M", path, node="node3")
+    bed.run("mv", f"{path}.away", path, node=home)
+    bed.run("truncate", "-s", "16M", path, node=home)
     assert "DISK:instance" not in bed.run(*verify, expect=None)
 
 

@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
 ]
 LONG = bool(os.environ.get("GANETI_CAMPAIGN"))
-ROUNDS = int(os.environ.get("GANETI_ROUNDS", "50" if LONG else "4"))
+ROUNDS = int(os.environ.get("GANETI_ROUNDS", "50" if LONG else "2"))
 ACTIONS = ("modify-offline", "node-add", "restart", "master-failover")
 CHOSEN = os.environ.get("GANETI_INTERRUPT", ",".join(ACTIONS if LONG else ACTIONS[:3])).split(",")
 VICTIMS = ("command", "job", "master's daemons", "all daemons")

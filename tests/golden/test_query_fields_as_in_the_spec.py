@@ -19,8 +19,8 @@ ROW = re.compile(r"^\| `(.+?)` \| (.+?) \| (.+?) \| (.*) \|$", re.MULTILINE)
 TITLES = re.compile(r"\b(Node|Instance|Group|Network|Job): (.*?)(?= Network: |\n)")
 ASKED_FOR = {"instance.status"}
 """Computed from what the nodes say, which the spec counts as configuration."""
-OF_OTHER_DRIVERS = {"pae", "pci_pass", "nic.X/N"}
-"""Titles of parameters of xen hypervisors, and those that the spec abbreviates."""
+ABBREVIATED = {"nic.X/N"}
+"""Titles that the spec writes short."""
 PER_DISK, PER_NIC = 16, 8
 RESOURCES = {name: each.with_drivers(build_catalogue()) for name, each in declared().items()}
 
@@ -62,7 +62,7 @@ def titles() -> Iterator[tuple[str, str, str]]:
             prefix, colon, items = part.rpartition("/: ")
             for item in items.rstrip(". ").split(", "):
                 found = re.fullmatch(r"([\w./]+) ([\w/]+)(?: \(.*)?", item)
-                if found and found[1] not in OF_OTHER_DRIVERS:
+                if found and found[1] not in ABBREVIATED:
                     name = f"{prefix}{'/' if colon else ''}{found[1]}"
                     yield resource.lower(), name.replace("/N", "/1"), found[2].replace("/N", "/1")
 
@@ -82,6 +82,36 @@ def test_a_field_is_as_in_the_spec(resource, name, types, kind):
 @pytest.mark.parametrize(("resource", "name", "title"), list(titles()))
 def test_a_title_is_as_in_the_spec(resource, name, title):
     assert field(resource, name).title == title
+
+
+PARAMETERS = re.compile(r"^\| `(\w+)` \| (string|string or null|bool|int|float|[^|]*bytes[^|]*) \|", re.MULTILINE)
+KINDS = {"bool": "bool", "int": "number", "float": "float"}
+FOR_THE_WHOLE_CLUSTER = {"migration_port", "migration_bandwidth", "migration_mode"}
+
+
+def hypervisor_parameters() -> Iterator[tuple[str, str]]:
+    """Name and type of each parameter of a hypervisor that an instance may have."""
+    text = (Path(__file__).parents[2] / "docs" / "spec" / "opcodes.md").read_text()
+    for _, table in re.findall(r"^### `(kvm|xen-pvm|xen-hvm|lxc|chroot|fake)` [^\n]*\n(.*?)(?=^##)", text, re.M | re.S):
+        yield from (found for found in PARAMETERS.findall(table) if found[0] not in FOR_THE_WHOLE_CLUSTER)
+
+
+@pytest.mark.parametrize(("name", "kind"), sorted(set(hypervisor_parameters())))
+def test_lists_know_the_parameters_of_every_hypervisor(name: str, kind: str) -> None:
+    assert field("instance", f"hv/{name}").kind == KINDS.get(kind, "other")
+
+
+@pytest.mark.parametrize("resource", ["node", "group"])
+def test_text_among_node_parameters_is_of_another_kind(resource: str) -> None:
+    names = [name for name in RESOURCES[resource].fields if name.startswith("ndp/")]
+    kinds = {name: field(resource, name).kind for name in names}
+    assert len(kinds) == 8
+    assert {name for name, kind in kinds.items() if kind == "other"} == {
+        "ndp/oob_program",
+        "ndp/ovs_link",
+        "ndp/ovs_name",
+    }
+    assert "text" not in kinds.values()
 
 
 def test_every_resource_of_the_spec_is_read():

@@ -172,7 +172,7 @@ class Operations(Generic[Result]):
         idempotency_key: str | None = None,
         plan: str | None = None,
     ) -> Result:
-        """Give the values of *output_fields* in their order, as the call QueryConfigValues does."""
+        """Give the values of *output_fields* in their order: fields of the cluster, and what QueryConfigValues gives."""
         given = {
             "output_fields": output_fields,
             "dry_run": dry_run,

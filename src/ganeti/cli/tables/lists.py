@@ -7,7 +7,7 @@ By name: its program, the field that names a row, the usual columns, and how val
 # fmt: off
 RESOURCES: dict[str, tuple[str, str, tuple[str, ...], dict[str, str]]] = {
     'export': (
-        'gnt-backup', 'export',
+        'gnt-backup', 'node',
         ('node', 'export'),
         {},
     ),

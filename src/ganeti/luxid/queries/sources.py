@@ -86,7 +86,7 @@ class QuerySources:
         if resource.rows_of_locks is not None:
             return await resource.rows_of_locks(self._wconfd)
         if resource.rows_of_nodes is not None:
-            return await resource.rows_of_nodes(self.view, self.asker)
+            return await resource.rows_of_nodes(self.view, self.asker, asked_names(qfilter, resource.key) or ())
         return resource.rows(QueryWorld(self.view, self._catalogue)) if resource.rows is not None else []
 
     def collector(self, *, cached: bool = True) -> Collect:

@@ -166,10 +166,10 @@ def _cluster_field(name: str, title: str, kind: str, doc: str) -> Field:
 
 
 def _cluster_resource() -> Resource:
-    name = Field("cluster_name", "Cluster", TEXT, "Name of the cluster", lambda row: row.cluster.cluster_name)
+    name = Field("cluster_name", "Name", TEXT, "Name of the cluster", lambda row: row.cluster.cluster_name)
     fields = [
         name,
-        Field("name", "Cluster", TEXT, name.doc, name.get),
+        Field("name", "Name", TEXT, name.doc, name.get),
         _cluster_field("volume_group_name", "VgName", TEXT, "LVM volume group that instances use"),
         Field("tags", "Tags", OTHER, "Tags of the cluster", lambda row: sorted(row.cluster.tags)),
         Field(

@@ -3,6 +3,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ganeti.base.natural import natural_key
 from ganeti.master.query.collecting import NodeAsker
@@ -18,9 +19,14 @@ class ExportRow:
     """Name of the exported instance; None for a node that does not answer."""
 
 
-async def export_rows(view: ConfigView, nodes: NodeAsker, names: Sequence[str] = ()) -> list[ExportRow]:
-    """A row for each export on the nodes named, or on all; one without a name for a node that does not answer."""
-    asked = [view.find_node(name) for name in names] or sorted(view.nodes(), key=lambda node: natural_key(node.name))
+async def export_rows(view: ConfigView, nodes: NodeAsker, names: Sequence[Any] = ()) -> list[ExportRow]:
+    """A row for each export on the nodes named, or on all; one without a name for a node that does not answer.
+
+    An unknown node is an error, as in 3.1.
+    """
+    asked = [view.find_node(str(name)) for name in names] or sorted(
+        view.nodes(), key=lambda node: natural_key(node.name)
+    )
     online = [node.uuid for node in asked if not node.offline]
     told = {answer.node_uuid: answer for answer in await nodes.ask(online, ExportList())}
     rows = []
@@ -35,14 +41,14 @@ async def export_rows(view: ConfigView, nodes: NodeAsker, names: Sequence[str] =
 
 EXPORTS = Resource(
     "export",
-    "export",
+    "node",
     table(
         [
             Field("node", "Node", TEXT, "Node that keeps the export", lambda row: row.node, host_name=True),
             Field("export", "Export", TEXT, "Name of the exported instance", lambda row: row.export or NODATA),
         ]
     ),
-    "Export",
+    "Node",
     rows_of_nodes=export_rows,
     columns="node export",
     program="gnt-backup",

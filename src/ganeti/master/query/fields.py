@@ -122,8 +122,8 @@ class Resource:
     """All rows in their order, where the configuration has them."""
     rows_of_locks: Callable[[Locks], Awaitable[list[Any]]] | None = None
     """All rows, where WConfD has them."""
-    rows_of_nodes: Callable[[ConfigView, Any], Awaitable[list[Any]]] | None = None
-    """All rows, where the nodes have them; the second argument is a `collecting.NodeAsker`."""
+    rows_of_nodes: Callable[[ConfigView, Any, Sequence[Any]], Awaitable[list[Any]]] | None = None
+    """Rows that nodes have, some or none each: of the nodes named, or of all; the second argument is a `NodeAsker`."""
     rows_by_job: Callable[[OperationContext], Awaitable[list[Any]]] | None = None
     """All rows of what LuxiD does not answer for: OP_QUERY makes them."""
     asks_nodes: bool = False

@@ -19,6 +19,7 @@ from ganeti.master.query.fields import (
     stored_rows,
     table,
 )
+from ganeti.master.query.parameter_fields import node_parameters
 from ganeti.model import inheritance
 from ganeti.model.objects import NodeGroup
 
@@ -37,6 +38,10 @@ class GroupRow:
         nodes = {node.uuid for node in self.world.view.group_nodes(self.group.uuid)}
         names = [inst.name for inst in self.world.view.instances() if inst.primary_node in nodes]
         return sorted(names, key=natural_key)
+
+    @cached_property
+    def node_parameters(self) -> dict[str, Any]:
+        return inheritance.group_nd(self.world.view.cluster, self.group)
 
     @property
     def disk_parameters(self) -> dict[str, Any]:
@@ -108,9 +113,10 @@ GROUPS = Resource(
                 "NDParams",
                 OTHER,
                 "Node parameters in effect",
-                lambda r: inheritance.group_nd(r.world.view.cluster, r.group),
+                lambda r: r.node_parameters,
                 shown=PAIRS,
             ),
+            *node_parameters(lambda r: r.node_parameters),
             Field("node_cnt", "Nodes", NUMBER, "How many nodes", lambda r: len(r.node_names)),
             Field("node_list", "NodeList", OTHER, "Names of the nodes", lambda r: r.node_names, shown=JOINED),
             Field(

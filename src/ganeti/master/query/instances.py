@@ -22,10 +22,8 @@ from ganeti.master.query.fields import (
     table,
 )
 from ganeti.master.query.instance_rows import InstanceRow, nic_value
-from ganeti.master.query.nodes import KINDS_OF_PARAMETERS
+from ganeti.master.query.parameter_fields import backend_parameters, hypervisor_parameters
 from ganeti.model.objects import Node, NodeGroup
-from ganeti.model.parameters import BACKEND_PARAMETERS, Parameter
-from ganeti.model.traits import Catalogue
 
 MAX_DISKS = 16
 MAX_NICS = 8
@@ -333,45 +331,6 @@ def _live_fields() -> list[Field]:
     ]
 
 
-_BACKEND_TITLES = {
-    "auto_balance": "Auto_balance",
-    "minmem": "ConfigMinMem",
-    "maxmem": "ConfigMaxMem",
-    "vcpus": "ConfigVCPUs",
-}
-_HYPERVISOR_TITLES = {
-    "acpi": "ACPI",
-    "boot_order": "Boot_order",
-    "cdrom_image_path": "CDROM_image_path",
-    "cpu_type": "cpu_type",
-    "disk_type": "Disk_type",
-    "initrd_path": "Initrd_path",
-    "kernel_path": "Kernel_path",
-    "nic_type": "NIC_type",
-    "pae": "PAE",
-    "pci_pass": "pci_pass",
-    "vnc_bind_address": "VNC_bind_address",
-}
-
-
-def _backend_field(parameter: Parameter) -> Field:
-    name = parameter.name
-    title = _BACKEND_TITLES.get(name, f"be/{name}")
-    kind = KINDS_OF_PARAMETERS.get(parameter.kind, TEXT)
-    return Field(f"be/{name}", title, kind, f"Backend parameter {name} in effect", lambda row: row.beparams[name])
-
-
-def _hypervisor_field(parameter: Parameter) -> Field:
-    name = parameter.name
-    title = _HYPERVISOR_TITLES.get(name, f"hv/{name}")
-    kind = KINDS_OF_PARAMETERS.get(parameter.kind, TEXT)
-
-    def get(row: InstanceRow) -> Any:
-        return row.hvparams.get(name, UNAVAILABLE)
-
-    return Field(f"hv/{name}", title, kind, f"Hypervisor parameter {name} in effect", get)
-
-
 _ALIASES = {
     "vcpus": "be/vcpus",
     "be/memory": "be/maxmem",
@@ -386,17 +345,6 @@ _ALIASES = {
 }
 
 
-def _of_hypervisors(catalogue: Catalogue) -> list[Field]:
-    """A field for each parameter of each hypervisor installed."""
-    parameters = {
-        parameter.name: parameter
-        for traits in catalogue.hypervisors.values()
-        for parameter in traits.parameters
-        if not parameter.cluster_only
-    }
-    return [_hypervisor_field(parameter) for parameter in parameters.values()]
-
-
 def _fields() -> dict[str, Field]:
     fields = table(
         [
@@ -406,7 +354,7 @@ def _fields() -> dict[str, Field]:
             *_disk_fields(),
             *_nic_fields(),
             *_live_fields(),
-            *[_backend_field(parameter) for parameter in BACKEND_PARAMETERS],
+            *backend_parameters(),
             *stored_fields(lambda row: row.instance, "instance"),
         ]
     )
@@ -420,7 +368,7 @@ INSTANCES = Resource(
     "name",
     _fields(),
     "Instance",
-    of_drivers=_of_hypervisors,
+    of_drivers=hypervisor_parameters,
     rows=stored_rows(lambda view: view.instances(), InstanceRow),
     plain_call="QueryInstances",
     columns="name hypervisor os pnode status oper_ram",

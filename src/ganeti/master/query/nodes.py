@@ -7,7 +7,6 @@ from typing import Any
 from ganeti.master.query.collecting import ask_copies, ask_nodes
 from ganeti.master.query.fields import (
     BOOL,
-    FLOAT,
     JOINED,
     NODATA,
     NUMBER,
@@ -25,9 +24,9 @@ from ganeti.master.query.fields import (
     table,
 )
 from ganeti.master.query.node_rows import NodeRow
+from ganeti.master.query.parameter_fields import node_parameters
 from ganeti.model.copies import Copy, position_text
 from ganeti.model.node_calls.node import NodeFacts
-from ganeti.model.parameters import NODE_PARAMETERS, Parameter
 
 
 def _live(get: Callable[[NodeFacts], Any]) -> Callable[[NodeRow], Any]:
@@ -87,24 +86,6 @@ def _powered(row: NodeRow) -> Any:
 def _without_spindles(row: NodeRow) -> Missing:
     """Only storage of physical disks counts spindles."""
     return OFFLINE if row.node.offline else UNAVAILABLE
-
-
-_TITLES = {
-    "exclusive_storage": "ExclusiveStorage",
-    "oob_program": "OutOfBandProgram",
-    "ovs": "OpenvSwitch",
-    "ovs_link": "OpenvSwitchLink",
-    "ovs_name": "OpenvSwitchName",
-    "spindle_count": "SpindleCount",
-}
-KINDS_OF_PARAMETERS = {"bool": BOOL, "int": NUMBER, "float": FLOAT, "size": UNIT}
-
-
-def _parameter(parameter: Parameter) -> Field:
-    name = parameter.name
-    kind = KINDS_OF_PARAMETERS.get(parameter.kind, TEXT)
-    title = _TITLES.get(name, f"ndp/{name}")
-    return Field(f"ndp/{name}", title, kind, f"Node parameter {name} in effect", lambda r: r.parameters[name])
 
 
 NODES = Resource(
@@ -321,7 +302,7 @@ NODES = Resource(
                 _copy(lambda copy: position_text(copy.position)),
                 live=(ask_copies,),
             ),
-            *[_parameter(parameter) for parameter in NODE_PARAMETERS],
+            *node_parameters(lambda r: r.parameters),
             *stored_fields(lambda r: r.node, "node"),
         ]
     ),

@@ -79,14 +79,17 @@ def _choose(resource: Resource, rows: list[Any], qfilter: Any) -> list[Any]:
     if wanted is None:
         return rows
     key = resource.fields[resource.key]
-    by_name = {key.get(row): row for row in rows}
-    chosen: dict[Any, Any] = {}
+    by_name: dict[Any, list[Any]] = {}
+    for row in rows:
+        by_name.setdefault(key.get(row), []).append(row)
+    chosen: dict[Any, list[Any]] = {}
     for name in wanted:
         found = _find(key, by_name, name)
-        if found is None:
+        if found is not None:
+            chosen.setdefault(found, by_name[found])
+        elif resource.rows_of_nodes is None:
             raise PrerequisiteError(f"{resource.noun} '{shown(str(name))}' not known", UNKNOWN_ENTITY)
-        chosen.setdefault(found, by_name[found])
-    return list(chosen.values())
+    return [row for rows_of_one in chosen.values() for row in rows_of_one]
 
 
 def _find(key: Field, by_name: dict[Any, Any], name: Any) -> Any:

@@ -3,9 +3,11 @@
 
 import asyncio
 
+import pytest
 from tests.fakes.context import FakeNodes
 from tests.fakes.sample_cluster import catalogue, configuration
 
+from ganeti.base.errors import PrerequisiteError
 from ganeti.master.query import resources
 from ganeti.master.query.collecting import Inquiry, NodeAsker, collector
 from ganeti.master.query.exports import export_rows
@@ -41,6 +43,15 @@ def test_only_some_nodes():
     assert ask(kept, ["|", ["==", "node", "node1"]]) == [[[0, "node1"], [0, "web1"]]]
     assert ask(kept, names=["node2"]) == [[[0, "node2"], [0, "web2"]]]
     assert ask(kept, ["|", ["==", "node", "node3"]]) == []
+
+
+def test_an_unknown_node_is_an_error_and_a_filter_on_exports_is_none():
+    kept = {"node1": ["web1", "web2"]}
+    with pytest.raises(PrerequisiteError, match="moon"):
+        ask(kept, names=["moon"])
+    assert ask(kept, ["|", ["==", "node", "node1"]]) == [[[0, "node1"], [0, "web1"]], [[0, "node1"], [0, "web2"]]]
+    assert ask(kept, ["==", "export", "web2"]) == [[[0, "node1"], [0, "web2"]]]
+    assert ask(kept, ["==", "export", "moon"]) == []
 
 
 def test_fields_have_the_titles_of_3_1():

@@ -17,5 +17,11 @@ def test_values_come_in_the_order_asked_and_others_are_refused() -> None:
     ctx.switches = lambda: Switches(drained=True)  # type: ignore[attr-defined]
     names = ["drain_flag", "master_node", "cluster_name", "watcher_pause"]
     assert run(QueryConfigValues(output_fields=names), ctx) == [True, "node1", "cluster", None]
+    assert run(QueryConfigValues(output_fields=["name", "os_api_version", "tags", "ssh_key_type"]), ctx) == [
+        "cluster",
+        20,
+        [],
+        "rsa",
+    ]
     with pytest.raises(PrerequisiteError, match="no value 'moon' of the cluster: there are cluster_name"):
         run(QueryConfigValues(output_fields=["moon"]), ctx)

@@ -15,6 +15,7 @@ from tests.system.fake_bed import FakeBed
 
 from ganeti.tools.testbed import bed as testbed
 from ganeti.tools.testbed import cluster, machine
+from ganeti.wconfd.master_vote import VOTING_PAUSE_S, VOTING_ROUNDS
 
 pytestmark = [
     pytest.mark.daemons,
@@ -240,7 +241,9 @@ def test_without_a_vote_a_human_decides(story: Story) -> None:
     before = story.instances()
     story.pull_plug("node3")
     assert "2 are needed" in story.run(*FAILOVER, node="node1", expect=1)
+    begun = time.monotonic()
     story.run(*FAILOVER, "--no-voting", "--yes-do-it", node="node1")
+    assert time.monotonic() - begun < VOTING_PAUSE_S * (VOTING_ROUNDS - 1), "no daemon asks the nodes that are away"
     story.master = "node1"
     assert story.instances() == before
     name = story.change()

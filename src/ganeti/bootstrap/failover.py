@@ -38,6 +38,8 @@ STOP_WITHIN_S = 30.0
 ADDRESS_WITHIN_S = 30.0
 DAEMON_WITHIN_S = 30.0
 _PUBLISHED_WITHIN_S = 60.0
+_VOTED = ("--no-voting", "--yes-do-it")
+"""The candidates have promised, or a human has answered for them: no daemon asks them again."""
 
 
 @dataclass(frozen=True)
@@ -237,11 +239,10 @@ class _Beginning:
     async def _start_daemons(self) -> None:
         """Start both at once: LuxiD waits for WConfD. Raises `GanetiError` when one does not start."""
         self._machine.say("Starting ganeti-wconfd and ganeti-luxid")
-        voted = ["--no-voting", "--yes-do-it"]
         begun = ["--epoch", str(self._begin.epoch), "--members", ",".join(self._begin.members)]
         begun += ["--away", ",".join(self._begin.away)] if self._begin.away else []
-        wconfd = asyncio.to_thread(self._machine.daemon_util, "start", "ganeti-wconfd", "--", *begun, *voted)
-        luxid = asyncio.to_thread(self._machine.daemon_util, "start", "ganeti-luxid", "--", *voted)
+        wconfd = asyncio.to_thread(self._machine.daemon_util, "start", "ganeti-wconfd", "--", *begun, *_VOTED)
+        luxid = asyncio.to_thread(self._machine.daemon_util, "start", "ganeti-luxid", "--", *_VOTED)
         ended = await asyncio.gather(wconfd, luxid, return_exceptions=True)
         for failure in ended:
             if failure is not None:
@@ -252,7 +253,7 @@ class _Beginning:
         try:
             position = ask(self._paths.wconfd_socket, DAEMON_WITHIN_S, "position")
             ask(self._paths.wconfd_socket, _PUBLISHED_WITHIN_S, "waitPublished", position)  # ssconf names the master
-            self._machine.daemon_util("start-master")
+            self._machine.daemon_util("start-master", "--", *_VOTED)
         except GanetiError as err:
             self._warn(f"Not all daemons of the master could be started: {err}")
         self._undrain()

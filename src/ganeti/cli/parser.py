@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from ganeti.cli.table import CommandRow, OptionRow
 
 
+HELP = ("-h", "--help")
+"""Wherever they stand: who asks for help has not yet read that options stand before arguments."""
+
+
 def parse(command: CommandRow, words: list[str]) -> dict[str, Any]:
     """Give the values by field; what was not given and has no default is absent. ``help`` ends the reading."""
     given, rest = _read_options(command, words)
@@ -23,10 +27,15 @@ def parse(command: CommandRow, words: list[str]) -> dict[str, Any]:
         option.field: option.default for option in command.options if option.default not in (None, 0)
     }
     values["debug"] = 0
+    is_literal = words[: len(words) - len(rest)][-1:] == ["--"]
+    if not is_literal and any(word in HELP for word in rest):
+        values["help"] = True
     for option, typed, texts in given.values():
         values[option.field] = _value_of(option, typed, texts)
     if not values.get("help"):
         _refuse_exclusive(command, {flag for option, _, _ in given.values() for flag in option.flags})
+        if not is_literal:
+            _refuse_late_options(command, rest)
         _read_arguments(command, rest, values)
     return values
 
@@ -134,12 +143,15 @@ def _value_of(option: OptionRow, typed: str, texts: list[str | None]) -> Any:
     return [part for value in values for part in value] if option.kind == "list" else values
 
 
-def _read_arguments(command: CommandRow, words: list[str], values: dict[str, Any]) -> None:
+def _refuse_late_options(command: CommandRow, words: list[str]) -> None:
     for word in words:
         if len(word) > 1 and word[0] == "-" and any(word in option.flags for option in command.options):
             raise UsageError(
                 f"{command.line}: option {word} comes after an argument: put all options before the arguments",
             )
+
+
+def _read_arguments(command: CommandRow, words: list[str], values: dict[str, Any]) -> None:
     minimum = sum(argument.minimum for argument in command.arguments)
     unlimited = any(argument.maximum is None for argument in command.arguments)
     maximum = sum(argument.maximum or 0 for argument in command.arguments)

@@ -15,7 +15,8 @@ Usage: daemon-util ACTION [ARGUMENTS]
   stop NAME                            stop a daemon
   check NAME                           exit 0 if the daemon runs
   check-and-start NAME [-- ARGUMENTS]  start the daemon unless it runs
-  start-master, stop-master            the daemons of the master
+  start-master [-- ARGUMENTS]          the daemons of the master; arguments of those that hold a vote
+  stop-master
   start-all, stop-all                  all daemons of this node
   rotate-logs NAME, rotate-all-logs    have log files opened again
   check-config                         exit 0 if this node is part of a cluster
@@ -119,10 +120,11 @@ def _name(words: Sequence[str]) -> str:
 
 
 def _arguments(words: Sequence[str]) -> list[str]:
-    rest = list(words[1:])
-    if rest and rest[0] == "--":
-        rest = rest[1:]
-    return rest
+    return _given(words[1:])
+
+
+def _given(words: Sequence[str]) -> list[str]:
+    return list(words[1:] if words and words[0] == "--" else words)
 
 
 ACTIONS: dict[str, Callable[[Node, Sequence[str]], int]] = {
@@ -130,7 +132,7 @@ ACTIONS: dict[str, Callable[[Node, Sequence[str]], int]] = {
     "stop": _stop,
     "check": _check,
     "check-and-start": _start,
-    "start-master": lambda node, words: start_master(node, MASTER_DAEMONS),
+    "start-master": lambda node, words: start_master(node, MASTER_DAEMONS, _given(words)),
     "stop-master": lambda node, words: stop_daemons(node, MASTER_DAEMONS),
     "start-all": _start_all,
     "stop-all": lambda node, words: stop_daemons(node, node.daemons()),

@@ -11,14 +11,21 @@ BESIDE = ("ganeti-rapi", "ganeti-maintd")
 """Without them jobs run as well: no other daemon waits for them."""
 
 
-def start_master(node: Node, names: Sequence[str]) -> int:
-    """Start the daemons of the master, and say what was done or why not; exit status 0 only if all run."""
+VOTERS = ("ganeti-wconfd", "ganeti-luxid", "ganeti-maintd")
+"""They ask the candidates who is master before they serve, unless their arguments say that this is known."""
+
+
+def start_master(node: Node, names: Sequence[str], for_voters: Sequence[str] = ()) -> int:
+    """Start the daemons of the master, and say what was done or why not; exit status 0 only if all run.
+
+    Those that hold a vote get the arguments *for_voters*.
+    """
     if not node.is_master():
         return _start_elsewhere(node)
     names = [name for name in names if node.command(name)]
     running = [name for name in names if node.is_running(name)]
     for name in names:
-        status = node.start(name)
+        status = node.start(name, for_voters if name in VOTERS else ())
         if status == EXIT_NOT_MASTER or (status and not node.is_master()):
             return EXIT_NOT_MASTER  # what the daemon said of it stands above
         if status:

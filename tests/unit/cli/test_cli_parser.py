@@ -116,3 +116,8 @@ def test_wrong_words_get_one_sentence(text, message):
 
 def test_help_needs_no_arguments():
     assert read("--help")["help"] is True
+
+
+def test_help_is_given_wherever_it_is_asked_for():
+    assert read("web1 web2 --help")["help"] is True
+    assert not read("-- --help").get("help")

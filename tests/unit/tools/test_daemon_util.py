@@ -224,6 +224,14 @@ def test_a_program_of_the_same_name_elsewhere_is_not_ours(
     assert not mark.exists()
 
 
+def test_who_holds_a_vote_is_told_that_it_is_settled(node: Node) -> None:
+    """Else each would ask for a minute for nodes that are off, and whoever took over would wait for it."""
+    assert run(["start-master", "--", "--no-voting", "--yes-do-it"], node) == 0
+    for name in ("ganeti-wconfd", "ganeti-luxid"):
+        given = Path(f"{node.paths.pid_file(name)}.arguments").read_text()
+        assert given == "--no-voting --yes-do-it\n"
+
+
 def test_who_learns_while_it_starts_that_another_is_master_has_not_failed(
     node: Node, capsys: pytest.CaptureFixture[str]
 ) -> None:

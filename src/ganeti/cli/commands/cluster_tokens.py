@@ -126,6 +126,10 @@ def audit(call: Invocation) -> int:
     action, path = call.values["action"], call.get("file") or audit_log_path()
     if action not in ("show", "verify"):
         raise Failure(f"Command '{action}' is not valid: give show or verify after '{call.command.line}'")
+    if not os.path.exists(path):
+        raise Failure(
+            f"There is no audit log {path}: it begins with the first change over the remote API, on the master"
+        )
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = [line.rstrip("\n") for line in file]
     if action == "verify":

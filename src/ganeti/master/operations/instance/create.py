@@ -415,6 +415,10 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             words = "a secondary node too: write -n PRIMARY:SECONDARY" if template.node_count == 2 else "one node only"
             raise PrerequisiteError(f"Disk template {template.name} takes {words}", WRONG_INPUT)
         nodes = [view.node(uuid) for uuid in node_uuids]
+        if len(set(node_uuids)) < len(nodes):
+            raise PrerequisiteError(
+                f"Node {nodes[0].name} is named as primary and as secondary: name two different nodes", WRONG_INPUT
+            )
         for node in nodes:
             for bad, word in (
                 (node.offline, "offline"),

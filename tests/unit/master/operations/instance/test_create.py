@@ -292,6 +292,8 @@ def test_the_two_nodes_of_an_instance_are_in_one_group(ctx: FakeContext) -> None
     config.put("nodes", "uuid-node3", replace(config.node("uuid-node3"), group="uuid-green"))
     with pytest.raises(PrerequisiteError, match="Primary and secondary node must be in the same node group"):
         run(wanted(disk_template="pair", pnode="node1", snode="node3"), ctx)
+    with pytest.raises(PrerequisiteError, match="node1 is named as primary and as secondary: name two different nodes"):
+        run(wanted(disk_template="pair", pnode="node1", snode="node1"), ctx)
     assert not ctx.records
     run(wanted(disk_template="pair", pnode="node1", snode="node2", dry_run=True), ctx)
 

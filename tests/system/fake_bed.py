@@ -24,9 +24,9 @@ class FakeBed:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
 
-    def run(self, *words: str, node: str = MASTER, expect: int | None = 0) -> str:
+    def run(self, *words: str, node: str = MASTER, expect: int | None = 0, within_s: float = WITHIN_S * 2) -> str:
         """Run a command; gives both streams. *expect* is the exit status that must come."""
-        done = machine.run(self.layout, node, *words, timeout_s=WITHIN_S * 2)
+        done = machine.run(self.layout, node, *words, timeout_s=within_s)
         said = done.stdout + done.stderr
         assert expect is None or done.returncode == expect, f"{' '.join(words)} ended with {done.returncode}: {said}"
         return said

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fakes.thoroughness import CAMPAIGN
 from tests.system.fake_bed import FakeBed
 
 from ganeti.tools.testbed import bed as testbed
@@ -144,7 +145,7 @@ def test_every_method_of_the_client_library_of_debian(bed: FakeBed) -> None:
 
 
 CLIENT_MODULES = f"PYTHONPATH={TREE}/client/src"
-SHORTENED = [] if os.environ.get("GANETI_CAMPAIGN") else ["instances", "disks", "nodes"]
+SHORTENED = [] if CAMPAIGN else ["instances", "disks", "nodes"]
 
 
 def test_programs_for_that_library_change_an_import(bed: FakeBed) -> None:
@@ -212,6 +213,31 @@ def test_a_file_is_applied_once(bed: FakeBed) -> None:
     assert send(bed, "GET", "/2/instances/shop1.example.com")[1]["nic.ips"] == ["198.51.100.10"]
     bed.run("gnt-cluster", "apply", "-f", "/root/none.yaml")
     assert bed.run("gnt-cluster", "apply", "/root/none.yaml").strip() == "Nothing to change."
+
+
+SCHEMATHESIS = [str(TREE / ".venv/bin/st"), "--config-file", str(TREE / "tests/system/schemathesis.toml"), "run"]
+GENERATED = ["--phases", "coverage,fuzzing", "--max-examples", "10"] if CAMPAIGN else ["--phases", "fuzzing"]
+SAMPLE = [] if CAMPAIGN else ["--max-examples", "1", "--include-path-regex", "^/3/(?!plan|operations)|/operations/instance-|/plan/tags-"]
+NO_JOB_BUT_PLANS = '[["opcode", ["!", ["=", "OP_ID", "OP_PLAN"]]]]'
+
+
+def test_the_document_of_the_third_version_tells_what_the_server_does(bed: FakeBed) -> None:
+    """Schemathesis draws requests from it, right and wrong ones, and compares the answers with it.
+
+    Jobs are rejected by a filter rule meanwhile: what is drawn could destroy the cluster.
+    """
+    login = ["--tls-verify", "false", "--auth", "jack:secret", "--no-color", "--warnings", "off"]
+    door = ["https://127.0.0.1:5080/3/openapi.json", *login]
+    rule = bed.run("gnt-filter", "add", "--predicates", NO_JOB_BUT_PLANS, "--action", "REJECT").strip()
+    try:
+        words = [*GENERATED, *SAMPLE, "--exclude-checks", "ignored_auth", "--continue-on-failure", "--seed", "1"]
+        assert "passed" in bed.run("env", "--chdir=/root", *SCHEMATHESIS, *door, *words, within_s=1800.0)
+        one = ["--include-path", "/3/whoami", "--checks", "ignored_auth", "--phases", "fuzzing", "--max-examples", "1"]
+        assert "passed" in bed.run("env", "--chdir=/root", *SCHEMATHESIS, *door, *one)
+    finally:
+        bed.run("gnt-filter", "delete", rule)
+    log = bed.run("cat", "/var/log/ganeti/rapi-daemon.log", "/var/log/ganeti/luxi-daemon.log")
+    assert "Traceback" not in log
 
 
 def test_a_plan_is_void_once_the_cluster_has_changed(bed: FakeBed) -> None:

@@ -98,7 +98,7 @@ class Callers:
             return ANYBODY
         if self._failures.too_many(request.peer):
             raise RequestRefused(
-                503, "Too many failed log-ins from this address: wait a minute", {"Retry-After": f"{FAILURES_S:.0f}"}
+                429, "Too many failed log-ins from this address: wait a minute", {"Retry-After": f"{FAILURES_S:.0f}"}
             )
         caller = self._bearer(rest.strip()) if given is None else self._user(*given)
         if caller is None:

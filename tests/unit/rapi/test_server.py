@@ -159,7 +159,7 @@ def test_an_address_that_guesses_passwords_has_to_wait(luxi, users):
     api = Api(luxi, Callers(users, now_s=lambda: now[0]))
     for _ in range(FAILURES_MAX):
         assert send(api, "DELETE", "/2/groups/g", headers=login("alice", "guess"))[0] == 401
-    assert send(api, "DELETE", "/2/groups/g")[0] == 503
+    assert send(api, "DELETE", "/2/groups/g")[0] == 429
     now[0] += FAILURES_S + 1
     assert send(api, "DELETE", "/2/groups/g")[0] == 200
 

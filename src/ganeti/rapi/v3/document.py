@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The OpenAPI 3.1 document of `/3`, from the declarations of operations and lists. Pure."""
 
-import json
 from typing import Any, Final
 
 from ganeti.base.version import RELEASE
 from ganeti.master.operation import REGISTRY, Operation
-from ganeti.master.parameter import local
-from ganeti.master.schema import opcode_schemas
 from ganeti.rapi.v3 import queries
+from ganeti.rapi.v3.bodies import body_schemas
 from ganeti.rapi.v3.events import KINDS
 from ganeti.rapi.v3.submission import path_word
 
@@ -20,9 +18,6 @@ _PROBLEM: Final = {"$ref": "#/components/schemas/Problem"}
 def document() -> dict[str, Any]:
     """Give the whole document; operations must have been imported."""
     operations = [REGISTRY[op_id] for op_id in sorted(REGISTRY) if op_id not in _LEFT_OUT]
-    schemas = json.loads(json.dumps(opcode_schemas(operations)["$defs"]).replace("#/$defs/", "#/components/schemas/"))
-    for operation in operations:
-        schemas[operation.op_id] = _body(schemas[operation.op_id], local(operation))
     return {
         "openapi": "3.1.0",
         "info": {"title": "Ganeti remote API", "version": RELEASE, "license": {"name": "BSD-2-Clause"}},
@@ -33,20 +28,8 @@ def document() -> dict[str, Any]:
                 "basic": {"type": "http", "scheme": "basic"},
                 "token": {"type": "http", "scheme": "bearer"},
             },
-            "schemas": {**schemas, **_OWN_SCHEMAS},
+            "schemas": {**body_schemas(operations), **_OWN_SCHEMAS},
         },
-    }
-
-
-def _body(schema: dict[str, Any], not_here: frozenset[str]) -> dict[str, Any]:
-    """The parameters of an operation as a request gives them: the path names it, and a reason is text."""
-    properties = {name: value for name, value in schema["properties"].items() if name not in {"OP_ID", *not_here}}
-    properties["reason"] = {"type": ["string", "null"], "description": "why, for the job's reason trail"}
-    return {
-        **schema,
-        "properties": properties,
-        "required": [name for name in schema["required"] if name != "OP_ID"],
-        "additionalProperties": False,
     }
 
 
@@ -168,7 +151,7 @@ def _answer(text: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 def _errors(*more: int) -> dict[str, Any]:
     problem = {"description": "what is wrong", "content": {"application/problem+json": {"schema": _PROBLEM}}}
-    return {str(status): problem for status in sorted({400, 401, 403, 404, 405, 413, 415, 502, 503, *more})}
+    return {str(status): problem for status in sorted({400, 401, 403, 404, 405, 413, 415, 429, 502, 503, *more})}
 
 
 _TEXT: Final = {"type": "string"}

@@ -215,9 +215,22 @@ def test_a_file_is_applied_once(bed: FakeBed) -> None:
     assert bed.run("gnt-cluster", "apply", "/root/none.yaml").strip() == "Nothing to change."
 
 
-SCHEMATHESIS = [str(TREE / ".venv/bin/st"), "--config-file", str(TREE / "tests/system/schemathesis.toml"), "run"]
+HOOKS = f"SCHEMATHESIS_HOOKS={TREE}/tests/system/programs/schemathesis_hooks.py"
+SCHEMATHESIS = [
+    "env",
+    "--chdir=/root",
+    HOOKS,
+    str(TREE / ".venv/bin/st"),
+    "--config-file",
+    str(TREE / "tests/system/schemathesis.toml"),
+    "run",
+]
 GENERATED = ["--phases", "coverage,fuzzing", "--max-examples", "10"] if CAMPAIGN else ["--phases", "fuzzing"]
-SAMPLE = [] if CAMPAIGN else ["--max-examples", "1", "--include-path-regex", "^/3/(?!plan|operations)|/operations/instance-|/plan/tags-"]
+SAMPLE = (
+    []
+    if CAMPAIGN
+    else ["--max-examples", "1", "--include-path-regex", "^/3/(?!plan|operations)|/operations/instance-|/plan/tags-"]
+)
 NO_JOB_BUT_PLANS = '[["opcode", ["!", ["=", "OP_ID", "OP_PLAN"]]]]'
 
 
@@ -231,9 +244,9 @@ def test_the_document_of_the_third_version_tells_what_the_server_does(bed: FakeB
     rule = bed.run("gnt-filter", "add", "--predicates", NO_JOB_BUT_PLANS, "--action", "REJECT").strip()
     try:
         words = [*GENERATED, *SAMPLE, "--exclude-checks", "ignored_auth", "--continue-on-failure", "--seed", "1"]
-        assert "passed" in bed.run("env", "--chdir=/root", *SCHEMATHESIS, *door, *words, within_s=1800.0)
+        assert "passed" in bed.run(*SCHEMATHESIS, *door, *words, within_s=1800.0)
         one = ["--include-path", "/3/whoami", "--checks", "ignored_auth", "--phases", "fuzzing", "--max-examples", "1"]
-        assert "passed" in bed.run("env", "--chdir=/root", *SCHEMATHESIS, *door, *one)
+        assert "passed" in bed.run(*SCHEMATHESIS, *door, *one)
     finally:
         bed.run("gnt-filter", "delete", rule)
     log = bed.run("cat", "/var/log/ganeti/rapi-daemon.log", "/var/log/ganeti/luxi-daemon.log")
@@ -254,3 +267,52 @@ def test_a_plan_is_void_once_the_cluster_has_changed(bed: FakeBed) -> None:
 
 def test_htools_read_the_cluster_through_it(bed: FakeBed) -> None:
     assert nodes(bed)[0] in bed.run("hbal", "-m", "https://jack:secret@127.0.0.1:5080", "-p")
+
+
+LOAD = str(TREE / "tests/system/programs/api_load.py")
+ROUNDS = 10 if CAMPAIGN else 1
+KILLED = ("ganeti-luxid", "ganeti-rapi", *(["ganeti-wconfd"] if CAMPAIGN else []))
+NO_ANSWER = {"502", "503", "no answer", "events: 502", "events: 503", "events: no answer"}
+
+
+class Load:
+    """Clients on node2 that submit with idempotency keys and follow the events, there and at the cluster's address."""
+
+    def __init__(self, bed: FakeBed) -> None:
+        words = [sys.executable, LOAD, "127.0.0.1", bed.layout.cluster_address, "/root/stop"]
+        self._bed = bed
+        self._process = machine.popen(bed.layout, "node2", "env", CLIENT_MODULES, *words)
+        self.more()
+
+    def more(self) -> None:
+        """Wait until ten more jobs were accepted, or almost."""
+        assert self._process.stdout
+        assert self._process.stdout.readline().strip().isdecimal()
+
+    def end(self) -> list[Any]:
+        self._bed.run("touch", "/root/stop", node="node2")
+        said, errors = self._process.communicate(timeout=120)
+        assert self._process.returncode == 0, errors
+        return list(json.loads(said.splitlines()[-1]))
+
+
+def test_clients_get_through_while_the_server_changes_under_them(bed: FakeBed) -> None:
+    """Daemons die, the certificate is renewed, the master changes: no accepted job is lost, and none is there twice."""
+    for node in bed.layout.nodes:
+        bed.run("sh", "-c", "echo 'jack secret write' > /var/lib/ganeti/rapi/users", node=node.name)
+    load, master = Load(bed), "node1"
+    for number in range(ROUNDS):
+        for daemon in KILLED:
+            bed.run("sh", "-c", f"kill -9 $(cat /var/run/ganeti/{daemon}.pid)", node=master)
+            bed.run("/usr/lib/ganeti/daemon-util", "start", daemon, node=master)
+            load.more()
+        bed.run("gnt-cluster", "renew-crypto", "-f", "--new-rapi-certificate", node=master)
+        load.more()
+        master = ("node2", "node1")[number % 2]
+        bed.run("gnt-cluster", "master-failover", node=master)
+        load.more()
+    answered, queue, told, snapshots, refused = load.end()
+    assert {key: [job] for key, job in answered.items()} == queue
+    assert set(refused) <= NO_ANSWER and any(not each.startswith("events") for each in refused), refused
+    assert all(count == 1 for _, count in told), told
+    assert not set(answered.values()) - {job for job, _ in told} - set(snapshots)

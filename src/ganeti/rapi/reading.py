@@ -72,6 +72,9 @@ class Luxi(Protocol):
     async def raw(self, method: str, *arguments: Any, patience_s: float = ..., only_asks: bool = ...) -> msgspec.Raw:
         """As `call`; the answer is JSON as it came."""
 
+    def life(self) -> object:
+        """Give what changes whenever another LuxiD answers."""
+
 
 Reader = Callable[[Luxi, Asked], Awaitable[Any]]
 

@@ -38,12 +38,16 @@ class Luxi:
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
         self.gives: Any = 7
+        self.lives = 1
 
     async def call(self, method: str, *arguments: Any, patience_s: float = 0.0, only_asks: bool = False) -> Any:
         self.asked.append((method, *arguments))
         if isinstance(self.gives, Exception):
             raise self.gives
         return self.gives
+
+    def life(self) -> object:
+        return self.lives
 
     async def raw(self, method: str, *arguments: Any, patience_s: float = 0.0, only_asks: bool = False) -> Any:
         return msgspec.Raw(msgspec.json.encode(await self.call(method, *arguments)))

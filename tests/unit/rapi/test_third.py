@@ -41,6 +41,7 @@ class Luxi:
         self.jobs: list[list[dict[str, Any]]] = []
         self.fails: GanetiError | None = None
         self.knows_nothing = False
+        self.lives = 1
 
     async def call(self, method: str, *arguments: Any, patience_s: float = 0.0, only_asks: bool = False) -> Any:
         self.asked.append((method, *arguments))
@@ -60,6 +61,9 @@ class Luxi:
         assert method == "Query", method
         rows = [] if arguments[2] == ["=", "name", "none"] else [[[0, "n1"], [4, None]]]
         return {"fields": [], "data": rows}
+
+    def life(self) -> object:
+        return self.lives
 
     async def raw(self, method: str, *arguments: Any, patience_s: float = 0.0, only_asks: bool = False) -> Any:
         return msgspec.Raw(msgspec.json.encode(await self.call(method, *arguments)))
@@ -285,6 +289,16 @@ def test_a_submission_without_an_answer_is_looked_for_before_it_is_made_again(wo
     world.luxi.fails = TransportError("gone")
     assert world.send("POST", "/3/operations/group-add", GROUP, Idempotency_Key="k")[0] == 502
     world.luxi.fails = None
+    assert world.send("POST", "/3/operations/group-add", GROUP, Idempotency_Key="k")[1]["job"] == 2
+    assert len(world.luxi.jobs) == 2
+
+
+def test_keys_of_jobs_that_another_master_took_are_looked_for(world: World) -> None:
+    world.send("POST", "/3/operations/group-add", GROUP, Idempotency_Key="first")
+    elsewhere = World(world.directory)
+    elsewhere.luxi.jobs = world.luxi.jobs
+    assert elsewhere.send("POST", "/3/operations/group-add", GROUP, Idempotency_Key="k")[1]["job"] == 2
+    world.luxi.lives += 1
     assert world.send("POST", "/3/operations/group-add", GROUP, Idempotency_Key="k")[1]["job"] == 2
     assert len(world.luxi.jobs) == 2
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The JSON schema of each operation's body in `/3`: types from the declarations, and what their texts may hold. Pure."""
+"""The JSON schemas of operations' bodies in `/3`: types as declared, and what texts may hold. Pure."""
 
 import json
 from typing import Any, Final

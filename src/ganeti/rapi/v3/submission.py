@@ -3,7 +3,8 @@
 
 A key is kept with its job, as an entry of the reason trail with a digest of the request: whoever serves the API next,
 after a restart or on another master, finds it in the queue. Keys are looked up there once, and again whenever a
-submission has ended without an answer, for then nobody else knows whether it has become a job.
+submission has ended without an answer, for then nobody else knows whether it has become a job, and whenever another
+LuxiD answers, for another node may have been the master meanwhile.
 """
 
 import asyncio
@@ -69,7 +70,8 @@ class Submitter:
         self._luxi = luxi
         self._jobs: dict[str, tuple[str, int]] = {}
         """By key: digest of the request, and the job."""
-        self._known = False
+        self._known: object = None
+        """Of which LuxiD all keys are known."""
         self._busy: dict[str, asyncio.Lock] = {}
 
     async def submit(self, opcodes: list[dict[str, Any]], key: str | None, digest: str = "") -> int:
@@ -89,7 +91,7 @@ class Submitter:
                 self._busy.pop(key, None)
 
     async def _once(self, opcodes: list[dict[str, Any]], key: str, digest: str) -> int:
-        if key not in self._jobs and not self._known:
+        if key not in self._jobs and (self._known is None or self._known != self._luxi.life()):
             await self._look_up()
         if key in self._jobs:
             before, job = self._jobs[key]
@@ -101,19 +103,20 @@ class Submitter:
         try:
             job = int(await self._luxi.call("SubmitJob", told))
         except TransportError:
-            self._known = False
+            self._known = None
             raise
         self._note(key, digest, job)
         return job
 
     async def _look_up(self) -> None:
+        life = self._luxi.life()
         for job, ops in await ask(self._luxi, "QueryJobs", None, ["id", "ops"]):
             for opcode in ops or ():
                 for entry in opcode.get("reason") or ():
                     if isinstance(entry, list) and entry[:1] == [KEY_SOURCE]:
                         key, _, digest = str(entry[1]).partition(" ")
                         self._note(key, digest, job)
-        self._known = True
+        self._known = life
 
     def _note(self, key: str, digest: str, job: int) -> None:
         if len(self._jobs) >= _KEYS_MAX:

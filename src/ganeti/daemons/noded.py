@@ -21,6 +21,7 @@ from ganeti.node.state import NodeState
 from ganeti.noded.access import CandidateCertificates, own_name
 from ganeti.noded.call_record import CallRecord
 from ganeti.noded.calls import NodeCalls, StoppingError
+from ganeti.noded.lost_guests import LostGuests
 from ganeti.noded.replica import Replica
 from ganeti.noded.world import RealNodeWorld, end_orphans
 from ganeti.system.daemonize import Daemon, parse_options, run_daemon
@@ -92,6 +93,9 @@ class NodeDaemon:
         await self._server.start()
         _log.info("node daemon of %s listens on port %d", self._state.world.node_name, self._server.port)
         self._background.start(self._replica.resume(), "the copy of the configuration")
+        self._background.start(
+            LostGuests(self._state, self._record.tell_of).run(), "the look for disks that were taken"
+        )
 
     async def close(self) -> None:
         """Calls still running are ended; whoever made them repeats them to the next daemon."""

@@ -39,6 +39,8 @@ class Parameter:
     """Cannot be set for a single instance."""
     unused: str = ""
     """Why nothing acts on it yet: then only the default is accepted."""
+    remote: bool = True
+    """Can be given over the remote API; programs that nodes run are for root on the master alone."""
 
     def accept(self, value: Any) -> Any:
         """Give *value* in this parameter's type; raises `TypeEnforcementError` saying what would be right."""
@@ -178,7 +180,7 @@ BACKEND_PARAMETERS = (
 )
 
 NODE_PARAMETERS = (
-    Parameter("oob_program", "string", "", "out-of-band program", is_file=True),
+    Parameter("oob_program", "string", "", "out-of-band program", is_file=True, remote=False),
     Parameter("spindle_count", "int", 1, "spindles of the node", minimum=0),
     Parameter("exclusive_storage", "bool", False, "physical volumes are used by one instance each"),
     Parameter("ovs", "bool", False, "use Open vSwitch", unused=_NO_SWITCH),

@@ -23,6 +23,10 @@ class CallRecord:
         about = [job(job_id), *specs, *names_in(arguments)]
         self._record.note(about, f"job {job_id}: {call} {_outcome(answer)} after {took_s:.2f} s")
 
+    def tell_of(self, instance: str, text: str) -> None:
+        """What the daemon did to an instance by itself."""
+        self._record.note([instance], text)
+
     def close(self) -> None:
         self._record.close()
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """From a request to the opcode of its job: parameters by their declarations. Pure (rapi, sections 1 and 3)."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ import msgspec
 from ganeti.base.errors import GanetiError
 from ganeti.master.operation import Operation, decode
 from ganeti.master.parameter import local
+from ganeti.model.parameters import NODE_PARAMETERS
 from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.asked import Asked, flag
 from ganeti.rapi.routes import Route
@@ -23,6 +24,7 @@ _ROLES: Final = {
 _OF_A_CREATION: Final = {"name": "instance_name", "os": "os_type"}
 _OF_THE_API: Final = frozenset(("dry_run", "reason", "debug_level", "priority", "comment"))
 """Parameters of all opcodes that a body does not give."""
+_LOCAL_OF_NODES: Final = frozenset(parameter.name for parameter in NODE_PARAMETERS if not parameter.remote)
 
 
 def job(route: Route, asked: Asked, now_ns: int) -> list[dict[str, Any]]:
@@ -62,9 +64,11 @@ def _opcode(route: Route, operation: type[Operation[Any]], asked: Asked, now_ns:
         raise RequestRefused(400, str(err)) from err
 
 
-def refuse_local(operation: type[Operation[Any]], given: Collection[str]) -> None:
+def refuse_local(operation: type[Operation[Any]], given: Mapping[str, Any]) -> None:
     """Raises `RequestRefused` where *given* names a parameter that is for root on the master alone."""
-    for name in sorted(local(operation).intersection(given)):
+    of_node = given.get("ndparams")
+    inner = _LOCAL_OF_NODES.intersection(of_node) if isinstance(of_node, dict) else ()
+    for name in sorted([*local(operation).intersection(given), *inner]):
         raise RequestRefused(403, f"The parameter '{name}' cannot be given over the remote API: use the command line")
 
 

@@ -237,6 +237,10 @@ def test_who_has_a_tag_alone_takes_no_data_of_others(world: World, more: dict[st
 def test_no_request_chooses_the_programs_that_nodes_run(world: World, door: str) -> None:
     status, told, _ = world.send("POST", f"/3/{door}/cluster-set-params", {"compression_tools": ["gzip", "python3"]})
     assert (status, "compression_tools" in told["detail"]) == (403, True)
+    for operation, named in (("node-set-params", {"node_name": "n"}), ("group-add", {"group_name": "g"})):
+        given = {**named, "ndparams": {"oob_program": "/bin/sh"}}
+        status, told, _ = world.send("POST", f"/3/{door}/{operation}", given)
+        assert (status, "oob_program" in told["detail"]) == (403, True)
     assert not world.luxi.jobs
     schemas = world.send("GET", "/3/openapi.json", token=None)[1]["components"]["schemas"]
     assert "compression_tools" not in schemas["OP_CLUSTER_SET_PARAMS"]["properties"]

@@ -139,8 +139,10 @@ class Hypervisor(ABC):
         """Start a guest; on failure nothing of it is left. Raises `HypervisorError`."""
 
     @abstractmethod
-    async def stop(self, name: str, *, timeout_s: float, force: bool = False) -> None:
+    async def stop(self, name: str, *, timeout_s: float, force: bool = False, may_write: bool = True) -> None:
         """Ask the guest to power off, wait up to *timeout_s*, then end it; 0 or *force* ends it at once.
+
+        Where it may not write, it is ended at once and writes nothing more, not even what its emulator holds back.
 
         Afterwards no process, tap, socket or file of the guest is left.
         """

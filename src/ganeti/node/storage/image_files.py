@@ -24,6 +24,7 @@ from ganeti.model.templates import TEMPLATES
 from ganeti.model.traits import TemplateTraits
 from ganeti.node.storage import image_io
 from ganeti.node.storage.allowed_paths import AllowedPaths
+from ganeti.node.storage.held_images import HeldImages
 from ganeti.node.storage.image_io import MIB, QCOW2, RAW, in_thread
 from ganeti.node.storage.image_lock import ImageLock
 from ganeti.node.storage.interface import DiskTemplate, Snapshots
@@ -51,12 +52,22 @@ PARAMETERS = (
         choices=("sparse", "full"),
     ),
 )
+LOST_LOCK = Parameter(
+    "lost_lock_timeout",
+    "int",
+    60,
+    "seconds within which a node ends a guest whose image lock another node has taken; 0: it does not",
+    minimum=0,
+    maximum=86400,
+)
 _TOOL_TIMEOUT_S = 3600.0
 
 
 def of_image_files(template: str) -> TemplateTraits:
     """The traits of a template whose disks are image files."""
-    return replace(TEMPLATES[template], formats=FORMATS, parameters=PARAMETERS, logical_id_driver=DRIVERS[0])
+    traits = TEMPLATES[template]
+    parameters = (*PARAMETERS, LOST_LOCK) if traits.shared else PARAMETERS
+    return replace(traits, formats=FORMATS, parameters=parameters, logical_id_driver=DRIVERS[0])
 
 
 class ImageFileTemplate(DiskTemplate):
@@ -65,6 +76,7 @@ class ImageFileTemplate(DiskTemplate):
     def __init__(self, world: NodeWorld) -> None:
         super().__init__(world)
         self.allowed = AllowedPaths(world.paths)
+        self._held = HeldImages(world.paths)
 
     async def create(self, disk: DiskSpec) -> None:
         path = await self._place(disk)
@@ -107,11 +119,13 @@ class ImageFileTemplate(DiskTemplate):
         if self.traits.shared:
             lock = self._lock(path)
             await self._on_lock(lock.take_incoming if for_migration else lock.take, owner)
+            await self._hold(path, disk, owner)
         return AttachedDisk(spec=disk, path=path, image_format=self._format(disk))
 
     async def deactivate(self, disk: DiskSpec) -> None:
         if self.traits.shared and (path := await place_if_there(self.allowed, disk)) is not None:
             await self._on_lock(self._lock(path).release)
+            await in_thread(self._held.forget, path)
 
     async def settle_migration(self, disk: DiskSpec, owner: str, *, arrived: bool) -> None:
         if self.traits.shared:
@@ -120,11 +134,16 @@ class ImageFileTemplate(DiskTemplate):
                 return
             lock = self._lock(path)
             await self._on_lock(lambda: lock.settle(owner, arrived=arrived))
+            if arrived:
+                await self._hold(path, disk, owner)
+            else:
+                await in_thread(self._held.forget, path)
 
     async def steal(self, disk: DiskSpec, owner: str, reason: str) -> None:
         if self.traits.shared:
             path = await self._place(disk)
             await self._on_lock(self._lock(path).steal, owner, reason)
+            await self._hold(path, disk, owner)
 
     async def rename(self, disk: DiskSpec, logical_id: list[Any]) -> None:
         wanted = structs.replace(disk, logical_id=logical_id)
@@ -239,7 +258,7 @@ class ImageFileTemplate(DiskTemplate):
 
     async def _size(self, path: str, disk: DiskSpec) -> int | None:
         try:
-            return await image_io.read(_storage_of(path), image_io.inspect, path, self._format(disk))
+            return await image_io.read(image_io.storage_of(path), image_io.inspect, path, self._format(disk))
         except OSError as err:
             raise image_io.failed("opened", path, err) from err
 
@@ -247,13 +266,20 @@ class ImageFileTemplate(DiskTemplate):
         path = _path_of(disk)
         if path is None:
             raise BlockDeviceError(f"Logical id {disk.logical_id} names no file: it must be [driver, path]")
-        return await image_io.read(_storage_of(path), self.allowed.check, path)
+        return await image_io.read(image_io.storage_of(path), self.allowed.check, path)
 
     def _format(self, disk: DiskSpec) -> str:
         image_format = disk.params.get("format", RAW)
         if image_format not in FORMATS:
             raise BlockDeviceError(f"Disk format '{image_format}' is not known: it must be raw or qcow2")
         return str(image_format)
+
+    async def _hold(self, path: str, disk: DiskSpec, owner: str) -> None:
+        limit_s = int(disk.params.get(LOST_LOCK.name, LOST_LOCK.default))
+        try:
+            await in_thread(self._held.note, path, owner, limit_s)
+        except OSError as err:
+            raise BlockDeviceError(f"{err.filename or self._held.directory} cannot be written: {err.strerror}") from err
 
     def _lock(self, path: str) -> ImageLock:
         return ImageLock(path, node=self.world.node_name, boot=boot_identity(), log=self.world.log)
@@ -333,6 +359,7 @@ class ImageFileTemplate(DiskTemplate):
             image_io.sync(os.path.dirname(path))  # or a loss of power would bring back what nobody names any more
         if self.traits.shared:
             self._lock(path).discard()
+            self._held.forget(path)
         self._remove_directory(path)
 
     def _withdraw(self, path: str) -> None:
@@ -364,7 +391,7 @@ async def place_if_there(allowed: AllowedPaths, disk: DiskSpec) -> str | None:
     The undo of a disk that was refused has the same path: there is nothing to undo.
     """
     path = _path_of(disk)
-    return None if path is None else await image_io.read(_storage_of(path), allowed.check_if_there, path)
+    return None if path is None else await image_io.read(image_io.storage_of(path), allowed.check_if_there, path)
 
 
 def _path_of(disk: DiskSpec) -> str | None:
@@ -372,11 +399,6 @@ def _path_of(disk: DiskSpec) -> str | None:
     if len(disk.logical_id) != 2 or disk.logical_id[0] not in DRIVERS or not isinstance(disk.logical_id[1], str):
         return None
     return disk.logical_id[1]
-
-
-def _storage_of(path: str) -> str:
-    """The storage directory that an image lies in, or one below it."""
-    return os.path.dirname(os.path.dirname(path))
 
 
 def _images_below(setting: str, top: str) -> list[str]:

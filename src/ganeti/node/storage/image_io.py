@@ -234,6 +234,11 @@ def write_raw(fresh: str, size: int, *, full: bool) -> None:
         os.close(descriptor)
 
 
+def storage_of(path: str) -> str:
+    """The storage directory that an image lies in, or one below it."""
+    return os.path.dirname(os.path.dirname(path))
+
+
 def why_missing(path: str) -> str:
     """A guess at why the image *path* is not there."""
     directory = os.path.dirname(os.path.dirname(path))

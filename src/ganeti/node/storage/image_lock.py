@@ -134,6 +134,13 @@ class ImageLock:
                 return holder
         return None
 
+    def taken_from_here(self) -> Holder | None:
+        """Give another node that holds the image alone; none while a guest comes here, or leaves."""
+        holder, incoming = self._read(self.path), self._read(self.incoming_path)
+        if holder is None or holder.node == self._node or (incoming is not None and incoming.node == self._node):
+            return None
+        return holder
+
     def discard(self) -> None:
         """Remove all traces, with the image."""
         for path in (self.incoming_path, self.path, self._draft):

@@ -79,7 +79,7 @@ class FakeHypervisor(Hypervisor):
             await self.check_parameters(spec.hvparams)
             self.guests.write(self._new(spec, disks, "paused" if paused else "running"))
 
-    async def stop(self, name: str, *, timeout_s: float, force: bool = False) -> None:
+    async def stop(self, name: str, *, timeout_s: float, force: bool = False, may_write: bool = True) -> None:
         async with self._failing("stop", name):
             self.guests.remove(name)
 

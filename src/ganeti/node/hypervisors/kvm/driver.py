@@ -98,9 +98,9 @@ class KvmHypervisor(Hypervisor):
             await asyncio.shield(launch.destroy(self.world, places, spec.name))
             raise
 
-    async def stop(self, name: str, *, timeout_s: float, force: bool = False) -> None:
+    async def stop(self, name: str, *, timeout_s: float, force: bool = False, may_write: bool = True) -> None:
         check_name(name)
-        guest = process.find(self.places, name)
+        guest = process.find(self.places, name) if may_write else None
         if guest is not None:
             known = record.read(self.places, name)
             whole = known is not None and known.started and known.hvparams["acpi"]

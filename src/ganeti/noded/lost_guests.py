@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Ending guests whose disks another node has taken (docs/design/0093-a-node-ends-what-it-has-lost.md).
+
+A node that counts as dead may be alive: its instances are started elsewhere, and its guests must not write any more.
+The node finds that out by itself, from what lies beside the disks, whether or not anybody reaches it.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from ganeti.base.errors import GanetiError
+from ganeti.base.paths import Paths
+from ganeti.node.hypervisors.interface import Hypervisor
+from ganeti.node.state import NodeState
+from ganeti.node.storage.held_images import LostImage, look
+from ganeti.system.files import read_if_there
+
+IDLE_S = 5.0
+"""From one look to the next while nothing is in use that could be lost."""
+_LOOKS = 4
+"""Within the time a guest has. It is ended when it was found twice: in between, a migration's end may come."""
+_NO_WRITER = ("incoming", "postmigrate")
+_log = logging.getLogger(__name__)
+
+
+class LostGuests:
+    """Looks again and again, from `run`; *tell* hears the name of each instance that it ends, and why."""
+
+    def __init__(self, state: NodeState, tell: Callable[[str, str], None]) -> None:
+        self._state = state
+        self._tell = tell
+        self._seen: set[str] = set()
+
+    async def run(self) -> None:
+        while True:
+            await self._state.world.sleep(await self.look())
+
+    async def look(self) -> float:
+        """One look; gives the seconds until the next. Raises nothing: what fails is in the log."""
+        found = await look(self._state.world)
+        again = [image for image in found.images if image.owner in self._seen]
+        self._seen = {image.owner for image in found.images}
+        if again:
+            await self._end(again)
+        return min(found.limit_s / _LOOKS, IDLE_S)
+
+    async def _end(self, lost: Sequence[LostImage]) -> None:
+        why = {image.owner: image.why for image in lost}
+        for hypervisor in enabled_hypervisors(self._state):
+            try:
+                guests = await hypervisor.list_instances()
+            except GanetiError as err:
+                _log.error("guests of %s that have lost their disks are not ended: %s", hypervisor.traits.name, err)
+                continue
+            for name in (guest.name for guest in guests if guest.name in why and guest.state not in _NO_WRITER):
+                await self._end_one(hypervisor, name, why[name])
+
+    async def _end_one(self, hypervisor: Hypervisor, name: str, why: str) -> None:
+        try:
+            await hypervisor.stop(name, timeout_s=0, force=True, may_write=False)
+        except GanetiError as err:
+            _log.error("instance %s has lost its disks (%s), but cannot be ended here: %s", name, why, err)
+            return
+        _log.warning("instance %s is ended on this node: %s", name, why)
+        self._tell(name, f"guest ended on this node: {why}")
+
+
+def enabled_hypervisors(state: NodeState) -> list[Hypervisor]:
+    """The drivers of those that the cluster uses, as ssconf says."""
+    return [state.hypervisor(name) for name in _hypervisor_names(state.paths)]
+
+
+def _hypervisor_names(paths: Paths) -> list[str]:
+    words = (read_if_there(paths.ssconf_file("hypervisor_list")) or b"").decode("utf-8", "replace").split()
+    return [name for name in words if name in Hypervisor.registry]

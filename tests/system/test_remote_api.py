@@ -203,16 +203,28 @@ groups: {storage: {state: absent}}
 """
 
 
-def test_a_file_is_applied_once(bed: FakeBed) -> None:
-    text = (TREE / "docs/operator/apply.md").read_text().partition("```yaml\n")[2].partition("```")[0]
-    for name, words in (("all", text), ("none", ABSENT)):
-        bed.run("sh", "-c", 'printf %s "$1" > /root/$0.yaml', name, words)
-    assert "+ instance shop1.example.com" in bed.run("gnt-cluster", "apply", "--plan", "/root/all.yaml")
-    bed.run("gnt-cluster", "apply", "-f", "/root/all.yaml")
-    assert bed.run("gnt-cluster", "apply", "/root/all.yaml").strip() == "Nothing to change."
-    assert send(bed, "GET", "/2/instances/shop1.example.com")[1]["nic.ips"] == ["198.51.100.10"]
-    bed.run("gnt-cluster", "apply", "-f", "/root/none.yaml")
-    assert bed.run("gnt-cluster", "apply", "/root/none.yaml").strip() == "Nothing to change."
+def test_files_are_applied_once(bed: FakeBed) -> None:
+    """Those of the documentation, one after the other: the instance is made, gets devices, and loses them again."""
+    text = (TREE / "docs/operator/apply.md").read_text()
+    [plan] = re.findall(r"^```\n# gnt-cluster apply --plan shop.yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    files = [*re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL), ABSENT]
+    plans = [
+        "+ instance shop1.example.com",
+        plan,
+        "remove disk 1 (32 MiB, name scratch), remove interface 1",
+        "- group",
+    ]
+    for words, planned in zip(files, plans, strict=True):
+        bed.run("sh", "-c", 'printf %s "$0" > /root/shop.yaml', words)
+        assert planned in bed.run("gnt-cluster", "apply", "--plan", "/root/shop.yaml")
+        bed.run("gnt-cluster", "apply", "-f", "/root/shop.yaml")
+        assert bed.run("gnt-cluster", "apply", "/root/shop.yaml").strip() == "Nothing to change."
+        if words is files[1]:
+            shown = send(bed, "GET", "/2/instances/shop1.example.com")[1]
+            assert (shown["disk.sizes"], shown["nic.links"][1]) == ([96, 32], "gnt-br0")
+            smaller = words.replace("96M", "64M")
+            bed.run("sh", "-c", 'printf %s "$0" > /root/shop.yaml', smaller)
+            assert "disks do not shrink" in bed.run("gnt-cluster", "apply", "-f", "/root/shop.yaml", expect=1)
 
 
 HOOKS = f"SCHEMATHESIS_HOOKS={TREE}/tests/system/programs/schemathesis_hooks.py"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ganeti.cli.described_devices import DISK_FIELDS, NIC_FIELDS, Devices, disk_changes, in_mebibytes, nic_changes
 from ganeti.cli.failures import Failure
 from ganeti.cli.values import read_size
 
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 _GROUP = ("alloc_policy", "ndparams", "ipolicy", "diskparams")
 _NETWORK = ("gateway", "network6", "gateway6", "mac_prefix")
 _PARAMETERS = ("beparams", "hvparams", "osparams")
-_NIC = ("ip", "mac", "mode", "link", "vlan", "network", "name")
+_SIZES = ("memory", "maxmem", "minmem")
 _NEW_INSTANCE = ("disk_template", "hypervisor", "iallocator", "file_storage_dir", "file_driver", "group")
 KEYS = {
     "cluster": ("tags",),
     "groups": ("state", "tags", *_GROUP),
     "networks": ("state", "tags", "network", "groups", *_NETWORK),
-    "instances": ("state", "tags", "os", "node", "disks", "nics", "up", *_NEW_INSTANCE, *_PARAMETERS),
+    "instances": ("state", "tags", "os", "node", "secondary", "disks", "nics", "up", *_NEW_INSTANCE, *_PARAMETERS),
 }
 """What may be said of an object of each kind."""
 _TAG_KINDS = {"groups": "nodegroup", "networks": "network", "instances": "instance"}
@@ -56,9 +57,10 @@ FIELDS = {
     "groups": ["name", "tags", "alloc_policy", "custom_ndparams", "custom_ipolicy", "custom_diskparams"],
     "networks": ["name", "tags", "network", "group_list", *_NETWORK],
     "instances": [
-        *("name", "tags", "os", "disk_template", "hypervisor", "admin_state", "pnode", "disk.sizes"),
+        *("name", "tags", "os", "disk_template", "hypervisor", "admin_state", "pnode"),
         *(f"custom_{name}" for name in _PARAMETERS),
-        *("nic.ips", "nic.macs", "nic.modes", "nic.links", "nic.vlans", "nic.networks.names", "nic.names"),
+        *DISK_FIELDS.values(),
+        *NIC_FIELDS.values(),
     ],
 }
 
@@ -71,6 +73,9 @@ def steps(wanted: Any, current: Current) -> list[Step]:
     found: list[Step] = []
     if "tags" in (wanted.get("cluster") or {}):
         found += _tags("cluster", "", "the cluster", wanted["cluster"]["tags"], current.tags, CLUSTER)
+    for said in (wanted.get("instances") or {}).values():
+        if "beparams" in (said or {}):
+            said["beparams"] = _backend(said["beparams"])
     for kind, make in (("groups", _group), ("networks", _network), ("instances", _instance)):
         now: Mapping[str, Plain] = getattr(current, kind)
         for name, said in (wanted.get(kind) or {}).items():
@@ -124,20 +129,51 @@ def _tags(kind: str, name: str, what: str, wanted: list[str], now: list[str], st
             )
 
 
+def _backend(given: Plain) -> Plain:
+    """Sizes in MiB, and ``memory`` as the two values that it stands for."""
+    found = {
+        name: read_size(name, value) if name in _SIZES and _is_size(value) else value for name, value in given.items()
+    }
+    memory = found.pop("memory", None)
+    return found if memory is None else {"maxmem": memory, "minmem": memory, **found}
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, str) and value != "default"
+
+
 def _differing(said: Plain, now: Plain, keys: tuple[str, ...]) -> Plain:
-    """What is said otherwise than it is; of a map only the entries that are said count."""
+    """What is said otherwise than it is; of a map only the entries that are said count.
+
+    An entry that is ``default`` or empty is to be inherited.
+    """
     found: Plain = {}
     for key in keys:
         if key not in said:
             continue
         have = now.get(f"custom_{key}", now.get(key))
         if isinstance(said[key], dict):
-            entries = {name: value for name, value in said[key].items() if (have or {}).get(name) != value}
+            inherited = {name for name, value in said[key].items() if value in (None, "default")}
+            entries = {name: "default" for name in inherited if name in (have or {})}
+            entries |= {
+                name: value
+                for name, value in said[key].items()
+                if name not in inherited and not _holds((have or {}).get(name), value)
+            }
             if entries:
-                found[key] = entries
-        elif said[key] != have:
-            found[key] = said[key]
+                found[key] = {name: entries[name] for name in said[key] if name in entries}
+        elif (said[key] or None) != (have or None):
+            found[key] = "none" if said[key] is None else said[key]
     return found
+
+
+def _holds(have: Any, wanted: Any) -> bool:
+    """Whether everything that is wanted is so; what nobody speaks of may be there too."""
+    if isinstance(wanted, dict) and isinstance(have, dict):
+        return all(_holds(have.get(name), value) for name, value in wanted.items())
+    if isinstance(wanted, list) and isinstance(have, list):
+        return len(wanted) == len(have) and all(map(_holds, have, wanted))
+    return bool(have == wanted) and isinstance(have, bool) == isinstance(wanted, bool)
 
 
 def _told(changes: Plain) -> str:
@@ -215,13 +251,21 @@ def _instance(name: str, said: Plain, now: Plain | None) -> Iterator[Step]:
         yield Step(INSTANCES, f"+ {what}", _creation(name, said))
         return
     _refuse_unchangeable(name, said, now)
+    where = f"instances: {name}"
     changes = _differing(said, now, _PARAMETERS)
-    if nics := _nic_changes(name, said.get("nics", []), now):
-        changes["nics"] = nics
+    words = [_told(each) for each in changes.values()]
+    disks = disk_changes(f"{where}: disks", _disks(said), now) if "disks" in said else Devices()
+    nics = nic_changes(f"{where}: nics", said["nics"], now) if "nics" in said else Devices()
+    for key, devices in (("disks", disks), ("nics", nics)):
+        if devices.changes:
+            changes[key] = devices.changes
+            words += devices.sentences
     if changes:
         opcode = {"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": name, **changes}
-        yield Step(INSTANCES, f"~ {what}: {_told(changes)}", opcode)
-    yield from _grown(name, _disks(said), now)
+        yield Step(INSTANCES, f"~ {what}: {', '.join(words)}", opcode)
+    for index, size_mib in disks.grown:
+        grow = {"OP_ID": "OP_INSTANCE_GROW_DISK", "instance_name": name, "disk": index, "absolute": True}
+        yield Step(CHANGES, f"~ {what}: disk {index} grows to {size_mib} MiB", {**grow, "amount": size_mib})
     if "tags" in said:
         yield from _tags(_TAG_KINDS["instances"], name, what, said["tags"], now["tags"], CHANGES)
     if "up" in said and said["up"] != (now["admin_state"] == "up"):
@@ -234,56 +278,28 @@ def _creation(name: str, said: Plain) -> Plain:
     given = {names.get(key, key): said[key] for key in (*_NEW_INSTANCE, *_PARAMETERS, "tags") if key in said}
     if "disk_template" not in said or "os" not in said:
         raise Failure(f"instances: {name}: it is new: say os and disk_template")
-    if "node" in said:
-        given["pnode"] = said["node"]
-    nics = [{key: value for key, value in nic.items() if value is not None} for nic in said.get("nics", [{}])]
+    for key, parameter in (("node", "pnode"), ("secondary", "snode")):
+        if key in said:
+            given[parameter] = said[key]
+    nics = [
+        {key: value for key, value in nic.items() if value is not None and key != "state"}
+        for nic in said.get("nics", [{}])
+        if nic.get("state") != "absent"
+    ]
     new = {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": name, "mode": "create", "os_type": said["os"]}
-    return {**new, "disks": _disks(said), "nics": nics, "start": said.get("up", True), **given}
+    return {**new, "disks": _new_disks(said), "nics": nics, "start": said.get("up", True), **given}
 
 
 def _disks(said: Plain) -> list[Plain]:
-    return [{**disk, "size": _mebibytes(disk["size"])} if "size" in disk else disk for disk in said.get("disks", [])]
+    return [in_mebibytes(disk) for disk in said.get("disks", [])]
 
 
-def _mebibytes(size: Any) -> int:
-    return size if isinstance(size, int) else read_size("size", str(size))
+def _new_disks(said: Plain) -> list[Plain]:
+    wanted = [disk for disk in _disks(said) if disk.get("state") != "absent"]
+    return [{key: value for key, value in disk.items() if key != "state"} for disk in wanted]
 
 
 def _refuse_unchangeable(name: str, said: Plain, now: Plain) -> None:
     for key in ("os", "disk_template", "hypervisor"):
         if said.get(key, now[key]) != now[key]:
             raise Failure(f"instances: {name}: its {key} is {now[key]}; this changes nothing of that kind by itself")
-
-
-def _grown(name: str, disks: list[Plain], now: Plain) -> Iterator[Step]:
-    sizes = now["disk.sizes"] or []
-    if disks and len(disks) != len(sizes):
-        raise Failure(f"instances: {name}: it has {len(sizes)} disks, not {len(disks)}: add or remove them by hand")
-    for index, (disk, size) in enumerate(zip(disks, sizes, strict=False)):
-        if disk.get("size", size) < size:
-            raise Failure(f"instances: {name}: disk {index} has {size} MiB: disks do not shrink")
-        if disk.get("size", size) > size:
-            opcode = {"OP_ID": "OP_INSTANCE_GROW_DISK", "instance_name": name, "disk": index, "absolute": True}
-            yield Step(
-                CHANGES,
-                f"~ instance {name}: disk {index} grows to {disk['size']} MiB",
-                {**opcode, "amount": disk["size"]},
-            )
-
-
-def _nic_changes(name: str, wanted: list[Plain], now: Plain) -> list[list[Any]]:
-    have = {key: now.get(f"nic.{plural}") or [] for key, plural in zip(_NIC, _PLURALS, strict=True)}
-    count = len(have["mac"])
-    if wanted and len(wanted) != count:
-        raise Failure(f"instances: {name}: it has {count} interfaces, not {len(wanted)}: add or remove them by hand")
-    found: list[list[Any]] = []
-    for index, nic in enumerate(wanted):
-        if unknown := sorted(set(nic) - set(_NIC)):
-            raise Failure(f"instances: {name}: an interface has no '{unknown[0]}': there are {', '.join(_NIC)}")
-        changes = {key: value for key, value in nic.items() if index >= len(have[key]) or have[key][index] != value}
-        if changes:
-            found.append([index, "modify", changes])
-    return found
-
-
-_PLURALS = ("ips", "macs", "modes", "links", "vlans", "networks.names", "names")

@@ -25,6 +25,37 @@ class Operations(Generic[Result]):
     def _call(self, name: str, given: dict[str, Any], key: str | None, plan: str | None) -> Result:
         return self._send(name, {each: value for each, value in given.items() if value is not NOT_GIVEN}, key, plan)
 
+    def backup_create(
+        self,
+        *,
+        instance_name: str,
+        dry_run: bool | None = NOT_GIVEN,
+        debug_level: int | None = NOT_GIVEN,
+        priority: Literal[-10, 0, 10] = NOT_GIVEN,
+        depends: list[Any] | None = NOT_GIVEN,
+        comment: str | None = NOT_GIVEN,
+        reason: str | None = NOT_GIVEN,
+        instance_uuid: str | None = NOT_GIVEN,
+        node: str | None = NOT_GIVEN,
+        full: bool = NOT_GIVEN,
+        idempotency_key: str | None = None,
+        plan: str | None = None,
+    ) -> Result:
+        """Make a backup of an instance, which builds on its newest one where that is whole."""
+        given = {
+            "instance_name": instance_name,
+            "dry_run": dry_run,
+            "debug_level": debug_level,
+            "priority": priority,
+            "depends": depends,
+            "comment": comment,
+            "reason": reason,
+            "instance_uuid": instance_uuid,
+            "node": node,
+            "full": full,
+        }
+        return self._call("backup-create", given, idempotency_key, plan)
+
     def backup_export(
         self,
         *,
@@ -79,6 +110,54 @@ class Operations(Generic[Result]):
             "zeroing_timeout_per_mib": zeroing_timeout_per_mib,
         }
         return self._call("backup-export", given, idempotency_key, plan)
+
+    def backup_history(
+        self,
+        *,
+        dry_run: bool | None = NOT_GIVEN,
+        debug_level: int | None = NOT_GIVEN,
+        priority: Literal[-10, 0, 10] = NOT_GIVEN,
+        depends: list[Any] | None = NOT_GIVEN,
+        comment: str | None = NOT_GIVEN,
+        reason: str | None = NOT_GIVEN,
+        instance_name: str | None = NOT_GIVEN,
+        idempotency_key: str | None = None,
+        plan: str | None = None,
+    ) -> Result:
+        """List the backups of an instance, or of all; those that cannot be used have a reason under ``fault``."""
+        given = {
+            "dry_run": dry_run,
+            "debug_level": debug_level,
+            "priority": priority,
+            "depends": depends,
+            "comment": comment,
+            "reason": reason,
+            "instance_name": instance_name,
+        }
+        return self._call("backup-history", given, idempotency_key, plan)
+
+    def backup_key(
+        self,
+        *,
+        dry_run: bool | None = NOT_GIVEN,
+        debug_level: int | None = NOT_GIVEN,
+        priority: Literal[-10, 0, 10] = NOT_GIVEN,
+        depends: list[Any] | None = NOT_GIVEN,
+        comment: str | None = NOT_GIVEN,
+        reason: str | None = NOT_GIVEN,
+        idempotency_key: str | None = None,
+        plan: str | None = None,
+    ) -> Result:
+        """Make a key for new backups; gives its id. The key itself is in the configuration alone."""
+        given = {
+            "dry_run": dry_run,
+            "debug_level": debug_level,
+            "priority": priority,
+            "depends": depends,
+            "comment": comment,
+            "reason": reason,
+        }
+        return self._call("backup-key", given, idempotency_key, plan)
 
     def backup_prepare(
         self,
@@ -135,6 +214,47 @@ class Operations(Generic[Result]):
             "instance_uuid": instance_uuid,
         }
         return self._call("backup-remove", given, idempotency_key, plan)
+
+    def backup_restore(
+        self,
+        *,
+        instance_name: str,
+        dry_run: bool | None = NOT_GIVEN,
+        debug_level: int | None = NOT_GIVEN,
+        priority: Literal[-10, 0, 10] = NOT_GIVEN,
+        depends: list[Any] | None = NOT_GIVEN,
+        comment: str | None = NOT_GIVEN,
+        reason: str | None = NOT_GIVEN,
+        new_name: str | None = NOT_GIVEN,
+        backup: str | None = NOT_GIVEN,
+        in_place: bool = NOT_GIVEN,
+        pnode: str | None = NOT_GIVEN,
+        iallocator: str | None = NOT_GIVEN,
+        disk_template: str | None = NOT_GIVEN,
+        start: bool = NOT_GIVEN,
+        no_nics: bool = NOT_GIVEN,
+        idempotency_key: str | None = None,
+        plan: str | None = None,
+    ) -> Result:
+        """Restore a backup as a new instance, or in place."""
+        given = {
+            "instance_name": instance_name,
+            "dry_run": dry_run,
+            "debug_level": debug_level,
+            "priority": priority,
+            "depends": depends,
+            "comment": comment,
+            "reason": reason,
+            "new_name": new_name,
+            "backup": backup,
+            "in_place": in_place,
+            "pnode": pnode,
+            "iallocator": iallocator,
+            "disk_template": disk_template,
+            "start": start,
+            "no_nics": no_nics,
+        }
+        return self._call("backup-restore", given, idempotency_key, plan)
 
     def cluster_activate_master_ip(
         self,

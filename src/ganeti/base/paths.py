@@ -184,6 +184,11 @@ class Paths:
         return self.under("/srv/ganeti/export")
 
     @property
+    def backup_dir(self) -> str:
+        """Where this node keeps incremental backups; whatever file system is mounted there."""
+        return self.under("/srv/ganeti/backup")
+
+    @property
     def audit_log(self) -> str:
         return f"{self.log_dir}/rapi-audit.log"
 

@@ -342,9 +342,42 @@ class Maintenance(Renamed, frozen=True, kw_only=True):
     mtime: float = 0.0
 
 
+class BackupSchedule(ConfigObject, frozen=True, kw_only=True):
+    """What is backed up by itself, how often, and how much of it is kept."""
+
+    name: str
+    scope: str
+    """``instance``, ``tag``, ``group`` or ``cluster``: what `target` names."""
+    target: str = ""
+    """UUID of the instance or the group, or the tag."""
+    node: str
+    """UUID of the node that keeps the backups."""
+    interval_s: int
+    keep: int
+    """How many backups of each instance stay."""
+    prove_interval_s: int = 0
+    """How often the newest backup is booted; 0 for never."""
+
+
+class Backups(ConfigObject, frozen=True, kw_only=True):
+    """Keys and schedules of incremental backups."""
+
+    nested = {"schedules": BackupSchedule}
+
+    keys: dict[str, str] = {}
+    """By id, in hexadecimal; the last one seals new backups."""
+    schedules: list[BackupSchedule] = []
+    tried: dict[str, float] = {}
+    """When a job was last submitted for an instance, in seconds since 1970, by ``create UUID`` and ``prove UUID``."""
+    serial_no: int = 1
+    ctime: float = 0.0
+    mtime: float = 0.0
+
+
 KINDS: dict[str, type[ConfigObject]] = {
     "cluster": Cluster,
     "maintenance": Maintenance,
+    "backups": Backups,
     "nodes": Node,
     "nodegroups": NodeGroup,
     "instances": Instance,
@@ -357,6 +390,7 @@ KINDS: dict[str, type[ConfigObject]] = {
 CLUSTER_KEY = "cluster"
 """Key under which the one cluster object is stored."""
 MAINTENANCE_KEY = "maintenance"
-SINGLES = {"cluster": CLUSTER_KEY, "maintenance": MAINTENANCE_KEY}
-"""Entries that are one object, with the key it is stored under; `maintenance` may be missing."""
+BACKUPS_KEY = "backups"
+SINGLES = {"cluster": CLUSTER_KEY, "maintenance": MAINTENANCE_KEY, "backups": BACKUPS_KEY}
+"""Entries that are one object, with the key it is stored under; all but the first may be missing."""
 CONTAINERS = tuple(kind for kind in KINDS if kind not in SINGLES)

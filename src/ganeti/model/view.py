@@ -12,9 +12,11 @@ from typing import Any, TypeVar, cast
 from ganeti.base.errors import NOT_UNIQUE, UNKNOWN_ENTITY, PrerequisiteError
 from ganeti.base.names import shown
 from ganeti.model.objects import (
+    BACKUPS_KEY,
     CLUSTER_KEY,
     KINDS,
     MAINTENANCE_KEY,
+    Backups,
     Cluster,
     ConfigObject,
     Disk,
@@ -65,6 +67,11 @@ class ConfigView(ABC):
     def maintenance(self) -> Maintenance:
         """As it begins, where nothing is stored."""
         return cast(Maintenance, self.get("maintenance", MAINTENANCE_KEY)) or Maintenance()
+
+    @property
+    def backups(self) -> Backups:
+        """As it begins, where nothing is stored."""
+        return cast(Backups, self.get("backups", BACKUPS_KEY)) or Backups()
 
     def nodes(self) -> list[Node]:
         return self.all("nodes")

@@ -36,9 +36,9 @@ def submit(call: Invocation) -> int:
 
 def ask(call: Invocation) -> None:
     """Ask the command's question, if it has one, with the full name of what it is about."""
-    if not call.command.confirm or call.get("assume_yes") or call.get("force"):
-        return
     question = next((each for field, each in call.command.confirm_for if call.get(field)), call.command.confirm)
+    if not question or call.get("assume_yes") or call.get("force"):
+        return
     names = {}
     for argument in call.command.arguments:
         name = call.get(argument.field)

@@ -3,6 +3,15 @@
 
 # fmt: off
 COMMANDS = (
+    ('create', 'back an instance up while it runs: only what has changed since the backup before (not in Ganeti 3.1)',
+     (
+      ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),
+     ),
+     (
+      (('-n', '--node'), 'node', 'string', 'node that keeps the backup; without it the one with the newest backup', True, None, (), 'NODE', False),
+      (('--full',), 'full', 'flag', 'build on no other backup', True, None, (), '', False),
+     ),
+     (), '', '', True, 'OP_BACKUP_CREATE', False, True, False, '', (), (), ()),
     ('export', 'export an instance: have its OS dump the disks, and keep the dumps on a node',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),
@@ -21,6 +30,12 @@ COMMANDS = (
       (('--zeroing-timeout-per-mib',), 'zeroing_timeout_per_mib', 'float', 'how much longer for each MiB, in seconds', True, None, (), '', False),
      ),
      (), '', '', True, 'OP_BACKUP_EXPORT', False, True, False, '', (), (), ()),
+    ('history', 'list incremental backups, and when they were proved by booting them (not in Ganeti 3.1)',
+     (
+      ('instance_name', 'instance-name', 0, 1, 'string', ''),
+     ),
+     (),
+     (), 'backup_chains:history', '', False, 'OP_BACKUP_HISTORY', False, True, False, '', (), (), ()),
     ('import', 'create an instance from an export',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', 'new name'),
@@ -58,6 +73,12 @@ COMMANDS = (
       (('--no-wait-for-sync',), 'wait_for_sync', 'flag', 'do not wait for mirrors to be in sync', False, None, (), '', False),
      ),
      (), 'instance_add:add', '', True, 'OP_INSTANCE_CREATE', False, True, False, '', (), (), (('-n', '-I', 'name a node or an allocator'), ('-g', '-n', 'a group is for an allocator to choose in'), ('-s', '--disk', '-s SIZE means --disk 0:size=SIZE'), ('--no-nics', '--net', 'keep the second'))),
+    ('key', 'make a key for new backups (new), list the ids of those there are, or show them (not in Ganeti 3.1)',
+     (
+      ('action', 'new|list|show', 1, 1, 'string', ''),
+     ),
+     (),
+     (), 'backup_chains:key', '', True, 'OP_BACKUP_KEY', False, True, False, '', (), (), ()),
     ('list', 'list exports and the nodes that keep them',
      (),
      (
@@ -84,4 +105,20 @@ COMMANDS = (
      ),
      (),
      (), '', '', True, 'OP_BACKUP_REMOVE', False, True, False, '', (), (), ()),
+    ('restore', 'make an instance from a backup, or with --in-place give a stopped one its disks back (not in Ganeti 3.1)',
+     (
+      ('instance_name', 'instance-name', 1, 1, 'string', 'new name'),
+      ('new_name', 'new-name', 0, 1, 'string', 'new name'),
+     ),
+     (
+      (('-f', '--force'), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
+      (('--backup',), 'backup', 'string', 'id of the backup; the newest without it', True, None, (), 'ID', False),
+      (('--in-place',), 'in_place', 'flag', 'overwrite the disks of the instance itself', True, None, (), '', False),
+      (('-n', '--node'), 'pnode', 'string', 'where it runs', True, None, (), 'NODE', False),
+      (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
+      (('-t', '--disk-template'), 'disk_template', 'string', 'how its disks are made', True, None, (), 'TEMPLATE', False),
+      (('--start',), 'start', 'flag', 'start it', True, None, (), '', False),
+      (('--no-nics',), 'no_nics', 'flag', 'make it without NICs', True, None, (), '', False),
+     ),
+     (), '', '', True, 'OP_BACKUP_RESTORE', False, True, False, '', (), (('in_place', 'What is on the disks of {instance_name} is overwritten. Continue?'),), ()),
 )

@@ -4,7 +4,7 @@
 One line an object, filled up with spaces, which JSON ignores:
 
     {"version":3010000,"serial_no":42,"mtime":1.5      the other top-level keys, and the seal
-    ,"cluster":{…},"maintenance":{…}                   single objects; the second may be missing
+    ,"cluster":{…},"maintenance":{…}                   single objects; all but the first may be missing
     ,"nodes":{
      "UUID":{…}                                        a place: the first has no comma before it
     ,"UUID":{…}

@@ -18,6 +18,7 @@ Migration, as the job drives it (names of node calls in `node/actions/instances.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, ClassVar
 
 import msgspec
@@ -28,6 +29,7 @@ from ganeti.model.node_calls.instances import Console
 from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_requests import AttachedDisk, DiskSpec, InstanceSpec
 from ganeti.model.traits import HypervisorTraits
+from ganeti.node.backups.sources import ByteSource
 from ganeti.ports.node_world import NodeWorld
 
 
@@ -118,6 +120,26 @@ class GuestSnapshots(ABC):
 
     @abstractmethod
     async def remove(self, name: str, disk: DiskSpec, snapshot: str) -> None: ...
+
+
+class GuestMoments(ABC):
+    """The disks of a running guest as they were at one moment, for a backup. All methods may be repeated."""
+
+    @abstractmethod
+    async def open(self, spec: InstanceSpec, *, mark: str, since: str) -> list[list[tuple[int, int]] | None]:
+        """Hold all disks as they are now, and count under *mark* what changes from now on; the guest runs on.
+
+        Gives for each disk the chunks (first, count) that may have changed *since* an earlier mark; None where that
+        is not known. Raises `HypervisorError`; `close` follows in each case.
+        """
+
+    @abstractmethod
+    async def close(self, name: str, *, kept: str) -> None:
+        """End what is held, and all counting but that under the mark *kept*; a guest that has ended has nothing."""
+
+    @abstractmethod
+    def reading(self, name: str, disk: int) -> AbstractAsyncContextManager[ByteSource]:
+        """A disk as it is held; raises `HypervisorError`, `BlockDeviceError`."""
 
 
 class Hypervisor(ABC):
@@ -266,6 +288,10 @@ class RunningDevices:
         """
         del spec, names
         return []
+
+    def moments(self) -> GuestMoments | None:
+        """None where disks can be read only while their guest is stopped."""
+        return None
 
     async def copy_disks(self, name: str, paths: Sequence[str]) -> None:
         """Write into files, in the order of the disks, what all of them hold at one moment; the guest runs on.

@@ -287,7 +287,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         spec = instance_spec(view, ctx.catalogue, view.instance(checked.instance.uuid))
         await create_disks(ctx, spec, spec.disks, wait=self.wait_for_sync, adopted=checked.adopted)
         if not checked.adopted:
-            await self._install(spec, checked.source, ctx)
+            await self.fill_disks(spec, checked.source, ctx)
         if self.start:
             await self._start(spec, ctx)
         await ctx.config.commit(
@@ -474,7 +474,8 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         elif checked.chosen_by != BUILT_IN:
             await ctx.locks.release([ALL_NODE_RES])
 
-    async def _install(self, spec: InstanceSpec, source: Source | None, ctx: OperationContext) -> None:
+    async def fill_disks(self, spec: InstanceSpec, source: Source | None, ctx: OperationContext) -> None:
+        """Put onto the new disks what the instance begins with; they stay open where it is started."""
         if self.no_install or not (spec.os or image_of(spec.osparams)):
             return
         if source is not None:

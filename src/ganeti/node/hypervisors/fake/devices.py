@@ -11,6 +11,7 @@ from ganeti.model.node_calls.hotplug import HotplugObstacles
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.node.hypervisors.fake.failures import failing
 from ganeti.node.hypervisors.fake.guests import Guests
+from ganeti.node.hypervisors.fake.moments import FakeMoments
 from ganeti.node.hypervisors.interface import RunningDevices
 from ganeti.node.storage.image_io import in_thread
 from ganeti.ports.node_world import NodeWorld
@@ -45,6 +46,9 @@ class FakeDevices(RunningDevices):
             guest = self._guests.required(name)
             for source, path in zip(guest.disk_paths, paths, strict=True):
                 await in_thread(shutil.copyfile, source, path)
+
+    def moments(self) -> FakeMoments:
+        return FakeMoments(self._world, self._directory)
 
     def _failing(self, method: str, name: str) -> contextlib.AbstractAsyncContextManager[None]:
         return failing(self._world, self._directory, method, name)

@@ -10,6 +10,7 @@ from ganeti.node.hypervisors.interface import RunningDevices
 from ganeti.node.hypervisors.kvm import checks, disk_changes, disk_copies, nic_changes, process, record
 from ganeti.node.hypervisors.kvm.disk_exchange import DiskExchange
 from ganeti.node.hypervisors.kvm.live_parameters import ParameterChange
+from ganeti.node.hypervisors.kvm.moments import KvmMoments
 from ganeti.node.hypervisors.kvm.places import Places, check_name
 from ganeti.node.hypervisors.kvm.process import GuestProcess
 from ganeti.node.hypervisors.kvm.record import RuntimeRecord
@@ -45,6 +46,9 @@ class KvmDevices(RunningDevices):
             return []
         return await ParameterChange(self._places, *found).run(checks.filled(spec.hvparams), spec.beparams, names)
 
+    def moments(self) -> KvmMoments:
+        return KvmMoments(self._world, self._places, self._running)
+
     async def copy_disks(self, name: str, paths: Sequence[str]) -> None:
         found = self._changeable(name)
         if found is None:
@@ -73,6 +77,13 @@ class KvmDevices(RunningDevices):
         if found is None:
             raise HypervisorError(f"The instance {spec.name} does not run on this node")
         return DiskExchange(self._world, self._places, found[1])
+
+    def _running(self, name: str) -> tuple[GuestProcess, RuntimeRecord]:
+        check_name(name)
+        guest, known = process.find(self._places, name), record.read(self._places, name)
+        if guest is None or known is None:
+            raise HypervisorError(f"The instance {name} does not run on this node")
+        return guest, known
 
     def _changeable(self, name: str) -> tuple[GuestProcess, RuntimeRecord] | None:
         """A guest whose devices can change now, or None when it does not run."""

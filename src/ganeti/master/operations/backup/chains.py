@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Incremental backups that nodes keep: finding them, and the chain that one of them needs."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ganeti.base.errors import ENVIRONMENT_ERROR, UNKNOWN_ENTITY, WRONG_STATE, PrerequisiteError
+from ganeti.base.names import shown
+from ganeti.model.node_calls.backups import BackupList, BackupStored, ChainLink, KeptFiles
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask, ask_many
+from ganeti.wire.backup_file import Backup, Proof, UnreadableBackupError, decode
+
+HISTORY = "gnt-backup history shows those there are"
+
+
+@dataclass(frozen=True)
+class Known:
+    """A backup as its node tells of it."""
+
+    node_uuid: str
+    node_name: str
+    backup: Backup
+    proof: Proof | None = None
+
+    @property
+    def link(self) -> ChainLink:
+        return ChainLink(id=self.backup.id, generation=self.backup.generation)
+
+
+@dataclass(frozen=True)
+class Unusable:
+    node_name: str
+    instance_uuid: str
+    id: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Found:
+    backups: list[Known]
+    """The oldest first."""
+    unusable: list[Unusable]
+    unfinished: list[tuple[str, str, str]]
+    """Name of the node, UUID of the instance, id."""
+    silent: list[str]
+    """Sentences about nodes that could not say."""
+
+    def of(self, instance_uuid: str) -> list[Known]:
+        return [each for each in self.backups if each.backup.instance_uuid == instance_uuid]
+
+
+async def find_backups(ctx: OperationContext, view: ConfigView) -> Found:
+    """All backups of all nodes that are not offline."""
+    nodes = [node.uuid for node in view.nodes() if not node.offline]
+    keys = view.backups.keys
+    found = Found([], [], [], [])
+    for answer in await ask_many(ctx.nodes, nodes, BackupList()):
+        name = view.node(answer.node_uuid).name
+        if answer.error is not None:
+            found.silent.append(f"node {name}: {answer.error}")
+            continue
+        found.unfinished.extend((name, uuid, backup) for uuid, backup in answer.value.unfinished)
+        for files in answer.value.backups:
+            try:
+                found.backups.append(Known(answer.node_uuid, name, _manifest(files, keys), _proof(files, keys)))
+            except UnreadableBackupError as err:
+                found.unusable.append(Unusable(name, files.instance_uuid, files.id, str(err)))
+    found.backups.sort(key=lambda each: (each.backup.created, each.backup.id))
+    return found
+
+
+def _manifest(files: KeptFiles, keys: dict[str, str]) -> Backup:
+    backup = decode(files.manifest, Backup, keys)
+    if (backup.instance_uuid, backup.id) != (files.instance_uuid, files.id):
+        raise UnreadableBackupError(f"it lies in the place of another one: its manifest is that of {backup.id}")
+    return backup
+
+
+def _proof(files: KeptFiles, keys: dict[str, str]) -> Proof | None:
+    """A proof that cannot be read is none."""
+    if not files.proof:
+        return None
+    try:
+        proof = decode(files.proof, Proof, keys)
+    except UnreadableBackupError:
+        return None
+    return proof if (proof.instance_uuid, proof.backup) == (files.instance_uuid, files.id) else None
+
+
+def choose(found: Found, view: ConfigView, name: str, backup_id: str | None) -> Known:
+    """The backup of an instance, which may be gone, by id; the newest without one. Raises `PrerequisiteError`."""
+    uuids = of_name(found, view, name)
+    known = [each for each in found.backups if each.backup.instance_uuid in uuids]
+    if backup_id is not None:
+        for bad in found.unusable:
+            if bad.id == backup_id and bad.instance_uuid in uuids:
+                raise PrerequisiteError(f"Backup {bad.id} on {bad.node_name} cannot be used: {bad.why}", WRONG_STATE)
+        known = [each for each in known if each.backup.id == backup_id]
+    if not known:
+        what = f"has no backup {shown(backup_id)}" if backup_id else "has no backup"
+        away = f" ({'; '.join(found.silent)})" if found.silent else ""
+        bad_ones = [f"{bad.id} on {bad.node_name}: {bad.why}" for bad in found.unusable if bad.instance_uuid in uuids]
+        damaged = f" that can be used ({'; '.join(bad_ones)})" if bad_ones else ""
+        raise PrerequisiteError(f"Instance {shown(name)} {what}{damaged}{away}: {HISTORY}", UNKNOWN_ENTITY)
+    if len({each.backup.instance_uuid for each in known}) > 1:
+        raise PrerequisiteError(
+            f"Several instances were called {shown(name)}: choose a backup by its id, {HISTORY}", UNKNOWN_ENTITY
+        )
+    return known[-1]
+
+
+def of_name(found: Found, view: ConfigView, name: str) -> set[str]:
+    """UUIDs of the instances of this name: that of today, or those that are gone."""
+    try:
+        return {view.find_instance(name).uuid}
+    except PrerequisiteError as err:
+        if err.code != UNKNOWN_ENTITY:
+            raise
+    return {each.backup.instance_uuid for each in found.backups if name in (each.backup.instance_name, each.backup.id)}
+
+
+def chain_of(found: Found, newest: Known) -> list[Known]:
+    """A backup and all that it builds on, the newest first; raises `PrerequisiteError` where one is missing."""
+    there = {each.backup.id: each for each in found.of(newest.backup.instance_uuid) if _same_node(each, newest)}
+    chain = [newest]
+    while parent := chain[-1].backup.parent:
+        if parent not in there or len(chain) > len(there):
+            why = next((f": {bad.why}" for bad in found.unusable if bad.id == parent), "")
+            raise PrerequisiteError(
+                f"Backup {newest.backup.id} builds on {parent}, which node {newest.node_name} does not have or cannot "
+                f"read{why}: choose a backup before it, {HISTORY}",
+                WRONG_STATE,
+            )
+        chain.append(there[parent])
+    return chain
+
+
+def _same_node(one: Known, other: Known) -> bool:
+    return one.node_uuid == other.node_uuid
+
+
+def links(chain: Iterable[Known]) -> list[ChainLink]:
+    return [each.link for each in chain]
+
+
+async def require_whole(ctx: OperationContext, chain: Sequence[Known]) -> None:
+    """Read the indexes of a chain, and refuse one that is damaged or cut; raises `PrerequisiteError`."""
+    for each in chain:
+        backup = each.backup
+        request = BackupStored(instance_uuid=backup.instance_uuid, link=each.link, disks=len(backup.disks))
+        stored = await ask(ctx.nodes, each.node_uuid, request)
+        for number, (disk, now) in enumerate(zip(backup.disks, stored, strict=True)):
+            if (disk.index_sha256, disk.chunk_bytes) != (now.index_sha256, now.chunk_bytes):
+                what = "cut" if now.chunk_bytes < disk.chunk_bytes else "changed"
+                raise PrerequisiteError(
+                    f"Backup {backup.id} on {each.node_name} is damaged: the files of disk {number} were {what}. "
+                    "Choose a backup before it, and have the next one read everything (gnt-backup create --full)",
+                    ENVIRONMENT_ERROR,
+                )
+
+
+def sealing_key(view: ConfigView, key_id: str) -> bytes:
+    return bytes.fromhex(view.backups.keys[key_id])
+
+
+def current_key(view: ConfigView) -> tuple[str, bytes]:
+    """Id and key for a new backup; raises `PrerequisiteError` where the cluster has none."""
+    keys = view.backups.keys
+    if not keys:
+        raise PrerequisiteError(
+            "The cluster has no key to encrypt backups with: make one (gnt-backup key new), and keep a copy of it "
+            "outside the cluster",
+            WRONG_STATE,
+        )
+    key_id = list(keys)[-1]
+    return key_id, bytes.fromhex(keys[key_id])

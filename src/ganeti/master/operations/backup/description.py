@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a backup says of its instance, in the form of an export's `config.ini`, so that it can be made again."""
+
+import base64
+
+from ganeti.base.errors import BlockDeviceError
+from ganeti.master.operations.backup.chains import Known, sealing_key
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.view import ConfigView
+from ganeti.wire.export_file import NIC_KEYS, Export, ExportedDisk, decode, encode, texts
+from ganeti.wire.sealing import Sealing
+
+PLACE = -1
+"""Where the description stands among the disks, for sealing it."""
+
+
+def description_of(spec: InstanceSpec, template: str, now_s: float) -> str:
+    nics = []
+    for nic in spec.nics:
+        values = {key: getattr(nic, key) for key in NIC_KEYS if key != "network"}
+        values["network"] = nic.network["name"] if nic.network else None
+        nics.append({key: str(value) for key, value in values.items() if value})
+    disks = [
+        ExportedDisk(ivname=f"disk/{disk.index}", dump="", size_mib=disk.size_mib, name=disk.name)
+        for disk in spec.disks
+    ]
+    return encode(
+        Export(
+            name=spec.name,
+            timestamp=int(now_s),
+            source=spec.primary_node,
+            os=spec.os,
+            disk_template=template,
+            hypervisor=spec.hypervisor,
+            tags=spec.tags,
+            nics=nics,
+            disks=disks,
+            hvparams=texts(spec.hvparams),
+            beparams=texts(spec.beparams),
+            osparams=texts(spec.osparams),
+            osparams_private=texts(spec.osparams_private),
+        )
+    )
+
+
+def sealed(text: str, key: bytes, instance_uuid: str, nonce: bytes) -> str:
+    """For a manifest: it may hold secrets."""
+    return base64.b64encode(Sealing(key, instance_uuid).seal(PLACE, 0, text.encode(), nonce)).decode()
+
+
+def described(known: Known, view: ConfigView) -> Export:
+    """What the backed-up instance was; raises `BlockDeviceError`, `PrerequisiteError` for a damaged one."""
+    backup = known.backup
+    sealing = Sealing(sealing_key(view, backup.key_id), backup.instance_uuid)
+    try:
+        data = base64.b64decode(backup.instance, validate=True)
+    except ValueError as err:
+        raise BlockDeviceError(f"Backup {backup.id} is damaged: it does not say what the instance was") from err
+    return decode(sealing.open_text(PLACE, 0, data).decode())

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_BACKUP_RESTORE (ours): make an instance from a backup, or give a stopped one the disks that it had.
+
+A new instance is made as any other; only what its disks are filled with is another thing. Before anything is made, the
+whole chain of backups is found and its indexes are read; a chunk that is damaged ends the job, and what was made goes.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from msgspec.structs import replace
+
+from ganeti.base.command import ASSUME_YES, Command
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.master.instance_spec import instance_spec
+from ganeti.master.operation import Example, Hooks, Operation, operation
+from ganeti.master.operations.backup.chains import (
+    Known,
+    chain_of,
+    choose,
+    find_backups,
+    links,
+    require_whole,
+    sealing_key,
+)
+from ganeti.master.operations.backup.description import described
+from ganeti.master.operations.backup.importing import Source, filled
+from ganeti.master.operations.changes import SetInstanceState
+from ganeti.master.operations.instance import create as creation
+from ganeti.master.operations.instance.create import CreateInstance
+from ganeti.master.operations.instance.disks import close_disks, open_disks, plan_of, push_undo
+from ganeti.master.operations.instance.existing import guest_on_primary, instance_and_nodes, require_stopped
+from ganeti.master.operations.instance.installation import validate_os
+from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.parameters import Allocator, NicInput, Text
+from ganeti.master.parameter import Parameter
+from ganeti.model.locks import LockPlan, instance_lock
+from ganeti.model.node_calls.backups import BackupChunks, BackupFill
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
+from ganeti.wire.export_file import Export
+from ganeti.wire.sealing import CHUNK_BYTES
+
+_MIB = 1024 * 1024
+_WINDOW_CHUNKS = 1024
+_EXAMPLE: Final = {"instance_name": "one.example.com", "new_name": "two.example.com", "pnode": "node2.example.com"}
+
+
+@dataclass(frozen=True)
+class Facts:
+    chain: list[Known]
+    export: Export
+    created: creation.Facts | None
+    """What the creation of a new instance has gathered; None for one that is restored in place."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    chain: list[Known]
+    created: creation.Checked | None = None
+    spec: InstanceSpec | None = None
+
+
+async def fill_from(ctx: OperationContext, spec: InstanceSpec, chain: list[Known], *, zeroes: bool) -> None:
+    """Write a backup onto the open disks of an instance; with *zeroes* over what they hold."""
+    view, newest = ctx.config.view(), chain[0]
+    key = sealing_key(view, newest.backup.key_id)
+    uuid = newest.backup.instance_uuid
+    for disk, kept in zip(spec.disks, newest.backup.disks, strict=True):
+        total = -(-kept.size // CHUNK_BYTES)
+        ctx.log.info(f"Filling disk {disk.index} of {spec.name} from backup {newest.backup.id} on {newest.node_name}")
+        first = 0
+        while first < total:
+            request = BackupChunks(
+                instance_uuid=uuid,
+                chain=links(chain),
+                disk=disk.index,
+                first=first,
+                end=min(total, first + _WINDOW_CHUNKS) if zeroes else total,
+            )
+            piece = await ask(ctx.nodes, newest.node_uuid, request)
+            fill = BackupFill(
+                instance=spec,
+                disk=disk,
+                source_uuid=uuid,
+                source_disk=disk.index,
+                chunks=piece.chunks,
+                first=first,
+                end=piece.next,
+                zeroes=zeroes,
+                key=key,
+            )
+            if piece.chunks or zeroes:
+                await ask(ctx.nodes, spec.primary_node_uuid, fill)
+            first = piece.next
+            ctx.log.progress(f"disk {disk.index} is filled", first, total)
+
+
+class _Restored(CreateInstance, frozen=True, kw_only=True):
+    """The creation of an instance whose disks are filled from a backup."""
+
+    chain: list[Known]
+
+    async def fill_disks(self, spec: InstanceSpec, source: Source | None, ctx: OperationContext) -> None:
+        disks = plan_of(ctx, spec)
+        await push_undo(ctx, disks.open())
+        await open_disks(ctx, disks)
+        await fill_from(ctx, spec, self.chain, zeroes=False)
+        if not self.start:
+            await close_disks(ctx, spec)
+
+
+@operation(
+    "OP_BACKUP_RESTORE",
+    summary_field="instance_name",
+    hooks="instance-add",
+    cli=Command(
+        "gnt-backup restore",
+        "make an instance from a backup, or with --in-place give a stopped one its disks back (not in Ganeti 3.1)",
+        arguments=("instance_name", "new_name"),
+        options=(ASSUME_YES,),
+        confirm_for=(("in_place", "What is on the disks of {instance_name} is overwritten. Continue?"),),
+    ),
+    examples=(
+        Example("restore", _EXAMPLE, before=("create-on-file-stopped", "backup-key", "backup-stopped")),
+        Example(
+            "restore-and-start",
+            _EXAMPLE | {"start": True},
+            before=("create-on-file-stopped", "backup-key", "backup-stopped"),
+        ),
+    ),
+)
+class RestoreBackup(Operation[list[str]], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Restore a backup as a new instance, or in place."""
+
+    instance_name: Annotated[
+        Text,
+        Parameter(
+            "name of the instance that was backed up; it may be gone", subject="new name", metavar="instance-name"
+        ),
+    ]
+    new_name: Annotated[
+        Text | None,
+        Parameter("name of the instance that is made; the same without it", subject="new name", metavar="new-name"),
+    ] = None
+    backup: Annotated[
+        Text | None, Parameter("id of the backup; the newest without it", "--backup", subject="object", metavar="ID")
+    ] = None
+    in_place: Annotated[bool, Parameter("overwrite the disks of the instance itself", "--in-place")] = False
+    pnode: Annotated[Text | None, Parameter("where it runs", "-n", "--node", subject="node", metavar="NODE")] = None
+    iallocator: Allocator | None = None
+    disk_template: Annotated[
+        Text | None,
+        Parameter("how its disks are made", "-t", "--disk-template", subject="disk template", metavar="TEMPLATE"),
+    ] = None
+    start: Annotated[bool, Parameter("start it", "--start")] = False
+    no_nics: Annotated[bool, Parameter("make it without NICs", "--no-nics")] = False
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        if self.in_place:
+            return instance_and_nodes(view, self.instance_name)
+        wanted = self._creation([]).locks(view)
+        return plan(shared=wanted.shared | {instance_lock(self._full_name(view))}, exclusive=wanted.exclusive)
+
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
+        self._refuse_contradictions()
+        found = await find_backups(ctx, view)
+        chain = chain_of(found, choose(found, view, self.instance_name, self.backup))
+        await require_whole(ctx, chain)
+        export = described(chain[0], view)
+        if self.in_place:
+            instance = view.find_instance(self.instance_name)
+            running = await guest_on_primary(ctx, view, instance, "its disks cannot be written until it is back")
+            require_stopped(instance, running, "restored in place")
+            return Facts(chain, export, None)
+        asked = self._filled(chain, export, view, ctx)
+        return Facts(chain, export, await asked.gather(ctx, view))
+
+    def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Checked:
+        if not self.in_place:
+            asked = self._filled(facts.chain, facts.export, view, ctx)
+            return Checked(facts.chain, created=asked.check(view, facts.created, ctx))
+        instance = view.find_instance(self.instance_name)
+        spec = instance_spec(view, ctx.catalogue, instance)
+        backup = facts.chain[0].backup
+        if backup.instance_uuid != instance.uuid:
+            raise PrerequisiteError(
+                f"Backup {backup.id} is of another instance that was called {backup.instance_name}: restore it as a "
+                "new instance",
+                WRONG_INPUT,
+            )
+        if facts.export.os != spec.os:
+            raise PrerequisiteError(
+                f"Backup {backup.id} was made with OS '{facts.export.os}', and instance {spec.name} has '{spec.os}': "
+                "restore it as a new instance, or change the OS back (gnt-instance modify --os-type)",
+                WRONG_STATE,
+            )
+        sizes = [disk.size_mib * _MIB for disk in spec.disks]
+        if len(sizes) != len(backup.disks) or any(
+            size < kept.size for size, kept in zip(sizes, backup.disks, strict=True)
+        ):
+            raise PrerequisiteError(
+                f"Backup {backup.id} has disks of {_sizes([kept.size for kept in backup.disks])}, and {spec.name} has "
+                f"{_sizes(sizes)}: restore it as a new instance",
+                WRONG_STATE,
+            )
+        return Checked(facts.chain, spec=spec)
+
+    def hooks(self, view: ConfigView, checked: Checked) -> Hooks | None:
+        if checked.created is None:
+            return None
+        return self._creation(checked.chain).hooks(view, checked.created)
+
+    async def execute(self, checked: Checked, ctx: OperationContext) -> list[str]:
+        if checked.created is not None:
+            asked = self._creation(checked.chain)
+            await validate_os(ctx, checked.created.view_spec, force_variant=False)
+            return await asked.execute(checked.created, ctx)
+        spec = checked.spec
+        assert spec is not None
+        disks = plan_of(ctx, spec)
+        await push_undo(ctx, disks.open())
+        await open_disks(ctx, disks)
+        ctx.log.info(
+            f"If this job does not come to its end, repeat it: {spec.name} has neither the old nor the new disks"
+        )
+        await fill_from(ctx, spec, checked.chain, zeroes=True)
+        await close_disks(ctx, spec)
+        await ctx.config.commit(SetInstanceState(instance_uuid=spec.uuid), settles=True)
+        return [spec.primary_node]
+
+    def _refuse_contradictions(self) -> None:
+        for name, flag in (("new_name", "a new name"), ("pnode", "-n"), ("disk_template", "-t"), ("start", "--start")):
+            if self.in_place and getattr(self, name):
+                raise PrerequisiteError(f"A restore in place makes no instance: leave {flag} out", WRONG_INPUT)
+
+    def _creation(self, chain: list[Known]) -> _Restored:
+        primary, _, secondary = (self.pnode or "").partition(":")
+        return _Restored(
+            instance_name=self.new_name or self.instance_name,
+            mode="create",
+            disks=[],
+            nics=[],
+            no_install=True,
+            identify_defaults=True,
+            pnode=primary or None,
+            snode=secondary or None,
+            iallocator=self.iallocator,
+            disk_template=self.disk_template,
+            start=self.start,
+            chain=chain,
+            dry_run=self.dry_run,
+        )
+
+    def _filled(self, chain: list[Known], export: Export, view: ConfigView, ctx: OperationContext) -> _Restored:
+        """The creation, with what the backup says of the instance."""
+        source = Source(chain[0].node_uuid, chain[0].node_name, chain[0].backup.id, export)
+        asked = filled(self._creation(chain), source, view, ctx.catalogue)
+        sizes = [{"size": -(-disk.size // _MIB)} for disk in chain[0].backup.disks]
+        disks = [dict(disk) | size for disk, size in zip(asked.disks, sizes, strict=True)]
+        nics: list[NicInput] = [] if self.no_nics else asked.nics
+        return replace(asked, disks=disks, nics=nics)
+
+    def _full_name(self, view: ConfigView) -> str:
+        try:
+            return view.find_instance(self.instance_name).name
+        except PrerequisiteError:
+            return self.instance_name
+
+
+def _sizes(sizes: list[int]) -> str:
+    return " and ".join(f"{size // _MIB} MiB" for size in sizes) or "no bytes"

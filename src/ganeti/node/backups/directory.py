@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Backups in a directory: ``DIRECTORY/INSTANCE-UUID/BACKUP-ID/``, whatever file system is mounted there.
+
+    manifest.json            what it is; written last, so a directory without one is no backup
+    proof.json               what came of booting it
+    disk0.0.chunks           sealed chunks of disk 0, generation 0
+    disk0.0.index            where they are
+
+A backup that is being made has ``.new`` after its id. `merge` writes files of another generation beside those there
+are; the next manifest names it, and takes the others away.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+
+from ganeti.base.errors import BlockDeviceError
+from ganeti.base.names import file_name_fault, shown
+from ganeti.model.node_calls.backups import ChainLink, Chunk, ChunkPiece, Kept, KeptFiles, StoredDisk
+from ganeti.node.backups import chunk_index
+from ganeti.node.backups.chunk_index import DiskFiles
+from ganeti.node.backups.interface import BackupStore
+from ganeti.node.storage import image_io
+from ganeti.system.files import read_if_there, write_atomically
+
+UNFINISHED = ".new"
+MANIFEST, PROOF = "manifest.json", "proof.json"
+_ANSWER_BYTES = 4 * 1024 * 1024
+_WINDOW_CHUNKS = 1024
+_DISK_FILE = re.compile(r"disk([0-9]{1,3})\.([0-9]{1,9})\.(?:chunks|index)")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_LARGEST_MANIFEST_BYTES = 16 * 1024 * 1024
+
+
+class BackupDirectory(BackupStore):
+    def __init__(self, top: str) -> None:
+        self._top = top
+
+    def listed(self) -> Kept:
+        backups: list[KeptFiles] = []
+        unfinished: list[tuple[str, str]] = []
+        for uuid in _names(self._top):
+            if not _UUID.fullmatch(uuid):
+                continue
+            for name in _names(f"{self._top}/{uuid}"):
+                path = f"{self._top}/{uuid}/{name}"
+                if name.endswith(UNFINISHED):
+                    unfinished.append((uuid, name.removesuffix(UNFINISHED)))
+                elif os.path.isdir(path):
+                    texts = {"manifest": _text(f"{path}/{MANIFEST}"), "proof": _text(f"{path}/{PROOF}")}
+                    backups.append(KeptFiles(instance_uuid=uuid, id=name, **texts))
+        return Kept(backups=backups, unfinished=unfinished)
+
+    def begin(self, instance_uuid: str, backup: str, disks: int) -> None:
+        fresh = self._path(instance_uuid, backup, fresh=True)
+        if os.path.exists(self._path(instance_uuid, backup)):
+            raise BlockDeviceError(f"There is a backup {backup} already")
+        os.makedirs(self._top, mode=0o700, exist_ok=True)
+        os.makedirs(fresh, mode=0o700, exist_ok=True)
+        for disk in range(disks):
+            chunk_index.make(_disk(fresh, disk, 0))
+
+    def append(self, instance_uuid: str, backup: str, disk: int, chunks: Sequence[Chunk], offset: int) -> int:
+        return chunk_index.append(_disk(self._path(instance_uuid, backup, fresh=True), disk, 0), chunks, offset)
+
+    def finish(self, instance_uuid: str, backup: str) -> list[StoredDisk]:
+        fresh = self._path(instance_uuid, backup, fresh=True)
+        return _settled(fresh, _disks(fresh, 0), 0)
+
+    def publish(self, instance_uuid: str, link: ChainLink, manifest: str) -> None:
+        path, fresh = self._path(instance_uuid, link.id), self._path(instance_uuid, link.id, fresh=True)
+        if os.path.isdir(fresh):
+            write_atomically(f"{fresh}/{MANIFEST}", manifest.encode(), mode=0o600)
+            image_io.sync(fresh)
+            os.rename(fresh, path)
+            image_io.sync(os.path.dirname(path))
+            image_io.sync(self._top)
+            return
+        write_atomically(f"{path}/{MANIFEST}", manifest.encode(), mode=0o600)
+        for name in _names(path):
+            if (found := _DISK_FILE.fullmatch(name)) and int(found[2]) != link.generation:
+                image_io.unlink(f"{path}/{name}")
+
+    def discard(self, instance_uuid: str, backup: str) -> None:
+        _remove(self._path(instance_uuid, backup, fresh=True))
+        with contextlib.suppress(OSError):
+            os.rmdir(f"{self._top}/{instance_uuid}")
+
+    def merge(
+        self, instance_uuid: str, older: ChainLink, newer: ChainLink, generation: int, *, keeps_zeros: bool
+    ) -> list[StoredDisk]:
+        path = self._path(instance_uuid, newer.id)
+        disks = _disks(path, newer.generation)
+        for disk in disks:
+            with contextlib.ExitStack() as stack:
+                chain = self._opened(stack, instance_uuid, [newer, older], disk)
+                chunk_index.merge(chain, _disk(path, disk, generation), keeps_zeros=keeps_zeros)
+        return _settled(path, disks, generation)
+
+    def remove(self, instance_uuid: str, backup: str) -> bool:
+        path = self._path(instance_uuid, backup)
+        found = os.path.isdir(path)
+        _remove(path)
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.dirname(path))
+        return found
+
+    def note(self, instance_uuid: str, backup: str, proof: str) -> None:
+        write_atomically(f"{self._path(instance_uuid, backup)}/{PROOF}", proof.encode(), mode=0o600)
+
+    def stored(self, instance_uuid: str, link: ChainLink, disks: int) -> list[StoredDisk]:
+        path = self._path(instance_uuid, link.id)
+        return [chunk_index.stored(_disk(path, disk, link.generation)) for disk in range(disks)]
+
+    def digests(self, instance_uuid: str, chain: Sequence[ChainLink], disk: int, first: int, count: int) -> bytes:
+        with contextlib.ExitStack() as stack:
+            return chunk_index.digests(self._opened(stack, instance_uuid, chain, disk), first, count)
+
+    def chunks(self, instance_uuid: str, chain: Sequence[ChainLink], disk: int, first: int, end: int) -> ChunkPiece:
+        found, size = list[Chunk](), 0
+        with contextlib.ExitStack() as stack:
+            opened = self._opened(stack, instance_uuid, chain, disk)
+            last = min(end, max((files.last for files in opened), default=-1) + 1)
+            for begin in range(first, last, _WINDOW_CHUNKS):
+                for files, record in chunk_index.merged(opened, begin, min(last, begin + _WINDOW_CHUNKS)):
+                    if not record.length:
+                        continue
+                    if size >= _ANSWER_BYTES:
+                        return ChunkPiece(chunks=found, next=record.number)
+                    data = files.sealed(record)
+                    size += len(data)
+                    found.append(Chunk(number=record.number, digest=record.digest, data=data))
+        return ChunkPiece(chunks=found, next=end)
+
+    def _opened(
+        self, stack: contextlib.ExitStack, instance_uuid: str, chain: Sequence[ChainLink], disk: int
+    ) -> list[DiskFiles]:
+        """A disk that an older backup does not have yet is not among its files."""
+        found = []
+        for link in chain:
+            path = _disk(self._path(instance_uuid, link.id), disk, link.generation)
+            if os.path.exists(f"{path}.index"):
+                found.append(stack.enter_context(DiskFiles(path)))
+        return found
+
+    def _path(self, instance_uuid: str, backup: str, *, fresh: bool = False) -> str:
+        if not _UUID.fullmatch(instance_uuid) or file_name_fault(backup) or backup.endswith(UNFINISHED):
+            raise BlockDeviceError(f"'{shown(instance_uuid)}/{shown(backup)}' cannot be the place of a backup")
+        return f"{self._top}/{instance_uuid}/{backup}{UNFINISHED if fresh else ''}"
+
+
+def _disk(path: str, disk: int, generation: int) -> str:
+    return f"{path}/disk{disk}.{generation}"
+
+
+def _disks(path: str, generation: int) -> list[int]:
+    found = (_DISK_FILE.fullmatch(name) for name in _names(path))
+    return sorted({int(each[1]) for each in found if each is not None and int(each[2]) == generation})
+
+
+def _settled(path: str, disks: Sequence[int], generation: int) -> list[StoredDisk]:
+    for disk in disks:
+        chunk_index.sync(_disk(path, disk, generation))
+    image_io.sync(path)
+    return [chunk_index.stored(_disk(path, disk, generation)) for disk in disks]
+
+
+def _names(directory: str) -> Iterator[str]:
+    try:
+        yield from sorted(os.listdir(directory))
+    except OSError as err:
+        if not image_io.is_absence(err):
+            raise
+
+
+def _text(path: str) -> str:
+    """Empty for a file that is not there, too large, or no text."""
+    try:
+        if os.stat(path).st_size > _LARGEST_MANIFEST_BYTES:
+            return ""
+        return (read_if_there(path) or b"").decode()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _remove(path: str) -> None:
+    """Remove a flat directory; its manifest goes first, so that one that is gone in part is no backup."""
+    image_io.unlink(f"{path}/{MANIFEST}")
+    for name in _names(path):
+        image_io.unlink(f"{path}/{name}")
+    with contextlib.suppress(FileNotFoundError):
+        os.rmdir(path)
+        image_io.sync(os.path.dirname(path))

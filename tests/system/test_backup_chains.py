@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Incremental backups on real daemons: what is kept, what comes back, and what is refused before anything is made."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+import pytest
+from tests.system.fake_bed import FakeBed
+
+from ganeti.tools.testbed import bed, cluster
+
+pytestmark = [
+    pytest.mark.daemons,
+    pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
+]
+STORAGE = "/srv/ganeti/file-storage"
+KEPT = "/srv/ganeti/backup"
+
+
+@pytest.fixture(scope="module")
+def fake_bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
+    layout = bed.up(tmp_path_factory.mktemp("chains").resolve(), 2, "fake", watcher_interval_s=86400)
+    try:
+        cluster.create(layout)
+        found = FakeBed(layout)
+        add = "gnt-instance add -t file -o heartbeat+default --no-install --no-start -n node2 -s 16m -B memory=64 web"
+        found.run(*add.split())
+        write(found, "web", 5, 2)
+        yield found
+    finally:
+        bed.down(layout)
+
+
+def write(fake_bed: FakeBed, name: str, seek: int, count: int, source: str = "/dev/urandom") -> None:
+    words = f"dd if={source} of=$(ls {STORAGE}/{name}/*) bs=1M seek={seek} count={count} conv=notrunc status=none"
+    fake_bed.run("sh", "-c", words, node="node2")
+
+
+def checksum(fake_bed: FakeBed, name: str, node: str = "node2") -> str:
+    return fake_bed.run("sh", "-c", f"md5sum < $(ls {STORAGE}/{name}/*)", node=node)
+
+
+def backup(fake_bed: FakeBed, *words: str) -> tuple[str, float]:
+    """Make a backup; gives its id, and the MiB that have changed."""
+    said = fake_bed.run("gnt-backup", "create", *words)
+    found = re.search(r"Backup (\S+) of \S+ is on \S+: it .*, ([0-9.]+) MiB changed", said)
+    assert found, said
+    return found[1], float(found[2])
+
+
+def test_a_chain_of_backups_comes_back_at_each_of_its_moments(fake_bed: FakeBed) -> None:
+    said = fake_bed.run("gnt-backup", "create", "-n", "node1", "web", expect=1)
+    assert "The cluster has no key to encrypt backups with: make one (gnt-backup key new)" in said
+    assert "New backups are encrypted with key" in fake_bed.run("gnt-backup", "key", "new")
+    assert "say which node keeps it: add -n NODE" in fake_bed.run("gnt-backup", "create", "web", expect=1)
+    sums = [checksum(fake_bed, "web")]
+    ids = [backup(fake_bed, "-n", "node1", "web")]
+    fake_bed.run("gnt-instance", "startup", "web")
+    write(fake_bed, "web", 6, 1)
+    write(fake_bed, "web", 5, 1, "/dev/zero")
+    sums.append(checksum(fake_bed, "web"))
+    ids.append(backup(fake_bed, "web"))
+    ids.append(backup(fake_bed, "web"))
+    assert [changed for _, changed in ids] == [2, 2, 0]
+    table = fake_bed.run("gnt-backup", "history", "web").splitlines()
+    assert len(table) == 4 and all(ids[row][0] in table[row + 1] for row in range(3))
+    assert fake_bed.run("gnt-backup", "list", "--no-headers") == "", "exports are another thing"
+    for number in range(2):
+        fake_bed.run("gnt-backup", "restore", "--backup", ids[number][0], "-n", "node2", "web", "copy")
+        assert checksum(fake_bed, "copy") == sums[number], number
+        fake_bed.run("gnt-instance", "remove", "-f", "copy")
+    config = fake_bed.config()
+    assert fake_bed.run("gnt-backup", "key", "list") == f"{next(iter(config['backups']['keys']))} (for new backups)\n"
+    content = fake_bed.run("sh", "-c", f"cat {KEPT}/*/*/manifest.json", node="node1")
+    assert next(iter(config["backups"]["keys"].values())) not in content
+    fake_bed.check()
+
+
+def test_a_stopped_instance_gets_its_disks_back_in_place(fake_bed: FakeBed) -> None:
+    assert "runs, so it cannot be restored in place" in fake_bed.run(
+        "gnt-backup", "restore", "-f", "--in-place", "web", expect=1
+    )
+    before = checksum(fake_bed, "web")
+    fake_bed.run("gnt-instance", "shutdown", "--timeout=0", "web")
+    write(fake_bed, "web", 0, 16)
+    fake_bed.run("gnt-backup", "restore", "-f", "--in-place", "web")
+    assert checksum(fake_bed, "web") == before
+    fake_bed.check()
+
+
+def test_damage_and_a_strange_key_are_refused_before_anything_is_made(fake_bed: FakeBed) -> None:
+    """The newest backup is damaged in one way after the other, and mended again."""
+    newest = fake_bed.run("sh", "-c", f"ls -d {KEPT}/*/* | tail -1", node="node1").strip()
+    fake_bed.run("cp", "-a", newest, "/srv/kept", node="node1")
+    restore = ("gnt-backup", "restore", "-n", "node2", "--backup")
+    for damage, complaint in (
+        (f'sed -i \'s/key_id":"../key_id":"zz/\' {newest}/manifest.json', "which this cluster does not have"),
+        (f"sed -i 's/frozen\":false/frozen\":true /' {newest}/manifest.json", "its manifest is not what was written"),
+        (f"truncate -s 40 {newest}/manifest.json", "its manifest is damaged"),
+        (f"sed -i 's/format\":1/format\":9/' {newest}/manifest.json", "a later release made it"),
+    ):
+        fake_bed.run("sh", "-c", damage, node="node1")
+        said = fake_bed.run(*restore, os.path.basename(newest), "web", "copy", expect=1)
+        assert complaint in said, said
+        assert complaint in fake_bed.run("gnt-backup", "history", expect=1)
+        fake_bed.run("cp", "-a", "/srv/kept/manifest.json", newest, node="node1")
+    oldest = fake_bed.run("sh", "-c", f"ls -d {KEPT}/*/* | head -1", node="node1").strip()
+    fake_bed.run("cp", "-a", oldest, "/srv/oldest", node="node1")
+    for damage, complaint in (
+        (f"truncate -s -1 {oldest}/disk0.0.chunks", "the files of disk 0 were cut"),
+        (f"truncate -s -36 {oldest}/disk0.0.index", "the files of disk 0 were changed"),
+        (f"printf x | dd of={oldest}/disk0.0.chunks bs=1 seek=100 conv=notrunc", "what it holds of disk 0 at 5242880"),
+    ):
+        fake_bed.run("sh", "-c", damage, node="node1")
+        said = fake_bed.run(*restore, os.path.basename(oldest), "web", "copy", expect=1)
+        assert complaint in said, said
+        fake_bed.run("sh", "-c", f"cp -a /srv/oldest/* {oldest}/", node="node1")
+    fake_bed.check()
+
+
+def test_a_full_place_leaves_the_older_backups_whole(fake_bed: FakeBed) -> None:
+    before = fake_bed.run("gnt-backup", "history", "web")
+    fake_bed.run("mkdir", "-p", KEPT, node="node2")
+    fake_bed.run("mount", "-t", "tmpfs", "-o", "size=1m", "none", KEPT, node="node2")
+    said = fake_bed.run("gnt-backup", "create", "-n", "node2", "web", expect=1)
+    assert "cannot be kept: No space left on device" in said
+    assert fake_bed.run("ls", KEPT, node="node2") == ""
+    assert fake_bed.run("gnt-backup", "history", "web") == before
+    fake_bed.check()

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A directory of backups: chains give the newest chunk of each number, merging keeps what they give."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from ganeti.base.errors import BlockDeviceError
+from ganeti.model.node_calls.backups import ChainLink, Chunk
+from ganeti.node.backups.directory import BackupDirectory
+from ganeti.wire.sealing import DIGEST_BYTES, EMPTY_DIGEST
+
+UUID = "6d1c1a2e-2a6e-4a3f-9b60-3a3a4e2b7c11"
+NUMBERS = 3000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BackupDirectory:
+    return BackupDirectory(str(tmp_path / "kept"))
+
+
+def chunk(number: int, data: bytes) -> Chunk:
+    return Chunk(number=number, data=data, digest=(data or EMPTY_DIGEST).ljust(DIGEST_BYTES, b"."))
+
+
+def make(store: BackupDirectory, backup: str, chunks: dict[int, bytes]) -> ChainLink:
+    store.begin(UUID, backup, 1)
+    offset, numbers = 0, sorted(chunks)
+    for begin in range(0, len(numbers), 100):
+        part = [chunk(number, chunks[number]) for number in numbers[begin : begin + 100]]
+        offset = store.append(UUID, backup, 0, part, offset)
+    (stored,) = store.finish(UUID, backup)
+    assert stored.chunks == len(chunks)
+    link = ChainLink(id=backup, generation=0)
+    store.publish(UUID, link, f"manifest of {backup}")
+    return link
+
+
+def content(store: BackupDirectory, chain: list[ChainLink]) -> dict[int, bytes]:
+    found, first = {}, 0
+    while first < NUMBERS:
+        piece = store.chunks(UUID, chain, 0, first, NUMBERS)
+        found.update({each.number: each.data for each in piece.chunks})
+        first = piece.next
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_chain_is_its_newest_chunks_before_and_after_merging(store: BackupDirectory, seed: int) -> None:
+    draw = random.Random(seed)
+    wanted: dict[int, bytes] = {}
+    states, chain = [], list[ChainLink]()
+    for number in range(4):
+        chosen = draw.sample(range(NUMBERS), draw.choice([0, 1, 700, 2500]))
+        changes = {each: b"" if draw.random() < 0.3 else f"{number} {each}".encode() for each in chosen}
+        wanted |= changes
+        chain.insert(0, make(store, f"b{number}", changes))
+        states.append({each: data for each, data in wanted.items() if data})
+    for number, state in enumerate(states):
+        assert content(store, chain[3 - number :]) == state
+    digests = store.digests(UUID, chain, 0, 10, 500)
+    for place in range(500):
+        data = states[-1].get(place + 10, b"")
+        assert digests[place * DIGEST_BYTES :][:DIGEST_BYTES] == chunk(0, data).digest
+    for oldest in range(3):
+        older, newer = chain[-1], chain[-2]
+        store.merge(UUID, older, newer, newer.generation + 1, keeps_zeros=False)
+        chain[-2] = ChainLink(id=newer.id, generation=newer.generation + 1)
+        store.publish(UUID, chain[-2], f"another manifest of {newer.id}")
+        assert store.remove(UUID, older.id)
+        chain.pop()
+        for number in range(oldest + 1, 4):
+            assert content(store, chain[3 - number :]) == states[number]
+    kept = store.listed()
+    assert [each.id for each in kept.backups] == ["b3"] and kept.backups[0].manifest == "another manifest of b3"
+
+
+def test_what_is_begun_is_no_backup_and_goes(store: BackupDirectory, tmp_path: Path) -> None:
+    make(store, "b0", {1: b"one"})
+    store.begin(UUID, "b1", 1)
+    store.append(UUID, "b1", 0, [chunk(1, b"two")], 0)
+    kept = store.listed()
+    assert ([each.id for each in kept.backups], kept.unfinished) == (["b0"], [(UUID, "b1")])
+    with pytest.raises(BlockDeviceError, match="has 3 bytes, not 0"):
+        store.append(UUID, "b1", 0, [chunk(2, b"three")], 0)
+    for _ in range(2):
+        store.discard(UUID, "b1")
+        store.discard(UUID, "b0")
+    assert [each.id for each in store.listed().backups] == ["b0"] and not store.listed().unfinished
+    assert (store.remove(UUID, "b0"), store.remove(UUID, "b0")) == (True, False)
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("uuid", "backup"), [("..", "b0"), (UUID, ".."), (UUID, "a/b"), (UUID, ""), (UUID, "x.new"), (UUID, "\0")]
+)
+def test_nothing_outside_the_directory_is_reached(store: BackupDirectory, uuid: str, backup: str) -> None:
+    for act in (store.discard, store.remove, lambda *place: store.begin(*place, 1)):
+        with pytest.raises(BlockDeviceError, match="cannot be the place of a backup"):
+            act(uuid, backup)
+
+
+def test_a_file_that_is_cut_is_told(store: BackupDirectory, tmp_path: Path) -> None:
+    link = make(store, "b0", {number: b"data" for number in range(9)})
+    chunks = tmp_path / "kept" / UUID / "b0/disk0.0.chunks"
+    chunks.write_bytes(chunks.read_bytes()[:-1])
+    with pytest.raises(BlockDeviceError, match="The backup is damaged"):
+        store.chunks(UUID, [link], 0, 0, 9)

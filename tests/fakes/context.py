@@ -86,7 +86,10 @@ class FakeNodes:
     def __init__(self, config: Configuration, story: list[str]) -> None:
         self.config = config
         self.story = story
-        self.handlers: dict[str, Handler | BaseException] = {"hooks_runner": lambda name, **_: []}
+        self.handlers: dict[str, Handler | BaseException] = {
+            "hooks_runner": lambda name, **_: [],
+            "os_validate": lambda _, **asked: {"name": "noop", "path": "/srv/ganeti/os", "valid": True},
+        }
         self.dead: set[str] = set()
 
     async def call(self, node_uuid: str, call: str, /, *, deadline_s: float | None = None, **arguments: Any) -> Any:

@@ -5,6 +5,7 @@ Everything is named after this process, and removed when the lab closes.
 """
 
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -23,9 +24,12 @@ import msgspec
 from tests.contract import hypervisor_world
 
 from ganeti.base.errors import GanetiError, from_wire
+from ganeti.base.paths import Paths
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.node.hypervisors.kvm.sockets import short_path
+from ganeti.node.metadata import socket_path
 from ganeti.tools.testbed import guest
+from ganeti.wire.framing_sync import ask
 
 BRIDGE = "gnt-br0"
 GUEST_ADDRESS = "10.99.0.10"
@@ -296,3 +300,17 @@ def opened(directory: Path, image: guest.GuestImage) -> Iterator[Lab]:
     finally:
         lab.close()
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def metadata_daemon(node: LabNode) -> Iterator[Callable[..., Any]]:
+    """Run ganeti-metad in the namespace of *node*; gives what asks it."""
+    path = socket_path(Paths(str(node.root)))
+    words = ["nsenter", f"--net=/run/netns/{node.namespace}", sys.executable, "-m", "ganeti.daemons.metad", "-f"]
+    daemon = subprocess.Popen(words, env=os.environ | {"GANETI_ROOTDIR": str(node.root)}, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: os.path.exists(path), "ganeti-metad")
+        yield functools.partial(ask, path, 10.0)
+    finally:
+        daemon.terminate()
+        daemon.wait()

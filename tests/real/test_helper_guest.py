@@ -12,13 +12,17 @@ from pathlib import Path
 import pytest
 from tests.contract import hypervisor_world
 from tests.fakes.one_node import OneNode
+from tests.real import kvm_lab
+from tests.real.kvm_lab import metadata_daemon
 
 from ganeti.model.node_requests import DiskSpec
+from ganeti.node.hypervisors.kvm.parameters import helper_parameters
 from ganeti.tools.testbed import guest
 
 pytestmark = pytest.mark.real
 MIB = 1024 * 1024
 ENDS_WITHIN_S = 120.0
+ADDRESS = "169.254.0.9"
 INIT = b"""#!/bin/sh
 export PATH=/bin
 mount -t proc proc /proc
@@ -54,12 +58,35 @@ def boot_loader() -> str:
     return str(place / "usr/bin")
 
 
+INSTALLER = b"""#!/bin/sh
+export PATH=/bin
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs dev /dev
+while read -r module; do insmod "/modules/$module.ko"; done </modules/order
+for try in 1 2 3 4 5 6 7 8 9; do [ -b /dev/vdb ] && [ -d /sys/class/net/eth0 ] && break; sleep 0.2; done
+ip addr add "$(cat /sys/class/dmi/id/product_family)/16" dev eth0
+ip link set eth0 up
+for try in 1 2 3 4 5 6 7 8 9; do
+  wget -qO /create http://169.254.169.254/ganeti/latest/os/scripts/create && break
+  sleep 0.5
+done
+sh /create /dev/vdb
+sync
+poweroff -f
+"""
+
+
 @pytest.fixture
 def image(guest_image: guest.GuestImage, tmp_path: Path) -> Path:
+    return bootable(guest_image, tmp_path, INIT)
+
+
+def bootable(guest_image: guest.GuestImage, tmp_path: Path, init: bytes) -> Path:
     """A disk that a BIOS boots from: the heartbeat guest's kernel with another first program."""
     tools = boot_loader()
     archive = guest._Archive()
-    archive.add("init", stat.S_IFREG | 0o755, INIT)
+    archive.add("init", stat.S_IFREG | 0o755, init)
     first = guest_image.initrd.read_bytes()  # the kernel looks for a second archive at a multiple of four bytes
     (tmp_path / "initrd").write_bytes(first + bytes(-len(first) % 4) + archive.finish())
     (tmp_path / "syslinux.cfg").write_text(SYSLINUX)
@@ -108,3 +135,36 @@ def test_free_space_is_zeroed_and_what_is_used_stays(image: Path, tmp_path: Path
     run("e2fsck", "-f", "-n", str(path))
     assert os.listdir(f"{node.paths.data_dir}/helper-images") == []
     assert node.call("instance_info", instance=instance) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root")
+def test_an_os_is_installed_by_a_script_that_the_node_does_not_run(
+    guest_image: guest.GuestImage, tmp_path: Path
+) -> None:
+    with kvm_lab.opened(tmp_path / "lab", guest_image) as lab, metadata_daemon(lab.nodes[0]) as told:
+        node = lab.nodes[0]
+        place = node.root / "srv/ganeti/os/image"
+        place.mkdir(parents=True)
+        for script in ("create_untrusted", "import", "export", "rename", "verify"):
+            (place / script).write_text('#!/bin/sh\nprintf installed | dd of="$1" conv=notrunc 2>/dev/null\n')
+            (place / script).chmod(0o755)
+        for name, content in (("ganeti_api_version", "20"), ("parameters.list", "")):
+            (place / name).write_text(f"{content}\n")
+        nic = hypervisor_world.nic(
+            0, mode="routed", link="communication_rt", ip=ADDRESS, name="ganeti:communication:web1"
+        )
+        hvparams = helper_parameters(lab.instance("web1").hvparams | {"kvm_flag": "disabled"}, ADDRESS)
+        disk = lab.disk("web1", 1)
+        own = hypervisor_world.disk(bootable(guest_image, tmp_path, INSTALLER), 0)
+        spec = hypervisor_world.instance(
+            "kvm",
+            "web1",
+            hvparams=hvparams,
+            beparams={"maxmem": 96, "minmem": 96},
+            disks=[own.spec, disk.spec],
+            nics=[nic],
+        )
+        told("update_config", {"name": "web1", "uuid": spec.uuid, "address": ADDRESS, "os": "image", "parameters": {}})
+        node.call("start", spec=spec, disks=[own, disk])
+        kvm_lab.wait_until(lambda: node.state("web1") in (None, "shutdown"), "the end of the helper guest")
+        assert Path(disk.path).read_bytes().startswith(b"installed")

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,14 +35,8 @@ def node(lab: Lab) -> Iterator[LabNode]:
     script = node.root / "srv/ganeti/os/image/create"
     script.parent.mkdir(parents=True)
     script.write_text("#!/bin/sh\n")
-    words = ["nsenter", f"--net=/run/netns/{node.namespace}", sys.executable, "-m", "ganeti.daemons.metad", "-f"]
-    daemon = subprocess.Popen(words, env=os.environ | {"GANETI_ROOTDIR": str(node.root)}, stderr=subprocess.DEVNULL)
-    try:
-        kvm_lab.wait_until(lambda: os.path.exists(path_of(node)), "ganeti-metad")
+    with kvm_lab.metadata_daemon(node):
         yield node
-    finally:
-        daemon.terminate()
-        daemon.wait()
 
 
 def path_of(node: LabNode) -> str:

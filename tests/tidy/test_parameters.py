@@ -81,13 +81,14 @@ def test_every_common_parameter_is_read(modules: list[Module]) -> None:
 
 
 def test_every_setting_of_the_cluster_is_read_by_what_it_is_for(modules: list[Module]) -> None:
-    given = {option.field: "x" for option in CLUSTER_INIT.options if option.field not in init_options.REFUSED}
+    given = {option.field: "x" for option in CLUSTER_INIT.options}
     settable = {
         *set_params.PLAIN,
         *set_params.NAME_LISTS,
         *init_options.plain_values(
             given
-            | {"candidate_pool_size": 1, "compression_tools": ["gzip"], "zeroing_image": "/x", "uid_pool": [(1, 2)]}
+            | {"candidate_pool_size": 1, "compression_tools": ["gzip"], "uid_pool": [(1, 2)]}
+            | dict.fromkeys(("install_image", "zeroing_image"), "/x")
         ),
     }
     settable -= {*refused(set_params.ModifyCluster)}
@@ -103,7 +104,7 @@ def test_every_setting_of_the_cluster_is_read_by_what_it_is_for(modules: list[Mo
 
 def test_every_option_of_init_is_read(modules: list[Module]) -> None:
     readers = [module for module in modules if module.name.startswith("ganeti.bootstrap.init")]
-    fields = {option.field.rpartition(".")[2] for option in CLUSTER_INIT.options} - set(init_options.REFUSED)
+    fields = {option.field.rpartition(".")[2] for option in CLUSTER_INIT.options}
     faults = [
         f"gnt-cluster init: nobody reads {field}"
         for field in sorted(fields)

@@ -27,8 +27,6 @@ from ganeti.model.traits import Catalogue
 DEFAULT_HYPERVISOR = "kvm"
 
 DEFAULT_NETDEV = "xen-br0"
-REFUSED = {name: f"{name} cannot be set yet: nothing here acts on it; leave it out" for name in ("install_image",)}
-"""Options that nothing acts on yet: why each is refused."""
 KEY_BITS = {"rsa": 2048, "ecdsa": 256, "ed25519": 256}
 COLLECTORS = ("cpu-avg-load", "diskstats", "drbd", "inst-status-xen", "lv", "xen-cpu-avg-load")
 
@@ -43,13 +41,13 @@ _SIZES = ("memory-size", "disk-size")
 
 
 def not_offered(catalogue: Catalogue) -> set[str]:
-    """Options that are always refused: nothing here acts on them, or no installed disk template could use them."""
+    """Options that are always refused: no installed disk template could use them."""
     templates = catalogue.templates.values()
     in_groups = [traits for traits in templates if traits.uses_node_disk]
     directories = set(DEFAULT_DIRECTORIES) - {traits.directory_setting for traits in templates}
     volume_group = set() if in_groups else {"vg_name"}
     helper = set() if any(traits.node_count > 1 for traits in in_groups) else {"drbd_helper"}
-    return {*REFUSED, *directories, *volume_group, *helper}
+    return {*directories, *volume_group, *helper}
 
 
 @contextlib.contextmanager
@@ -245,9 +243,6 @@ def plain_values(options: Mapping[str, Any]) -> dict[str, Any]:
     pool = options.get("candidate_pool_size")
     if pool is not None and pool < 1:
         raise PrerequisiteError(f"The candidate pool size cannot be {pool}: the least is 1", WRONG_INPUT)
-    for name, sentence in REFUSED.items():
-        if options.get(name):
-            raise PrerequisiteError(sentence, WRONG_INPUT)
     values: dict[str, Any] = {
         "candidate_pool_size": pool,
         "uid_pool": _user_ids(options.get("uid_pool")),
@@ -258,7 +253,7 @@ def plain_values(options: Mapping[str, Any]) -> dict[str, Any]:
         "instance_communication_network": _communication_network(options.get("instance_communication_network")),
         "default_iallocator_params": options.get("default_iallocator_params"),
     }
-    for name in ("compression_tools", "zeroing_image"):
+    for name in ("compression_tools", "install_image", "zeroing_image"):
         if options.get(name) is not None:
             with _refusing():
                 values[name] = cluster_values.FORMS[name](options[name])

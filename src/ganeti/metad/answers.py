@@ -50,7 +50,10 @@ def answer(guests: Guests, paths: Paths, downloads: Downloads, request: HttpRequ
 
 
 def _script(guest: Metadata, paths: Paths, name: str) -> str:
-    return f"{definition.get(paths, guest.os).path}/{name}"
+    found = definition.get(paths, guest.os)
+    if name == definition.CREATE and not found.trusted:
+        name = definition.UNTRUSTED_CREATE
+    return f"{found.path}/{name}"
 
 
 def _package(guest: Metadata, paths: Paths, parameter: str) -> str:

@@ -82,7 +82,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         ({"default_iallocator": "oracle"}, "'oracle' was not found"),
         ({"ssh_key_type": "dsa"}, "OpenSSH does not take it"),
         ({"ssh_key_type": "rsa", "ssh_key_bits": 10}, "10 bits"),
-        ({"install_image": "/srv/image"}, "install_image cannot be set yet"),
+        ({"install_image": "image"}, "cannot be the install image: give an absolute path"),
     ],
 )
 def test_refusals_are_one_sentence_and_change_nothing(

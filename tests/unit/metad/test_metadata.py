@@ -77,6 +77,13 @@ def test_a_guest_reads_what_is_its_own(paths: Paths) -> None:
     assert get(paths, "os/parameters.json", peer=f"::ffff:{ADDRESS}").status == 200
 
 
+def test_a_script_that_no_node_runs_is_given_out_as_create(paths: Paths, tmp_path: Path) -> None:
+    directory = tmp_path / "srv/ganeti/os/image"
+    (directory / "create").rename(directory / "create_untrusted")
+    (directory / "create_untrusted").write_text("#!/bin/sh\n# inside\n")
+    assert content(get(paths, "os/scripts/create")) == b"#!/bin/sh\n# inside\n"
+
+
 def test_paths_and_methods_of_3_1(paths: Paths) -> None:
     assert (get(paths, "read").status, get(paths, "read").body) == (200, b"")
     assert get(paths, "write", method="POST").status == 200

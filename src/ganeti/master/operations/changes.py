@@ -64,6 +64,15 @@ class FinishInstance(Change, frozen=True, kw_only=True):
                 draft.put("disks", replace(disk, forthcoming=None))
 
 
+class KeepForthcoming(FinishInstance, frozen=True, kw_only=True):
+    """A reservation is kept as it is; the commit only settles the undo records."""
+
+    admin_state: str = "down"
+
+    def apply(self, draft: Draft) -> None:
+        draft.instance(self.instance_uuid)
+
+
 class RemoveInstance(Change, frozen=True, kw_only=True):
     """Take an instance and its disks out of the configuration; an unknown one is no error (it serves as undo)."""
 

@@ -6,12 +6,10 @@ from typing import Any
 
 from ganeti.base.natural import natural_key
 from ganeti.master.query.fields import BOOL, OTHER, TEXT, Field, Resource, table
+from ganeti.model.node_calls.operating_systems import OsDiagnose, OsStatus
 from ganeti.model.objects import Cluster
 from ganeti.ports.context import OperationContext
-from ganeti.ports.nodes import NodeAnswer
-
-Found = dict[str, Any]
-"""One node's word about one definition, as the node call `os_diagnose` gives it."""
+from ganeti.ports.nodes import NodeAnswer, ask_many
 
 
 @dataclass
@@ -19,15 +17,15 @@ class OsSummary:
     """What all nodes say about an OS."""
 
     name: str
-    nodes: dict[str, list[Found]] = field(default_factory=dict)
+    nodes: dict[str, list[OsStatus]] = field(default_factory=dict)
     """By the uuid of the node; the first of several definitions counts."""
 
-    def _counting(self) -> list[Found]:
+    def _counting(self) -> list[OsStatus]:
         return [found[0] for found in self.nodes.values() if found]
 
     @property
     def valid(self) -> bool:
-        return all(self.nodes.values()) and all(found["valid"] for found in self._counting())
+        return all(self.nodes.values()) and all(found.valid for found in self._counting())
 
     @property
     def variants(self) -> list[str]:
@@ -35,7 +33,7 @@ class OsSummary:
 
     @property
     def parameters(self) -> list[list[str]]:
-        return self._common("parameters")
+        return [list(parameter) for parameter in self._common("parameters")]
 
     @property
     def api_versions(self) -> list[int]:
@@ -43,29 +41,36 @@ class OsSummary:
 
     @property
     def trusted(self) -> bool:
-        return all(found["trusted"] for found in self._counting())
+        return all(found.trusted for found in self._counting())
 
     def _common(self, key: str) -> list[Any]:
         """What all nodes have, in the order of the first."""
         if not self.valid:
             return []
         first, *others = self._counting()
-        return [item for item in first[key] if all(item in other[key] for other in others)]
+        return [item for item in getattr(first, key) if all(item in getattr(other, key) for other in others)]
 
     def node_status(self) -> dict[str, list[list[Any]]]:
         """By node: [path, valid, message, variants, parameters, API versions, trusted] of each definition."""
-        keys = ("path", "valid", "message", "variants", "parameters", "api_versions", "trusted")
-        return {node: [[found[key] for key in keys] for found in all_found] for node, all_found in self.nodes.items()}
+        return {node: [_in_a_row(status) for status in found] for node, found in self.nodes.items()}
+
+
+def _in_a_row(status: OsStatus) -> list[Any]:
+    parameters = [list(parameter) for parameter in status.parameters]
+    return [
+        *(status.path, status.valid, status.message, status.variants),
+        *(parameters, status.api_versions, status.trusted),
+    ]
 
 
 def summarize(answers: list[NodeAnswer]) -> dict[str, OsSummary]:
     """Bring the nodes' answers together, by name of the OS; nodes without an answer do not count."""
     given = [answer for answer in answers if answer.error is None]
-    names = sorted({found["name"] for answer in given for found in answer.value if found["name"]}, key=natural_key)
+    names = sorted({found.name for answer in given for found in answer.value if found.name}, key=natural_key)
     return {
         name: OsSummary(
             name,
-            {answer.node_uuid: [found for found in answer.value if found["name"] == name] for answer in given},
+            {answer.node_uuid: [found for found in answer.value if found.name == name] for answer in given},
         )
         for name in names
     }
@@ -85,7 +90,7 @@ class OsRow:
 async def ask_nodes(ctx: OperationContext) -> list[NodeAnswer]:
     """What every node that can run instances says of its definitions."""
     nodes = [node.uuid for node in ctx.config.view().nodes() if node.vm_capable and not node.offline]
-    return await ctx.nodes.call_many(nodes, "os_diagnose")
+    return await ask_many(ctx.nodes, nodes, OsDiagnose())
 
 
 def os_rows(answers: list[NodeAnswer], cluster: Cluster) -> list[OsRow]:

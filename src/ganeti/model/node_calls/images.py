@@ -17,7 +17,7 @@ class DiskImage(NodeRequest[int], frozen=True, kw_only=True):
 
 
 class HelperStart(NodeRequest[None], frozen=True, kw_only=True):
-    """Run a copy of an image in the place of an instance, with its disks after that copy, and without NICs.
+    """Run a copy of an image in the place of an instance, with its disks after that copy.
 
     The guest has the name of the instance, so whatever looks at that or stops it means the helper. It powers itself off
     when its work is done.
@@ -25,6 +25,8 @@ class HelperStart(NodeRequest[None], frozen=True, kw_only=True):
 
     instance: InstanceSpec
     image: str
+    communicates: bool = False
+    """Whether it has the instance's NIC for communication, and may read its metadata; it has no other NIC."""
 
 
 class HelperEnd(NodeRequest[None], frozen=True, kw_only=True):

@@ -4,10 +4,12 @@
 from msgspec.structs import replace
 
 from ganeti.base.errors import BlockDeviceError, CommandError
+from ganeti.model.communication import nic_of
 from ganeti.model.node_calls.images import DiskImage, HelperEnd, HelperStart
 from ganeti.model.node_requests import AttachedDisk, DiskSpec, InstanceSpec
-from ganeti.node import images
+from ganeti.node import images, metadata
 from ganeti.node.actions.instances import attach_disks, attach_files
+from ganeti.node.actions.migration import tell_metadata
 from ganeti.node.actions.registry import DAY_S, SLOW_S, answers
 from ganeti.node.state import NodeState
 from ganeti.node.storage.image_io import MIB, RAW, in_thread, unlink
@@ -60,11 +62,14 @@ async def helper_start(node: NodeState, asked: HelperStart) -> None:
     behind = [replace(disk, spec=replace(disk.spec, index=disk.spec.index + 1)) for disk in disks]
     attached = [AttachedDisk(spec=own, path=path), *behind]
     hypervisor = node.hypervisor_of(instance)
+    nic = nic_of(instance.nics) if asked.communicates else None
+    if nic is not None:
+        await tell_metadata(node, instance)
     helper = replace(
         instance,
         disks=[disk.spec for disk in attached],
-        nics=[],
-        hvparams=hypervisor.booting_from_disk(instance.hvparams),
+        nics=[] if nic is None else [nic],
+        hvparams=hypervisor.as_helper(instance.hvparams, address=nic.ip if nic is not None else None),
     )
     await hypervisor.start(helper, attached)
     node.world.log(f"helper guest of instance {instance.name} started from image {asked.image}")
@@ -74,6 +79,7 @@ async def helper_start(node: NodeState, asked: HelperStart) -> None:
 async def helper_end(node: NodeState, asked: HelperEnd) -> None:
     path = _copy_path(node, asked.instance)
     await node.hypervisor_of(asked.instance).stop(asked.instance.name, timeout_s=0, force=True)
+    await metadata.forget(node.world, asked.instance.name)
     await in_thread(unlink, path)
     await in_thread(unlink, f"{path}.new")
     node.world.log(f"helper guest of instance {asked.instance.name} ended")

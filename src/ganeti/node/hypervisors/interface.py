@@ -197,8 +197,11 @@ class Hypervisor(ABC):
     async def check_parameters(self, hvparams: dict[str, Any]) -> None:
         """Check filled parameters against this node (files there, values it knows); raises `HypervisorError`."""
 
-    def booting_from_disk(self, hvparams: dict[str, Any]) -> dict[str, Any]:
-        """Filled parameters with which a guest boots from its first disk, whatever it boots from otherwise."""
+    def as_helper(self, hvparams: dict[str, Any], *, address: str | None) -> dict[str, Any]:
+        """Filled parameters with which a guest boots from its first disk, whatever it boots from otherwise.
+
+        *address* is told to it where it has a NIC for communication: nobody gives it out by DHCP.
+        """
         return hvparams
 
     @abstractmethod

@@ -14,35 +14,17 @@ import msgspec
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, ParameterError, PrerequisiteError
 from ganeti.base.names import os_name_fault, shown
 from ganeti.base.paths import OS_SEARCH_PATH, Paths
+from ganeti.model.node_calls.operating_systems import KNOWN_VERSIONS, OsStatus
 
-KNOWN_VERSIONS = (20, 15, 10)
 VARIANTS_SINCE = 15
 PARAMETERS_SINCE = 20
-SCRIPTS = ("create", "import", "export", "rename")
+CREATE = "create"
+SCRIPTS = (CREATE, "import", "export", "rename")
 VERIFY_SCRIPT = "verify"
 UNTRUSTED_CREATE = "create_untrusted"
+"""In place of `CREATE`: never run on the node, but inside a helper guest."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-
-
-class OsStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One directory of an OS definition as it was found."""
-
-    name: str
-    path: str
-    valid: bool
-    message: str = ""
-    """Why it is not valid, as sentences."""
-    variants: list[str] = []
-    parameters: list[tuple[str, str]] = []
-    """Name and description."""
-    api_versions: list[int] = []
-    trusted: bool = True
-
-    @property
-    def api_version(self) -> int:
-        """The newest version that both sides know."""
-        return max(set(self.api_versions) & set(KNOWN_VERSIONS))
 
 
 def split_name(name: str) -> tuple[str, str]:
@@ -128,11 +110,8 @@ def load(path: str) -> OsStatus:
             f"{', '.join(map(str, KNOWN_VERSIONS))}"
         )
     newest = max(common, default=0)
-    trusted = True
-    if not os.path.exists(f"{path}/create") and os.path.exists(f"{path}/{UNTRUSTED_CREATE}"):
-        trusted = False
-        problems.append(f"it has {UNTRUSTED_CREATE} only, which needs a helper virtual machine that this node lacks")
-    wanted = [script for script in SCRIPTS if trusted or script != "create"]
+    trusted = os.path.exists(f"{path}/{CREATE}") or not os.path.exists(f"{path}/{UNTRUSTED_CREATE}")
+    wanted = [UNTRUSTED_CREATE if script == CREATE and not trusted else script for script in SCRIPTS]
     if newest >= PARAMETERS_SINCE:
         wanted.append(VERIFY_SCRIPT)
     problems.extend(problem for script in wanted if (problem := _script_problem(path, script)) is not None)

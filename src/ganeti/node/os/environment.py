@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ganeti.model.network_variables import network_variables
+from ganeti.model.node_calls.operating_systems import OsStatus
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec, NicSpec
-from ganeti.node.os.definition import OsStatus
 from ganeti.node.storage.interface import DiskTemplate
 
 _ACCESS = {"rw": "rw", "w": "rw", "ro": "ro", "r": "ro"}

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from ganeti.base.errors import CommandError, ExecutionError, ParameterError, PrerequisiteError
+from ganeti.base.errors import CommandError, ExecutionError, ParameterError
+from ganeti.model.node_calls.operating_systems import OsStatus
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.node.os.definition import (
     PARAMETERS_SINCE,
     VERIFY_SCRIPT,
-    OsStatus,
     check_parameter_names,
     choose_variant,
     get,
@@ -37,7 +37,6 @@ class Streams:
 
 
 VERIFY_TIMEOUT_S = 60.0
-KNOWN_CHECKS = ("parameters",)
 
 
 async def create(
@@ -106,31 +105,14 @@ async def import_disk(
     await _run(world, "import", "import", instance, disks, extra, debug=debug, timeout_s=timeout_s, streams=streams)
 
 
-async def validate(
-    world: NodeWorld,
-    name: str,
-    params: Mapping[str, Any],
-    *,
-    force_variant: bool,
-    required: bool,
-    checks: Sequence[str],
-) -> bool:
-    """See the node call `os_validate`."""
-    for check in checks:
-        if check not in KNOWN_CHECKS:
-            raise ParameterError(f"Unknown check '{check}' of an OS: there is {', '.join(KNOWN_CHECKS)}")
-    try:
-        status = get(world.paths, name)
-        variant = choose_variant(status, name, force=force_variant)
-    except PrerequisiteError:
-        if required:
-            raise
-        return False
-    if "parameters" in checks:
-        check_parameter_names(status, list(params))
-        if status.api_version >= PARAMETERS_SINCE:
-            await _verify(world, status, name, variant, params)
-    return True
+async def validate(world: NodeWorld, name: str, params: Mapping[str, Any], *, force_variant: bool) -> OsStatus:
+    """See the node call `OsValidate`."""
+    status = get(world.paths, name)
+    variant = choose_variant(status, name, force=force_variant)
+    check_parameter_names(status, list(params))
+    if status.api_version >= PARAMETERS_SINCE:
+        await _verify(world, status, name, variant, params)
+    return status
 
 
 async def _verify(world: NodeWorld, status: OsStatus, name: str, variant: str, params: Mapping[str, Any]) -> None:

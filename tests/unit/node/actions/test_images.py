@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tests.fakes.one_node import OneNode
 
 from ganeti.base.errors import BlockDeviceError
-from ganeti.model.node_requests import DiskSpec, InstanceSpec
+from ganeti.model.node_requests import DiskSpec, InstanceSpec, NicSpec
 
 MIB = 1024 * 1024
 DISK = DiskSpec(uuid="d0", template="file", logical_id=["loop", "/srv/disks/web1/d0"], size_mib=4, index=0)
@@ -116,3 +116,27 @@ def test_a_helper_guest_has_a_copy_of_the_image_before_the_disks(node: OneNode, 
     assert not (guests / "web1").exists()
     assert not os.path.exists(copy)
     assert node.call("instance_info", instance=INSTANCE) is None
+
+
+def test_a_helper_guest_that_communicates_has_that_nic_alone(node: OneNode, place: Path) -> None:
+    talk = NicSpec(
+        index=1,
+        uuid="n1",
+        mac="52:54:00:00:00:01",
+        mode="routed",
+        link="talk",
+        ip="169.254.0.7",
+        name="ganeti:communication:web1",
+    )
+    other = NicSpec(index=0, uuid="n0", mac="aa:00:00:00:00:01", mode="bridged", link="br0")
+    instance = replace(INSTANCE, nics=[other, talk])
+    started: list[InstanceSpec] = []
+    hypervisor = node.state.hypervisor_of(instance)
+
+    async def start(spec: InstanceSpec, disks: object, **_: object) -> None:
+        started.append(spec)
+
+    hypervisor.start = start  # type: ignore[method-assign]
+    for communicates in (True, False):
+        node.call("helper_start", instance=instance, image=str(place / "base.raw"), communicates=communicates)
+    assert [[nic.uuid for nic in spec.nics] for spec in started] == [["n1"], []]

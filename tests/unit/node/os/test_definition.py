@@ -26,6 +26,16 @@ def test_an_old_definition_has_neither_variants_nor_parameters(node) -> None:
     assert (found.variants, found.parameters, found.api_version) == ([], [], 10)
 
 
+def test_a_create_script_may_be_one_that_the_node_does_not_trust(node) -> None:
+    place = node.definition()
+    (place / "create").rename(place / "create_untrusted")
+    found = definition.get(node.paths, "test")
+    assert (found.valid, found.trusted) == (True, False)
+    (place / "create_untrusted").chmod(0o644)
+    with pytest.raises(PrerequisiteError, match="create_untrusted is not executable"):
+        definition.get(node.paths, "test")
+
+
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
@@ -35,7 +45,6 @@ def test_an_old_definition_has_neither_variants_nor_parameters(node) -> None:
         (lambda place: (place / "ganeti_api_version").unlink(), "ganeti_api_version cannot be read"),
         (lambda place: (place / "ganeti_api_version").write_text("new\n"), "one whole number a line"),
         (lambda place: (place / "ganeti_api_version").write_text("30\n"), "this node knows 20, 15, 10"),
-        (lambda place: (place / "create").rename(place / "create_untrusted"), "needs a helper virtual machine"),
     ],
 )
 def test_a_broken_definition_says_what_is_wrong(node, damage, sentence: str) -> None:

@@ -167,12 +167,9 @@ def test_parameters_are_checked_by_name_and_by_the_verify_script(node) -> None:
         node.call("os_validate", name="test", params={"rate": "0"})
     with pytest.raises(ParameterError, match="Unknown parameter of OS 'test': colour; there are rate"):
         node.call("os_validate", name="test", params={"colour": "red"})
-    with pytest.raises(ParameterError, match="Unknown check"):
-        node.call("os_validate", name="test", params={}, checks=["everything"])
 
 
-def test_an_os_that_is_not_required_may_be_missing(node) -> None:
-    assert node.call("os_validate", name="test", params={}, required=False) is False
+def test_an_os_that_is_missing_is_named(node) -> None:
     with pytest.raises(PrerequisiteError, match="OS 'test' not known"):
         node.call("os_validate", name="test", params={})
 

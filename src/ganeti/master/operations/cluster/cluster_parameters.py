@@ -25,7 +25,6 @@ UserIds = list[tuple[int, int]]
 """Ranges, both ends counted."""
 _NOT_YET = Refused("Of a cluster that exists, {name} cannot be changed yet: it keeps what it was made with")
 """Nodes or instances must be asked about these."""
-_NOTHING_ACTS = Refused("{name} cannot be set yet: nothing here acts on it; leave it out", emptied=True)
 
 
 class ClusterParameters(Operation[None], frozen=True, kw_only=True):
@@ -63,8 +62,11 @@ class ClusterParameters(Operation[None], frozen=True, kw_only=True):
     modify_etc_hosts: Annotated[bool | None, Parameter("keep nodes in /etc/hosts", "--modify-etc-hosts")] = None
     install_image: Annotated[
         str | None,
-        Parameter("image for installing guests", "--install-image", metavar="IMAGE"),
-        _NOTHING_ACTS,
+        Parameter(
+            "image of a helper guest that installs an OS whose script is create_untrusted: a path, or a URL",
+            "--install-image",
+            metavar="IMAGE",
+        ),
     ] = None
     zeroing_image: Annotated[
         str | None,

@@ -33,7 +33,7 @@ from ganeti.master.operations.backup.importing import (
     import_disks,
     source_locks,
 )
-from ganeti.master.operations.changes import AddInstance, FinishInstance, RemoveInstance
+from ganeti.master.operations.changes import AddInstance, FinishInstance, KeepForthcoming, RemoveInstance
 from ganeti.master.operations.instance import creation_input as creation
 from ganeti.master.operations.instance import disk_places
 from ganeti.master.operations.instance.adoption import Adopted, check_adoption, find_adoptees
@@ -47,6 +47,7 @@ from ganeti.master.operations.instance.creation_parameters import COMMANDS, Crea
 from ganeti.master.operations.instance.creation_wanted import Wanted, identify_defaults
 from ganeti.master.operations.instance.disks import close_disks, create_disks
 from ganeti.master.operations.instance.existing import instance_and_nodes, require_bridges, wrong_input
+from ganeti.master.operations.instance.helper_installation import helper_times, tell_unused
 from ganeti.master.operations.instance.installation import OS_IMAGE, image_of, install_os, validate_os
 from ganeti.master.operations.instance.nics import read_nics
 from ganeti.master.operations.instance.power import start_guest
@@ -478,23 +479,16 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         """Put onto the new disks what the instance begins with; they stay open where it is started."""
         if self.no_install or not (spec.os or image_of(spec.osparams)):
             return
+        secret, debug = self.osparams_secret or {}, self.debug_level or 0
+        times = helper_times(self.helper_startup_timeout, self.helper_shutdown_timeout)
         if source is not None:
-            secret, debug = self.osparams_secret or {}, self.debug_level or 0
+            tell_unused(ctx, spec, times)
             await import_disks(ctx, spec, source, self.compress, secret, debug)
         else:
-            await install_os(ctx, spec, self.osparams_secret, reinstall=False, debug=self.debug_level or 0)
+            await install_os(ctx, spec, secret, reinstall=False, debug=debug, helper=times)
         if not self.start:
             await close_disks(ctx, spec)
 
     async def _start(self, spec: InstanceSpec, ctx: OperationContext) -> None:
         ctx.log.info("* starting instance...")
         await start_guest(ctx, spec)
-
-
-class KeepForthcoming(FinishInstance, frozen=True, kw_only=True):
-    """A reservation is kept as it is; the commit only settles the undo records."""
-
-    admin_state: str = "down"
-
-    def apply(self, draft: Any) -> None:
-        draft.instance(self.instance_uuid)

@@ -25,7 +25,6 @@ from ganeti.master.operations.parameters import (
 from ganeti.master.parameter import Parameter
 
 _OF_REMOTE = "{name} is about an instance that another cluster sends, which is not possible yet: leave it out"
-_OF_HELPERS = "{name} is about a helper guest, and none is used yet: leave it out"
 _Seconds = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -192,21 +191,15 @@ class CreationParameters(Operation[list[str]], frozen=True, kw_only=True, forbid
     ] = False
     instance_communication: Communication = False
     helper_startup_timeout: Annotated[
-        int | None,
-        Parameter(
-            "how long a helper guest may take to start",
-            "--helper-startup-timeout",
-            kind="duration",
-            refused=_OF_HELPERS,
-        ),
+        _Seconds | None,
+        Parameter("how long a helper guest may take to start", "--helper-startup-timeout", kind="duration"),
     ] = None
     helper_shutdown_timeout: Annotated[
-        int | None,
+        _Seconds | None,
         Parameter(
-            "how long a helper guest may take to shut down",
+            "how long a helper guest may take until it has powered itself off",
             "--helper-shutdown-timeout",
             kind="duration",
-            refused=_OF_HELPERS,
         ),
     ] = None
     source_handshake: Annotated[

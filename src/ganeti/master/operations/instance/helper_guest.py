@@ -18,13 +18,23 @@ _POLL_S = 1.0
 
 
 async def run_helper(
-    ctx: OperationContext, spec: InstanceSpec, image: str, *, start_within_s: float | None = None, end_within_s: float
+    ctx: OperationContext,
+    spec: InstanceSpec,
+    image: str,
+    *,
+    communicates: bool = False,
+    start_within_s: float | None = None,
+    end_within_s: float,
 ) -> None:
-    """Run *image* until it has powered itself off; the disks are open, and stay so. Raises `ExecutionError`."""
+    """Run *image* until it has powered itself off; the disks are open, and stay so. Raises `ExecutionError`.
+
+    With *communicates* it has the instance's NIC for communication, and can read the instance's metadata.
+    """
     node = spec.primary_node_uuid
     sentence = f"end the helper guest of {spec.name} on {spec.primary_node}"
     await ctx.undo.push(UndoNodeCall(sentence, node, HelperEnd.call, {"instance": spec}))
-    await ask(ctx.nodes, node, HelperStart(instance=spec, image=image), deadline_s=start_within_s or START_WITHIN_S)
+    request = HelperStart(instance=spec, image=image, communicates=communicates)
+    await ask(ctx.nodes, node, request, deadline_s=START_WITHIN_S if start_within_s is None else start_within_s)
     began_s = ctx.clock.now_s()
     while await _state(ctx, spec) not in _ENDED:
         passed_s = ctx.clock.now_s() - began_s

@@ -9,8 +9,16 @@ from msgspec.structs import replace
 from ganeti.base.errors import ParameterError, PrerequisiteError
 from ganeti.master.operations.instance.disks import open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.existing import wrong_input
+from ganeti.master.operations.instance.helper_installation import (
+    USUAL,
+    HelperTimes,
+    install_by_helper,
+    require_helper,
+    tell_unused,
+)
 from ganeti.model import cluster_values
 from ganeti.model.node_calls.images import DiskImage
+from ganeti.model.node_calls.operating_systems import OsGet, OsValidate
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import ask
@@ -36,18 +44,25 @@ async def validate_os(
         return
     params = spec.osparams | spec.osparams_private | dict(secret or {})
     params.pop(OS_IMAGE, None)
+    request = OsValidate(name=spec.os, params=params, force_variant=force_variant)
     try:
-        await ctx.nodes.call(
-            spec.primary_node_uuid, "os_validate", name=spec.os, params=params, force_variant=force_variant
-        )
+        found = await ask(ctx.nodes, spec.primary_node_uuid, request)
     except PrerequisiteError:
         raise
     except ParameterError as err:
         raise wrong_input(err) from err
+    if not found.trusted:
+        require_helper(ctx.config.view(), spec, secret)
 
 
 async def install_os(
-    ctx: OperationContext, spec: InstanceSpec, secret: Mapping[str, Any] | None, *, reinstall: bool, debug: int
+    ctx: OperationContext,
+    spec: InstanceSpec,
+    secret: Mapping[str, Any] | None,
+    *,
+    reinstall: bool,
+    debug: int,
+    helper: HelperTimes = USUAL,
 ) -> None:
     """Open the disks, with their undo, fill them from the image, and run the create script; they stay open."""
     disks = plan_of(ctx, spec)
@@ -59,6 +74,11 @@ async def install_os(
         await ask(ctx.nodes, spec.primary_node_uuid, request, deadline_s=OS_INSTALL_TIMEOUT_S)
     if not spec.os:
         return
+    if (install_image := ctx.config.view().cluster.install_image) and await _needs_helper(ctx, spec):
+        ctx.log.info(f"* installing the OS inside a helper guest from image {install_image}...")
+        await install_by_helper(ctx, spec, install_image, helper)
+        return
+    tell_unused(ctx, spec, helper)
     ctx.log.info("* running the instance OS create scripts...")
     await ctx.nodes.call(
         spec.primary_node_uuid,
@@ -68,3 +88,7 @@ async def install_os(
         reinstall=reinstall,
         debug=debug,
     )
+
+
+async def _needs_helper(ctx: OperationContext, spec: InstanceSpec) -> bool:
+    return not (await ask(ctx.nodes, spec.primary_node_uuid, OsGet(name=spec.os))).trusted

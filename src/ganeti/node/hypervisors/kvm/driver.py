@@ -40,7 +40,7 @@ from ganeti.node.hypervisors.kvm import (
 from ganeti.node.hypervisors.kvm.adoption import KvmAdoption
 from ganeti.node.hypervisors.kvm.disks import start_places
 from ganeti.node.hypervisors.kvm.migration import Migrations
-from ganeti.node.hypervisors.kvm.parameters import BOOTING_FROM_DISK, PARAMETERS
+from ganeti.node.hypervisors.kvm.parameters import PARAMETERS, helper_parameters
 from ganeti.node.hypervisors.kvm.places import Places, check_name
 from ganeti.node.hypervisors.kvm.process import GuestProcess
 from ganeti.node.hypervisors.kvm.qmp import Qmp, QmpGoneError
@@ -176,8 +176,8 @@ class KvmHypervisor(Hypervisor):
         checks.check_files(filled)
         await checks.check_node(filled, qemu, self.places)
 
-    def booting_from_disk(self, hvparams: dict[str, Any]) -> dict[str, Any]:
-        return hvparams | BOOTING_FROM_DISK
+    def as_helper(self, hvparams: dict[str, Any], *, address: str | None) -> dict[str, Any]:
+        return helper_parameters(hvparams, address)
 
     def console(self, spec: InstanceSpec) -> Console:
         return console.console_of(spec, checks.filled(spec.hvparams), self.places)

@@ -184,7 +184,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter("vnet_hdr", "bool", True, "offloads on paravirtual NICs"),
 )
 
-BOOTING_FROM_DISK = {
+_BOOTING_FROM_DISK = {
     "kernel_path": "",
     "initrd_path": "",
     "floppy_image_path": "",
@@ -193,3 +193,10 @@ BOOTING_FROM_DISK = {
     "boot_order": "disk",
 }
 """With these a guest boots from its first disk, whatever it boots from otherwise."""
+
+
+def helper_parameters(hvparams: dict[str, Any], address: str | None) -> dict[str, Any]:
+    """With which a guest boots from its first disk, and finds *address* in ``/sys/class/dmi/id/product_family``."""
+    extra = hvparams.get("kvm_extra", "")
+    told = extra if address is None else f"{extra} -smbios type=1,family={address}".strip()
+    return hvparams | _BOOTING_FROM_DISK | {"kvm_extra": told}

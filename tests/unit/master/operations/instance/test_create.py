@@ -413,7 +413,6 @@ def test_disks_are_wiped_in_steps_where_the_cluster_wants_it(ctx: FakeContext) -
     [
         ({"disks": [{"size": 64, "spindles": 2}]}, "Disk 0: spindles are counted with exclusive storage only"),
         ({"disks": [{"size": 64, "access": "userspace"}]}, "Disk 0: access userspace is not possible"),
-        ({"helper_startup_timeout": 9}, "helper_startup_timeout is about a helper guest, and none is used yet: leave"),
         ({"instance_communication": True}, "leave --communication out"),
         ({"src_path": "/x"}, "is about importing an instance: leave it out, or use mode import"),
         ({"compress": "gzip"}, "compress 'gzip' is about importing an instance"),
@@ -439,8 +438,14 @@ def test_the_defaults_of_clients_are_not_refused(ctx: FakeContext) -> None:
         "file_driver": "blktap",
     }
     run(wanted(**defaults), ctx)
+    assert not [line for line in ctx.lines if "helper guest" in line]
     assert "Disk template common opens its files by the driver loop: --file-driver blktap changes nothing" in ctx.lines
     assert "Disk template common has no mirrors: --no-wait-for-sync changes nothing" in ctx.lines
+
+
+def test_times_for_a_helper_guest_that_nothing_needs_are_said_to_be_unused(ctx: FakeContext) -> None:
+    run(wanted(helper_startup_timeout=5, helper_shutdown_timeout=60), ctx)
+    assert "The times for a helper guest are not used: the scripts of OS 'noop+default' run on the node" in ctx.lines
 
 
 def test_private_os_parameters_of_the_cluster_reach_the_scripts(ctx: FakeContext) -> None:

@@ -13,6 +13,8 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 from ganeti.base.errors import ExecutionError, ParameterError, PrerequisiteError
 from ganeti.master.operations.instance.reinstall import ReinstallInstance
 
+FOUND = {"name": "noop", "path": "/srv/ganeti/os/noop", "valid": True}
+
 
 @pytest.fixture
 def ctx() -> FakeContext:
@@ -47,7 +49,7 @@ def test_the_same_os_again(ctx: FakeContext) -> None:
 def test_another_os_with_parameters_for_this_time(ctx: FakeContext) -> None:
     change(ctx, osparams={"size": "1", "lang": "de"})
     asked: dict[str, Any] = {}
-    ctx.nodes.handlers["os_validate"] = lambda _, **arguments: asked.update(arguments)
+    ctx.nodes.handlers["os_validate"] = lambda _, **arguments: asked.update(arguments) or FOUND
     ctx.nodes.handlers["instance_os_add"] = lambda name, **arguments: asked.update(arguments)
     reinstall(
         ctx,
@@ -103,12 +105,12 @@ def test_a_node_that_is_offline_and_parameters_that_are_wrong(ctx: FakeContext) 
 def test_an_image_instead_of_an_os_or_before_it(ctx: FakeContext) -> None:
     filled: list[tuple[str, int]] = []
     ctx.nodes.handlers["disk_image"] = lambda name, *, image, index, instance: filled.append((image, index)) or 4096
-    ctx.nodes.handlers["os_validate"] = lambda _, *, params, **rest: params.pop("os-image")  # what no OS knows
+    ctx.nodes.handlers["os_validate"] = lambda _, *, params, **rest: FOUND | {"was": params.pop("os-image")}
     change(ctx, os="", osparams={"os-image": "https://images.example.com/base.raw"})
     reinstall(ctx)
     assert filled == [("https://images.example.com/base.raw", 0)]
     assert not [line for line in ctx.story if line.endswith(("os_validate", "instance_os_add"))]
-    ctx.nodes.handlers["os_validate"] = None
+    ctx.nodes.handlers["os_validate"] = lambda _, **rest: FOUND
     reinstall(ctx, os_type="noop", osparams={"os-image": "/srv/base.raw"})
     assert filled[-1] == ("/srv/base.raw", 0)
     assert ctx.story.index("node1 disk_image") < ctx.story.index("node1 instance_os_add")

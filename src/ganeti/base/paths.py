@@ -197,6 +197,10 @@ class Paths:
         return f"{self.data_dir}/rapi/tokens"
 
     @property
+    def api_issuers(self) -> str:
+        return f"{self.data_dir}/rapi/issuers"
+
+    @property
     def os_log_dir(self) -> str:
         return f"{self.log_dir}/os"
 

@@ -10,6 +10,7 @@ from ganeti.calls.luxi_pool import LuxiPool
 from ganeti.rapi.audit import AuditLog
 from ganeti.rapi.callers import Callers, TokensFile
 from ganeti.rapi.forwarding import Forwarder
+from ganeti.rapi.issued import Issued
 from ganeti.rapi.server import Api
 from ganeti.rapi.users import UsersFile
 from ganeti.rapi.v3.events import EventFan
@@ -67,7 +68,7 @@ async def serve(daemon: Daemon) -> None:
     fan = EventFan(luxi)
     api = Api(
         luxi,
-        Callers(users, TokensFile(paths.api_tokens)),
+        Callers(users, TokensFile(paths.api_tokens), Issued(paths.api_issuers)),
         needs_login=options.require_authentication,
         clients_max=options.max_clients,
         audit=AuditLog(paths.audit_log),

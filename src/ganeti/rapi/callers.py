@@ -3,12 +3,13 @@
 
 import os
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Final
 
 from ganeti.rapi.answers import RequestRefused
-from ganeti.rapi.users import REALM, UsersFile, credentials
+from ganeti.rapi.caller import ANYBODY, LOGIN, Caller
+from ganeti.rapi.issued import Issued
+from ganeti.rapi.users import UsersFile, credentials
 from ganeti.system.http_server import HttpRequest
 from ganeti.wire.api_tokens import Scope, Token, divided, read_scope, read_tokens
 
@@ -16,30 +17,6 @@ FAILURES_MAX: Final = 10
 FAILURES_S: Final = 60.0
 """So many failed log-ins in this time from one address, and the next ones are not even tried."""
 _ADDRESSES_MAX: Final = 4096
-_LOGIN: Final = {"WWW-Authenticate": f'Basic realm="{REALM}"'}
-
-
-@dataclass(frozen=True)
-class Caller:
-    name: str
-    scopes: tuple[Scope, ...] = ()
-
-    def may(self, kind: str, access: str) -> bool:
-        """Whether this is allowed whatever the object's tags."""
-        return any(scope.covers(kind, access) and not scope.tag for scope in self.scopes)
-
-    def tags_for(self, kind: str, access: str) -> frozenset[str]:
-        """The tags of which an object must have one, where `may` says no."""
-        return frozenset(scope.tag for scope in self.scopes if scope.tag and scope.covers(kind, access))
-
-    def has_right(self, access: str) -> bool:
-        """Whether `/2` lets the caller do what needs *access*: read, write, or ``read or write``."""
-        return any(self.may("*", each) for each in access.split(" or "))
-
-
-ANYBODY: Final = Caller("")
-Accounts = Callable[[str], "Caller | None"]
-"""Gives the caller of a bearer token that is none of ours; raises `RequestRefused`."""
 
 
 class TokensFile:
@@ -81,13 +58,19 @@ class Callers:
         self,
         users: UsersFile,
         tokens: TokensFile | None = None,
-        others: Iterable[Accounts] = (),
+        issued: Issued | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._users = users
         self._tokens = tokens
-        self._others = tuple(others)
+        self._issued = issued
         self._failures = _Failures(now_s)
+
+    async def prepare(self, request: HttpRequest) -> None:
+        """Fetch what `of` needs to check a token of an issuer."""
+        scheme, _, text = request.headers.get("Authorization", "").strip().partition(" ")
+        if self._issued is not None and scheme.lower() == "bearer":
+            await self._issued.prepare(text.strip())
 
     def of(self, request: HttpRequest) -> Caller:
         """Give who asks, `ANYBODY` where no credentials came; raises `RequestRefused` for wrong ones."""
@@ -103,8 +86,12 @@ class Callers:
         caller = self._bearer(rest.strip()) if given is None else self._user(*given)
         if caller is None:
             self._failures.note(request.peer)
-            what = "The token is unknown, revoked or over" if given is None else "Name or password is wrong"
-            raise RequestRefused(401, what, _LOGIN)
+            what = (
+                "The token is unknown, revoked, over or not for this cluster"
+                if given is None
+                else "Name or password is wrong"
+            )
+            raise RequestRefused(401, what, LOGIN)
         return caller
 
     def _user(self, name: str, password: str) -> Caller | None:
@@ -115,13 +102,7 @@ class Callers:
 
     def _bearer(self, text: str) -> Caller | None:
         found = self._tokens.find(text) if self._tokens is not None else None
-        for other in self._others:
-            found = found or other(text)
-        return found
-
-
-def login_needed() -> RequestRefused:
-    return RequestRefused(401, "Log in with a name and password of the users file, or a token", _LOGIN)
+        return found if found is not None or self._issued is None else self._issued.find(text)
 
 
 class _Failures:

@@ -14,7 +14,8 @@ from ganeti.master.operation import REGISTRY
 from ganeti.rapi.answers import RequestRefused, answered, as_problem_status, as_refusal, problem, refused
 from ganeti.rapi.asked import Asked, read_request
 from ganeti.rapi.audit import AuditLog
-from ganeti.rapi.callers import ANYBODY, Caller, Callers, login_needed
+from ganeti.rapi.caller import ANYBODY, Caller, login_needed
+from ganeti.rapi.callers import Callers
 from ganeti.rapi.reading import RESOURCES, Luxi, Resource
 from ganeti.rapi.routes import PathTable, Route, filled, routes
 from ganeti.rapi.submission import job
@@ -102,6 +103,7 @@ class Api:
     async def _guarded(self, request: HttpRequest, handled: _Handled, *, third: bool) -> HttpReply:
         give = problem if third else refused
         try:
+            await self._callers.prepare(request)
             value = await (self._answer_third if third else self._answer_second)(request, handled)
             return value if isinstance(value, HttpReply) else await answered(value)
         except RequestRefused as refusal:

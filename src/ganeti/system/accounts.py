@@ -128,7 +128,7 @@ def _files(paths: Paths) -> Iterator[Rule]:
     yield Rule(f"{data}/rapi.pem", 0o440, RAPI, RAPI)
     yield from (Rule(f"{data}/{name}", 0o440, MASTER, MASTER) for name in ("spice.pem", "spice-ca.pem"))
     yield Rule(f"{data}/rapi/users", 0o640, RAPI, RAPI)
-    yield Rule(paths.api_tokens, 0o640, RAPI, RAPI)
+    yield from (Rule(path, 0o640, RAPI, RAPI) for path in (paths.api_tokens, paths.api_issuers))
     yield Rule(paths.watcher_pause_file, 0o644)
     yield Rule(paths.ssconf_file("*"), 0o444)
     for name, user in (

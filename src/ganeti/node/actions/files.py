@@ -36,6 +36,7 @@ def uploadable(paths: Paths) -> dict[str, int]:
         f"{paths.data_dir}/spice-ca.pem": 0o440,
         f"{paths.data_dir}/rapi/users": 0o640,
         paths.api_tokens: 0o640,
+        paths.api_issuers: 0o640,
         f"{paths.sysconf_dir}/vnc-cluster-password": 0o600,
         paths.under("/etc/hosts"): 0o644,
     }

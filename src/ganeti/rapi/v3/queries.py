@@ -8,7 +8,7 @@ import msgspec
 
 from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.asked import Asked
-from ganeti.rapi.callers import Caller
+from ganeti.rapi.caller import Caller
 from ganeti.rapi.reading import (
     GROUP_FIELDS,
     INSTANCE_FIELDS,

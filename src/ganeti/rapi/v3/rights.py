@@ -9,7 +9,7 @@ from ganeti.base.errors import PrerequisiteError
 from ganeti.master.operation import Operation
 from ganeti.master.parameter import declared
 from ganeti.rapi.answers import RequestRefused
-from ganeti.rapi.callers import ANYBODY, Caller, login_needed
+from ganeti.rapi.caller import ANYBODY, Caller, login_needed
 from ganeti.rapi.reading import Luxi, ask
 
 _KIND_OF_ROOM: Final = {

@@ -12,7 +12,7 @@ from ganeti.base.errors import JobLost
 from ganeti.master.planning.fingerprint import SOURCE as PLAN_SOURCE
 from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.asked import Asked
-from ganeti.rapi.callers import ANYBODY, Caller, login_needed
+from ganeti.rapi.caller import ANYBODY, Caller, login_needed
 from ganeti.rapi.reading import Luxi, ask, job_number
 from ganeti.rapi.routes import PathTable
 from ganeti.rapi.v3 import metrics, queries

@@ -18,7 +18,7 @@ from ganeti.base.errors import GanetiError, TransportError
 from ganeti.master.operation import REGISTRY, Operation, decode
 from ganeti.master.planning.fingerprint import without_secrets
 from ganeti.rapi.answers import RequestRefused
-from ganeti.rapi.callers import Caller
+from ganeti.rapi.caller import Caller
 from ganeti.rapi.reading import Luxi, ask
 from ganeti.rapi.submission import refuse_local
 

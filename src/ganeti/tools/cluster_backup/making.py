@@ -23,7 +23,7 @@ from ganeti.tools.cluster_backup.archive import CONFIG, Content, Manifest
 _FILES = (
     *("ca.pem", "ca.key", "server.pem", "client.pem", "rapi.pem", "spice.pem", "spice-ca.pem"),
     *("hmac.key", "cluster-domain-secret", "known_hosts", "ganeti_pub_keys", "noded-epoch.json"),
-    *("rapi/users", "rapi/tokens"),
+    *("rapi/users", "rapi/tokens", "rapi/issuers"),
 )
 _JOB_FILE = re.compile(r"job-\d+(\.undo)?")
 SUFFIX = ".tar.gz"

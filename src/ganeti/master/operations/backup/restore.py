@@ -166,6 +166,8 @@ class RestoreBackup(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
 
     async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
         self._refuse_contradictions()
+        if self.disk_template:
+            ctx.catalogue.template(self.disk_template)  # a wrong name is said before any node is asked
         found = await find_backups(ctx, view)
         chain = chain_of(found, choose(found, view, self.instance_name, self.backup))
         await require_whole(ctx, chain)

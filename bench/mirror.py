@@ -57,7 +57,7 @@ def write_us(target: list[str], depth: int) -> float:
 
 
 def report_writes(pair: Pair, disk: DiskSpec, plain: Path) -> None:
-    mirrored = [f"nbd+unix:///disk?socket={pair.one.socket(disk)}"]
+    mirrored = [pair.one.url(disk)]
     for depth in COUNTS:
         pairs = [(write_us([str(plain)], depth), write_us(mirrored, depth)) for _ in range(ROUNDS)]
         file_us, mirror_us = (statistics.median(values) for values in zip(*pairs, strict=True))

@@ -17,7 +17,7 @@ from ganeti.model.node_calls.disks import DiskStatus
 from ganeti.model.node_calls.node import StorageSpace
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.traits import TemplateTraits
-from ganeti.node.storage.interface import DiskTemplate
+from ganeti.node.storage.interface import DiskTemplate, GivesBack
 from ganeti.ports.node_world import NodeWorld
 
 MIB = 1024 * 1024
@@ -61,7 +61,7 @@ class Pairs:
         self.disks.clear()
 
 
-class PairedDisks(DiskTemplate):
+class PairedDisks(DiskTemplate, GivesBack):
     traits = TemplateTraits(name="pair", storage_type="pair", node_count=2)
 
     def __init__(self, world: NodeWorld, pairs: Pairs, setting: str = "") -> None:
@@ -152,6 +152,9 @@ class PairedDisks(DiskTemplate):
         mine, wanted = self._mine(disk), (disk.size_mib + amount_mib) * MIB
         if mine.size < wanted:
             os.ftruncate(mine.descriptor, wanted)
+
+    async def ungrow(self, disk: DiskSpec) -> None:
+        os.ftruncate(self._mine(disk).descriptor, disk.size_mib * MIB)
 
     async def wipe(self, disk: DiskSpec, offset_mib: int, size_mib: int) -> None:
         mine, end_mib = self._mine(disk), offset_mib + size_mib

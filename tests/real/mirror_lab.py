@@ -94,8 +94,10 @@ class Node:
     def image(self, disk: DiskSpec) -> Path:
         return Path(self.paths.under(disk.logical_id[1]))
 
-    def socket(self, disk: DiskSpec) -> str:
-        return self.places.socket(disk.uuid)
+    def url(self, disk: DiskSpec) -> str:
+        """Where a guest reaches an open disk."""
+        [opened] = [each for each in self.places.opened() if each.uuid == disk.uuid]
+        return f"nbd+unix:///{opened.export}?socket={self.places.socket(disk.uuid)}"
 
 
 class Pair:
@@ -173,7 +175,7 @@ class Guest:
     def __init__(self, node: Node, disk: DiskSpec) -> None:
         self._size = disk.size_mib * MIB
         self._process = subprocess.Popen(
-            ["qemu-io", "-f", "raw", "--cache", "none", f"nbd+unix:///disk?socket={node.socket(disk)}"],
+            ["qemu-io", "-f", "raw", "--cache", "none", node.url(disk)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

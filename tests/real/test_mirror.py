@@ -16,14 +16,16 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.fakes.thoroughness import examples
 from tests.real.mirror_lab import MIB, SETTING, Guest, Node, Pair, run, status, wait_until
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.model.node_requests import DiskSpec
+from ganeti.model.objects import TERM
 from ganeti.node.storage.mirror.places import read_kept
-from ganeti.node.storage.mirror.requests import PRIMARY
+from ganeti.node.storage.mirror.requests import PRIMARY, SECONDARY
 
 pytestmark = pytest.mark.real
 LONGEST_STALL_S = 3.5
@@ -179,6 +181,43 @@ def test_what_was_promoted_elsewhere_takes_nothing_of_the_old_primary(pair: Pair
     assert pair.are_equal(disk) and pair.one.image(disk).read_bytes() == before
 
 
+def test_of_two_primaries_that_were_cut_apart_one_goes_on(pair: Pair) -> None:
+    """The configuration names the second one; the first finds that out as soon as it reaches it, and follows."""
+    disk = pair.opened(pair.disk())
+    with guest(pair.one, disk) as left_behind:
+        left_behind.write_some(random.Random(50), 10)
+        pair.one.kill()
+        promoted = msgspec.structs.replace(disk, generation=TERM)
+        run(pair.two.driver.steal(promoted, "web1", "node1 is lost"))
+        run(pair.two.driver.activate(promoted, "web1"))
+        left_behind.write_some(random.Random(51), 10)
+        with guest(pair.two, promoted) as web1:
+            web1.write_some(random.Random(52), 10)
+            pair.one.start()
+            pair.wait_equal(promoted, pair.two)
+            assert not left_behind.write(0, 99), "nothing that the former primary's guest writes is taken"
+            web1.write_some(random.Random(53), 10)
+        content = pair.two.image(disk).read_bytes()
+        for at, pattern in web1.acknowledged.items():
+            assert content[at : at + 4096] == bytes([pattern]) * 4096
+    assert pair.are_equal(disk)
+    assert [opened.role for opened in pair.one.places.opened()] == [SECONDARY]
+    with subprocess.Popen(
+        [
+            "qemu-io",
+            "-f",
+            "raw",
+            "-c",
+            "write 0 4096",
+            "nbd+unix:///disk-0?socket=" + pair.one.places.socket(disk.uuid),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as old:
+        assert old.stdout is not None and b"not" in old.stdout.read(), "it cannot connect again"
+    assert pair.are_equal(disk)
+
+
 def test_roles_change_at_a_switchover_and_back(pair: Pair) -> None:
     disk = pair.opened(pair.disk())
     source, target = pair.one, pair.two
@@ -282,9 +321,44 @@ def test_what_is_open_is_told(pair: Pair) -> None:
     disk = pair.opened(pair.disk())
     assert [opened.role for opened in pair.one.places.opened()] == [PRIMARY]
     assert status(pair.two, disk).ldisk_status == 1
-    with pytest.raises(BlockDeviceError, match="stop the instance"):
-        run(pair.one.driver.grow(disk, 16))
     for node in pair.nodes:
         run(node.driver.deactivate(disk))
         run(node.driver.grow(disk, 16))
         assert status(node, disk).size_mib == 32
+
+
+def test_a_disk_in_use_grows_on_both_nodes_and_a_copy_that_grew_alone_gives_back(pair: Pair) -> None:
+    disk = pair.opened(pair.disk())
+    with guest(pair.one, disk) as web1:
+        web1.write_some(random.Random(40), 10)
+    run(pair.two.driver.grow(disk, 16))
+    run(pair.two.driver.ungrow(disk))
+    with pytest.raises(BlockDeviceError, match="is in use here"):
+        run(pair.one.driver.ungrow(disk))
+    pair.wait_equal(disk, pair.one)
+    assert pair.are_equal(disk) and status(pair.two, disk).size_mib == 16
+    for _ in range(2):
+        for node in (pair.two, pair.one):
+            run(node.driver.grow(disk, 16))
+    grown = msgspec.structs.replace(disk, size_mib=32)
+    with guest(pair.one, grown) as web1:
+        assert web1.write(31 * MIB, 7)
+        web1.write_some(random.Random(41), 20)
+    pair.wait_equal(grown, pair.one)
+    assert pair.are_equal(grown) and pair.two.image(grown).stat().st_size == 32 * MIB
+
+
+def test_a_copy_is_made_equal_at_the_rate_that_is_set(pair: Pair) -> None:
+    disk = pair.disk(size_mib=64)
+    slow = msgspec.structs.replace(disk, params={"resync-rate": 4096})
+    for node in (pair.two, pair.one):
+        run(node.driver.create(disk))
+    pair.one.image(disk).write_bytes(random.Random(42).randbytes(MIB) * 64)
+    run(pair.two.driver.become_secondary(slow))
+    run(pair.one.driver.activate(slow, "web1"))
+    wait_until(lambda: status(pair.one, slow).sync_speed_kib is not None, "the speed is known")
+    found = status(pair.one, slow)
+    assert found.is_degraded and found.sync_percent is not None and found.sync_percent < 60
+    assert 0 < found.sync_speed_kib <= 3 * 4096 and found.estimated_time_s is not None
+    run(pair.one.driver.activate(disk, "web1"))  # without a limit
+    pair.wait_equal(disk, pair.one)

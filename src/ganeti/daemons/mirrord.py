@@ -10,7 +10,7 @@ from ganeti.daemons.node_daemon import options_of
 from ganeti.mirrord.disk import Surroundings
 from ganeti.mirrord.peers import Peers
 from ganeti.mirrord.server import Server
-from ganeti.node.storage.mirror.places import Places
+from ganeti.node.storage.mirror.places import DIRECTORY_MODE, Places
 from ganeti.node.storage.mirror.requests import PORT
 from ganeti.system.daemonize import Daemon, run_daemon
 from ganeti.system.environment import any_address
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 async def serve(daemon: Daemon) -> None:
     paths = daemon.environment.paths
     places = Places(paths)
-    os.makedirs(places.directory, mode=0o700, exist_ok=True)
+    os.makedirs(places.directory, mode=DIRECTORY_MODE, exist_ok=True)
     tls = server_context(ServerFiles.of(paths))
     server = Server(Surroundings(places, Peers(paths)))
     await server.start(daemon.options.bind or any_address(paths), daemon.options.port, tls)

@@ -84,12 +84,18 @@ class DiskPlan:
         return [DiskStep(self.primary, "blockdev_adopt", {"disk": disk, "source": source}, undo)]
 
     def grow(self, disk: DiskSpec, amount_mib: int, *, in_use: bool) -> list[DiskStep]:
-        """Enlarge *disk* on each node that holds a copy; *in_use* says that the guest has it open. No way back."""
+        """Enlarge *disk* on each node that holds a copy; *in_use* says that the guest has it open.
+
+        A secondary's copy can be made smaller again as long as the primary's has not grown.
+        """
         return [
             DiskStep(
                 side,
                 "blockdev_grow",
                 {"disk": disk, "amount_mib": amount_mib, "in_use": in_use and side is self.primary},
+                _undo(f"give back space on {side.node_name}", side, "blockdev_ungrow", {"disk": disk})
+                if side is not self.primary
+                else None,
             )
             for side in (*self.secondaries, self.primary)
             if disk in side.spec.disks

@@ -35,6 +35,7 @@ def disk_spec(view: ConfigView, catalogue: Catalogue, instance: Instance, disk: 
         exclusive=traits.uses_node_disk and uses_exclusively(view, instance.primary_node),
         spindles=disk.spindles,
         copies={node.name: node.secondary_ip for node in copies},
+        generation=disk.generation,
     )
 
 

@@ -2,12 +2,15 @@
 """On the primary: the mirror job that makes the other copy equal and keeps it so, through every loss of that node."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from ganeti.base.errors import BlockDeviceError, GanetiError
+from ganeti.mirrord.pace import Pace
 from ganeti.mirrord.peers import Peers
 from ganeti.mirrord.record import Record
 from ganeti.mirrord.storage_daemon import Job, StorageDaemon
-from ganeti.node.storage.mirror.requests import HANDED, SECONDARY, Kept
+from ganeti.model.objects import TERM
+from ganeti.node.storage.mirror.requests import HANDED, SECONDARY, Kept, State
 
 FOLLOWING = (SECONDARY, HANDED)
 """Roles in which a copy takes the other node's writes."""
@@ -16,16 +19,32 @@ _COPYING_S = 0.25
 _IDLE_LOOKS = 5
 
 
-class Copying:
-    """Its user holds the disk's *lock* around every call; the task it starts takes it for each look."""
+class SupersededError(BlockDeviceError):
+    """The other node was made primary after this one: nothing may be written here any more."""
 
-    def __init__(self, record: Record, daemon: StorageDaemon, peers: Peers, lock: asyncio.Lock) -> None:
+
+class Copying:
+    """Its user holds the disk's *lock* around every call; the task it starts takes it for each look.
+
+    *step_down* is what to do, under the lock, when the other node turns out to be primary now.
+    """
+
+    def __init__(
+        self,
+        record: Record,
+        daemon: StorageDaemon,
+        peers: Peers,
+        lock: asyncio.Lock,
+        step_down: Callable[[], Awaitable[None]],
+    ) -> None:
         self.job: Job | None = None
+        self.pace = Pace()
         self.in_sync = False
         self._record = record
         self._daemon = daemon
         self._peers = peers
         self._lock = lock
+        self._step_down = step_down
         self._task: asyncio.Task[None] | None = None
         self._looks = 0
 
@@ -54,12 +73,19 @@ class Copying:
         Raises `BlockDeviceError` or `HypervisorError` where the other one cannot be reached.
         """
         opened = self._record.opened
-        peer = await self._peers.state(opened)
+        peer = await self._peer()
         if peer.role not in FOLLOWING:
             raise BlockDeviceError(f"The copy on {opened.peer} is {peer.role} there")
         await self.mark(self._record.kept if equal else self._incomplete(), peer.session)
-        await self._daemon.attach(whole=not equal)
+        await self._daemon.attach(peer.export, whole=not equal, rate_kib=opened.rate_kib)
         self.job = await self._daemon.job()
+
+    async def _peer(self) -> State:
+        """Raises `SupersededError`."""
+        peer = await self._peers.state(self._record.opened)
+        if peer.kept.generation // TERM > self._record.kept.generation // TERM:
+            raise SupersededError(f"Node {self._record.opened.peer} was made primary: this node follows it")
+        return peer
 
     async def mark(self, kept: Kept, session: str | None = None) -> None:
         """Tell the other node what its copy is."""
@@ -75,6 +101,11 @@ class Copying:
                 async with self._lock:
                     try:
                         await self._look()
+                    except SupersededError as err:
+                        self._record.say(str(err))
+                        self._task, self.in_sync, self.job = None, False, None
+                        await self._step_down()
+                        return
                     except (GanetiError, OSError) as err:
                         self._record.say(str(err))
             await asyncio.sleep(_FOLLOWED_S if self.in_sync or self.job is None else _COPYING_S)
@@ -84,8 +115,10 @@ class Copying:
             self._record.say("its storage daemon has ended: it is started again")
             self._lose()
             await self._daemon.stop()
-            await self._daemon.start()
+            await self._daemon.start(self._record.opened.export)
         self.job = job = await self._daemon.job()
+        if job is not None:
+            self.pace.note(asyncio.get_running_loop().time(), job.done, job.total)
         if job is None or job.has_ended:
             self._lose()
             if job is not None:
@@ -103,7 +136,7 @@ class Copying:
         if self.in_sync and self._looks % _IDLE_LOOKS:
             return
         try:
-            peer = await self._peers.state(self._record.opened)
+            peer = await self._peer()
         except BlockDeviceError:
             self._lose()
             raise
@@ -128,7 +161,7 @@ class Copying:
 
     async def _resume(self) -> None:
         """What has changed meanwhile is copied; to another copy than was lost, everything."""
-        peer = await self._peers.state(self._record.opened)
+        peer = await self._peer()
         if not self._record.is_as_marked(peer):
             await self._begin_anew()
             return

@@ -5,11 +5,16 @@ Invariants. A node lets its guest write only a copy that is valid and of the hig
 generation grows each time a copy goes on without the other one or becomes the primary's. A copy takes writes from the
 other node only while it is not the primary's, and from none of a lower generation. A copy is not valid from the first
 byte of a resynchronisation to its last. Both copies are *clean* only while nothing can be written to either.
+
+Each time that the configuration names another primary node it raises the generation above all that the former one can
+reach by itself (`ganeti.model.objects.TERM`). A primary that meets such a copy stops writing, is not valid from then
+on, and follows; its storage daemon shows the disk under another name, so that a guest left behind there writes nothing.
 """
 
 import asyncio
 import contextlib
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -20,6 +25,7 @@ from ganeti.mirrord.link import Link
 from ganeti.mirrord.peers import Peers
 from ganeti.mirrord.record import Record, make_valid
 from ganeti.mirrord.storage_daemon import StorageDaemon
+from ganeti.model.objects import TERM
 from ganeti.node.storage.mirror.places import Places
 from ganeti.node.storage.mirror.requests import (
     CLOSED,
@@ -42,6 +48,8 @@ class Surroundings:
 
     places: Places
     peers: Peers
+    storage_daemon: Callable[[Places, str, str], StorageDaemon] = StorageDaemon
+    link: Callable[[Record, Peers], Link] = Link
 
 
 class Disk:
@@ -52,9 +60,9 @@ class Disk:
         self._peers = around.peers
         self._lock = asyncio.Lock()
         self._record = Record(around.places, opened)
-        self._daemon = StorageDaemon(around.places, opened.uuid, opened.image)
-        self._copying = Copying(self._record, self._daemon, around.peers, self._lock)
-        self.link = Link(self._record, around.peers)
+        self._daemon = around.storage_daemon(around.places, opened.uuid, opened.image)
+        self._copying = Copying(self._record, self._daemon, around.peers, self._lock, self._step_down)
+        self.link = around.link(self._record, around.peers)
 
     @property
     def opened(self) -> Opened:
@@ -63,18 +71,19 @@ class Disk:
     async def go_on(self) -> None:
         """After a restart of ganeti-mirrord: take the disk as it is."""
         async with self._lock:
-            await self._daemon.start()
+            await self._daemon.start(self.opened.export)
             if self.opened.role in _WRITING:
                 await self.link.open()
                 self._copying.start()
 
-    async def open(self, wanted: Opened) -> None:
-        """Become primary or secondary, as *wanted* says; raises `BlockDeviceError`."""
+    async def open(self, wanted: Opened) -> str:
+        """Become primary or secondary, as *wanted* says; gives the name of the export. Raises `BlockDeviceError`."""
         async with self._lock:
             if wanted.role == PRIMARY:
                 await self._become_primary(wanted)
             else:
                 await self._become_secondary(wanted)
+            return self.opened.export
 
     async def close(self) -> None:
         async with self._lock:
@@ -109,7 +118,7 @@ class Disk:
                 raise BlockDeviceError(f"Disk {self.opened.image} is not handed over by {self.opened.peer}")
             await self.link.cut()
             await self.link.open()
-            await self._daemon.attach(whole=False)
+            await self._daemon.attach(peer.export, whole=False, rate_kib=self.opened.rate_kib)
             self._record.note_marked(peer.kept.generation, peer.session)
             self._record.be(INCOMING)
             self._copying.start()
@@ -127,15 +136,30 @@ class Disk:
             await self.link.open()
             self._copying.start()
 
-    async def steal(self) -> None:
+    async def steal(self, generation: int) -> None:
         async with self._lock:
             if self.opened.role != PRIMARY:
                 await self.link.cut()
-                make_valid(self.opened.image)
+                make_valid(self.opened.image, generation)
+
+    async def resize(self, size: int) -> None:
+        """The guest's writes wait meanwhile; a mirror job allows no other size, so it is ended and begun again."""
+        async with self._lock:
+            writes = self.opened.role in _WRITING
+            await self._daemon.withdraw_export()
+            try:
+                equal = writes and await self._copying.end()
+                await self._daemon.resize(size)
+                if writes:
+                    await self._attach(equal=equal)
+            finally:
+                await self._daemon.show_export(self.opened.export)
+                if writes:
+                    self._copying.start()
 
     async def as_file(self) -> str:
         async with self._lock:
-            return await self._daemon.show()
+            return await self._daemon.show(self.opened.export)
 
     def state(self) -> State:
         job, is_primary = self._copying.job, self.opened.role in _WRITING
@@ -147,7 +171,9 @@ class Disk:
             in_sync=self._copying.in_sync,
             connected=job is not None and job.works,
             percent=copying.percent if copying is not None else None,
-            seconds_left=copying.seconds_left if copying is not None else None,
+            seconds_left=self._copying.pace.seconds_left if copying is not None else None,
+            speed_kib=self._copying.pace.speed_kib if copying is not None else None,
+            export=self.opened.export,
         )
 
     async def mark(self, kept: Kept) -> None:
@@ -185,22 +211,45 @@ class Disk:
             if wanted.peer != own.peer:
                 await self._change_peer(wanted)
                 return
-            self._record.rewrite(replace(wanted, marked=own.marked, marked_session=own.marked_session))
-            if arrives:
+            session = own.marked_session
+            self._record.rewrite(replace(wanted, export=own.export, marked=own.marked, marked_session=session))
+            await self._daemon.limit(wanted.rate_kib)
+            if arrives or wanted.generation > self._record.kept.generation:
                 await self._next_generation()
             return
         kept = await self._newest(wanted)
         await self.link.cut()
-        await self._daemon.start()
+        wanted = await self._serve(wanted)
         self._record.keep(replace(kept, clean=False))
         self._record.rewrite(wanted)
         await self.link.open()
+        await self._attach(equal=kept.clean)
+
+    async def _attach(self, *, equal: bool) -> None:
+        """Write to both copies, or to this one alone where the other one cannot be reached."""
         try:
-            await self._copying.attach(equal=kept.clean)
+            await self._copying.attach(equal=equal)
         except (BlockDeviceError, HypervisorError) as err:
             self._record.say(str(err))
             await self._next_generation()
         self._copying.start()
+
+    async def _serve(self, wanted: Opened) -> Opened:
+        """Show the disk under a name of the primary that the configuration names; one that is shown keeps its name."""
+        export = self.opened.export
+        if self._daemon.process_id() is None:
+            export = f"disk-{wanted.generation // TERM}"
+        await self._daemon.start(export)
+        return replace(wanted, export=export)
+
+    async def _step_down(self) -> None:
+        """The other node was made primary while this one was cut off: what was written here since is given up."""
+        await self.link.close()
+        await self._daemon.hide()
+        await self._daemon.stop()
+        self._record.keep(replace(self._record.kept, valid=False, clean=False))
+        wanted = replace(self.opened, role=SECONDARY, session=secrets.token_hex(8))
+        self._record.rewrite(await self._serve(replace(wanted, generation=wanted.generation + TERM)))
 
     async def _change_peer(self, wanted: Opened) -> None:
         """The second copy is on another node from now on: the first one goes on alone until that is complete."""
@@ -221,22 +270,26 @@ class Disk:
                     f"The copy of disk {wanted.image} on this node is not complete, and the other one cannot be "
                     f"reached: {err}"
                 ) from err
-            return replace(mine, clean=False)
-        if peer.role == PRIMARY:
-            raise BlockDeviceError(f"Disk {wanted.image} is in use on node {wanted.peer}: stop the instance there")
+            return Kept(generation=max(mine.generation, wanted.generation), valid=True)
         theirs = peer.kept
+        superseded = theirs.generation // TERM < wanted.generation // TERM
+        if peer.role == PRIMARY and not superseded:
+            raise BlockDeviceError(f"Disk {wanted.image} is in use on node {wanted.peer}: stop the instance there")
         if (theirs.generation, theirs.valid) > (mine.generation, mine.valid):
             raise BlockDeviceError(
                 f"The copy of disk {wanted.image} on this node is behind that of node {wanted.peer}: start the "
                 f"instance there, the copies are then made equal"
             )
         equal = mine.clean and theirs.clean and mine.generation == theirs.generation
-        return Kept(generation=max(mine.generation, 1), valid=True, clean=equal)
+        return Kept(generation=max(mine.generation, wanted.generation, 1), valid=True, clean=equal)
 
     async def _become_secondary(self, wanted: Opened) -> None:
+        wrote = self.opened.role in _WRITING
         await self._leave_primary()
-        await self._daemon.start()
+        if wrote and self.opened.export != f"disk-{wanted.generation // TERM}":  # a guest may be left behind here
+            await self._daemon.stop()
         session = self.opened.session if self.opened.role != CLOSED else ""
+        wanted = await self._serve(wanted)
         self._record.rewrite(replace(wanted, role=SECONDARY, session=session or secrets.token_hex(8)))
 
     async def _leave_primary(self) -> None:
@@ -256,7 +309,7 @@ class Disk:
         await self.link.close()
 
     async def _next_generation(self) -> None:
-        kept = Kept(generation=self._record.kept.generation + 1, valid=True)
+        kept = Kept(generation=max(self._record.kept.generation + 1, self.opened.generation), valid=True)
         self._record.keep(kept)
         job = await self._daemon.job()
         if job is not None and job.in_sync:

@@ -50,12 +50,12 @@ class Record:
             _log.info("disk %s (%s): %s", self.opened.image, self.opened.owner or "secondary", sentence)
 
 
-def make_valid(image: str) -> None:
-    """Make a copy the newest one; raises `BlockDeviceError` where it is not complete."""
+def make_valid(image: str, generation: int) -> None:
+    """Make a copy the newest one, of *generation* at least; raises `BlockDeviceError` where it is not complete."""
     kept = read_kept(image)
     if not kept.valid:
         raise BlockDeviceError(
             f"The copy of disk {image} on this node is not complete: what the lost node wrote is not in it. Bring that "
             "node back, or give the instance new disks (gnt-instance recreate-disks)"
         )
-    write_kept(image, Kept(generation=kept.generation + 1, valid=True))
+    write_kept(image, Kept(generation=max(kept.generation + 1, generation), valid=True))

@@ -29,6 +29,7 @@ from ganeti.node.storage.mirror.requests import (
     OwnRequest,
     PeerRequest,
     Refusal,
+    Resize,
     State,
     Steal,
     TakeBack,
@@ -88,11 +89,13 @@ class Server:
             case Close(uuid=uuid):
                 if (disk := self._disks.pop(uuid, None)) is not None:
                     await disk.close()
-            case Steal(uuid=uuid, image=image):
+            case Steal(uuid=uuid, image=image, generation=generation):
                 if (disk := self._disks.get(uuid)) is not None:
-                    await disk.steal()
+                    await disk.steal(generation)
                 else:
-                    make_valid(image)
+                    make_valid(image, generation)
+            case Resize(uuid=uuid, size=size):
+                await self._disk(uuid).resize(size)
             case HandOver(uuid=uuid):
                 await self._disk(uuid).hand_over()
             case TakeOver(uuid=uuid):
@@ -108,11 +111,10 @@ class Server:
         disk = self._disks.get(wanted.uuid) or Disk(self._around, msgspec.structs.replace(wanted, role=CLOSED))
         self._disks[wanted.uuid] = disk
         try:
-            await disk.open(wanted)
+            return Done(export=await disk.open(wanted))
         finally:
             if disk.opened.role == CLOSED:
                 self._disks.pop(wanted.uuid, None)
-        return Done()
 
     def _disk(self, uuid: str) -> Disk:
         if uuid not in self._disks:

@@ -22,6 +22,8 @@ from ganeti.system.files import write_atomically
 
 PROGRAM = "qemu-storage-daemon"
 _DISK, _PEER, _JOB, _EXPORT = "disk", "peer", "copies", "disk"
+_FILE, _BOTH = "file", "both"
+"""Below the disk its image; above it, while a mirror job runs, what sends each write to both copies."""
 _START_S = 10.0
 _STOP_S = 10.0
 _JOB_END_S = 5.0
@@ -29,6 +31,8 @@ _POLL_S = 0.02
 _PARTS_MAX = 2**24
 """Of a disk, each of which has a bit in two bitmaps of its storage daemon: 2 MiB each."""
 _SMALLEST_PART_BYTES, _LARGEST_PART_BYTES = 4096, 65536
+_BUFFER_BYTES = 2**20
+"""So much is copied at once, before QEMU looks at the rate."""
 _RECONNECT_S = 1
 """How long writes wait for a connection to the other node that was lost; NBD takes whole seconds."""
 
@@ -41,7 +45,6 @@ class Job(msgspec.Struct, frozen=True):
     io_status: str = msgspec.field(name="io-status", default="ok")
     done: int = msgspec.field(name="offset", default=0)
     total: int = msgspec.field(name="len", default=0)
-    speed: int = 0
 
     @property
     def works(self) -> bool:
@@ -59,11 +62,6 @@ class Job(msgspec.Struct, frozen=True):
     def percent(self) -> float:
         return 100.0 * self.done / max(self.total, 1)
 
-    @property
-    def seconds_left(self) -> int | None:
-        """Where QEMU holds the copy to a speed; else nobody knows."""
-        return (self.total - self.done) // self.speed if self.speed else None
-
 
 class StorageDaemon:
     """Commands one after another: whoever uses it holds its disk's lock."""
@@ -74,25 +72,53 @@ class StorageDaemon:
         self._image = image
         self._process: asyncio.subprocess.Process | None = None
         self._qmp: Qmp | None = None
+        self._client: tuple[int, int] | None = None
+        """User and group that the socket of an earlier storage daemon was given to."""
 
-    async def start(self) -> None:
-        """Serve the image; one that runs is taken as it is. Raises `BlockDeviceError`."""
+    async def start(self, export: str) -> None:
+        """Serve the image under the name *export*; one that runs is taken as it is. Raises `BlockDeviceError`."""
         if self.process_id() is None:
             await self._spawn()
         try:
             qmp = await self._connection()
             if await qmp.execute("query-block-exports"):
                 return
-            layers = ({"driver": "file", "node-name": "file", "filename": self._image, "cache": {"direct": True}},)
-            await self._add(layers[0])
-            await self._add({"driver": "raw", "node-name": _DISK, "file": "file"})
+            await self._add({"driver": "file", "node-name": _FILE, "filename": self._image, "cache": {"direct": True}})
+            await self._add({"driver": "raw", "node-name": _DISK, "file": _FILE})
             address = {"type": "unix", "data": {"path": self._name("nbd")}}
             await qmp.execute("nbd-server-start", {"addr": address, "max-connections": 16})
-            export = {"type": "nbd", "id": _EXPORT, "node-name": _DISK, "name": _DISK, "writable": True}
-            await qmp.execute("block-export-add", export)
+            self._give_socket()
+            await self.show_export(export)
         except HypervisorError as err:
             await self.stop()
             raise BlockDeviceError(f"Disk {self._image} cannot be opened: {err}") from err
+
+    async def show_export(self, export: str) -> None:
+        """Let clients that know its name connect."""
+        node = _BOTH if await self._has_node(_BOTH) else _DISK
+        wanted = {"type": "nbd", "id": _EXPORT, "node-name": node, "name": export, "writable": True}
+        await (await self._connection()).execute("block-export-add", wanted)
+
+    async def withdraw_export(self) -> None:
+        """End all connections of clients; what they wrote and were not told of, they send again."""
+        qmp = await self._connection()
+        if await qmp.execute("query-block-exports"):
+            await qmp.execute("block-export-del", {"id": _EXPORT, "mode": "hard"})
+        deadline = asyncio.get_running_loop().time() + _STOP_S
+        while await qmp.execute("query-block-exports"):
+            if asyncio.get_running_loop().time() > deadline:
+                raise HypervisorError(f"Disk {self._image} is not closed within {_STOP_S:g} s")
+            await asyncio.sleep(_POLL_S)
+
+    async def resize(self, size: int) -> None:
+        """Of an image that nobody is connected to, and nothing is copied from."""
+        await (await self._connection()).execute("block_resize", {"node-name": _DISK, "size": size})
+
+    async def limit(self, rate_kib: int) -> None:
+        """How much making the other copy equal may take from now on; 0 is without a limit."""
+        if await self.job() is not None:
+            arguments = {"device": _JOB, "speed": rate_kib * 1024}
+            await (await self._connection()).execute("block-job-set-speed", arguments)
 
     async def stop(self) -> None:
         """End it; what was written is on disk."""
@@ -114,8 +140,8 @@ class StorageDaemon:
             raise
         return next((msgspec.convert(job, Job) for job in found if job.get("device") == _JOB), None)
 
-    async def attach(self, *, whole: bool) -> None:
-        """Begin to write to both copies; with *whole*, the other one is first made equal."""
+    async def attach(self, export: str, *, whole: bool, rate_kib: int) -> None:
+        """Begin to write to both copies, the other one shown as *export*; with *whole*, that is first made equal."""
         qmp = await self._connection()
         server = {"type": "unix", "path": self._name("peer")}
         await self._add(
@@ -123,7 +149,7 @@ class StorageDaemon:
                 "driver": "nbd",
                 "node-name": _PEER,
                 "server": server,
-                "export": _DISK,
+                "export": export,
                 "reconnect-delay": _RECONNECT_S,
                 "open-timeout": _RECONNECT_S,
             }
@@ -135,12 +161,15 @@ class StorageDaemon:
                     "job-id": _JOB,
                     "device": _DISK,
                     "target": _PEER,
+                    "filter-node-name": _BOTH,
                     "sync": "full" if whole else "none",
                     "copy-mode": "write-blocking",
                     "granularity": part_bytes(os.path.getsize(self._image)),
                     "on-target-error": "stop",
                     "on-source-error": "report",
                     "auto-dismiss": False,
+                    "speed": rate_kib * 1024,
+                    "buf-size": _BUFFER_BYTES if rate_kib else 16 * _BUFFER_BYTES,
                 },
             )
         except HypervisorError:
@@ -178,14 +207,17 @@ class StorageDaemon:
         raise HypervisorError(f"The mirror job of disk {self._image} does not end within {_JOB_END_S:g} s")
 
     async def _remove_peer(self) -> None:
-        qmp = await self._connection()
-        if any(node["node-name"] == _PEER for node in await qmp.execute("query-named-block-nodes", {"flat": True})):
-            await qmp.execute("blockdev-del", {"node-name": _PEER})
+        if await self._has_node(_PEER):
+            await (await self._connection()).execute("blockdev-del", {"node-name": _PEER})
+
+    async def _has_node(self, name: str) -> bool:
+        nodes = await (await self._connection()).execute("query-named-block-nodes", {"flat": True})
+        return any(node["node-name"] == name for node in nodes)
 
     async def _add(self, options: dict[str, Any]) -> None:
         await (await self._connection()).execute("blockdev-add", options)
 
-    async def show(self) -> str:
+    async def show(self, export: str) -> str:
         """Show the disk as a file, by a process beside it that speaks NBD; gives the file's path."""
         path, pid_file = self._places.file(self._uuid, "file"), self._places.file(self._uuid, "show")
         if living(pid_file) is not None:
@@ -196,10 +228,10 @@ class StorageDaemon:
             "driver": "nbd",
             "node-name": _DISK,
             "server": {"type": "unix", "path": self._name("nbd")},
-            "export": _DISK,
+            "export": export,
         }
-        export = f"type=fuse,id=show,node-name={_DISK},mountpoint={path},writable=on,growable=off,allow-other=off"
-        shown = await self._run(["--blockdev", json.dumps(node), "--export", export], pid_file)
+        file = f"type=fuse,id=show,node-name={_DISK},mountpoint={path},writable=on,growable=off,allow-other=off"
+        shown = await self._run(["--blockdev", json.dumps(node), "--export", file], pid_file)
         deadline = asyncio.get_running_loop().time() + _START_S
         while os.stat(path).st_size == 0:
             if shown.returncode is not None or asyncio.get_running_loop().time() > deadline:
@@ -216,7 +248,15 @@ class StorageDaemon:
         if process_id is not None:
             await _end(process_id, lambda: living(pid_file) is None)
 
+    def _give_socket(self) -> None:
+        """A guest that runs as another user than root connects again to the next storage daemon, too."""
+        if self._client is not None:
+            os.chown(self._places.file(self._uuid, "nbd"), *self._client)
+
     async def _spawn(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            before = os.stat(self._places.file(self._uuid, "nbd"))
+            self._client = before.st_uid, before.st_gid
         for kind in ("qmp", "nbd"):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._places.file(self._uuid, kind))

@@ -28,6 +28,8 @@ class DiskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How many physical volumes it takes then."""
     copies: dict[str, str] = {}
     """Where the template keeps several copies: the nodes that have one, with the address they are reached at."""
+    generation: int | None = None
+    """Of the newest copy that the configuration knows of, where the template counts them."""
 
 
 class NicSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

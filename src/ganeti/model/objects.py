@@ -208,7 +208,18 @@ class Disk(Stored, frozen=True, kw_only=True):
     spindles: int | None = None
     params: Plain | None = None
     forthcoming: bool | None = None
+    generation: int | None = None
+    """Of the newest copy that is known, where each node keeps one of its own and says which is the newer one."""
 
+    def promoted(self) -> "Disk":
+        """As it is once another node is primary by force: newer than whatever the former one writes by itself."""
+        if self.generation is None:
+            return self
+        return msgspec.structs.replace(self, generation=(self.generation // TERM + 1) * TERM)
+
+
+TERM = 10**9
+"""Generations of one primary: it counts within them each time that its copy goes on alone."""
 
 Disk.nested = {"children": Disk}
 

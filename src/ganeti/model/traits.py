@@ -65,6 +65,8 @@ class TemplateTraits:
     """The logical id of what the key ``adopt`` names; None where nothing can be adopted."""
     adopts_only: bool = False
     """Disks are there already: nothing is made."""
+    counts_generations: bool = False
+    """The configuration knows which copy of a disk is the newest one (`Disk.generation`)."""
     opened_by_role: bool = False
     """A disk is told whether one node writes it or, during a migration, two."""
     locked: bool = True

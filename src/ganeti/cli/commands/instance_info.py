@@ -173,6 +173,8 @@ def _status(disk: dict[str, Any], status: list[Any]) -> str:
         if sync_percent is not None:
             eta = f"ETA {scalar(eta_s)}s" if eta_s is not None else "ETA unknown"
             text += f" *RECOVERING* {sync_percent:5.2f}%, {eta}"
+            if disk.get("sync_speed_kib") is not None:
+                text += f", {disk['sync_speed_kib'] / 1024:.1f} MiB/s"
         else:
             text += " in sync"
         text += ", status *DEGRADED*" if degraded else ", status ok"

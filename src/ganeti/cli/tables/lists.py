@@ -31,6 +31,7 @@ RESOURCES: dict[str, tuple[str, str, tuple[str, ...], dict[str, str]]] = {
         ('name', 'hypervisor', 'os', 'pnode', 'status', 'oper_ram'),
         {
             'disk.sizes': 'joined',
+            'disk.sync_percents': 'joined',
             'nic.bridges': 'joined',
             'nic.ips': 'joined',
             'nic.links': 'joined',

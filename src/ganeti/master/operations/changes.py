@@ -113,10 +113,14 @@ class SetInstanceState(Change, frozen=True, kw_only=True):
 
 
 class SetPrimaryNode(Change, frozen=True, kw_only=True):
-    """An instance lives on another node from now on; its disks name the node too."""
+    """An instance lives on another node from now on; its disks name the node too.
+
+    With *by_force* the former node may still write: its copies of the disks are older from now on, whatever it writes.
+    """
 
     instance_uuid: str
     node_uuid: str
+    by_force: bool = False
 
     def apply(self, draft: Draft) -> None:
         instance = draft.instance(self.instance_uuid)
@@ -124,9 +128,23 @@ class SetPrimaryNode(Change, frozen=True, kw_only=True):
         if instance.primary_node == self.node_uuid:
             return
         for disk in draft.instance_disks(instance):
-            if disk.nodes == [instance.primary_node]:
-                draft.put("disks", replace(disk, nodes=[self.node_uuid]))
+            nodes = [self.node_uuid] if disk.nodes == [instance.primary_node] else disk.nodes
+            moved = replace(disk.promoted() if self.by_force else disk, nodes=nodes)
+            if moved != disk:
+                draft.put("disks", moved)
         draft.put("instances", replace(instance, primary_node=self.node_uuid))
+
+
+class NoteGenerations(Change, frozen=True, kw_only=True):
+    """The newest copies of disks (by UUID) are known to have these generations: an older copy lacks something."""
+
+    generations: dict[str, int]
+
+    def apply(self, draft: Draft) -> None:
+        for uuid, generation in self.generations.items():
+            disk = draft.disk(uuid)
+            if disk.generation is not None and disk.generation < generation:
+                draft.put("disks", replace(disk, generation=generation))
 
 
 def _check_nodes(draft: Draft, instance: Instance, disks: list[Disk]) -> None:

@@ -18,6 +18,7 @@ from ganeti.master.query.running import Collect
 from ganeti.model import inheritance
 from ganeti.model.copies import Copies
 from ganeti.model.node_calls import Answer, NodeRequest
+from ganeti.model.node_calls.disks import BlockdevFind
 from ganeti.model.node_calls.instances import AllInstancesInfo, FoundInstance, InstanceConsoleInfo
 from ganeti.model.node_calls.node import NodeInfo
 from ganeti.model.node_calls.storage import StorageUnit
@@ -233,3 +234,22 @@ async def ask_for_consoles(rows: Sequence[InstanceRow], inquiry: Inquiry) -> Non
             row.console = msgspec.to_builtins(console)
         except GanetiError:
             row.console = None
+
+
+async def ask_for_mirrors(rows: Sequence[InstanceRow], inquiry: Inquiry) -> None:
+    """Ask the primary nodes how far the copies of open disks are that two nodes have."""
+    await asyncio.gather(*(_ask_for_mirror(row, inquiry) for row in rows if row.secondaries))
+
+
+async def _ask_for_mirror(row: InstanceRow, inquiry: Inquiry) -> None:
+    world = inquiry.world
+    if not row.instance.disks_active or row.primary is None or row.primary.offline:
+        return
+    found = []
+    for disk in instance_spec(world.view, world.catalogue, row.instance).disks:
+        request = BlockdevFind(disk=disk)
+        try:
+            found.append(await ask(inquiry.nodes.nodes, row.primary.uuid, request, deadline_s=NODE_ANSWER_S))
+        except GanetiError:
+            return
+    row.mirrors = found

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """One instance as the getters of its fields see it: stored, filled, and as its node sees it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from ganeti.master.query.fields import NODATA, OFFLINE, UNAVAILABLE, Missing, QueryWorld
 from ganeti.model import inheritance
+from ganeti.model.node_calls.disks import DiskStatus
 from ganeti.model.node_calls.instances import FoundInstance
 from ganeti.model.objects import Disk, Instance, Nic, Node, NodeGroup
 from ganeti.model.templates import disk_space_mib
@@ -43,6 +45,8 @@ class InstanceRow:
     world: QueryWorld
     live: LiveInstance | None = None
     console: Any = None
+    mirrors: Sequence[DiskStatus | None] | None = None
+    """Of each disk as its primary node told; None where it was not asked, or has no second copy."""
 
     @property
     def primary(self) -> Node | None:
@@ -134,6 +138,24 @@ class InstanceRow:
         if missing is not None:
             return missing
         return self.live is not None and self.live.info is not None and not self.live.shut_down
+
+    @property
+    def sync_percents(self) -> Any:
+        """How much of each disk the second copy has; None where nothing brings it there."""
+        if self.mirrors is None:
+            return self._no_mirrors
+        return [None if each is None else each.sync_percent if each.is_degraded else 100.0 for each in self.mirrors]
+
+    @property
+    def degraded(self) -> Any:
+        """Whether a copy of a disk lacks something."""
+        if self.mirrors is None:
+            return self._no_mirrors
+        return any(each is None or each.is_degraded for each in self.mirrors)
+
+    @property
+    def _no_mirrors(self) -> Missing:
+        return NODATA if self.secondaries and self.instance.disks_active else UNAVAILABLE
 
     def live_value(self, key: str) -> Any:
         running = self.running

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ganeti.master.query.collecting import ask_for_consoles, ask_for_guests
+from ganeti.master.query.collecting import ask_for_consoles, ask_for_guests, ask_for_mirrors
 from ganeti.master.query.fields import (
     BOOL,
     JOINED,
@@ -311,6 +311,23 @@ def _live_fields() -> list[Field]:
             "How to reach its console",
             lambda row: row.console_info,
             live=(ask_for_guests, ask_for_consoles),
+        ),
+        Field(
+            "disk.sync_percents",
+            "Disk_sync",
+            OTHER,
+            "How much of each open disk its second copy has, in percent",
+            lambda row: row.sync_percents,
+            live=(ask_for_mirrors,),
+            shown=JOINED,
+        ),
+        Field(
+            "disk.degraded",
+            "Disk_degraded",
+            BOOL,
+            "A second copy of its open disks lacks something",
+            lambda row: row.degraded,
+            live=(ask_for_mirrors,),
         ),
         Field(
             "oper_ram",

@@ -22,6 +22,10 @@ class DiskStatus(msgspec.Struct, frozen=True, kw_only=True):
     ldisk_status: int = 1
     size_mib: int | None = None
     spindles: int | None = None
+    sync_speed_kib: int | None = None
+    """KiB copied in a second, while a copy is made equal."""
+    generation: int | None = None
+    """Of this node's copy, where the template counts them."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):

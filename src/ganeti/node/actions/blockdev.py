@@ -13,6 +13,7 @@ from ganeti.node.state import NodeState
 from ganeti.node.storage.allowed_paths import AllowedPaths
 from ganeti.node.storage.copying import copy_disk
 from ganeti.node.storage.image_io import in_thread
+from ganeti.node.storage.interface import GivesBack
 
 
 @node_call(timeout_s=SLOW_S)
@@ -82,6 +83,15 @@ async def blockdev_grow(node: NodeState, *, disk: DiskSpec, amount_mib: int, in_
     """Grow a disk to the size in *disk* plus *amount_mib*; *in_use* says that a guest has it open."""
     await node.template_of(disk).grow(disk, amount_mib, in_use=in_use)
     node.world.log(f"disk {_name(disk)} grown by {amount_mib} MiB to {disk.size_mib + amount_mib} MiB")
+
+
+@node_call()
+async def blockdev_ungrow(node: NodeState, *, disk: DiskSpec) -> None:
+    """Cut a secondary's copy to the size in *disk*: the primary's has not grown, so nothing is behind that."""
+    template = node.template_of(disk)
+    if isinstance(template, GivesBack):
+        await template.ungrow(disk)
+        node.world.log(f"disk {_name(disk)} has {disk.size_mib} MiB again")
 
 
 @answers(BlockdevGetdimensions, changes=False)

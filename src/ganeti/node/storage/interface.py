@@ -49,6 +49,14 @@ class Snapshots(ABC):
         """Forget a snapshot; one that is gone is no error."""
 
 
+class GivesBack(ABC):
+    """A template with copies on several nodes that can be made smaller again where one of them has no space."""
+
+    @abstractmethod
+    async def ungrow(self, disk: DiskSpec) -> None:
+        """Cut a copy that the primary node does not use, which has grown alone, to the size in *disk*."""
+
+
 class DiskTemplate(ABC):
     """All methods may be repeated: creating what is there with the same size, removing what is gone do no harm."""
 

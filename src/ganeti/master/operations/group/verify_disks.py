@@ -9,6 +9,7 @@ from ganeti.base.natural import natural_key
 from ganeti.master.disk_plan import disk_plan
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Operation, operation
+from ganeti.master.operations.changes import NoteGenerations
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import GroupName
 from ganeti.master.parameter import Parameter
@@ -98,9 +99,10 @@ class VerifyGroupDisks(Operation[FoundDisks], frozen=True, kw_only=True, forbid_
         """Instances with a copy that nothing brings up to date: opening their disks again may."""
         view = ctx.config.view()
         behind: dict[str, None] = {}
+        generations: dict[str, int] = {}
         for uuid, name, disk in mirrored:
             node = view.node(uuid)
-            if node.offline or node.name in faults or name in lost or name in behind:
+            if node.offline or node.name in faults or name in lost:
                 continue
             try:
                 status = await ask(ctx.nodes, uuid, BlockdevFind(disk=disk))
@@ -109,6 +111,10 @@ class VerifyGroupDisks(Operation[FoundDisks], frozen=True, kw_only=True, forbid_
                 continue
             if status is not None and status.is_degraded and status.sync_percent is None:
                 behind[name] = None
+            if status is not None and (status.generation or 0) > (disk.generation or 0):
+                generations[disk.uuid] = status.generation or 0
+        if generations:
+            await ctx.config.commit(NoteGenerations(generations=generations))
         return list(behind)
 
     def _instances(self, view: ConfigView) -> list[Instance]:

@@ -64,7 +64,8 @@ def place_disks(
                 WRONG_INPUT,
             )
         new = new_disk(view, disk, values, traits, node_uuids, directory, instance_name, index)
-        placed.append(replace(disk, nodes=list(node_uuids), logical_id=_logical_id(new, traits)))
+        generation = 0 if traits.counts_generations else None
+        placed.append(replace(disk, nodes=list(node_uuids), logical_id=_logical_id(new, traits), generation=generation))
     return placed
 
 

@@ -6,13 +6,14 @@ from typing import Any
 
 from ganeti.base.errors import ExecutionError, GanetiError
 from ganeti.master.disk_plan import DiskPlan, DiskStep, Side, disk_plan
-from ganeti.model.node_calls.disks import BlockdevFind
+from ganeti.model.node_calls.disks import BlockdevFind, DiskStatus
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import ask
 
 SYNC_POLL_S = 1.0
 WIPE_STEP_MIB = 512
+SAY_EVERY_S = 60.0
 DEGRADED_POLLS = 10
 """How often a copy may be found behind with nothing on its way before that is an error."""
 
@@ -101,7 +102,7 @@ async def close_disks(ctx: OperationContext, spec: InstanceSpec) -> None:
 async def wait_for_sync(ctx: OperationContext, plan: DiskPlan) -> None:
     """Wait until every copy holds what the open disks hold; raises `ExecutionError` where nothing brings it there."""
     for disk in plan.primary.spec.disks:
-        idle = 0
+        idle, said_s = 0, None
         while (status := await ask(ctx.nodes, plan.primary.node_uuid, BlockdevFind(disk=disk))) is not None:
             if not status.is_degraded:
                 break
@@ -113,4 +114,13 @@ async def wait_for_sync(ctx: OperationContext, plan: DiskPlan) -> None:
                     "nodes reach each other"
                 )
             ctx.log.progress(f"disk {disk.index} is copied", percent or 0.0, 100.0)
+            if percent is not None and (said_s is None or ctx.clock.now_s() - said_s >= SAY_EVERY_S):
+                said_s = ctx.clock.now_s()
+                ctx.log.info(f"- device disk/{disk.index}: {_how_far(status, percent)}")
             await ctx.clock.sleep(SYNC_POLL_S)
+
+
+def _how_far(status: DiskStatus, percent: float) -> str:
+    left_s, speed = status.estimated_time_s, status.sync_speed_kib
+    left = "no time estimate" if left_s is None else f"{left_s} s remaining (estimated)"
+    return f"{percent:5.2f}% done, {left}" + (f", {speed / 1024:.1f} MiB/s" if speed is not None else "")

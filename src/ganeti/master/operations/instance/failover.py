@@ -139,7 +139,10 @@ class FailoverInstance(Operation[None], frozen=True, kw_only=True, forbid_unknow
             )
         if answers:
             await _require_equal_copies(ctx, view, instance)
-        return Facts(await choose_target(ctx, move_request(self)), answers)
+        target_uuid = await choose_target(ctx, move_request(self))
+        if not answers and not self.ignore_consistency:
+            await _require_newest_copies(ctx, view, instance, target_uuid)
+        return Facts(target_uuid, answers)
 
     def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Move:
         instance = view.find_instance(move_request(self).instance)
@@ -186,6 +189,21 @@ async def _require_equal_copies(ctx: OperationContext, view: ConfigView, instanc
                 )
 
 
+async def _require_newest_copies(ctx: OperationContext, view: ConfigView, instance: Instance, target_uuid: str) -> None:
+    """Raise `PrerequisiteError` where the lost primary is known to have gone on without the target's copy."""
+    source, target = view.node(instance.primary_node).name, view.node(target_uuid).name
+    for disk in instance_spec(view, ctx.catalogue, instance).disks:
+        if disk.generation is None:
+            continue
+        status = await ask(ctx.nodes, target_uuid, BlockdevFind(disk=disk))
+        if status is not None and status.generation is not None and status.generation < disk.generation:
+            raise PrerequisiteError(
+                f"The copy of disk {disk.index} of {instance.name} on {target} is older than that on {source}, which "
+                f"went on without it: bring {source} back, or add --ignore-consistency to go back to the older state",
+                WRONG_STATE,
+            )
+
+
 async def move_stopped(ctx: OperationContext, move: Move, *, shutdown_timeout_s: float, steal: bool) -> None:
     """Stop on the old primary (unless it is gone), make the target primary, start there if it should run."""
     spec = move.spec
@@ -205,7 +223,7 @@ async def move_stopped(ctx: OperationContext, move: Move, *, shutdown_timeout_s:
                 SetPrimaryNode(instance_uuid=spec.uuid, node_uuid=spec.primary_node_uuid),
             )
         )
-    arrive = SetPrimaryNode(instance_uuid=spec.uuid, node_uuid=move.target_uuid)
+    arrive = SetPrimaryNode(instance_uuid=spec.uuid, node_uuid=move.target_uuid, by_force=steal)
     await ctx.config.commit(arrive, settles=move.source_gone)
     view = ctx.config.view()
     moved = instance_spec(view, ctx.catalogue, view.instance(spec.uuid))

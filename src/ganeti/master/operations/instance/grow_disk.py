@@ -8,13 +8,14 @@ import msgspec
 from msgspec.structs import replace
 
 from ganeti.base.command import Command
-from ganeti.base.errors import WRONG_INPUT, ExecutionError, PrerequisiteError
+from ganeti.base.errors import WRONG_INPUT, ExecutionError, GanetiError, PrerequisiteError
+from ganeti.master.disk_plan import DiskStep
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.instance.creation_input import MAX_DISK_MIB
 from ganeti.master.operations.instance.device_changes import position
-from ganeti.master.operations.instance.disks import plan_of, wait_for_sync, wipe
+from ganeti.master.operations.instance.disks import plan_of, take, wait_for_sync, wipe
 from ganeti.master.operations.instance.existing import instance_and_nodes, require_complete, require_online
 from ganeti.master.operations.instance.modification import check_policy
 from ganeti.master.operations.parameters import IgnorePolicy, InstanceName, InstanceUuid
@@ -27,7 +28,7 @@ from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
-from ganeti.ports.context import OperationContext
+from ganeti.ports.context import OperationContext, UndoNodeCall
 from ganeti.ports.nodes import ask
 
 
@@ -116,8 +117,7 @@ class GrowDisk(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields
         disks = plan_of(ctx, spec)
         ctx.log.info(f"Growing disk {disk.index} of {spec.name} from {disk.size_mib} MiB to {checked.size_mib} MiB")
         running = await ask(ctx.nodes, spec.primary_node_uuid, InstanceInfo(instance=spec))
-        for step in disks.grow(disk, checked.size_mib - disk.size_mib, in_use=running is not None):
-            await ctx.nodes.call(step.side.node_uuid, step.call, **step.arguments)
+        await _grow(ctx, disks.grow(disk, checked.size_mib - disk.size_mib, in_use=running is not None))
         if running is not None:
             await ctx.nodes.call(spec.primary_node_uuid, "instance_resize_disk", instance=spec, disk=grown)
         status = await ask(ctx.nodes, spec.primary_node_uuid, BlockdevFind(disk=disk))
@@ -144,3 +144,20 @@ class GrowDisk(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields
         if wanted_mib > MAX_DISK_MIB:
             raise PrerequisiteError(f"Disk {index}: a disk can have {MAX_DISK_MIB} MiB at most", WRONG_INPUT)
         return wanted_mib
+
+
+async def _grow(ctx: OperationContext, steps: list[DiskStep]) -> None:
+    """All copies, or none: those that have grown give the space back where a later one cannot grow."""
+    grown: list[UndoNodeCall] = []
+    for step in steps:
+        try:
+            await take(ctx, step)
+        except GanetiError:
+            for undo in grown:
+                try:
+                    await ctx.nodes.call(undo.node_uuid, undo.call, **undo.arguments)
+                except GanetiError as err:
+                    ctx.log.warning(f"Could not {undo.sentence}: {err}")
+            raise
+        if step.undo is not None:
+            grown.append(step.undo)

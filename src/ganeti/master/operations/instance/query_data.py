@@ -177,4 +177,4 @@ def _describe_disk(disk: Disk, status: DiskStatus | None) -> dict[str, Any]:
         "spindles": disk.spindles,
         "name": disk.name,
         "uuid": disk.uuid,
-    }
+    } | ({"sync_speed_kib": status.sync_speed_kib} if status is not None and status.sync_speed_kib is not None else {})

@@ -13,7 +13,7 @@ import msgspec
 
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_requests import AttachedDisk
-from ganeti.node.hypervisors.kvm import devices, disks, plugging, record
+from ganeti.node.hypervisors.kvm import devices, disks, plugging, record, users
 from ganeti.node.hypervisors.kvm.block_nodes import drop_node, set_number
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.qmp import Qmp
@@ -95,6 +95,8 @@ class DiskChange:
             node["file"]["filename"] = await plugging.hand_over(
                 qmp, number, disk.path, f"Disk {disk.spec.index}", modes
             )
+        else:
+            users.let_guest_in(self._places, self._known, disk)
         try:
             await qmp.execute("blockdev-add", node)
             await qmp.execute("device_add", disks.device(self._known, place, cache))

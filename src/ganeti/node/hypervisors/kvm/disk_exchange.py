@@ -14,7 +14,7 @@ import msgspec
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_calls.hotplug import MirrorProgress
 from ganeti.model.node_requests import AttachedDisk
-from ganeti.node.hypervisors.kvm import disks, plugging, record
+from ganeti.node.hypervisors.kvm import disks, plugging, record, users
 from ganeti.node.hypervisors.kvm.block_nodes import drop_node, set_number
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.qmp import Qmp
@@ -95,6 +95,8 @@ class DiskExchange:
             node["file"]["filename"] = await plugging.hand_over(
                 qmp, set_number(name), target.path, f"Disk {target.spec.index}", [os.O_RDONLY, os.O_RDWR]
             )
+        else:
+            users.let_guest_in(self._places, self._known, target)
         node["read-only"] = node["file"]["read-only"] = False
         await qmp.execute("blockdev-add", node)
         await qmp.execute(

@@ -209,6 +209,8 @@ class KvmHypervisor(Hypervisor):
                 nodes = await qmp.execute("query-named-block-nodes", {"flat": True})
                 image = next(node["image"] for node in nodes if node.get("node-name") == identity)
             if image["virtual-size"] < size_mib * _MIB:
+                if disk.blockdev is not None:  # a read connects it again, and its server tells the new size
+                    await qmp.execute("human-monitor-command", {"command-line": f'qemu-io {identity} "read 0 512"'})
                 named = {"device" if known.is_adopted else "node-name": identity}
                 await qmp.execute("block_resize", named | {"size": size_mib * _MIB})
 

@@ -81,6 +81,7 @@ class Launch:
                 display=await display.display_of(self.record, self.places.paths),
                 user=users.user_of(self.places, self.record),
             )
+            users.let_in(handed.user, self.disks)
             remarks: list[str] = []
             argv = command_line.build(
                 *(self.record, self.qemu, self.places, self.disks, handed), incoming=self.incoming, remarks=remarks

@@ -5,11 +5,14 @@
 """
 
 import os
+import pwd
+from collections.abc import Sequence
 from contextlib import suppress
 
 from ganeti.base.errors import HypervisorError
 from ganeti.base.paths import Paths
 from ganeti.model import uid_pool
+from ganeti.model.node_requests import AttachedDisk
 from ganeti.node.hypervisors.kvm import process
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.record import RuntimeRecord
@@ -37,6 +40,37 @@ def user_of(places: Places, record: RuntimeRecord) -> str:
         )
     write_atomically(places.uid(record.name), f"{uid}\n".encode(), mode=0o600, durable=False)
     return f"{uid}:{uid}"
+
+
+def let_in(user: str, disks: Sequence[AttachedDisk]) -> None:
+    """Give the sockets of disks to *user*, as `user_of` gives it: QEMU connects to them again when it is that user."""
+    if not user:
+        return
+    name, _, group = user.partition(":")
+    if group:
+        _give(disks, int(name), int(group))
+    else:
+        found = pwd.getpwnam(name)
+        _give(disks, found.pw_uid, found.pw_gid)
+
+
+def let_guest_in(places: Places, record: RuntimeRecord, disk: AttachedDisk) -> None:
+    """The same for a running guest."""
+    model, user = record.hvparams["security_model"], ""
+    if model == USER:
+        user = str(record.hvparams["security_domain"])
+    elif model == POOL:
+        with open(places.uid(record.name), encoding="ascii") as file:
+            uid = file.read().strip()
+        user = f"{uid}:{uid}"
+    let_in(user, [disk])
+
+
+def _give(disks: Sequence[AttachedDisk], uid: int, gid: int) -> None:
+    for disk in disks:
+        server = (disk.blockdev or {}).get("server") or {}
+        if server.get("type") == "unix":
+            os.chown(server["path"], uid, gid)
 
 
 def pool_of(paths: Paths) -> list[list[int]]:

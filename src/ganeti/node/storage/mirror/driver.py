@@ -5,15 +5,18 @@ The logical id is ``["mirror", PATH]``: the same path on both nodes. A guest rea
 disk's storage daemon; whoever needs a file gets one that leads there.
 """
 
+import os
 from dataclasses import replace
 
 from ganeti.base.errors import BlockDeviceError
-from ganeti.model.node_calls.disks import DiskStatus
+from ganeti.model.node_calls.disks import FAULTY, DiskStatus
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
+from ganeti.model.parameters import Parameter
 from ganeti.node.actions.daemons import daemon_util
 from ganeti.node.storage import image_io
 from ganeti.node.storage.image_files import MIRROR, ImageFileTemplate, of_image_files, place_if_there
-from ganeti.node.storage.image_io import in_thread
+from ganeti.node.storage.image_io import MIB, in_thread
+from ganeti.node.storage.interface import GivesBack
 from ganeti.node.storage.mirror.client import T, ask
 from ganeti.node.storage.mirror.places import Places, kept_file, read_kept
 from ganeti.node.storage.mirror.requests import (
@@ -28,6 +31,7 @@ from ganeti.node.storage.mirror.requests import (
     Open,
     Opened,
     OwnRequest,
+    Resize,
     State,
     Steal,
     TakeBack,
@@ -37,11 +41,27 @@ from ganeti.ports.node_world import NodeWorld
 
 _RECONNECT_S = 30
 """How long a guest's writes wait for its storage daemon to be started again."""
-_FAULTY = 4
+_IMAGES = of_image_files(MIRROR)
+PARAMETERS = (
+    Parameter(
+        "resync-rate",
+        "int",
+        0,
+        "KiB in a second that making a copy equal may take from disks and network; 0 is without a limit",
+        minimum=0,
+        maximum=2**32,
+    ),
+)
 
 
-class MirroredDisks(ImageFileTemplate):
-    traits = replace(of_image_files(MIRROR), formats=(), logical_id_driver=MIRROR)
+class MirroredDisks(ImageFileTemplate, GivesBack):
+    traits = replace(
+        _IMAGES,
+        formats=(),
+        logical_id_driver=MIRROR,
+        counts_generations=True,
+        parameters=(*_IMAGES.parameters, *PARAMETERS),
+    )
 
     def __init__(self, world: NodeWorld) -> None:
         super().__init__(world)
@@ -59,9 +79,11 @@ class MirroredDisks(ImageFileTemplate):
         state = await self._look(disk, path)
         if not for_migration or state.role == CLOSED:
             role = SECONDARY if for_migration else PRIMARY
-            await self._ask(Open(disk=self._opened(disk, path, role, owner)), Done)
+            export = (await self._ask(Open(disk=self._opened(disk, path, role, owner)), Done)).export
+        else:
+            export = state.export
         server = {"type": "unix", "path": self._places.socket(disk.uuid)}
-        reached = {"driver": "nbd", "server": server, "export": "disk", "reconnect-delay": _RECONNECT_S}
+        reached = {"driver": "nbd", "server": server, "export": export, "reconnect-delay": _RECONNECT_S}
         return AttachedDisk(spec=disk, path="", blockdev=reached)
 
     async def as_file(self, attached: AttachedDisk) -> AttachedDisk:
@@ -95,7 +117,7 @@ class MirroredDisks(ImageFileTemplate):
 
     async def steal(self, disk: DiskSpec, owner: str, reason: str) -> None:
         path = await self.stored_path(disk)
-        await self._ask(Steal(uuid=disk.uuid, image=path), Done)
+        await self._ask(Steal(uuid=disk.uuid, image=path, generation=disk.generation or 0), Done)
         self.world.log(f"disk {path} taken for {owner}: {reason}")
 
     async def find(self, disk: DiskSpec) -> DiskStatus | None:
@@ -110,13 +132,24 @@ class MirroredDisks(ImageFileTemplate):
             sync_percent=state.percent,
             estimated_time_s=state.seconds_left,
             is_degraded=alone or not (state.in_sync if state.role == PRIMARY else state.kept.valid),
-            ldisk_status=1 if state.kept.valid else _FAULTY,
+            ldisk_status=1 if state.kept.valid else FAULTY,
+            sync_speed_kib=state.speed_kib,
+            generation=state.kept.generation,
         )
 
     async def grow(self, disk: DiskSpec, amount_mib: int, *, in_use: bool = False) -> None:
-        if self._places.is_open(disk.uuid):
-            raise BlockDeviceError(f"Disk {disk.index} is in use: stop the instance to let a mirrored disk grow")
         await super().grow(disk, amount_mib, in_use=in_use)
+        if self._places.is_open(disk.uuid):
+            await self._ask(Resize(uuid=disk.uuid, size=(disk.size_mib + amount_mib) * MIB), Done)
+
+    async def ungrow(self, disk: DiskSpec) -> None:
+        path, size = await self.stored_path(disk), disk.size_mib * MIB
+        if (await self._look(disk, path)).role not in (SECONDARY, CLOSED):
+            raise BlockDeviceError(f"Disk {disk.index} is in use here: it is not made smaller")
+        if self._places.is_open(disk.uuid):
+            await self._ask(Resize(uuid=disk.uuid, size=size), Done)
+        else:
+            await in_thread(os.truncate, path, size)
 
     def owns(self, name: str) -> bool:
         return not super().owns(name)
@@ -137,7 +170,16 @@ class MirroredDisks(ImageFileTemplate):
     def _opened(self, disk: DiskSpec, path: str, role: str, owner: str) -> Opened:
         others = {name: address for name, address in disk.copies.items() if name != self.world.node_name}
         peer, address = next(iter(others.items()), ("", ""))
-        return Opened(uuid=disk.uuid, image=path, role=role, owner=owner, peer=peer, address=address)
+        return Opened(
+            uuid=disk.uuid,
+            image=path,
+            role=role,
+            owner=owner,
+            generation=disk.generation or 0,
+            rate_kib=int(disk.params.get("resync-rate", 0)),
+            peer=peer,
+            address=address,
+        )
 
 
 def _unlink(path: str) -> None:

@@ -20,6 +20,8 @@ from ganeti.base.paths import Paths
 from ganeti.node.storage.mirror.requests import Kept, Opened
 from ganeti.system.files import read_if_there, write_atomically
 
+DIRECTORY_MODE = 0o711
+"""A guest that is another user than root connects to the one socket that is given to it."""
 LONGEST_SOCKET_BYTES = 107
 _ID_LENGTH = 13
 """A UUID without its tail: sockets have short names."""

@@ -38,6 +38,12 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
     image: str
     role: str
     owner: str = ""
+    generation: int = 0
+    """Of the newest copy that the configuration knows of."""
+    export: str = ""
+    """The name under which its storage daemon shows the disk: a guest of a former primary knows another one."""
+    rate_kib: int = 0
+    """KiB in a second that making the other copy equal may take; 0 is without a limit."""
     peer: str = ""
     """Name of the other node."""
     address: str = ""
@@ -78,10 +84,18 @@ class TakeBack(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Steal(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Make this node's copy the newest one: the other node is dead."""
+    """Make this node's copy the newest one, with at least this generation: the other node is dead."""
 
     uuid: str
     image: str
+    generation: int = 0
+
+
+class Resize(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """An open disk has this size from now on; a guest that has it open sees the size after it connects again."""
+
+    uuid: str
+    size: int
 
 
 class AsFile(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -107,6 +121,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     connected: bool = False
     percent: float | None = None
     seconds_left: int | None = None
+    speed_kib: int | None = None
+    export: str = ""
 
 
 class AskPeer(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -136,10 +152,11 @@ class Connect(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """Carried out; *path* where there is one."""
+    """Carried out; *path* where there is one, and of an open disk the name of its export."""
 
     path: str = ""
+    export: str = ""
 
 
-OwnRequest = Open | Close | HandOver | TakeOver | TakeBack | Steal | AsFile | Look
+OwnRequest = Open | Close | HandOver | TakeOver | TakeBack | Steal | Resize | AsFile | Look
 PeerRequest = AskPeer | Mark | Yield | Connect

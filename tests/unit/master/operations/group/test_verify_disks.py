@@ -69,6 +69,18 @@ def test_a_copy_that_is_behind_asks_for_its_disks_to_be_opened(ctx: FakeContext)
     assert find(ctx, is_degraded=True, sync_percent=30.0) == ({}, [], {}), "it is on its way"
 
 
+def test_the_configuration_hears_of_a_newer_copy(ctx: FakeContext) -> None:
+    """Who fails over after the primary is lost too learns that the other copy is older."""
+    with_mirror(ctx, "db1")
+    [found] = ctx.config.view().disks()
+    disk = found.uuid
+    ctx.config.config.put("disks", disk, replace(found, generation=3))
+    find(ctx, is_degraded=True, generation=7)
+    assert ctx.config.view().disk(disk).generation == 7
+    find(ctx, generation=5)
+    assert ctx.config.view().disk(disk).generation == 7
+
+
 def test_disks_that_should_be_closed_are_not_looked_at(ctx: FakeContext) -> None:
     with_instance(ctx, "web1", admin_state="down")
     assert find(ctx, {("node1", "web1")}) == ({}, [], {})

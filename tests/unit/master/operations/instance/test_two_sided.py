@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 from tests.fakes.context import FakeContext, FakeNodes, run
 from tests.fakes.engine_world import MemoryWorld
-from tests.fakes.node_answers import guest, node_facts
+from tests.fakes.node_answers import disk_status, guest, node_facts
 from tests.fakes.paired_disks import CLOSED, PRIMARY, SECONDARY, PairedDisks, Pairs
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
@@ -25,6 +25,7 @@ from ganeti.master.operation import Operation
 from ganeti.master.operations.instance.create import CreateInstance
 from ganeti.master.operations.instance.disks import plan_of
 from ganeti.master.operations.instance.failover import FailoverInstance
+from ganeti.master.operations.instance.grow_disk import GrowDisk
 from ganeti.master.operations.instance.migrate import MigrateInstance
 from ganeti.master.operations.instance.remove import RemoveInstanceOperation
 from ganeti.master.operations.instance.replace_disks import ReplaceDisks
@@ -33,7 +34,7 @@ from ganeti.master.queue.job_log import JobLog
 from ganeti.master.queue.undo import UndoLog, decode_lines, encode_line, record_line
 from ganeti.master.queue.unwinding import unwind
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
-from ganeti.model.objects import CLUSTER_KEY
+from ganeti.model.objects import CLUSTER_KEY, TERM
 from ganeti.model.traits import Catalogue
 from ganeti.node.actions import blockdev, instances, migration
 from ganeti.node.actions.registry import REGISTRY
@@ -45,6 +46,8 @@ REAL = {
     blockdev.blockdev_create.__name__,
     blockdev.blockdev_remove.__name__,
     blockdev.blockdev_find.__name__,
+    blockdev.blockdev_grow.__name__,
+    blockdev.blockdev_ungrow.__name__,
     blockdev.blockdev_wipe.__name__,
     instances.instance_disks_assemble.__name__,
     instances.instance_disks_shutdown.__name__,
@@ -63,6 +66,8 @@ class Nodes(FakeNodes):
         self.guests: set[tuple[str, str]] = set()
         self.fails_at = 0
         self.count = 0
+        self.generation: int | None = None
+        """That nodes tell of their copies."""
         self.states: dict[str, NodeState] = {}
         for name in ("node1", "node2", "node3"):
             world = RealNodeWorld(Paths(str(root / name)), name)
@@ -81,6 +86,8 @@ class Nodes(FakeNodes):
                 raise ExecutionError(f"Node {name}: {call} fails")
         await super().call(node_uuid, call)
         arguments |= {key: msgspec.convert(_plain(arguments[key]), kind) for key, kind in KINDS if key in arguments}
+        if call == "blockdev_find" and self.generation is not None:
+            return disk_status(generation=self.generation)
         if call in REAL:
             return _plain(await REGISTRY[call].run(self.states[name], arguments))
         return await self.guest(name, call, arguments)
@@ -115,6 +122,12 @@ class Nodes(FakeNodes):
             handler = self.handlers.get(call)
             return handler(node, **arguments) if callable(handler) else None
         return None
+
+    def sizes_mib(self) -> list[dict[str, int]]:
+        return [
+            {node: copy.size // 2**20 for node, copy in copies.items()}
+            for _, copies in sorted(self.pairs.disks.items())
+        ]
 
     def roles(self) -> list[dict[str, str]]:
         return [self.pairs.roles(name) for name in sorted(self.pairs.disks)]
@@ -305,6 +318,45 @@ def test_a_failover_from_a_lost_node_goes_on_with_one_copy(ctx: Context, offline
     run(FailoverInstance(instance_name="web1", ignore_consistency=not offline), ctx)
     assert ctx.nodes.roles() == [{"node1": CLOSED, "node2": PRIMARY}] * 2
     assert any("falls behind" in line for line in ctx.lines)
+
+
+def test_who_is_replaced_by_force_has_an_older_copy_from_then_on(ctx: Context) -> None:
+    run(wanted(), ctx)
+    view = ctx.config.view()
+    [first, second] = view.instance_disks(view.find_instance("web1"))
+    view.put("disks", first.uuid, replace(first, generation=5))
+    run(FailoverInstance(instance_name="web1"), ctx)
+    assert ctx.config.view().disk(first.uuid).generation == 5, "the former primary has stopped"
+    ctx.nodes.dead.add("node2")
+    view.put("nodes", TWO, replace(view.node(TWO), offline=True))
+    run(FailoverInstance(instance_name="web1"), ctx)
+    assert [ctx.config.view().disk(disk.uuid).generation for disk in (first, second)] == [TERM, None]
+
+
+def test_a_lost_node_is_not_replaced_by_one_with_an_older_copy(ctx: Context) -> None:
+    run(wanted(), ctx)
+    view = ctx.config.view()
+    disk = view.instance_disks(view.find_instance("web1"))[0]
+    view.put("disks", disk.uuid, replace(disk, generation=5))
+    view.put("nodes", ONE, replace(view.node(ONE), offline=True))
+    ctx.nodes.dead.add("node1")
+    ctx.nodes.generation = 4
+    with pytest.raises(PrerequisiteError, match=r"disk 0 of web1 on node2 is older than that on node1, .* bring node1"):
+        run(FailoverInstance(instance_name="web1"), ctx)
+    assert ctx.nodes.guests == {("node1", "web1")}
+    run(FailoverInstance(instance_name="web1", ignore_consistency=True), ctx)
+    assert ("node2", "web1") in ctx.nodes.guests
+
+
+def test_a_disk_grows_on_both_nodes_or_on_none(ctx: Context) -> None:
+    run(wanted(), ctx)
+    grow = GrowDisk(instance_name="web1", disk=0, amount=8, ignore_ipolicy=True)
+    for step in count(1):
+        if not failing(grow, ctx, step):
+            break
+        assert ctx.nodes.sizes_mib() == [{"node1": 64, "node2": 64}] * 2, step
+    assert step == 3 and ctx.nodes.sizes_mib()[0] == {"node1": 72, "node2": 72}
+    assert ctx.config.view().instance_disks(ctx.config.view().find_instance("web1"))[0].size == 72
 
 
 def test_a_start_needs_its_secondary_unless_told_otherwise(ctx: Context) -> None:

@@ -20,6 +20,7 @@ import msgspec
 from ganeti.base.errors import CommandError, GanetiError
 from ganeti.base.paths import Paths
 from ganeti.base.registry import import_all
+from ganeti.model.node_calls.disk_transfer import DiskDoor
 from ganeti.model.node_requests import AttachedDisk, DiskSpec, InstanceSpec, NicSpec
 from ganeti.node import hypervisors
 from ganeti.node.hypervisors.interface import Hypervisor, MigrationTarget
@@ -27,7 +28,7 @@ from ganeti.ports.node_world import Completed
 
 import_all(hypervisors)
 
-_POSITIONAL = ("spec", "name", "disks", "targets", "info", "target", "address", "memory_mib", "hvparams")
+_POSITIONAL = ("spec", "name", "disks", "targets", "info", "target", "address", "door", "memory_mib", "hvparams")
 
 
 class NodeOnDisk:
@@ -154,6 +155,7 @@ async def _answer(hypervisor: Hypervisor, request: dict[str, Any]) -> Any:
         "disk": AttachedDisk,
         "targets": list[AttachedDisk],
         "target": MigrationTarget,
+        "door": DiskDoor,
     }
     for key, shape in shapes.items():
         if key in arguments:

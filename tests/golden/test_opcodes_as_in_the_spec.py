@@ -17,6 +17,8 @@ SPEC = Path(__file__).parents[2] / "docs" / "spec" / "opcodes.md"
 IN_ADDITION = {"why", "capacity_params", "node_groups", "diagnose_data_collector_filename"}
 """Parameters that 3.1 has not, or not of every such opcode."""
 IN_ADDITION_OF = {
+    "OP_INSTANCE_MIGRATE": {"move_disks"},
+    "OP_INSTANCE_MOVE": {"live"},
     "OP_NODE_SET_PARAMS": {"group"},
     "OP_COMPUTE_CAPACITY": {"if_added", "if_lost"},
     "OP_CLUSTER_RENEW_CRYPTO": {"cluster_certificate", "only_nodes"},

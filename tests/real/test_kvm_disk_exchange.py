@@ -72,3 +72,31 @@ def test_a_disk_is_exchanged_under_its_guest(lab: Lab) -> None:
     with open(lab.directory / "new-3.img", "rb") as disk:
         assert int(disk.read(8)) >= acknowledged
     assert first.leftovers(NAME) == second.leftovers(NAME) == []
+
+
+def test_two_disks_are_exchanged_together_or_not_at_all(lab: Lab) -> None:
+    node = lab.nodes[0]
+    spec = lab.instance(NAME)
+    spec = replace(spec, disks=[*spec.disks, lab.disk(NAME, 1).spec])
+    lab.start(node, spec)
+    node.forget_console(NAME)
+    node.wait_beats(NAME, 1)
+    targets = [
+        replace(new_disk(lab, 4 + index, "raw"), spec=replace(new_disk(lab, 4 + index, "raw").spec, index=index))
+        for index in range(2)
+    ]
+    for ending in ("give_up_exchange", "exchange_disks"):
+        kvm_lab.wait_until(
+            lambda: all(copy["is_equal"] for copy in node.call("mirror_disks", spec=spec, targets=targets)), "the copy"
+        )
+        node.call("hold_copies", spec=spec, targets=targets)
+        node.kill_daemon()
+        node.call("hold_copies", spec=spec, targets=targets)
+        if ending == "give_up_exchange":
+            node.call(ending, spec=spec)
+            assert files_open(node) == [f"{NAME}-1.img", f"{NAME}.img"]
+        else:
+            node.call(ending, spec=spec, targets=targets)
+            assert files_open(node) == ["new-4.img", "new-5.img"]
+        node.wait_beats(NAME)
+    node.call("stop", name=NAME, timeout_s=0)

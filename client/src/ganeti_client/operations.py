@@ -1465,6 +1465,7 @@ class Operations(Generic[Result]):
         ignore_ipolicy: bool = NOT_GIVEN,
         ignore_hvversions: bool = NOT_GIVEN,
         allow_runtime_changes: bool = NOT_GIVEN,
+        move_disks: bool = NOT_GIVEN,
         why: bool = NOT_GIVEN,
         idempotency_key: str | None = None,
         plan: str | None = None,
@@ -1489,6 +1490,7 @@ class Operations(Generic[Result]):
             "ignore_ipolicy": ignore_ipolicy,
             "ignore_hvversions": ignore_hvversions,
             "allow_runtime_changes": allow_runtime_changes,
+            "move_disks": move_disks,
             "why": why,
         }
         return self._call("instance-migrate", given, idempotency_key, plan)
@@ -1510,6 +1512,7 @@ class Operations(Generic[Result]):
         target_node_uuid: str | None = NOT_GIVEN,
         compress: str = NOT_GIVEN,
         ignore_consistency: bool = NOT_GIVEN,
+        live: bool = NOT_GIVEN,
         idempotency_key: str | None = None,
         plan: str | None = None,
     ) -> Result:
@@ -1529,6 +1532,7 @@ class Operations(Generic[Result]):
             "target_node_uuid": target_node_uuid,
             "compress": compress,
             "ignore_consistency": ignore_consistency,
+            "live": live,
         }
         return self._call("instance-move", given, idempotency_key, plan)
 

@@ -111,6 +111,8 @@ class HypervisorTraits:
     can_balloon: bool = False
     can_exchange_disks: bool = False
     """Whether a guest's disk is copied and exchanged for the copy while it runs."""
+    can_move_disks: bool = False
+    """Whether a guest migrates with disks that only one node has."""
     needs_network_port: bool = False
     """Whether an instance gets a TCP port of the cluster (display)."""
     serves_metadata: bool = False

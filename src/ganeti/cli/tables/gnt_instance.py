@@ -182,6 +182,7 @@ COMMANDS = (
       (('--ignore-ipolicy',), 'ignore_ipolicy', 'flag', 'do not check the instance policy', True, None, (), '', False),
       (('--ignore-hvversions',), 'ignore_hvversions', 'flag', "do not compare the hypervisors' versions", True, None, (), '', False),
       (('--no-runtime-changes',), 'allow_runtime_changes', 'flag', "do not shrink the guest's memory to fit", False, None, (), '', False),
+      (('--move-disks',), 'move_disks', 'flag', 'copy its disks to the target while it runs, where only its primary node has them', True, None, (), '', False),
       (('--why',), 'why', 'flag', 'change nothing: say where it would go, and why not elsewhere (not in Ganeti 3.1)', True, None, (), '', False),
      ),
      (), '', 'Instance {instance_name} will be migrated. If something goes wrong in the hypervisor, the guest may stop. Continue?', True, 'OP_INSTANCE_MIGRATE', False, True, False, '', (), (('cleanup', 'Instance {instance_name} will be recovered from an interrupted migration. This may change where it runs. Continue?'),), (('-n', '-I', 'name a node or an allocator'), ('--non-live', '--migration-mode', 'keep the second'))),
@@ -227,8 +228,9 @@ COMMANDS = (
       (('-n', '--node', '--target-node'), 'target_node', 'string', 'where to move to', True, None, (), 'NODE', False),
       (('--compress',), 'compress', 'string', 'how data are compressed on their way: none, or a tool of the cluster [none]', True, None, (), '', False),
       (('--ignore-consistency',), 'ignore_consistency', 'flag', 'go on although the disks may not be in sync', True, None, (), '', False),
+      (('--live',), 'live', 'flag', 'let it run on while its disks are copied', True, None, (), '', False),
      ),
-     (), '', 'Instance {instance_name} will be moved. It is shut down while its disks are copied. Continue?', True, 'OP_INSTANCE_MOVE', False, True, False, '', (), (), ()),
+     (), '', 'Instance {instance_name} will be moved. It is shut down while its disks are copied. Continue?', True, 'OP_INSTANCE_MOVE', False, True, False, '', (), (('live', 'Instance {instance_name} will be moved while it runs, its disks with it. Continue?'),), (('--live', '--compress', 'what a running guest sends is not compressed: leave the second out'),)),
     ('reboot', 'reboot instances',
      (
       ('names', 'name', 0, None, 'string', ''),

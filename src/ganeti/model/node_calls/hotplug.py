@@ -84,12 +84,16 @@ class DisksExchanged(msgspec.Struct, frozen=True, kw_only=True):
 class InstanceExchangeDisks(NodeRequest[DisksExchanged], frozen=True, kw_only=True):
     """Have a running guest use the copies of its disks alone, or with *give_up* end the copying.
 
+    The node notes durably that all copies are valid before the guest uses the first of them. With *finish* an exchange
+    that has come so far is completed, and any other is not begun: the answer says which.
+
     Raises `HypervisorError` on the node where the guest keeps its disks.
     """
 
     instance: InstanceSpec
     disks: list[DiskSpec]
     give_up: bool = False
+    finish: bool = False
 
 
 class InstanceChangeParameters(NodeRequest[list[str]], frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from ganeti.model.node_calls.hotplug import (
     InstanceMirrorDisks,
     MirrorProgress,
 )
+from ganeti.node import exchange_note
 from ganeti.node.actions.instances import attach_disks
 from ganeti.node.actions.registry import NORMAL_S, URGENT_S, answers
 from ganeti.node.state import NodeState
@@ -62,8 +63,18 @@ async def instance_exchange_disks(node: NodeState, asked: InstanceExchangeDisks)
     devices = node.hypervisor_of(asked.instance).devices
     if asked.give_up:
         await devices.give_up_exchange(asked.instance)
+        exchange_note.forget(node.paths, asked.instance.name)
         return DisksExchanged(settled=False)
+    noted = exchange_note.has(node.paths, asked.instance.name, asked.disks)
+    if asked.finish and not noted:
+        return DisksExchanged(settled=False)
+    if noted and await node.hypervisor_of(asked.instance).info(asked.instance.name) is None:
+        # The guest has ended since, with this node's power perhaps: what it wrote last is on the copies.
+        return DisksExchanged(settled=True)
     targets = [await node.template_of(disk).activate(disk, asked.instance.name) for disk in asked.disks]
+    if not noted:
+        await devices.hold_copies(asked.instance, targets)
+        exchange_note.write(node.paths, asked.instance.name, asked.disks)
     await devices.exchange_disks(asked.instance, targets)
     node.world.log(f"instance {asked.instance.name} uses the copies of its disks")
     return DisksExchanged(settled=True)

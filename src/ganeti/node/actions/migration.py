@@ -31,6 +31,12 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     status: str
 
 
+class Finalized(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the guest is here for good: what is to follow then may be completed."""
+
+    settled: bool
+
+
 @node_call(changes=False)
 async def instance_migratable(node: NodeState, *, instance: InstanceSpec) -> None:
     """Raises `HypervisorError` when the guest cannot be migrated away from here."""
@@ -113,7 +119,7 @@ async def migration_cancel(node: NodeState, *, instance: InstanceSpec) -> Migrat
 @node_call()
 async def instance_finalize_migration_dst(
     node: NodeState, *, instance: InstanceSpec, success: bool, may_have_ended: bool = False
-) -> None:
+) -> Finalized:
     """On the target: the guest stays for good, or is ended and cleaned up.
 
     Without *success*, any node that does not run the guest may be told: what it held of the disks is free then. With
@@ -125,12 +131,13 @@ async def instance_finalize_migration_dst(
         for disk in instance.disks:
             await node.template_of(disk).deactivate(disk)
         node.world.log(f"instance {instance.name} had arrived and has ended on this node")
-        return
+        return Finalized(settled=True)
     await hypervisor.finalize_target(instance.name, success=success)
     await _settle_disks(node, instance, arrived=success)
     if not success and await hypervisor.info(instance.name) is None:
         await yield_disks(node, instance)
     node.world.log(f"instance {instance.name} {'arrived' if success else 'did not arrive, its remains are gone'}")
+    return Finalized(settled=success)
 
 
 @node_call(timeout_s=SLOW_S)

@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from ganeti.base.errors import HypervisorError
+from ganeti.model.node_calls.disk_transfer import DiskDoor
 from ganeti.model.node_calls.hotplug import HotplugObstacles, MirrorProgress
 from ganeti.model.node_calls.instances import Console
 from ganeti.model.node_calls.node import NodeCapacity
@@ -312,12 +313,39 @@ class RunningDevices:
         """Copy each disk of a guest to its target, or tell how far that is."""
         raise self._cannot(spec)
 
+    async def hold_copies(self, spec: InstanceSpec, targets: Sequence[AttachedDisk]) -> None:
+        """Let a guest's writes wait with all targets equal to its disks, until they are exchanged or given up."""
+        del targets
+        raise self._cannot(spec)
+
     async def exchange_disks(self, spec: InstanceSpec, targets: Sequence[AttachedDisk]) -> None:
         """Have a guest use the targets alone, which are equal to its disks."""
         raise self._cannot(spec)
 
     async def give_up_exchange(self, spec: InstanceSpec) -> None:
         """End the copying; without any there is nothing to do."""
+        del spec
+
+    async def receive_disks(self, spec: InstanceSpec, address: str) -> DiskDoor:
+        """Have an incoming guest take the content of its disks on *address*, from the guest that it will be."""
+        del address
+        raise self._cannot(spec)
+
+    async def disks_received(self, spec: InstanceSpec) -> None:
+        """Let nobody write the disks of an incoming guest any more."""
+        raise self._cannot(spec)
+
+    async def send_disks(self, spec: InstanceSpec, door: DiskDoor) -> list[MirrorProgress]:
+        """Send the disks of a guest, or tell how far that is."""
+        del door
+        raise self._cannot(spec)
+
+    async def hand_over_disks(self, spec: InstanceSpec) -> None:
+        """Send the rest, with the guest stopped at its switchover."""
+        raise self._cannot(spec)
+
+    async def stop_sending(self, spec: InstanceSpec) -> None:
+        """End the sending; without any there is nothing to do."""
         del spec
 
     def _cannot(self, spec: InstanceSpec) -> HypervisorError:

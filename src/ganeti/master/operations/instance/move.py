@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_INSTANCE_MOVE: copy the disks of an instance to another node, and let it live there.
 
-The guest is stopped meanwhile. Until the copies are whole, everything is taken back: they go, and the guest starts
-where it was. From then on the move is completed, whatever dies: one undo record asks the target for the disks, makes it
-the primary node and removes those of the source. Only where the target is lost at the same time it is taken back.
+With ``live`` the guest runs on (`live_move`); without, it is stopped meanwhile. Until the copies are whole, everything
+is taken back: they go, and the guest starts where it was. From then on the move is completed, whatever dies: one undo
+record asks the target for the disks, makes it the primary node and removes those of the source. Only where the target
+is lost at the same time it is taken back.
 """
 
 from dataclasses import dataclass
 from typing import Annotated
 
 from ganeti.base.command import Command
-from ganeti.base.errors import WRONG_STATE, ExecutionError, GanetiError, PrerequisiteError
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ExecutionError, GanetiError, PrerequisiteError
 from ganeti.master import allocation
 from ganeti.master.disk_plan import completion
 from ganeti.master.instance_hooks import instance_hooks
@@ -18,6 +19,7 @@ from ganeti.master.instance_spec import bare, instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.backup.dumps import require_compression
 from ganeti.master.operations.changes import SetPrimaryNode
+from ganeti.master.operations.instance import live_move
 from ganeti.master.operations.instance.disks import plan_of, take
 from ganeti.master.operations.instance.existing import (
     guest_on_primary,
@@ -26,6 +28,7 @@ from ganeti.master.operations.instance.existing import (
     require_complete,
     require_stopped,
 )
+from ganeti.master.operations.instance.guest_migration import Way
 from ganeti.master.operations.instance.move_target import check_target
 from ganeti.master.operations.instance.power import start_on_primary, stop_on_primary, undo_by_starting
 from ganeti.master.operations.parameters import (
@@ -54,6 +57,7 @@ class Checked:
     spec: InstanceSpec
     """As on the old primary node."""
     target: Node
+    running: FoundInstance | None
 
 
 _EXAMPLE = {"instance_name": "one.example.com", "target_node": "node3.example.com"}
@@ -68,6 +72,8 @@ _EXAMPLE = {"instance_name": "one.example.com", "target_node": "node3.example.co
         "copy the disks of an instance to another node, where it lives from then on",
         arguments=("instance_name",),
         confirm="Instance {instance_name} will be moved. It is shut down while its disks are copied. Continue?",
+        confirm_for=(("live", "Instance {instance_name} will be moved while it runs, its disks with it. Continue?"),),
+        excludes=(("--live", "--compress", "what a running guest sends is not compressed: leave the second out"),),
     ),
     examples=(
         Example("move", _EXAMPLE, before=("create-on-file",)),
@@ -77,6 +83,7 @@ _EXAMPLE = {"instance_name": "one.example.com", "target_node": "node3.example.co
             {"instance_name": "one.example.com", "target_node": "node1.example.com"},
             before=("create-on-file-stopped",),
         ),
+        Example("move-live", _EXAMPLE | {"live": True}, before=("create-on-file",)),
     ),
 )
 class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -94,6 +101,7 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         str, Parameter("how data are compressed on their way: none, or a tool of the cluster", "--compress")
     ] = "none"
     ignore_consistency: IgnoreConsistency = False
+    live: Annotated[bool, Parameter("let it run on while its disks are copied", "--live")] = False
 
     def locks(self, view: ConfigView) -> LockPlan:
         name = self.instance_uuid or self.instance_name
@@ -103,6 +111,10 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         """The guest, if it runs."""
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         require_complete(instance, "moved")
+        if self.live and self.compress != "none":
+            raise PrerequisiteError(
+                f"What a running guest sends is not compressed ({self.compress}): leave --compress out", WRONG_INPUT
+            )
         await require_compression(ctx, view, self.compress, [instance.primary_node, self._target(view).uuid])
         return await guest_on_primary(ctx, view, instance, "its disks cannot be read until it is back")
 
@@ -115,11 +127,13 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
                 f"Use gnt-instance migrate, or failover, {instance.name}",
                 WRONG_STATE,
             )
-        if instance.admin_state != "up":
+        if self.live:
+            live_move.check(view, ctx.catalogue, instance, facts)
+        elif instance.admin_state != "up":
             require_stopped(instance, facts, "moved")
         target = self._target(view)
         check_target(view, instance, target.uuid, ignore_ipolicy=self.ignore_ipolicy)
-        return Checked(instance, instance_spec(view, ctx.catalogue, instance), target)
+        return Checked(instance, instance_spec(view, ctx.catalogue, instance), target, facts)
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         env = {"TARGET_NODE": checked.target.name, "SHUTDOWN_TIMEOUT": str(self.shutdown_timeout)}
@@ -128,6 +142,9 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         return instance_hooks(view, self.hooks_path, checked.spec, checked.instance, nodes, nodes, env)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
+        if self.live:
+            await self._move_live(checked, ctx)
+            return
         spec, target = checked.spec, checked.target
         runs = checked.instance.admin_state == "up"
         template = ctx.catalogue.template(ctx.config.view().disk_template(checked.instance))
@@ -144,6 +161,15 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         view = ctx.config.view()
         await start_on_primary(ctx, instance_spec(view, ctx.catalogue, view.instance(spec.uuid)))
         await ctx.config.commit(arrive, settles=True)
+
+    async def _move_live(self, checked: Checked, ctx: OperationContext) -> None:
+        memory_mib = checked.running.memory_mib if checked.running is not None else 0
+        move = live_move.LiveMove(ctx, Way(checked.spec, checked.target, memory_mib))
+        template = ctx.catalogue.template(ctx.config.view().disk_template(checked.instance))
+        free_mib = await move.check_nodes(template, same_version=True)
+        await live_move.check_snapshots(ctx, checked.spec)
+        await move.shrink(free_mib, allowed=True)
+        await move.run()
 
     def _target(self, view: ConfigView) -> Node:
         return view.find_node(self.target_node_uuid or self.target_node)

@@ -85,10 +85,11 @@ def require_movable(view: ConfigView, catalogue: Catalogue, instance: Instance, 
     require_complete(instance, deed)
     template = catalogue.template(view.disk_template(instance))
     if template.has_disks and not template.mirrored:
+        hint = f". gnt-instance move --live {instance.name} takes its disks along" if template.copyable else ""
         able = ", ".join(sorted(name for name, traits in catalogue.templates.items() if traits.mirrored))
         raise PrerequisiteError(
             f"Instance {instance.name} cannot be {deed}: its disks ({template.name}) are on one node only. "
-            f"Templates that can: {able}",
+            f"Templates that can: {able}{hint}",
             WRONG_STATE,
         )
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Another disk template for an instance that runs on: its hypervisor copies the disk and exchanges it for the copy."""
+"""Another disk template for an instance that runs on: its disks are copied and exchanged for the copies.
+
+All of them are exchanged in one step: an instance has disks of one template, whatever dies.
+"""
 
 from msgspec.structs import replace
 
@@ -20,26 +23,19 @@ from ganeti.ports.nodes import ask
 def is_wanted(
     view: ConfigView, catalogue: Catalogue, instance: Instance, template: TemplateTraits, facts: Facts
 ) -> bool:
-    """Whether the disks are converted under a running guest; raises `PrerequisiteError` where that cannot be.
-
-    One disk is exchanged at a time, so that an instance never has disks of two templates.
-    """
+    """Whether the disks are converted under a running guest; raises `PrerequisiteError` where that cannot be."""
     traits = catalogue.hypervisor(instance.hypervisor)
     if facts.running is None or not traits.can_exchange_disks or not template.has_disks:
         return False
     stop = f"shut the instance down first (gnt-instance shutdown {instance.name})"
     if facts.running.state not in ("running", "paused"):
         raise PrerequisiteError(f"The guest of {instance.name} is {facts.running.state}: {stop}", WRONG_STATE)
-    if len(instance.disks) > 1:
-        raise PrerequisiteError(
-            f"Instance {instance.name} runs with {len(instance.disks)} disks, and one can be converted while it runs: "
-            f"{stop}",
-            WRONG_STATE,
-        )
-    if template.has_secondary or catalogue.template(view.disk_template(instance)).has_secondary:
-        raise PrerequisiteError(
-            f"Disks with two copies are not converted while {instance.name} runs: {stop}", WRONG_STATE
-        )
+    for uuid in view.instance_nodes(instance):
+        if view.node(uuid).offline:
+            raise PrerequisiteError(
+                f"Node {view.node(uuid).name} of {instance.name} is offline: to convert the disks, bring it back first",
+                WRONG_STATE,
+            )
     return True
 
 
@@ -58,14 +54,17 @@ async def exchange_disks(ctx: OperationContext, old: Instance, spec: InstanceSpe
     await ctx.undo.push(UndoNodeCall(sentence, node_uuid, InstanceExchangeDisks.call, undo))
     ctx.log.info(f"* Copying the disks of {old.name} while it runs")
     while copies := await ask(ctx.nodes, node_uuid, InstanceMirrorDisks(instance=before, disks=disks)):
+        done, total = sum(copy.done_bytes for copy in copies), max(1, sum(copy.total_bytes for copy in copies))
         if all(copy.is_equal for copy in copies):
+            ctx.log.progress("disks are copied", total, total)
             break
-        for copy in copies:
-            ctx.log.progress(f"disk {copy.index} is copied", copy.done_bytes, max(copy.total_bytes, 1))
+        ctx.log.progress("disks are copied", min(done, total - 1), total)
         await ctx.clock.sleep(SYNC_POLL_S)
     plan = plan_of(ctx, before)
     exchange = DiskStep(plan.primary, InstanceExchangeDisks.call, {"instance": before, "disks": disks})
-    steps = [exchange, *plan.remove()]
-    await ctx.undo.push(completion(steps, f"complete the conversion of disks of {old.name}", change))
-    for step in steps:
+    removal = plan.remove()
+    finish = DiskStep(plan.primary, InstanceExchangeDisks.call, {"instance": before, "disks": disks, "finish": True})
+    sentence = f"complete the conversion of disks of {old.name}"
+    await ctx.undo.push(completion([finish, *removal], sentence, change))
+    for step in [exchange, *removal]:
         await take(ctx, step)

@@ -121,6 +121,7 @@ class Checked:
             before=("create",),
         ),
         Example("modify-template", _EXAMPLE | {"disk_template": "file"}, before=("create-stopped",)),
+        Example("convert-running", _EXAMPLE | {"disk_template": "file"}, before=("create", "modify-plug-disk")),
         Example("modify-diskless", _EXAMPLE | {"disk_template": "diskless", "force": True}, before=("create-stopped",)),
         Example(
             "modify-address",

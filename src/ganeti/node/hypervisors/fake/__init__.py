@@ -12,4 +12,5 @@ Below ``run/ganeti/fake-hypervisor``:
 
 A migration goes through the states of a real one: ``active`` for a moment, then the guest is paused at
 ``pre-switchover`` until told to go on. The guest's state travels in `migration_info` and the target's file.
+A guest writes nothing, so the disks that it takes along to another node stay as they were made there: empty.
 """

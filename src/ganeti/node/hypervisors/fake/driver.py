@@ -55,6 +55,8 @@ class FakeHypervisor(Hypervisor):
         can_balloon=True,
         can_hotplug=True,
         can_copy_disks=True,
+        can_exchange_disks=True,
+        can_move_disks=True,
     )
 
     @property

@@ -21,6 +21,14 @@ def set_number(node: str) -> int:
 
 async def drop_node(world: NodeWorld, qmp: Qmp, node: str) -> None:
     """Close a disk in QEMU, with its open files; one that is not there is no error."""
+    await close_node(world, qmp, node)
+    for entry in await qmp.execute("query-fdsets"):
+        if entry["fdset-id"] == set_number(node):
+            await qmp.execute("remove-fd", {"fdset-id": entry["fdset-id"]})
+
+
+async def close_node(world: NodeWorld, qmp: Qmp, node: str) -> None:
+    """The same for a node without open files of its own."""
     deadline = world.now_s() + _FREE_S
     while True:
         try:
@@ -32,6 +40,3 @@ async def drop_node(world: NodeWorld, qmp: Qmp, node: str) -> None:
             if "in use" not in str(err) or world.now_s() > deadline:
                 raise
             await world.sleep(_POLL_S)
-    for entry in await qmp.execute("query-fdsets"):
-        if entry["fdset-id"] == set_number(node):
-            await qmp.execute("remove-fd", {"fdset-id": entry["fdset-id"]})

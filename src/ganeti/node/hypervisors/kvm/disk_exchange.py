@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A running guest's disk copied to another one by a block job of QEMU, and exchanged for it when both are equal.
+"""A running guest's disks copied to others by block jobs of QEMU, and exchanged for them when both are equal.
 
-While the job runs, each write of the guest is complete when both disks have it. The job is kept after its end until
-its outcome has been read, so whoever asks again after an interruption finds it.
+While the jobs run, each write of the guest is complete when both disks have it. `hold` brings all of them to their
+end, where the guest's writes wait for a moment, and `exchange` gives the guest the copies: between the two, disks and
+copies are equal. A job is kept after its end until its outcome has been read, so whoever asks again after an
+interruption finds it.
 """
 
 import os
@@ -22,6 +24,7 @@ from ganeti.node.hypervisors.kvm.record import DiskPlace, RuntimeRecord
 from ganeti.ports.node_world import NodeWorld
 
 _CONCLUDED = "concluded"
+_PENDING = "pending"
 _END_S = 60.0
 _POLL_S = 0.05
 _COPY = "m"
@@ -44,9 +47,15 @@ class DiskExchange:
     async def exchange(self, targets: Sequence[AttachedDisk]) -> None:
         """Have the guest use the targets alone, which are equal; raises `HypervisorError` where it keeps a disk."""
         async with self._qmp() as qmp:
+            await self._hold(qmp, targets)
             for place, target in self._pairs(targets):
                 if place.uuid != target.spec.uuid:
                     await self._exchange(qmp, place, target)
+
+    async def hold(self, targets: Sequence[AttachedDisk]) -> None:
+        """Let the guest's writes wait, all copies equal, until `exchange` or `give_up`; raises `HypervisorError`."""
+        async with self._qmp() as qmp:
+            await self._hold(qmp, targets)
 
     async def give_up(self) -> None:
         """End all copying; the guest keeps its disks."""
@@ -56,7 +65,8 @@ class DiskExchange:
                 if job is not None:
                     if job["status"] != _CONCLUDED:
                         await qmp.execute("job-cancel", {"id": job["id"]})
-                    await self._conclude(qmp, place)
+                    await self._until(qmp, place, _CONCLUDED)
+                    await qmp.execute("job-dismiss", {"id": job["id"]})
                 if await _has_node(qmp, _other_node(place)):
                     await drop_node(self._world, qmp, _other_node(place))
 
@@ -102,16 +112,29 @@ class DiskExchange:
         await qmp.execute(
             "blockdev-mirror",
             {"job-id": _job_id(place), "device": place.node_name, "target": name, "sync": "full"}
-            | {"copy-mode": "write-blocking", "auto-dismiss": False},
+            | {"copy-mode": "write-blocking", "auto-dismiss": False, "auto-finalize": False},
         )
+
+    async def _hold(self, qmp: Qmp, targets: Sequence[AttachedDisk]) -> None:
+        pairs = [(place, target) for place, target in self._pairs(targets) if place.uuid != target.spec.uuid]
+        for place, target in pairs:
+            job = await _job(qmp, place)
+            if job is None:
+                raise HypervisorError(f"Disk {target.spec.index} of {self._known.name} is not being copied")
+            if job["status"] == "ready":
+                await qmp.execute("job-complete", {"id": job["id"]})
+        for place, target in pairs:
+            error = await self._until(qmp, place, _PENDING, _CONCLUDED)
+            if error:
+                raise HypervisorError(f"Disk {target.spec.index} of {self._known.name} could not be copied: {error}")
 
     async def _exchange(self, qmp: Qmp, place: DiskPlace, target: AttachedDisk) -> None:
         job = await _job(qmp, place)
         if job is None:
             raise HypervisorError(f"Disk {target.spec.index} of {self._known.name} is not being copied")
-        if job["status"] == "ready":
-            await qmp.execute("job-complete", {"id": job["id"]})
-        error = await self._conclude(qmp, place, dismiss=False)
+        if job["status"] == _PENDING:
+            await qmp.execute("job-finalize", {"id": job["id"]})
+        error = await self._until(qmp, place, _CONCLUDED)
         if error:
             raise HypervisorError(f"Disk {target.spec.index} of {self._known.name} could not be exchanged: {error}")
         changed = msgspec.structs.replace(place, uuid=target.spec.uuid, node=_other_node(place))
@@ -121,15 +144,13 @@ class DiskExchange:
         await qmp.execute("job-dismiss", {"id": job["id"]})
         await drop_node(self._world, qmp, place.node_name)
 
-    async def _conclude(self, qmp: Qmp, place: DiskPlace, *, dismiss: bool = True) -> str:
-        """Wait until a job has ended; gives its error."""
+    async def _until(self, qmp: Qmp, place: DiskPlace, *states: str) -> str:
+        """Wait until a job is in one of *states*; gives its error."""
         deadline = self._world.now_s() + _END_S
-        while (job := await _job(qmp, place)) is not None and job["status"] != _CONCLUDED:
+        while (job := await _job(qmp, place)) is not None and job["status"] not in states:
             if self._world.now_s() > deadline:
                 raise HypervisorError(f"The copying of a disk of {self._known.name} does not end: try again")
             await self._world.sleep(_POLL_S)
-        if job is not None and dismiss:
-            await qmp.execute("job-dismiss", {"id": job["id"]})
         return str(job.get("error", "")) if job is not None else ""
 
     def _qmp(self) -> Qmp:

@@ -65,6 +65,7 @@ class KvmHypervisor(Hypervisor):
         can_hotplug=True,
         can_copy_disks=True,
         can_exchange_disks=True,
+        can_move_disks=True,
         needs_network_port=True,
         serves_metadata=True,
         user_shutdown_daemon="ganeti-kvmd",

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""One-time keys of migrations (TLS with a pre-shared key, D8): in a private directory, never in an argument list.
+"""One-time keys of migrations and of disks on their way (TLS with a pre-shared key, D8).
+
+They lie in a private directory, and are never in an argument list.
 
 The target's QEMU reads the file at the handshake, so it stays until the migration is finalized; the source's reads it
 at once. A guest in a chroot finds its key inside.
@@ -17,9 +19,13 @@ from ganeti.node.hypervisors.kvm.process import GuestProcess
 from ganeti.node.hypervisors.kvm.qmp import Qmp, QmpError
 from ganeti.node.hypervisors.kvm.record import RuntimeRecord
 
-OBJECT = "migration-key"
 SOURCE = "source"
 TARGET = "target"
+SENDER = "sender"
+RECEIVER = "receiver"
+"""The last two are of a guest's disks."""
+_OBJECTS = {SOURCE: "migration-key", TARGET: "migration-key", SENDER: "disks-key", RECEIVER: "disks-key"}
+_SERVERS = (TARGET, RECEIVER)
 _KEY_BYTES = 32
 _FILE = "keys.psk"
 _USER = "qemu"
@@ -33,6 +39,14 @@ def make() -> str:
 async def install(qmp: Qmp, places: Places, guest: GuestProcess, known: RuntimeRecord, role: str, key: str) -> None:
     """Give QEMU the key for its end of a migration; raises `HypervisorError`."""
     await remove(qmp, places, guest.name, known)
+    made = await place(qmp, places, guest, known, role, key)
+    await qmp.execute("migrate-set-parameters", {"tls-creds": made, "tls-hostname": ""})
+    if role == SOURCE:
+        forget(places, guest.name, known, SOURCE)
+
+
+async def place(qmp: Qmp, places: Places, guest: GuestProcess, known: RuntimeRecord, role: str, key: str) -> str:
+    """Give QEMU a key, which it must not have yet; gives the name of the object. Raises `HypervisorError`."""
     inside = known.hvparams["use_chroot"]
     real = _directory(places, guest.name, known, role)
     try:
@@ -51,27 +65,31 @@ async def install(qmp: Qmp, places: Places, guest: GuestProcess, known: RuntimeR
         "object-add",
         {
             "qom-type": "tls-creds-psk",
-            "id": OBJECT,
+            "id": _OBJECTS[role],
             "dir": seen,
-            "endpoint": "server" if role == TARGET else "client",
+            "endpoint": "server" if role in _SERVERS else "client",
         },
     )
-    await qmp.execute("migrate-set-parameters", {"tls-creds": OBJECT, "tls-hostname": ""})
-    if role == SOURCE:
-        forget(places, guest.name, known)
+    return _OBJECTS[role]
 
 
 async def remove(qmp: Qmp, places: Places, name: str, known: RuntimeRecord) -> None:
-    """Take the key from QEMU and from the disk; nothing there is no error."""
+    """Take the key of a migration from QEMU and from the disk; nothing there is no error."""
     with contextlib.suppress(QmpError):
         await qmp.execute("migrate-set-parameters", {"tls-creds": ""})
-    with contextlib.suppress(QmpError):
-        await qmp.execute("object-del", {"id": OBJECT})
-    forget(places, name, known)
+    await take(qmp, places, name, known, SOURCE, TARGET)
 
 
-def forget(places: Places, name: str, known: RuntimeRecord) -> None:
-    for role in (SOURCE, TARGET):
+async def take(qmp: Qmp, places: Places, name: str, known: RuntimeRecord, *roles: str) -> None:
+    """Take the keys for *roles* from QEMU and from the disk; nothing there is no error."""
+    for made in {_OBJECTS[role] for role in roles}:
+        with contextlib.suppress(QmpError):
+            await qmp.execute("object-del", {"id": made})
+    forget(places, name, known, *roles)
+
+
+def forget(places: Places, name: str, known: RuntimeRecord, *roles: str) -> None:
+    for role in roles:
         shutil.rmtree(_directory(places, name, known, role), ignore_errors=True)
 
 

@@ -23,6 +23,7 @@ from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.node.hypervisors.interface import MigrationStatus, MigrationTarget
 from ganeti.node.hypervisors.kvm import acceleration, checks, emulator, keys, launch, plugging, process, record
 from ganeti.node.hypervisors.kvm.places import Places
+from ganeti.node.hypervisors.kvm.ports import listen_on_free_port
 from ganeti.node.hypervisors.kvm.process import GuestProcess
 from ganeti.node.hypervisors.kvm.qmp import Qmp, QmpError, QmpGoneError
 from ganeti.node.hypervisors.kvm.record import MigrationNote, RuntimeRecord
@@ -50,8 +51,6 @@ _POSTCOPY = "postcopy-ram"
 _PASSES_BEFORE_POSTCOPY = 2
 _MIB = 1024 * 1024
 _NO_LIMIT_BYTES = 1 << 40
-_PORT_TRIES = 200
-_HIGHEST_PORT = 65535
 _CANCEL_S = 20.0
 _DEVICE_S = 10.0
 _ARRIVE_S = 30.0
@@ -248,23 +247,13 @@ class Migrations:
 
     async def _listen(self, guest: GuestProcess, arriving: RuntimeRecord, address: str) -> MigrationTarget:
         key = keys.make()
-        first = int(arriving.hvparams["migration_port"])
         async with self._qmp(guest.name) as qmp:
             await _set_capabilities(qmp, arriving)
             await keys.install(qmp, self.places, guest, arriving, keys.TARGET, key)
-            refusal = ""
-            for port in range(first, min(first + _PORT_TRIES, _HIGHEST_PORT + 1)):
-                try:
-                    await qmp.execute("migrate-incoming", {"uri": uri_of(address, port)})
-                except QmpError as err:
-                    refusal = str(err)
-                    if "in use" not in refusal:
-                        break
-                    continue
-                return MigrationTarget(address=address, port=port, key=key)
-        raise HypervisorError(
-            f"{guest.name} cannot be received on {address}, ports from {first} (migration_port): {refusal}"
-        )
+            port = await listen_on_free_port(
+                arriving, address, lambda number: qmp.execute("migrate-incoming", {"uri": uri_of(address, number)})
+            )
+        return MigrationTarget(address=address, port=port, key=key)
 
     async def _arrive(self, qmp: Qmp, known: RuntimeRecord) -> None:
         deadline = self.world.now_s() + _ARRIVE_S

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from ganeti.base.errors import HypervisorError
 from ganeti.base.paths import Paths
 
+KEY_ROLES = ("source", "target", "sender", "receiver")
 CONTROL_SOCKETS = ("qmp", "monitor", "serial", "qga", "kvmd")
 _DIRECTORIES = ("pid", "uid", "ctrl", "conf", "nic", "keys", "chroot")
 _PRIVATE = 0o700
@@ -125,7 +126,7 @@ class Places:
             _remove_file(path)
         for kind in CONTROL_SOCKETS:
             _remove_file(self.socket(name, kind))
-        for directory in (self.nic_dir(name), self.keys(name, "source"), self.keys(name, "target"), self.chroot(name)):
+        for directory in (self.nic_dir(name), *(self.keys(name, role) for role in KEY_ROLES), self.chroot(name)):
             shutil.rmtree(directory, ignore_errors=True)
 
 

@@ -4,11 +4,13 @@
 from collections.abc import Sequence
 
 from ganeti.base.errors import HypervisorError
+from ganeti.model.node_calls.disk_transfer import DiskDoor
 from ganeti.model.node_calls.hotplug import HotplugObstacles, MirrorProgress
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.node.hypervisors.interface import RunningDevices
 from ganeti.node.hypervisors.kvm import checks, disk_changes, disk_copies, nic_changes, process, record
 from ganeti.node.hypervisors.kvm.disk_exchange import DiskExchange
+from ganeti.node.hypervisors.kvm.disk_transfer import DiskReceiver, DiskSender
 from ganeti.node.hypervisors.kvm.live_parameters import ParameterChange
 from ganeti.node.hypervisors.kvm.moments import KvmMoments
 from ganeti.node.hypervisors.kvm.places import Places, check_name
@@ -64,6 +66,9 @@ class KvmDevices(RunningDevices):
     async def mirror_disks(self, spec: InstanceSpec, targets: Sequence[AttachedDisk]) -> list[MirrorProgress]:
         return await self._copies(spec).copy(targets)
 
+    async def hold_copies(self, spec: InstanceSpec, targets: Sequence[AttachedDisk]) -> None:
+        await self._copies(spec).hold(targets)
+
     async def exchange_disks(self, spec: InstanceSpec, targets: Sequence[AttachedDisk]) -> None:
         await self._copies(spec).exchange(targets)
 
@@ -71,6 +76,27 @@ class KvmDevices(RunningDevices):
         found = self._changeable(spec.name)
         if found is not None:
             await DiskExchange(self._world, self._places, found[1]).give_up()
+
+    async def receive_disks(self, spec: InstanceSpec, address: str) -> DiskDoor:
+        return await DiskReceiver(self._places, *self._required(spec.name)).open(address)
+
+    async def disks_received(self, spec: InstanceSpec) -> None:
+        await DiskReceiver(self._places, *self._required(spec.name)).close()
+
+    async def send_disks(self, spec: InstanceSpec, door: DiskDoor) -> list[MirrorProgress]:
+        if self._changeable(spec.name) is None:
+            raise HypervisorError(f"The instance {spec.name} does not run on this node")
+        return await self._sender(spec).send(len(spec.disks), door)
+
+    async def hand_over_disks(self, spec: InstanceSpec) -> None:
+        await self._sender(spec).hand_over()
+
+    async def stop_sending(self, spec: InstanceSpec) -> None:
+        if self._found(spec.name) is not None:
+            await self._sender(spec).stop()
+
+    def _sender(self, spec: InstanceSpec) -> DiskSender:
+        return DiskSender(self._world, self._places, *self._required(spec.name))
 
     def _copies(self, spec: InstanceSpec) -> DiskExchange:
         found = self._changeable(spec.name)
@@ -87,11 +113,22 @@ class KvmDevices(RunningDevices):
 
     def _changeable(self, name: str) -> tuple[GuestProcess, RuntimeRecord] | None:
         """A guest whose devices can change now, or None when it does not run."""
-        check_name(name)
-        guest = process.find(self._places, name)
-        known = record.read(self._places, name)
-        if guest is None or known is None:
+        found = self._found(name)
+        if found is None:
             return None
+        guest, known = found
         if not known.started or record.read_note(self._places, name) is not None:
             raise HypervisorError(f"{name} is in a migration or half started: end or cancel that first")
         return guest, known
+
+    def _required(self, name: str) -> tuple[GuestProcess, RuntimeRecord]:
+        found = self._found(name)
+        if found is None:
+            raise HypervisorError(f"The instance {name} does not run on this node")
+        return found
+
+    def _found(self, name: str) -> tuple[GuestProcess, RuntimeRecord] | None:
+        check_name(name)
+        guest = process.find(self._places, name)
+        known = record.read(self._places, name)
+        return None if guest is None or known is None else (guest, known)

@@ -193,8 +193,22 @@ def test_a_copy_that_fails_under_a_guest_leaves_its_disk(ctx: FakeContext) -> No
         run(modify(disk_template="local", hotplug=False), ctx)
 
 
-def test_several_disks_are_not_exchanged_under_a_guest(ctx: FakeContext) -> None:
+def test_all_disks_of_a_guest_are_exchanged_in_one_call(ctx: FakeContext) -> None:
     run(modify(disks=[["add", -1, {"size": 32}]]), ctx)
     copies(ctx)
-    with pytest.raises(PrerequisiteError, match="runs with 2 disks, and one can be converted while it runs: shut"):
+    asked: list[Any] = []
+    equal = [MirrorProgress(index=index, is_equal=True) for index in range(2)]
+    ctx.nodes.handlers["instance_mirror_disks"] = lambda name, **_: equal
+
+    def exchange(name: str, **sent: Any) -> DisksExchanged:
+        asked.append(sent)
+        raise HypervisorError("the node has gone")
+
+    ctx.nodes.handlers["instance_exchange_disks"] = exchange
+    with pytest.raises(HypervisorError, match="the node has gone"):
         run(modify(disk_template="local"), ctx)
+    assert [len(each["disks"]) for each in asked] == [2]
+    complete = ctx.records[-1]
+    assert isinstance(complete, UndoNodeCall)
+    assert (complete.call, complete.arguments["finish"]) == ("instance_exchange_disks", True)
+    assert complete.settled_call is not None and complete.settled_call.call == "instance_disks_remove"

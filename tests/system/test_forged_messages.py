@@ -36,13 +36,19 @@ DAEMONS = {
     "luxid": "ganeti-luxid",
     "wconfd": "ganeti-wconfd",
     "confd": "ganeti-confd",
+    "maintd": "ganeti-maintd",
+    "token": ":1817 ",
+    "master": "ganeti-luxid",
+    "mirror-control": "ganeti-mirrord",
 }
+"""Kinds of the forger, with whom each writes to: a daemon, or who listens on a port."""
+SOCKETS = {"ganeti-query", "ganeti-master", "ganeti-wconfd", "control"}
 DATA = "/var/lib/ganeti"
 
 
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
-    layout = testbed.up(tmp_path_factory.mktemp("forged").resolve(), 2, "fake", watcher_interval_s=86400)
+    layout = testbed.up(tmp_path_factory.mktemp("forged").resolve(), 3, "fake", watcher_interval_s=86400)
     try:
         found = FakeBed(layout)
         *words, name = cluster.init_command(layout)
@@ -50,13 +56,18 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
         found.wait(lambda: ":22 " in found.run("ss", "-ltn", node="node2"), "sshd of node2 listens")
         found.run("gnt-node", "add", "--no-ssh-key-check", "node2")
         found.run("sh", "-c", f"mkdir -p {DATA}/rapi && echo 'jack secret write' >{DATA}/rapi/users")
-        for daemon in ("ganeti-rapi", "ganeti-mirrord"):
+        for daemon in ("ganeti-rapi", "ganeti-mirrord", "ganeti-maintd"):
             found.run("daemon-util", "start", daemon)
         stranger = issue_node_certificate(create_authority("cluster"), "node1", "cluster")
         regular = (found.data("node2") / "client.pem").read_text()
         for file, text in (("stranger.pem", stranger), ("regular.pem", regular)):
             found.run("sh", "-c", f"umask 077; cat >{DATA}/{file} <<'END'\n{text}END")
+        waiting = machine.popen(layout, "node1", "gnt-node", "token", "--timeout=86400", "node3")
+        found.wait(lambda: ":1817 " in found.run("ss", "-ltn"), "gnt-node token waits")
         yield found
+        assert waiting.poll() is None, "strangers have ended gnt-node token"
+        waiting.kill()
+        waiting.wait()
     finally:
         testbed.down(layout)
 
@@ -71,7 +82,11 @@ def forge(bed: FakeBed, kind: str, count: int, seed: str) -> dict:
 
 def process(bed: FakeBed, daemon: str) -> tuple[int, int]:
     """(process id, resident KiB) of a daemon on node1."""
-    pid = int(bed.run("cat", f"/run/ganeti/{daemon}.pid"))
+    if daemon.startswith(":"):
+        (line,) = (line for line in bed.run("ss", "-Hltnp").splitlines() if daemon in line)
+        pid = int(line.partition("pid=")[2].partition(",")[0])
+    else:
+        pid = int(bed.run("cat", f"/run/ganeti/{daemon}.pid"))
     status = bed.run("cat", f"/proc/{pid}/status")
     return pid, int(status.split("VmRSS:")[1].split()[0])
 
@@ -95,10 +110,17 @@ def test_everything_works_afterwards_and_nobody_crashed(bed: FakeBed) -> None:
         assert "Traceback" not in log.read_text(errors="replace"), log.name
 
 
-@pytest.mark.parametrize("kind", [kind for kind in DAEMONS if kind not in ("mirrord", "rapi")])
+@pytest.mark.parametrize("kind", [kind for kind in DAEMONS if kind not in ("mirrord", "rapi", "token")])
 def test_the_forger_sees_what_is_accepted(bed: FakeBed, kind: str) -> None:
-    """A true message at the same place is; ganeti-mirrord has no disk here, ganeti-rapi: test_remote_api.py."""
+    """A true message at the same place is; ganeti-mirrord has no disk here, ganeti-rapi: test_remote_api.py, the token:
+    test_token.py."""
     assert bed.run(sys.executable, str(FORGER), kind, "true", "", DATA).strip() == "true"
+
+
+def test_there_is_no_other_socket(bed: FakeBed) -> None:
+    paths = re.findall(r"\s(/\S+)\s", bed.run("ss", "-Hlxn"))
+    ours = {path.rpartition("/")[2] for path in paths if "/run/ganeti/" in path}
+    assert ours == SOCKETS
 
 
 def test_only_the_documented_ports_are_listened_on(bed: FakeBed) -> None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Making a machine's node daemon one of a cluster: certificates, ssconf, keys, start (S3.4 to S3.6)."""
 
+import time
+
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, GanetiError, PrerequisiteError
 from ganeti.bootstrap import join_input
 from ganeti.bootstrap.join_input import CLUSTER_FILES, DaemonSetup, NodePem
@@ -42,6 +44,7 @@ def _start_answering(machine: Machine) -> None:
 def check(request: DaemonSetup, machine: Machine) -> NodePem | None:
     """Check all values; gives the parts of the certificate."""
     join_input.check_cluster_name(request.cluster_name, machine.paths)
+    join_input.check_clock(request.time_s, time.time())
     if request.node_name is not None and not _is_named(machine.hostname, request.node_name):
         raise PrerequisiteError(
             f"This machine calls itself '{machine.hostname}', and the cluster would call it '{request.node_name}': set "

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The master's part of making a machine a node, before OP_NODE_ADD takes it in (S3; protocols, section 25)."""
 
+import ipaddress
 import json
 import os
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +16,7 @@ from ganeti.bootstrap.machine import Machine
 from ganeti.bootstrap.node_call import call_node, wait_for_node_daemon
 from ganeti.bootstrap.remote import Remote
 from ganeti.node import certificates
-from ganeti.wire.ssconf import FILE_PREFIX
+from ganeti.wire.ssconf import FILE_PREFIX, read_pairs
 
 DAEMON_WITHIN_S = 30.0
 _FAMILY_VERSIONS = {"2": 4, "10": 6}
@@ -48,6 +50,19 @@ def resolve_joining(machine: Machine, cluster: "ClusterFiles", given: str) -> tu
     name, address = machine.resolve(given, cluster.ip_version)
     if name == machine.hostname or (machine.owns(address) and not machine.paths.root):
         raise PrerequisiteError(f"'{name}' is this machine, the master: it is in the cluster already", WRONG_INPUT)
+    if ipaddress.ip_address(address).is_loopback and not machine.paths.root:
+        raise PrerequisiteError(
+            f"The name '{name}' resolves to the loopback address {address} here: enter the address that others "
+            "reach it by into the DNS or /etc/hosts",
+            WRONG_INPUT,
+        )
+    owner = cluster.node_at(address)
+    if owner not in (None, name):
+        raise PrerequisiteError(
+            f"The name '{name}' resolves to {address}, which is the address of the node {owner}: correct the DNS or "
+            "/etc/hosts",
+            WRONG_INPUT,
+        )
     return name, address
 
 
@@ -78,10 +93,18 @@ class ClusterFiles:
                 f"{paths.config_file} cannot be read: nodes are added on the master of a cluster", WRONG_STATE
             ) from err
 
+    def node_at(self, address: str) -> str | None:
+        """The node with this primary or secondary address."""
+        for key in ("node_primary_ips", "node_secondary_ips"):
+            for name, held in read_pairs(self.ssconf.get(key, ""), " ").items():
+                if held == address:
+                    return name
+        return None
+
 
 def prepare_request(cluster: ClusterFiles, *, force: bool, setup: bool) -> dict[str, Any]:
     """Input of `prepare-node-join`; keys only where the cluster looks after ssh."""
-    request: dict[str, Any] = {"cluster_name": cluster.name}
+    request: dict[str, Any] = {"cluster_name": cluster.name, "time_s": time.time()}
     if not force:
         request["node_daemon_certificate"] = _text(cluster.paths.authority_cert)
     if setup and cluster.settings.get("modify_ssh_setup"):
@@ -98,6 +121,7 @@ def setup_request(cluster: ClusterFiles, name: str, address: str) -> dict[str, A
     authority = certificates.Authority(_text(paths.authority_key), _text(paths.authority_cert))
     return {
         "cluster_name": cluster.name,
+        "time_s": time.time(),
         "node_name": name,
         "node_daemon_certificate": certificates.issue_node_certificate(authority, name, cluster.name, [address]),
         "ssconf": cluster.ssconf,

@@ -14,6 +14,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
+from ganeti.base.clocks import clock_fault
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.bootstrap.init_options import ssh_key
@@ -34,9 +35,10 @@ Input = TypeVar("Input", bound=msgspec.Struct)
 
 
 class PrepareJoin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Input of `prepare-node-join` (S3.8, S3.11)."""
+    """Input of `prepare-node-join` (S3.8, S3.11); *time_s*, the master's clock, is our addition."""
 
     cluster_name: str
+    time_s: float | None = None
     node_daemon_certificate: str | None = None
     ssh_host_key: list[KeyTriple] = []
     ssh_root_key: list[KeyTriple] = []
@@ -46,9 +48,11 @@ class PrepareJoin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class DaemonSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Input of `node-daemon-setup` (S3.10, S3.11); *cluster_files* is our addition."""
+    """Input of `node-daemon-setup` (S3.10, S3.11); *cluster_files* and *time_s* are our additions."""
 
     cluster_name: str
+    time_s: float | None = None
+    """The master's clock."""
     node_daemon_certificate: str | None = None
     ssconf: dict[str, str] = {}
     hmac_key: str | None = None
@@ -91,6 +95,12 @@ def check_cluster_name(name: str, paths: Paths) -> None:
             f"This machine belongs to the cluster '{mine}', not to '{name}': remove it there, or run node-cleanup here",
             WRONG_STATE,
         )
+
+
+def check_clock(masters_s: float | None, now_s: float) -> None:
+    """Refuse a machine whose clock is not the master's: its certificates would not be valid there, or for too long."""
+    if masters_s is not None and (fault := clock_fault("this machine", now_s - masters_s, "the master")) is not None:
+        raise PrerequisiteError(fault, WRONG_STATE)
 
 
 def check_same_authority(given: str, paths: Paths) -> None:

@@ -2,6 +2,7 @@
 """Getting a machine ready to join: the host keys of its sshd, root's keys, who may come in as root (S3.1, S3.2)."""
 
 import os
+import time
 
 from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
@@ -27,6 +28,7 @@ def prepare(data: bytes, machine: Machine, *, dry_run: bool = False) -> None:
 
 def check(request: PrepareJoin, paths: Paths) -> None:
     join_input.check_cluster_name(request.cluster_name, paths)
+    join_input.check_clock(request.time_s, time.time())
     if request.node_daemon_certificate is not None:
         join_input.certificates_in(request.node_daemon_certificate)
         join_input.check_same_authority(request.node_daemon_certificate, paths)

@@ -20,6 +20,7 @@ from contextlib import closing
 from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, CommandError, GanetiError, PrerequisiteError, TransportError
+from ganeti.base.failed_logins import FailedLogins
 from ganeti.bootstrap import daemon_setup, prepare_join
 from ganeti.bootstrap.join import ClusterFiles, check_answers, prepare_request, resolve_joining, setup_request
 from ganeti.bootstrap.machine import Machine
@@ -89,25 +90,32 @@ def _serve(
     requests: Mapping[str, Any],
     deadline_s: float,
 ) -> None:
-    """Return once the machine is set up. Whoever does not know the secret learns nothing and ends nothing."""
+    """Return once the machine is set up. Whoever does not know the secret learns nothing and ends nothing, and after
+    ten times in a minute is not even heard."""
+    guesses = FailedLogins(time.monotonic)
     while (left_s := deadline_s - time.monotonic()) > 0:
         listener.settimeout(left_s)
         try:
-            plain, _ = listener.accept()
+            plain, (peer, *_) = listener.accept()
         except TimeoutError:
             break
+        if guesses.too_many(peer):
+            plain.close()
+            continue
         plain.settimeout(_STRANGER_S)
         try:
             with context.wrap_socket(plain, server_side=True) as tls:
                 lines = _Lines(tls)
                 said = lines.receive(_STRANGERS_LINE_BYTES)
                 if not hmac.compare_digest(str(said.get("secret")).encode(), secret.hex().encode()):
+                    guesses.note(peer)
                     lines.send({"error": "The token is not the one that the master waits for"})
                     continue
                 tls.settimeout(_SET_UP_S)
-                lines.send(requests)
+                lines.send({step: {**request, "time_s": time.time()} for step, request in requests.items()})
                 failure = lines.receive(_LINE_BYTES).get("error")
         except (OSError, ValueError):
+            guesses.note(peer)
             continue
         finally:
             plain.close()

@@ -80,7 +80,9 @@ class ConfdClient:
                     end_s = min(end_s, self._clock() + _OTHERS_S)
                 newest = max(found, newest or found, key=_newness)
         if newest is None:
-            raise SilentError(f"no answer within {self._expiry_s:g} s" if silent else "no ConfD listens there")
+            raise SilentError(
+                f"no answer within {self._expiry_s:g} s (are the clocks right?)" if silent else "no ConfD listens there"
+            )
         return newest.answer
 
     def _send(self, connections: Iterable[Any], question: Question) -> set[Any]:

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 import ganeti.node.actions
+from ganeti.base.clocks import SENT_AT
 from ganeti.base.errors import (
     GanetiError,
     NodeCallError,
@@ -183,7 +184,13 @@ class NodeClient:
         if held_back_s := delay_s(node.name, call):
             await asyncio.sleep(held_back_s)
         status, answer = await self._http.post(
-            node.name, self._port, f"/{call}", body.data, limit_s=limit_s, connect_s=connect_s
+            node.name,
+            self._port,
+            f"/{call}",
+            body.data,
+            limit_s=limit_s,
+            connect_s=connect_s,
+            headers={SENT_AT: f"{time.time():.0f}"},
         )
         if status == _STOPPING:
             raise BrokenError("its node daemon is ending", may_restart=True)

@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ganeti.base.clocks import CLOCK_SKEW_S, clock_fault
 from ganeti.base.errors import TransportError
 from ganeti.confd.answers import Answer, answer
 from ganeti.confd.copy import Copy, NoCopyError
-from ganeti.wire.confd import CLOCK_SKEW_S, LARGEST_REQUEST_BYTES, Fault, Question, Status, read_request, reply
+from ganeti.wire.confd import LARGEST_REQUEST_BYTES, Fault, Question, Status, clock_of, read_request, reply
 
+_QUIET_S = 60.0
 _log = logging.getLogger(__name__)
 
 
@@ -22,6 +24,7 @@ class Server(asyncio.DatagramProtocol):
         self._copy = copy
         self._keys = keys
         self._transport: asyncio.DatagramTransport | None = None
+        self._quiet_until_s = 0.0
 
     async def listen(self, address: str, port: int) -> None:
         """Raises `TransportError`."""
@@ -48,10 +51,21 @@ class Server(asyncio.DatagramProtocol):
         if len(data) > LARGEST_REQUEST_BYTES or self._transport is None:
             return
         asked = read_request(data, time.time(), self._keys())
-        if asked is not None:
-            question, key = asked
-            found = self._answer(question)
-            self._transport.sendto(reply(question, found.value, found.serial, key, found.status), addr)
+        if asked is None:
+            self._note_clock(data, addr)
+            return
+        question, key = asked
+        found = self._answer(question)
+        self._transport.sendto(reply(question, found.value, found.serial, key, found.status), addr)
+
+    def _note_clock(self, data: bytes, addr: Any) -> None:
+        """Say why somebody of the cluster gets no answer; strangers could send many, so seldom."""
+        if time.monotonic() < self._quiet_until_s:
+            return
+        sent_s = clock_of(data, self._keys())
+        if sent_s is not None and (fault := clock_fault(str(addr[0]), sent_s - time.time(), "this node")) is not None:
+            self._quiet_until_s = time.monotonic() + _QUIET_S
+            _log.warning("a question is not answered: %s", fault)
 
     def _answer(self, question: Question) -> Answer:
         try:

@@ -16,7 +16,7 @@ from ganeti.calls.luxi_client import LuxiClient
 from ganeti.calls.node_client import NodeClient
 from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.daemons.master_checks import check_master, check_node
-from ganeti.daemons.node_daemon import cluster_key
+from ganeti.daemons.node_daemon import ClusterKey
 from ganeti.maintd.answers import PORT, Answers
 from ganeti.maintd.looking import Looker
 from ganeti.maintd.rounds import Maintenance
@@ -78,7 +78,8 @@ async def _look_after(daemon: Daemon, follower: ConfigFollower, wconfd: WConfdCl
     paths = daemon.environment.paths
     lock = LiveLock(_lock_path(paths))
     client = HttpClient(None, functools.partial(_address_of, follower))
-    looker = Looker(client, cluster_key(paths).strip(), time.time)
+    key = ClusterKey(paths)
+    looker = Looker(client, lambda: key().strip(), time.time)
     answers = Answers(lambda: follower.configuration, lambda: looker.refused)
     address = daemon.options.bind or follower.configuration.cluster.master_ip
     ahead = daemon.options.bind is None

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 import ganeti.node.actions
+from ganeti.base.clocks import SENT_AT
 from ganeti.base.errors import ParameterError, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.base.registry import import_all
@@ -122,7 +123,9 @@ class NodeDaemon:
     async def _handle(self, request: HttpRequest) -> HttpReply:
         name = request.path.strip("/")
         try:
-            return HttpReply(200, await self._calls.serve(self._state, name, request.body))
+            return HttpReply(
+                200, await self._calls.serve(self._state, name, request.body, request.headers.get(SENT_AT, ""))
+            )
         except StoppingError:
             return _refusal(503, "The node daemon is ending")
         except Exception:

@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ganeti.base.clocks import CLOCK_SKEW_S
 from ganeti.model.objects import Node, Plain
 from ganeti.system.http_client import BrokenError, HttpClient
-from ganeti.wire.diagnose_report import PATH, SKEW_S, RefusedReport, read_report
+from ganeti.wire.diagnose_report import PATH, RefusedReport, read_report
 
 MOND_PORT = 1815
 SILENT = "silent"
@@ -26,7 +27,7 @@ _log = logging.getLogger(__name__)
 class Looker:
     """Remembers of each node only the time of its last report, and what was wrong with it."""
 
-    def __init__(self, client: HttpClient, key: bytes, now_s: Callable[[], float]) -> None:
+    def __init__(self, client: HttpClient, key: Callable[[], bytes], now_s: Callable[[], float]) -> None:
         self._client = client
         self._key = key
         self._now_s = now_s
@@ -54,8 +55,8 @@ class Looker:
         try:
             async with turn:
                 body = await self._get(node, PATH, _REPORT_BYTES)
-            oldest_s = SKEW_S + 2 * interval_s
-            told = read_report(body, node.name, self._key, self._now_s(), oldest_s=oldest_s)
+            oldest_s = CLOCK_SKEW_S + 2 * interval_s
+            told = read_report(body, node.name, self._key(), self._now_s(), oldest_s=oldest_s)
         except BrokenError as err:
             self._note(node, SILENT, str(err))
             return None
@@ -64,7 +65,7 @@ class Looker:
             self._note(node, refusal.kind, f"its report is refused: it {refusal}")
             return None
         self._note(node, "", "")
-        if told.time_s <= self._last_s.get(node.uuid, 0.0) <= self._now_s() + SKEW_S:
+        if told.time_s <= self._last_s.get(node.uuid, 0.0) <= self._now_s() + CLOCK_SKEW_S:
             return None
         self._last_s[node.uuid] = told.time_s
         return told.original

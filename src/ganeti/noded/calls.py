@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from ganeti.base.clocks import sent_fault
 from ganeti.base.errors import GanetiError, NodeCallError, NodeTimeoutError, ParameterError
 from ganeti.base.paths import Paths
 from ganeti.node.actions.registry import REGISTRY, NodeCall
@@ -145,8 +146,12 @@ class NodeCalls:
             self._fences_owed = False
         self._keep_fences(False)
 
-    async def serve(self, state: NodeState, name: str, body: bytes) -> bytes:
-        """Give the answer's body for a request's. Raises `StoppingError`, and nothing for what the request asks."""
+    async def serve(self, state: NodeState, name: str, body: bytes, sent_at: str = "") -> bytes:
+        """Give the answer's body for a request's. Raises `StoppingError`, and nothing for what the request asks.
+
+        *sent_at* is the caller's clock (`SENT_AT`): a job's call that is to change something is refused where that and
+        this node's are too far apart.
+        """
         if self._closing or (self._leaving and name != LEAVE_CALL):
             raise StoppingError
         try:
@@ -157,6 +162,8 @@ class NodeCalls:
                 envelope = msgspec.json.decode(body, type=Envelope)
             except msgspec.MsgspecError as err:
                 raise ParameterError(f"Node call {name}: the request cannot be read: {err}") from err
+            if call.changes and envelope.job and (fault := sent_fault(state.world.node_name, sent_at, time.time())):
+                raise NodeCallError(fault)
             arguments = call.decode(envelope.arguments)
             return await self._serve(state, call, envelope, arguments)
         except GanetiError as err:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ganeti.base import version
+from ganeti.base.clocks import clock_fault
 from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
 from ganeti.model.replica_records import Acknowledged, Caller, CommitRecord, MembershipRecord, Position, WireStep
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from ganeti.stores.replica_store import Marks
 
 _log = logging.getLogger(__name__)
-CLOCKS_APART_S = 150.0
 
 
 class PromiseKeeper(Protocol):
@@ -331,13 +331,9 @@ class Replica:
                 f"Node {self._node_name} runs release {version.RELEASE}, the one that asks {caller.software}: "
                 "upgrade the older one",
             )
-        apart_s = self._now_s() - caller.time_s
-        if abs(apart_s) > CLOCKS_APART_S:
-            return (
-                CLOCK,
-                f"The clock of node {self._node_name} is {abs(apart_s):.0f} seconds "
-                f"{'before' if apart_s > 0 else 'behind'} that of the one that asks: set it",
-            )
+        fault = clock_fault(f"node {self._node_name}", self._now_s() - caller.time_s, "the caller")
+        if fault is not None:
+            return CLOCK, fault
         if marks is not None and marks.cluster not in (None, caller.cluster):
             return (
                 CLUSTER,

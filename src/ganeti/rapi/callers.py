@@ -4,19 +4,14 @@
 import os
 import time
 from collections.abc import Callable
-from typing import Final
 
+from ganeti.base.failed_logins import FAILURES_S, FailedLogins
 from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.caller import ANYBODY, LOGIN, Caller
 from ganeti.rapi.issued import Issued
 from ganeti.rapi.users import UsersFile, credentials
 from ganeti.system.http_server import HttpRequest
 from ganeti.wire.api_tokens import Scope, Token, divided, read_scope, read_tokens
-
-FAILURES_MAX: Final = 10
-FAILURES_S: Final = 60.0
-"""So many failed log-ins in this time from one address, and the next ones are not even tried."""
-_ADDRESSES_MAX: Final = 4096
 
 
 class TokensFile:
@@ -64,7 +59,7 @@ class Callers:
         self._users = users
         self._tokens = tokens
         self._issued = issued
-        self._failures = _Failures(now_s)
+        self._failures = FailedLogins(now_s)
 
     async def prepare(self, request: HttpRequest) -> None:
         """Fetch what `of` needs to check a token of an issuer."""
@@ -103,22 +98,3 @@ class Callers:
     def _bearer(self, text: str) -> Caller | None:
         found = self._tokens.find(text) if self._tokens is not None else None
         return found if found is not None or self._issued is None else self._issued.find(text)
-
-
-class _Failures:
-    """Failed log-ins of late, by address."""
-
-    def __init__(self, now_s: Callable[[], float]) -> None:
-        self._now_s = now_s
-        self._times: dict[str, list[float]] = {}
-
-    def note(self, address: str) -> None:
-        if address not in self._times and len(self._times) >= _ADDRESSES_MAX:
-            del self._times[next(iter(self._times))]
-        self._times.setdefault(address, []).append(self._now_s())
-
-    def too_many(self, address: str) -> bool:
-        late = [when for when in self._times.pop(address, []) if when > self._now_s() - FAILURES_S]
-        if late:
-            self._times[address] = late
-        return len(late) >= FAILURES_MAX

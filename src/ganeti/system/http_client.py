@@ -8,7 +8,7 @@ import errno
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -60,6 +60,7 @@ class HttpClient:
         *,
         limit_s: float,
         connect_s: float,
+        headers: Mapping[str, str] | None = None,
     ) -> tuple[int, bytes]:
         """Give status and body of the answer. Raises `BrokenError`, or `NodeTimeoutError` after *limit_s*."""
         url = URL.build(scheme="https" if self._tls is not None else "http", host=host, port=port, path=path)
@@ -68,7 +69,7 @@ class HttpClient:
         session = self._session(context)
         session.requests += 1
         try:
-            async with session.http.post(url, data=body, timeout=timeout) as response:
+            async with session.http.post(url, data=body, timeout=timeout, headers=headers) as response:
                 if response.status == HTTPStatus.FORBIDDEN and self._has_other_than(context, host):
                     raise BrokenError(f"{host} refuses this node's certificate", has_other=True)
                 if len(self._sessions) > 1:

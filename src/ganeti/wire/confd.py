@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from ganeti.base.clocks import CLOCK_SKEW_S
+
 MAGIC = b"plj0"
 _LONGEST_TIME = 12
 PORT = 1814
 LARGEST_REPLY_BYTES = 61440
 LARGEST_REQUEST_BYTES = 4096
 PROTOCOL = 1
-CLOCK_SKEW_S = 300
-"""How far a question's time may be from that of who answers."""
 
 
 class Kind(IntEnum):
@@ -128,6 +128,19 @@ def read_request(datagram: bytes, now_s: float, keys: Sequence[bytes]) -> tuple[
     match body:
         case {"protocol": 1, "type": int(kind), "rsalt": str(token)} if kind in _KINDS and not isinstance(kind, bool):
             return Question(kind, body.get("query"), token), known[0]
+    return None
+
+
+def clock_of(datagram: bytes, keys: Sequence[bytes]) -> float | None:
+    """The time of a question that is signed with one of *keys*; None for anything else."""
+    for key in keys:
+        try:
+            outer = json.loads(datagram[len(MAGIC) :])
+            message, salt, found = outer["msg"], outer["salt"], outer["hmac"]
+            if _is_signature(found, message, salt, key):
+                return float(salt)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return None
     return None
 
 

@@ -6,11 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from ganeti.base.clocks import CLOCK_SKEW_S
 from ganeti.wire.confd import is_signed
 
 PATH = "/1/report/node/diagnose"
-SKEW_S = 300.0
-"""How far a report's time may be from now, as with questions to a ConfD."""
 UNREADABLE, UNSIGNED, OUTDATED, MISPLACED = REFUSALS = ("unreadable", "signature", "time", "node")
 
 
@@ -30,7 +29,7 @@ class RefusedReport(Exception):
         self.kind = kind
 
 
-def read_report(body: bytes, node: str, key: bytes, now_s: float, *, oldest_s: float = SKEW_S) -> Told:
+def read_report(body: bytes, node: str, key: bytes, now_s: float, *, oldest_s: float = CLOCK_SKEW_S) -> Told:
     """Read the report of *node* (name). Raises `RefusedReport`."""
     try:
         report = json.loads(body)
@@ -47,7 +46,7 @@ def read_report(body: bytes, node: str, key: bytes, now_s: float, *, oldest_s: f
         case {"node": str(name), "time": float() | int() as time_s, "diagnose": dict(original)}:
             if name != node:
                 raise RefusedReport(MISPLACED, f"is that of {name}")
-            if not -SKEW_S <= now_s - time_s <= oldest_s:
+            if not -CLOCK_SKEW_S <= now_s - time_s <= oldest_s:
                 raise RefusedReport(OUTDATED, f"is of {now_s - time_s:.0f} seconds ago: are the clocks right?")
             return Told(original, float(time_s))
     raise RefusedReport(UNREADABLE, "does not say what a report says")

@@ -42,8 +42,10 @@ def spoiled(draw: random.Random, message: bytes) -> bytes:
 class Http:
     """Requests over TLS, or plain ones."""
 
-    def __init__(self, port: int, path: str, contexts: "list[ssl.SSLContext | None]", body: bytes) -> None:
-        self.port, self.path, self.contexts, self.body = port, path, contexts, body
+    def __init__(
+        self, port: int, path: str, contexts: "list[ssl.SSLContext | None]", body: bytes, host: str = "127.0.0.1"
+    ) -> None:
+        self.place, self.path, self.contexts, self.body = (host, port), path, contexts, body
 
     def send(self, draw: random.Random) -> "bytes | None":
         head = f"POST {self.path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
@@ -59,7 +61,7 @@ class Http:
                 request = b"A" * draw.randrange(1, 100_000)
             case _:
                 whole = True
-        with socket.create_connection(("127.0.0.1", self.port), WAIT_S) as plain:
+        with socket.create_connection(self.place, WAIT_S) as plain:
             plain.settimeout(WAIT_S)
             context = draw.choice(self.contexts)
             if context is None:
@@ -69,7 +71,7 @@ class Http:
         return None
 
     def truly(self, context: "ssl.SSLContext | None", request: bytes) -> "bytes | None":
-        with socket.create_connection(("127.0.0.1", self.port), WAIT_S) as plain:
+        with socket.create_connection(self.place, WAIT_S) as plain:
             plain.settimeout(WAIT_S)
             if context is None:
                 return said(plain, request, True)
@@ -93,27 +95,44 @@ def is_ok(answer: bytes) -> bool:
     return answer.startswith((b"HTTP/1.1 200", b"HTTP/1.1 202", b"HTTP/1.0 200"))
 
 
-class Unix:
-    """Documents on a socket of the master's daemons."""
+class Lines:
+    """Lines over TLS, by one who does not know the secret."""
 
-    def __init__(self, path: str, message: dict) -> None:
-        self.path, self.message = path, json.dumps(message).encode()
+    def __init__(self, port: int, line: bytes) -> None:
+        self.port, self.line = port, line
+
+    def send(self, draw: random.Random) -> "bytes | None":
+        line = self.line if draw.random() < 0.3 else spoiled(draw, self.line)
+        with socket.create_connection(("127.0.0.1", self.port), WAIT_S) as plain:
+            plain.settimeout(WAIT_S)
+            if draw.random() < 0.2:
+                return said(plain, line)
+            with suppress(ssl.SSLError), tls().wrap_socket(plain) as secured:
+                return said(secured, line)
+        return None
+
+
+class Unix:
+    """Documents on a socket of a daemon, each with its end."""
+
+    def __init__(self, path: str, message: dict, end: bytes = b"\x03") -> None:
+        self.path, self.message, self.end = path, json.dumps(message).encode(), end
 
     def send(self, draw: random.Random) -> "bytes | None":
         document = spoiled(draw, self.message)
-        while is_document(document.rstrip(b"\x03")):
+        while is_document(document.rstrip(self.end)):
             document = spoiled(draw, self.message)
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(WAIT_S)
             connection.connect(self.path)
-            return said(connection, document + b"\x03" * draw.randrange(2))
+            return said(connection, document + self.end * draw.randrange(2))
 
 
-def ask(path: str, document: dict) -> "bytes | None":
+def ask(path: str, document: dict, end: bytes = b"\x03") -> "bytes | None":
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(WAIT_S)
         connection.connect(path)
-        return said(connection, json.dumps(document).encode() + b"\x03")
+        return said(connection, json.dumps(document).encode() + end)
 
 
 def is_document(data: bytes) -> bool:
@@ -170,6 +189,11 @@ def tls(certificate: str = "") -> ssl.SSLContext:
     return context
 
 
+def cluster_address(data_dir: str) -> str:
+    with open(f"{data_dir}/ssconf_master_ip") as file:
+        return file.read().strip()
+
+
 def sender_of(kind: str, data_dir: str) -> "tuple[Sender, Callable[[bytes], bool]]":
     strangers: list[ssl.SSLContext | None] = [
         None,
@@ -191,6 +215,19 @@ def sender_of(kind: str, data_dir: str) -> "tuple[Sender, Callable[[bytes], bool
             return Http(5080, "/2/redistribute-config", [None, tls()], body).send, is_ok
         case "mond":
             return Http(1815, "/1/report/all", [None], b"{}").send, is_ok
+        case "maintd":
+            return Http(1816, "/1/status", [None], b"{}", cluster_address(data_dir)).send, is_ok
+        case "token":
+            forged = json.dumps({"secret": "00" * 16, "name": "node3"}).encode() + b"\n"
+            return Lines(1817, forged).send, lambda answer: b'"setup"' in answer
+        case "mirror-control":
+            look = {"type": "Look", "uuid": "x", "image": "/etc/passwd"}
+            return Unix("/run/ganeti/mirror/control", look, b"\n").send, lambda answer: b'"role"' in answer
+        case "master":
+            message = {"method": "SubmitJob", "args": [[{"OP_ID": "OP_TEST_DELAY", "duration": 0.0}]]}
+            return Unix(
+                f"{run}/ganeti-master", message
+            ).send, lambda answer: b'"success":true' in answer.replace(b" ", b"")
         case "luxid":
             message = {"method": "SubmitJob", "args": [[{"OP_ID": "OP_TEST_DELAY", "duration": 0.0}]]}
             return Unix(
@@ -220,6 +257,13 @@ def true_answer(kind: str, data_dir: str) -> "bytes | None":
             return Http(5080, "", [], b"").truly(tls(), (get % b"/2/info")[:-2] + login)
         case "mond":
             return Http(1815, "", [], b"").truly(None, get % b"/")
+        case "maintd":
+            return Http(1816, "", [], b"", cluster_address(data_dir)).truly(None, get % b"/1/status")
+        case "mirror-control":
+            look = {"type": "Look", "uuid": "x", "image": "/nowhere"}
+            return ask("/run/ganeti/mirror/control", look, b"\n")
+        case "master":
+            return ask(f"{run}/ganeti-master", {"method": "QueryConfigValues", "args": [["cluster_name"]]})
         case "luxid":
             return ask(f"{run}/ganeti-query", {"method": "QueryConfigValues", "args": [["cluster_name"]]})
         case "wconfd":

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from tests.fakes import pretend_machine as pretend
 
-from ganeti.base.errors import CommandError, PrerequisiteError
+from ganeti.base.errors import CommandError, GanetiError, PrerequisiteError
+from ganeti.base.paths import Paths
 from ganeti.bootstrap import join, join_input
+from ganeti.bootstrap import machine as bootstrap_machine
 from ganeti.bootstrap.daemon_setup import set_up
 from ganeti.bootstrap.prepare_join import prepare
 from ganeti.node import certificates
@@ -51,6 +54,8 @@ PREPARE_REFUSALS = [
     (b"{}", "required field `cluster_name`"),
     (encoded(colour="red"), "unknown field `colour`"),
     (encoded(cluster_name=" "), "must not be empty"),
+    (encoded(time_s=9e9), "seconds behind that of the master: set the clocks right, 300 seconds are allowed"),
+    (encoded(time_s=1.0), "seconds ahead of that of the master: set the clocks right"),
     (encoded(ssh_host_key=[["dsa", "x", "y"]]), "OpenSSH does not take it"),
     (encoded(ssh_host_key=[["ed25519", KEY[1], "nonsense"]]), "public part"),
     (encoded(ssh_host_key=[["ed25519", "nonsense", KEY[2]]]), "private part"),
@@ -136,6 +141,7 @@ def test_the_name_of_the_cluster_is_enough(machine: Any, tmp_path: Path) -> None
 SETUP_REFUSALS = [
     (encoded(start_node_daemon="yes"), "start_node_daemon"),
     (encoded(unknown=1), "unknown field"),
+    (encoded(time_s=1.0), "seconds ahead of that of the master: set the clocks right"),
     (encoded(ssconf={"cluster_name": "another"}), "must be the same"),
     (encoded(ssconf={"../evil": "x"}), "not a name of a value"),
     (encoded(ssconf={"node_list": "x" * 200_000}), "longer than"),
@@ -198,6 +204,44 @@ def test_set_up_takes_back_what_it_wrote(machine: Any, tmp_path: Path) -> None:
     assert pretend.tree(tmp_path) == before
 
 
+@pytest.mark.parametrize("full", [True, False])
+def test_interrupted_at_any_file_the_second_try_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: bool
+) -> None:
+    """On a full disk all is taken back; after the helper's death, its next run does the whole work."""
+    prepared = encoded(ssh_host_key=[list(KEY)], ssh_root_key=[list(KEY)], authorized_keys={"uuid": [SECOND[2]]})
+    wanted = {"ssconf": {"cluster_name": "cluster", "master_ip": "10.77.0.100"}, "hmac_key": "secret"}
+    whole = encoded(node_daemon_certificate=PEM, cluster_files={"known_hosts": "k\n"}, start_node_daemon=True, **wanted)
+
+    def join_it(machine: Any) -> None:
+        prepare(prepared, machine)
+        set_up(whole, machine)
+
+    join_it(pretend.make(tmp_path / "whole"))
+    written = 0
+    real = bootstrap_machine.write_atomically
+
+    def write(path: str, data: bytes, **words: Any) -> None:
+        nonlocal written
+        written += 1
+        if written == stop:
+            raise OSError(errno.ENOSPC, "No space left on device", path) if full else SystemExit("killed")
+        real(path, data, **words)
+
+    monkeypatch.setattr(bootstrap_machine, "write_atomically", write)
+    for stop in range(1, 100):
+        root, written = tmp_path / str(stop), 0
+        machine = pretend.make(root)
+        try:
+            join_it(machine)
+            break
+        except (GanetiError, SystemExit) as err:
+            assert not full or "No space left" in str(err)
+        join_it(machine)
+        assert pretend.tree(root) == pretend.tree(tmp_path / "whole"), f"after write {stop}"
+    assert stop > 10, "each file was the last one written once"
+
+
 @pytest.mark.requirement("S3.3")
 def test_what_the_master_sends_is_what_the_helpers_take(machine: Any, tmp_path: Path) -> None:
     place = tmp_path / "var/lib/ganeti"
@@ -228,7 +272,7 @@ def test_what_the_master_sends_is_what_the_helpers_take(machine: Any, tmp_path: 
     set_up(setup, node)
     assert (tmp_path / "node2/var/lib/ganeti/ssconf_master_ip").read_text() == "10.77.0.100\n"
     plain = join.prepare_request(cluster, force=True, setup=False)
-    assert plain == {"cluster_name": "cluster"}
+    assert plain.keys() == {"cluster_name", "time_s"}
 
 
 def test_the_master_itself_is_not_joined(machine: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -240,6 +284,15 @@ def test_the_master_itself_is_not_joined(machine: Any, monkeypatch: pytest.Monke
     machine.paths = machine.paths
     with pytest.raises(PrerequisiteError, match="'node1' is this machine"):
         join.join_node({"node_name": "node1"})
+    (place / "ssconf_node_primary_ips").write_text("node1 10.77.0.1\nnode3 10.77.0.3\n")
+    machine.names["node2"] = "10.77.0.3"
+    with pytest.raises(PrerequisiteError, match=r"resolves to 10\.77\.0\.3, which is the address of the node node3"):
+        join.join_node({"node_name": "node2"})
+    machine.names["node3"] = "127.0.1.1"
+    cluster = join.ClusterFiles(machine.paths)
+    machine.paths = Paths()
+    with pytest.raises(PrerequisiteError, match=r"resolves to the loopback address 127\.0\.1\.1"):
+        join.resolve_joining(machine, cluster, "node3")
 
 
 @pytest.mark.requirement("S3.10")

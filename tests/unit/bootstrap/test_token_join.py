@@ -7,6 +7,7 @@ import json
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from ganeti.base.errors import CommandError, PrerequisiteError, TransportError
+from ganeti.base.failed_logins import FAILURES_MAX, FailedLogins
 from ganeti.bootstrap import token_join
 from ganeti.bootstrap.token_join import read_token, take_up
 from ganeti.node import certificates
@@ -78,6 +80,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 def test_a_machine_with_the_token_gets_what_it_needs(master: Master, taken: list[dict[str, Any]]) -> None:
     take_up(master.place, master.token)
     master.end()
+    assert [abs(each.pop("time_s") - time.time()) < 60 for each in taken] == [True, True], "the master's clock"
     assert taken == [REQUESTS["prepare"], REQUESTS["setup"]]
     assert master.failure is None
 
@@ -91,6 +94,25 @@ def test_strangers_learn_nothing_and_end_nothing(master: Master, taken: list[dic
             stranger.sendall(junk)
     assert taken == []
     take_up(master.place, master.token)
+    assert len(taken) == 2
+
+
+def test_guessing_is_slowed_down_and_the_token_is_good_afterwards(
+    certificate: Path, taken: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FailedLogins, "too_many", lambda self, address: len(self._times.get(address, ())) >= limit[0])
+    limit = [FAILURES_MAX]
+    guessed = Master(certificate, valid_s=30.0)
+    wrong = token_join.base64.urlsafe_b64encode(b"x" * 16 + read_token(guessed.token)[1]).decode()
+    for _ in range(FAILURES_MAX):
+        with pytest.raises(PrerequisiteError, match="not the one"):
+            take_up(guessed.place, wrong)
+    with pytest.raises(TransportError):
+        take_up(guessed.place, guessed.token)
+    assert taken == []
+    limit[0] += 1
+    take_up(guessed.place, guessed.token)
+    guessed.end()
     assert len(taken) == 2
 
 

@@ -19,7 +19,7 @@ class Lossy:
         self.silent = silent
         self.calls: list[tuple[str, Any]] = []
 
-    async def post(self, host: str, port: int, path: str, body: Any, *, limit_s: float, connect_s: float) -> Any:
+    async def post(self, host: str, port: int, path: str, body: Any, *, limit_s: float, **_: Any) -> Any:
         plain = msgspec.json.decode(body if isinstance(body, bytes) else b"".join([piece async for piece in body]))
         self.calls.append((path, plain))
         if path == "/version":

@@ -165,3 +165,18 @@ def test_an_answer_that_is_too_long_is_a_sentence():
     assert len(datagram) < 400
     assert b"too long for a datagram" in datagram
     assert read_reply(datagram, question, [KEY]).answer is None
+
+
+@pytest.mark.parametrize(("key", "told"), [(KEY, 1), (b"another", 0)])
+def test_a_wrong_clock_is_told_once_and_no_strangers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, key: bytes, told: int
+) -> None:
+    async def story() -> None:
+        async with Port(tmp_path) as port:
+            port.write()
+            for _ in range(3):
+                assert await port.exchange(request(Question(Kind.PING, None, "t"), time.time() + 400, key), 0.1) is None
+
+    asyncio.run(story())
+    lines = [line for line in caplog.messages if "seconds ahead of that of this node: set the clocks right" in line]
+    assert len(lines) == told

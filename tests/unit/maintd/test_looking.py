@@ -53,7 +53,7 @@ def look(looker: Looker, *names: str) -> dict[str, Any]:
 
 def test_one_that_is_not_believed_spoils_no_other() -> None:
     mond, clock = Mond(), Clock()
-    looker = Looker(mond, KEY, clock)  # type: ignore[arg-type]
+    looker = Looker(mond, lambda: KEY, clock)  # type: ignore[arg-type]
     mond.answers = {
         "a": told("a", 1e9),
         "b": told("b", 1e9, b"forged"),
@@ -69,7 +69,7 @@ def test_one_that_is_not_believed_spoils_no_other() -> None:
 
 def test_a_report_counts_once_and_an_older_one_not_at_all() -> None:
     mond, clock = Mond(), Clock()
-    looker = Looker(mond, KEY, clock)  # type: ignore[arg-type]
+    looker = Looker(mond, lambda: KEY, clock)  # type: ignore[arg-type]
     mond.answers = {"a": told("a", 1e9)}
     assert look(looker, "a") and not look(looker, "a"), "the same report is no second look"
     mond.answers = {"a": told("a", 1e9 - 10)}
@@ -80,7 +80,7 @@ def test_a_report_counts_once_and_an_older_one_not_at_all() -> None:
 
 def test_after_a_clock_was_set_back_reports_count_again() -> None:
     mond, clock = Mond(), Clock()
-    looker = Looker(mond, KEY, clock)  # type: ignore[arg-type]
+    looker = Looker(mond, lambda: KEY, clock)  # type: ignore[arg-type]
     mond.answers = {"a": told("a", 1e9)}
     assert look(looker, "a")
     clock.now_s = 1e9 - 86400
@@ -91,7 +91,7 @@ def test_after_a_clock_was_set_back_reports_count_again() -> None:
 
 def test_loads_are_taken_where_they_can_be_read() -> None:
     mond = Mond()
-    looker = Looker(mond, KEY, Clock())  # type: ignore[arg-type]
+    looker = Looker(mond, lambda: KEY, Clock())  # type: ignore[arg-type]
     mond.answers = {"a": b'{"data": {"web1": 0.5, "web2": -1}}', "b": b"nonsense", "c": b'{"data": [1]}', "d": 404}
     assert asyncio.run(looker.loads([node(name) for name in mond.answers])) == {"web1": 0.5, "web2": 0.0}
     assert LOAD_PATH.startswith("/1/report/")

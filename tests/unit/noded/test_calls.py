@@ -4,6 +4,7 @@
 import asyncio
 import errno
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -201,5 +202,28 @@ def test_who_was_promised_to_be_followed_is_admitted_after_a_restart_too(tmp_pat
         assert admitted(certificates) == [True, True, False]
         calls.keep_promise(Promise(4, "three"))
         assert admitted(certificates) == [True, False, False]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "words"),
+    [(0, ""), (-299, ""), (299, ""), (301, "301 seconds behind"), (-4000, "4000 seconds ahead of")],
+)
+def test_a_job_of_another_time_changes_nothing(tmp_path: Path, ahead_s: int, words: str) -> None:
+    node = OneNode(tmp_path)
+
+    async def story() -> None:
+        calls = NodeCalls(node.paths)
+        body, sent_at = request(values={"cluster_tags": "x"}), f"{time.time() + ahead_s:.0f}"
+        ok, answer = json.loads(await calls.serve(node.state, "write_ssconf_files", body, sent_at))
+        assert ok is (words == "")
+        assert ok or f"The clock of node node1 is {words} that of the caller: set the clocks right" in answer[1][0]
+        assert Path(node.paths.ssconf_file("cluster_tags")).exists() is ok
+        if not ok:  # the number is not used up: the same call works with the right time
+            assert json.loads(await calls.serve(node.state, "write_ssconf_files", body, f"{time.time():.0f}"))[0]
+        assert json.loads(await calls.serve(node.state, "version", request(), "1"))[0], "what is only read is answered"
+        assert "is no time" in (await calls.serve(node.state, "write_ssconf_files", request(step=2), "noon")).decode()
+        await calls.close(0)
 
     asyncio.run(story())

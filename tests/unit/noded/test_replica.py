@@ -163,7 +163,7 @@ def test_a_record_with_another_fingerprint_changes_nothing(tmp_path: Path) -> No
     [
         ({"cluster": "other"}, "cluster", "holds a copy of another cluster"),
         ({"software": "9.9"}, "software", "upgrade the older one"),
-        ({"time_s": 0.0}, "clock", "seconds before that of the one that asks: set it"),
+        ({"time_s": 0.0}, "clock", "seconds ahead of that of the caller: set the clocks right"),
         ({"epoch": 1}, "epoch", "Epoch 1 is over"),
         ({"master": "uuid-node3"}, "epoch", "Epoch 2 is promised to node uuid-node1"),
     ],

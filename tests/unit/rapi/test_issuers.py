@@ -22,7 +22,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from tests.unit.rapi.test_third import GROUP, Luxi
 
-from ganeti.rapi.callers import FAILURES_MAX, Callers
+from ganeti.base.failed_logins import FAILURES_MAX
+from ganeti.rapi.callers import Callers
 from ganeti.rapi.issued import Issued
 from ganeti.rapi.issued_tokens import AGAIN_S
 from ganeti.rapi.issuers import read_issuers

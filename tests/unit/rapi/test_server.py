@@ -12,10 +12,11 @@ import msgspec
 import pytest
 
 from ganeti.base.errors import UNKNOWN_ENTITY, JobQueueFull, PrerequisiteError, TransportError
+from ganeti.base.failed_logins import FAILURES_MAX, FAILURES_S
 from ganeti.base.paths import Paths
 from ganeti.master.operation import REGISTRY
 from ganeti.model.data_collectors import is_command
-from ganeti.rapi.callers import FAILURES_MAX, FAILURES_S, Callers
+from ganeti.rapi.callers import Callers
 from ganeti.rapi.forwarding import Forwarder
 from ganeti.rapi.reading import INSTANCE_FIELDS
 from ganeti.rapi.routes import Route, routes

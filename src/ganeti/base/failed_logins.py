@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Failed log-ins of late, by address: slows down those who guess. Pure."""
+
+from collections.abc import Callable
+from typing import Final
+
+FAILURES_MAX: Final = 10
+FAILURES_S: Final = 60.0
+"""So many failed log-ins in this time from one address, and the next ones are not even tried."""
+_ADDRESSES_MAX: Final = 4096
+
+
+class FailedLogins:
+    """Of one door; *now_s* is a clock that never goes back."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._times: dict[str, list[float]] = {}
+
+    def note(self, address: str) -> None:
+        """A log-in from *address* has failed. Of too many addresses the one noted first is forgotten."""
+        if address not in self._times and len(self._times) >= _ADDRESSES_MAX:
+            del self._times[next(iter(self._times))]
+        self._times.setdefault(address, []).append(self._now_s())
+
+    def too_many(self, address: str) -> bool:
+        """Whether the next log-in from *address* is not to be tried."""
+        late = [when for when in self._times.pop(address, []) if when > self._now_s() - FAILURES_S]
+        if late:
+            self._times[address] = late
+        return len(late) >= FAILURES_MAX

@@ -172,6 +172,11 @@ class FakeContext:
         self.time_s += 0 if self.rings else within_s
         return self.rings
 
+    def domain_secret(self) -> str:
+        return "the secret of both"
+
+    def stop_if_cancelled(self) -> None: ...
+
     def damaged_jobs(self) -> list[tuple[int, str]]:
         return self.set_aside
 

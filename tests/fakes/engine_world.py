@@ -75,7 +75,7 @@ class MemoryWorld:
     def commits(self) -> int:
         return len(self.inner.config.settled)
 
-    def context(self, identity: JobIdentity, log: Any, undo: Any) -> Any:
+    def context(self, identity: JobIdentity, log: Any, undo: Any, stop_if_cancelled: Any) -> Any:
         self.inner.log = log
         self.inner.undo = undo
         self.inner.job = identity

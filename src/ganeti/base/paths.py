@@ -189,6 +189,20 @@ class Paths:
         return self.under("/srv/ganeti/backup")
 
     @property
+    def transfers_dir(self) -> str:
+        """Directories of disks on their way to or from another cluster."""
+        return f"{self.run_dir}/import-export"
+
+    @property
+    def transfer_keys_dir(self) -> str:
+        return f"{self.run_dir}/crypto"
+
+    @property
+    def import_export(self) -> str:
+        """The program that brings one disk to another cluster."""
+        return self.under("/usr/lib/ganeti/import-export")
+
+    @property
     def audit_log(self) -> str:
         return f"{self.log_dir}/rapi-audit.log"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
-from ganeti.base.errors import RESOLVER_ERROR, ResolverError
+from ganeti.base.errors import RESOLVER_ERROR, PrerequisiteError, ResolverError
 from ganeti.base.names import NO_HOST_NAME, shown
 from ganeti.base.paths import Paths
 from ganeti.calls.luxi_client import LuxiClient
@@ -106,6 +106,16 @@ class MasterFiles:
     def bell(self, job: JobIdentity) -> AbstractAsyncContextManager[Bell]:
         return opened_bell(f"{self._paths.socket_dir}/job-{job.job_id}-{job.opcode_index}")
 
+    def domain_secret(self) -> str:
+        try:
+            with open(self._paths.cluster_domain_secret, encoding="utf-8") as file:
+                return file.read().strip()
+        except OSError as err:
+            raise PrerequisiteError(
+                f"The cluster domain secret {self._paths.cluster_domain_secret} cannot be read ({err.strerror}): make "
+                "one with gnt-cluster renew-crypto --new-cluster-domain-secret"
+            ) from err
+
     def switches(self) -> Switches:
         return Switches(JobFiles(self._paths).drained(), watcher_pause(self._paths))
 
@@ -130,8 +140,10 @@ class JobContext:
         catalogue: Catalogue,
         log: JobLogPort,
         undo: UndoPort,
+        stop_if_cancelled: Callable[[], None],
     ) -> None:
         self._file = file
+        self.stop_if_cancelled = stop_if_cancelled
         self._identity = identity
         self._nodes = nodes
         self._owner = owner

@@ -8,7 +8,7 @@ restarted is waited for; repeating a call to it is harmless, as every step has i
 import asyncio
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -216,7 +216,9 @@ class JobWorld:
     def note_fault(self, error: BaseException) -> None:
         _log.error("job %d met a fault of our own", self._job.id, exc_info=error)
 
-    def context(self, identity: JobIdentity, log: JobLogPort, undo: UndoPort) -> OperationContext:
+    def context(
+        self, identity: JobIdentity, log: JobLogPort, undo: UndoPort, stop_if_cancelled: Callable[[], None]
+    ) -> OperationContext:
         """What the opcode of *identity* is handed; from now on this process is busy with it, as `ps` shows."""
         opcodes = self._job.ops
         place = f"{identity.opcode_index + 1} of {len(opcodes)}" if len(opcodes) > 1 else ""
@@ -235,6 +237,7 @@ class JobWorld:
             catalogue=_catalogue,
             log=log,
             undo=undo,
+            stop_if_cancelled=stop_if_cancelled,
         )
 
     @property

@@ -86,6 +86,18 @@ def sign_request(
     return _signed(authority, key, node, cluster, addresses, validity)
 
 
+def transfer_certificate(name: str, validity_s: float) -> tuple[str, str]:
+    """A key and its self-signed certificate (both PEM) for one transfer; 3.1's socat looks for *name* in it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=validity_s)
+    certificate = (
+        _builder(_name(name), _name(name), key.public_key(), until)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return _key_pem(key), _certificate_pem(certificate)
+
+
 def fits(key: str, certificate: str) -> bool:
     """Whether a key and the first certificate of a PEM text belong together."""
     try:

@@ -153,6 +153,10 @@ class MasterFilesPort(Protocol):
 
     def switches(self) -> Switches: ...
 
+    def domain_secret(self) -> str:
+        """What this cluster has in common with those it exchanges instances with; raises `PrerequisiteError`."""
+        ...
+
     def bell(self, job: JobIdentity) -> AbstractAsyncContextManager[Bell]:
         """A bell for a step of this job; it is gone at the end."""
         ...
@@ -204,3 +208,7 @@ class OperationContext(Protocol):
 
     @property
     def master(self) -> MasterFilesPort: ...
+
+    def stop_if_cancelled(self) -> None:
+        """A long step calls this between its parts; raises `JobCanceled` where somebody has asked for that."""
+        ...

@@ -159,6 +159,7 @@ class World:
         mount(disk, SHARED, self.shared)
         put_file(disk, "/etc/ganeti/file-storage-paths", f"{SHARED}\n{LOCAL}\n".encode())
         put_file(disk, "/var/lib/ganeti/client.pem", _pem(certificate_of(node_name(number))))
+        put_file(disk, "/var/lib/ganeti/cluster-domain-secret", b"secret of both\n", 0o600)
         put_file(disk, f"{OS_DIRECTORY}/ganeti_api_version", b"10\n")
         for script in OS_SCRIPTS:
             put_file(disk, f"{OS_DIRECTORY}/{script}", b"#!/bin/sh\n", 0o755)

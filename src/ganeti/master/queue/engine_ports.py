@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the engine that runs a job asks of the world around it; sockets and files in production (D3)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ganeti.master.queue.undo import Line, UndoLog
@@ -60,7 +60,9 @@ class EngineWorld(Protocol):
 
     def view(self) -> ConfigView: ...
 
-    def context(self, identity: JobIdentity, log: JobLogPort, undo: UndoPort) -> OperationContext: ...
+    def context(
+        self, identity: JobIdentity, log: JobLogPort, undo: UndoPort, stop_if_cancelled: Callable[[], None]
+    ) -> OperationContext: ...
 
     def commits(self) -> int:
         """How many changes this process has committed so far."""

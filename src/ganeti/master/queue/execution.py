@@ -76,7 +76,7 @@ class JobRunner:
         self._held: LockPlan | None = None
 
     def ask_cancel(self) -> None:
-        """Stop before the next opcode acts (as 3.1, an opcode that runs is not stopped)."""
+        """Stop before the next opcode acts (as 3.1, one that runs is stopped only where it looks out for that)."""
         if self._over:
             return
         self._cancel_asked = True
@@ -290,7 +290,8 @@ class JobRunner:
 
     def _context(self, index: int, entry: OpcodeEntry, log: JobLog) -> OperationContext:
         identity = JobIdentity(self.job.id, self.job.attempt, index, entry.priority)
-        return self._world.context(identity, log, UndoWriter(self._world.undo, index, self.job.attempt))
+        undo = UndoWriter(self._world.undo, index, self.job.attempt)
+        return self._world.context(identity, log, undo, self._refuse_if_cancelled)
 
     def _refuse_if_cancelled(self) -> None:
         if self._cancel_asked:

@@ -36,6 +36,16 @@ class Streams:
     pass_fds: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A script as another process is to run it."""
+
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str
+    log_path: str
+
+
 VERIFY_TIMEOUT_S = 60.0
 
 
@@ -105,6 +115,20 @@ async def import_disk(
     await _run(world, "import", "import", instance, disks, extra, debug=debug, timeout_s=timeout_s, streams=streams)
 
 
+def prepared_export(
+    world: NodeWorld, instance: InstanceSpec, disks: Sequence[AttachedDisk], index: int, *, debug: int
+) -> Prepared:
+    """The script that writes the dump of one disk to its standard output, and foretells its size."""
+    return _prepared(world, "export", "export", instance, disks, export_environment(disks[index], index), debug)
+
+
+def prepared_import(
+    world: NodeWorld, instance: InstanceSpec, disks: Sequence[AttachedDisk], index: int, *, debug: int
+) -> Prepared:
+    """The script that fills one disk from its standard input."""
+    return _prepared(world, "import", "import", instance, disks, import_environment(disks[index], index), debug)
+
+
 async def validate(world: NodeWorld, name: str, params: Mapping[str, Any], *, force_variant: bool) -> OsStatus:
     """See the node call `OsValidate`."""
     status = get(world.paths, name)
@@ -143,23 +167,35 @@ async def _run(
     streams: Streams | None = None,
 ) -> None:
     streams = streams or Streams()
-    status = get(world.paths, instance.os)
-    variant = choose_variant(status, instance.os, force=True)
-    env = instance_environment(status, instance, disks, variant, debug) | dict(extra)
-    log_path = log_name(world, word, instance.os, instance.name)
+    prepared = _prepared(world, script, word, instance, disks, extra, debug)
     try:
         await world.run(
-            [f"{status.path}/{script}"],
-            env=env,
-            cwd=status.path,
+            prepared.argv,
+            env=prepared.env,
+            cwd=prepared.cwd,
             timeout_s=timeout_s,
-            log_path=log_path,
+            log_path=prepared.log_path,
             stdin_path=streams.stdin_path,
             stdout_path=streams.stdout_path,
             pass_fds=streams.pass_fds,
         )
     except CommandError as err:
         raise ExecutionError(f"OS {script} script of {instance.os} failed for {instance.name}: {err}") from err
+
+
+def _prepared(
+    world: NodeWorld,
+    script: str,
+    word: str,
+    instance: InstanceSpec,
+    disks: Sequence[AttachedDisk],
+    extra: Mapping[str, str],
+    debug: int,
+) -> Prepared:
+    status = get(world.paths, instance.os)
+    variant = choose_variant(status, instance.os, force=True)
+    env = instance_environment(status, instance, disks, variant, debug) | dict(extra)
+    return Prepared([f"{status.path}/{script}"], env, status.path, log_name(world, word, instance.os, instance.name))
 
 
 def log_name(world: NodeWorld, word: str, os_name: str, instance: str) -> str:

@@ -36,6 +36,8 @@ TOOLS = (
     "query-config",
     "confd-client",
     "burnin",
+    "import-export",
+    "move-instance",
 )
 SSHD_CONFIG = """\
 HostKey /etc/ssh/ssh_host_rsa_key

@@ -2,6 +2,7 @@
 """What a backup says of its instance, in the form of an export's `config.ini`, so that it can be made again."""
 
 import base64
+from collections.abc import Sequence
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.master.operations.backup.chains import Known, sealing_key
@@ -14,14 +15,17 @@ PLACE = -1
 """Where the description stands among the disks, for sealing it."""
 
 
-def description_of(spec: InstanceSpec, template: str, now_s: float) -> str:
+def description_of(spec: InstanceSpec, template: str, now_s: float, dumps: Sequence[str] = ()) -> str:
+    """*dumps* are the names of an export's files, by disk; a backup has none."""
     nics = []
     for nic in spec.nics:
         values = {key: getattr(nic, key) for key in NIC_KEYS if key != "network"}
         values["network"] = nic.network["name"] if nic.network else None
         nics.append({key: str(value) for key, value in values.items() if value})
     disks = [
-        ExportedDisk(ivname=f"disk/{disk.index}", dump="", size_mib=disk.size_mib, name=disk.name)
+        ExportedDisk(
+            ivname=f"disk/{disk.index}", dump=dumps[disk.index] if dumps else "", size_mib=disk.size_mib, name=disk.name
+        )
         for disk in spec.disks
     ]
     return encode(

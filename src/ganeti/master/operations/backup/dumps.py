@@ -12,10 +12,6 @@ from ganeti.ports.context import OperationContext, UndoNodeCall
 from ganeti.ports.nodes import ask, ask_many
 
 NO_COMPRESSION = "none"
-NO_REMOTE = (
-    "Exports to other clusters are not possible yet: export to a node of this cluster, and import a copy of its "
-    "directory there"
-)
 _MIB = 1024 * 1024
 SAY_EVERY_S = 30.0
 

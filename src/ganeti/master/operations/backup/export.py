@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""OP_BACKUP_EXPORT: have the OS of an instance dump its disks, and keep the dumps on a node.
+"""OP_BACKUP_EXPORT: have the OS of an instance dump its disks, and keep the dumps on a node or send them to a cluster.
 
 The guest is stopped until its primary node has the dumps, and runs again while they go to the target node; or it runs
 on, and copies of its disks, as of one moment, are dumped. Until the target says that all is there, everything is taken
-back; an older export is replaced at that moment and not before.
+back; an older export is replaced at that moment and not before. Another cluster takes the disks as the OS reads them.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,9 @@ from ganeti.base.names import shown
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
-from ganeti.master.operations.backup.dumps import NO_REMOTE, copy_dump, discarding, require_compression
+from ganeti.master.operations.backup.description import description_of
+from ganeti.master.operations.backup.dumps import copy_dump, discarding, require_compression
+from ganeti.master.operations.backup.sending import Destination, read_destination, send_disks
 from ganeti.master.operations.changes import SetInstanceState
 from ganeti.master.operations.instance.disks import close_disks, open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.existing import guest_on_primary, instance_and_nodes, require_complete
@@ -42,10 +44,8 @@ from ganeti.model.objects import Instance, Node
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoNodeCall
 from ganeti.ports.nodes import ask, ask_many
-from ganeti.wire.export_file import NIC_KEYS, Export, ExportedDisk, encode, texts
 
 DUMP_TIMEOUT_S = 24 * 3600.0
-_OF_REMOTE = "{name} is about an export to another cluster, which is not possible yet: leave it out"
 ZEROING_FIXED_S = 600
 ZEROING_PER_MIB_S = 0.2
 """How long a helper guest may zero free space, unless the request says it: for disks that write 5 MiB/s."""
@@ -58,15 +58,23 @@ _EXAMPLE = {"instance_name": "one.example.com", "target_node": "node3.example.co
 class Checked:
     instance: Instance
     spec: InstanceSpec
-    target: Node
+    target: Node | None
+    """The node that keeps the export; None where another cluster takes it."""
     runs: bool
     copies: bool = False
     """Whether the guest runs on, and copies of its disks are read."""
+    destination: Destination | None = None
 
     @property
     def closes(self) -> bool:
         """Whether the disks are closed outside the export."""
         return not self.runs and not self.instance.disks_active
+
+    @property
+    def nodes(self) -> dict[str, str]:
+        """Names of the nodes that have a part in it, by uuid."""
+        found = {self.spec.primary_node_uuid: self.spec.primary_node}
+        return found if self.target is None else found | {self.target.uuid: self.target.name}
 
 
 @operation(
@@ -119,12 +127,10 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
     long_sleep: Annotated[bool, Parameter("keep it stopped until the dumps are on the target node", "--long-sleep")] = (
         False
     )
-    x509_key_name: Annotated[
-        list[Any] | None, Parameter("key of the exporting side", subject="text", refused=_OF_REMOTE)
-    ] = None
-    destination_x509_ca: Annotated[
-        Text | None, Parameter("certificate of the importing cluster", subject="text", refused=_OF_REMOTE)
-    ] = None
+    x509_key_name: Annotated[list[Any] | None, Parameter("key of the exporting side", subject="text")] = None
+    destination_x509_ca: Annotated[Text | None, Parameter("certificate of the importing cluster", subject="text")] = (
+        None
+    )
     zero_free_space: Annotated[
         bool, Parameter("have a helper guest write zeros over free space first", "--zero-free-space")
     ] = False
@@ -136,13 +142,17 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
     ] = None
 
     def locks(self, view: ConfigView) -> LockPlan:
-        return instance_and_nodes(view, self.instance_uuid or self.instance_name, self._target(view).uuid)
+        target = self._target(view)
+        nodes = [] if target is None else [target.uuid]
+        return instance_and_nodes(view, self.instance_uuid or self.instance_name, *nodes)
 
     async def gather(self, ctx: OperationContext, view: ConfigView) -> FoundInstance | None:
         """The guest, if it runs."""
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         require_complete(instance, "exported")
-        await require_compression(ctx, view, self.compress, [instance.primary_node, self._target(view).uuid])
+        target = self._target(view)
+        nodes = [instance.primary_node] + ([] if target is None else [target.uuid])
+        await require_compression(ctx, view, self.compress, nodes)
         return await guest_on_primary(ctx, view, instance, "its disks cannot be read until it is back")
 
     def check(self, view: ConfigView, facts: FoundInstance | None, ctx: OperationContext) -> Checked:
@@ -161,56 +171,103 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
                 f"be installed with (gnt-instance modify -O OS {instance.name})",
                 WRONG_STATE,
             )
-        target = self._target(view)
-        for bad, word in ((target.offline, "offline"), (target.drained, "drained")):
-            if bad:
-                raise PrerequisiteError(f"Node {target.name} is {word}: choose another node", WRONG_STATE)
+        target, destination = self._target(view), None
+        if target is None:
+            destination = read_destination(
+                ctx, self.target_node, self.x509_key_name, self.destination_x509_ca, len(instance.disks)
+            )
+        else:
+            _require_usable(target)
         spec = instance_spec(view, ctx.catalogue, instance)
-        return Checked(instance, spec, target, runs, copies=runs and not self.shutdown)
+        return Checked(instance, spec, target, runs, copies=runs and not self.shutdown, destination=destination)
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         env = {
             "EXPORT_MODE": self.mode,
-            "EXPORT_NODE": checked.target.name,
+            "EXPORT_NODE": "" if checked.target is None else checked.target.name,
             "EXPORT_DO_SHUTDOWN": str(self.shutdown),
             "REMOVE_INSTANCE": str(self.remove_instance),
             "SHUTDOWN_TIMEOUT": str(self.shutdown_timeout),
         }
-        nodes = [view.cluster.master_node, checked.instance.primary_node, checked.target.uuid]
-        nodes = list(dict.fromkeys(nodes))
+        nodes = list(dict.fromkeys([view.cluster.master_node, *checked.nodes]))
         return instance_hooks(view, self.hooks_path, checked.spec, checked.instance, nodes, nodes, env)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> tuple[bool, list[bool]]:
-        spec, target = checked.spec, checked.target
-        for uuid, name in {spec.primary_node_uuid: spec.primary_node, target.uuid: target.name}.items():
+        spec = checked.spec
+        for uuid, name in checked.nodes.items():
             await ctx.undo.push(discarding(spec.name, uuid, name))
         if checked.copies:
             await self._copy(spec, ctx)
         else:
             await self._stop_and_open(checked, ctx)
-        boot = await self._dump(checked, ctx)
-        stays_down = checked.copies or not checked.runs or self.remove_instance
-        if not stays_down and not self.long_sleep:
-            await self._start_again(spec, ctx)
-        boot = await self._send(checked, boot, ctx)
-        if not stays_down and self.long_sleep:
-            await self._start_again(spec, ctx)
-        ctx.log.info(f"Finalizing export on {target.name}")
-        await ask(ctx.nodes, target.uuid, ExportFinish(name=spec.name, config=self._config(checked, ctx), boot=boot))
-        if target.uuid != spec.primary_node_uuid:
-            await ask(ctx.nodes, spec.primary_node_uuid, ExportDiscard(name=spec.name))
-        await ctx.config.commit(SetInstanceState(instance_uuid=spec.uuid), settles=True)
-        await self._remove_older(checked, ctx)
+        if checked.target is not None:
+            await self._keep(checked, checked.target, ctx)
+        elif checked.destination is not None:
+            await self._send_away(checked, checked.destination, ctx)
         if self.remove_instance:
             await self._remove_instance(spec, ctx)
         return True, [True for _ in spec.disks]
 
-    def _target(self, view: ConfigView) -> Node:
-        if self.mode == "local" and not isinstance(self.target_node, str):
+    def _comes_back(self, checked: Checked) -> bool:
+        """Whether the guest was stopped for the export alone."""
+        return checked.runs and not checked.copies and not self.remove_instance
+
+    async def _keep(self, checked: Checked, target: Node, ctx: OperationContext) -> None:
+        spec = checked.spec
+        boot = await self._dump(checked, ctx)
+        comes_back = self._comes_back(checked)
+        if comes_back and not self.long_sleep:
+            await self._start_again(spec, ctx)
+        boot = await self._send(spec, target, boot, ctx)
+        if comes_back and self.long_sleep:
+            await self._start_again(spec, ctx)
+        ctx.log.info(f"Finalizing export on {target.name}")
+        template = ctx.config.view().disk_template(checked.instance)
+        config = description_of(spec, template, ctx.clock.now_s(), [dump_name(disk.index) for disk in spec.disks])
+        await ask(ctx.nodes, target.uuid, ExportFinish(name=spec.name, config=config, boot=boot))
+        if target.uuid != spec.primary_node_uuid:
+            await ask(ctx.nodes, spec.primary_node_uuid, ExportDiscard(name=spec.name))
+        await ctx.config.commit(SetInstanceState(instance_uuid=spec.uuid), settles=True)
+        await self._remove_older(spec.name, target, ctx)
+
+    async def _send_away(self, checked: Checked, destination: Destination, ctx: OperationContext) -> None:
+        """The other cluster gets what the OS reads; dumps first, where the guest is to run again meanwhile."""
+        spec, directory = checked.spec, f"{checked.spec.name}{UNFINISHED}"
+        comes_back, dumps = self._comes_back(checked), []
+        if comes_back and not self.long_sleep:
+            await self._dump(checked, ctx)
+            await self._start_again(spec, ctx)
+            dumps = [dump_name(disk.index) for disk in spec.disks]
+        await send_disks(
+            ctx,
+            spec,
+            destination,
+            compress=self.compress,
+            debug=self.debug_level or 0,
+            dumps=dumps,
+            directory=directory if dumps or checked.copies else "",
+            copied=checked.copies,
+        )
+        if comes_back and self.long_sleep:
+            await self._start_again(spec, ctx)
+        elif checked.closes:
+            await close_disks(ctx, spec)
+        await ask(ctx.nodes, spec.primary_node_uuid, ExportDiscard(name=spec.name))
+        state = "down" if self.remove_instance else None  # nobody must start it again: the other cluster has it
+        await ctx.config.commit(SetInstanceState(instance_uuid=spec.uuid, admin_state=state), settles=True)
+
+    def _target(self, view: ConfigView) -> Node | None:
+        """The node that keeps the export; None for one to another cluster."""
+        if self.mode == "remote":
+            return None
+        if not isinstance(self.target_node, str):
             given = shown(", ".join(str(each) for each in self.target_node))
             raise PrerequisiteError(f"An export in the cluster has one target node by name, not: {given}", WRONG_INPUT)
-        if not isinstance(self.target_node, str) or self.mode != "local":
-            raise PrerequisiteError(NO_REMOTE, WRONG_INPUT)
+        for name in ("x509_key_name", "destination_x509_ca"):
+            if getattr(self, name):
+                raise PrerequisiteError(
+                    f"{name} is about an export to another cluster: leave it out, or use mode remote", WRONG_INPUT
+                )
         return view.find_node(self.target_node_uuid or self.target_node)
 
     def _check_zeroing(self, view: ConfigView, instance: Instance) -> None:
@@ -290,7 +347,7 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
                     instance=spec,
                     index=disk.index,
                     directory=f"{spec.name}{UNFINISHED}",
-                    dump=_dump_name(disk.index),
+                    dump=dump_name(disk.index),
                     debug=self.debug_level or 0,
                     copied=checked.copies,
                 ),
@@ -300,9 +357,8 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
             await close_disks(ctx, spec)
         return boot
 
-    async def _send(self, checked: Checked, boot: str, ctx: OperationContext) -> str:
+    async def _send(self, spec: InstanceSpec, target: Node, boot: str, ctx: OperationContext) -> str:
         """Bring the dumps to the target node, if that is another; gives the mark of its power-on."""
-        spec, target = checked.spec, checked.target
         if target.uuid == spec.primary_node_uuid:
             return boot
         directory = f"{spec.name}{UNFINISHED}"
@@ -312,7 +368,7 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
                 ctx,
                 (spec.primary_node_uuid, directory),
                 (target.uuid, directory),
-                _dump_name(disk.index),
+                dump_name(disk.index),
                 self.compress,
             )
         return boot
@@ -323,41 +379,9 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         await open_disks(ctx, plan_of(ctx, spec))
         await ctx.nodes.call(spec.primary_node_uuid, "instance_start", instance=spec, paused=False)
 
-    def _config(self, checked: Checked, ctx: OperationContext) -> str:
-        spec = checked.spec
-        disks = [
-            ExportedDisk(
-                ivname=f"disk/{disk.index}", dump=_dump_name(disk.index), size_mib=disk.size_mib, name=disk.name
-            )
-            for disk in spec.disks
-        ]
-        nics = []
-        for nic in spec.nics:
-            values = {key: getattr(nic, key) for key in NIC_KEYS if key != "network"}
-            values["network"] = nic.network["name"] if nic.network else None
-            nics.append({key: str(value) for key, value in values.items() if value})
-        return encode(
-            Export(
-                name=spec.name,
-                timestamp=int(ctx.clock.now_s()),
-                source=spec.primary_node,
-                os=spec.os,
-                disk_template=ctx.config.view().disk_template(checked.instance),
-                hypervisor=spec.hypervisor,
-                tags=spec.tags,
-                nics=nics,
-                disks=disks,
-                hvparams=texts(spec.hvparams),
-                beparams=texts(spec.beparams),
-                osparams=texts(spec.osparams),
-                osparams_private=texts(spec.osparams_private),
-            )
-        )
-
-    async def _remove_older(self, checked: Checked, ctx: OperationContext) -> None:
+    async def _remove_older(self, name: str, target: Node, ctx: OperationContext) -> None:
         """Other nodes keep no export of this instance any more; one that does not answer is told of."""
-        name = checked.spec.name
-        others = [node for node in ctx.config.view().nodes() if node.uuid != checked.target.uuid and not node.offline]
+        others = [node for node in ctx.config.view().nodes() if node.uuid != target.uuid and not node.offline]
         for answer in await ask_many(ctx.nodes, [node.uuid for node in others], ExportList()):
             node_name = ctx.config.view().node(answer.node_uuid).name
             try:
@@ -379,5 +403,11 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         await removal.execute(removal.check(ctx.config.view(), None, ctx), ctx)
 
 
-def _dump_name(index: int) -> str:
+def _require_usable(target: Node) -> None:
+    for bad, word in ((target.offline, "offline"), (target.drained, "drained")):
+        if bad:
+            raise PrerequisiteError(f"Node {target.name} is {word}: choose another node", WRONG_STATE)
+
+
+def dump_name(index: int) -> str:
     return f"disk{index}.dump"

@@ -55,13 +55,8 @@ async def find_source(asked: CreationParameters, ctx: OperationContext, view: Co
     """The export that is to be imported, if one is; raises `PrerequisiteError` where it is not found."""
     if asked.mode == "create":
         _refuse_source(asked)
-        return None
     if asked.mode != "import":
-        raise PrerequisiteError(
-            f"Creation mode '{asked.mode}' is not possible yet: bring the directory of an export to a node, and use "
-            "mode import",
-            WRONG_INPUT,
-        )
+        return None
     if asked.commit or asked.forthcoming or asked.no_install:
         raise PrerequisiteError(
             "An import fills the disks at once: leave --forthcoming, --commit and --no-install out", WRONG_INPUT

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from ganeti.base.errors import (
     ALREADY_EXISTS,
     WRONG_INPUT,
-    WRONG_STATE,
     ParameterError,
     PrerequisiteError,
 )
@@ -25,6 +24,7 @@ from ganeti.master.allocators import BUILT_IN
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_size, instance_spec
 from ganeti.master.operation import Example, Hooks, operation
+from ganeti.master.operations.backup.dumps import require_compression
 from ganeti.master.operations.backup.importing import (
     Source,
     check_way,
@@ -33,12 +33,14 @@ from ganeti.master.operations.backup.importing import (
     import_disks,
     source_locks,
 )
+from ganeti.master.operations.backup.receiving import Reception, Sender, as_created, read_sender
 from ganeti.master.operations.changes import AddInstance, FinishInstance, KeepForthcoming, RemoveInstance
 from ganeti.master.operations.instance import creation_input as creation
 from ganeti.master.operations.instance import disk_places
 from ganeti.master.operations.instance.adoption import Adopted, check_adoption, find_adoptees
 from ganeti.master.operations.instance.communication import wanted_nics
 from ganeti.master.operations.instance.creation_checks import (
+    check_nodes,
     refuse_conflicts,
     refuse_opportunistic,
     refuse_used_address,
@@ -72,6 +74,8 @@ class Facts:
     """Name of the allocator, empty where the user named the node."""
     source: Source | None = None
     """The export that it is made from."""
+    sender: Sender | None = None
+    """The cluster that sends it."""
     adopted: Adopted = field(default_factory=dict)
 
 
@@ -89,6 +93,7 @@ class Checked:
     view_spec: InstanceSpec
     source: Source | None = None
     adopted: Adopted = field(default_factory=dict)
+    sender: Sender | None = None
 
 
 _EXAMPLE: Final[dict[str, Any]] = {
@@ -174,6 +179,9 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             return None
         source = await find_source(self, ctx, view)
         asked = self if source is None else filled(self, source, view, ctx.catalogue)
+        sender = read_sender(self, ctx, view)
+        if sender is not None:
+            asked = as_created(self)
         wanted = asked.read(view, ctx)
         if self.name_check:
             _, address = await ctx.names.resolve(wanted.name, view.cluster.primary_ip_family)
@@ -186,7 +194,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
                 raise PrerequisiteError("--why is about an allocator's choice: leave -n out", WRONG_INPUT)
             if self.opportunistic_locking:
                 refuse_opportunistic(None, BUILT_IN)
-            return await self._with_adopted(ctx, view, Facts(wanted, uuids, "", source))
+            return await self._with_adopted(ctx, view, Facts(wanted, uuids, "", source, sender))
         allocator = allocation.allocator_named(view, self.iallocator)
         if not allocator:
             raise PrerequisiteError(
@@ -196,13 +204,13 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             refuse_opportunistic(allocator, BUILT_IN)
         names = await self._ask(ctx, view, allocator, wanted)
         uuids = [ctx.config.view().find_node(name).uuid for name in names]
-        return Facts(wanted, uuids, allocator, source)
+        return Facts(wanted, uuids, allocator, source, sender)
 
     def check(self, view: ConfigView, facts: Facts | None, ctx: OperationContext) -> Checked:
         if facts is None:
             return self._check_reserved(view, ctx)
         wanted = facts.wanted
-        self._check_nodes(view, wanted.template, facts.node_uuids)
+        check_nodes(view, wanted.template, facts.node_uuids)
         directory = disk_places.instance_directory(view, wanted.template, self.file_storage_dir)
         disks = disk_places.place_disks(
             view, wanted.disks, wanted.asked, wanted.template, facts.node_uuids, directory, wanted.name
@@ -239,6 +247,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             view_spec=instance_spec(view, ctx.catalogue, instance, disks=disks),
             source=facts.source,
             adopted=facts.adopted,
+            sender=facts.sender,
         )
 
     def _check_reserved(self, view: ConfigView, ctx: OperationContext) -> Checked:
@@ -248,7 +257,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         require_as_reserved(self, view, instance)
         node_uuids = view.instance_nodes(instance)
         template = ctx.catalogue.template(view.disk_template(instance))
-        self._check_nodes(view, template, node_uuids)
+        check_nodes(view, template, node_uuids)
         return Checked(
             instance=instance,
             disks=view.instance_disks(instance),
@@ -287,7 +296,10 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         view = ctx.config.view()
         spec = instance_spec(view, ctx.catalogue, view.instance(checked.instance.uuid))
         await create_disks(ctx, spec, spec.disks, wait=self.wait_for_sync, adopted=checked.adopted)
-        if not checked.adopted:
+        reception = None if checked.sender is None else Reception(ctx, spec, checked.sender)
+        if reception is not None:
+            await self._receive(spec, reception, ctx)
+        elif not checked.adopted:
             await self.fill_disks(spec, checked.source, ctx)
         if self.start:
             await self._start(spec, ctx)
@@ -295,6 +307,8 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             FinishInstance(instance_uuid=checked.instance.uuid, admin_state="up" if self.start else "down"),
             settles=True,
         )
+        if reception is not None:
+            await reception.confirm()
         return checked.node_names
 
     async def _with_adopted(self, ctx: OperationContext, view: ConfigView, facts: Facts) -> Facts:
@@ -411,26 +425,6 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         names = [self._primary_name(), self.snode_uuid or self.snode]
         return [view.find_node(name) for name in names if name]
 
-    def _check_nodes(self, view: ConfigView, template: TemplateTraits, node_uuids: list[str]) -> None:
-        if len(node_uuids) != template.node_count:
-            words = "a secondary node too: write -n PRIMARY:SECONDARY" if template.node_count == 2 else "one node only"
-            raise PrerequisiteError(f"Disk template {template.name} takes {words}", WRONG_INPUT)
-        nodes = [view.node(uuid) for uuid in node_uuids]
-        if len(set(node_uuids)) < len(nodes):
-            raise PrerequisiteError(
-                f"Node {nodes[0].name} is named as primary and as secondary: name two different nodes", WRONG_INPUT
-            )
-        for node in nodes:
-            for bad, word in (
-                (node.offline, "offline"),
-                (node.drained, "drained"),
-                (not node.vm_capable, "not vm_capable"),
-            ):
-                if bad:
-                    raise PrerequisiteError(f"Node {node.name} is {word}: choose another node", WRONG_STATE)
-        if len({node.group for node in nodes}) > 1:
-            raise PrerequisiteError("Primary and secondary node must be in the same node group", WRONG_INPUT)
-
     async def _check_on_node(self, checked: Checked, ctx: OperationContext) -> None:
         """What only the node can say: its files, its OS definitions, its free memory and space."""
         node_uuid = checked.instance.primary_node
@@ -440,6 +434,8 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         )
         await require_bridges(ctx, node_uuid, spec)
         await check_way(self, ctx, checked.source, node_uuid)
+        if checked.sender is not None:
+            await require_compression(ctx, ctx.config.view(), self.compress, [node_uuid])
         try:
             await ctx.nodes.call(
                 node_uuid, "hypervisor_validate_params", hypervisor=spec.hypervisor, hvparams=spec.hvparams
@@ -474,6 +470,11 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             await ctx.locks.release([node_res_lock(node) for node in checked.node_uuids])
         elif checked.chosen_by != BUILT_IN:
             await ctx.locks.release([ALL_NODE_RES])
+
+    async def _receive(self, spec: InstanceSpec, reception: Reception, ctx: OperationContext) -> None:
+        await reception.receive(self.compress, self.osparams_secret or {}, self.debug_level or 0)
+        if not self.start:
+            await close_disks(ctx, spec)
 
     async def fill_disks(self, spec: InstanceSpec, source: Source | None, ctx: OperationContext) -> None:
         """Put onto the new disks what the instance begins with; they stay open where it is started."""

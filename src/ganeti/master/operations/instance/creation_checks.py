@@ -5,8 +5,9 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ganeti.base.errors import NOT_UNIQUE, WRONG_INPUT, PrerequisiteError
+from ganeti.base.errors import NOT_UNIQUE, WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.model.objects import Nic, NodeGroup
+from ganeti.model.traits import TemplateTraits
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
@@ -55,3 +56,25 @@ def refuse_opportunistic(allocator: str | None, built_in: str) -> None:
 def without_inherited(values: Mapping[str, Any], inherited: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out the values that would be the same without saying so (`identify_defaults`)."""
     return {key: value for key, value in values.items() if key not in inherited or inherited[key] != value}
+
+
+def check_nodes(view: ConfigView, template: TemplateTraits, node_uuids: list[str]) -> None:
+    """Raise `PrerequisiteError` unless the template can be on these nodes, and they may take instances."""
+    if len(node_uuids) != template.node_count:
+        words = "a secondary node too: write -n PRIMARY:SECONDARY" if template.node_count == 2 else "one node only"
+        raise PrerequisiteError(f"Disk template {template.name} takes {words}", WRONG_INPUT)
+    nodes = [view.node(uuid) for uuid in node_uuids]
+    if len(set(node_uuids)) < len(nodes):
+        raise PrerequisiteError(
+            f"Node {nodes[0].name} is named as primary and as secondary: name two different nodes", WRONG_INPUT
+        )
+    for node in nodes:
+        for bad, word in (
+            (node.offline, "offline"),
+            (node.drained, "drained"),
+            (not node.vm_capable, "not vm_capable"),
+        ):
+            if bad:
+                raise PrerequisiteError(f"Node {node.name} is {word}: choose another node", WRONG_STATE)
+    if len({node.group for node in nodes}) > 1:
+        raise PrerequisiteError("Primary and secondary node must be in the same node group", WRONG_INPUT)

@@ -24,7 +24,6 @@ from ganeti.master.operations.parameters import (
 )
 from ganeti.master.parameter import Parameter
 
-_OF_REMOTE = "{name} is about an instance that another cluster sends, which is not possible yet: leave it out"
 _Seconds = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -202,18 +201,14 @@ class CreationParameters(Operation[list[str]], frozen=True, kw_only=True, forbid
             kind="duration",
         ),
     ] = None
-    source_handshake: Annotated[
-        list[Any] | None, Parameter("proof of the cluster it comes from", subject="text", refused=_OF_REMOTE)
-    ] = None
+    source_handshake: Annotated[list[Any] | None, Parameter("proof of the cluster it comes from", subject="text")] = (
+        None
+    )
     source_instance_name: Annotated[
-        Text | None, Parameter("its name in the cluster it comes from", subject="instance", refused=_OF_REMOTE)
+        Text | None, Parameter("its name in the cluster it comes from", subject="new name")
     ] = None
-    source_shutdown_timeout: Annotated[
-        _Seconds, Parameter("how long it may take to shut down there, in seconds", refused=_OF_REMOTE)
-    ] = 120
-    source_x509_ca: Annotated[
-        Text | None, Parameter("certificate of the cluster it comes from", subject="text", refused=_OF_REMOTE)
-    ] = None
+    source_shutdown_timeout: Annotated[_Seconds, Parameter("how long it may take to shut down there, in seconds")] = 120
+    source_x509_ca: Annotated[Text | None, Parameter("certificate of the cluster it comes from", subject="text")] = None
     src_node: Annotated[Text | None, Parameter("node with the export", subject="node")] = None
     src_node_uuid: Annotated[Text | None, Parameter("UUID of the node with the export", subject="node")] = None
     src_path: Annotated[

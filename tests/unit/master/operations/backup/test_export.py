@@ -196,7 +196,8 @@ def test_what_cannot_be_exported_is_refused(ctx: FakeContext) -> None:
         ({"compress": "lzma"}, "Compression 'lzma' is not enabled in the cluster: use one of none, gzip"),
         ({"zero_free_space": True}, "No helper guest can zero free space: name its image first"),
         ({"zeroing_timeout_fixed": 3}, "A time for zeroing is given without --zero-free-space: add it"),
-        ({"mode": "remote", "target_node": []}, "Exports to other clusters are not possible yet"),
+        ({"mode": "remote", "target_node": []}, "An export to another cluster needs x509_key_name"),
+        ({"x509_key_name": ["x"]}, "x509_key_name is about an export to another cluster: leave it out"),
     ):
         with pytest.raises(PrerequisiteError, match=sentence):
             export(ctx, **parameters)

@@ -104,7 +104,7 @@ def test_what_cannot_be_imported_is_refused(ctx: FakeContext) -> None:
         ({"src_path": "gone"}, "No node keeps an export 'gone': see gnt-backup list"),
         ({"no_install": True}, "leave --forthcoming, --commit and --no-install out"),
         ({"compress": "lzma"}, "Compression 'lzma' is not enabled in the cluster"),
-        ({"mode": "remote-import"}, "Creation mode 'remote-import' is not possible yet"),
+        ({"mode": "remote-import"}, "An import from another cluster needs source_handshake"),
     ):
         with pytest.raises(PrerequisiteError, match=sentence):
             make(ctx, **parameters)

@@ -247,7 +247,7 @@ def test_secrets_stay_out_of_undo_records(ctx: FakeContext) -> None:
         ({"pnode": "node1", "iallocator": "hail"}, "either a node or an allocator"),
         ({"pnode": "node1", "snode": "node2"}, "takes one node only"),
         ({"file_storage_dir": "../x"}, "must be relative"),
-        ({"mode": "remote-import"}, "Creation mode 'remote-import' is not possible yet"),
+        ({"mode": "remote-import"}, "An import from another cluster needs source_handshake"),
         ({"group_name": "blue"}, "Group 'blue' not known: there are default"),
     ],
 )

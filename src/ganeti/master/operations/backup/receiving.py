@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Making an instance from what another cluster sends (mode remote-import of OP_INSTANCE_CREATE).
+
+The sender hears of success when the instance is in the configuration, and not before: until then it keeps its own.
+"""
+
+import contextlib
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError
+from ganeti.base.names import host_name_fault, shown
+from ganeti.master.operations.backup.dumps import check_compression
+from ganeti.master.operations.backup.transfers import (
+    KEY_VALID_S,
+    end_all,
+    ending,
+    follow,
+    removing_key,
+    transfer_name,
+)
+from ganeti.master.operations.instance.creation_parameters import CreationParameters
+from ganeti.master.operations.instance.disks import open_disks, plan_of, push_undo
+from ganeti.model.node_calls.transfers import TransferConfirm, TransferKeyMake, TransferKeyRemove, TransferReceive
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
+from ganeti.wire.cluster_signatures import check_certificate, check_handshake, disk_info, sign_certificate
+
+REMOTE_IMPORT = "remote-import"
+CONNECT_WITHIN_S = 180
+"""How long the sender may take to connect, besides the shutdown of its guest."""
+_MAGIC_BYTES, _SALT_BYTES = 16, 8
+
+
+@dataclass(frozen=True)
+class Sender:
+    """The other cluster."""
+
+    authority: str
+    """The certificate that it shows."""
+    instance_name: str
+    connect_within_s: int
+
+
+def read_sender(asked: CreationParameters, ctx: OperationContext, view: ConfigView) -> Sender | None:
+    """Who sends the instance, if another cluster does; raises `PrerequisiteError`."""
+    if asked.mode != REMOTE_IMPORT:
+        _refuse_remote(asked)
+        return None
+    if asked.commit or asked.forthcoming or asked.no_install:
+        raise PrerequisiteError(
+            "An import fills the disks at once: leave forthcoming, commit and no_install out", WRONG_INPUT
+        )
+    for name in ("source_handshake", "source_x509_ca", "source_instance_name", "os_type"):
+        if not getattr(asked, name):
+            raise PrerequisiteError(
+                f"An import from another cluster needs {name}: see OP_BACKUP_PREPARE there, or use move-instance",
+                WRONG_INPUT,
+            )
+    for name in ("src_node", "src_node_uuid", "src_path"):
+        if getattr(asked, name):
+            raise PrerequisiteError(f"{name} is about an export that a node keeps: leave it out", WRONG_INPUT)
+    if any("adopt" in disk for disk in asked.disks):
+        raise PrerequisiteError("An import makes its own disks: leave adopt out", WRONG_INPUT)
+    if fault := host_name_fault(asked.source_instance_name or ""):
+        raise PrerequisiteError(f"source_instance_name '{shown(asked.source_instance_name or '')}' is none: {fault}")
+    check_compression(view, asked.compress)
+    secret = ctx.master.domain_secret()
+    check_handshake(secret, asked.source_handshake or [])
+    what = "The certificate of the sending cluster (source_x509_ca)"
+    authority = check_certificate(secret, asked.source_x509_ca or "", ctx.clock.now_s(), what)
+    return Sender(authority, asked.source_instance_name or "", CONNECT_WITHIN_S + asked.source_shutdown_timeout)
+
+
+def as_created(asked: Any) -> Any:
+    """The request as one that makes empty disks: that is how an import begins."""
+    return replace(asked, mode="create", compress="none")
+
+
+class Reception:
+    """The disks of one instance as they come: `receive`, and `confirm` once the instance is kept."""
+
+    def __init__(self, ctx: OperationContext, spec: InstanceSpec, sender: Sender) -> None:
+        self._ctx = ctx
+        self._spec = spec
+        self._sender = sender
+        self._node = spec.primary_node_uuid
+        self._key = f"x509-{ctx.entropy.token(_SALT_BYTES).hex()}"
+        self._names = [transfer_name(ctx, "import", disk.index) for disk in spec.disks]
+
+    async def receive(self, compress: str, secret: dict[str, Any], debug: int) -> None:
+        """Open the disks, with their undo, wait for the sender, and have the OS fill them; they stay open."""
+        ctx, spec = self._ctx, self._spec
+        plan = plan_of(ctx, spec)
+        await push_undo(ctx, plan.open())
+        await open_disks(ctx, plan)
+        await ctx.undo.push(removing_key(self._key, self._node, spec.primary_node))
+        make = TransferKeyMake(name=self._key, owner=f"import of {spec.uuid}", validity_s=KEY_VALID_S)
+        made = await ask(ctx.nodes, self._node, make)
+        full = replace(spec, osparams=spec.osparams | secret)
+        domain_secret = ctx.master.domain_secret()
+        bind = ctx.config.view().node(self._node).primary_ip
+        waiting = []
+        for disk, name in zip(spec.disks, self._names, strict=True):
+            await ctx.undo.push(ending(name, self._node, spec.primary_node))
+            magic = ctx.entropy.token(_MAGIC_BYTES).hex()
+            request = TransferReceive(
+                name=name,
+                key=self._key,
+                authority=self._sender.authority,
+                magic=magic,
+                compress=compress,
+                connect_timeout_s=self._sender.connect_within_s,
+                bind=bind,
+                instance=full,
+                index=disk.index,
+                debug=debug,
+            )
+            port = await ask(ctx.nodes, self._node, request)
+            waiting.append(disk_info(domain_secret, self._salt(), disk.index, bind, port, magic))
+        authority = sign_certificate(domain_secret, self._salt(), made.certificate)
+        ctx.log.info(f"Waiting for {self._sender.instance_name} from its cluster, at most {self._wait_s} s")
+        ctx.log.add(REMOTE_IMPORT, {"disks": waiting, "x509_ca": authority})
+        await follow(ctx, self._node, self._names, "received", over=lambda state: state.received)
+        if self._sender.instance_name != spec.name:
+            await ctx.nodes.call(
+                self._node, "instance_run_rename", instance=full, old_name=self._sender.instance_name, debug=debug
+            )
+
+    @property
+    def _wait_s(self) -> int:
+        return self._sender.connect_within_s
+
+    async def confirm(self) -> None:
+        """The instance is kept: the sender may remove its own. Never raises: nothing here depends on it."""
+        ctx = self._ctx
+        try:
+            await ask(ctx.nodes, self._node, TransferConfirm(names=self._names))
+            await follow(ctx, self._node, self._names, "confirmed", over=lambda state: state.exit_status == 0)
+        except GanetiError as err:
+            ctx.log.warning(
+                f"The sending cluster could not be told that the instance is here, and keeps its own: {err}"
+            )
+        with contextlib.suppress(GanetiError):
+            await end_all(ctx, self._node, self._names)
+            await ask(ctx.nodes, self._node, TransferKeyRemove(name=self._key))
+
+    def _salt(self) -> str:
+        return self._ctx.entropy.token(_SALT_BYTES).hex()
+
+
+def _refuse_remote(asked: CreationParameters) -> None:
+    for name in ("source_handshake", "source_x509_ca", "source_instance_name"):
+        if getattr(asked, name):
+            raise PrerequisiteError(
+                f"{name} is about an instance that another cluster sends: leave it out, or use mode {REMOTE_IMPORT}",
+                WRONG_INPUT,
+            )

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The data of a transfer: from a program, by a compressor, into the connection, or the other way round."""
+
+import fcntl
+import os
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import IO, Any
+
+from ganeti.base.errors import CommandError, TransportError
+from ganeti.wire.transfer_files import Program, Task
+
+CHUNK = 256 * 1024
+_PIPE = 1024 * 1024
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_COMPRESSORS = {"gzip-fast": ["gzip", "-1"], "gzip": ["gzip"], "gzip-slow": ["gzip", "-9"]}
+"""What 3.1's names mean; any other name is a program of the site."""
+_MARK = b"M="
+_LAST_WORDS_S = 0.5
+
+
+class Meter:
+    """How much has passed, before compression, and how much there will be if somebody knows."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.size_file: int | None = None
+
+    def foretold_bytes(self) -> int | None:
+        """What the program said of its size."""
+        if self.size_file is None:
+            return None
+        text = os.pread(self.size_file, 64, 0).decode("ascii", "replace").strip()
+        return int(text) if text.isdigit() else None
+
+
+class Running:
+    """Programs of one transfer; ended all, where one of them or the connection fails."""
+
+    def __init__(self) -> None:
+        self._programs: list[tuple[str, subprocess.Popen[bytes]]] = []
+        self._failures: list[BaseException] = []
+        self._threads: list[threading.Thread] = []
+
+    def start(self, argv: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Raises `CommandError`."""
+        try:
+            process = subprocess.Popen(argv, **options)
+        except OSError as err:
+            raise CommandError(f"{argv[0]} cannot be started: {err.strerror}") from err
+        self._programs.append((argv[0], process))
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
+        return process
+
+    def beside(self, work: Callable[[], None]) -> None:
+        """Do something in a thread; its failure is that of the whole."""
+
+        def guarded() -> None:
+            try:
+                work()
+            except BaseException as err:
+                self._failures.append(err)
+                self._kill()  # nobody must wait for what this thread does no more
+
+        thread = threading.Thread(target=guarded, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def end_well(self) -> None:
+        """Wait until everything has ended; raises `CommandError` naming the program that failed."""
+        for thread in self._threads:
+            thread.join()
+        if self._failures:
+            raise self._failures[0]
+        for name, process in self._programs:
+            status = process.wait()
+            if status != 0:
+                raise CommandError(f"{os.path.basename(name)} ended with status {status}")
+
+    def stop(self) -> str | None:
+        """End all programs; gives what went wrong first, if that was not the connection."""
+        fault = None
+        for name, process in self._programs:
+            with suppress(subprocess.TimeoutExpired):
+                status = process.wait(_LAST_WORDS_S)
+                if status > 0 and fault is None:
+                    fault = f"{os.path.basename(name)} ended with status {status}"
+        self._kill()
+        for _, process in self._programs:
+            process.wait()
+        return fault or (str(self._failures[0]) if self._failures else None)
+
+    def _kill(self) -> None:
+        for _, process in self._programs:
+            with suppress(ProcessLookupError):
+                process.kill()
+
+
+def send(task: Task, tunnel: ssl.SSLSocket, meter: Meter, running: Running) -> None:
+    """Bring everything into the connection, which stays open. Raises `CommandError`, `OSError`."""
+    source = _source(task, meter, running)
+    mark = _MARK + task.magic.encode() if task.magic else b""
+    if task.compress == "none":
+        _pump(_reading(source, mark), tunnel.sendall, meter, len(mark))
+    else:
+        process = running.start(_compressor(task.compress), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdin is not None and process.stdout is not None
+        into = process.stdin
+        running.beside(lambda: _pump_and_close(_reading(source, mark), into, meter, len(mark)))
+        _pump(_reading(process.stdout, b""), tunnel.sendall, Meter(), 0)
+    running.end_well()
+
+
+def receive(task: Task, tunnel: ssl.SSLSocket, meter: Meter, running: Running) -> None:
+    """Take everything from the connection until the sender closes it. Raises `TransportError`, `CommandError`."""
+    if task.compress == "none":
+        read = _checked(lambda: tunnel.recv(CHUNK), task.magic)
+        _pump_and_close(read, _target(task, running), meter, 0)
+    else:
+        words = [*_compressor(task.compress), "-d"]
+        process = running.start(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdin is not None and process.stdout is not None
+        from_compressor = _checked(_reading(process.stdout, b""), task.magic)
+        running.beside(lambda: _pump_and_close(from_compressor, _target(task, running), meter, 0))
+        _pump_and_close(lambda: tunnel.recv(CHUNK), process.stdin, Meter(), 0)
+    running.end_well()
+
+
+def _compressor(tool: str) -> list[str]:
+    return list(_COMPRESSORS.get(tool, [tool]))
+
+
+def _source(task: Task, meter: Meter, running: Running) -> IO[bytes]:
+    if task.file:
+        return open(task.file, "rb", buffering=0)
+    if task.program is None:
+        return open(0, "rb", buffering=0, closefd=False)
+    inherited: tuple[int, ...] = ()
+    env = {}
+    if task.program.tells_size:
+        meter.size_file = os.memfd_create("size", 0)
+        inherited, env = (meter.size_file,), {"EXP_SIZE_FD": str(meter.size_file)}
+    process = _start(task.program, running, env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, pass_fds=inherited)
+    assert process.stdout is not None
+    return process.stdout
+
+
+def _target(task: Task, running: Running) -> IO[bytes]:
+    if task.program is None:
+        return open(1, "wb", buffering=0, closefd=False)
+    process = _start(task.program, running, {}, stdin=subprocess.PIPE, stdout=None)
+    assert process.stdin is not None
+    return process.stdin
+
+
+def _start(program: Program, running: Running, extra: dict[str, str], **options: Any) -> subprocess.Popen[bytes]:
+    env = {"PATH": _PATH, **program.env, **extra}
+    if program.log_path is None:
+        return running.start(program.argv, env=env, cwd=program.cwd, **options)
+    os.makedirs(os.path.dirname(program.log_path), mode=0o750, exist_ok=True)
+    descriptor = os.open(program.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as log:
+        if options.get("stdout") is None:
+            options["stdout"] = log
+        return running.start(program.argv, env=env, cwd=program.cwd, stderr=log, **options)
+
+
+def _reading(source: IO[bytes], first: bytes) -> Callable[[], bytes]:
+    waiting = [first] if first else []
+
+    def read() -> bytes:
+        return waiting.pop() if waiting else os.read(source.fileno(), CHUNK)
+
+    return read
+
+
+def _checked(read: Callable[[], bytes], magic: str) -> Callable[[], bytes]:
+    """The same without the mark at the beginning, which must be that of this disk."""
+    mark = _MARK + magic.encode() if magic else b""
+    head = b""
+
+    def rest() -> bytes:
+        nonlocal mark, head
+        if not mark:
+            return read()
+        while len(head) < len(mark):
+            piece = read()
+            if not piece:
+                raise TransportError("The connection was closed before the data began")
+            head += piece
+        if not head.startswith(mark):
+            raise TransportError("What came is not the data of this disk: its mark (magic) is another")
+        body, mark = head[len(mark) :], b""
+        return body or read()
+
+    return rest
+
+
+def _pump(read: Callable[[], bytes], write: Callable[[bytes], Any], meter: Meter, of_mark: int) -> None:
+    meter.bytes -= of_mark
+    while data := read():
+        write(data)
+        meter.bytes += len(data)
+
+
+def _pump_and_close(read: Callable[[], bytes], into: IO[bytes], meter: Meter, of_mark: int) -> None:
+    try:
+        _pump(read, lambda data: _write(into, data), meter, of_mark)
+    finally:
+        into.close()
+
+
+def _write(into: IO[bytes], data: bytes) -> None:
+    content = memoryview(data)
+    while content:
+        content = content[os.write(into.fileno(), content) :]

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""move-instance between two real clusters, each of one node: what the disk held is in the other cluster, once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from tests.system.fake_bed import FakeBed
+
+from ganeti.tools.testbed import bed as testbed
+from ganeti.tools.testbed import cluster, machine
+from ganeti.tools.testbed.layout import CLUSTER_NAME
+
+pytestmark = [
+    pytest.mark.daemons,
+    pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
+]
+STORAGE = "/srv/ganeti/file-storage"
+OTHER = "cluster2"
+SECRET = "/var/lib/ganeti/cluster-domain-secret"
+ACCESS = ("--src-ca-file=/root/ca.pem", "--src-username=jack", "--src-password-file=/root/word")
+MOVE = ("/usr/lib/ganeti/tools/move-instance", *ACCESS, CLUSTER_NAME, OTHER)
+TO_NODE = "--dest-primary-node=node2"
+OS = "/usr/local/lib/ganeti/os/patient"
+HOLD = "/root/hold"
+IMPORT = f"""#!/bin/sh
+if [ -e {HOLD} ]; then head -c 1000000 >/dev/null; touch {HOLD}.begun; while true; do sleep 1; done; fi
+exec ./at-once
+"""
+"""An import that stays in the middle while somebody wants that."""
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
+    layout = testbed.up(tmp_path_factory.mktemp("move").resolve(), 2, "fake", watcher_interval_s=86400)
+    try:
+        found = FakeBed(layout)
+        make_clusters(found)
+        add = f"gnt-instance add -t file -o patient+default --no-install --no-start -n node1 -s 64m --tags x {NIC} web"
+        found.run(*add.split())
+        found.run("sh", "-c", f"dd if=/dev/urandom of=$(ls {STORAGE}/web/*) bs=1M seek=5 count=20 conv=notrunc")
+        found.run("gnt-instance", "startup", "web")
+        yield found
+    finally:
+        testbed.down(layout)
+
+
+NIC = "--net 0:mac=aa:00:00:11:22:33"
+
+
+def make_clusters(bed: FakeBed) -> None:
+    words = cluster.init_command(bed.layout)
+    for node, name in (("node1", CLUSTER_NAME), ("node2", OTHER)):
+        bed.run("sh", "-c", f"echo '10.77.0.101 {OTHER}' >> /etc/hosts", node=node)
+        bed.run(*words[:-1], name, node=node)
+        bed.run("gnt-cluster", "renew-crypto", "-f", "--new-rapi-certificate", node=node)
+        bed.run("sh", "-c", f"mkdir -p {OS} && cp -a /srv/ganeti/os/heartbeat/. {OS}", node=node)
+        bed.run(
+            "sh",
+            "-c",
+            "mkdir -p /var/lib/ganeti/rapi; echo 'jack secret write' > /var/lib/ganeti/rapi/users",
+            node=node,
+        )
+        bed.run("/usr/lib/ganeti/daemon-util", "stop", "ganeti-rapi", node=node, expect=None)
+        bed.run("/usr/lib/ganeti/daemon-util", "start", "ganeti-rapi", "-b", "0.0.0.0", node=node)
+    patient = f"cd {OS} && mv import at-once && printf '%s' '{IMPORT}' > import && chmod +x import"
+    bed.run("sh", "-c", patient, node="node2")
+    certificates = [bed.run("openssl", "x509", "-in", "/var/lib/ganeti/rapi.pem", node=node) for node in NODES]
+    bed.run("sh", "-c", f"echo '{''.join(certificates)}' > /root/ca.pem; echo secret > /root/word")
+
+
+NODES = ("node1", "node2")
+
+
+def sums(bed: FakeBed, node: str) -> str:
+    each = f"dd if=$(ls {STORAGE}/web/*) bs=1M skip=5 count=20 status=none | md5sum"
+    return bed.run("sh", "-c", each, node=node).split()[0]
+
+
+def leftovers(bed: FakeBed) -> str:
+    look = "find /run/ganeti/import-export /run/ganeti/crypto /srv/ganeti/export -mindepth 1 2>/dev/null; true"
+    return "".join(bed.run("sh", "-c", look, node=node) for node in NODES)
+
+
+def instances(bed: FakeBed) -> tuple[str, str]:
+    words = ("gnt-instance", "list", "--no-headers", "--separator=|", "-o", "name,oper_state")
+    return bed.run(*words), bed.run(*words, node="node2")
+
+
+AS_BEFORE = ("web|Y\n", "")
+
+
+def test_a_cluster_with_another_secret_is_refused_and_nothing_has_changed(bed: FakeBed) -> None:
+    said = bed.run(*MOVE, TO_NODE, "web", expect=1)
+    assert "it is not signed by the domain secret of this cluster: both clusters need the same one" in said
+    assert instances(bed) == AS_BEFORE
+    secret = bed.run("cat", SECRET)
+    bed.run("sh", "-c", f"echo '{secret.strip()}' > /root/secret", node="node2")
+    bed.run("gnt-cluster", "renew-crypto", "-f", "--cluster-domain-secret=/root/secret", node="node2")
+    assert bed.run("cat", SECRET, node="node2") == secret
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("web9",), "web9"),
+        (("--dest-primary-node=node7", "web"), "node7"),
+        ((TO_NODE, "--compress=lzma", "web"), "Compression 'lzma' is not enabled in the cluster"),
+        ((TO_NODE, "--dest-disk-template=plain", "web"), "Disk template 'plain' is not enabled"),
+        ((TO_NODE, "-I", "hail", "web"), "Give either --iallocator or --dest-primary-node, not both"),
+        ((TO_NODE, "--src-ca-file=/root/word", "web"), "The CA file /root/word cannot be used"),
+        ((TO_NODE, "--dest-username=joe", "web"), "401"),
+    ],
+)
+def test_bad_input_changes_nothing(bed: FakeBed, words: tuple[str, ...], sentence: str) -> None:
+    said = bed.run(*MOVE, *words, expect=1)
+    assert sentence in said and "Traceback" not in said
+    assert instances(bed) == AS_BEFORE
+
+
+def begin(bed: FakeBed) -> object:
+    """A move that stays in the middle."""
+    bed.run("sh", "-c", f"rm -f {HOLD}.begun; touch {HOLD}", node="node2")
+    words = f"{' '.join(MOVE)} {TO_NODE} web & echo $! > /root/pid; wait $!"
+    process = machine.popen(bed.layout, "node1", "sh", "-c", words)
+    begun = f"ls {HOLD}.begun 2>/dev/null; true"
+    bed.wait(lambda: bed.run("sh", "-c", begun, node="node2") != "", "the other cluster has a part of the disk")
+    assert instances(bed)[0] == "web|N\n"
+    bed.run("rm", HOLD, node="node2")
+    return process
+
+
+@pytest.mark.parametrize(
+    ("node", "words"),
+    [
+        ("node1", "kill $(cat /root/pid)"),
+        ("node2", "gnt-job cancel --force --yes-do-it $(gnt-job list --running --no-headers -o id); true"),
+        ("node1", "kill -9 $(cat /run/ganeti/import-export/*/status | grep -o '\"pid\":[0-9]*' | cut -d: -f2)"),
+    ],
+    ids=["the tool", "the receiving job", "the sending process"],
+)
+def test_an_interruption_in_the_middle_leaves_the_source_as_before(bed: FakeBed, node: str, words: str) -> None:
+    before = sums(bed, "node1")
+    process = begin(bed)
+    bed.run("sh", "-c", words, node=node)
+    out, errors = process.communicate(timeout=90)  # type: ignore[attr-defined]
+    assert process.returncode == 1 and "web was not moved" in errors, f"{out}{errors}"  # type: ignore[attr-defined]
+    assert instances(bed) == AS_BEFORE
+    assert (sums(bed, "node1"), leftovers(bed)) == (before, "")
+
+
+def test_an_instance_moves_with_all_it_has(bed: FakeBed) -> None:
+    before = sums(bed, "node1")
+    said = bed.run(*MOVE, TO_NODE, "--compress=gzip-fast", "web")
+    assert f"web is on {OTHER} now" in said and "Disk 0 is sent" in said and "Disk 0 is received" in said
+    assert instances(bed) == ("", "web|Y\n")
+    assert (sums(bed, "node2"), leftovers(bed)) == (before, "")
+    assert bed.run("gnt-instance", "list-tags", "web", node="node2") == "x\n"
+    macs = bed.run("gnt-instance", "list", "--no-headers", "-o", "nic.macs", node="node2")
+    assert macs == "aa:00:00:11:22:33\n"
+    assert bed.guests() == {"web": ["node2"]}

@@ -182,8 +182,8 @@ class TestRunningJobs:
         assert "not a whole number" in gnt(master, "gnt-cluster", "modify", "--max-running-jobs=many", status=2)
         told = gnt(master, "gnt-cluster", "modify", status=1)
         assert told == "Please give at least one of the parameters to change: see 'gnt-cluster modify --help'\n"
-        told = gnt(master, "gnt-cluster", "modify", "--install-image=/srv/base", status=1)
-        assert "install_image cannot be set yet" in told
+        told = gnt(master, "gnt-cluster", "modify", "--install-image=base", status=1)
+        assert "cannot be the install image: give an absolute path" in told
 
     def test_a_dry_run_changes_nothing(self, master):
         gnt(master, "gnt-cluster", "modify", "--max-running-jobs=2", "--dry-run")

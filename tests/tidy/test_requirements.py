@@ -5,7 +5,7 @@ import ast
 import re
 
 from parsed_tree import told
-from tests.requirements_page import PAGE, TREE, markers, page, requirements
+from tests.requirements_page import PAGE, TREE, decided, markers, page, requirements
 
 
 def test_there_are_270_requirements():
@@ -18,6 +18,12 @@ def test_there_are_270_requirements():
 def test_markers_name_requirements_that_exist():
     unknown = markers().keys() - requirements().keys()
     faults = [f"{test}: there is no requirement {number}" for number in sorted(unknown) for test in markers()[number]]
+    assert not faults, told(faults)
+
+
+def test_decisions_name_requirements_that_exist():
+    unknown = decided().keys() - requirements().keys()
+    faults = [f"{page}: there is no requirement {number}" for number in sorted(unknown) for page in decided()[number]]
     assert not faults, told(faults)
 
 

@@ -2,13 +2,11 @@
 """ganeti-luxid: the job queue and all queries, on the master (S2.4, S2.5)."""
 
 import argparse
-import functools
 import gc
 import os
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 
 from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
@@ -18,7 +16,8 @@ from ganeti.calls.node_client import NodeClient
 from ganeti.calls.serving import handlers_of
 from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.daemons.catalogue import build_catalogue
-from ganeti.daemons.master_checks import check_master, check_node
+from ganeti.daemons.master_checks import check_node
+from ganeti.daemons.master_start import as_master
 from ganeti.luxid.event_stream import SUBSCRIBE, EventHub, QueueJobs, feed
 from ganeti.luxid.explain_calls import ExplainCalls
 from ganeti.luxid.filter_calls import FilterCalls
@@ -37,16 +36,15 @@ from ganeti.luxid.server import LuxiServer
 from ganeti.master import operations
 from ganeti.master.locks.owners import Owner
 from ganeti.master.queue.machine import QueueMachine
-from ganeti.system.daemonize import Daemon, DaemonRefused, daemon_parser, parse_options, run_daemon
+from ganeti.system.daemonize import Daemon, daemon_parser, parse_options, run_daemon
 from ganeti.system.environment import Environment
 from ganeti.system.event_loop import Background
 from ganeti.system.flight_record import FlightRecord
 from ganeti.system.livelock import LiveLock, job_lock_path
 from ganeti.system.unix_socket import allow_many_connections
-from ganeti.wconfd.master_vote import add_voting_options, voting_is_settled, win_vote
+from ganeti.wconfd.master_vote import add_voting_options, voting_is_settled
 
 NAME = "ganeti-luxid"
-_CONFIGURATION_S = 60.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,25 +71,9 @@ def make_parser() -> argparse.ArgumentParser:
 
 async def serve(daemon: Daemon, spawner: SpawnerClient) -> None:
     operations.load()
-    background = Background()
-    wconfd = WConfdClient(daemon.environment.paths.wconfd_socket)
-    follower = ConfigFollower(wconfd)
-    nodes = NodeClient(daemon.environment.paths, lambda: follower.configuration)
-    async with AsyncExitStack() as ending:
-        ending.push_async_callback(wconfd.close)
-        ending.push_async_callback(background.cancel)
-        ending.push_async_callback(nodes.close)
-        background.start(follower.run(), "following the configuration")
-        # WConfD does not begin here any more once the others have another master, which is soon in our ssconf.
-        named = functools.partial(check_node, daemon.environment, by_ssconf=not daemon.options.no_voting)
-        if not await follower.filled(_CONFIGURATION_S, named):
-            raise DaemonRefused("ganeti-wconfd gives no configuration: is it running?")
-        check_master(daemon.environment, follower.configuration)
-        if not daemon.options.no_voting:
-            await win_vote(follower.configuration, nodes)
-        await serve_clients(
-            daemon, spawner, follower, nodes, OwnerRelease(daemon.environment.paths, wconfd, background)
-        )
+    async with as_master(daemon) as given:
+        release = OwnerRelease(daemon.environment.paths, given.wconfd, given.background)
+        await serve_clients(daemon, spawner, given.follower, given.nodes, release)
 
 
 async def serve_clients(

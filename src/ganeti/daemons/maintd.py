@@ -6,30 +6,28 @@ import functools
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 
 from ganeti.base.errors import EXIT_NOT_MASTER
 from ganeti.base.paths import Paths
 from ganeti.calls.config_follower import ConfigFollower
 from ganeti.calls.daemon_commits import DaemonCommits
 from ganeti.calls.luxi_client import LuxiClient
-from ganeti.calls.node_client import NodeClient
 from ganeti.calls.wconfd_client import WConfdClient
-from ganeti.daemons.master_checks import check_master, check_node
+from ganeti.daemons.master_checks import check_node
+from ganeti.daemons.master_start import as_master
 from ganeti.daemons.node_daemon import ClusterKey
 from ganeti.maintd.answers import PORT, Answers
 from ganeti.maintd.looking import Looker
 from ganeti.maintd.rounds import Maintenance
-from ganeti.system.daemonize import Daemon, DaemonRefused, daemon_parser, parse_options, run_daemon
+from ganeti.system.daemonize import Daemon, daemon_parser, parse_options, run_daemon
 from ganeti.system.environment import Environment
 from ganeti.system.event_loop import Background
 from ganeti.system.http_client import HttpClient
 from ganeti.system.http_server import HttpServer
 from ganeti.system.livelock import LiveLock
-from ganeti.wconfd.master_vote import add_voting_options, voting_is_settled, win_vote
+from ganeti.wconfd.master_vote import add_voting_options, voting_is_settled
 
 NAME = "ganeti-maintd"
-_CONFIGURATION_S = 60.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,23 +52,8 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 async def serve(daemon: Daemon) -> None:
-    paths = daemon.environment.paths
-    background = Background()
-    wconfd = WConfdClient(paths.wconfd_socket)
-    follower = ConfigFollower(wconfd)
-    nodes = NodeClient(paths, lambda: follower.configuration)
-    async with AsyncExitStack() as ending:
-        ending.push_async_callback(wconfd.close)
-        ending.push_async_callback(background.cancel)
-        ending.push_async_callback(nodes.close)
-        background.start(follower.run(), "following the configuration")
-        named = functools.partial(check_node, daemon.environment, by_ssconf=not daemon.options.no_voting)
-        if not await follower.filled(_CONFIGURATION_S, named):
-            raise DaemonRefused("ganeti-wconfd gives no configuration: is it running?")
-        check_master(daemon.environment, follower.configuration)
-        if not daemon.options.no_voting:
-            await win_vote(follower.configuration, nodes)
-        await _look_after(daemon, follower, wconfd, background)
+    async with as_master(daemon) as given:
+        await _look_after(daemon, given.follower, given.wconfd, given.background)
 
 
 async def _look_after(daemon: Daemon, follower: ConfigFollower, wconfd: WConfdClient, background: Background) -> None:

@@ -22,6 +22,7 @@ from ganeti.wconfd.lock_stream import NewsCalls
 from ganeti.wconfd.locks import LockService
 from ganeti.wconfd.maintenance_calls import MaintenanceCalls
 from ganeti.wconfd.promises import PromiseCalls, PromiseService
+from ganeti.wconfd.refused_calls import refused_calls
 from ganeti.wconfd.replication import Replicator
 
 _log = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ def calls_of(parts: Parts) -> dict[str, Handler]:
     locks = LockCalls(parts.locks, parts.promises, parts.committer.supersede, parts.clean_up)
     promises = PromiseCalls(parts.promises, lambda: parts.committer.form.position)
     maintenance = MaintenanceCalls(parts.database)
-    return handlers_of(ConfigCalls(parts), locks, promises, NewsCalls(parts.locks), maintenance)
+    return refused_calls() | handlers_of(ConfigCalls(parts), locks, promises, NewsCalls(parts.locks), maintenance)
 
 
 class ConfigCalls:
@@ -98,6 +99,11 @@ class ConfigCalls:
     async def flush_config(self) -> Any:
         await self._publisher.flush()
         return VOID
+
+    @serves("flushConfigGroup")
+    async def flush_config_group(self, group_uuid: Any) -> Any:
+        """The same: what a node group needs is published with all else."""
+        return await self.flush_config()
 
     @serves("replicateQueue")
     async def replicate_queue(self, names: FileNames, archived: JobIds) -> Any:

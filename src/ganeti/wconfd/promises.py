@@ -92,6 +92,11 @@ class PromiseCalls:
     async def list_promises(self) -> Any:
         return {"position": self._position(), **self._promises.state()}
 
+    @serves("dropAllReservations")
+    async def drop_all_reservations(self, client: Client) -> Any:
+        """3.1's name for the same: room is all that can be reserved."""
+        return await self.give_up_room(client)
+
     @serves("giveUpRoom")
     async def give_up_room(self, client: Client) -> Any:
         self._promises.drop(client)

@@ -63,6 +63,7 @@ def test_a_mirrored_instance_without_a_mirror_is_never_redundant() -> None:
     )
 
 
+@pytest.mark.requirement("S5.42")
 def test_groups_without_nodes_are_not_spoken_of() -> None:
     found = answer(message(allocation("rbd", 1), {"n0": node()}, groups=("e", "u", "v")), options=WITHOUT_N1)
     assert found["info"].startswith("Request successful: Selected group: gu, Group gu (preferred): score: ")

@@ -11,7 +11,7 @@ import pytest
 from tests.fakes.wconfd import GOLDEN, fast_directory, running_wconfd
 
 from ganeti.base.errors import NodeUnreachableError
-from ganeti.daemons import luxid
+from ganeti.daemons import luxid, master_start
 from ganeti.model.configuration import Configuration
 from ganeti.system.daemonize import DaemonRefused
 from ganeti.system.environment import Environment
@@ -177,7 +177,7 @@ def test_luxid_serves_only_who_has_won_the_vote(no_voting, monkeypatch):
             )
             await luxid.serve(daemon, None)
 
-    monkeypatch.setattr(luxid, "win_vote", lose)
+    monkeypatch.setattr(master_start, "win_vote", lose)
     monkeypatch.setattr(luxid, "serve_clients", serve_clients)
     with fast_directory() as root:
         if no_voting:

@@ -33,6 +33,7 @@ def decoded(message: Any) -> dict[str, Any]:
     return decode_message(json.dumps(message).encode())
 
 
+@pytest.mark.requirement("S5.14")
 @pytest.mark.requirement("S5.36")
 def test_old_spellings_become_those_of_version_2() -> None:
     found = decoded(OLD)

@@ -43,6 +43,7 @@ def check(options: Mapping[str, Any], machine: Machine, catalogue: Catalogue) ->
         options.get("enabled_disk_templates"),
         catalogue,
         has_volume_group=bool(options.get("vg_name")) or _has_group(machine, DEFAULT_VOLUME_GROUP),
+        can_replicate=os.path.exists(machine.paths.under("/proc/drbd")),
     )
     version = init_options.ip_version(options.get("primary_ip_version"))
     node_name, primary_ip = _own_address(machine, version)

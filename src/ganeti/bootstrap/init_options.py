@@ -65,13 +65,14 @@ def enabled_hypervisors(given: Sequence[str] | None, catalogue: Catalogue) -> li
 
 
 def enabled_templates(
-    given: Sequence[str] | None, catalogue: Catalogue, *, has_volume_group: bool = False
+    given: Sequence[str] | None, catalogue: Catalogue, *, has_volume_group: bool = False, can_replicate: bool = False
 ) -> list[str]:
     """Those that are named; otherwise what this machine can serve, of those that are preferred."""
+    known = [catalogue.template(name) for name in PREFERRED if name in catalogue.templates]
     usable = (
-        name
-        for name in PREFERRED
-        if name in catalogue.templates and (has_volume_group or not catalogue.template(name).uses_node_disk)
+        traits.name
+        for traits in known
+        if not traits.uses_node_disk or (has_volume_group and (can_replicate or not traits.has_secondary))
     )
     chosen = list(usable) if given is None else given
     return _known_names(chosen, "disk template", catalogue.templates)

@@ -34,8 +34,11 @@ def disk_spec(view: ConfigView, catalogue: Catalogue, instance: Instance, disk: 
         params=filled | (disk.params or {}),
         exclusive=traits.uses_node_disk and uses_exclusively(view, instance.primary_node),
         spindles=disk.spindles,
+        children=[disk_spec(view, catalogue, instance, child, index) for child in disk.children],
         copies={node.name: node.secondary_ip for node in copies},
         generation=disk.generation,
+        holders={node.uuid: node.name for node in copies},
+        primary=view.node(instance.primary_node).name if paired else "",
     )
 
 

@@ -10,6 +10,15 @@ from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 
 
 @dataclass(frozen=True)
+class Part:
+    """A disk of another template that each copy of a disk lies on."""
+
+    template: str
+    logical_id: list[Any]
+    size_mib: int
+
+
+@dataclass(frozen=True)
 class NewDisk:
     """One disk, before it has a place."""
 
@@ -25,6 +34,10 @@ class NewDisk:
     """What the user said of it."""
     params: Mapping[str, Any] = field(default_factory=dict)
     """Filled disk parameters."""
+    size_mib: int = 0
+    node_uuids: tuple[str, ...] = ()
+    secret: str = ""
+    """What its copies prove to each other by, where the template has it."""
 
     @property
     def name(self) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 
 if TYPE_CHECKING:
-    from ganeti.model.new_disk import NewDisk
+    from ganeti.model.new_disk import NewDisk, Part
     from ganeti.model.parameters import Parameter
 
 KERNELSPACE, USERSPACE = "kernelspace", "userspace"
@@ -61,6 +61,12 @@ class TemplateTraits:
     """Whatever else is said of a new disk is a parameter of its own, checked on the node."""
     naming: Callable[[NewDisk], list[Any]] | None = None
     """Makes the logical id of a new disk; None for a file below the instance's directory."""
+    parts: Callable[[NewDisk], list[Part]] | None = None
+    """What each copy of a disk lies on, where that is disks of another template."""
+    diskless_primary: bool = False
+    """A guest goes on without the copy of its own node, as long as the other node has one."""
+    has_secret: bool = False
+    """The copies of a disk prove to each other who they are by a secret of its own."""
     adoptee: Callable[[NewDisk], list[Any]] | None = None
     """The logical id of what the key ``adopt`` names; None where nothing can be adopted."""
     adopts_only: bool = False

@@ -138,7 +138,7 @@ COMMANDS = (
       (('--vg-name',), 'vg_name', 'string', 'LVM volume group; "" for none', True, None, (), 'NAME', False),
       (('--maintain-node-health',), 'maintain_node_health', 'yesno', 'a node that is offline and alive ends the guests it still has', True, None, (), '', False),
       (('--uid-pool',), 'uid_pool', 'ranges', 'user ids for guests', True, None, (), '', False),
-      (('--drbd-usermode-helper',), 'drbd_helper', 'string', '', True, None, (), 'PATH', False),
+      (('--drbd-usermode-helper',), 'drbd_helper', 'string', "helper of the mirror's kernel part", True, None, (), 'PATH', False),
       (('-I', '--default-iallocator'), 'default_iallocator', 'string', 'allocator to use', True, None, (), 'NAME', False),
       (('--default-iallocator-params',), 'default_iallocator_params', 'keyvalues', 'its parameters', True, None, (), '', False),
       (('--prealloc-wipe-disks',), 'prealloc_wipe_disks', 'yesno', 'wipe disks before use', True, None, (), '', False),

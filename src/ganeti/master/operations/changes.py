@@ -8,14 +8,12 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from ganeti.base.errors import ALREADY_EXISTS, WRONG_STATE, PrerequisiteError, ReservationError
+from ganeti.base.errors import ALREADY_EXISTS, WRONG_STATE, PrerequisiteError
+from ganeti.master.disk_numbers import enter_disk, forget_disk, return_port, take_port
 from ganeti.master.nic_networks import exchange_addresses
 from ganeti.model.configuration import Draft
 from ganeti.model.objects import Disk, Instance
 from ganeti.ports.config import Change
-
-FIRST_PORT, LAST_PORT = 11000, 14999
-"""TCP and UDP ports given to instances (opcodes, section 7)."""
 
 
 class AddInstance(Change, frozen=True, kw_only=True):
@@ -40,9 +38,9 @@ class AddInstance(Change, frozen=True, kw_only=True):
         _check_nodes(draft, instance, self.disks)
         instance = replace(instance, nics=exchange_addresses(draft, [], instance.nics, self.from_pool))
         if self.wants_port:
-            instance = replace(instance, network_port=_take_port(draft))
+            instance = replace(instance, network_port=take_port(draft))
         for disk in self.disks:
-            draft.put("disks", disk)
+            enter_disk(draft, disk)
         draft.put("instances", instance)
         return cast(Instance, draft.get("instances", instance.uuid))
 
@@ -83,13 +81,11 @@ class RemoveInstance(Change, frozen=True, kw_only=True):
         if instance is None:
             return
         for uuid in instance.disks:
-            draft.remove("disks", uuid)
+            forget_disk(draft, uuid)
         exchange_addresses(draft, instance.nics, [])
         draft.remove("instances", self.instance_uuid)
         if instance.network_port is not None:
-            cluster = draft.cluster
-            pool = sorted({*cluster.tcpudp_port_pool, instance.network_port})
-            draft.put("cluster", replace(cluster, tcpudp_port_pool=pool))
+            return_port(draft, instance.network_port)
 
 
 class SetInstanceState(Change, frozen=True, kw_only=True):
@@ -160,18 +156,3 @@ def _check_nodes(draft: Draft, instance: Instance, disks: list[Disk]) -> None:
         raise PrerequisiteError(
             f"The nodes of {instance.name} have come to be in different node groups: create it again", WRONG_STATE
         )
-
-
-def _take_port(draft: Draft) -> int:
-    """Take a returned port if there is one, else the next that was never given."""
-    cluster = draft.cluster
-    if cluster.tcpudp_port_pool:
-        port = min(cluster.tcpudp_port_pool)
-        rest = [other for other in cluster.tcpudp_port_pool if other != port]
-        draft.put("cluster", replace(cluster, tcpudp_port_pool=rest))
-        return port
-    port = max(cluster.highest_used_port + 1, FIRST_PORT)
-    if port > LAST_PORT:
-        raise ReservationError(f"All network ports from {FIRST_PORT} to {LAST_PORT} are in use")
-    draft.put("cluster", replace(cluster, highest_used_port=port))
-    return port

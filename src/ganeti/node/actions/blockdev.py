@@ -46,6 +46,13 @@ async def blockdev_remove(node: NodeState, *, disk: DiskSpec) -> None:
     node.world.log(f"disk {_name(disk)} removed")
 
 
+@node_call(timeout_s=SLOW_S)
+async def blockdev_renew(node: NodeState, *, disk: DiskSpec) -> None:
+    """Make this node's copy anew, empty; another node gives it the content when both are open."""
+    await node.template_of(disk).renew(disk)
+    node.world.log(f"copy of disk {_name(disk)} made anew")
+
+
 @node_call()
 async def blockdev_rename(node: NodeState, *, disk: DiskSpec, logical_id: list[Any]) -> None:
     """Give a closed disk another logical id; where that names it already, nothing is done."""
@@ -143,4 +150,6 @@ def _remove_directory(allowed: AllowedPaths, file_storage_dir: str) -> None:
 
 
 def _name(disk: DiskSpec) -> str:
-    return str(disk.logical_id[-1]) if disk.logical_id else disk.uuid
+    """What lies on other disks is called as the first of them; its own logical id ends with its secret."""
+    logical_id = disk.children[0].logical_id if disk.children else disk.logical_id
+    return str(logical_id[-1]) if logical_id else disk.uuid

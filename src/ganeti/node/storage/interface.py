@@ -57,10 +57,30 @@ class GivesBack(ABC):
         """Cut a copy that the primary node does not use, which has grown alone, to the size in *disk*."""
 
 
-class DiskTemplate(ABC):
-    """All methods may be repeated: creating what is there with the same size, removing what is gone do no harm."""
+class Copies:
+    """How the bytes of a disk that nobody uses come to another node; templates whose traits say copyable take part."""
 
     traits: ClassVar[TemplateTraits]
+
+    async def stored_path(self, disk: DiskSpec) -> str:
+        """The file or device with the bytes of a copyable disk, which nobody uses."""
+        raise _not_copyable(self)
+
+    async def begin_copy(self, disk: DiskSpec, size: int) -> None:
+        """Make room for *size* bytes that come from another node, at `unfinished_path`; all zeros until then."""
+        raise _not_copyable(self)
+
+    def unfinished_path(self, disk: DiskSpec) -> str:
+        raise _not_copyable(self)
+
+    async def end_copy(self, disk: DiskSpec) -> None:
+        """What lies at `unfinished_path` is the disk from now on, durably."""
+        raise _not_copyable(self)
+
+
+class DiskTemplate(Copies, ABC):
+    """All methods may be repeated: creating what is there with the same size, removing what is gone do no harm."""
+
     registry: ClassVar[dict[str, type["DiskTemplate"]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -127,6 +147,14 @@ class DiskTemplate(ABC):
         """
         del disk, logical_id
 
+    async def renew(self, disk: DiskSpec) -> None:
+        """Make this node's copy anew, empty: another node has the content, and gives it when both are open.
+
+        Where the traits say `diskless_primary`, a guest may have the disk open here.
+        """
+        await self.remove(disk)
+        await self.create(disk)
+
     def snapshots(self) -> Snapshots | None:
         """None where the template has none."""
         return None
@@ -138,21 +166,6 @@ class DiskTemplate(ABC):
         """
         del disk, source
         raise BlockDeviceError(f"Disks of template {self.traits.name} cannot be adopted")
-
-    async def stored_path(self, disk: DiskSpec) -> str:
-        """The file or device with the bytes of a copyable disk, which nobody uses."""
-        raise _not_copyable(self)
-
-    async def begin_copy(self, disk: DiskSpec, size: int) -> None:
-        """Make room for *size* bytes that come from another node, at `unfinished_path`; all zeros until then."""
-        raise _not_copyable(self)
-
-    def unfinished_path(self, disk: DiskSpec) -> str:
-        raise _not_copyable(self)
-
-    async def end_copy(self, disk: DiskSpec) -> None:
-        """What lies at `unfinished_path` is the disk from now on, durably."""
-        raise _not_copyable(self)
 
     @abstractmethod
     async def find(self, disk: DiskSpec) -> DiskStatus | None:
@@ -183,5 +196,5 @@ class DiskTemplate(ABC):
         """Names or paths of all disks of this template here, for finding what nobody knows (orphans)."""
 
 
-def _not_copyable(template: DiskTemplate) -> BlockDeviceError:
+def _not_copyable(template: Copies) -> BlockDeviceError:
     return BlockDeviceError(f"Disks of template {template.traits.name} cannot be copied to another node")

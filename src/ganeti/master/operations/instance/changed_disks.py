@@ -64,16 +64,24 @@ async def check_room(ctx: OperationContext, spec: InstanceSpec, disks: DiskChang
     await allocation.check_capacity(ctx, spec.primary_node_uuid, wanted, template, ignore_memory=True, copies_on=copies)
 
 
-async def make_disks(ctx: OperationContext, spec: InstanceSpec, disks: DiskChanges, *, wait: bool) -> None:
-    """Enter the new disks of *spec* as forthcoming, and make them: both are taken back where the rest fails."""
+async def make_disks(ctx: OperationContext, spec: InstanceSpec, disks: DiskChanges, *, wait: bool) -> InstanceSpec:
+    """Enter the new disks of *spec* as forthcoming, and make them: both are taken back where the rest fails.
+
+    Gives the spec with the numbers that disks got when they were entered.
+    """
     created = list(disks.created)
     if not created:
-        return
+        return spec
     uuids = [disk.uuid for disk in created]
     sentence = f"take the new disks of {spec.name} out of the configuration"
     await ctx.undo.push(UndoChange(sentence, ForgetDisks(disk_uuids=uuids)))
     await ctx.config.commit(ReserveDisks(disks=created))
+    view = ctx.config.view()
+    entered = {uuid: view.disk(uuid).logical_id for uuid in uuids}
+    numbered = [replace(disk, logical_id=entered.get(disk.uuid, disk.logical_id)) for disk in spec.disks]
+    spec = replace(spec, disks=numbered)
     await create_disks(ctx, spec, [disk for disk in spec.disks if disk.uuid in uuids], wait=wait)
+    return spec
 
 
 async def remove_disks(ctx: OperationContext, old: Instance, disks: DiskChanges, change: ModifyInstance) -> None:

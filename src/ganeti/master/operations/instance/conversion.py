@@ -135,7 +135,7 @@ def converted(
     fresh = [_like(disk, traits, entropy, own) for disk in old]
     asked = [ext_params for _ in fresh]
     new = place_disks(
-        view, fresh, asked, traits, node_uuids, instance_directory(view, traits, directory), instance.name
+        view, fresh, asked, traits, node_uuids, instance_directory(view, traits, directory), instance.name, entropy
     )
     return DiskChanges(new, [], tuple(new), tuple(old))
 

@@ -213,7 +213,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         check_nodes(view, wanted.template, facts.node_uuids)
         directory = disk_places.instance_directory(view, wanted.template, self.file_storage_dir)
         disks = disk_places.place_disks(
-            view, wanted.disks, wanted.asked, wanted.template, facts.node_uuids, directory, wanted.name
+            view, wanted.disks, wanted.asked, wanted.template, facts.node_uuids, directory, wanted.name, ctx.entropy
         )
         instance = replace(
             self.sketch(wanted),

@@ -189,7 +189,7 @@ def change_disks(
                 _refuse_adoption(index, change.values)
                 disk = read_disk(index, change.values, traits, entropy)
                 now[index:index] = place_disks(
-                    view, [disk], [change.values], traits, node_uuids, directory, instance_name, first=index
+                    view, [disk], [change.values], traits, node_uuids, directory, instance_name, entropy, first=index
                 )
             else:
                 now.insert(index, _detached(view, now, change.values, traits, node_uuids))

@@ -11,10 +11,13 @@ from ganeti.base import names
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.master.instance_spec import uses_exclusively
 from ganeti.model import inheritance
-from ganeti.model.new_disk import NewDisk
+from ganeti.model.new_disk import NewDisk, Part
 from ganeti.model.objects import Disk
 from ganeti.model.traits import TemplateTraits
 from ganeti.model.view import ConfigView
+from ganeti.ports.context import EntropyPort
+
+_SECRET_BYTES = 20
 
 
 def new_disk(
@@ -26,6 +29,7 @@ def new_disk(
     directory: str,
     instance_name: str,
     index: int,
+    entropy: EntropyPort | None = None,
 ) -> NewDisk:
     """All that a template may build the logical id of *disk* from."""
     group = view.group(view.node(node_uuids[0]).group)
@@ -38,6 +42,9 @@ def new_disk(
         volume_group=view.cluster.volume_group_name or "",
         asked=asked,
         params=inheritance.disk_params(view.cluster, group, traits.name, traits.parameters) | (disk.params or {}),
+        size_mib=disk.size,
+        node_uuids=tuple(node_uuids),
+        secret=entropy.token(_SECRET_BYTES).hex() if traits.has_secret and entropy is not None else "",
     )
 
 
@@ -49,6 +56,7 @@ def place_disks(
     node_uuids: list[str],
     directory: str,
     instance_name: str,
+    entropy: EntropyPort,
     first: int = 0,
 ) -> list[Disk]:
     """Give each disk its nodes and its logical id; they are counted from *first*.
@@ -63,10 +71,30 @@ def place_disks(
                 f"{view.node(node_uuids[0]).name} does not have: leave spindles out",
                 WRONG_INPUT,
             )
-        new = new_disk(view, disk, values, traits, node_uuids, directory, instance_name, index)
-        generation = 0 if traits.counts_generations else None
-        placed.append(replace(disk, nodes=list(node_uuids), logical_id=_logical_id(new, traits), generation=generation))
+        new = new_disk(view, disk, values, traits, node_uuids, directory, instance_name, index, entropy)
+        parts = [_part(disk, part, node_uuids, entropy) for part in traits.parts(new)] if traits.parts else []
+        placed.append(
+            replace(
+                disk,
+                nodes=list(node_uuids),
+                logical_id=_logical_id(new, traits),
+                children=parts,
+                generation=0 if traits.counts_generations else None,
+            )
+        )
     return placed
+
+
+def _part(disk: Disk, part: Part, node_uuids: Sequence[str], entropy: EntropyPort) -> Disk:
+    return Disk(
+        uuid=entropy.uuid(),
+        dev_type=part.template,
+        logical_id=part.logical_id,
+        size=part.size_mib,
+        mode=disk.mode,
+        nodes=list(node_uuids),
+        params={},
+    )
 
 
 def _logical_id(new: NewDisk, traits: TemplateTraits) -> list[Any]:

@@ -12,6 +12,7 @@ from ganeti.base.errors import (
     INSUFFICIENT_RESOURCES,
     WRONG_STATE,
     ExecutionError,
+    GanetiError,
     HypervisorError,
     NodeCallError,
     PrerequisiteError,
@@ -183,7 +184,18 @@ class GuestMigration:
         except NodeCallError as err:
             name = self.way.target.name
             self.ctx.log.warning(f"{self.way.spec.name} runs on {name}, but its old node was not cleaned up: {err}")
+        else:
+            await self._end_sharing()
         await self.ctx.config.commit(self.arrival, settles=True)
+
+    async def _end_sharing(self) -> None:
+        """Both nodes follow their roles by now: the target is told that it writes its copies alone."""
+        ctx, spec, target = self.ctx, self.way.spec, self.way.target
+        if ctx.config.view().secondary_nodes(ctx.config.view().instance(spec.uuid)):
+            try:
+                await ctx.nodes.call(target.uuid, "instance_disks_assemble", instance=spec)
+            except GanetiError as err:
+                ctx.log.warning(f"The disks of {spec.name} on {target.name} need a look: {err}")
 
     async def _follow(self) -> None:
         """Watch the source until it is done; raises `ExecutionError` when it fails or makes no progress."""

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ganeti.base.errors import INSUFFICIENT_RESOURCES, WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.master import nic_networks
+from ganeti.master.disk_numbers import enter_disk, forget_disk, numbered
 from ganeti.master.instance_spec import instance_size
 from ganeti.master.operations.instance import device_changes
 from ganeti.master.operations.instance.creation_checks import refuse_conflicts
@@ -67,10 +68,10 @@ class ModifyInstance(Change, frozen=True, kw_only=True):
         if self.disks is not None:
             new = replace(new, disks=[disk.uuid for disk in self.disks])
             for disk in self.disks:
-                if draft.get("disks", disk.uuid) != (complete := replace(disk, forthcoming=None)):
+                if draft.get("disks", disk.uuid) != (complete := numbered(draft, replace(disk, forthcoming=None))):
                     draft.put("disks", complete)
         for uuid in self.removed:
-            draft.remove("disks", uuid)
+            forget_disk(draft, uuid)
         if new != old:
             draft.put("instances", new)
 
@@ -89,7 +90,7 @@ class ReserveDisks(Change, frozen=True, kw_only=True):
 
     def apply(self, draft: Draft) -> None:
         for disk in self.disks:
-            draft.put("disks", disk)
+            enter_disk(draft, disk)
 
 
 class ForgetDisks(Change, frozen=True, kw_only=True):
@@ -99,8 +100,7 @@ class ForgetDisks(Change, frozen=True, kw_only=True):
 
     def apply(self, draft: Draft) -> None:
         for uuid in self.disk_uuids:
-            if draft.get("disks", uuid) is not None:
-                draft.remove("disks", uuid)
+            forget_disk(draft, uuid)
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ from ganeti.base.errors import GanetiError
 from ganeti.base.natural import natural_key
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Operation, operation
+from ganeti.master.operations.instance.described_disks import NOT_ASKED, ask_states, describe
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Text
 from ganeti.master.parameter import Parameter
 from ganeti.model import inheritance
 from ganeti.model.locks import ALL_INSTANCES, LockPlan, instance_lock
-from ganeti.model.node_calls.disks import BlockdevFind, DiskStatus
 from ganeti.model.node_calls.instances import InstanceInfo
-from ganeti.model.objects import Disk, Instance, Nic
+from ganeti.model.objects import Instance, Nic
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import ask
@@ -85,7 +85,8 @@ async def _ask(ctx: OperationContext, uuid: str) -> dict[str, Any]:
     node = instance.primary_node
     try:
         guest = await ask(ctx.nodes, node, InstanceInfo(instance=spec), deadline_s=ASK_TIMEOUT_S)
-        disks = [await ask(ctx.nodes, node, BlockdevFind(disk=disk), deadline_s=ASK_TIMEOUT_S) for disk in spec.disks]
+        nodes = [node, *view.secondary_nodes(instance)]
+        disks = [await ask_states(ctx, disk, nodes, ASK_TIMEOUT_S) for disk in spec.disks]
     except GanetiError as err:
         ctx.log.warning(f"No live data of {instance.name}: {err}")
         return {}
@@ -102,7 +103,7 @@ def _describe(
     own = {parameter.name for parameter in parameters if not parameter.cluster_only}
     filled = inheritance.instance_hv(cluster, instance, parameters)
     guest = (state or {}).get("guest")
-    statuses = (state or {}).get("disks") or [None] * len(instance.disks)
+    statuses = (state or {}).get("disks") or [NOT_ASKED] * len(instance.disks)
     return {
         "name": instance.name,
         "uuid": instance.uuid,
@@ -118,7 +119,8 @@ def _describe(
         "nics": [_describe_nic(view, nic) for nic in instance.nics],
         "disk_template": view.disk_template(instance),
         "disks": [
-            _describe_disk(disk, status) for disk, status in zip(view.instance_disks(instance), statuses, strict=True)
+            describe(view, instance, disk, states)
+            for disk, states in zip(view.instance_disks(instance), statuses, strict=True)
         ],
         "hypervisor": instance.hypervisor,
         "network_port": instance.network_port,
@@ -149,32 +151,3 @@ def _describe_nic(view: ConfigView, nic: Nic) -> list[Any]:
         network.name if network else None,
         info,
     ]
-
-
-def _describe_disk(disk: Disk, status: DiskStatus | None) -> dict[str, Any]:
-    primary = None
-    if status is not None:
-        primary = [
-            status.dev_path,
-            status.major,
-            status.minor,
-            status.sync_percent,
-            status.estimated_time_s,
-            status.is_degraded,
-            status.ldisk_status,
-        ]
-    return {
-        "iv_name": disk.iv_name,
-        "dev_type": disk.dev_type,
-        "logical_id": disk.logical_id,
-        "nodes": disk.nodes,
-        "drbd_info": None,
-        "pstatus": primary,
-        "sstatus": None,
-        "children": [],
-        "mode": disk.mode,
-        "size": disk.size,
-        "spindles": disk.spindles,
-        "name": disk.name,
-        "uuid": disk.uuid,
-    } | ({"sync_speed_kib": status.sync_speed_kib} if status is not None and status.sync_speed_kib is not None else {})

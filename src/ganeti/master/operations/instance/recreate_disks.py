@@ -12,6 +12,7 @@ from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.base.names import shown
 from ganeti.master import allocation
 from ganeti.master.allocator_input import allocate_request
+from ganeti.master.disk_numbers import exchange_numbers, on_nodes
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
@@ -20,6 +21,7 @@ from ganeti.master.operations.instance.device_changes import position
 from ganeti.master.operations.instance.disks import create_disks
 from ganeti.master.operations.instance.existing import require_complete, require_stopped
 from ganeti.master.operations.instance.modification import check_policy
+from ganeti.master.operations.instance.moved_disks import hold_numbers
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Allocator, InstanceName, InstanceUuid, NodeUuids, Text, Values
 from ganeti.master.parameter import Parameter
@@ -44,11 +46,13 @@ class ReplaceDisks(Change, frozen=True, kw_only=True):
     instance_uuid: str
     primary_node: str
     disks: list[Disk]
+    stand_ins: dict[str, str] = {}
+    """What held the numbers of disks on other nodes, by the UUIDs of the disks."""
 
     def apply(self, draft: Draft) -> None:
         instance = draft.instance(self.instance_uuid)
         for disk in self.disks:
-            draft.put("disks", disk)
+            exchange_numbers(draft, disk, self.stand_ins.get(disk.uuid))
         draft.put("instances", replace(instance, primary_node=self.primary_node, disks_active=False))
 
 
@@ -67,6 +71,7 @@ class Checked:
     new: Instance
     spec: InstanceSpec
     """The instance as it will be, with all disks."""
+    after: list[Disk]
     made: list[Disk]
     warnings: list[str]
 
@@ -178,10 +183,10 @@ class RecreateDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
         if self.iallocator and (self.nodes or self.node_uuids):
             raise PrerequisiteError("Nodes are named, and an allocator: give one of them", WRONG_INPUT)
         new = replace(instance, primary_node=nodes[0])
-        after = [replace(made.get(disk.uuid, disk), nodes=nodes) for disk in disks]
+        after = [on_nodes(made.get(disk.uuid, disk), nodes) for disk in disks]
         warnings = check_policy(view, instance, new, after, template, ignore=True)
         spec = instance_spec(view, ctx.catalogue, new, disks=after)
-        return Checked(instance, new, spec, [disk for disk in after if disk.uuid in made], warnings)
+        return Checked(instance, new, spec, after, [disk for disk in after if disk.uuid in made], warnings)
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         nodes = [view.cluster.master_node, *view.instance_nodes(checked.old), checked.new.primary_node]
@@ -191,9 +196,16 @@ class RecreateDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
         for warning in checked.warnings:
             ctx.log.warning(warning)
+        moved = await hold_numbers(ctx, checked.old.name, checked.after)
+        spec = instance_spec(ctx.config.view(), ctx.catalogue, checked.new, disks=list(moved.disks))
         made = {disk.uuid for disk in checked.made}
-        await create_disks(ctx, checked.spec, [disk for disk in checked.spec.disks if disk.uuid in made], wait=False)
-        change = ReplaceDisks(instance_uuid=checked.old.uuid, primary_node=checked.new.primary_node, disks=checked.made)
+        await create_disks(ctx, spec, [disk for disk in spec.disks if disk.uuid in made], wait=False)
+        change = ReplaceDisks(
+            instance_uuid=checked.old.uuid,
+            primary_node=checked.new.primary_node,
+            disks=[disk for disk in moved.disks if disk.uuid in made],
+            stand_ins=dict(moved.stand_ins),
+        )
         await ctx.config.commit(change, settles=True)
 
     def _nodes(self, view: ConfigView) -> list[str]:

@@ -7,12 +7,11 @@ The copy that leaves is removed after the new one holds everything.
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from msgspec.structs import replace
-
 from ganeti.base.command import Command, Option
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, GanetiError, PrerequisiteError
 from ganeti.master import allocation
 from ganeti.master.allocator_input import relocate_request
+from ganeti.master.disk_numbers import exchange_numbers, on_nodes
 from ganeti.master.disk_plan import DiskPlan, Side
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import bare, instance_spec
@@ -21,6 +20,7 @@ from ganeti.master.operations.instance.device_changes import position
 from ganeti.master.operations.instance.disks import open_disks, plan_of, push_undo, take, wait_for_sync
 from ganeti.master.operations.instance.existing import require_complete, require_online
 from ganeti.master.operations.instance.modification import check_policy
+from ganeti.master.operations.instance.moved_disks import hold_numbers
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Allocator, IgnorePolicy, InstanceName, InstanceUuid, Text
 from ganeti.master.parameter import Parameter
@@ -28,7 +28,8 @@ from ganeti.model.configuration import Draft
 from ganeti.model.locks import ALL_NODE_RES, ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
 from ganeti.model.node_calls.disks import FAULTY, BlockdevFind
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
-from ganeti.model.objects import Instance
+from ganeti.model.objects import Disk, Instance
+from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext
@@ -42,14 +43,14 @@ class MoveCopies(Change, frozen=True, kw_only=True):
     """The second copies of an instance's disks are on another node from now on."""
 
     instance_uuid: str
-    node_uuid: str
+    disks: list[Disk]
+    stand_ins: dict[str, str] = {}
+    """What held the numbers of the new copies, by the UUIDs of the disks."""
 
     def apply(self, draft: Draft) -> None:
-        instance = draft.instance(self.instance_uuid)
-        for uuid in instance.disks:
-            nodes = [instance.primary_node, self.node_uuid]
-            draft.put("disks", replace(draft.disk(uuid), nodes=nodes))
-        draft.put("instances", instance)
+        for disk in self.disks:
+            exchange_numbers(draft, disk, self.stand_ins.get(disk.uuid))
+        draft.put("instances", draft.instance(self.instance_uuid))
 
 
 @dataclass(frozen=True)
@@ -58,18 +59,24 @@ class Facts:
 
     new_secondary: str
     bad: frozenset[str]
+    on_primary: bool = False
+    """Whether the copies of the primary node are the bad ones."""
+    lost: bool = False
+    """Whether they were found to be bad, and not only said to be."""
 
 
 @dataclass(frozen=True)
 class Checked:
     instance: Instance
     spec: InstanceSpec
-    after: InstanceSpec
-    """With the disks on the nodes they will be on."""
+    disks: list[Disk]
+    """On the nodes they will be on."""
     secondary: str
     new_secondary: str
     bad: frozenset[str]
     warnings: list[str]
+    on_primary: bool = False
+    lost: bool = False
 
 
 @operation(
@@ -127,7 +134,7 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
 
     async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
-        self._check_input(view, instance)
+        self._check_input(view, ctx.catalogue, instance)
         require_online(view, instance.primary_node, f"fail {instance.name} over first")
         secondary = view.secondary_nodes(instance)[0]
         if self.mode == NEW_SECONDARY:
@@ -136,24 +143,25 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         spec = instance_spec(view, ctx.catalogue, instance)
         chosen = {position("disk", spec.disks, index) for index in self.disks} or range(len(spec.disks))
         disks = [spec.disks[index] for index in chosen]
-        if self.mode == ON_SECONDARY:
-            return Facts("", frozenset(disk.uuid for disk in disks))
-        return Facts("", await self._bad(ctx, instance, secondary, disks))
+        if self.mode != AUTO:
+            return Facts("", frozenset(disk.uuid for disk in disks), self.mode == ON_PRIMARY)
+        return await self._bad(ctx, instance, secondary, disks, _may_lose_own(view, ctx.catalogue, instance))
 
     def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Checked:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         require_complete(instance, "given new disks")
         secondary = view.secondary_nodes(instance)[0]
-        spec = after = instance_spec(view, ctx.catalogue, instance)
+        spec, disks = instance_spec(view, ctx.catalogue, instance), view.instance_disks(instance)
         warnings: list[str] = []
         if facts.new_secondary:
             self._check_new(view, instance, secondary, facts.new_secondary)
             nodes = [instance.primary_node, facts.new_secondary]
-            disks = [replace(disk, nodes=nodes) for disk in view.instance_disks(instance)]
-            after = instance_spec(view, ctx.catalogue, instance, disks=disks)
+            disks = [on_nodes(disk, nodes) for disk in disks]
             template = ctx.catalogue.template(disks[0].dev_type)
             warnings = check_policy(view, instance, instance, disks, template, ignore=self.ignore_ipolicy)
-        return Checked(instance, spec, after, secondary, facts.new_secondary, facts.bad, warnings)
+        return Checked(
+            instance, spec, disks, secondary, facts.new_secondary, facts.bad, warnings, facts.on_primary, facts.lost
+        )
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         old, new = (view.node(uuid).name if uuid else "" for uuid in (checked.secondary, checked.new_secondary))
@@ -175,10 +183,12 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
 
     async def _move(self, checked: Checked, ctx: OperationContext) -> None:
         """Copies on another node; what was there before stays until they are complete."""
+        moved = await hold_numbers(ctx, checked.spec.name, checked.disks)
         view = ctx.config.view()
-        old, new = plan_of(ctx, checked.spec), _plan(view, checked.after, checked.new_secondary)
+        after = instance_spec(view, ctx.catalogue, checked.instance, disks=list(moved.disks))
+        old, new = plan_of(ctx, checked.spec), _plan(view, after, checked.new_secondary)
         ctx.log.info(f"* making new copies on {view.node(checked.new_secondary).name}")
-        for disk in checked.after.disks:
+        for disk in after.disks:
             for step in new.create(disk):
                 if step.side is not new.primary:
                     await push_undo(ctx, [step])
@@ -188,20 +198,27 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
             for record in old.reopen():
                 await ctx.undo.push(record)
         await self._complete(ctx, checked, new)
-        change = MoveCopies(instance_uuid=checked.instance.uuid, node_uuid=checked.new_secondary)
+        change = MoveCopies(
+            instance_uuid=checked.instance.uuid, disks=list(moved.disks), stand_ins=dict(moved.stand_ins)
+        )
         await ctx.config.commit(change, settles=True)
         await self._remove(ctx, checked.secondary, checked.spec)
 
     async def _renew(self, checked: Checked, ctx: OperationContext) -> None:
-        """The primary's copies are good, so those of the secondary may go before the new ones are there."""
+        """The other node's copies are good, so those that are replaced may go before the new ones are there."""
         plan_now = plan_of(ctx, checked.spec)
-        await self._open_as_they_are(ctx, checked, plan_now)
-        side = plan_now.secondaries[0]
+        opens_later = checked.on_primary and checked.lost and not checked.instance.disks_active
+        if not opens_later:
+            await self._open_as_they_are(ctx, checked, plan_now)
+        if checked.on_primary and not checked.lost:
+            await wait_for_sync(ctx, plan_now)
+        side = plan_now.primary if checked.on_primary else plan_now.secondaries[0]
         for disk in checked.spec.disks:
             if disk.uuid in checked.bad:
                 ctx.log.info(f"* making the copy of disk {disk.index} on {side.node_name} anew")
-                await ctx.nodes.call(side.node_uuid, "blockdev_remove", disk=disk)
-                await ctx.nodes.call(side.node_uuid, "blockdev_create", disk=disk)
+                await ctx.nodes.call(side.node_uuid, "blockdev_renew", disk=disk)
+        if opens_later:
+            await push_undo(ctx, plan_now.open())
         await self._complete(ctx, checked, plan_now)
 
     async def _open_as_they_are(self, ctx: OperationContext, checked: Checked, plan_now: DiskPlan) -> None:
@@ -233,13 +250,13 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
             except GanetiError as err:
                 ctx.log.warning(f"The old copy of disk {disk.index} stays on {node.name}: {err}")
 
-    def _check_input(self, view: ConfigView, instance: Instance) -> None:
+    def _check_input(self, view: ConfigView, catalogue: Catalogue, instance: Instance) -> None:
         if not view.secondary_nodes(instance):
             raise PrerequisiteError(
                 f"The disks of {instance.name} have no second copy: only mirrored disks can be replaced", WRONG_INPUT
             )
         named = [each for each in (self.remote_node or self.remote_node_uuid, self.iallocator) if each]
-        if self.mode == ON_PRIMARY:
+        if self.mode == ON_PRIMARY and not _may_lose_own(view, catalogue, instance):
             raise PrerequisiteError(
                 f"The copies that {instance.name} runs on are not replaced under it: fail it over to its secondary "
                 "node (gnt-instance failover), then use replace-disks -s",
@@ -266,23 +283,30 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         return ctx.config.view().find_node(names[0]).uuid
 
     async def _bad(
-        self, ctx: OperationContext, instance: Instance, secondary: str, disks: list[DiskSpec]
-    ) -> frozenset[str]:
-        """Disks with a copy that is lost or cannot be used; raises `PrerequisiteError` where it is the primary's."""
-        bad = set()
+        self, ctx: OperationContext, instance: Instance, secondary: str, disks: list[DiskSpec], may_lose_own: bool
+    ) -> Facts:
+        """Disks with a copy that is lost or cannot be used; raises `PrerequisiteError` where that cannot be helped."""
+        bad: dict[str, set[str]] = {instance.primary_node: set(), secondary: set()}
         for disk in disks:
-            for uuid in (instance.primary_node, secondary):
+            for uuid, found in bad.items():
                 status = await ask(ctx.nodes, uuid, BlockdevFind(disk=disk))
                 if status is not None and status.ldisk_status != FAULTY:
                     continue
-                if uuid == instance.primary_node:
+                found.add(disk.uuid)
+                if uuid == instance.primary_node and not may_lose_own:
                     raise PrerequisiteError(
                         f"The copy of disk {disk.index} on the primary node is bad: fail {instance.name} over to its "
                         "secondary node first",
                         WRONG_STATE,
                     )
-                bad.add(disk.uuid)
-        return frozenset(bad)
+        own, other = bad.values()
+        if own and other:
+            raise PrerequisiteError(
+                f"Disks of {instance.name} are bad on its primary node and on its secondary node: replace those of one "
+                "node after those of the other (-p, -s), each with --disks",
+                WRONG_STATE,
+            )
+        return Facts("", frozenset(own or other), on_primary=bool(own), lost=True)
 
     def _check_new(self, view: ConfigView, instance: Instance, secondary: str, uuid: str) -> None:
         node, primary = view.node(uuid), view.node(instance.primary_node)
@@ -302,3 +326,8 @@ def _plan(view: ConfigView, spec: InstanceSpec, secondary: str) -> DiskPlan:
     """For disks whose second copies are to be on another node than the configuration says."""
     side = Side(secondary, view.node(secondary).name, bare(spec))
     return DiskPlan(Side(spec.primary_node_uuid, spec.primary_node, spec), (side,))
+
+
+def _may_lose_own(view: ConfigView, catalogue: Catalogue, instance: Instance) -> bool:
+    """Whether the guest goes on without the copies of its primary node."""
+    return all(catalogue.template(disk.dev_type).diskless_primary for disk in view.instance_disks(instance))

@@ -358,16 +358,16 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
             ctx.log.warning(warning)
         await self._check_on_node(checked, ctx)
         wait = self.wait_for_sync and not checked.old.disks_active
-        await changed_disks.make_disks(ctx, checked.spec, checked.disks, wait=wait)
+        spec = await changed_disks.make_disks(ctx, checked.spec, checked.disks, wait=wait)
         converts = self.disk_template and checked.old.disks and checked.disks.created
         if converts and checked.exchanges:
-            await running_conversion.exchange_disks(ctx, checked.old, checked.spec, checked.change)
+            await running_conversion.exchange_disks(ctx, checked.old, spec, checked.change)
         elif converts:
-            await conversion.copy_disks(ctx, checked.old, checked.spec)
+            await conversion.copy_disks(ctx, checked.old, spec)
         if self.runtime_mem is not None:
-            await live_changes.balloon(ctx, checked.old, checked.spec, checked.running_mib, self.runtime_mem)
-        await live_changes.change_devices(ctx, checked.old, checked.spec, checked.live)
-        taken = await live_changes.change_parameters(ctx, checked.old, checked.spec, checked.live)
+            await live_changes.balloon(ctx, checked.old, spec, checked.running_mib, self.runtime_mem)
+        await live_changes.change_devices(ctx, checked.old, spec, checked.live)
+        taken = await live_changes.change_parameters(ctx, checked.old, spec, checked.live)
         if not checked.exchanges:
             await changed_disks.remove_disks(ctx, checked.old, checked.disks, checked.change)
         await ctx.config.commit(checked.change, settles=True)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What `OP_INSTANCE_QUERY_DATA` says of a disk, its copies and the disks that it lies on (opcodes, section 2)."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from ganeti.base.errors import NodeCallError
+from ganeti.model.node_calls.disks import BlockdevFind, DiskStatus
+from ganeti.model.node_requests import DiskSpec
+from ganeti.model.objects import Disk, Instance
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
+
+
+@dataclass(frozen=True)
+class DiskStates:
+    """What the primary and the secondary node say of a disk; null where one has it not, or cannot be asked."""
+
+    primary: DiskStatus | None = None
+    secondary: DiskStatus | None = None
+    children: tuple["DiskStates", ...] = ()
+
+
+NOT_ASKED = DiskStates()
+
+
+async def ask_states(ctx: OperationContext, disk: DiskSpec, nodes: list[str], deadline_s: float) -> DiskStates:
+    """Ask the primary, which must answer, and a secondary, which need not; raises `GanetiError`."""
+    primary = await ask(ctx.nodes, nodes[0], BlockdevFind(disk=disk), deadline_s=deadline_s)
+    secondary = None
+    for uuid in nodes[1:2]:
+        if not ctx.config.view().node(uuid).offline:
+            try:
+                secondary = await ask(ctx.nodes, uuid, BlockdevFind(disk=disk), deadline_s=deadline_s)
+            except NodeCallError as err:
+                ctx.log.warning(f"Disk {disk.index} was not looked at on {ctx.config.view().node(uuid).name}: {err}")
+    children = await asyncio.gather(*(ask_states(ctx, child, nodes, deadline_s) for child in disk.children))
+    return DiskStates(primary, secondary, tuple(children))
+
+
+def describe(view: ConfigView, instance: Instance, disk: Disk, states: DiskStates) -> dict[str, Any]:
+    children = states.children or (NOT_ASKED,) * len(disk.children)
+    speed = None if states.primary is None else states.primary.sync_speed_kib
+    return {
+        "iv_name": disk.iv_name,
+        "dev_type": disk.dev_type,
+        "logical_id": _without_secret(disk.logical_id),
+        "nodes": disk.nodes,
+        "drbd_info": _mirror(view, instance, disk.logical_id),
+        "pstatus": _status(states.primary),
+        "sstatus": _status(states.secondary),
+        "children": [
+            describe(view, instance, child, state) for child, state in zip(disk.children, children, strict=True)
+        ],
+        "mode": disk.mode,
+        "size": disk.size,
+        "spindles": disk.spindles,
+        "name": disk.name,
+        "uuid": disk.uuid,
+    } | ({} if speed is None else {"sync_speed_kib": speed})
+
+
+def _mirror(view: ConfigView, instance: Instance, logical_id: list[Any]) -> dict[str, Any] | None:
+    """The devices of a disk that has a minor on each of two nodes, the primary's first."""
+    match logical_id:
+        case [str(first), str(second), port, minor, other_minor, *_]:
+            sides = [(view.node(first).name, minor), (view.node(second).name, other_minor)]
+            if second == instance.primary_node:
+                sides.reverse()
+            (primary, primary_minor), (secondary, secondary_minor) = sides
+            return {
+                "primary_node": primary,
+                "primary_minor": primary_minor,
+                "secondary_node": secondary,
+                "secondary_minor": secondary_minor,
+                "port": port,
+            }
+    return None
+
+
+def _without_secret(logical_id: list[Any]) -> list[Any]:
+    """The result of a job is kept and shown: the secret of the copies is not for its readers."""
+    match logical_id:
+        case [str(), str(), _, _, _, str(), *_]:
+            return [*logical_id[:5], None]
+    return logical_id
+
+
+def _status(found: DiskStatus | None) -> list[Any] | None:
+    if found is None:
+        return None
+    return [
+        found.dev_path,
+        found.major,
+        found.minor,
+        found.sync_percent,
+        found.estimated_time_s,
+        found.is_degraded,
+        found.ldisk_status,
+    ]

@@ -47,10 +47,17 @@ class Copying:
         self._step_down = step_down
         self._task: asyncio.Task[None] | None = None
         self._looks = 0
+        self._unknown = False
+        """Whether an earlier ganeti-mirrord may have known that both copies were equal."""
 
     def start(self) -> None:
         if self._task is None:
             self._task = asyncio.create_task(self._look_again())
+
+    def go_on(self) -> None:
+        """After a restart of ganeti-mirrord: what the other copy lacks since is not known."""
+        self._unknown = True
+        self.start()
 
     async def stop(self) -> None:
         """The job goes on, nobody looks after it."""
@@ -145,7 +152,7 @@ class Copying:
             await self._begin_anew()
         elif not self.in_sync:
             await self.mark(Kept(generation=self._record.kept.generation, valid=True))
-            self.in_sync = True
+            self.in_sync, self._unknown = True, False
             self._record.say("both copies are equal")
 
     async def _begin_anew(self) -> None:
@@ -154,8 +161,8 @@ class Copying:
 
     def _lose(self) -> None:
         """From now on this copy has more than the other one."""
-        if self.in_sync:
-            self.in_sync = False
+        if self.in_sync or self._unknown:
+            self.in_sync = self._unknown = False
             self._record.keep(Kept(generation=self._record.kept.generation + 1, valid=True))
             self._record.say(f"the copy on {self._record.opened.peer} is lost")
 

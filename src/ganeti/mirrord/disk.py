@@ -74,7 +74,7 @@ class Disk:
             await self._daemon.start(self.opened.export)
             if self.opened.role in _WRITING:
                 await self.link.open()
-                self._copying.start()
+                self._copying.go_on()
 
     async def open(self, wanted: Opened) -> str:
         """Become primary or secondary, as *wanted* says; gives the name of the export. Raises `BlockDeviceError`."""

@@ -42,7 +42,7 @@ from ganeti.master.operations.parameters import (
 )
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
-from ganeti.model.node_calls.disks import BlockdevFind
+from ganeti.model.node_calls.disks import FAULTY, BlockdevFind
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.view import ConfigView
@@ -177,11 +177,14 @@ class FailoverInstance(Operation[None], frozen=True, kw_only=True, forbid_unknow
 
 
 async def _require_equal_copies(ctx: OperationContext, view: ConfigView, instance: Instance) -> None:
-    """Raise `PrerequisiteError`, while the guest still runs, where a secondary's copy lacks what the primary's has."""
+    """Raise `PrerequisiteError`, while the guest still runs, where a secondary's copy lacks what the primary's has.
+
+    Where the primary's own copy cannot be used, the secondary's is the only good one.
+    """
     for side in plan_of(ctx, instance_spec(view, ctx.catalogue, instance)).secondaries:
         for disk in side.spec.disks:
             status = await ask(ctx.nodes, instance.primary_node, BlockdevFind(disk=disk))
-            if status is not None and status.is_degraded:
+            if status is not None and status.is_degraded and status.ldisk_status != FAULTY:
                 raise PrerequisiteError(
                     f"The copy of disk {disk.index} of {instance.name} on {side.node_name} is behind: bring it up to "
                     f"date with gnt-instance activate-disks --wait-for-sync {instance.name} first",

@@ -144,3 +144,13 @@ def test_an_interrupted_revert_of_a_volume_is_completed_or_given_up(
     assert names(place) == ["second"]
     run(place.kept.revert(place.disk, "second"))
     assert place.holds("b")
+
+
+@pytest.mark.parametrize("place", [pytest.param("file", marks=marks("file"))], indirect=True)
+def test_a_disk_that_went_back_has_no_bitmap_that_counts_changes(place: Place) -> None:
+    path = run(place.driver.stored_path(place.disk))
+    run(place.kept.take(place.disk, "first"))
+    subprocess.run(["qemu-img", "bitmap", "--add", "-f", "qcow2", path, "ganeti-backup-one"], check=True)
+    run(place.kept.revert(place.disk, "first"))
+    told = subprocess.run(["qemu-img", "info", "-f", "qcow2", path], capture_output=True, text=True, check=True).stdout
+    assert "ganeti-backup-one" not in told

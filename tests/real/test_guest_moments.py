@@ -126,3 +126,26 @@ def test_several_disks_are_held_at_the_same_moment(lab: Lab) -> None:
         node.wait_beats(NAME, 2)
     finally:
         node.call("stop", name=NAME, timeout_s=0)
+
+
+def test_what_has_changed_is_known_after_a_migration(lab: Lab) -> None:
+    """Of a raw disk, whose bitmap lies nowhere but in QEMU."""
+    source, target = lab.nodes
+    spec = lab.instance(NAME)
+    for node in lab.nodes:
+        node.forget_console(NAME)
+    lab.start(source, spec)
+    try:
+        source.wait_beats(NAME)
+        asyncio.run(moments(source).open(spec, mark="one", since=""))
+        asyncio.run(moments(source).close(NAME, kept="one"))
+        lab.begin(spec, source, target)
+        lab.finish(spec, source, target)
+        target.wait_beats(NAME)
+        (dirty,) = asyncio.run(moments(target).open(spec, mark="two", since="one"))
+        assert dirty and dirty[0][0] == 0 and sum(count for _, count in dirty) <= 4, dirty
+        asyncio.run(moments(target).close(NAME, kept="two"))
+        target.wait_beats(NAME, 2)
+    finally:
+        for node in lab.nodes:
+            node.call("stop", name=NAME, timeout_s=0)

@@ -43,12 +43,12 @@ def checksum(fake_bed: FakeBed, name: str, node: str = "node2") -> str:
     return fake_bed.run("sh", "-c", f"md5sum < $(ls {STORAGE}/{name}/*)", node=node)
 
 
-def backup(fake_bed: FakeBed, *words: str) -> tuple[str, float]:
-    """Make a backup; gives its id, and the MiB that have changed."""
+def backup(fake_bed: FakeBed, *words: str) -> tuple[str, str]:
+    """Make a backup; gives its id, and how much has changed."""
     said = fake_bed.run("gnt-backup", "create", *words)
-    found = re.search(r"Backup (\S+) of \S+ is on \S+: it .*, ([0-9.]+) MiB changed", said)
+    found = re.search(r"Backup (\S+) of \S+ is on \S+: it .*, (\S+ [MK]iB) changed", said)
     assert found, said
-    return found[1], float(found[2])
+    return found[1], found[2]
 
 
 def test_a_chain_of_backups_comes_back_at_each_of_its_moments(fake_bed: FakeBed) -> None:
@@ -64,7 +64,7 @@ def test_a_chain_of_backups_comes_back_at_each_of_its_moments(fake_bed: FakeBed)
     sums.append(checksum(fake_bed, "web"))
     ids.append(backup(fake_bed, "web"))
     ids.append(backup(fake_bed, "web"))
-    assert [changed for _, changed in ids] == [2, 2, 0]
+    assert [changed for _, changed in ids] == ["2.0 MiB", "2.0 MiB", "0 KiB"]
     table = fake_bed.run("gnt-backup", "history", "web").splitlines()
     assert len(table) == 4 and all(ids[row][0] in table[row + 1] for row in range(3))
     assert fake_bed.run("gnt-backup", "list", "--no-headers") == "", "exports are another thing"
@@ -129,4 +129,57 @@ def test_a_full_place_leaves_the_older_backups_whole(fake_bed: FakeBed) -> None:
     assert "cannot be kept: No space left on device" in said
     assert fake_bed.run("ls", KEPT, node="node2") == ""
     assert fake_bed.run("gnt-backup", "history", "web") == before
+    fake_bed.check()
+
+
+def test_backups_are_thinned_out_and_the_others_stay_whole(fake_bed: FakeBed) -> None:
+    ids = [line.split()[1] for line in fake_bed.run("gnt-backup", "history", "web").splitlines()[1:]]
+    assert len(ids) == 3
+    before = checksum(fake_bed, "web")
+    fake_bed.run("gnt-backup", "forget", "--backup", ids[1], "web")
+    said = fake_bed.run("gnt-backup", "forget", "--keep", "1", "web")
+    assert f"Backup {ids[0]} is removed from node1" in said
+    left = fake_bed.run("gnt-backup", "history", "web").splitlines()[1:]
+    assert len(left) == 1 and left[0].split()[1] == ids[2] and left[0].split()[3] == "-"
+    fake_bed.run("gnt-backup", "restore", "-n", "node2", "web", "copy")
+    assert checksum(fake_bed, "copy") == before
+    fake_bed.run("gnt-instance", "remove", "-f", "copy")
+    assert len(fake_bed.run("sh", "-c", f"ls {KEPT}/*/*", node="node1").split()) == 3
+    fake_bed.check()
+
+
+def test_a_backup_is_proved_by_booting_it_and_nothing_of_that_is_left(fake_bed: FakeBed) -> None:
+    before = fake_bed.config()
+    fail = "mkdir -p /run/ganeti/fake-hypervisor/.fail; echo fail no kernel found"
+    fake_bed.run("sh", "-c", f"{fail} > /run/ganeti/fake-hypervisor/.fail/sign_of_life", node="node2")
+    said = fake_bed.run("gnt-backup", "prove", "-n", "node2", "web", expect=1)
+    assert "no kernel found" in said
+    fake_bed.check()
+    fake_bed.run("rm", "/run/ganeti/fake-hypervisor/.fail/sign_of_life", node="node2")
+    assert "is proved: the fake guest runs" in fake_bed.run("gnt-backup", "prove", "-n", "node2", "web")
+    assert "ago: the fake guest runs" in fake_bed.run("gnt-backup", "history", "web")
+    after = fake_bed.config()
+    assert [after[kind].keys() for kind in ("instances", "disks")] == [
+        before[kind].keys() for kind in ("instances", "disks")
+    ]
+    assert fake_bed.run("ls", STORAGE, node="node2") == "web\n"
+    fake_bed.check()
+
+
+def test_a_schedule_has_backups_made_and_proved_by_themselves(fake_bed: FakeBed) -> None:
+    add = ("gnt-backup", "schedule", "add")
+    assert "add -n NODE" in fake_bed.run(*add, "hourly", expect=1)
+    fake_bed.run(
+        *add[:2], "--tag", "kept", "-n", "node1", "--interval", "60", "--keep", "2", "--prove", "1d", "add", "hourly"
+    )
+    assert "hourly tag kept node1" in fake_bed.run("gnt-backup", "schedule", "list")
+    known = fake_bed.run("gnt-backup", "history", "web")
+    fake_bed.run("gnt-instance", "add-tags", "web", "kept")
+    fake_bed.wait(
+        lambda: fake_bed.run("gnt-backup", "history", "web").count("\n") > known.count("\n"), "a backup is made"
+    )
+    assert fake_bed.config()["backups"]["done"].keys() >= {f"create {uuid}" for uuid in fake_bed.config()["instances"]}
+    fake_bed.run("gnt-backup", "schedule", "remove", "hourly")
+    assert "There is no schedule hourly" in fake_bed.run("gnt-backup", "schedule", "remove", "hourly", expect=1)
+    fake_bed.wait(lambda: fake_bed.run("gnt-job", "list", "--no-headers", "--running", "--queued") == "", "no job runs")
     fake_bed.check()

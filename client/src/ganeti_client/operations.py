@@ -111,6 +111,35 @@ class Operations(Generic[Result]):
         }
         return self._call("backup-export", given, idempotency_key, plan)
 
+    def backup_forget(
+        self,
+        *,
+        instance_name: str,
+        dry_run: bool | None = NOT_GIVEN,
+        debug_level: int | None = NOT_GIVEN,
+        priority: Literal[-10, 0, 10] = NOT_GIVEN,
+        depends: list[Any] | None = NOT_GIVEN,
+        comment: str | None = NOT_GIVEN,
+        reason: str | None = NOT_GIVEN,
+        backup: str | None = NOT_GIVEN,
+        keep: int | None = NOT_GIVEN,
+        idempotency_key: str | None = None,
+        plan: str | None = None,
+    ) -> Result:
+        """Remove one backup of an instance, or all but its newest; gives the ids of those that are gone."""
+        given = {
+            "instance_name": instance_name,
+            "dry_run": dry_run,
+            "debug_level": debug_level,
+            "priority": priority,
+            "depends": depends,
+            "comment": comment,
+            "reason": reason,
+            "backup": backup,
+            "keep": keep,
+        }
+        return self._call("backup-forget", given, idempotency_key, plan)
+
     def backup_history(
         self,
         *,
@@ -188,6 +217,41 @@ class Operations(Generic[Result]):
         }
         return self._call("backup-prepare", given, idempotency_key, plan)
 
+    def backup_prove(
+        self,
+        *,
+        instance_name: str,
+        dry_run: bool | None = NOT_GIVEN,
+        debug_level: int | None = NOT_GIVEN,
+        priority: Literal[-10, 0, 10] = NOT_GIVEN,
+        depends: list[Any] | None = NOT_GIVEN,
+        comment: str | None = NOT_GIVEN,
+        reason: str | None = NOT_GIVEN,
+        backup: str | None = NOT_GIVEN,
+        pnode: str | None = NOT_GIVEN,
+        iallocator: str | None = NOT_GIVEN,
+        timeout: int = NOT_GIVEN,
+        pattern: str = NOT_GIVEN,
+        idempotency_key: str | None = None,
+        plan: str | None = None,
+    ) -> Result:
+        """Boot a backup on a node with room; gives the sign of life."""
+        given = {
+            "instance_name": instance_name,
+            "dry_run": dry_run,
+            "debug_level": debug_level,
+            "priority": priority,
+            "depends": depends,
+            "comment": comment,
+            "reason": reason,
+            "backup": backup,
+            "pnode": pnode,
+            "iallocator": iallocator,
+            "timeout": timeout,
+            "pattern": pattern,
+        }
+        return self._call("backup-prove", given, idempotency_key, plan)
+
     def backup_remove(
         self,
         *,
@@ -255,6 +319,47 @@ class Operations(Generic[Result]):
             "no_nics": no_nics,
         }
         return self._call("backup-restore", given, idempotency_key, plan)
+
+    def backup_schedule(
+        self,
+        *,
+        action: Literal['add', 'list', 'remove'],
+        dry_run: bool | None = NOT_GIVEN,
+        debug_level: int | None = NOT_GIVEN,
+        priority: Literal[-10, 0, 10] = NOT_GIVEN,
+        depends: list[Any] | None = NOT_GIVEN,
+        comment: str | None = NOT_GIVEN,
+        reason: str | None = NOT_GIVEN,
+        schedule_name: str | None = NOT_GIVEN,
+        instance: str | None = NOT_GIVEN,
+        tag: str | None = NOT_GIVEN,
+        group: str | None = NOT_GIVEN,
+        node: str | None = NOT_GIVEN,
+        interval: int = NOT_GIVEN,
+        keep: int = NOT_GIVEN,
+        prove: int = NOT_GIVEN,
+        idempotency_key: str | None = None,
+        plan: str | None = None,
+    ) -> Result:
+        """Add, list or remove schedules; gives those that there are then. Without a choice it is for all instances."""
+        given = {
+            "action": action,
+            "dry_run": dry_run,
+            "debug_level": debug_level,
+            "priority": priority,
+            "depends": depends,
+            "comment": comment,
+            "reason": reason,
+            "schedule_name": schedule_name,
+            "instance": instance,
+            "tag": tag,
+            "group": group,
+            "node": node,
+            "interval": interval,
+            "keep": keep,
+            "prove": prove,
+        }
+        return self._call("backup-schedule", given, idempotency_key, plan)
 
     def cluster_activate_master_ip(
         self,

@@ -18,6 +18,7 @@ from ganeti.base.errors import GanetiError
 from ganeti.calls.config_follower import ConfigFollower
 from ganeti.calls.daemon_commits import DaemonCommits
 from ganeti.calls.luxi_client import LuxiClient
+from ganeti.maintd.backups import ScheduledBackups
 from ganeti.maintd.looking import Looker
 from ganeti.master.maintenance import repairs
 from ganeti.master.maintenance.asking import next_round
@@ -62,6 +63,7 @@ class Maintenance:
         self._looks = Looks()
         self._stuck: Sequence[str] = ()
         self._attempt = _Attempt()
+        self._backups = ScheduledBackups(lambda: self._view, self._commit, luxi)
 
     @property
     def _view(self) -> ConfigView:
@@ -79,7 +81,8 @@ class Maintenance:
             await asyncio.sleep(pause_s)
 
     async def step(self) -> None:
-        """Look once, and submit a round if one is due."""
+        """Look once, and submit a round if one is due; so with the backups of schedules."""
+        await self._backups.step()
         if self._view.maintenance.submitting:
             await self._find_round(self._view.maintenance.submitting)
         statuses = await self._statuses()

@@ -380,6 +380,8 @@ class Backups(ConfigObject, frozen=True, kw_only=True):
     schedules: list[BackupSchedule] = []
     tried: dict[str, float] = {}
     """When a job was last submitted for an instance, in seconds since 1970, by ``create UUID`` and ``prove UUID``."""
+    done: dict[str, float] = {}
+    """When the newest backup of an instance was made, and when one was proved last, by the same keys."""
     serial_no: int = 1
     ctime: float = 0.0
     mtime: float = 0.0

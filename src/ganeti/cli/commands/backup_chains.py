@@ -51,6 +51,21 @@ def key(call: Invocation) -> int:
     return 0
 
 
+def schedule(call: Invocation) -> int:
+    rows = jobs.submit_or_wait(call, {"OP_ID": call.command.op_id, **call.parameters()})
+    if isinstance(rows, list) and call.get("action") == "list":
+        lines = [_scheduled(row) for row in rows]
+        headings = ["Name", "For", "Node", "Every", "Keep", "Prove every"]
+        print_table(headings, [False, False, False, True, True, True], lines, headers=True, separator=None)
+    return 0
+
+
+def _scheduled(row: dict[str, Any]) -> list[str]:
+    subject = f"{row['scope']} {row['target']}" if row["target"] else "all instances"
+    prove = _age(row["prove"]) if row["prove"] else "-"
+    return [row["name"], subject, row["node"], _age(row["interval"]), str(row["keep"]), prove]
+
+
 def _keys() -> dict[str, str]:
     path = Paths(os.environ.get("GANETI_ROOTDIR", "")).config_file
     try:
@@ -80,8 +95,10 @@ def _line(row: dict[str, Any], now_s: float) -> list[str]:
 
 
 def _amount(size: int) -> str:
-    mib = size / 2**20
-    return f"{mib / 1024:.1f}G" if mib >= 1024 else f"{mib:.1f}M"
+    for unit, word in ((2**30, "G"), (2**20, "M")):
+        if size >= unit:
+            return f"{size / unit:.1f}{word}"
+    return f"{size / 2**10:.0f}K"
 
 
 def _age(seconds: float) -> str:

@@ -30,6 +30,15 @@ COMMANDS = (
       (('--zeroing-timeout-per-mib',), 'zeroing_timeout_per_mib', 'float', 'how much longer for each MiB, in seconds', True, None, (), '', False),
      ),
      (), '', '', True, 'OP_BACKUP_EXPORT', False, True, False, '', (), (), ()),
+    ('forget', 'remove a backup, or all but the newest; what others need of it they keep (not in Ganeti 3.1)',
+     (
+      ('instance_name', 'instance-name', 1, 1, 'string', 'new name'),
+     ),
+     (
+      (('--backup',), 'backup', 'string', 'id of the backup that is removed', True, None, (), 'ID', False),
+      (('--keep',), 'keep', 'int', 'how many of the newest stay, on each node', True, None, (), 'NUMBER', False),
+     ),
+     (), '', '', True, 'OP_BACKUP_FORGET', False, True, False, '', (), (), (('--backup', '--keep', 'remove one, or all but the newest'),)),
     ('history', 'list incremental backups, and when they were proved by booting them (not in Ganeti 3.1)',
      (
       ('instance_name', 'instance-name', 0, 1, 'string', ''),
@@ -99,6 +108,18 @@ COMMANDS = (
       (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
      ),
      (), 'listing:fields', '', False, '', False, True, False, '', (), (), ()),
+    ('prove', 'boot a backup without network until it shows a sign of life, and note what came of it (not in Ganeti 3.1)',
+     (
+      ('instance_name', 'instance-name', 1, 1, 'string', 'new name'),
+     ),
+     (
+      (('--backup',), 'backup', 'string', 'id of the backup; the newest without it', True, None, (), 'ID', False),
+      (('-n', '--node'), 'pnode', 'string', 'node that boots it', True, None, (), 'NODE', False),
+      (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
+      (('--timeout',), 'timeout', 'duration', 'how long the guest may take, in seconds [300]', True, None, (), '', False),
+      (('--pattern',), 'pattern', 'string', 'what its serial console shows when it is up, a regular expression [login:|^HB \\d+|Welcome to|Reached target]', True, None, (), '', False),
+     ),
+     (), '', '', True, 'OP_BACKUP_PROVE', False, True, False, '', (), (), ()),
     ('remove', 'remove the exports of an instance, which may be gone itself',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', 'new name'),
@@ -121,4 +142,19 @@ COMMANDS = (
       (('--no-nics',), 'no_nics', 'flag', 'make it without NICs', True, None, (), '', False),
      ),
      (), '', '', True, 'OP_BACKUP_RESTORE', False, True, False, '', (), (('in_place', 'What is on the disks of {instance_name} is overwritten. Continue?'),), ()),
+    ('schedule', 'have backups made, thinned out and proved by themselves: add, list, remove (not in Ganeti 3.1)',
+     (
+      ('action', 'action', 1, 1, 'string', ''),
+      ('schedule_name', 'name', 0, 1, 'string', ''),
+     ),
+     (
+      (('--instance',), 'instance', 'string', 'for this instance', True, None, (), 'INSTANCE', False),
+      (('--tag',), 'tag', 'string', 'for instances with this tag', True, None, (), 'TAG', False),
+      (('--group',), 'group', 'string', 'for instances of this node group', True, None, (), 'GROUP', False),
+      (('-n', '--node'), 'node', 'string', 'node that keeps the backups', True, None, (), 'NODE', False),
+      (('--interval',), 'interval', 'duration', 'time from one backup to the next, in seconds [86400]', True, None, (), '', False),
+      (('--keep',), 'keep', 'int', 'how many backups of each instance stay [7]', True, None, (), '', False),
+      (('--prove',), 'prove', 'duration', 'time from one proof to the next, in seconds; 0 for none [0]', True, None, (), '', False),
+     ),
+     (), 'backup_chains:schedule', '', True, 'OP_BACKUP_SCHEDULE', False, True, False, '', (), (), (('--instance', '--tag', 'say one of them'), ('--instance', '--group', 'say one of them'), ('--tag', '--group', 'say one of them'))),
 )

@@ -85,6 +85,7 @@ class BackupPublish(NodeRequest[None], frozen=True, kw_only=True):
     generation: int
     manifest: str
     boot: str
+    """Empty where nothing was left unsynced since a call before."""
 
 
 class BackupDiscard(NodeRequest[None], frozen=True, kw_only=True):
@@ -212,3 +213,21 @@ class BackupFill(NodeRequest[None], frozen=True, kw_only=True):
     end: int
     zeroes: bool
     key: bytes
+
+
+class SignOfLife(NodeRequest[str], frozen=True, kw_only=True):
+    """What a guest that boots shows of itself: its agent answers, or its console has what *pattern* describes.
+
+    Empty where it shows nothing yet; raises `HypervisorError` for one that has ended.
+    """
+
+    hypervisor: str
+    name: str
+    pattern: str
+
+
+class ForgetSigns(NodeRequest[None], frozen=True, kw_only=True):
+    """Remove what the console of a guest has shown."""
+
+    hypervisor: str
+    name: str

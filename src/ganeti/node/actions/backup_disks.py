@@ -12,7 +12,9 @@ from ganeti.model.node_calls.backups import (
     BackupScan,
     ChunkPiece,
     DiskBytes,
+    ForgetSigns,
     OpenedMoment,
+    SignOfLife,
 )
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.node.actions.registry import NORMAL_S, SLOW_S, answers
@@ -74,6 +76,16 @@ async def backup_fill(node: NodeState, asked: BackupFill) -> None:
             await in_thread(filling.fill, path, asked.chunks, sealing, asked.source_disk, span, zeroes=asked.zeroes)
     except OSError as err:
         raise BlockDeviceError(f"Disk {asked.disk.index} of {asked.instance.name} cannot be written: {err}") from err
+
+
+@answers(SignOfLife, timeout_s=NORMAL_S, changes=False)
+async def sign_of_life(node: NodeState, asked: SignOfLife) -> str:
+    return await node.hypervisor(asked.hypervisor).devices.sign_of_life(asked.name, asked.pattern)
+
+
+@answers(ForgetSigns, timeout_s=NORMAL_S)
+async def forget_signs(node: NodeState, asked: ForgetSigns) -> None:
+    await node.hypervisor(asked.hypervisor).devices.forget_signs(asked.name)
 
 
 @contextlib.asynccontextmanager

@@ -53,7 +53,7 @@ def _failed(node: NodeState, err: OSError) -> BlockDeviceError:
 
 
 def _require_same_boot(asked: BackupAppend | BackupFinish | BackupPublish) -> None:
-    if asked.boot != boot_identity():
+    if asked.boot and asked.boot != boot_identity():
         raise BlockDeviceError(f"This node has restarted while backup {asked.id} was made: begin it again")
 
 

@@ -297,6 +297,15 @@ class RunningDevices:
         """None where disks can be read only while their guest is stopped."""
         return None
 
+    async def sign_of_life(self, name: str, pattern: str) -> str:
+        """What a guest shows of itself: its agent answers, or its console has *pattern*; empty for nothing yet."""
+        del pattern
+        raise HypervisorError(f"The hypervisor {self._hypervisor} sees no sign of life of {name}")
+
+    async def forget_signs(self, name: str) -> None:
+        """Remove what the console of a guest has shown, which may run or not."""
+        del name
+
     async def copy_disks(self, name: str, paths: Sequence[str]) -> None:
         """Write into files, in the order of the disks, what all of them hold at one moment; the guest runs on.
 

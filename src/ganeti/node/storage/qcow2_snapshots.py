@@ -17,8 +17,21 @@ class _Kept(msgspec.Struct, frozen=True, rename={"seconds": "date-sec"}):
     seconds: float = 0.0
 
 
-class _Image(msgspec.Struct, frozen=True):
+class _Bitmap(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _Qcow2(msgspec.Struct, frozen=True):
+    bitmaps: list[_Bitmap] = []
+
+
+class _Specific(msgspec.Struct, frozen=True):
+    data: _Qcow2 = _Qcow2()
+
+
+class _Image(msgspec.Struct, frozen=True, rename={"specific": "format-specific"}):
     snapshots: list[_Kept] = []
+    specific: _Specific = _Specific()
 
 
 class Qcow2Snapshots(Snapshots):
@@ -33,11 +46,8 @@ class Qcow2Snapshots(Snapshots):
         return True
 
     async def of(self, disk: DiskSpec) -> list[Snapshot]:
-        path = await self._checked(disk)
-        words = ["info", "--output=json", "-U", "-f", QCOW2, path]
-        text = await self._tool(words, f"The snapshots of disk {path} cannot be read")
-        kept = msgspec.json.decode(text, type=_Image).snapshots
-        return [Snapshot(name=each.name, created_s=each.seconds) for each in kept]
+        image = await self._look(await self._checked(disk))
+        return [Snapshot(name=each.name, created_s=each.seconds) for each in image.snapshots]
 
     async def take(self, disk: DiskSpec, name: str) -> None:
         await self._change(disk, "-c", name, there=False)
@@ -45,10 +55,19 @@ class Qcow2Snapshots(Snapshots):
     async def revert(self, disk: DiskSpec, name: str) -> None:
         if name not in [each.name for each in await self.of(disk)]:
             raise BlockDeviceError(f"Disk {disk.index} has no snapshot {name}")
+        path = await self._checked(disk)
+        for bitmap in (await self._look(path)).specific.data.bitmaps:  # they would not tell of what is changed now
+            words = ["bitmap", "--remove", "-f", QCOW2, path, bitmap.name]
+            await self._tool(words, f"The bitmap {bitmap.name} of disk {path} cannot be removed")
         await self._change(disk, "-a", name, there=True)
 
     async def remove(self, disk: DiskSpec, name: str) -> None:
         await self._change(disk, "-d", name, there=True)
+
+    async def _look(self, path: str) -> _Image:
+        words = ["info", "--output=json", "-U", "-f", QCOW2, path]
+        text = await self._tool(words, f"The snapshots of disk {path} cannot be read")
+        return msgspec.json.decode(text, type=_Image)
 
     async def _change(self, disk: DiskSpec, action: str, name: str, *, there: bool) -> None:
         """Where it is done already, nothing is."""

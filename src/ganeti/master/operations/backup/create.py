@@ -13,6 +13,7 @@ from typing import Annotated, Final
 
 from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ExecutionError, PrerequisiteError
+from ganeti.master.backups import RecordBackup
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.backup.chains import (
@@ -24,7 +25,6 @@ from ganeti.master.operations.backup.chains import (
     require_whole,
 )
 from ganeti.master.operations.backup.description import description_of, sealed
-from ganeti.master.operations.changes import SetInstanceState
 from ganeti.master.operations.instance.disks import close_disks, open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.existing import guest_on_primary, instance_and_nodes, require_complete
 from ganeti.master.operations.parameters import InstanceName, InstanceUuid, Text
@@ -82,6 +82,7 @@ class Checked:
     ),
     examples=(
         Example("backup", _EXAMPLE, before=("create-on-file", "backup-key")),
+        Example("backup-once-more", _EXAMPLE, before=("create-on-file-stopped", "backup-key", "backup-stopped")),
         Example("backup-stopped", _EXAMPLE, before=("create-on-file-stopped", "backup-key")),
         Example("backup-again", _EXAMPLE, before=("create-on-file", "backup-key", "backup")),
     ),
@@ -195,7 +196,7 @@ class CreateBackup(Operation[dict[str, str | int]], frozen=True, kw_only=True, f
         manifest = encode(backup, ctx.config.view().backups.keys)
         await ask(ctx.nodes, keeper.uuid, BackupPublish(generation=0, manifest=manifest, boot=boot, **place))
         await self._close(checked, backup_id, ctx)
-        await ctx.config.commit(SetInstanceState(instance_uuid=spec.uuid), settles=True)
+        await ctx.config.commit(RecordBackup(instance_uuid=spec.uuid, made_s=now_s), settles=True)
         ctx.log.info(f"Backup {backup_id} of {spec.name} is on {keeper.name}: {_told(backup)}")
         return {"id": backup_id, "node": keeper.name, "stored": backup.stored_bytes, "read": backup.read}
 
@@ -245,7 +246,9 @@ class _Copying:
         counted = dirty is not None and index < len(before) and before[index].size == size
         spans = [(first, count) for first, count in dirty or () if first < total] if counted else [(0, total)]
         how = "what its guest has changed" if counted else "all of it"
-        ctx.log.info(f"Reading disk {index} of {spec.name}: {how}, {sum(each for _, each in spans) // 16} MiB")
+        ctx.log.info(
+            f"Reading disk {index} of {spec.name}: {how}, {_amount(sum(each for _, each in spans) * CHUNK_BYTES)}"
+        )
         offset = 0
         for first, count in _windows(spans):
             offset = await self._window(index, first, min(count, total - first), offset)
@@ -294,6 +297,10 @@ def _windows(spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 def _told(backup: Backup) -> str:
-    chunks = sum(disk.chunks for disk in backup.disks)
+    changed = sum(disk.chunks for disk in backup.disks) * CHUNK_BYTES
     kind = f"builds on {backup.parent}" if backup.parent else "has everything"
-    return f"it {kind}, {chunks * CHUNK_BYTES / 2**20:.1f} MiB changed, {backup.stored_bytes / 2**20:.1f} MiB stored"
+    return f"it {kind}, {_amount(changed)} changed, {_amount(backup.stored_bytes)} stored"
+
+
+def _amount(size: int) -> str:
+    return f"{size / 2**20:.1f} MiB" if size >= 2**20 else f"{size / 2**10:.0f} KiB"

@@ -28,7 +28,7 @@ from ganeti.master.operations.backup.importing import Source, filled
 from ganeti.master.operations.changes import SetInstanceState
 from ganeti.master.operations.instance import create as creation
 from ganeti.master.operations.instance.create import CreateInstance
-from ganeti.master.operations.instance.disks import close_disks, open_disks, plan_of, push_undo
+from ganeti.master.operations.instance.disks import close_disks, create_disks, open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.existing import guest_on_primary, instance_and_nodes, require_stopped
 from ganeti.master.operations.instance.installation import validate_os
 from ganeti.master.operations.lock_plans import plan
@@ -37,6 +37,7 @@ from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan, instance_lock
 from ganeti.model.node_calls.backups import BackupChunks, BackupFill
 from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import ask
@@ -98,10 +99,24 @@ async def fill_from(ctx: OperationContext, spec: InstanceSpec, chain: list[Known
             ctx.log.progress(f"disk {disk.index} is filled", first, total)
 
 
-class _Restored(CreateInstance, frozen=True, kw_only=True):
+class Restored(CreateInstance, frozen=True, kw_only=True):
     """The creation of an instance whose disks are filled from a backup."""
 
     chain: list[Known]
+
+    async def reserve(self, checked: creation.Checked, ctx: OperationContext) -> None:
+        """Have the instance in the configuration, as forthcoming, with its undo."""
+        await self._check_on_node(checked, ctx)
+        await self._reserve(checked, ctx)
+
+    async def make(self, checked: creation.Checked, ctx: OperationContext) -> InstanceSpec:
+        """Make and start what has been reserved, and leave it forthcoming; every step has its undo."""
+        view = ctx.config.view()
+        spec = instance_spec(view, ctx.catalogue, view.instance(checked.instance.uuid))
+        await create_disks(ctx, spec, spec.disks, wait=self.wait_for_sync)
+        await self.fill_disks(spec, None, ctx)
+        await self._start(spec, ctx)
+        return spec
 
     async def fill_disks(self, spec: InstanceSpec, source: Source | None, ctx: OperationContext) -> None:
         disks = plan_of(ctx, spec)
@@ -110,6 +125,17 @@ class _Restored(CreateInstance, frozen=True, kw_only=True):
         await fill_from(ctx, spec, self.chain, zeroes=False)
         if not self.start:
             await close_disks(ctx, spec)
+
+
+def restored(asked: Restored, export: Export, view: ConfigView, catalogue: Catalogue, *, no_nics: bool) -> Restored:
+    """The creation, with what the backup says of the instance; raises `PrerequisiteError`."""
+    newest = asked.chain[0]
+    source = Source(newest.node_uuid, newest.node_name, newest.backup.id, export)
+    full = filled(asked, source, view, catalogue)
+    sizes = [{"size": -(-disk.size // _MIB)} for disk in newest.backup.disks]
+    disks = [dict(disk) | size for disk, size in zip(full.disks, sizes, strict=True)]
+    nics: list[NicInput] = [] if no_nics else full.nics
+    return replace(full, disks=disks, nics=nics)
 
 
 @operation(
@@ -238,9 +264,9 @@ class RestoreBackup(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
             if self.in_place and getattr(self, name):
                 raise PrerequisiteError(f"A restore in place makes no instance: leave {flag} out", WRONG_INPUT)
 
-    def _creation(self, chain: list[Known]) -> _Restored:
+    def _creation(self, chain: list[Known]) -> Restored:
         primary, _, secondary = (self.pnode or "").partition(":")
-        return _Restored(
+        return Restored(
             instance_name=self.new_name or self.instance_name,
             mode="create",
             disks=[],
@@ -256,14 +282,8 @@ class RestoreBackup(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
             dry_run=self.dry_run,
         )
 
-    def _filled(self, chain: list[Known], export: Export, view: ConfigView, ctx: OperationContext) -> _Restored:
-        """The creation, with what the backup says of the instance."""
-        source = Source(chain[0].node_uuid, chain[0].node_name, chain[0].backup.id, export)
-        asked = filled(self._creation(chain), source, view, ctx.catalogue)
-        sizes = [{"size": -(-disk.size // _MIB)} for disk in chain[0].backup.disks]
-        disks = [dict(disk) | size for disk, size in zip(asked.disks, sizes, strict=True)]
-        nics: list[NicInput] = [] if self.no_nics else asked.nics
-        return replace(asked, disks=disks, nics=nics)
+    def _filled(self, chain: list[Known], export: Export, view: ConfigView, ctx: OperationContext) -> Restored:
+        return restored(self._creation(chain), export, view, ctx.catalogue, no_nics=self.no_nics)
 
     def _full_name(self, view: ConfigView) -> str:
         try:

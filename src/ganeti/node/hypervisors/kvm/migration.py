@@ -363,7 +363,7 @@ def _read_status(answer: dict[str, Any]) -> MigrationStatus:
 
 async def _set_capabilities(qmp: Qmp, known: RuntimeRecord) -> None:
     """Switch on what is wanted and off what an earlier migration left on."""
-    wanted = {"events", "pause-before-switchover", *checks.capabilities_of(known.hvparams)}
+    wanted = {"events", "pause-before-switchover", "dirty-bitmaps", *checks.capabilities_of(known.hvparams)}
     there = await qmp.execute("query-migrate-capabilities")
     changes = [
         {"capability": entry["capability"], "state": entry["capability"] in wanted}

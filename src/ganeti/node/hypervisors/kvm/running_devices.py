@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The hypervisor ``kvm``: what of a guest changes while it runs."""
 
+import contextlib
+import os
+import re
 from collections.abc import Sequence
 
 from ganeti.base.errors import HypervisorError
+from ganeti.base.names import shown
 from ganeti.model.node_calls.disk_transfer import DiskDoor
 from ganeti.model.node_calls.hotplug import HotplugObstacles, MirrorProgress
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
@@ -16,7 +20,10 @@ from ganeti.node.hypervisors.kvm.moments import KvmMoments
 from ganeti.node.hypervisors.kvm.places import Places, check_name
 from ganeti.node.hypervisors.kvm.process import GuestProcess
 from ganeti.node.hypervisors.kvm.record import RuntimeRecord
+from ganeti.node.hypervisors.kvm.snapshots import KvmSnapshots
 from ganeti.ports.node_world import NodeWorld
+
+_CONSOLE_BYTES = 64 * 1024
 
 
 class KvmDevices(RunningDevices):
@@ -47,6 +54,18 @@ class KvmDevices(RunningDevices):
         if found is None:
             return []
         return await ParameterChange(self._places, *found).run(checks.filled(spec.hvparams), spec.beparams, names)
+
+    async def sign_of_life(self, name: str, pattern: str) -> str:
+        self._running(name)
+        if await KvmSnapshots(self._places, self._running).answers(name):
+            return "its agent answers"
+        found = re.search(pattern, _end_of(self._places.serial_log(name)), re.MULTILINE)
+        return f"its console shows '{shown(found[0].strip())}'" if found else ""
+
+    async def forget_signs(self, name: str) -> None:
+        check_name(name)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._places.serial_log(name))
 
     def moments(self) -> KvmMoments:
         return KvmMoments(self._world, self._places, self._running)
@@ -132,3 +151,13 @@ class KvmDevices(RunningDevices):
         guest = process.find(self._places, name)
         known = record.read(self._places, name)
         return None if guest is None or known is None else (guest, known)
+
+
+def _end_of(path: str) -> str:
+    """The last part of what a console has shown."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _CONSOLE_BYTES))
+            return file.read(_CONSOLE_BYTES).decode(errors="replace").replace("\r", "")
+    except FileNotFoundError:
+        return ""

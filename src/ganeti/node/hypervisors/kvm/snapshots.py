@@ -40,6 +40,16 @@ class KvmSnapshots(GuestSnapshots):
         except _NO_ANSWER:
             return False
 
+    async def answers(self, name: str) -> bool:
+        """Whether the guest has an agent that answers."""
+        _, known = self._running(name)
+        if not known.hvparams.get("use_guest_agent"):
+            return False
+        try:
+            return await self._ask_agent(name, "guest-ping") is not None
+        except _NO_ANSWER:
+            return False
+
     async def thaw(self, name: str) -> None:
         _, known = self._running(name)
         if not known.hvparams.get("use_guest_agent"):

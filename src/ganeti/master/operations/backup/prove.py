@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_BACKUP_PROVE (ours): show that a backup is one, by booting it until its guest shows a sign of life.
+
+The trial guest is an instance without NICs that never becomes more than forthcoming: no watcher and no list of running
+instances counts it, and everything of it has its undo. What undoes it where the job dies takes it away at the end, too.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import msgspec
+
+from ganeti.base.command import Command
+from ganeti.base.errors import WRONG_INPUT, ExecutionError, PrerequisiteError
+from ganeti.master.backups import RecordProof
+from ganeti.master.operation import Example, Operation, operation
+from ganeti.master.operations.backup.chains import Known, chain_of, choose, find_backups, require_whole
+from ganeti.master.operations.backup.description import described
+from ganeti.master.operations.backup.restore import Restored, restored
+from ganeti.master.operations.changes import RemoveInstance
+from ganeti.master.operations.instance import create as creation
+from ganeti.master.operations.instance.disks import plan_of, take
+from ganeti.master.operations.instance.power import stop_on_primary
+from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.parameters import Allocator, Text
+from ganeti.master.parameter import Parameter
+from ganeti.model.locks import LockPlan, instance_lock
+from ganeti.model.node_calls.backups import BackupNote, ForgetSigns, SignOfLife
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext, UndoNodeCall
+from ganeti.ports.nodes import ask
+from ganeti.wire.backup_file import Proof, encode
+
+PREFIX = "proof."
+_POLL_S = 1.0
+_LOOKS: Final = r"login:|^HB \d+|Welcome to|Reached target"
+_EXAMPLE: Final = {"instance_name": "one.example.com", "pnode": "node2.example.com"}
+
+
+@dataclass(frozen=True)
+class Checked:
+    chain: list[Known]
+    asked: Restored
+    created: creation.Checked
+
+
+@operation(
+    "OP_BACKUP_PROVE",
+    summary_field="instance_name",
+    cli=Command(
+        "gnt-backup prove",
+        "boot a backup without network until it shows a sign of life, and note what came of it (not in Ganeti 3.1)",
+        arguments=("instance_name",),
+    ),
+    examples=(Example("prove", _EXAMPLE, before=("create-on-file-stopped", "backup-key", "backup-stopped")),),
+)
+class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Boot a backup on a node with room; gives the sign of life."""
+
+    instance_name: Annotated[
+        Text,
+        Parameter(
+            "name of the instance that was backed up; it may be gone", subject="new name", metavar="instance-name"
+        ),
+    ]
+    backup: Annotated[
+        Text | None, Parameter("id of the backup; the newest without it", "--backup", subject="object", metavar="ID")
+    ] = None
+    pnode: Annotated[Text | None, Parameter("node that boots it", "-n", "--node", subject="node", metavar="NODE")] = (
+        None
+    )
+    iallocator: Allocator | None = None
+    timeout: Annotated[
+        Annotated[int, msgspec.Meta(ge=1)],
+        Parameter("how long the guest may take, in seconds", "--timeout", kind="duration"),
+    ] = 300
+    pattern: Annotated[
+        Text, Parameter("what its serial console shows when it is up, a regular expression", "--pattern")
+    ] = _LOOKS
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        wanted = self._trial([]).locks(view)
+        return plan(shared=wanted.shared | {instance_lock(self._full_name(view))}, exclusive=wanted.exclusive)
+
+    async def gather(
+        self, ctx: OperationContext, view: ConfigView
+    ) -> tuple[list[Known], Restored, creation.Facts | None]:
+        try:
+            re.compile(self.pattern, re.MULTILINE)
+        except re.error as err:
+            raise PrerequisiteError(f"The pattern is no regular expression: {err}", WRONG_INPUT) from err
+        found = await find_backups(ctx, view)
+        chain = chain_of(found, choose(found, view, self.instance_name, self.backup))
+        await require_whole(ctx, chain)
+        asked = restored(self._trial(chain), described(chain[0], view), view, ctx.catalogue, no_nics=True)
+        return chain, asked, await asked.gather(ctx, view)
+
+    def check(
+        self, view: ConfigView, facts: tuple[list[Known], Restored, creation.Facts | None], ctx: OperationContext
+    ) -> Checked:
+        chain, asked, created = facts
+        return Checked(chain, asked, asked.check(view, created, ctx))
+
+    async def execute(self, checked: Checked, ctx: OperationContext) -> str:
+        began_s, backup = ctx.clock.now_s(), checked.chain[0].backup
+        ctx.log.info(f"Booting backup {backup.id} of {backup.instance_name} on {checked.created.node_names[0]}")
+        await checked.asked.reserve(checked.created, ctx)
+        node, uuid = checked.created.instance.primary_node, checked.created.instance.uuid
+        trial = {"hypervisor": checked.created.instance.hypervisor, "name": checked.created.instance.name}
+        sentence = f"forget what the console of {trial['name']} has shown"
+        await ctx.undo.push(UndoNodeCall(sentence, node, ForgetSigns.call, trial))
+        await ask(ctx.nodes, node, ForgetSigns(**trial))
+        spec = await checked.asked.make(checked.created, ctx)
+        sign = await self._sign(spec, ctx)
+        await stop_on_primary(ctx, spec, timeout_s=0.0)
+        for step in plan_of(ctx, spec).remove():
+            await take(ctx, step)
+        await ask(ctx.nodes, node, ForgetSigns(**trial))
+        await ctx.config.commit(RemoveInstance(instance_uuid=uuid), settles=True)
+        await self._note(checked.chain[0], sign, began_s, ctx)
+        if not sign:
+            raise ExecutionError(
+                f"Backup {backup.id} of {backup.instance_name} shows no sign of life within {self.timeout} seconds: "
+                "restore it and look at its console, or say with --pattern what that shows when the guest is up"
+            )
+        ctx.log.info(f"Backup {backup.id} is proved: {sign}, after {ctx.clock.now_s() - began_s:.0f} s")
+        return sign
+
+    async def _sign(self, spec: InstanceSpec, ctx: OperationContext) -> str:
+        """Wait for it; empty where none comes in time."""
+        until_s = ctx.clock.now_s() + self.timeout
+        request = SignOfLife(hypervisor=spec.hypervisor, name=spec.name, pattern=self.pattern)
+        while True:
+            if sign := await ask(ctx.nodes, spec.primary_node_uuid, request):
+                return sign
+            if ctx.clock.now_s() >= until_s:
+                return ""
+            await ctx.clock.sleep(_POLL_S)
+
+    async def _note(self, known: Known, sign: str, began_s: float, ctx: OperationContext) -> None:
+        backup, now_s = known.backup, ctx.clock.now_s()
+        proof = Proof(
+            backup=backup.id,
+            instance_uuid=backup.instance_uuid,
+            key_id=backup.key_id,
+            proved=now_s,
+            good=bool(sign),
+            sign=sign or f"no sign of life within {self.timeout} s",
+            took=now_s - began_s,
+        )
+        text = encode(proof, ctx.config.view().backups.keys)
+        await ask(ctx.nodes, known.node_uuid, BackupNote(instance_uuid=backup.instance_uuid, id=backup.id, proof=text))
+        if sign:
+            await ctx.config.commit(RecordProof(instance_uuid=backup.instance_uuid, proved_s=now_s), settles=True)
+
+    def _trial(self, chain: Sequence[Known]) -> Restored:
+        primary, _, secondary = (self.pnode or "").partition(":")
+        return Restored(
+            instance_name=f"{PREFIX}{self.instance_name}"[:253],
+            mode="create",
+            disks=[],
+            nics=[],
+            no_install=True,
+            identify_defaults=True,
+            pnode=primary or None,
+            snode=secondary or None,
+            iallocator=self.iallocator,
+            start=True,
+            ignore_ipolicy=True,
+            chain=list(chain),
+            dry_run=self.dry_run,
+        )
+
+    def _full_name(self, view: ConfigView) -> str:
+        try:
+            return view.find_instance(self.instance_name).name
+        except PrerequisiteError:
+            return self.instance_name

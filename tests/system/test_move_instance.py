@@ -38,9 +38,11 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
     try:
         found = FakeBed(layout)
         make_clusters(found)
-        add = f"gnt-instance add -t file -o patient+default --no-install --no-start -n node1 -s 64m --tags x {NIC} web"
+        add = f"gnt-instance add -t file -o patient+default --no-install --no-start -n node1 --disk 0:size=64m --disk 1:size=8m --tags x {NIC} web"
         found.run(*add.split())
-        found.run("sh", "-c", f"dd if=/dev/urandom of=$(ls {STORAGE}/web/*) bs=1M seek=5 count=20 conv=notrunc")
+        found.run(
+            "sh", "-c", f"for d in {STORAGE}/web/*; do dd if=/dev/urandom of=$d bs=1M seek=5 count=2 conv=notrunc; done"
+        )
         found.run("gnt-instance", "startup", "web")
         yield found
     finally:
@@ -74,9 +76,12 @@ def make_clusters(bed: FakeBed) -> None:
 NODES = ("node1", "node2")
 
 
-def sums(bed: FakeBed, node: str) -> str:
-    each = f"dd if=$(ls {STORAGE}/web/*) bs=1M skip=5 count=20 status=none | md5sum"
-    return bed.run("sh", "-c", each, node=node).split()[0]
+def sums(bed: FakeBed, node: str, name: str = "web") -> list[str]:
+    """Checksums of what was written into the disks, in their order: the OS writes names before it."""
+    each = (
+        f"for d in $(ls {STORAGE}/{name}/* | sort -t. -k3); do dd if=$d bs=1M skip=5 count=2 status=none | md5sum; done"
+    )
+    return sorted(bed.run("sh", "-c", each, node=node).split()[::2])
 
 
 def leftovers(bed: FakeBed) -> str:
@@ -161,3 +166,12 @@ def test_an_instance_moves_with_all_it_has(bed: FakeBed) -> None:
     macs = bed.run("gnt-instance", "list", "--no-headers", "-o", "nic.macs", node="node2")
     assert macs == "aa:00:00:11:22:33\n"
     assert bed.guests() == {"web": ["node2"]}
+
+
+def test_it_may_stay_where_it_is_and_run_again_while_its_dumps_are_sent(bed: FakeBed) -> None:
+    words = (*MOVE[:-2], OTHER, CLUSTER_NAME, "--dest-primary-node=node1", "--dest-instance-name=web-copy")
+    said = bed.run(*words, "--keep-source-instance", "web")
+    assert f"web is on {CLUSTER_NAME} now" in said
+    assert said.index("Starting instance web") < said.index("Sending disk 0 of web")
+    assert instances(bed) == ("web-copy|Y\n", "web|Y\n")
+    assert (sums(bed, "node1", "web-copy"), leftovers(bed)) == (sums(bed, "node2"), "")

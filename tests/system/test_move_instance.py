@@ -38,7 +38,8 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
     try:
         found = FakeBed(layout)
         make_clusters(found)
-        add = f"gnt-instance add -t file -o patient+default --no-install --no-start -n node1 --disk 0:size=64m --disk 1:size=8m --tags x {NIC} web"
+        disks = "--disk 0:size=64m --disk 1:size=8m"
+        add = f"gnt-instance add -t file -o patient+default --no-install --no-start -n node1 {disks} --tags x {NIC} web"
         found.run(*add.split())
         found.run(
             "sh", "-c", f"for d in {STORAGE}/web/*; do dd if=/dev/urandom of=$d bs=1M seek=5 count=2 conv=notrunc; done"

@@ -186,6 +186,14 @@ CLUSTER_SHADOW = Command(
     handler="cluster_copies:shadow",
     is_job=False,
     needs_master=False,
+    options=(
+        option(
+            "--text-data",
+            field="text_data",
+            metavar="FILE",
+            help="say what placement would do, too, by what hscan says of that cluster",
+        ),
+    ),
 )
 
 CLUSTER_UPGRADE = Command(

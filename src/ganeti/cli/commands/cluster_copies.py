@@ -43,7 +43,8 @@ def undo(call: Invocation) -> NoReturn:
 
 
 def shadow(call: Invocation) -> NoReturn:
-    _become("take-over", ["shadow", "--", call.values["directory"]])
+    text = call.get("text_data")
+    _become("take-over", ["shadow", *([f"--text-data={text}"] if text else []), "--", call.values["directory"]])
 
 
 def _become(name: str, words: Sequence[str]) -> NoReturn:

@@ -336,7 +336,9 @@ COMMANDS = (
      (
       ('directory', 'directory', 1, 1, 'string', ''),
      ),
-     (),
+     (
+      (('--text-data',), 'text_data', 'string', 'say what placement would do, too, by what hscan says of that cluster', True, None, (), 'FILE', False),
+     ),
      (), 'cluster_copies:shadow', '', False, '', False, False, False, '', (), (), ()),
     ('show-ispecs-cmd', 'print the command that makes a cluster with the same bounds of instances',
      (),

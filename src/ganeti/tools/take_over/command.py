@@ -11,6 +11,7 @@ import msgspec
 from ganeti.base.errors import GanetiError
 from ganeti.bootstrap.machine import Machine
 from ganeti.tools.take_over.cluster_part import ClusterPart, Plan, sentences
+from ganeti.tools.take_over.foretold import foretold
 from ganeti.tools.take_over.messages import GiveBack, Look, Take
 from ganeti.tools.take_over.node_part import NodePart
 from ganeti.tools.take_over.shadow import shadow
@@ -46,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     back.add_argument("--dry-run", action="store_true", help="ask all nodes, say what would be done, change nothing")
     copy = actions.add_parser("shadow", help="say what this program makes of a copy of another cluster's data")
     copy.add_argument("directory", help="copy of /var/lib/ganeti of the master")
+    copy.add_argument("--text-data", default="", metavar="FILE", help="what hscan says of that cluster")
     node = actions.add_parser("node", help="the part on one node, which the master runs over ssh")
     node.add_argument("step", choices=_NODE_ACTIONS)
     return parser
@@ -82,6 +84,7 @@ def _back(machine: Machine, options: argparse.Namespace) -> int:
 
 def _shadow(machine: Machine, options: argparse.Namespace) -> int:
     lines, refused = shadow(options.directory)
+    lines += ["", *foretold(options.text_data)] if options.text_data else []
     print("\n".join(lines))
     return 1 if refused else 0
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from tests.fakes import sample_cluster
 
-from ganeti.base.errors import ConfigurationError, PrerequisiteError
+from ganeti.base.errors import ConfigurationError, GanetiError, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.bootstrap.machine import Machine
 from ganeti.master.config import versions
@@ -22,6 +22,7 @@ from ganeti.node import certificates
 from ganeti.tools import cfgupgrade
 from ganeti.tools.take_over import command, findings
 from ganeti.tools.take_over.cluster_part import ClusterPart
+from ganeti.tools.take_over.foretold import foretold
 from ganeti.tools.take_over.kept_files import KeptFiles
 from ganeti.tools.take_over.messages import GiveBack
 from ganeti.tools.take_over.node_part import NodePart
@@ -293,3 +294,33 @@ def test_without_a_cluster_there_is_nothing_to_take(tmp_path: Path, monkeypatch:
     assert command.main(["back"]) == 1
     assert command.main(["shadow", str(tmp_path / "nowhere")]) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+TEXT = """\
+default|g1|preferred|||
+
+node1|8192|1024|4000|100000|50000|4|N|g1|1
+node2|8192|1024|6000|100000|90000|4|N|g1|1
+node3|8192|1024|7000|100000|95000|4|M|g1|1
+
+web1|512|1024|1|running|Y|node1|node2|drbd||1
+web2|512|1024|1|running|Y|node1||plain||1
+
+"""
+
+
+def test_placement_answers_for_a_cluster_that_is_not_here(tmp_path: Path) -> None:
+    """The same as hail says: the last node is the emptiest."""
+    (tmp_path / "cluster.data").write_text(TEXT)
+    lines = foretold(str(tmp_path / "cluster.data"))
+    assert lines[0] == f"What placement would say, by {tmp_path}/cluster.data:"
+    told = "\n".join(lines)
+    assert "on drbd, 128 MiB of memory, 1 processors, 1 disks of 1024 MiB: goes to node3 and node2" in told
+    assert "on plain, 128 MiB of memory, 1 processors, 1 disks of 1024 MiB: goes to node3" in told
+    assert "node1 emptied: web1 to node2" in told and "web2 stays (" in told
+    for text in ("", "a|b"):
+        (tmp_path / "cluster.data").write_text(text)
+        with pytest.raises(GanetiError):
+            foretold(str(tmp_path / "cluster.data"))
+    with pytest.raises(GanetiError, match="cannot be read: No such file"):
+        foretold(str(tmp_path / "nowhere"))

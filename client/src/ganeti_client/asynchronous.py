@@ -124,6 +124,29 @@ class AsyncClient:
         found: dict[str, Any] = await self.request(Request("GET", "/3/cluster"))
         return found
 
+    async def whoami(self) -> dict[str, Any]:
+        """Give the name and the scopes of whoever asks."""
+        found: dict[str, Any] = await self.request(Request("GET", "/3/whoami"))
+        return found
+
+    async def fields(self, kind: str) -> list[dict[str, Any]]:
+        """Give the fields that `query` may be asked for."""
+        found: list[dict[str, Any]] = await self.request(Request("GET", f"/3/fields/{kind}"))
+        return found
+
+    async def index(self) -> dict[str, Any]:
+        found: dict[str, Any] = await self.request(Request("GET", "/3"))
+        return found
+
+    async def description(self) -> dict[str, Any]:
+        """Give the OpenAPI document."""
+        found: dict[str, Any] = await self.request(Request("GET", "/3/openapi.json"))
+        return found
+
+    async def metrics(self) -> str:
+        """Give the page for Prometheus."""
+        return str(await self.request(Request("GET", "/metrics")))
+
     async def wait(self, job: int) -> Any:
         """Wait for a job's end; gives the results of its operations. Raises `JobFailed`."""
         while True:

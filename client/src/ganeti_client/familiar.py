@@ -10,6 +10,7 @@ from typing import Any
 
 from ganeti_client.errors import ApiError
 from ganeti_client.familiar_instances import Instances
+from ganeti_client.familiar_queries import Queries
 from ganeti_client.familiar_sender import Job, given_ones
 from ganeti_client.familiar_tags import Tags
 from ganeti_client.synchronous import Client
@@ -23,7 +24,7 @@ class CertificateError(ApiError):
     """Kept for programs that catch it."""
 
 
-class GanetiRapiClient(Instances, Tags):
+class GanetiRapiClient(Instances, Queries, Tags):
     """Asks `/2` of one cluster."""
 
     def __init__(
@@ -258,6 +259,9 @@ class GanetiRapiClient(Instances, Tags):
     def ModifyNetwork(self, network: str, reason: str | None = None, **parameters: Any) -> Job:
         return int(self._send("PUT", f"/2/networks/{network}/modify", {"reason": reason}, parameters))
 
+    def RenameNetwork(self, network: str, new_name: str, reason: str | None = None) -> Job:
+        return int(self._send("PUT", f"/2/networks/{network}/rename", {"reason": reason}, {"new_name": new_name}))
+
     def DeleteNetwork(self, network: str, dry_run: bool = False, reason: str | None = None) -> Job:
         return int(self._send("DELETE", f"/2/networks/{network}", {"dry-run": dry_run, "reason": reason}))
 
@@ -301,32 +305,3 @@ class GanetiRapiClient(Instances, Tags):
                 {"nodes": nodes},
             )
         )
-
-    # Queries and filters
-
-    def Query(self, what: str, fields: list[str], qfilter: Any = None, reason: str | None = None) -> dict[str, Any]:
-        body = given_ones(fields=fields, qfilter=qfilter)
-        return dict(self._send("PUT", f"/2/query/{what}", {"reason": reason}, body))
-
-    def QueryFields(self, what: str, fields: list[str] | None = None, reason: str | None = None) -> dict[str, Any]:
-        chosen = ",".join(fields) if fields else None
-        return dict(self._send("GET", f"/2/query/{what}/fields", {"fields": chosen, "reason": reason}))
-
-    def GetFilters(self, bulk: bool = False) -> Any:
-        return self._list("filters", "uuid", bulk)
-
-    def GetFilter(self, filter_uuid: str) -> dict[str, Any]:
-        return dict(self._send("GET", f"/2/filters/{filter_uuid}"))
-
-    def AddFilter(self, priority: int, predicates: list[Any], action: Any, reason_trail: Any = None) -> str:
-        body = given_ones(priority=priority, predicates=predicates, action=action, reason=reason_trail)
-        return str(self._send("POST", "/2/filters", None, body))
-
-    def ReplaceFilter(
-        self, uuid: str, priority: int, predicates: list[Any], action: Any, reason_trail: Any = None
-    ) -> str:
-        body = given_ones(priority=priority, predicates=predicates, action=action, reason=reason_trail)
-        return str(self._send("PUT", f"/2/filters/{uuid}", None, body))
-
-    def DeleteFilter(self, uuid: str) -> None:
-        self._send("DELETE", f"/2/filters/{uuid}")

@@ -85,6 +85,29 @@ class Client:
         found: dict[str, Any] = self.request(Request("GET", "/3/cluster"))
         return found
 
+    def whoami(self) -> dict[str, Any]:
+        """Give the name and the scopes of whoever asks."""
+        found: dict[str, Any] = self.request(Request("GET", "/3/whoami"))
+        return found
+
+    def fields(self, kind: str) -> list[dict[str, Any]]:
+        """Give the fields that `query` may be asked for."""
+        found: list[dict[str, Any]] = self.request(Request("GET", f"/3/fields/{kind}"))
+        return found
+
+    def index(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.request(Request("GET", "/3"))
+        return found
+
+    def description(self) -> dict[str, Any]:
+        """Give the OpenAPI document."""
+        found: dict[str, Any] = self.request(Request("GET", "/3/openapi.json"))
+        return found
+
+    def metrics(self) -> str:
+        """Give the page for Prometheus."""
+        return str(self.request(Request("GET", "/metrics")))
+
     def wait(self, job: int, within_s: float | None = None) -> Any:
         """Wait for a job's end; gives the results of its operations. Raises `JobFailed`, `TimeoutError`."""
         end_s = None if within_s is None else time.monotonic() + within_s

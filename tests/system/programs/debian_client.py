@@ -207,5 +207,7 @@ for part in [each for each in parts if each.__name__ not in sys.argv[4:]]:
         part()
     except Exception as error:
         failed.append(f"{part.__name__}: {type(error).__name__}: {error}")
+ADDED = {"RenameNetwork", "GetIncidents", "DeleteIncident"}
+"""What Debian's library has not."""
 methods = {name for name, _ in inspect.getmembers(library.GanetiRapiClient, inspect.isfunction) if name[0].isupper()}
-print(json.dumps({"failed": failed, "not_called": sorted(methods - called)}))
+print(json.dumps({"failed": failed, "not_called": sorted(methods - called - ADDED)}))

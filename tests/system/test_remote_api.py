@@ -167,6 +167,16 @@ def test_placement_tools_of_debian_read_the_cluster(bed: FakeBed) -> None:
     assert "HTS_OK=1" in bed.run(peer, "hspace", "--machine-readable=yes", "-m", "https://jack:secret@127.0.0.1:5080")
 
 
+def test_the_metrics_tell_how_many_instances_fit(bed: FakeBed) -> None:
+    def page() -> str:
+        return bed.run("curl", "-skf", "-u", "jack:secret", "https://127.0.0.1:5080/metrics")
+
+    bed.wait(lambda: "ganeti_group_capacity_counted_timestamp_seconds 1" in page(), "capacity is counted")
+    assert re.search(
+        r'^ganeti_group_capacity_instances{group="default",memory_bytes="\d+".*} \d+$', page(), re.MULTILINE
+    )
+
+
 def test_another_node_passes_requests_on_to_the_master(bed: FakeBed) -> None:
     bed.run("mkdir", "-p", "/var/lib/ganeti/rapi", node="node2")
     bed.run("/usr/lib/ganeti/daemon-util", "start", "ganeti-rapi", node="node2")
@@ -279,6 +289,47 @@ def test_a_plan_is_void_once_the_cluster_has_changed(bed: FakeBed) -> None:
 
 def test_htools_read_the_cluster_through_it(bed: FakeBed) -> None:
     assert nodes(bed)[0] in bed.run("hbal", "-m", "https://jack:secret@127.0.0.1:5080", "-p")
+
+
+COLLECTOR = str(TREE / "tests/system/programs/span_collector.py")
+TRACED = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+def test_a_request_its_job_and_its_node_calls_are_spans_of_one_trace(bed: FakeBed) -> None:
+    collector = machine.popen(bed.layout, "node1", sys.executable, COLLECTOR, "/root/spans", stdin=subprocess.PIPE)
+    try:
+        assert collector.stdout and collector.stdout.readline() == "ready\n"
+        bed.run("sh", "-c", """echo '{"endpoint": "http://127.0.0.1:4318"}' > /etc/ganeti/tracing.json""")
+        curl = [
+            "curl",
+            "-skf",
+            "-u",
+            "jack:secret",
+            "-H",
+            f"traceparent: {TRACED}",
+            "-H",
+            "Content-Type: application/json",
+        ]
+        bed.run(
+            *curl, "-d", '{"output_fields": ["name"], "names": []}', "https://127.0.0.1:5080/3/operations/os-diagnose"
+        )
+
+        def spans() -> list[dict[str, str]]:
+            lines = bed.run("sh", "-c", "cat /root/spans 2>/dev/null; true").splitlines()
+            return [each for each in map(json.loads, lines) if each["trace"] == TRACED.split("-")[1]]
+
+        bed.wait(lambda: {"ganeti-rapi", "ganeti-job"} <= {each["service"] for each in spans()}, "spans arrive")
+        parents = {each["name"]: each["parent"] for each in spans()}
+        ids = {each["name"]: each["id"] for each in spans()}
+        request = "POST /3/operations/[operation]"
+        assert parents[request] == TRACED.split("-")[2]
+        assert parents["job OP_OS_DIAGNOSE"] == ids[request]
+        assert parents["OP_OS_DIAGNOSE"] == parents["queued"] == ids["job OP_OS_DIAGNOSE"]
+        calls = [parent for name, parent in parents.items() if name.startswith("node call ")]
+        assert calls and set(calls) == {ids["OP_OS_DIAGNOSE"]}
+    finally:
+        bed.run("rm", "-f", "/etc/ganeti/tracing.json")
+        collector.communicate(timeout=10)
 
 
 LOAD = str(TREE / "tests/system/programs/api_load.py")

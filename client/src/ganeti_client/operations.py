@@ -1570,6 +1570,7 @@ class Operations(Generic[Result]):
         ignore_ipolicy: bool | None = NOT_GIVEN,
         ignore_hvversions: bool | None = NOT_GIVEN,
         allow_runtime_changes: bool | None = NOT_GIVEN,
+        move_disks: bool | None = NOT_GIVEN,
         why: bool | None = NOT_GIVEN,
         idempotency_key: str | None = None,
         plan: str | None = None,
@@ -1594,6 +1595,7 @@ class Operations(Generic[Result]):
             "ignore_ipolicy": ignore_ipolicy,
             "ignore_hvversions": ignore_hvversions,
             "allow_runtime_changes": allow_runtime_changes,
+            "move_disks": move_disks,
             "why": why,
         }
         return self._call("instance-migrate", given, idempotency_key, plan)
@@ -1615,6 +1617,7 @@ class Operations(Generic[Result]):
         target_node_uuid: str | None = NOT_GIVEN,
         compress: str | None = NOT_GIVEN,
         ignore_consistency: bool | None = NOT_GIVEN,
+        live: bool | None = NOT_GIVEN,
         idempotency_key: str | None = None,
         plan: str | None = None,
     ) -> Result:
@@ -1634,6 +1637,7 @@ class Operations(Generic[Result]):
             "target_node_uuid": target_node_uuid,
             "compress": compress,
             "ignore_consistency": ignore_consistency,
+            "live": live,
         }
         return self._call("instance-move", given, idempotency_key, plan)
 

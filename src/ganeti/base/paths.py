@@ -211,6 +211,10 @@ class Paths:
         return f"{self.data_dir}/rapi/tokens"
 
     @property
+    def tracing_file(self) -> str:
+        return f"{self.sysconf_dir}/tracing.json"
+
+    @property
     def api_issuers(self) -> str:
         return f"{self.data_dir}/rapi/issuers"
 

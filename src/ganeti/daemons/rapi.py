@@ -19,6 +19,7 @@ from ganeti.system.environment import address_of, any_address
 from ganeti.system.http_relay import HttpRelay
 from ganeti.system.http_server import HttpServer
 from ganeti.system.shown_certificate import ShownCertificate
+from ganeti.system.tracing import Tracing
 from ganeti.system.unix_socket import allow_many_connections
 
 NAME = "ganeti-rapi"
@@ -66,6 +67,7 @@ async def serve(daemon: Daemon) -> None:
     luxi = LuxiPool(paths)
     users = UsersFile(f"{paths.data_dir}/rapi/users")
     fan = EventFan(luxi)
+    tracing = Tracing(NAME, paths)
     api = Api(
         luxi,
         Callers(users, TokensFile(paths.api_tokens), Issued(paths.api_issuers)),
@@ -73,6 +75,7 @@ async def serve(daemon: Daemon) -> None:
         clients_max=options.max_clients,
         audit=AuditLog(paths.audit_log),
         fan=fan,
+        tracing=tracing,
     )
     relay = _relay(paths, shown)
     forwarder = Forwarder(api.answer, paths, environment.hostname, relay, options.port, api.door)
@@ -97,6 +100,7 @@ async def serve(daemon: Daemon) -> None:
     await server.close()
     await relay.close()
     luxi.close()
+    tracing.close()
 
 
 def _address(paths: Paths, options: Options) -> str:

@@ -1,14 +1,28 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Node calls of a job: before the first that changes something, its file says everywhere that it has begun."""
 
+import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import Any, Final, NamedTuple
 
+from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
 from ganeti.calls.node_client import NodeClient
 from ganeti.model.view import ConfigView
 from ganeti.node.actions.registry import REGISTRY
 from ganeti.ports.nodes import NodeAnswer
+
+NOTES_MAX: Final = 1000
+
+
+class NodeCallNote(NamedTuple):
+    """One call to a node; times are nanoseconds since the epoch."""
+
+    call: str
+    node: str
+    begun_ns: int
+    ended_ns: int
+    fault: str | None
 
 
 class JobNodes(NodeClient):
@@ -25,12 +39,23 @@ class JobNodes(NodeClient):
     ) -> None:
         super().__init__(paths, view, job, attempt, next_step)
         self._begin = begin
+        self.notes: list[NodeCallNote] | None = None
+        """Of the first calls, where they are to be traced."""
 
     async def call(self, node_uuid: str, call: str, /, *, deadline_s: float | None = None, **arguments: Any) -> Any:
         """See `NodesPort.call`."""
         if _changes(call):
             await self._begin()
-        return await super().call(node_uuid, call, deadline_s=deadline_s, **arguments)
+        if self.notes is None or len(self.notes) >= NOTES_MAX:
+            return await super().call(node_uuid, call, deadline_s=deadline_s, **arguments)
+        begun_ns, fault = time.time_ns(), None
+        try:
+            return await super().call(node_uuid, call, deadline_s=deadline_s, **arguments)
+        except GanetiError as err:
+            fault = type(err).__name__
+            raise
+        finally:
+            self.notes.append(NodeCallNote(call, self._view().node(node_uuid).name, begun_ns, time.time_ns(), fault))
 
     async def call_many(
         self, node_uuids: Iterable[str], call: str, /, *, deadline_s: float | None = None, **arguments: Any

@@ -14,7 +14,7 @@ import logging
 import os
 import signal
 import socket
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ganeti.base.errors import GanetiError, TransportError
 from ganeti.job import loop as job_loop
@@ -29,6 +29,9 @@ from ganeti.system.pause_points import reach
 from ganeti.wire.framing import CODEC
 from ganeti.wire.framing_sync import SyncConnection
 from ganeti.wire.job_file import JobFile, put_secrets
+
+if TYPE_CHECKING:
+    from ganeti.job.nodes import NodeCallNote
 
 _log = logging.getLogger(__name__)
 SIGNALS = frozenset({signal.SIGTERM, signal.SIGUSR1})
@@ -53,11 +56,23 @@ def run(environment: Environment, job_id: int, attempt: int, pipe: socket.socket
         raise GanetiError(f"The file of job {job_id} has vanished")
     for entry, values in zip(job.ops, confirmation["secrets"], strict=False):
         put_secrets(entry.input, values)
-    job_loop.the_loop().run_until_complete(
+    notes = job_loop.the_loop().run_until_complete(
         _work(environment, job, lock, _claim_of(confirmation))
     )  # the process ends now: nothing to tear down
     lock.remove()
+    if notes is not None:
+        _send_spans(environment, job, notes)
     return 0
+
+
+def _send_spans(environment: Environment, job: JobFile, notes: "list[NodeCallNote]") -> None:
+    """Tell the collector what the job has done; nobody waits for this any more."""
+    from ganeti.job.spans import spans_of
+    from ganeti.system.tracing import Tracing
+
+    tracing = Tracing("ganeti-job", environment.paths)
+    tracing.send(spans_of(job, notes))
+    tracing.close()
 
 
 def _shake_hands(lock: LiveLock, pipe: socket.socket) -> dict[str, Any]:
@@ -74,7 +89,10 @@ def _claim_of(confirmation: dict[str, Any]) -> Owner | None:
     return Owner.from_wire(claim) if claim is not None else None
 
 
-async def _work(environment: Environment, job: JobFile, lock: LiveLock, claim: Owner | None) -> None:
+async def _work(
+    environment: Environment, job: JobFile, lock: LiveLock, claim: Owner | None
+) -> "list[NodeCallNote] | None":
+    """Give notes of the job's node calls, where it is traced."""
     from ganeti.job.world import JobWorld
 
     world = JobWorld(environment, job, lock, claim)
@@ -88,5 +106,6 @@ async def _work(environment: Environment, job: JobFile, lock: LiveLock, claim: O
             await runner.unwind_for_the_dead(entries.died_sentence(job))
         else:
             await runner.run()
+        return world.node_call_notes() if world.is_traced else None
     finally:
         await world.close()

@@ -10,7 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -43,6 +43,9 @@ from ganeti.system.pause_points import reach
 from ganeti.wire.job_file import JobFile, OpcodeEntry
 from ganeti.wire.job_file import decode as decode_job
 from ganeti.wire.job_file import encode as encode_job
+
+if TYPE_CHECKING:
+    from ganeti.job.nodes import NodeCallNote
 
 _log = logging.getLogger(__name__)
 _SAVE_PAUSE_S = 0.01
@@ -92,6 +95,7 @@ class JobWorld:
         self.undo = JobRecords(environment.paths, job, self.wconfd)
         self.config = JobConfig(self)
         self.step = 0
+        self.is_traced = os.path.exists(environment.paths.tracing_file)
 
     def next_step(self) -> int:
         self.step += 1
@@ -246,8 +250,14 @@ class JobWorld:
             from ganeti.job.nodes import JobNodes
 
             self._nodes = JobNodes(self.begin, self._paths, self.view, self._job.id, self._job.attempt, self.next_step)
+            if self.is_traced:
+                self._nodes.notes = []
         nodes: NodesPort = self._nodes
         return nodes
+
+    def node_call_notes(self) -> "list[NodeCallNote]":
+        """Give what was noted of calls to nodes, where the job is traced."""
+        return (self._nodes.notes or []) if self._nodes is not None else []
 
     async def close(self) -> None:
         await self.wconfd.close()

@@ -17,12 +17,15 @@ from ganeti.rapi.audit import AuditLog
 from ganeti.rapi.caller import ANYBODY, Caller, login_needed
 from ganeti.rapi.callers import Callers
 from ganeti.rapi.reading import RESOURCES, Luxi, Resource
+from ganeti.rapi.request_spans import RequestSpans, traced
 from ganeti.rapi.routes import PathTable, Route, filled, routes
 from ganeti.rapi.submission import job
 from ganeti.rapi.v3.events import EventFan
 from ganeti.rapi.v3.metrics import Requests
 from ganeti.rapi.v3.server import Resources, Turn
 from ganeti.system.http_server import HttpReply, HttpRequest
+from ganeti.system.tracing import Tracing
+from ganeti.wire.traceparent import Place
 
 _log = logging.getLogger(__name__)
 _FAULT: Final = "This request could not be answered: the log of the master says why"
@@ -38,6 +41,8 @@ class _Handled:
     route: str = _NO_ROUTE
     caller: Caller = ANYBODY
     told: dict[str, Any] | None = None
+    place: Place | None = None
+    """Where the request stands in a trace."""
 
 
 class Api:
@@ -52,6 +57,7 @@ class Api:
         clients_max: int = 4096,
         audit: AuditLog | None = None,
         fan: EventFan | None = None,
+        tracing: Tracing | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._luxi = luxi
@@ -61,6 +67,7 @@ class Api:
         self._busy = 0
         self._audit = audit
         self._now_s = now_s
+        self._spans = RequestSpans(tracing)
         self._requests = Requests()
         self.table = path_table()
         self.third = Resources(luxi, fan, self._requests)
@@ -87,12 +94,15 @@ class Api:
                 RequestRefused(503, "Too many requests are being answered: try again", {"Retry-After": "1"})
             )
         self._busy += 1
-        began_s, handled = self._now_s(), _Handled()
+        began_s, handled = self._now_s(), _Handled(place=self._spans.begin(request))
         try:
             reply = await self._guarded(request, handled, third=third)
         finally:
             self._busy -= 1
-        self._count(request, handled, reply, self._now_s() - began_s)
+        took_s = self._now_s() - began_s
+        self._count(request, handled, reply, took_s)
+        if handled.place is not None:
+            self._spans.end(request, handled.place, handled.route, reply.status, took_s, handled.told or {})
         return reply
 
     def _count(self, request: HttpRequest, handled: _Handled, reply: HttpReply, took_s: float) -> None:
@@ -133,7 +143,7 @@ class Api:
     async def _submit(self, route: Route, asked: Asked, handled: _Handled) -> Any:
         opcodes = job(route, asked, time.time_ns())
         handled.told = {"operation": route.operation.op_id, "objects": dict(asked.parts)}
-        number = await self._luxi.call("SubmitJob", opcodes, patience_s=0.0)
+        number = await self._luxi.call("SubmitJob", traced(opcodes, handled.place), patience_s=0.0)
         handled.told["job"] = number
         return number
 
@@ -149,7 +159,7 @@ class Api:
         handled.caller = self._callers.of(request)
         asked = read_request(request, filled(template, request.path))
         key, last = request.headers.get("Idempotency-Key"), request.headers.get("Last-Event-ID")
-        turn = Turn(handled.caller, asked, key, last)
+        turn = Turn(handled.caller, asked, key, last, handled.place)
         handled.told = turn.told
         return await self.third.answer(handler, template, turn)
 

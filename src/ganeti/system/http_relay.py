@@ -14,7 +14,7 @@ from ganeti.system.http_server import HttpReply, HttpRequest
 
 _CONNECT_S = 5.0
 _ANSWER_S = 600.0
-_PASSED_ON = ("Authorization", "Content-Type", "Accept", "Last-Event-ID", "Idempotency-Key")
+_PASSED_ON = ("Authorization", "Content-Type", "Accept", "Last-Event-ID", "Idempotency-Key", "traceparent")
 _PASSED_BACK = ("WWW-Authenticate", "Retry-After", "Location")
 
 

@@ -37,7 +37,19 @@ def _body(schema: dict[str, Any], operation: type[Operation[Any]]) -> dict[str, 
     properties["reason"] = {"type": ["string", "null"], "description": "why, for the job's reason trail"}
     properties["priority"] = {**properties["priority"], "enum": list(SUBMITTABLE_PRIORITIES)}
     required = [name for name in schema["required"] if name != "OP_ID"]
+    properties = {name: value if name in required else _or_null(value) for name, value in properties.items()}
     return {**schema, "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Null for a parameter that has a default means that it is not given."""
+    if {"type": "null"} in schema.get("anyOf", ()) or "null" in schema.get("type", ()):
+        return schema
+    outside: dict[str, Any] = {
+        key: schema[key] for key in ("default", "description", "x-subject", "x-refused") if key in schema
+    }
+    inside = {key: value for key, value in schema.items() if key not in outside}
+    return {"anyOf": [inside, {"type": "null"}], **outside} if inside else schema
 
 
 def _lined(schema: Any, subject: str) -> Any:

@@ -18,27 +18,29 @@ _PROBLEM: Final = {"$ref": "#/components/schemas/Problem"}
 def document() -> dict[str, Any]:
     """Give the whole document; operations must have been imported."""
     operations = [REGISTRY[op_id] for op_id in sorted(REGISTRY) if op_id not in _LEFT_OUT]
+    schemas = body_schemas(operations)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Ganeti remote API", "version": RELEASE, "license": {"name": "BSD-2-Clause"}},
         "security": [{"basic": []}, {"token": []}],
-        "paths": {**_fixed_paths(), **_list_paths(), **_operation_paths(operations)},
+        "paths": {**_fixed_paths(), **_list_paths(), **_operation_paths(operations, schemas)},
         "components": {
             "securitySchemes": {
                 "basic": {"type": "http", "scheme": "basic"},
                 "token": {"type": "http", "scheme": "bearer"},
             },
-            "schemas": {**body_schemas(operations), **_OWN_SCHEMAS},
+            "schemas": {**schemas, **_OWN_SCHEMAS},
         },
     }
 
 
-def _operation_paths(operations: list[type[Operation[Any]]]) -> dict[str, Any]:
+def _operation_paths(operations: list[type[Operation[Any]]], schemas: dict[str, Any]) -> dict[str, Any]:
     paths = {}
     for operation in operations:
         word = path_word(operation.op_id)
         summary = (operation.__doc__ or operation.op_id).strip().splitlines()[0].rstrip(".")
-        body = {"required": True, "content": {_JSON: {"schema": {"$ref": f"#/components/schemas/{operation.op_id}"}}}}
+        needed = bool(schemas[operation.op_id]["required"])
+        body = {"required": needed, "content": {_JSON: {"schema": {"$ref": f"#/components/schemas/{operation.op_id}"}}}}
         key = _header("Idempotency-Key", "the same request with the same key becomes one job only")
         plan = _argument("plan", "fingerprint of a plan: refused by the job if the cluster has changed since")
         submitted = {"202": _answer("the job", {"$ref": "#/components/schemas/Submitted"})}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from ganeti.rapi.reading import Luxi, ask
+from ganeti.rapi.v3.group_capacity import GroupCapacity
 
 CONTENT_TYPE: Final = "text/plain"
 _BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -70,13 +71,13 @@ class Requests:
             yield f"ganeti_api_requests_total{_labels(labels)} {count}"
 
 
-async def page(luxi: Luxi, requests: Requests, listeners: int) -> str:
+async def page(luxi: Luxi, requests: Requests, capacity: GroupCapacity, listeners: int) -> str:
     """Give the whole page; raises what LuxiD answers."""
     lines = [
         *_gauge("cluster_info", "1 with the name of the cluster and its version", [(await _cluster(luxi), 1)]),
         *await _nodes(luxi),
         *await _instances(luxi),
-        *await _groups(luxi),
+        *await _groups(luxi, capacity),
         *await _jobs(luxi),
         *await _locks(luxi),
         *_gauge("api_event_listeners", "listeners on /3/events", [({}, listeners)]),
@@ -124,10 +125,15 @@ async def _instances(luxi: Luxi) -> list[str]:
     return lines + _gauge("instance_running", "1 for one that runs as it should", running)
 
 
-async def _groups(luxi: Luxi) -> list[str]:
-    rows = await ask(luxi, "QueryGroups", [], ["name", "node_cnt", "pinst_cnt"], False)
-    nodes = _gauge("group_nodes", "nodes of the group", [({"group": name}, count) for name, count, _ in rows])
-    return nodes + _gauge("group_instances", "instances of the group", [({"group": row[0]}, row[2]) for row in rows])
+async def _groups(luxi: Luxi, capacity: GroupCapacity) -> list[str]:
+    rows = await ask(luxi, "QueryGroups", [], ["name", "node_cnt", "pinst_cnt", "uuid"], False)
+    counts, counted = capacity.rows({row[3]: row[0] for row in rows})
+    return [
+        *_gauge("group_nodes", "nodes of the group", [({"group": row[0]}, row[1]) for row in rows]),
+        *_gauge("group_instances", "instances of the group", [({"group": row[0]}, row[2]) for row in rows]),
+        *_gauge("group_capacity_instances", "more instances of this size that fit, largest first", counts),
+        *_gauge("group_capacity_counted_timestamp_seconds", "when that was counted", counted),
+    ]
 
 
 async def _jobs(luxi: Luxi) -> list[str]:

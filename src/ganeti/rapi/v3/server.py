@@ -14,13 +14,16 @@ from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.asked import Asked
 from ganeti.rapi.caller import ANYBODY, Caller, login_needed
 from ganeti.rapi.reading import Luxi, ask, job_number
+from ganeti.rapi.request_spans import traced
 from ganeti.rapi.routes import PathTable
 from ganeti.rapi.v3 import metrics, queries
 from ganeti.rapi.v3.document import document
 from ganeti.rapi.v3.events import EventFan, read_kinds
+from ganeti.rapi.v3.group_capacity import GroupCapacity
 from ganeti.rapi.v3.rights import require, require_operation
 from ganeti.rapi.v3.submission import Submitter, digest_of, operation_id, read_operation
 from ganeti.system.http_server import HttpReply
+from ganeti.wire.traceparent import Place
 
 WAIT_MAX_S: Final = 60.0
 _FINAL: Final = ("success", "error", "canceled")
@@ -36,6 +39,8 @@ class Turn:
     key: str | None = None
     """Its Idempotency-Key."""
     last_event: str | None = None
+    place: Place | None = None
+    """Where the request stands in a trace."""
     told: dict[str, Any] = field(default_factory=dict)
 
 
@@ -50,6 +55,7 @@ class Resources:
         self._fan = fan
         self._requests = requests
         self._submitter = Submitter(luxi)
+        self._capacity = GroupCapacity(luxi)
         self._document: bytes | None = None
         self.table = PathTable()
         for method, path, handler in (
@@ -95,14 +101,14 @@ class Resources:
     async def _metrics(self, turn: Turn) -> Any:
         await require(self._luxi, turn.caller, "metrics", "read")
         listeners = self._fan.listeners if self._fan is not None else 0
-        text = await metrics.page(self._luxi, self._requests, listeners)
+        text = await metrics.page(self._luxi, self._requests, self._capacity, listeners)
         return HttpReply(200, text.encode(), metrics.CONTENT_TYPE)
 
     async def _events(self, turn: Turn) -> Any:
         await require(self._luxi, turn.caller, "event", "read")
         if self._fan is None:
             raise RequestRefused(503, "There are no events here")
-        position = turn.last_event or turn.asked.word("position")
+        position = turn.last_event or turn.asked.word("position") or None
         frames = await self._fan.listen(read_kinds(turn.asked), position)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return HttpReply(200, b"", "text/event-stream", headers, frames)
@@ -132,7 +138,7 @@ class Resources:
         if plan is not None:
             plain["reason"] = [*plain["reason"], [PLAN_SOURCE, plan, time.time_ns()]]
         digest = digest_of(turn.asked.parts["operation"], turn.asked.body, plan)
-        job = await self._submitter.submit([plain], turn.key, digest)
+        job = await self._submitter.submit(traced([plain], turn.place), turn.key, digest)
         turn.told["job"] = job
         headers = {"Location": f"/3/jobs/{job}"}
         return HttpReply(202, msgspec.json.encode({"job": job, "uri": f"/3/jobs/{job}"}) + b"\n", headers=headers)
@@ -142,7 +148,7 @@ class Resources:
         plain = operation.to_plain()
         planned = {key: value for key, value in plain.items() if key != "reason"}
         wrapped = {"OP_ID": "OP_PLAN", "operation": planned, "reason": plain["reason"]}
-        job = await self._submitter.submit([wrapped], None)
+        job = await self._submitter.submit(traced([wrapped], turn.place), None)
         turn.told["job"] = job
         status, results = await self._ended(job, WAIT_MAX_S)
         if status is None:

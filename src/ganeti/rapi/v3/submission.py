@@ -17,6 +17,7 @@ import msgspec
 from ganeti.base.errors import GanetiError, TransportError
 from ganeti.master.operation import REGISTRY, Operation, decode
 from ganeti.master.planning.fingerprint import without_secrets
+from ganeti.master.queue.submission import SUBMITTABLE_PRIORITIES
 from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.caller import Caller
 from ganeti.rapi.reading import Luxi, ask
@@ -60,6 +61,9 @@ def read_operation(op_id: str, body: Any, caller: Caller, reason: str | None) ->
         operation.refuse_unsupported()
     except GanetiError as err:
         raise RequestRefused(400, str(err)) from err
+    if operation.priority not in SUBMITTABLE_PRIORITIES:
+        words = ", ".join(str(each) for each in SUBMITTABLE_PRIORITIES)
+        raise RequestRefused(400, f"Priority {operation.priority} cannot be submitted: use one of {words}")
     return operation
 
 

@@ -79,6 +79,7 @@ test-host: install
 # Long seeds and kills: GANETI_CAMPAIGN is read by the tests that can go on for longer, GANETI_SEEDS=1-20000 says how
 # many schedules are simulated, GANETI_EVERY=50 that of all crash points only every fiftieth is played.
 campaign: install
+	$(PYTHON) -m pip install -qq --disable-pip-version-check -e '.[dev,campaign]'
 	$(SIMULATE) --seeds $(or $(GANETI_SEEDS),1-20000) --keep-going
 	$(SIMULATE) --crash-points --every $(or $(GANETI_EVERY),1)
 	GANETI_CAMPAIGN=1 GANETI_HISTORIES=200000 $(ALONE) $(PYTEST) tests/property tests/system tests/real

@@ -194,10 +194,10 @@ class PlayedLuxi:
 
 
 async def alone(root: Path) -> None:
-    from ganeti.bootstrap.certificates import create_self_signed
     from measure import cpu_s, memory_mib, peer_command, pss_mib, report
 
     from ganeti.base.paths import Paths
+    from ganeti.node.certificates import create_self_signed
 
     paths = Paths(str(root))
     for directory in (f"{paths.data_dir}/rapi", paths.socket_dir, paths.log_dir):

@@ -275,6 +275,22 @@ def test_the_document_of_the_third_version_tells_what_the_server_does(bed: FakeB
     assert "Traceback" not in log
 
 
+ANSIBLE = TREE / ".venv/bin/ansible-playbook"
+
+
+@pytest.mark.skipif(not ANSIBLE.exists(), reason="ansible-core is there in a campaign only: pip install '.[campaign]'")
+def test_the_playbook_of_the_documentation_changes_nothing_the_second_time(bed: FakeBed) -> None:
+    text = (TREE / "docs/operator/automation.md").read_text().partition("```yaml\n")[2].partition("```")[0]
+    bed.run("sh", "-c", 'printf %s "$0" > /root/play.yaml', text)
+    bed.run("sh", "-c", "gnt-cluster token --role operator add ansible > /root/deploy.token")
+    for changed in (1, 0):
+        said = bed.run("env", "HOME=/root", str(ANSIBLE), "/root/play.yaml")
+        assert f"changed={changed} " in said and "failed=0" in said, said
+    assert send(bed, "GET", "/2/instances/web2.example.com")[1]["status"] == "running"
+    succeed(bed, send(bed, "DELETE", "/2/instances/web2.example.com"))
+    bed.run("gnt-cluster", "token", "revoke", "ansible")
+
+
 def test_a_plan_is_void_once_the_cluster_has_changed(bed: FakeBed) -> None:
     tags = {"kind": "node", "name": nodes(bed)[1], "tags": ["planned"]}
     plan = send(bed, "POST", "/3/plan/tags-set", tags)[1]

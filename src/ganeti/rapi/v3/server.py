@@ -137,7 +137,7 @@ class Resources:
         plan = turn.asked.word("plan")
         if plan is not None:
             plain["reason"] = [*plain["reason"], [PLAN_SOURCE, plan, time.time_ns()]]
-        digest = digest_of(turn.asked.parts["operation"], turn.asked.body, plan)
+        digest = "" if turn.key is None else digest_of(turn.asked.parts["operation"], turn.asked.body, plan)
         job = await self._submitter.submit(traced([plain], turn.place), turn.key, digest)
         turn.told["job"] = job
         headers = {"Location": f"/3/jobs/{job}"}

@@ -121,6 +121,17 @@ def test_damage_and_a_strange_key_are_refused_before_anything_is_made(fake_bed: 
     fake_bed.check()
 
 
+def test_an_unfinished_backup_is_named_by_verify(fake_bed: FakeBed) -> None:
+    uuid = fake_bed.run("ls", KEPT, node="node1").strip()
+    fake_bed.run("mkdir", f"{KEPT}/{uuid}/20260101T000000Z-0000.new", node="node1")
+    said = fake_bed.run("gnt-cluster", "verify", expect=None)
+    assert f"was begun and never finished: remove {KEPT}/{uuid}/20260101T000000Z-0000.new" in said
+    fake_bed.run("rmdir", f"{KEPT}/{uuid}/20260101T000000Z-0000.new", node="node1")
+    assert "never finished" not in fake_bed.run("gnt-cluster", "verify", expect=None)
+    said = fake_bed.run("gnt-instance", "list", "--no-headers", "-o", "name,backup.made,backup.proved")
+    assert re.fullmatch(r"web +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +-\n", said), said
+
+
 def test_a_full_place_leaves_the_older_backups_whole(fake_bed: FakeBed) -> None:
     before = fake_bed.run("gnt-backup", "history", "web")
     fake_bed.run("mkdir", "-p", KEPT, node="node2")

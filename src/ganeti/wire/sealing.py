@@ -18,6 +18,8 @@ DIGEST_BYTES = 16
 EMPTY_DIGEST = bytes(DIGEST_BYTES)
 """Stands for a chunk that holds nothing but zeros, or is in no backup."""
 _LEVEL = 1
+_TRIED_BYTES = 4096
+"""What of a chunk shows whether deflating it is worth the time."""
 _PLAIN, _DEFLATED = b"0", b"z"
 
 
@@ -45,7 +47,8 @@ class Sealing:
 
     def seal(self, disk: int, number: int, data: bytes, nonce: bytes) -> bytes:
         """*nonce* is random, and never used again."""
-        small = zlib.compress(data, _LEVEL)
+        begin = data[:_TRIED_BYTES]
+        small = zlib.compress(data, _LEVEL) if len(zlib.compress(begin, _LEVEL)) < len(begin) else data
         text = _DEFLATED + small if len(small) < len(data) else _PLAIN + data
         return nonce + self._cipher.encrypt(nonce, text, self._place(disk, number))
 

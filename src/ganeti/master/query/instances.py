@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from ganeti.master.backups import CREATE, PROVE
 from ganeti.master.query.collecting import ask_for_consoles, ask_for_guests, ask_for_mirrors
 from ganeti.master.query.fields import (
     BOOL,
@@ -12,6 +13,7 @@ from ganeti.master.query.fields import (
     NUMBER,
     OTHER,
     TEXT,
+    TIMESTAMP,
     UNAVAILABLE,
     UNIT,
     Field,
@@ -43,8 +45,21 @@ def _primary(get: Callable[[Node, NodeGroup], Any]) -> Callable[[InstanceRow], A
     return value
 
 
+def _of_backups(kind: str) -> Callable[[InstanceRow], Any]:
+    """When the newest backup was made, or one was proved last."""
+    return lambda row: or_unavailable(row.world.view.backups.done.get(f"{kind} {row.instance.uuid}"))
+
+
 def _config_fields() -> list[Field]:
     return [
+        Field("backup.made", "Backup", TIMESTAMP, "When its newest backup was made", _of_backups(CREATE)),
+        Field(
+            "backup.proved",
+            "Proved",
+            TIMESTAMP,
+            "When a backup of it was last proved by booting it",
+            _of_backups(PROVE),
+        ),
         Field(
             "admin_state",
             "InstanceState",

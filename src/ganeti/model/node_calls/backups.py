@@ -200,8 +200,11 @@ class DiskBytes(NodeRequest[int], frozen=True, kw_only=True):
     running: bool
 
 
-class BackupFill(NodeRequest[None], frozen=True, kw_only=True):
-    """Write chunks of a backup onto an open disk; *zeroes* from *first* to *end* what is in none of them."""
+class BackupFill(NodeRequest[str], frozen=True, kw_only=True):
+    """Write chunks of a backup onto an open disk; *zeroes* from *first* to *end* what is in none of them.
+
+    Gives a mark of this power-on: only a call that *syncs* has everything on disk.
+    """
 
     instance: InstanceSpec
     disk: DiskSpec
@@ -212,6 +215,7 @@ class BackupFill(NodeRequest[None], frozen=True, kw_only=True):
     first: int
     end: int
     zeroes: bool
+    syncs: bool
     key: bytes
 
 

@@ -24,6 +24,7 @@ from ganeti.node.hypervisors.interface import GuestMoments
 from ganeti.node.state import NodeState
 from ganeti.node.storage import image_io, shown
 from ganeti.node.storage.image_io import in_thread
+from ganeti.system.boot import boot_identity
 from ganeti.wire.sealing import Sealing
 
 
@@ -68,14 +69,16 @@ async def backup_scan(node: NodeState, asked: BackupScan) -> ChunkPiece:
 
 
 @answers(BackupFill, timeout_s=SLOW_S)
-async def backup_fill(node: NodeState, asked: BackupFill) -> None:
+async def backup_fill(node: NodeState, asked: BackupFill) -> str:
     sealing = Sealing(asked.key, asked.source_uuid)
     span = (asked.first, asked.end)
     try:
         async with _file(node, asked.instance, asked.disk) as path:
-            await in_thread(filling.fill, path, asked.chunks, sealing, asked.source_disk, span, zeroes=asked.zeroes)
+            how = {"zeroes": asked.zeroes, "syncs": asked.syncs}
+            await in_thread(filling.fill, path, asked.chunks, sealing, asked.source_disk, span, **how)
     except OSError as err:
         raise BlockDeviceError(f"Disk {asked.disk.index} of {asked.instance.name} cannot be written: {err}") from err
+    return boot_identity()
 
 
 @answers(SignOfLife, timeout_s=NORMAL_S, changes=False)

@@ -12,7 +12,14 @@ _ZEROS = bytes(CHUNK_BYTES)
 
 
 def fill(
-    path: str, chunks: Sequence[Chunk], sealing: Sealing, source_disk: int, span: tuple[int, int], *, zeroes: bool
+    path: str,
+    chunks: Sequence[Chunk],
+    sealing: Sealing,
+    source_disk: int,
+    span: tuple[int, int],
+    *,
+    zeroes: bool,
+    syncs: bool,
 ) -> None:
     """Open every chunk, then write them; with *zeroes*, what lies between them in *span* (numbers) becomes zeros.
 
@@ -30,7 +37,8 @@ def fill(
             for number in range(*span):
                 if number not in opened and number * CHUNK_BYTES < size:
                     _zero(descriptor, number * CHUNK_BYTES, min(CHUNK_BYTES, size - number * CHUNK_BYTES))
-        os.fsync(descriptor)
+        if syncs:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

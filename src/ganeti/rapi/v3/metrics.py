@@ -106,7 +106,7 @@ def _of_node(row: Mapping[str, Any], *more: str) -> dict[str, str]:
 
 
 async def _instances(luxi: Luxi) -> list[str]:
-    fields = ["name", "status", "pnode", "be/maxmem", "be/vcpus", "disk_usage"]
+    fields = ["name", "status", "pnode", "be/maxmem", "be/vcpus", "disk_usage", "backup.made", "backup.proved"]
     rows = [dict(zip(fields, row, strict=True)) for row in await ask(luxi, "QueryInstances", [], fields, False)]
     states = Counter(str(row["status"]) for row in rows)
     lines = _gauge("instances", "instances by status", [({"status": name}, states[name]) for name in sorted(states)])
@@ -114,6 +114,8 @@ async def _instances(luxi: Luxi) -> list[str]:
         ("be/maxmem", "instance_memory_bytes", _MIB),
         ("be/vcpus", "instance_cpus", 1),
         ("disk_usage", "instance_disk_bytes", _MIB),
+        ("backup.made", "instance_backup_made_timestamp_seconds", 1),
+        ("backup.proved", "instance_backup_proved_timestamp_seconds", 1),
     ):
         known = [
             ({"instance": row["name"], "node": str(row["pnode"])}, row[field] * factor)

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from msgspec.structs import replace
 
 from ganeti.base.command import ASSUME_YES, Command
-from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ExecutionError, PrerequisiteError
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.backup.chains import (
@@ -72,7 +72,7 @@ async def fill_from(ctx: OperationContext, spec: InstanceSpec, chain: list[Known
     for disk, kept in zip(spec.disks, newest.backup.disks, strict=True):
         total = -(-kept.size // CHUNK_BYTES)
         ctx.log.info(f"Filling disk {disk.index} of {spec.name} from backup {newest.backup.id} on {newest.node_name}")
-        first = 0
+        first, boots = 0, set[str]()
         while first < total:
             request = BackupChunks(
                 instance_uuid=uuid,
@@ -91,10 +91,12 @@ async def fill_from(ctx: OperationContext, spec: InstanceSpec, chain: list[Known
                 first=first,
                 end=piece.next,
                 zeroes=zeroes,
+                syncs=piece.next >= total,
                 key=key,
             )
-            if piece.chunks or zeroes:
-                await ask(ctx.nodes, spec.primary_node_uuid, fill)
+            boots.add(await ask(ctx.nodes, spec.primary_node_uuid, fill))
+            if len(boots) > 1:
+                raise ExecutionError(f"Node {spec.primary_node} has restarted while the disks were filled: begin again")
             first = piece.next
             ctx.log.progress(f"disk {disk.index} is filled", first, total)
 

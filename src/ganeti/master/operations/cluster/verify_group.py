@@ -20,14 +20,16 @@ from ganeti.master.operations.parameters import (
     Verbose,
     VerifyClutter,
 )
-from ganeti.master.verify import asking, hook_results, instances, nodes, shared_files, ssh_keys
+from ganeti.master.verify import asking, backups, hook_results, instances, nodes, shared_files, ssh_keys
 from ganeti.master.verify.findings import Finding, Report, simulated
 from ganeti.master.verify.nodes import NodeReport
 from ganeti.model.locks import LockPlan, group_lock, instance_lock, node_lock
+from ganeti.model.node_calls.backups import BackupList
 from ganeti.model.objects import Instance, Node, NodeGroup
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask_many
 
 SETTLE_S = 2.0
 """Files that differ are looked at once more after this time: another job's change may be on its way to the nodes."""
@@ -150,6 +152,8 @@ class _Work:
         log.info("* Verifying instance status")
         self._instances(reports)
         self.tell("* Verifying orphan volumes", self._leftovers(reports))
+        if view.backups.keys:
+            self.tell("* Verifying backups", await self._backups())
         if check_memory:
             self.tell("* Verifying N+1 Memory redundancy", instances.memory_redundancy(view, scope.instances, reports))
         log.info("* Other Notes")
@@ -271,6 +275,10 @@ class _Work:
                 f"job {job_id} left something behind; still to do: {sentence} ({reason}). "
                 f"Once that is done, archive the job: gnt-job archive {job_id}",
             )
+
+    async def _backups(self) -> list[Finding]:
+        answers = await ask_many(self.ctx.nodes, [node.uuid for node in self.scope.online], BackupList())
+        return list(backups.leftovers(self.scope.view, self.scope.instances, answers))
 
     async def _hooks(self, env: dict[str, str]) -> list[Finding]:
         online = [node.uuid for node in self.scope.online]

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Incremental backups that are unfinished, or that nobody can read."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from ganeti.master.verify.findings import WARNING, Finding
+from ganeti.model.objects import Instance
+from ganeti.model.view import ConfigView
+from ganeti.ports.nodes import NodeAnswer
+from ganeti.wire.backup_file import Backup, UnreadableBackupError, decode
+
+
+def leftovers(view: ConfigView, instances: Collection[Instance], answers: Sequence[NodeAnswer]) -> Iterator[Finding]:
+    """*instances* are those that no job works on now: a backup of another one may be on its way."""
+    at_rest = {instance.uuid for instance in instances}
+    for answer in answers:
+        if answer.error is not None:
+            continue  # that the node does not answer is told elsewhere
+        node = view.node(answer.node_uuid).name
+        for uuid, backup in answer.value.unfinished:
+            if uuid in at_rest or view.get("instances", uuid) is None:
+                yield Finding(
+                    "ENODEORPHANLV",
+                    node,
+                    f"backup {backup} of {_name(view, uuid)} was begun and never finished: remove "
+                    f"/srv/ganeti/backup/{uuid}/{backup}.new",
+                )
+        for files in answer.value.backups:
+            try:
+                decode(files.manifest, Backup, view.backups.keys)
+            except UnreadableBackupError as err:
+                what = f"backup {files.id} of {_name(view, files.instance_uuid)} cannot be used: {err}"
+                yield Finding("ENODEORPHANLV", node, what, WARNING)
+
+
+def _name(view: ConfigView, uuid: str) -> str:
+    found = view.get("instances", uuid)
+    return found.name if isinstance(found, Instance) else f"instance {uuid}, which is gone,"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ganeti.base.errors import ConfigurationError
-from ganeti.model.objects import CONFIG_VERSION, CONTAINERS, KINDS, SINGLES, ConfigObject, Plain
+from ganeti.model.objects import CONFIG_VERSION, CONTAINERS, KINDS, SINGLES, ConfigObject, Disk, Instance, Plain
 from ganeti.model.view import ConfigView
 
 
@@ -71,6 +71,13 @@ class Configuration(ConfigView):
 
     def get(self, kind: str, uuid: str) -> ConfigObject | None:
         return self._objects[kind].get(uuid)
+
+    def instance_disks(self, instance: Instance) -> list[Disk]:
+        known = self._objects["disks"]
+        try:
+            return [known[uuid] for uuid in instance.disks]  # type: ignore[misc]
+        except KeyError:
+            return super().instance_disks(instance)
 
     def uuids(self, kind: str) -> Iterator[str]:
         return iter(self._objects[kind])

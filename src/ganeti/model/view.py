@@ -6,7 +6,7 @@ a draft on top of another view) gives four primitives; everything else is derive
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar, cast
 
 from ganeti.base.errors import NOT_UNIQUE, UNKNOWN_ENTITY, PrerequisiteError
@@ -32,6 +32,14 @@ from ganeti.model.templates import NO_DISKS
 Named = TypeVar("Named", Node, NodeGroup, Instance, Network)
 
 _NOUN = {"nodes": "Node", "nodegroups": "Group", "instances": "Instance", "networks": "Network"}
+
+
+def template_of(disks: Iterable[Disk]) -> str:
+    """The template of an instance with these disks: ``mixed`` when they differ."""
+    templates = {disk.dev_type for disk in disks}
+    if not templates:
+        return NO_DISKS
+    return templates.pop() if len(templates) == 1 else "mixed"
 
 
 class ConfigView(ABC):
@@ -145,10 +153,7 @@ class ConfigView(ABC):
 
     def disk_template(self, instance: Instance) -> str:
         """The template of an instance, told from its disks as 3.1 does: ``mixed`` when they differ."""
-        templates = {disk.dev_type for disk in self.instance_disks(instance)}
-        if not templates:
-            return NO_DISKS
-        return templates.pop() if len(templates) == 1 else "mixed"
+        return template_of(self.instance_disks(instance))
 
     def instance_nodes(self, instance: Instance) -> list[str]:
         """Uuids of the nodes an instance uses, primary first."""

@@ -7,10 +7,12 @@ A getter gives the value, or one of `NODATA`, `UNAVAILABLE`, `OFFLINE` when ther
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from functools import cached_property
 from typing import Any, Final, Protocol
 
 from ganeti.base.natural import natural_key
 from ganeti.master.locks.owners import Owner
+from ganeti.model import inheritance
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
@@ -93,6 +95,16 @@ class QueryWorld:
     view: ConfigView
     catalogue: Catalogue
     extra: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def cluster_be(self) -> dict[str, Any]:
+        """Backend parameters of the cluster, which every instance inherits."""
+        return inheritance.cluster_be(self.view.cluster)
+
+    @cached_property
+    def cluster_nic(self) -> dict[str, Any]:
+        """NIC parameters of the cluster, which every NIC outside networks inherits."""
+        return inheritance.cluster_nic(self.view.cluster)
 
 
 class Locks(Protocol):

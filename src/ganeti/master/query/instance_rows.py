@@ -11,7 +11,8 @@ from ganeti.model import inheritance
 from ganeti.model.node_calls.disks import DiskStatus
 from ganeti.model.node_calls.instances import FoundInstance
 from ganeti.model.objects import Disk, Instance, Nic, Node, NodeGroup
-from ganeti.model.templates import disk_space_mib
+from ganeti.model.templates import traits_of
+from ganeti.model.view import template_of
 
 RUNNING = "running"
 ADMIN_DOWN = "ADMIN_down"
@@ -48,12 +49,12 @@ class InstanceRow:
     mirrors: Sequence[DiskStatus | None] | None = None
     """Of each disk as its primary node told; None where it was not asked, or has no second copy."""
 
-    @property
+    @cached_property
     def primary(self) -> Node | None:
         found = self.world.view.get("nodes", self.instance.primary_node)
         return found if isinstance(found, Node) else None
 
-    @property
+    @cached_property
     def group(self) -> NodeGroup | None:
         return self.world.view.group(self.primary.group) if self.primary is not None else None
 
@@ -75,13 +76,22 @@ class InstanceRow:
 
     @cached_property
     def beparams(self) -> dict[str, Any]:
-        return inheritance.instance_be(self.world.view.cluster, self.instance)
+        return self.world.cluster_be | self.instance.beparams
 
     @property
     def osparams(self) -> dict[str, Any]:
         return inheritance.os_params(self.world.view.cluster, self.instance)
 
+    @cached_property
+    def _filled_nics(self) -> dict[str, dict[str, Any]]:
+        return {nic.uuid: self._filled(nic) for nic in self.instance.nics}
+
     def nic_parameters(self, nic: Nic) -> dict[str, Any]:
+        return self._filled_nics[nic.uuid]
+
+    def _filled(self, nic: Nic) -> dict[str, Any]:
+        if nic.network is None:
+            return self.world.cluster_nic | nic.nicparams
         return inheritance.nic_params(self.world.view.cluster, nic, self.group)
 
     def nic_values(self, name: str) -> list[Any]:
@@ -91,7 +101,14 @@ class InstanceRow:
     @property
     def disk_usage_mib(self) -> int:
         """Space used on each node; mirrored disks have metadata beside their data."""
-        return sum(disk_space_mib(disk.dev_type, [disk.size]) for disk in self.disks)
+        of_each = map(traits_of, [disk.dev_type for disk in self.disks])
+        metadata_mib = [traits.metadata_mib for traits in of_each if traits is not None]
+        return sum([disk.size for disk in self.disks]) + sum(metadata_mib)
+
+    @property
+    def disk_template(self) -> str:
+        """As `ConfigView.disk_template` tells it."""
+        return template_of(self.disks)
 
     @property
     def user_shutdown_allowed(self) -> bool:

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from ganeti.master.backups import CREATE, PROVE
@@ -32,7 +33,7 @@ MAX_NICS = 8
 
 
 def _stored(name: str) -> Callable[[InstanceRow], Any]:
-    return lambda row: getattr(row.instance, name)
+    return attrgetter(f"instance.{name}")
 
 
 def _primary(get: Callable[[Node, NodeGroup], Any]) -> Callable[[InstanceRow], Any]:
@@ -223,13 +224,7 @@ def _disk_fields() -> list[Field]:
         ),
         Field("disk.names", "Disk_names", OTHER, "Name of each disk", lambda row: [disk.name for disk in row.disks]),
         Field("disk.uuids", "Disk_UUIDs", OTHER, "UUID of each disk", lambda row: [disk.uuid for disk in row.disks]),
-        Field(
-            "disk_template",
-            "Disk_template",
-            TEXT,
-            "How the disks are stored",
-            lambda row: row.world.view.disk_template(row.instance),
-        ),
+        Field("disk_template", "Disk_template", TEXT, "How the disks are stored", lambda row: row.disk_template),
         *[field for number in range(MAX_DISKS) for field in _one_disk(number)],
     ]
 

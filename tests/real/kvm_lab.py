@@ -35,6 +35,8 @@ BRIDGE = "gnt-br0"
 GUEST_ADDRESS = "10.99.0.10"
 MEMORY_MIB = 96
 PATIENCE_S = 60.0
+OTHER_QEMU = os.environ.get("GANETI_QEMU", "")
+"""Path of a QEMU of another release to run the tests with."""
 WORLD = Path(hypervisor_world.__file__)
 _NUMBERS = itertools.count()
 
@@ -164,6 +166,7 @@ class Lab:
             "initrd_path": str(self.image.initrd),
             "kernel_args": arguments,
             "root_path": "",
+            **({"kvm_path": OTHER_QEMU} if OTHER_QEMU else {}),
         } | changes.pop("hvparams", {})
         attached = self.disks(name) if disk else []
         return hypervisor_world.instance(

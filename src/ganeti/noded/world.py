@@ -8,6 +8,7 @@ guests are started by `spawn` and are no part of this.
 
 import asyncio
 import contextlib
+import ctypes
 import logging
 import os
 import shutil
@@ -29,6 +30,8 @@ OUTPUT_LIMIT_BYTES = 16 * 1024 * 1024
 SHOWN_LINES = 20
 _DRAIN_S = 0.2
 _POLL_S = 0.005
+_PR_SET_CHILD_SUBREAPER = 36
+_LIBC = ctypes.CDLL(None)
 _log = logging.getLogger(__name__)
 
 
@@ -92,7 +95,7 @@ class RealNodeWorld:
                     env=environment,
                     cwd=cwd,
                     start_new_session=True,
-                    preexec_fn=lambda: _record_self(records, boot),
+                    preexec_fn=lambda: _begin_call(records, boot),
                 )
             except OSError as err:
                 raise _cannot_start(argv, f"{err.filename}: {err.strerror}" if err.filename else str(err)) from err
@@ -146,8 +149,12 @@ def _make_records_directory(paths: Paths) -> Path:
     return directory
 
 
-def _record_self(directory: Path, boot: str) -> None:
-    """In the child, before it becomes the program: a daemon killed at any moment leaves no group it did not note."""
+def _begin_call(directory: Path, boot: str) -> None:
+    """In the child, before it becomes the program: a daemon killed at any moment leaves no group it did not note.
+
+    What the program begins in sessions of their own stays below it as long as it lives (a "child subreaper").
+    """
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     pid = os.getpid()
     descriptor = os.open(f"{directory}/{pid}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     os.write(descriptor, f"{boot} {process_start(pid)}".encode())
@@ -164,7 +171,9 @@ def end_orphans(paths: Paths) -> int:
             # The number of a group that still has members is not given away, so a different leader means it is over.
             leader = process_start(int(record.name))
             if boot == boot_identity() and leader in (None, started):
+                below = _below(int(record.name))
                 os.killpg(int(record.name), signal.SIGKILL)
+                _kill_all(below)
                 ended += 1
         record.unlink(missing_ok=True)
     return ended
@@ -266,18 +275,46 @@ async def _wait(process: "subprocess.Popen[bytes]", timeout_s: float | None) -> 
 async def _end_group(process: "subprocess.Popen[bytes]") -> None:
     """End what is left of a group, and wait for that; nothing may go on after its call."""
     if process.returncode is None:
+        below = _below(process.pid)
         _signal_group(process.pid, signal.SIGTERM)
         try:
             await _wait(process, TERMINATION_GRACE_S)
         finally:
+            below |= _below(process.pid)
             _signal_group(process.pid, signal.SIGKILL)
             process.wait()
+            _kill_all(below)
     deadline = time.monotonic() + TERMINATION_GRACE_S
     while _signal_group(process.pid, signal.SIGKILL) and _members(process.pid):
         if time.monotonic() > deadline:
             _log.warning("processes %s cannot be ended: they wait for a device", _members(process.pid))
             return
         await asyncio.sleep(_POLL_S)
+
+
+def _below(leader: int) -> dict[int, str]:
+    """Processes that *leader* has begun, and those have, whatever their group; with the moment each was started."""
+    children: dict[int, list[int]] = {}
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{entry.name}/stat", errors="replace") as file:
+                parent = int(file.read().rpartition(")")[2].split()[1])
+                children.setdefault(parent, []).append(int(entry.name))
+    found: dict[int, str] = {}
+    waiting = list(children.get(leader, []))
+    while waiting:
+        pid = waiting.pop()
+        if (started := process_start(pid)) is not None:
+            found[pid] = started
+        waiting += children.get(pid, [])
+    return found
+
+
+def _kill_all(processes: Mapping[int, str]) -> None:
+    for pid, started in processes.items():
+        if process_start(pid) == started:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def _members(group: int) -> list[int]:

@@ -149,3 +149,18 @@ def test_orphans_of_a_killed_daemon_are_ended_and_strangers_left_alone(world, tm
     finally:
         stranger.kill()
         stranger.wait()
+
+
+def test_what_a_program_began_in_sessions_of_its_own_ends_with_its_call(world, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+
+    async def whole() -> None:
+        script = f"setsid sh -c 'setsid sleep 60 & echo $! >{pids}; exit' & wait; sleep 60"
+        call = asyncio.create_task(world.run(["sh", "-c", script]))
+        await asyncio.to_thread(wait_for, pids)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    asyncio.run(whole())
+    assert not runs(int(pids.read_text()))

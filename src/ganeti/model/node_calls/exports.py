@@ -20,6 +20,8 @@ class ExportDump(NodeRequest[str], frozen=True, kw_only=True):
     directory: str
     dump: str
     debug: int
+    token: str = ""
+    """Names the run of the script (`ScriptOutput`)."""
     copied: bool = False
     """Read the copy made by `ExportCopyDisks`."""
 
@@ -107,3 +109,5 @@ class ImportDump(NodeRequest[None], frozen=True, kw_only=True):
     dump: str
     boot: str
     debug: int
+    token: str = ""
+    """Names the run of the script (`ScriptOutput`)."""

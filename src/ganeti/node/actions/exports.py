@@ -56,7 +56,14 @@ async def export_dump(node: NodeState, asked: ExportDump) -> str:
     else:
         disks = await attach_files(node, asked.instance)
     await runner.export_disk(
-        node.world, asked.instance, disks, asked.index, dump_path=path, debug=asked.debug, timeout_s=DAY_S
+        node.world,
+        asked.instance,
+        disks,
+        asked.index,
+        dump_path=path,
+        debug=asked.debug,
+        timeout_s=DAY_S,
+        token=asked.token,
     )
     node.world.log(f"disk {asked.index} of instance {asked.instance.name} exported by OS {asked.instance.os}")
     return boot_identity()
@@ -139,7 +146,14 @@ async def import_dump(node: NodeState, asked: ImportDump) -> None:
     path = Exports(node.paths).dump(asked.directory, asked.dump)
     disks = await attach_files(node, asked.instance)
     await runner.import_disk(
-        node.world, asked.instance, disks, asked.index, dump_path=path, debug=asked.debug, timeout_s=DAY_S
+        node.world,
+        asked.instance,
+        disks,
+        asked.index,
+        dump_path=path,
+        debug=asked.debug,
+        timeout_s=DAY_S,
+        token=asked.token,
     )
     node.world.log(f"disk {asked.index} of instance {asked.instance.name} imported by OS {asked.instance.os}")
 

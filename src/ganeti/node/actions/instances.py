@@ -179,16 +179,19 @@ async def instance_os_add(
     reinstall: bool = False,
     debug: int = 0,
     timeout_s: float = DAY_S,
+    token: str = "",
 ) -> None:
     """Run the create script of the instance's OS on its disks (which are assembled if they were not)."""
     disks = await attach_files(node, instance)
-    await runner.create(node.world, instance, disks, reinstall=reinstall, debug=debug, timeout_s=timeout_s)
+    await runner.create(node.world, instance, disks, reinstall=reinstall, debug=debug, timeout_s=timeout_s, token=token)
     node.world.log(f"instance {instance.name} {'re' if reinstall else ''}installed with OS {instance.os}")
 
 
 @node_call(timeout_s=SLOW_S)
-async def instance_run_rename(node: NodeState, *, instance: InstanceSpec, old_name: str, debug: int = 0) -> None:
+async def instance_run_rename(
+    node: NodeState, *, instance: InstanceSpec, old_name: str, debug: int = 0, token: str = ""
+) -> None:
     """Tell the OS that the instance, which was *old_name*, has the name it has now."""
     disks = await attach_files(node, instance)
-    await runner.rename(node.world, instance, disks, old_name=old_name, debug=debug, timeout_s=SLOW_S)
+    await runner.rename(node.world, instance, disks, old_name=old_name, debug=debug, timeout_s=SLOW_S, token=token)
     node.world.log(f"instance {old_name} renamed to {instance.name} by OS {instance.os}")

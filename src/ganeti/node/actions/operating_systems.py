@@ -2,8 +2,9 @@
 """Node calls about OS definitions."""
 
 from ganeti.model.node_calls.operating_systems import OsDiagnose, OsGet, OsStatus, OsValidate
+from ganeti.model.node_calls.scripts import Said, ScriptOutput
 from ganeti.node.actions.registry import FAST_S, answers
-from ganeti.node.os import definition, runner
+from ganeti.node.os import definition, output, runner
 from ganeti.node.state import NodeState
 
 
@@ -22,3 +23,10 @@ async def os_get(node: NodeState, asked: OsGet) -> OsStatus:
 async def os_validate(node: NodeState, asked: OsValidate) -> OsStatus:
     """Raises `PrerequisiteError` for an OS or variant that is not there, `ParameterError` for parameters."""
     return await runner.validate(node.world, asked.name, asked.params, force_variant=asked.force_variant)
+
+
+@answers(ScriptOutput, timeout_s=FAST_S, changes=False)
+async def script_output(node: NodeState, asked: ScriptOutput) -> Said:
+    """Lines of a script that runs."""
+    del node
+    return (output.rest if asked.is_over else output.said)(asked.token, asked.offset)

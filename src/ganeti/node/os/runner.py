@@ -11,6 +11,7 @@ from typing import Any
 from ganeti.base.errors import CommandError, ExecutionError, ParameterError
 from ganeti.model.node_calls.operating_systems import OsStatus
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
+from ganeti.node.os import output
 from ganeti.node.os.definition import (
     PARAMETERS_SINCE,
     VERIFY_SCRIPT,
@@ -57,10 +58,11 @@ async def create(
     reinstall: bool,
     debug: int,
     timeout_s: float,
+    token: str = "",
 ) -> None:
     """Install an instance. Raises `ExecutionError` with the script's last words and the name of its log."""
     extra = {"INSTANCE_REINSTALL": "1"} if reinstall else {}
-    await _run(world, "create", "add", instance, disks, extra, debug=debug, timeout_s=timeout_s)
+    await _run(world, "create", "add", instance, disks, extra, debug=debug, timeout_s=timeout_s, token=token)
 
 
 async def rename(
@@ -71,10 +73,11 @@ async def rename(
     old_name: str,
     debug: int,
     timeout_s: float,
+    token: str = "",
 ) -> None:
     """Tell the installed system its new name."""
     extra = {"OLD_INSTANCE_NAME": old_name}
-    await _run(world, "rename", "rename", instance, disks, extra, debug=debug, timeout_s=timeout_s)
+    await _run(world, "rename", "rename", instance, disks, extra, debug=debug, timeout_s=timeout_s, token=token)
 
 
 async def export_disk(
@@ -86,13 +89,25 @@ async def export_disk(
     dump_path: str,
     debug: int,
     timeout_s: float,
+    token: str = "",
 ) -> int | None:
     """Write the dump of one disk to *dump_path*; gives its size in bytes as the script foretold it, if it did."""
     size_file = os.memfd_create("size", 0)
     try:
         extra = export_environment(disks[index], index) | {"EXP_SIZE_FD": str(size_file)}
         streams = Streams(stdout_path=dump_path, pass_fds=(size_file,))
-        await _run(world, "export", "export", instance, disks, extra, debug=debug, timeout_s=timeout_s, streams=streams)
+        await _run(
+            world,
+            "export",
+            "export",
+            instance,
+            disks,
+            extra,
+            debug=debug,
+            timeout_s=timeout_s,
+            token=token,
+            streams=streams,
+        )
         foretold = os.pread(size_file, 64, 0).decode("ascii", "replace").strip()
     finally:
         os.close(size_file)
@@ -108,11 +123,23 @@ async def import_disk(
     dump_path: str,
     debug: int,
     timeout_s: float,
+    token: str = "",
 ) -> None:
     """Fill one disk from the dump in *dump_path*."""
     extra = import_environment(disks[index], index)
     streams = Streams(stdin_path=dump_path)
-    await _run(world, "import", "import", instance, disks, extra, debug=debug, timeout_s=timeout_s, streams=streams)
+    await _run(
+        world,
+        "import",
+        "import",
+        instance,
+        disks,
+        extra,
+        debug=debug,
+        timeout_s=timeout_s,
+        token=token,
+        streams=streams,
+    )
 
 
 def prepared_export(
@@ -164,10 +191,12 @@ async def _run(
     *,
     debug: int,
     timeout_s: float,
+    token: str,
     streams: Streams | None = None,
 ) -> None:
     streams = streams or Streams()
     prepared = _prepared(world, script, word, instance, disks, extra, debug)
+    output.begin(token, prepared.log_path)
     try:
         await world.run(
             prepared.argv,

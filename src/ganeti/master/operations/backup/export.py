@@ -26,6 +26,7 @@ from ganeti.master.operations.instance.existing import guest_on_primary, instanc
 from ganeti.master.operations.instance.helper_guest import run_helper
 from ganeti.master.operations.instance.power import stop_on_primary, undo_by_starting
 from ganeti.master.operations.instance.remove import RemoveInstanceOperation
+from ganeti.master.operations.instance.script_output import followed
 from ganeti.master.operations.parameters import InstanceName, InstanceUuid, ShutdownTimeout, TargetNodeUuid, Text
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
@@ -340,19 +341,15 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         spec, boot = checked.spec, ""
         for disk in spec.disks:
             ctx.log.info(f"Exporting disk {disk.index} of {spec.name}")
-            boot = await ask(
-                ctx.nodes,
-                spec.primary_node_uuid,
-                ExportDump(
-                    instance=spec,
-                    index=disk.index,
-                    directory=f"{spec.name}{UNFINISHED}",
-                    dump=dump_name(disk.index),
-                    debug=self.debug_level or 0,
-                    copied=checked.copies,
-                ),
-                deadline_s=DUMP_TIMEOUT_S,
+            request = ExportDump(
+                instance=spec,
+                index=disk.index,
+                directory=f"{spec.name}{UNFINISHED}",
+                dump=dump_name(disk.index),
+                debug=self.debug_level or 0,
+                copied=checked.copies,
             )
+            boot = await _dump(ctx, request)
         if checked.closes:
             await close_disks(ctx, spec)
         return boot
@@ -411,3 +408,15 @@ def _require_usable(target: Node) -> None:
 
 def dump_name(index: int) -> str:
     return f"disk{index}.dump"
+
+
+async def _dump(ctx: OperationContext, request: ExportDump) -> str:
+    """Run the export script, and tell what it says; gives the mark of the node's power-on."""
+    node_uuid = request.instance.primary_node_uuid
+    return await followed(
+        ctx,
+        node_uuid,
+        lambda token: ask(
+            ctx.nodes, node_uuid, msgspec.structs.replace(request, token=token), deadline_s=DUMP_TIMEOUT_S
+        ),
+    )

@@ -16,6 +16,7 @@ from ganeti.base.names import host_name_fault, shown
 from ganeti.master.operations.backup.dumps import check_compression, copy_dump, discarding, require_compression
 from ganeti.master.operations.instance.creation_parameters import CreationParameters
 from ganeti.master.operations.instance.disks import open_disks, plan_of, push_undo
+from ganeti.master.operations.instance.script_output import followed
 from ganeti.master.operations.parameters import NicInput
 from ganeti.model.locks import instance_lock, node_lock
 from ganeti.model.node_calls.exports import UNFINISHED, ExportDiscard, ExportInfo, ExportList, ImportDump
@@ -138,13 +139,30 @@ async def import_disks(
             places = (source.node_uuid, source.directory), (spec.primary_node_uuid, directory)
             boot = await copy_dump(ctx, *places, disk.dump, compress)
         request = ImportDump(instance=full, index=index, directory=directory, dump=disk.dump, boot=boot, debug=debug)
-        await ask(ctx.nodes, spec.primary_node_uuid, request, deadline_s=IMPORT_TIMEOUT_S)
+        await _run(ctx, spec.primary_node_uuid, request)
         if not here:
             await ask(ctx.nodes, spec.primary_node_uuid, ExportDiscard(name=spec.name))
     if source.export.name != spec.name:
-        await ctx.nodes.call(
-            spec.primary_node_uuid, "instance_run_rename", instance=full, old_name=source.export.name, debug=debug
+        await followed(
+            ctx,
+            spec.primary_node_uuid,
+            lambda token: ctx.nodes.call(
+                spec.primary_node_uuid,
+                "instance_run_rename",
+                instance=full,
+                old_name=source.export.name,
+                debug=debug,
+                token=token,
+            ),
         )
+
+
+async def _run(ctx: OperationContext, node_uuid: str, request: ImportDump) -> None:
+    await followed(
+        ctx,
+        node_uuid,
+        lambda token: ask(ctx.nodes, node_uuid, replace(request, token=token), deadline_s=IMPORT_TIMEOUT_S),
+    )
 
 
 def _refuse_source(asked: CreationParameters) -> None:

@@ -16,6 +16,7 @@ from ganeti.master.operations.instance.helper_installation import (
     require_helper,
     tell_unused,
 )
+from ganeti.master.operations.instance.script_output import followed
 from ganeti.model import cluster_values
 from ganeti.model.node_calls.images import DiskImage
 from ganeti.model.node_calls.operating_systems import OsGet, OsValidate
@@ -80,13 +81,18 @@ async def install_os(
         return
     tell_unused(ctx, spec, helper)
     ctx.log.info("* running the instance OS create scripts...")
-    await ctx.nodes.call(
+    await followed(
+        ctx,
         spec.primary_node_uuid,
-        "instance_os_add",
-        deadline_s=OS_INSTALL_TIMEOUT_S,
-        instance=replace(spec, osparams=spec.osparams | dict(secret or {})),
-        reinstall=reinstall,
-        debug=debug,
+        lambda token: ctx.nodes.call(
+            spec.primary_node_uuid,
+            "instance_os_add",
+            deadline_s=OS_INSTALL_TIMEOUT_S,
+            instance=replace(spec, osparams=spec.osparams | dict(secret or {})),
+            reinstall=reinstall,
+            debug=debug,
+            token=token,
+        ),
     )
 
 

@@ -20,7 +20,7 @@ from ganeti.model.traits import Catalogue
 from ganeti.wire import export_file
 
 MIB = 1024 * 1024
-QUIET = ("instance_info", "export_read", "export_list", "bridges_exist")
+QUIET = ("instance_info", "script_output", "export_read", "export_list", "bridges_exist")
 
 
 class Kept:

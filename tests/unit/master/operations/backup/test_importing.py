@@ -14,7 +14,16 @@ from ganeti.base.errors import PrerequisiteError
 from ganeti.master.operations.instance.create import CreateInstance
 from ganeti.wire.export_file import Export, ExportedDisk, encode
 
-QUIET = ("node_info", "all_instances_info", "bridges_exist", "export_list", "export_info", "os_validate", "export_read")
+QUIET = (
+    "script_output",
+    "node_info",
+    "all_instances_info",
+    "bridges_exist",
+    "export_list",
+    "export_info",
+    "os_validate",
+    "export_read",
+)
 EXPORT = Export(
     name="old.example.com",
     timestamp=1000,

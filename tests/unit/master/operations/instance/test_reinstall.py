@@ -40,6 +40,7 @@ def test_the_same_os_again(ctx: FakeContext) -> None:
         "undo: close the disks of web1",
         "node1 instance_disks_assemble",
         "node1 instance_os_add",
+        "node1 script_output",
         "node1 instance_disks_shutdown",
         "commit NoteInstalledOs settles",
     ]

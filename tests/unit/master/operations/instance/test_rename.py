@@ -53,6 +53,7 @@ def test_files_then_name_then_the_system_on_them(ctx: FakeContext) -> None:
         "undo: close the disks of db1",
         "node1 instance_disks_assemble",
         "node1 instance_run_rename",
+        "node1 script_output",
         "node1 instance_disks_shutdown",
     ]
     assert ctx.config.view().find_instance("db1").uuid == "uuid-web1"

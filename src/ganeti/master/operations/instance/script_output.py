@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a script of an OS says, line by line in the job's log while it runs; one that talks on is cut off there."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from ganeti.base.errors import GanetiError
+from ganeti.model.node_calls.scripts import Said, ScriptOutput
+from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
+
+T = TypeVar("T")
+POLL_S = 1.0
+MOST_LINES = 500
+_TOKEN_BYTES = 16
+
+
+async def followed(ctx: OperationContext, node_uuid: str, run: Callable[[str], Awaitable[T]]) -> T:
+    """Do *run* with a token, the call of a script on a node, and tell what the script says meanwhile."""
+    token = ctx.entropy.token(_TOKEN_BYTES).hex()
+    follower = _Follower(ctx, node_uuid, token)
+    call = asyncio.ensure_future(run(token))
+    ended = asyncio.gather(call, return_exceptions=True)
+    try:
+        while not ended.done():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(ended), POLL_S)
+                break
+            await follower.tell()
+    finally:
+        call.cancel()
+    await follower.tell(is_over=True)
+    return await call
+
+
+class _Follower:
+    def __init__(self, ctx: OperationContext, node_uuid: str, token: str) -> None:
+        self._ctx = ctx
+        self._node_uuid = node_uuid
+        self._token = token
+        self._offset = 0
+        self._told = 0
+
+    async def tell(self, *, is_over: bool = False) -> None:
+        """Tell what is new. A node that cannot say it now is asked again; what is wrong with it, the call tells."""
+        while self._told < MOST_LINES:
+            request = ScriptOutput(token=self._token, offset=self._offset, is_over=is_over)
+            try:
+                said = await ask(self._ctx.nodes, self._node_uuid, request)
+            except GanetiError:
+                return
+            if not said.lines and said.offset == self._offset:
+                return
+            self._offset = said.offset
+            self._tell(said)
+
+    def _tell(self, said: Said) -> None:
+        for line in said.lines[: MOST_LINES - self._told]:
+            self._ctx.log.info(f"  {line}")
+        self._told += len(said.lines)
+        if self._told >= MOST_LINES:
+            name = self._ctx.config.view().node(self._node_uuid).name
+            self._ctx.log.info(f"  … the rest of what the script says is in {said.log} on {name}")
